@@ -1,0 +1,184 @@
+#pragma once
+// The configuration of a run: YAML file + key=value overrides -> typed, validated values.
+// Every key, its type, default and meaning is one row of a table in src/base/config_schema.cpp; parsing, the
+// resolved dump, suggestions and the README's reference all read that table.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tutti {
+
+enum class Tail { exact, pad };
+enum class OnError { stop, skip };
+enum class NanPolicy { stop, skip };
+enum class Precision { fp32, tf32, bf16, fp64 };
+enum class DeviceChoice { automatic, cpu, cuda };
+enum class Strategy { automatic, single, ddp, zero1 };
+enum class Backend { automatic, nccl, mpi, gloo };
+enum class BucketPolicy { ddp, single, per_layer, cost_model, automatic };
+enum class Compress { none, bf16 };
+
+/// "1 epoch", "200 steps", "10 min": how often something happens. count 0 means never.
+struct Interval {
+    enum class Unit { epochs, steps, minutes };
+    double count = 1;
+    Unit unit = Unit::epochs;
+    friend bool operator==(const Interval&, const Interval&) = default;
+};
+
+/// Per-channel constants applied after u8 -> [0, 1]: (v - mean) / std. One value serves all channels.
+struct Normalize {
+    std::vector<double> mean{0.0};
+    std::vector<double> std{1.0};
+    friend bool operator==(const Normalize&, const Normalize&) = default;
+};
+
+/// One entry of `model.layers`: `relu` or `{conv2d: {out: 32, kernel: 3}}`. Argument values keep their YAML
+/// text; lists are not nested ("[2, 2]" -> {"2", "2"}).
+struct LayerSpec {
+    std::string kind;
+    std::map<std::string, std::vector<std::string>> arguments;
+    std::string where;  ///< "model.layers[3]", for messages
+    friend bool operator==(const LayerSpec&, const LayerSpec&) = default;
+};
+
+struct RunConfig {
+    std::string dir;  ///< default: runs/<stem of the config file>; the built-in recipe: runs/quickstart
+    std::int64_t seed = 0;
+    std::string resume = "auto";  ///< auto | never | path of a checkpoint
+    std::string log_level = "info";
+    bool deterministic = false;
+    std::int64_t virtual_shards = 8;
+    bool trace = false;
+    std::optional<double> walltime;  ///< seconds
+    friend bool operator==(const RunConfig&, const RunConfig&) = default;
+};
+
+struct DataConfig {
+    std::vector<std::string> train;  ///< HDF5 files
+    std::vector<std::string> val;
+    std::optional<std::int64_t> workers;  ///< empty: auto
+    std::int64_t prefetch = 4;            ///< batches held ready
+    bool shuffle = true;
+    bool drop_last = false;
+    Tail tail = Tail::exact;
+    std::optional<Normalize> normalize;
+    std::vector<std::string> transforms;
+    OnError on_error = OnError::stop;
+    friend bool operator==(const DataConfig&, const DataConfig&) = default;
+};
+
+/// Keys that a model does not know are errors; which model knows which is in the same table.
+struct ModelConfig {
+    std::string name;  ///< mlp | lenet | …; empty when `layers` is given
+    std::vector<std::int64_t> hidden{512, 512};
+    std::optional<std::int64_t> classes;   ///< default: the data set's
+    std::optional<std::int64_t> channels;  ///< default: the data set's
+    std::optional<std::int64_t> image;     ///< height = width in pixels; default: the data set's
+    std::vector<LayerSpec> layers;
+    std::string init_from;
+    friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
+};
+
+struct OptimConfig {
+    std::string name = "sgd";  ///< sgd | adam | adamw | adadelta | lamb
+    double lr = 0.05;
+    double momentum = 0;
+    bool nesterov = false;
+    double dampening = 0;
+    double weight_decay = 0;  ///< default of adamw: 0.01, as in PyTorch
+    std::vector<double> betas{0.9, 0.999};
+    double eps = 1e-8;
+    bool decay_1d = true;  ///< false: parameters with one dimension (biases, norms) are not decayed
+    std::optional<double> clip_norm;
+    friend bool operator==(const OptimConfig&, const OptimConfig&) = default;
+};
+
+struct ScheduleConfig {
+    std::string name = "constant";
+    double warmup_epochs = 0;
+    friend bool operator==(const ScheduleConfig&, const ScheduleConfig&) = default;
+};
+
+struct CheckpointConfig {
+    Interval every;
+    std::int64_t keep = 3;
+    std::string best;  ///< for example val/accuracy; empty: none
+    friend bool operator==(const CheckpointConfig&, const CheckpointConfig&) = default;
+};
+
+struct TrainConfig {
+    std::int64_t batch_size = 64;  ///< per rank
+    std::int64_t epochs = 3;
+    std::optional<std::int64_t> max_steps;
+    std::int64_t accumulate = 1;
+    Precision precision = Precision::fp32;
+    bool scale_lr_by_world_size = false;
+    bool recompute = false;
+    std::int64_t log_every = 50;
+    std::int64_t eval_every = 1;
+    CheckpointConfig checkpoint;
+    NanPolicy nan_policy = NanPolicy::stop;
+    friend bool operator==(const TrainConfig&, const TrainConfig&) = default;
+};
+
+struct DistributedConfig {
+    Strategy strategy = Strategy::automatic;
+    Backend backend = Backend::automatic;
+    double timeout = 1800;  ///< seconds
+    double bucket_mb = 25;  ///< MiB
+    double first_bucket_mb = 1;
+    BucketPolicy bucket_policy = BucketPolicy::ddp;
+    Compress compress = Compress::none;
+    bool find_unused_parameters = false;
+    bool sync_batch_norm = false;
+    std::int64_t verify_every = 0;
+    friend bool operator==(const DistributedConfig&, const DistributedConfig&) = default;
+};
+
+struct Config {
+    RunConfig run;
+    DeviceChoice device = DeviceChoice::automatic;
+    DataConfig data;
+    ModelConfig model;
+    OptimConfig optim;
+    ScheduleConfig schedule;
+    TrainConfig train;
+    DistributedConfig distributed;
+    friend bool operator==(const Config&, const Config&) = default;
+};
+
+/// Parses YAML text. `source` names it in messages and gives the default of run.dir ("jobs/lenet.yaml" ->
+/// "runs/lenet"). `overrides` are "key=value" with dotted keys and YAML values, applied in order after the
+/// file; a list or map value replaces the whole. Range and combination checks are included; settings that
+/// this version knows but does not carry out yet are refused, never ignored. Throws UsageError: file and
+/// line, key, what is wrong, and the nearest valid key or the allowed values.
+Config parse_config(std::string_view yaml_text, const std::string& source,
+                    std::span<const std::string> overrides);
+
+/// The text of the file. Throws UsageError when it is missing or unreadable.
+std::string read_config_text(const std::string& path);
+
+/// Reads `path` and parses it.
+Config load_config(const std::string& path, std::span<const std::string> overrides);
+
+/// The resolved configuration as YAML, every key with its value; parse_config(to_yaml(c), …) gives c again.
+std::string to_yaml(const Config& config);
+
+/// One row of the reference: "train.batch_size", "integer", "64", "samples per rank and step".
+struct ConfigKey {
+    std::string path, type, default_value, help;
+};
+/// All keys in the order of the reference.
+std::vector<ConfigKey> config_reference();
+
+/// The keys whose values differ between two configurations and that change what is trained (model.* and
+/// optim.* except model.init_from): "optim.lr: 0.05 -> 0.1". Used to refuse a resume.
+std::vector<std::string> training_differences(const Config& before, const Config& now);
+
+}  // namespace tutti

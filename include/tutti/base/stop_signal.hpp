@@ -1,0 +1,21 @@
+#pragma once
+// Signals that ask the process to stop in good order.
+
+namespace tutti {
+
+/// While it lives, SIGUSR1 (preemption notice), SIGTERM and SIGINT are noted instead of ending the process. A
+/// second SIGINT ends it as usual. One at a time.
+class StopSignal {
+  public:
+    StopSignal();
+    ~StopSignal();
+    StopSignal(const StopSignal&) = delete;
+    StopSignal& operator=(const StopSignal&) = delete;
+
+    /// The number of the last signal that came, or 0. Cheap; any thread.
+    static int pending() noexcept;
+    /// Seconds since the first SIGTERM, or a negative number when none came.
+    static double seconds_since_term() noexcept;
+};
+
+}  // namespace tutti

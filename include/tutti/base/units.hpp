@@ -1,0 +1,19 @@
+#pragma once
+// Sizes and durations as people write and read them.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tutti {
+
+/// "1.5 KiB", "25.0 MiB": binary units, one decimal; "512 B" below 1 KiB.
+std::string format_bytes(std::uint64_t bytes);
+
+/// "0:07", "12:34", "3:04:05": seconds rounded to whole ones; negative or non-finite prints "?".
+std::string format_duration(double seconds);
+
+/// "4K" -> 4096, "256M", "1G", "123": binary multiples. Throws UsageError that names `text`.
+std::uint64_t parse_bytes(std::string_view text);
+
+}  // namespace tutti

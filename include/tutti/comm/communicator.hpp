@@ -1,0 +1,87 @@
+#pragma once
+// Collective communication among the ranks of a job.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tutti/base/error.hpp"
+#include "tutti/comm/work.hpp"
+#include "tutti/device/tensor_view.hpp"
+
+namespace tutti {
+
+enum class ReduceOp { sum, max, min };
+
+/// Every rank calls the same collectives in the same order on one communicator; different communicators are
+/// independent. Asynchronous calls return at once; see Work for who may touch the buffer until when. One
+/// thread at a time. A rank that waits longer than the time-out, or whose peer is known to have failed,
+/// throws PeerError that names the call, the rank and the remedy; after that every further call throws at
+/// once, and what is left to do is abort(): the buffers of pending transfers must live until then. Calls of
+/// no elements finish at once. A dtype or size that a call cannot take throws UsageError on the caller.
+class Communicator {
+  public:
+    virtual ~Communicator() = default;
+
+    virtual int rank() const = 0;
+    virtual int size() const = 0;
+    /// "mpi", "single", "nccl", "gloo", "threads".
+    virtual std::string backend() const = 0;
+
+    /// In place. dtype f32, f64 or i64. The result has the same bits on every rank.
+    virtual Work all_reduce(const TensorView& buffer, ReduceOp op) = 0;
+    /// input: size()·n elements; output: this rank's n elements of the reduction; dtypes as all_reduce. In
+    /// place when output is the rank()-th n elements of input (the others then hold no defined values); no
+    /// other overlap.
+    virtual Work reduce_scatter(const TensorView& input, const TensorView& output, ReduceOp op) = 0;
+    /// input: n elements; output: size()·n, by rank; any dtype. In place when input is the rank()-th n
+    /// elements of output; no other overlap.
+    virtual Work all_gather(const TensorView& input, const TensorView& output) = 0;
+    /// From rank `root` to all, in place; any dtype.
+    virtual Work broadcast(const TensorView& buffer, int root) = 0;
+    virtual void barrier() = 0;
+
+    /// A communicator of the same ranks whose collectives are independent of this one's. Collective.
+    virtual std::unique_ptr<Communicator> duplicate() = 0;
+
+    /// Ends the whole job at once with `code`: for errors that the peers cannot learn of otherwise. Does not
+    /// return.
+    [[noreturn]] virtual void abort(ExitCode code) noexcept = 0;
+};
+
+/// One rank: every call has finished when it returns.
+std::unique_ptr<Communicator> make_single_communicator();
+
+// Helpers on top of any communicator; each is one collective call (or two where lengths differ) and blocks.
+
+/// The text of rank `root`, on every rank.
+std::string broadcast_text(Communicator& communicator, const std::string& text, int root);
+/// Every rank's text, by rank, on every rank.
+std::vector<std::string> all_gather_text(Communicator& communicator, const std::string& text);
+
+/// What stopped this rank, if anything.
+struct Failure {
+    ExitCode code = ExitCode::done;
+    std::string message;
+};
+/// An error that every rank of the job throws at the same place: each may leave in good order, nobody waits
+/// for it.
+struct AgreedError : Error {
+    AgreedError(ExitCode code, const std::string& message) : Error(code, message) {}
+};
+
+/// Every rank reports what happened to it; if any failed, every rank throws the same AgreedError: code and
+/// message of the lowest failing rank, as "rank 1: MESSAGE (and 2 other ranks)". Without the rank when all
+/// failed with one message or there is one rank. `phase` ("opening the data") names the place when a peer
+/// does not come to agree. Call it where ranks can fail separately (opening files, reading a batch).
+void agree(Communicator& communicator, const Failure& mine, const std::string& phase);
+
+/// Every rank does `work`; whatever any of them threw, all of them throw as one AgreedError (see agree).
+void together(Communicator& communicator, const std::string& phase, const std::function<void()>& work);
+/// The same where only rank 0 works.
+void together_on_first_rank(Communicator& communicator, const std::string& phase,
+                            const std::function<void()>& work);
+
+}  // namespace tutti

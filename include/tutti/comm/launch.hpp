@@ -1,0 +1,53 @@
+#pragma once
+// Who started this process, and does MPI agree? Pure functions of the environment; nothing here calls MPI.
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tutti {
+
+using Environment = std::map<std::string, std::string>;
+/// The process's environment. Call before MPI_Init: Open MPI's singleton start adds OMPI_* and PMIX_* of its
+/// own.
+Environment current_environment();
+
+enum class Launcher { plain, mpirun, srun, torchrun, mpiexec_hydra };
+
+/// What the environment claims. Absent facts are empty: nothing is guessed.
+struct LaunchFacts {
+    Launcher launcher = Launcher::plain;
+    std::optional<int> rank, world_size, local_rank, local_size;
+    bool inside_slurm_job = false;
+};
+
+/// Order of proof: OMPI_COMM_WORLD_* (mpirun, also inside Slurm, where SLURM_PROCID is 0 on every rank),
+/// torchrun's RANK/WORLD_SIZE (with TORCHELASTIC_RUN_ID), PMI_RANK/PMI_SIZE that differ from the Slurm step
+/// (Hydra; its proxies are a Slurm step of their own), a Slurm step (SLURM_STEP_NUM_TASKS with SLURM_PROCID),
+/// plain. A number that is not one
+/// ("", "-1", "abc") counts as absent, and so does a rank that is not below its world size.
+LaunchFacts read_launch(const Environment& environment);
+
+/// The name of a launcher for people: "mpirun", "srun", ….
+std::string to_string(Launcher launcher);
+
+/// A mismatch that can be proved before MPI_Init, which would abort or hang: a Slurm step of several tasks
+/// without a PMI(x) server, torchrun's world without MPI. Returns "problem; the command line that fixes it",
+/// or nothing.
+std::optional<std::string> mismatch_before_mpi(const Environment& environment);
+
+/// A mismatch that can be proved once MPI says its size: only SLURM_STEP_NUM_TASKS > 1 with an MPI world of 1
+/// that no other launcher asked for (OMPI_COMM_WORLD_SIZE, PMI_SIZE=1). Plain `./trainer` inside sbatch
+/// (SLURM_NTASKS=4) is fine.
+std::optional<std::string> mismatch_with_mpi(const Environment& environment, int mpi_size);
+
+/// Computing threads of a rank. `cores`: for every rank on this host the set of cores it may run on; ranks
+/// that share cores share them evenly: floor(|own| / ranks whose set intersects own), at least 1.
+int threads_for_rank(std::span<const std::vector<int>> cores, std::size_t local_rank);
+
+/// The cores this process may run on, ascending (sched_getaffinity).
+std::vector<int> bound_cores();
+
+}  // namespace tutti

@@ -1,0 +1,37 @@
+#pragma once
+// A device: where arenas live and who computes on them.
+
+#include <memory>
+#include <string>
+
+#include "tutti/device/buffer.hpp"
+#include "tutti/device/ops.hpp"
+
+namespace tutti {
+
+/// Created by app::select, one per rank; used by one thread. All work of a device is ordered as issued; on
+/// the CPU each call has finished when it returns.
+class Device {
+  public:
+    virtual ~Device() = default;
+
+    /// "cpu", "cuda".
+    virtual std::string kind() const = 0;
+    /// For people: "AMD EPYC, 4 threads, oneDNN 2.6".
+    virtual std::string description() const = 0;
+
+    /// Zeroed memory. Throws RunError (how much was asked for, and for what) when there is not enough.
+    virtual Buffer allocate(std::size_t bytes, const std::string& purpose) = 0;
+
+    virtual void copy_from_host(const TensorView& device, const void* host) = 0;
+    virtual void copy_to_host(void* host, const TensorView& device) = 0;
+
+    /// The arithmetic for one compute type. The reference stays valid as long as the device.
+    /// Throws UsageError when this device does not compute in `compute`.
+    virtual Ops& ops(DType compute) = 0;
+};
+
+/// The CPU with `threads` computing threads. Sets the number of OpenMP threads of the process.
+std::unique_ptr<Device> make_cpu_device(int threads);
+
+}  // namespace tutti

@@ -1,0 +1,137 @@
+#pragma once
+// The arithmetic contract: what every backend computes, on views of its own memory.
+//
+// Conventions
+//   * Activations are NHWC: [N, H, W, C] or [N, F]. N, the batch, may be anything from 0 to the planned
+//   maximum.
+//   * Weights are in the arena's order: convolution [O, KH, KW, I/groups], linear [O, I].
+//   * T is the compute type of this Ops. All tensors are T unless stated otherwise.
+//   * Outputs are overwritten, never accumulated into. Inputs and outputs do not overlap unless stated.
+//   * Preconditions on shapes are asserted (debug builds); planning functions throw UsageError for shapes
+//   that make
+//     no sense, naming the dimension.
+//   * Planned operators own what they need (primitives, workspace), are created once per shape and allocate
+//   nothing
+//     in forward and backward after the first call with a given batch size.
+//   * Not thread-safe: one thread drives a device.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "tutti/device/tensor_view.hpp"
+
+namespace tutti {
+
+struct LinearShape {
+    std::int64_t in = 0, out = 0;
+    bool bias = true;
+};
+
+/// y[N, out] = x[N, in] · weight[out, in]ᵀ + bias[out]
+class LinearOp {
+  public:
+    virtual ~LinearOp() = default;
+    virtual void forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
+                         const TensorView& y) = 0;
+    /// dx[N, in] (skipped when undefined), dweight[out, in], dbias[out] (undefined without bias).
+    virtual void backward(const TensorView& x, const TensorView& weight, const TensorView& dy,
+                          const TensorView& dx, const TensorView& dweight, const TensorView& dbias) = 0;
+};
+
+struct Conv2dShape {
+    std::int64_t height = 0, width = 0, in = 0, out = 0;
+    std::int64_t kernel_h = 1, kernel_w = 1;
+    std::int64_t stride_h = 1, stride_w = 1;
+    std::int64_t padding_h = 0, padding_w = 0;
+    std::int64_t groups = 1;
+    bool bias = true;
+    std::int64_t out_height() const { return (height + 2 * padding_h - kernel_h) / stride_h + 1; }
+    std::int64_t out_width() const { return (width + 2 * padding_w - kernel_w) / stride_w + 1; }
+};
+
+/// Cross-correlation, as PyTorch's Conv2d: x[N, H, W, I], weight[O, KH, KW, I/groups] -> y[N, OH, OW, O].
+class Conv2dOp {
+  public:
+    virtual ~Conv2dOp() = default;
+    virtual void forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
+                         const TensorView& y) = 0;
+    /// dx is skipped when undefined (first layer); dbias is undefined without bias.
+    virtual void backward(const TensorView& x, const TensorView& weight, const TensorView& dy,
+                          const TensorView& dx, const TensorView& dweight, const TensorView& dbias) = 0;
+};
+
+struct Pool2dShape {
+    std::int64_t height = 0, width = 0, channels = 0;
+    std::int64_t kernel_h = 2, kernel_w = 2;
+    std::int64_t stride_h = 2, stride_w = 2;
+    std::int64_t padding_h = 0, padding_w = 0;
+    std::int64_t out_height() const { return (height + 2 * padding_h - kernel_h) / stride_h + 1; }
+    std::int64_t out_width() const { return (width + 2 * padding_w - kernel_w) / stride_w + 1; }
+};
+
+/// torch.optim.SGD (PyTorch documentation, "SGD"): g += weight_decay·p; on the first step buf = g, later
+/// buf = momentum·buf + (1 − dampening)·g; g = nesterov ? g + momentum·buf : buf; p −= lr·g.
+/// Without momentum the buffer is undefined and not touched.
+struct SgdStep {
+    double lr = 0, momentum = 0, dampening = 0, weight_decay = 0;
+    bool nesterov = false, first_step = false;
+};
+
+/// torch.optim.AdamW (decoupled = true; Loshchilov & Hutter 2019) and Adam (decoupled = false: g +=
+/// weight_decay·p). p −= lr·weight_decay·p; m = β₁m + (1−β₁)g; v = β₂v + (1−β₂)g²; p −= lr/(1−β₁ᵗ) · m /
+/// (√v/√(1−β₂ᵗ) + eps), with t = `step` counted from 1.
+struct AdamStep {
+    double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+    std::int64_t step = 1;
+    bool decoupled = true;
+};
+
+class Ops {
+  public:
+    virtual ~Ops() = default;
+
+    virtual DType compute() const = 0;
+
+    virtual std::unique_ptr<LinearOp> linear(const LinearShape& shape) = 0;
+    virtual std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) = 0;
+
+    /// y = max(x, 0). y may be x.
+    virtual void relu_forward(const TensorView& x, const TensorView& y) = 0;
+    /// dx = y > 0 ? dy : 0. dx may be dy.
+    virtual void relu_backward(const TensorView& y, const TensorView& dy, const TensorView& dx) = 0;
+
+    /// y[N, OH, OW, C]; `winner` (u8, y's shape) gets the winner's place in its window, kh·KW + kw, the first
+    /// of equals in row-major order, as PyTorch; a NaN wins. Windows of at most 255 elements. Padding never
+    /// wins.
+    virtual void max_pool2d_forward(const Pool2dShape& shape, const TensorView& x, const TensorView& y,
+                                    const TensorView& winner) = 0;
+    virtual void max_pool2d_backward(const Pool2dShape& shape, const TensorView& dy, const TensorView& winner,
+                                     const TensorView& dx) = 0;
+
+    /// probabilities[N, K] = softmax(logits[N, K]), stable for large logits; sums (f64[3]) gets
+    /// {Σ −log p[label], N, number of rows whose first maximum is the label}. labels: i64[N], each in [0, K).
+    /// probabilities may be logits. Sums run over rows in order, in double.
+    virtual void softmax_cross_entropy_forward(const TensorView& logits, const TensorView& labels,
+                                               const TensorView& probabilities, const TensorView& sums) = 0;
+    /// dlogits = scale · (probabilities − onehot(labels)). dlogits may be probabilities.
+    virtual void softmax_cross_entropy_backward(const TensorView& probabilities, const TensorView& labels,
+                                                double scale, const TensorView& dlogits) = 0;
+
+    /// y = (u8 / 255.0f − mean[c]) / std[c] in fp32, then converted to T. x: u8[…, C]; mean, std: host, C
+    /// values.
+    virtual void normalize(const TensorView& x, std::span<const float> mean, std::span<const float> std,
+                           const TensorView& y) = 0;
+
+    virtual void fill(const TensorView& x, double value) = 0;
+    /// y += x
+    virtual void add(const TensorView& x, const TensorView& y) = 0;
+
+    /// Elementwise updates of flat views of the arenas, all of one length (formulas above).
+    virtual void sgd(const SgdStep& step, const TensorView& gradient, const TensorView& parameter,
+                     const TensorView& momentum_buffer) = 0;
+    virtual void adam(const AdamStep& step, const TensorView& gradient, const TensorView& parameter,
+                      const TensorView& first_moment, const TensorView& second_moment) = 0;
+};
+
+}  // namespace tutti

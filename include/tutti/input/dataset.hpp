@@ -1,0 +1,56 @@
+#pragma once
+// A labelled set of samples that can be read by index.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tutti/base/dtype.hpp"
+#include "tutti/base/shape.hpp"
+
+namespace tutti {
+
+struct DatasetInfo {
+    std::int64_t samples = 0;
+    Shape sample_shape;  ///< {H, W, C} for images, {F} for features
+    DType dtype = DType::u8;
+    std::int64_t classes = 0;
+    std::vector<std::string> class_names;  ///< empty or `classes` names
+    std::vector<float> mean, std;          ///< the file's normalisation per channel; empty when it has none
+    std::int64_t sample_bytes() const {
+        return sample_shape.count() * static_cast<std::int64_t>(size_of(dtype));
+    }
+};
+
+/// read() may be called from several threads at once.
+class Dataset {
+  public:
+    virtual ~Dataset() = default;
+    virtual const DatasetInfo& info() const = 0;
+    /// For messages: the file's path.
+    virtual std::string name() const = 0;
+    /// samples: indices.size() · sample_bytes(); labels: indices.size(). Throws DataError naming file and
+    /// sample: a read that fails, a label outside [0, classes).
+    virtual void read(std::span<const std::int64_t> indices, std::span<std::byte> samples,
+                      std::span<std::int64_t> labels) const = 0;
+    /// The labels alone, as read() gives them. Unless overridden, the samples are read, too, and dropped.
+    virtual void read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const;
+};
+
+/// Opens an HDF5 data set written by `trainer pack` (schema: data/README.md). Contiguous uncompressed data
+/// are read with pread at offsets resolved here, without the library; chunked or filtered ones through HDF5.
+/// Throws DataError: missing, unreadable, truncated, not of the schema (what is wrong and how to pack it
+/// again).
+std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path);
+
+/// Several files as one, in the order given; all must agree in shape, dtype, classes and, where they have
+/// them, class names (DataError names both). The normalisation is the first file's. UsageError: no path.
+std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths);
+
+/// The labels as class counts: for inspection. Reads all labels.
+std::vector<std::int64_t> count_labels(const Dataset& dataset);
+
+}  // namespace tutti

@@ -1,0 +1,50 @@
+#pragma once
+// Reads the batches of an epoch ahead of the step that needs them.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "tutti/input/dataset.hpp"
+#include "tutti/input/sampler.hpp"
+
+namespace tutti {
+
+/// One rank's batch in host memory. Views stay valid until the batch is given back (next call of next()).
+struct HostBatch {
+    BatchWindow window;
+    std::span<const std::byte> samples;       ///< window.count · sample_bytes(), NHWC
+    std::span<const std::int64_t> labels;     ///< window.count
+    std::span<const std::int64_t> positions;  ///< in the epoch's order; addresses of random numbers
+    std::span<const std::int64_t> indices;    ///< in the data set
+};
+
+/// Batches in the order of the windows, whatever the number of workers. `prefetch` batches are held ready in
+/// buffers allocated once. Created, used and destroyed by one thread; workers are its own. A window of count
+/// 0 gives a batch of count 0.
+class Loader {
+  public:
+    /// The data set must outlive the loader. Windows hold at most max_batch samples. With 0 workers next()
+    /// reads. UsageError: max_batch or prefetch < 1, workers < 0.
+    Loader(const Dataset& dataset, std::int64_t max_batch, int workers, int prefetch);
+    ~Loader();
+    Loader(const Loader&) = delete;
+    Loader& operator=(const Loader&) = delete;
+
+    /// Begins an epoch (or evaluation pass): what was under way is dropped, after the reads in flight.
+    /// order: the epoch's list (epoch_order), indexed by the windows' positions. RunError: a window outside
+    /// it.
+    void start(std::vector<std::int64_t> order, std::vector<BatchWindow> windows);
+
+    /// The next batch, or nothing at the end. Rethrows what reading it threw (DataError), at the batch it
+    /// belongs to; the batches after it can still be read.
+    std::optional<HostBatch> next();
+
+  private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace tutti

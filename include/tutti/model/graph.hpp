@@ -1,0 +1,115 @@
+#pragma once
+// A static graph of layers with planned memory.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tutti/base/named_tensor.hpp"
+#include "tutti/device/device.hpp"
+#include "tutti/model/layer.hpp"
+
+namespace tutti {
+
+/// Names a value (the output of a layer, or the graph's input) while a model is put together.
+using NodeId = std::size_t;
+
+/// A model before it has memory: layers in the order of their execution. Made by the zoo or from YAML.
+class GraphSpec {
+  public:
+    /// input: one sample's shape, {H, W, C} or {F}.
+    explicit GraphSpec(const Shape& input);
+
+    NodeId input() const { return 0; }
+    const Shape& shape(NodeId node) const { return nodes_.at(node).shape; }
+    /// Appends a layer. `name` prefixes its parameters ("conv1" -> "conv1.weight"). The last one added is the
+    /// output.
+    NodeId add(const std::string& name, std::unique_ptr<Layer> layer, std::vector<NodeId> inputs);
+
+    struct Node {
+        std::string name;
+        std::unique_ptr<Layer> layer;  ///< null for the input
+        std::vector<NodeId> inputs;
+        Shape shape;
+    };
+    std::vector<Node>& nodes() { return nodes_; }
+    const std::vector<Node>& nodes() const { return nodes_; }
+
+  private:
+    std::vector<Node> nodes_;
+};
+
+/// Bytes of each arena of a graph.
+struct GraphMemory {
+    std::size_t parameters = 0, gradients = 0, activations = 0, input = 0;
+};
+
+/// A graph with its arenas: parameters, gradients, activations (offsets by liveness, for the largest batch).
+/// The device must outlive it. One thread; nothing is allocated in forward and backward.
+///
+/// Arena order: the parameters lie in the order in which backward finishes them (the reverse of
+/// registration), so that any run of neighbours is one contiguous slice, a bucket. Each begins at a multiple
+/// of 64 bytes; gaps are zero.
+class Graph {
+  public:
+    Graph(GraphSpec spec, Device& device, DType compute, std::int64_t max_batch);
+    ~Graph();
+
+    DType compute() const;
+    std::int64_t max_batch() const;
+    const Shape& input_shape() const;
+    const Shape& output_shape() const;
+    GraphMemory memory() const;
+
+    /// In arena order.
+    const std::vector<Parameter>& parameters() const;
+    /// Number of layers, and for reports: name, kind, output shape, FLOPs of layer i.
+    struct LayerReport {
+        std::string name, kind;
+        Shape output;
+        std::int64_t parameters;
+        double forward_flops;
+    };
+    std::vector<LayerReport> report() const;
+
+    /// The whole arenas, 1-D, including the gaps.
+    TensorView parameter_arena() const;
+    TensorView gradient_arena() const;
+
+    /// Where the caller writes the batch before forward: [n, input…], n ≤ max_batch.
+    TensorView input(std::int64_t n) const;
+
+    /// Runs all layers on the batch in input(n); returns the output [n, …], valid until the next forward.
+    TensorView forward(std::int64_t n, const StepContext& step);
+
+    /// Called in backward when the gradient of parameters()[i] is final; the order is that of the arena.
+    using GradientReady = std::function<void(std::size_t parameter)>;
+    /// After forward(n, train): the caller has written output_gradient(n). Overwrites all gradients. n = 0
+    /// zeroes and announces all.
+    void backward(std::int64_t n, const StepContext& step, const GradientReady& ready);
+    TensorView output_gradient(std::int64_t n) const;
+
+    /// Default values from Philox at (seed, number of the parameter), in the file's element order, so
+    /// independent of the layout.
+    void initialize(std::int64_t seed);
+
+    /// All parameters under PyTorch's names, shapes and order, in PyTorch's order of registration.
+    std::vector<NamedTensor> save() const;
+    /// Sets all parameters. Floating types are converted. Throws DataError that lists what is missing, what
+    /// is too much and what has another shape; nothing is changed then. `source` names the file.
+    void load(std::span<const NamedTensor> tensors, const std::string& source);
+
+    /// Host copies between any arena-shaped device memory (optimizer state) and file order.
+    std::vector<NamedTensor> save_arena(const TensorView& arena, const std::string& prefix) const;
+    void load_arena(const TensorView& arena, std::span<const NamedTensor> tensors, const std::string& prefix,
+                    const std::string& source);
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tutti

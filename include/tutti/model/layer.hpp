@@ -1,0 +1,80 @@
+#pragma once
+// One layer of a graph: its shapes, what it must keep for backward, forward and backward.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tutti/device/ops.hpp"
+#include "tutti/model/parameter.hpp"
+
+namespace tutti {
+
+enum class Phase { train, evaluate };
+
+/// What a layer may know of the step it is part of. Random layers address their numbers with it.
+struct StepContext {
+    Phase phase = Phase::train;
+    std::int64_t seed = 0;
+    std::int64_t epoch = 0;
+    std::span<const std::int64_t> positions;  ///< of the samples of this batch, in the epoch's order
+};
+
+/// The tensors of one call. All begin with the batch dimension N, except parameters. In forward only inputs,
+/// output, state and parameters are set.
+struct LayerCall {
+    std::span<const TensorView> inputs;
+    TensorView output;
+    TensorView state;  ///< state_bytes_per_sample()·N bytes (u8) that live from forward to backward
+    std::span<const TensorView> parameters;
+    TensorView output_gradient;
+    std::span<const TensorView> input_gradients;      ///< undefined where nobody needs them; overwritten
+    std::span<const TensorView> parameter_gradients;  ///< overwritten
+    const StepContext* step = nullptr;
+};
+
+/// A layer knows its input shapes (one sample, without N) from its construction. Not thread-safe. The graph
+/// guarantees N ≥ 1.
+class Layer {
+  public:
+    explicit Layer(Shape output_shape) : output_shape_(output_shape) {}
+    virtual ~Layer() = default;
+    Layer(const Layer&) = delete;
+    Layer& operator=(const Layer&) = delete;
+
+    /// "conv2d", "relu", …
+    virtual std::string kind() const = 0;
+    /// One sample's output.
+    const Shape& output_shape() const { return output_shape_; }
+    const std::vector<ParameterSpec>& parameters() const { return parameters_; }
+
+    /// What backward reads: these are kept until then, other activations' memory is used again.
+    virtual bool backward_reads_input() const { return false; }
+    virtual bool backward_reads_output() const { return false; }
+    /// True when the output may take the memory of the first input, if nobody else reads that input any more.
+    virtual bool works_in_place() const { return false; }
+    /// True when the output is the first input's memory under another shape: nothing is computed.
+    virtual bool is_view() const { return false; }
+    virtual std::int64_t state_bytes_per_sample() const { return 0; }
+    /// Multiplications and additions of one sample's forward, for reports.
+    virtual double forward_flops() const { return 0; }
+
+    /// Creates the planned operators. Called once, before the first forward.
+    virtual void prepare(Ops& ops) { ops_ = &ops; }
+    virtual void forward(const LayerCall& call) = 0;
+    virtual void backward(const LayerCall& call) = 0;
+
+  protected:
+    void add_parameter(ParameterSpec spec) { parameters_.push_back(std::move(spec)); }
+    Ops& ops() const { return *ops_; }
+
+  private:
+    Shape output_shape_;
+    std::vector<ParameterSpec> parameters_;
+    Ops* ops_ = nullptr;
+};
+
+}  // namespace tutti

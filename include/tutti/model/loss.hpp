@@ -1,0 +1,42 @@
+#pragma once
+// Loss terms: (sum, weight) forward, scaled gradient backward.
+
+#include <cstdint>
+#include <memory>
+
+#include "tutti/device/device.hpp"
+
+namespace tutti {
+
+/// Sums over the samples of one or more batches. loss and weight: Σ and its divisor; the mean is loss /
+/// weight.
+struct LossSums {
+    double loss = 0, weight = 0;
+    std::int64_t correct = 0;
+
+    LossSums& operator+=(const LossSums& other) {
+        loss += other.loss;
+        weight += other.weight;
+        correct += other.correct;
+        return *this;
+    }
+};
+
+/// A loss on logits [N, K] and labels i64[N] in device memory. One thread; nothing is allocated after
+/// construction.
+class Loss {
+  public:
+    virtual ~Loss() = default;
+    /// Sums over the batch. `gradient` [N, K] is workspace that must stay untouched until backward.
+    virtual LossSums forward(const TensorView& logits, const TensorView& labels,
+                             const TensorView& gradient) = 0;
+    /// gradient = scale · d(Σ loss)/d(logits); scale is 1 / (weight of the whole global batch).
+    virtual void backward(const TensorView& labels, double scale, const TensorView& gradient) = 0;
+    /// True when each sample weighs 1: the weight of a global batch is then known without communication.
+    virtual bool weight_is_sample_count() const = 0;
+};
+
+/// −log softmax(logits)[label], torch.nn.CrossEntropyLoss.
+std::unique_ptr<Loss> make_softmax_cross_entropy(Device& device, DType compute);
+
+}  // namespace tutti

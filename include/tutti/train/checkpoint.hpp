@@ -1,0 +1,57 @@
+#pragma once
+// The whole state of a run in one HDF5 file, written atomically and checked when read.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tutti/base/named_tensor.hpp"
+
+namespace tutti {
+
+/// Where a run stands. All counts are global.
+struct Progress {
+    std::int64_t step = 0;        ///< finished updates
+    std::int64_t epoch = 0;       ///< the epoch in progress, from 0
+    std::int64_t position = 0;    ///< positions of that epoch consumed (the resume cursor)
+    std::int64_t samples = 0;     ///< samples consumed since the beginning of the run
+    std::int64_t world_size = 1;  ///< of the run that saved it; for information
+    double loss_sum = 0;          ///< of this epoch so far: Σ loss, Σ weight, correct
+    double loss_weight = 0;
+    std::int64_t correct = 0;
+    double best_metric = 0;  ///< of checkpoint.best
+    bool has_best = false;
+    std::int64_t best_step = -1;  ///< the checkpoint that holds it
+};
+
+/// Groups of the file: model/NAME (parameters and buffers under PyTorch's names, dots kept),
+/// optimizer/KIND/NAME.
+struct Checkpoint {
+    Progress progress;
+    std::string config;  ///< resolved YAML
+    std::vector<NamedTensor> model;
+    std::vector<NamedTensor> optimizer;  ///< name: "momentum_buffer/fc1.weight"
+    std::string last_eval;               ///< the last "eval" row of metrics.jsonl (JSON), or empty
+};
+
+/// Writes to a temporary file in the same directory (PATH.PID.tmp), syncs, renames, syncs the directory:
+/// `path` is complete or unchanged. Data go out in pieces of at most 4 MiB (the HDF5 library's lock is
+/// global). The root attribute `sha256` covers everything: progress, config, last_eval, and of all tensors
+/// name, type, shape and bytes; `model_sha256` covers the model alone. Throws RunError naming the file and
+/// the cause (disk full, permission), or the tensor that cannot be stored (a name twice, bytes that do not
+/// fit its shape).
+void save_checkpoint(const std::string& path, const Checkpoint& checkpoint);
+
+/// Throws DataError: missing, truncated, not a checkpoint, hash mismatch.
+Checkpoint load_checkpoint(const std::string& path);
+
+/// True for an HDF5 file that says it is a checkpoint; false for anything else, also for what cannot be read.
+bool is_checkpoint(const std::string& path);
+
+/// Only progress, config, last_eval and the tensors' names, types and shapes (bytes empty); no hash check.
+Checkpoint peek_checkpoint(const std::string& path);
+
+/// One SHA-256 of all model tensors in name order (name, dtype, shape, bytes): `trainer inspect --sha256`.
+std::string model_sha256(const Checkpoint& checkpoint);
+
+}  // namespace tutti

@@ -1,0 +1,40 @@
+#pragma once
+// Sums the gradients of all ranks, bucket by bucket.
+
+#include <cstddef>
+#include <vector>
+
+#include "tutti/comm/communicator.hpp"
+#include "tutti/train/bucket_plan.hpp"
+
+namespace tutti {
+
+/// Buckets are views of the gradient arena; they are issued in the plan's order on every rank, each as soon
+/// as its last gradient (and those of all buckets before it) is ready. Between ready() of a bucket's last
+/// parameter and the return of finish() nobody else may touch its slice. One thread.
+class Reducer {
+  public:
+    /// arena: the whole gradient arena, 1-D; it and the communicator must outlive the reducer.
+    Reducer(Communicator& communicator, const TensorView& arena, std::vector<Bucket> buckets);
+
+    const std::vector<Bucket>& buckets() const { return buckets_; }
+
+    /// The gradient of this parameter (arena order) is final. Each parameter once a step, in any order.
+    void ready(std::size_t parameter);
+    /// Waits for all buckets; the arena then holds the sums. Every parameter must be ready. Throws PeerError
+    /// that names the bucket.
+    void finish();
+
+  private:
+    void issue();
+
+    Communicator& communicator_;
+    TensorView arena_;
+    std::vector<Bucket> buckets_;
+    std::vector<std::size_t> bucket_of_;  // by parameter
+    std::vector<std::size_t> waiting_;    // by bucket: gradients still to come
+    std::vector<Work> works_;
+    std::size_t next_ = 0;  // the first bucket not issued
+};
+
+}  // namespace tutti

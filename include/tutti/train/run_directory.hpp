@@ -1,0 +1,53 @@
+#pragma once
+// The directory of a run: config.yaml, provenance.json, checkpoints/, metrics.jsonl, log.txt, lock.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tutti {
+
+/// Used by rank 0 alone. Holds an exclusive lock on DIR/lock (an open-file-description lock, so it vanishes
+/// with the process; the file says host and process) as long as it lives. A file system without locks is used
+/// without one. All members that write throw RunError naming the file and the cause.
+class RunDirectory {
+  public:
+    /// Creates `path` with its parents when missing and locks it. With `fresh` the old content (all but lock
+    /// and old-*) moves to old-1/, old-2/, … first. Temporaries of a run that died are removed. Throws
+    /// UsageError when another process holds the lock (naming host and process id), RunError when it cannot
+    /// be created or written.
+    RunDirectory(const std::string& path, bool fresh);
+    ~RunDirectory();
+    RunDirectory(const RunDirectory&) = delete;
+    RunDirectory& operator=(const RunDirectory&) = delete;
+
+    const std::string& path() const;
+    std::string log_path() const;
+    /// checkpoints/step-00000042.h5
+    std::string checkpoint_path(std::int64_t step) const;
+    /// Steps of the checkpoints that are there, ascending (complete ones: temporaries are ignored).
+    std::vector<std::int64_t> checkpoint_steps() const;
+    /// Removes all but the newest `keep` checkpoints (0: keep all) and stale temporaries; never `protect`.
+    void prune_checkpoints(std::int64_t keep, std::optional<std::int64_t> protect);
+
+    /// Atomic (temporary, rename).
+    void write_config(const std::string& yaml);
+    void write_provenance(const std::string& json);
+
+    /// Appends one line to metrics.jsonl and flushes it to the file.
+    void append_metric(const std::string& json_line);
+    /// Removes rows whose "step" is greater than `step`, and a last line that is cut off (no newline, or no
+    /// JSON); other lines stay, whatever they hold. Atomic.
+    void cut_metrics(std::int64_t step);
+
+  private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+/// The newest checkpoint in a run directory without locking it; nothing when there is none.
+std::optional<std::string> latest_checkpoint(const std::string& run_directory);
+
+}  // namespace tutti

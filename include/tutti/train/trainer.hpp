@@ -1,0 +1,59 @@
+#pragma once
+// The training loop.
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tutti/base/config.hpp"
+#include "tutti/base/log.hpp"
+#include "tutti/comm/communicator.hpp"
+#include "tutti/device/device.hpp"
+#include "tutti/input/dataset.hpp"
+#include "tutti/train/checkpoint.hpp"
+#include "tutti/train/run_directory.hpp"
+
+namespace tutti {
+
+/// What a run needs. All references must outlive the Trainer.
+struct TrainingJob {
+    const Config& config;
+    Device& device;
+    Communicator& gradients;  ///< carries the buckets
+    Communicator&
+        control;  ///< carries step sums, agreement and evaluation; another communicator of the same ranks
+    Log& log;
+    RunDirectory* directory;  ///< rank 0's; null on the others
+    const Dataset& train;
+    const Dataset* val;  ///< null: no evaluation
+};
+
+struct TrainingResult {
+    ExitCode code = ExitCode::done;  ///< done, or requeue after a signal
+    Progress progress;
+    bool had_finished = false;  ///< the checkpoint that was resumed was already the end
+    std::string last_eval;      ///< the last "eval" row (JSON), or empty
+};
+
+/// One run on one rank, from the first step to the last checkpoint; every rank calls the same methods in the
+/// same order. Errors that all ranks share are thrown as AgreedError on every rank.
+class Trainer {
+  public:
+    /// Builds the model and its arenas and fills them with initial weights (model.init_from, else the default
+    /// of run.seed), the same on every rank.
+    explicit Trainer(const TrainingJob& job);
+    ~Trainer();
+
+    /// Rank 0 reads the checkpoint, the others receive it. Refuses a changed model or optimizer (UsageError,
+    /// agreed).
+    void resume(const std::string& checkpoint_path);
+
+    /// Trains until the configured end or a stop signal. Rank 0 writes metrics and checkpoints.
+    TrainingResult run();
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tutti

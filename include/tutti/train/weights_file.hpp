@@ -1,0 +1,21 @@
+#pragma once
+// Initial weights from files: a checkpoint, any HDF5 file with one data set per name, or safetensors.
+
+#include <string>
+#include <vector>
+
+#include "tutti/base/named_tensor.hpp"
+
+namespace tutti {
+
+/// All floating-point and integer tensors of the file. The format is found by content, not by the file's
+/// name: HDF5 signature; else safetensors (https://github.com/huggingface/safetensors, "Format": u64 length,
+/// JSON header, data). Of a checkpoint only model/ is read; in other HDF5 files group paths become dotted
+/// names ("conv1/weight" -> "conv1.weight"; a data set "conv1.weight" keeps its name). Types: F64, F32, BF16,
+/// F16 (converted to f32), I64, U8 in safetensors; the corresponding native ones in HDF5; others are skipped
+/// if not floating, refused if floating; I32 becomes i64. Sorted by name; two tensors of one name are an
+/// error. A checkpoint's model is checked against its SHA-256. Throws DataError naming the file, the tensor
+/// and what is wrong.
+std::vector<NamedTensor> read_weights(const std::string& path);
+
+}  // namespace tutti

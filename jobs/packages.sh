@@ -1,0 +1,74 @@
+# shellcheck shell=bash disable=SC2034  # the lists are for those who source this
+# The Debian packages that Tutti needs. Sourced by quickstart.sh and test.sh; the only list there is.
+
+# g++ brings the sanitizers; ccache is found by Meson on its own and makes a rebuild cheap.
+build_packages=(
+    g++ ccache meson ninja-build pkg-config python3
+    libopenmpi-dev openmpi-bin libhdf5-dev libdnnl-dev libeigen3-dev
+    libyaml-cpp-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libssl-dev zlib1g-dev
+    dataset-fashion-mnist
+)
+test_packages=(libgtest-dev clang-format)
+
+# Installs those of the named packages that are missing. Silent when there is nothing to do.
+install_packages() {
+    if ! command -v dpkg-query >/dev/null; then
+        echo "packages: this is not a Debian system; needed are the equivalents of: $*"
+        return 0
+    fi
+
+    local installed package missing=()
+    # dpkg-query fails when it does not know a name; then that package is simply not in its answer.
+    # shellcheck disable=SC2016  # ${…} is dpkg-query's
+    installed=" $(dpkg-query -W -f '${Package}:${db:Status-Status} ' "$@" 2>/dev/null || true)"
+    for package in "$@"; do
+        [[ $installed == *" $package:installed "* ]] || missing+=("$package")
+    done
+    if ((${#missing[@]} == 0)); then return 0; fi
+
+    local as_root=()
+    if ((EUID != 0)); then
+        if ! command -v sudo >/dev/null; then
+            as_root=(false)
+        elif sudo -n true 2>/dev/null; then
+            as_root=(sudo -n)
+        elif { : </dev/tty; } 2>/dev/null; then
+            as_root=(sudo) # asks for the password on the terminal
+        else
+            as_root=(false)
+        fi
+    fi
+    if [[ ${as_root[0]-} == false ]]; then
+        echo "packages: missing, and only root can install them. Run this once:" >&2
+        echo "  apt-get update && apt-get install -y --no-install-recommends ${missing[*]}" >&2
+        return 1
+    fi
+
+    echo "packages: installing ${missing[*]}"
+    local log
+    log=$(mktemp "${TMPDIR:-/tmp}/tutti-apt-XXXXXX")
+    # An update may fail because of a source that we do not need: whether it matters, the installation shows.
+    run_apt "$log" update || true
+    if ! run_apt "$log" install --no-install-recommends "${missing[@]}"; then
+        tail -n 20 "$log" >&2
+        echo "packages: apt-get failed; its output is in $log" >&2
+        return 1
+    fi
+    rm -f "$log"
+}
+
+# apt-get with its output in a log. The time-out covers dpkg's lock only: those of the package lists and of the
+# download folder are waited for here, as long.
+run_apt() {
+    local log=$1 attempt
+    shift
+    for ((attempt = 0; attempt < 60; ++attempt)); do
+        if ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive LC_ALL=C \
+            apt-get -q -y -o DPkg::Lock::Timeout=300 "$@" </dev/null >"$log" 2>&1; then
+            return 0
+        fi
+        grep -qE 'Could not get lock|Unable to (acquire|lock)' "$log" || return 1
+        sleep 5
+    done
+    return 1
+}

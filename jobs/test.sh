@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# Everything that must hold before a change is merged: formatting, a build without warnings, all tests, and the unit
+# tests once more under the address and undefined-behaviour sanitizers.
+# shellcheck disable=SC2317  # stage() calls the functions by name
+set -euo pipefail
+
+usage() {
+    cat <<'END'
+usage: jobs/test.sh [quick]
+
+Stages: packages, format, build, test, sanitize ("quick" leaves out sanitize). The first stage that fails ends the
+run. Builds are kept in build/ and build-asan/. The last line reads "N passed, N failed, N skipped".
+
+TUTTI_MARCH   instruction set of build/ when it is configured for the first time (default: native)
+END
+}
+
+with_sanitizers=true
+case ${1-} in
+    '') ;;
+    quick) with_sanitizers=false ;;
+    -h | --help) usage && exit 0 ;;
+    *) usage >&2 && exit 2 ;;
+esac
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+exec </dev/null
+# shellcheck source-path=SCRIPTDIR source=packages.sh
+source jobs/packages.sh
+
+table=()       # one line per stage that ended
+result_dirs=() # builds whose tests ran
+
+# Runs a stage; ends the script when it fails. Never call it in a condition: that would switch off `set -e` inside.
+stage() { # NAME COMMAND...
+    local name=$1 start=$SECONDS status
+    shift
+    echo "== $name"
+    set +e
+    (
+        set -e
+        "$@"
+    )
+    status=$?
+    set -e
+    echo "stage $name: $((SECONDS - start)) s"
+    if ((status == 0)); then
+        table+=("$(printf '%-10s %6d s  ok' "$name" "$((SECONDS - start))")")
+    else
+        table+=("$(printf '%-10s %6d s  FAILED' "$name" "$((SECONDS - start))")")
+        finish 1
+    fi
+}
+
+finish() { # STATUS: prints the tables and the closing line
+    local status=$1
+    echo
+    printf '%s\n' "${table[@]}"
+    if ((${#result_dirs[@]} > 0)); then
+        echo
+        python3 -B tests/support/summarize.py "${result_dirs[@]}" || status=1
+    fi
+    exit "$status"
+}
+
+check_format() {
+    find src include kernels tests -type f \( -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' \) -print0 |
+        xargs -0 -r clang-format --dry-run -Werror
+}
+
+configure() { # FOLDER FIRST_TIME_OPTION -- OPTION...: the first one is kept as it is in an existing build
+    local folder=$1 first=$2
+    shift 3
+    if [[ -f $folder/meson-private/coredata.dat ]]; then
+        meson configure "$folder" "$@"
+    else
+        meson setup "$folder" "$first" "$@"
+    fi
+}
+
+build_release() {
+    configure build "-Dmarch=${TUTTI_MARCH:-native}" -- -Dbuildtype=release -Dwerror=true -Dtests=true
+    ninja -C build
+}
+
+# Results of an earlier run must not pass for this one's: a GoogleTest program that crashes writes no file, and Meson
+# would read the old one.
+remove_old_results() { # FOLDER
+    rm -f "$1"/*.xml "$1"/meson-logs/testlog*
+}
+
+run_tests() {
+    remove_old_results build
+    meson test -C build --no-rebuild --print-errorlogs
+}
+
+configure_sanitized() {
+    # A fixed instruction set, so that everybody checks the same code paths. Libraries that are not instrumented
+    # only slow this down: oneDNN is left out.
+    local march=native
+    if [[ $(uname -m) == x86_64 ]]; then march=x86-64-v3; fi
+    configure build-asan "-Dmarch=$march" -- -Dbuildtype=debugoptimized -Db_sanitize=address,undefined \
+        -Db_lundef=false -Donednn=disabled -Dtests=true
+}
+
+run_sanitized() {
+    remove_old_results build-asan
+    configure_sanitized
+    # Quotes: the path may contain spaces.
+    export ASAN_OPTIONS=detect_stack_use_after_return=1
+    export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+    export LSAN_OPTIONS="suppressions='$PWD/tests/support/lsan.supp':print_suppressions=0"
+    # Builds what the unit tests need, and no more.
+    meson test -C build-asan --suite unit --timeout-multiplier 4 --print-errorlogs
+}
+
+stage packages install_packages "${build_packages[@]}" "${test_packages[@]}"
+stage format check_format
+stage build build_release
+result_dirs+=(build)
+stage test run_tests
+if $with_sanitizers; then
+    result_dirs+=(build-asan)
+    stage sanitize run_sanitized
+fi
+finish 0

@@ -1,0 +1,80 @@
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "eigen_ops.hpp"
+#include "host_memory.hpp"
+#include "onednn_ops.hpp"
+#include "tutti/base/error.hpp"
+#include "tutti/device/device.hpp"
+
+namespace tutti {
+namespace {
+
+/// "AMD EPYC 9654 96-Core Processor"; "CPU" where the kernel does not tell.
+std::string processor_name() {
+    std::ifstream cpuinfo("/proc/cpuinfo");
+    for (std::string line; std::getline(cpuinfo, line);) {
+        const std::size_t colon = line.find(": ");
+        if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+    }
+    return "CPU";
+}
+
+class CpuDevice final : public Device {
+  public:
+    explicit CpuDevice(int threads) : threads_(threads) { omp_set_num_threads(threads); }
+
+    std::string kind() const override { return "cpu"; }
+
+    std::string description() const override {
+        return fmt::format("{}, {} thread{}, {}", processor_name(), threads_, threads_ == 1 ? "" : "s",
+                           fp32_library());
+    }
+
+    Buffer allocate(std::size_t bytes, const std::string& purpose) override {
+        return allocate_host(bytes, purpose);
+    }
+
+    void copy_from_host(const TensorView& device, const void* host) override {
+        if (device.bytes() > 0) std::memcpy(device.data, host, device.bytes());
+    }
+    void copy_to_host(void* host, const TensorView& device) override {
+        if (device.bytes() > 0) std::memcpy(host, device.data, device.bytes());
+    }
+
+    Ops& ops(DType compute) override {
+        switch (compute) {
+            case DType::f32:
+                if (!f32_) f32_ = make_onednn_ops();
+                if (!f32_) f32_ = std::make_unique<EigenOps<float>>();
+                return *f32_;
+            case DType::f64:
+                if (!f64_) f64_ = std::make_unique<EigenOps<double>>();
+                return *f64_;
+            case DType::bf16:
+            case DType::u8:
+            case DType::i64:
+                break;
+        }
+        throw UsageError(
+            fmt::format("arithmetic in {} on the CPU is not available in this version", name_of(compute)),
+            "set train.precision to fp32 or fp64");
+    }
+
+  private:
+    int threads_;
+    std::unique_ptr<Ops> f32_, f64_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cpu_device(int threads) {
+    if (threads < 1)
+        throw UsageError(fmt::format("a CPU device with {} threads", threads), "ask for at least one");
+    return std::make_unique<CpuDevice>(threads);
+}
+
+}  // namespace tutti

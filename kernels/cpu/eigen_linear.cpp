@@ -1,0 +1,94 @@
+#include <algorithm>
+
+#include "eigen_ops.hpp"
+#include "matrix_product.hpp"
+#include "parallel.hpp"
+#include "shape_checks.hpp"
+
+namespace tutti {
+
+template <class T>
+void sum_rows(const T* matrix, std::int64_t rows, std::int64_t columns, T* out) {
+    for_ranges(
+        columns,
+        [=](std::int64_t begin, std::int64_t end) {
+            std::fill(out + begin, out + end, T(0));
+            for (std::int64_t row = 0; row < rows; ++row) {
+                const T* from = matrix + row * columns;
+#pragma omp simd
+                for (std::int64_t i = begin; i < end; ++i) out[i] += from[i];
+            }
+        },
+        rows);
+}
+
+template <class T>
+void add_to_rows(const T* row, T* matrix, std::int64_t rows, std::int64_t columns) {
+    for_ranges(
+        rows,
+        [=](std::int64_t begin, std::int64_t end) {
+            for (T* to = matrix + begin * columns; to < matrix + end * columns; to += columns)
+#pragma omp simd
+                for (std::int64_t i = 0; i < columns; ++i) to[i] += row[i];
+        },
+        columns);
+}
+
+template void sum_rows(const float*, std::int64_t, std::int64_t, float*);
+template void sum_rows(const double*, std::int64_t, std::int64_t, double*);
+template void add_to_rows(const float*, float*, std::int64_t, std::int64_t);
+template void add_to_rows(const double*, double*, std::int64_t, std::int64_t);
+
+namespace {
+
+template <class T>
+class EigenLinear final : public LinearOp {
+  public:
+    explicit EigenLinear(const LinearShape& shape) : shape_(shape) {}
+
+    void forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
+                 const TensorView& y) override {
+        const std::int64_t batch = x.shape[0];
+        assert(x.count() == batch * shape_.in && y.count() == batch * shape_.out);
+        assert(weight.count() == shape_.out * shape_.in && bias.defined() == shape_.bias);
+        if (batch == 0) return;
+        multiply_transposed(ConstMatrix(x.as<T>(), batch, shape_.in),
+                            ConstMatrix(weight.as<T>(), shape_.out, shape_.in),
+                            Matrix(y.as<T>(), batch, shape_.out));
+        if (shape_.bias) add_to_rows(bias.as<T>(), y.as<T>(), batch, shape_.out);
+    }
+
+    void backward(const TensorView& x, const TensorView& weight, const TensorView& dy, const TensorView& dx,
+                  const TensorView& dweight, const TensorView& dbias) override {
+        const std::int64_t batch = x.shape[0];
+        assert(dy.count() == batch * shape_.out && dweight.count() == weight.count());
+        assert(dbias.defined() == shape_.bias);
+        std::fill_n(dweight.as<T>(), dweight.count(), T(0));
+        if (shape_.bias) sum_rows(dy.as<T>(), batch, shape_.out, dbias.as<T>());
+        if (batch == 0) return;
+        const ConstMatrix out(dy.as<T>(), batch, shape_.out);
+        add_transposed_product(out, ConstMatrix(x.as<T>(), batch, shape_.in),
+                               Matrix(dweight.as<T>(), shape_.out, shape_.in));
+        if (dx.defined())
+            multiply(out, ConstMatrix(weight.as<T>(), shape_.out, shape_.in),
+                     Matrix(dx.as<T>(), batch, shape_.in));
+    }
+
+  private:
+    using Matrix = MatrixView<T>;
+    using ConstMatrix = MatrixView<const T>;
+
+    LinearShape shape_;
+};
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<LinearOp> make_eigen_linear(const LinearShape& shape) {
+    check(shape);
+    return std::make_unique<EigenLinear<T>>(shape);
+}
+template std::unique_ptr<LinearOp> make_eigen_linear<float>(const LinearShape&);
+template std::unique_ptr<LinearOp> make_eigen_linear<double>(const LinearShape&);
+
+}  // namespace tutti

@@ -1,0 +1,66 @@
+#pragma once
+// The ops contract in plain C++ and Eigen, for T = float and double. In double it is the reference that
+// everything else is tested against; in float it carries what oneDNN does not.
+
+#include <memory>
+
+#include "host_memory.hpp"
+#include "tutti/device/ops.hpp"
+
+namespace tutti {
+
+/// Each operator's file defines and instantiates its members. Uses as many OpenMP threads as the process has
+/// set.
+template <class T>
+class EigenOps : public Ops {
+  public:
+    DType compute() const override { return dtype_of<T>; }
+
+    std::unique_ptr<LinearOp> linear(const LinearShape& shape) override;
+    std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) override;
+
+    void relu_forward(const TensorView& x, const TensorView& y) override;
+    void relu_backward(const TensorView& y, const TensorView& dy, const TensorView& dx) override;
+
+    void max_pool2d_forward(const Pool2dShape& shape, const TensorView& x, const TensorView& y,
+                            const TensorView& winner) override;
+    void max_pool2d_backward(const Pool2dShape& shape, const TensorView& dy, const TensorView& winner,
+                             const TensorView& dx) override;
+
+    void softmax_cross_entropy_forward(const TensorView& logits, const TensorView& labels,
+                                       const TensorView& probabilities, const TensorView& sums) override;
+    void softmax_cross_entropy_backward(const TensorView& probabilities, const TensorView& labels,
+                                        double scale, const TensorView& dlogits) override;
+
+    void normalize(const TensorView& x, std::span<const float> mean, std::span<const float> std,
+                   const TensorView& y) override;
+
+    void fill(const TensorView& x, double value) override;
+    void add(const TensorView& x, const TensorView& y) override;
+
+    void sgd(const SgdStep& step, const TensorView& gradient, const TensorView& parameter,
+             const TensorView& momentum_buffer) override;
+    void adam(const AdamStep& step, const TensorView& gradient, const TensorView& parameter,
+              const TensorView& first_moment, const TensorView& second_moment) override;
+
+  protected:
+    const std::shared_ptr<Workspace>& workspace() const { return workspace_; }
+
+  private:
+    // Shared, because operators may outlive the Ops that made them.
+    std::shared_ptr<Workspace> workspace_ = std::make_shared<Workspace>();
+};
+
+template <class T>
+std::unique_ptr<LinearOp> make_eigen_linear(const LinearShape& shape);
+template <class T>
+std::unique_ptr<Conv2dOp> make_eigen_conv2d(const Conv2dShape& shape, std::shared_ptr<Workspace> workspace);
+
+/// out[columns] = Σ over rows of matrix[rows, columns], row after row.
+template <class T>
+void sum_rows(const T* matrix, std::int64_t rows, std::int64_t columns, T* out);
+/// Adds row[columns] to every row of matrix[rows, columns].
+template <class T>
+void add_to_rows(const T* row, T* matrix, std::int64_t rows, std::int64_t columns);
+
+}  // namespace tutti

@@ -1,0 +1,34 @@
+#include "eigen_ops.hpp"
+#include "parallel.hpp"
+
+namespace tutti {
+
+/// A pixel has 256 values: the two divisions are made once for each, per channel.
+template <class T>
+void EigenOps<T>::normalize(const TensorView& x, std::span<const float> mean, std::span<const float> std,
+                            const TensorView& y) {
+    const auto channels = static_cast<std::int64_t>(mean.size());
+    assert(channels > 0 && std.size() == mean.size() && x.shape[x.shape.rank() - 1] == channels);
+    assert(x.count() == y.count());
+    T* table = workspace_->reserve_elements<T>(256 * mean.size());
+    for (std::size_t value = 0; value < 256; ++value)
+        for (std::size_t c = 0; c < mean.size(); ++c)
+            table[value * mean.size() + c] =
+                static_cast<T>((static_cast<float>(value) / 255.0f - mean[c]) / std[c]);
+    const unsigned char* pixels = x.as<unsigned char>();
+    T* out = y.as<T>();
+    for_ranges(
+        x.count() / channels,
+        [=](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin * channels; i < end * channels; i += channels)
+                for (std::int64_t c = 0; c < channels; ++c) out[i + c] = table[pixels[i + c] * channels + c];
+        },
+        channels);
+}
+
+template void EigenOps<float>::normalize(const TensorView&, std::span<const float>, std::span<const float>,
+                                         const TensorView&);
+template void EigenOps<double>::normalize(const TensorView&, std::span<const float>, std::span<const float>,
+                                          const TensorView&);
+
+}  // namespace tutti

@@ -1,0 +1,17 @@
+#pragma once
+// The ops contract for fp32 on oneDNN: linear and conv2d are oneDNN's, the rest is EigenOps<float>'s.
+
+#include <memory>
+#include <string>
+
+#include "tutti/device/ops.hpp"
+
+namespace tutti {
+
+/// Null when Tutti was built without oneDNN.
+std::unique_ptr<Ops> make_onednn_ops();
+
+/// What computes products in fp32, for people: "oneDNN 2.6.3", or "Eigen 3.4.0 (built without oneDNN)".
+std::string fp32_library();
+
+}  // namespace tutti

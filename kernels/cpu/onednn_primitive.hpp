@@ -1,0 +1,63 @@
+#pragma once
+// What the operators on oneDNN share: engine, stream, scratch, and primitives that allocate nothing per call.
+
+#include <dnnl_debug.h>
+#include <dnnl.hpp>
+
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host_memory.hpp"
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+
+/// One per Ops, shared by its operators.
+struct OnednnContext {
+    dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+    dnnl::stream stream{engine};
+    Workspace workspace;
+
+    /// Scratch comes from `workspace`, and fp32 means fp32, whatever the environment says.
+    dnnl::primitive_attr attributes() const;
+};
+
+/// A primitive and its arguments. Only the addresses change from call to call.
+class OnednnPrimitive {
+  public:
+    /// Does nothing; false in conditions.
+    OnednnPrimitive() = default;
+    /// `arguments`: the DNNL_ARG_… index and layout of each, in the order in which execute gets the
+    /// addresses.
+    OnednnPrimitive(const OnednnContext& context, const dnnl::primitive_desc_base& description,
+                    const std::vector<std::pair<int, dnnl::memory::desc>>& arguments);
+
+    explicit operator bool() const { return static_cast<bool>(primitive_); }
+    std::size_t scratch_bytes() const { return scratch_bytes_; }
+
+    /// `scratch`: scratch_bytes() bytes, 64-byte aligned. Returns when all is computed.
+    void execute(const OnednnContext& context, std::initializer_list<const void*> addresses, void* scratch);
+
+  private:
+    dnnl::primitive primitive_;
+    std::vector<dnnl::memory> memories_;
+    std::vector<dnnl_exec_arg_t> arguments_;
+    std::size_t scratch_bytes_ = 0;
+};
+
+/// Calls work(); an error of oneDNN becomes RunError that names the operator and the decoded status.
+template <class Work>
+auto with_onednn_errors(const std::string& what, const Work& work) -> decltype(work()) {
+    try {
+        return work();
+    } catch (const dnnl::error& error) {
+        throw RunError("oneDNN cannot compute " + what + ": " + dnnl_status2str(error.status) + " (" +
+                           error.what() + ")",
+                       "report this shape, or build with -Donednn=disabled");
+    }
+}
+
+}  // namespace tutti

@@ -1,0 +1,67 @@
+#include "shape_checks.hpp"
+
+#include <fmt/format.h>
+
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+namespace {
+
+template <class AnyShape>
+void require_at_least(const AnyShape& shape, const char* dimension, std::int64_t value, std::int64_t least) {
+    if (value < least)
+        throw UsageError(fmt::format("{}: {} is {}", describe(shape), dimension, value),
+                         fmt::format("it must be at least {}", least));
+}
+
+void require_fit(const Conv2dShape& shape, const char* dimension, std::int64_t size, std::int64_t padding,
+                 std::int64_t kernel) {
+    if (kernel > size + 2 * padding)
+        throw UsageError(fmt::format("{}: the kernel's {} {} exceeds the padded input's {}", describe(shape),
+                                     dimension, kernel, size + 2 * padding),
+                         "use a smaller kernel, more padding or less pooling before it");
+}
+
+void require_divisible(const Conv2dShape& shape, const char* dimension, std::int64_t channels) {
+    if (channels % shape.groups != 0)
+        throw UsageError(fmt::format("{}: {} channels {} cannot be cut into {} groups", describe(shape),
+                                     dimension, channels, shape.groups),
+                         "let groups divide both");
+}
+
+}  // namespace
+
+std::string describe(const LinearShape& shape) {
+    return fmt::format("linear {} -> {}", shape.in, shape.out);
+}
+
+std::string describe(const Conv2dShape& shape) {
+    return fmt::format("conv2d {} -> {}, kernel {}x{}, stride {}x{}, padding {}x{}, groups {} on {}x{}",
+                       shape.in, shape.out, shape.kernel_h, shape.kernel_w, shape.stride_h, shape.stride_w,
+                       shape.padding_h, shape.padding_w, shape.groups, shape.height, shape.width);
+}
+
+void check(const LinearShape& shape) {
+    require_at_least(shape, "in", shape.in, 1);
+    require_at_least(shape, "out", shape.out, 1);
+}
+
+void check(const Conv2dShape& shape) {
+    require_at_least(shape, "height", shape.height, 1);
+    require_at_least(shape, "width", shape.width, 1);
+    require_at_least(shape, "in", shape.in, 1);
+    require_at_least(shape, "out", shape.out, 1);
+    require_at_least(shape, "kernel_h", shape.kernel_h, 1);
+    require_at_least(shape, "kernel_w", shape.kernel_w, 1);
+    require_at_least(shape, "stride_h", shape.stride_h, 1);
+    require_at_least(shape, "stride_w", shape.stride_w, 1);
+    require_at_least(shape, "padding_h", shape.padding_h, 0);
+    require_at_least(shape, "padding_w", shape.padding_w, 0);
+    require_at_least(shape, "groups", shape.groups, 1);
+    require_fit(shape, "height", shape.height, shape.padding_h, shape.kernel_h);
+    require_fit(shape, "width", shape.width, shape.padding_w, shape.kernel_w);
+    require_divisible(shape, "input", shape.in);
+    require_divisible(shape, "output", shape.out);
+}
+
+}  // namespace tutti

@@ -1,0 +1,108 @@
+#include <cmath>
+
+#include "eigen_ops.hpp"
+#include "parallel.hpp"
+
+namespace tutti {
+namespace {
+
+struct RowResult {
+    double loss;
+    bool correct;
+};
+
+/// True when `value` comes before `best` as the maximum of a row; NaN is the greatest, as in PyTorch's
+/// argmax, so that a diverged row does not pass for label 0.
+template <class T>
+bool exceeds(T value, T best) {
+    return value > best || (value != value && best == best);
+}
+
+/// p_k = exp(x_k − max) / Σ exp(x_j − max); −log p_label = log Σ exp(x_j − max) − (x_label − max), which
+/// stays finite where p_label underflows. `logits` may be `probabilities`.
+template <class T>
+RowResult softmax_row(const T* logits, std::int64_t classes, std::int64_t label, T* probabilities) {
+    std::int64_t first_maximum = 0;
+    for (std::int64_t k = 1; k < classes; ++k)
+        if (exceeds(logits[k], logits[first_maximum])) first_maximum = k;
+    const T maximum = logits[first_maximum];
+    const double label_gap = static_cast<double>(logits[label]) - static_cast<double>(maximum);
+    double sum = 0;
+    for (std::int64_t k = 0; k < classes; ++k) {
+        const T e = std::exp(logits[k] - maximum);
+        probabilities[k] = e;
+        sum += static_cast<double>(e);
+    }
+    for (std::int64_t k = 0; k < classes; ++k)
+        probabilities[k] = static_cast<T>(static_cast<double>(probabilities[k]) / sum);
+    return {std::log(sum) - label_gap, first_maximum == label};
+}
+
+}  // namespace
+
+template <class T>
+void EigenOps<T>::softmax_cross_entropy_forward(const TensorView& logits, const TensorView& labels,
+                                                const TensorView& probabilities, const TensorView& sums) {
+    const std::int64_t rows = logits.shape[0], classes = logits.shape[1];
+    assert(probabilities.count() == rows * classes && labels.count() == rows && sums.count() == 3);
+    const T* in = logits.as<T>();
+    const std::int64_t* label = labels.as<std::int64_t>();
+    T* out = probabilities.as<T>();
+    auto* results = workspace_->reserve_elements<RowResult>(static_cast<std::size_t>(rows));
+    for_ranges(
+        rows,
+        [=](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t row = begin; row < end; ++row) {
+                assert(label[row] >= 0 && label[row] < classes);
+                results[row] = softmax_row(in + row * classes, classes, label[row], out + row * classes);
+            }
+        },
+        classes);
+    double loss = 0;
+    std::int64_t correct = 0;
+    for (std::int64_t row = 0; row < rows; ++row) {
+        loss += results[row].loss;
+        correct += results[row].correct;
+    }
+    double* total = sums.as<double>();
+    total[0] = loss;
+    total[1] = static_cast<double>(rows);
+    total[2] = static_cast<double>(correct);
+}
+
+template <class T>
+void EigenOps<T>::softmax_cross_entropy_backward(const TensorView& probabilities, const TensorView& labels,
+                                                 double scale, const TensorView& dlogits) {
+    const std::int64_t rows = probabilities.shape[0], classes = probabilities.shape[1];
+    assert(dlogits.count() == rows * classes && labels.count() == rows);
+    const T* p = probabilities.as<T>();
+    const std::int64_t* label = labels.as<std::int64_t>();
+    T* out = dlogits.as<T>();
+    const T factor = static_cast<T>(scale);
+    for_ranges(
+        rows,
+        [=](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t row = begin; row < end; ++row) {
+                assert(label[row] >= 0 && label[row] < classes);
+                const T* from = p + row * classes;
+                T* to = out + row * classes;
+                // Taken first: dlogits may be probabilities.
+                const T at_label = factor * (from[label[row]] - T(1));
+#pragma omp simd
+                for (std::int64_t k = 0; k < classes; ++k) to[k] = factor * from[k];
+                to[label[row]] = at_label;
+            }
+        },
+        classes);
+}
+
+template void EigenOps<float>::softmax_cross_entropy_forward(const TensorView&, const TensorView&,
+                                                             const TensorView&, const TensorView&);
+template void EigenOps<double>::softmax_cross_entropy_forward(const TensorView&, const TensorView&,
+                                                              const TensorView&, const TensorView&);
+template void EigenOps<float>::softmax_cross_entropy_backward(const TensorView&, const TensorView&, double,
+                                                              const TensorView&);
+template void EigenOps<double>::softmax_cross_entropy_backward(const TensorView&, const TensorView&, double,
+                                                               const TensorView&);
+
+}  // namespace tutti

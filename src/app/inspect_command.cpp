@@ -1,0 +1,106 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <numeric>
+
+#include "command_line.hpp"
+#include "inspect_config.hpp"
+#include "reference_tables.hpp"
+#include "tutti/base/error.hpp"
+#include "tutti/base/units.hpp"
+#include "tutti/input/dataset.hpp"
+#include "tutti/train/checkpoint.hpp"
+#include "tutti/train/run_directory.hpp"
+
+namespace tutti {
+namespace {
+
+void inspect_dataset(const std::string& path) {
+    const auto dataset = open_hdf5_dataset(path);
+    const DatasetInfo& info = dataset->info();
+    fmt::print("{}: data set\n  samples   {}\n  shape     {} {}\n  classes   {}\n  bytes     {}\n", path,
+               info.samples, to_string(info.sample_shape), name_of(info.dtype), info.classes,
+               format_bytes(static_cast<std::uint64_t>(info.samples * info.sample_bytes())));
+    if (!info.mean.empty())
+        fmt::print("  mean      {}\n  std       {}\n", fmt::join(info.mean, ", "), fmt::join(info.std, ", "));
+    const std::vector<std::int64_t> counts = count_labels(*dataset);
+    fmt::print("  labels\n");
+    for (std::size_t label = 0; label < counts.size(); ++label)
+        fmt::print("    {:>4}  {:>8}  {}\n", label, counts[label],
+                   label < info.class_names.size() ? info.class_names[label] : "");
+}
+
+void inspect_checkpoint(const std::string& path) {
+    const Checkpoint checkpoint = peek_checkpoint(path);
+    const Progress& progress = checkpoint.progress;
+    fmt::print(
+        "{}: checkpoint\n  step      {}\n  epoch     {} (position {})\n  samples   {}\n  saved by  {} {}\n",
+        path, progress.step, progress.epoch, progress.position, progress.samples, progress.world_size,
+        progress.world_size == 1 ? "rank" : "ranks");
+    if (!checkpoint.last_eval.empty()) fmt::print("  last eval {}\n", checkpoint.last_eval);
+    const auto print = [](const char* title, const std::vector<NamedTensor>& tensors) {
+        if (tensors.empty()) return;
+        std::int64_t count = 0;
+        for (const NamedTensor& tensor : tensors) count += tensor.shape.count();
+        fmt::print("  {}, {} values\n", title, count);
+        for (const NamedTensor& tensor : tensors)
+            fmt::print("    {:<32} {:<4} {}\n", tensor.name, name_of(tensor.dtype), to_string(tensor.shape));
+    };
+    print("model", checkpoint.model);
+    print("optimizer", checkpoint.optimizer);
+}
+
+std::string checkpoint_of(const std::string& path) {
+    if (!std::filesystem::is_directory(path)) return path;
+    const auto latest = latest_checkpoint(path);
+    if (!latest)
+        throw DataError(path + " holds no checkpoint", "give a run directory with checkpoints/, or a file");
+    return *latest;
+}
+
+}  // namespace
+
+int inspect_command(const Arguments& arguments) {
+    CLI::App app(
+        "Shows what is in a data set, a checkpoint or a run directory (its latest checkpoint); with -c the "
+        "layers, "
+        "memory and buckets of a config.",
+        "trainer inspect");
+    std::string path, config;
+    std::vector<std::string> overrides;
+    bool sha256 = false, config_keys = false, layers = false;
+    std::int64_t world = 1;
+    app.add_option("path", path, "HDF5 file or run directory");
+    app.add_option("key=value", overrides, "with -c: settings that override the file");
+    app.add_option("-c,--config", config, "YAML file");
+    app.add_option("--world", world, "with -c: number of ranks")->capture_default_str();
+    app.add_flag("--sha256", sha256,
+                 "print only the hash of all model tensors of a checkpoint, in name order");
+    app.add_flag("--config-reference", config_keys, "print all config keys as a Markdown table");
+    app.add_flag("--layer-reference", layers, "print the kinds of model.layers as a Markdown table");
+    if (!parse_arguments(app, arguments)) return 0;
+    if (config_keys || layers) {
+        if (config_keys) print_config_reference();
+        if (layers) print_layer_reference();
+        return 0;
+    }
+    if (!config.empty()) {
+        if (!path.empty()) overrides.insert(overrides.begin(), path);  // with -c every word is a setting
+        inspect_config(config, overrides, world);
+        return 0;
+    }
+    if (path.empty())
+        throw UsageError("trainer inspect: nothing to look at", "give a file, a run directory or -c FILE");
+    if (sha256) {
+        fmt::print("{}\n", model_sha256(load_checkpoint(checkpoint_of(path))));
+        return 0;
+    }
+    const std::string file = checkpoint_of(path);
+    if (is_checkpoint(file))
+        inspect_checkpoint(file);
+    else
+        inspect_dataset(file);
+    return 0;
+}
+
+}  // namespace tutti

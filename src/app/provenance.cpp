@@ -1,0 +1,44 @@
+#include "provenance.hpp"
+
+#include <fmt/chrono.h>
+#include <hdf5.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "version.h"
+
+namespace tutti {
+namespace {
+
+std::string hdf5_version() {
+    unsigned major = 0, minor = 0, release = 0;
+    H5get_libversion(&major, &minor, &release);
+    return fmt::format("{}.{}.{}", major, minor, release);
+}
+
+}  // namespace
+
+std::string provenance(const Device& device, const std::vector<RankPlace>& places,
+                       const Environment& environment, const std::vector<std::string>& overrides) {
+    nlohmann::ordered_json document;
+    document["version"] = TUTTI_VERSION;
+    document["commit"] = TUTTI_COMMIT;
+    document["time"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+    document["libraries"] = {{"mpi", MpiSession::library_version()}, {"hdf5", hdf5_version()}};
+    document["launcher"] = to_string(read_launch(environment).launcher);
+    if (const auto job = environment.find("SLURM_JOB_ID"); job != environment.end())
+        document["slurm_job"] = job->second;
+    document["device"] = device.description();
+    document["world_size"] = places.size();
+    for (std::size_t rank = 0; rank < places.size(); ++rank)
+        document["ranks"].push_back({{"rank", rank},
+                                     {"host", places[rank].host},
+                                     {"local_rank", places[rank].local_rank},
+                                     {"cores", places[rank].cores},
+                                     {"threads", places[rank].threads}});
+    document["overrides"] = overrides;
+    return document.dump(2) + "\n";
+}
+
+}  // namespace tutti

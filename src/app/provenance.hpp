@@ -1,0 +1,17 @@
+#pragma once
+// What made a run: for provenance.json.
+
+#include <string>
+#include <vector>
+
+#include "rank_placement.hpp"
+#include "tutti/comm/launch.hpp"
+#include "tutti/device/device.hpp"
+
+namespace tutti {
+
+/// JSON: version, commit, time, libraries, launcher, device, ranks (host, cores, threads), overrides.
+std::string provenance(const Device& device, const std::vector<RankPlace>& places,
+                       const Environment& environment, const std::vector<std::string>& overrides);
+
+}  // namespace tutti

@@ -1,0 +1,30 @@
+#include "rank_placement.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "tutti/comm/launch.hpp"
+
+namespace tutti {
+
+std::vector<RankPlace> exchange_places(Communicator& world, const MpiSession& session) {
+    const nlohmann::json mine = {
+        {"host", session.host()}, {"local_rank", session.local_rank()}, {"cores", bound_cores()}};
+    std::vector<RankPlace> places;
+    for (const std::string& text : all_gather_text(world, mine.dump())) {
+        const auto row = nlohmann::json::parse(text);
+        places.push_back({row.at("host"), row.at("local_rank"), row.at("cores"), 1});
+    }
+    for (std::size_t rank = 0; rank < places.size(); ++rank) {
+        std::vector<std::vector<int>> neighbours;
+        std::size_t own = 0;
+        for (std::size_t other = 0; other < places.size(); ++other) {
+            if (places[other].host != places[rank].host) continue;
+            if (other == rank) own = neighbours.size();
+            neighbours.push_back(places[other].cores);
+        }
+        places[rank].threads = threads_for_rank(neighbours, own);
+    }
+    return places;
+}
+
+}  // namespace tutti

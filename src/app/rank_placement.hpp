@@ -1,0 +1,21 @@
+#pragma once
+// Where the ranks are: host, cores, threads.
+
+#include <string>
+#include <vector>
+
+#include "tutti/comm/mpi_session.hpp"
+
+namespace tutti {
+
+struct RankPlace {
+    std::string host;
+    int local_rank = 0;
+    std::vector<int> cores;
+    int threads = 1;
+};
+
+/// Of every rank, by rank. Collective. Threads follow the bound cores (threads_for_rank).
+std::vector<RankPlace> exchange_places(Communicator& world, const MpiSession& session);
+
+}  // namespace tutti

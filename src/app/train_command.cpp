@@ -1,0 +1,178 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "command_line.hpp"
+#include "provenance.hpp"
+#include "quickstart_recipe.hpp"
+#include "rank_placement.hpp"
+#include "select.hpp"
+#include "tutti/base/log.hpp"
+#include "tutti/base/stop_signal.hpp"
+#include "tutti/comm/launch.hpp"
+#include "tutti/comm/mpi_session.hpp"
+#include "tutti/input/dataset.hpp"
+#include "tutti/train/trainer.hpp"
+
+namespace tutti {
+namespace {
+
+// Long enough for a slow file system to bring the config; the run then has its own time-out.
+constexpr double start_timeout = 300;
+
+struct TrainArguments {
+    std::string config_path;
+    std::vector<std::string> overrides;
+};
+
+struct Recipe {
+    std::string text, source;
+};
+
+// Rank 0 reads, so that one file decides; the others receive the text.
+Recipe read_recipe(Communicator& world, const TrainArguments& arguments) {
+    Recipe recipe{"", arguments.config_path.empty() ? "quickstart" : arguments.config_path};
+    together_on_first_rank(world, "reading the config", [&] {
+        recipe.text = arguments.config_path.empty() ? quickstart_recipe(find_quickstart_data())
+                                                    : read_config_text(arguments.config_path);
+    });
+    recipe.text = broadcast_text(world, recipe.text, 0);
+    return recipe;
+}
+
+void check_strategy(const Config& config, int world) {
+    if (config.distributed.strategy == Strategy::single && world > 1)
+        throw UsageError("distributed.strategy is single, but there are " + std::to_string(world) + " ranks",
+                         "start one rank, or set distributed.strategy: auto");
+    if (config.data.train.empty())
+        throw UsageError("data.train is not set",
+                         "give an HDF5 file: data.train=FILE.h5 (trainer pack makes one)");
+}
+
+// The line that scripts look for is the last one on standard output.
+void print_result(const std::string& last_eval) {
+    if (last_eval.empty()) return;
+    const auto row = nlohmann::json::parse(last_eval);
+    fmt::print("test accuracy {:.4f} ({} of {})\n", row.at("accuracy").get<double>(),
+               row.at("correct").get<std::int64_t>(), row.at("samples").get<std::int64_t>());
+    std::fflush(stdout);
+}
+
+std::unique_ptr<RunDirectory> open_run_directory(Communicator& world, const Config& config,
+                                                 std::optional<std::string>& checkpoint) {
+    std::unique_ptr<RunDirectory> directory;
+    std::string found;
+    together_on_first_rank(world, "opening the run directory", [&] {
+        const std::string& resume = config.run.resume;
+        directory = std::make_unique<RunDirectory>(config.run.dir, resume == "never");
+        if (resume == "auto")
+            found = latest_checkpoint(config.run.dir).value_or("");
+        else if (resume != "never")
+            found = resume;
+        if (found.empty()) directory->cut_metrics(0);
+    });
+    found = broadcast_text(world, found, 0);
+    if (!found.empty()) checkpoint = found;
+    return directory;
+}
+
+int train(MpiSession& session, Communicator& world, const TrainArguments& arguments, Log& log,
+          const Environment& environment) {
+    const Recipe recipe = read_recipe(world, arguments);
+    Config config;
+    together(world, "reading the config", [&] {
+        config = parse_config(recipe.text, recipe.source, arguments.overrides);
+        check_strategy(config, world.size());
+        log.set_level(parse_log_level(config.run.log_level));
+    });
+
+    const std::vector<RankPlace> places = exchange_places(world, session);
+    const RankPlace& mine = places[static_cast<std::size_t>(world.rank())];
+    std::unique_ptr<Device> device;
+    std::unique_ptr<Dataset> train_data, val_data;
+    together(world, "opening device and data", [&] {
+        device = select_device(config.device, mine.threads);
+        train_data = open_datasets(config.data.train);
+        if (!config.data.val.empty()) val_data = open_datasets(config.data.val);
+    });
+
+    const auto timed = session.world(config.distributed.timeout);
+    const auto gradients = timed->duplicate();
+    const auto control = timed->duplicate();
+    std::optional<std::string> checkpoint;
+    const auto directory = open_run_directory(*control, config, checkpoint);
+    together_on_first_rank(*control, "writing the run directory", [&] {
+        log.open_file(directory->log_path());
+        directory->write_config(to_yaml(config));
+        directory->write_provenance(provenance(*device, places, environment, arguments.overrides));
+    });
+    log.info(fmt::format("tutti " TUTTI_VERSION ": {} {} ({}), {}, run directory {}", places.size(),
+                         places.size() == 1 ? "rank" : "ranks", to_string(read_launch(environment).launcher),
+                         device->description(), config.run.dir));
+    log.info(fmt::format("data: {}, {} samples {}, {} classes", train_data->name(),
+                         train_data->info().samples, to_string(train_data->info().sample_shape),
+                         train_data->info().classes));
+
+    Trainer trainer(
+        {config, *device, *gradients, *control, log, directory.get(), *train_data, val_data.get()});
+    if (checkpoint) trainer.resume(*checkpoint);
+    const TrainingResult result = trainer.run();
+
+    const Progress& progress = result.progress;
+    if (result.had_finished)
+        log.info(fmt::format(
+            "{} is finished: {} steps, {} epochs. To train again: run.resume=never; to train longer: "
+            "train.epochs={}",
+            config.run.dir, progress.step, progress.epoch, progress.epoch + 1));
+    else if (result.code == ExitCode::requeue)
+        log.warning(fmt::format(
+            "stopped by signal {} after step {}; the checkpoint is saved, the same command goes on",
+            StopSignal::pending(), progress.step));
+    else
+        log.info(fmt::format("finished after {} steps, {} samples", progress.step, progress.samples));
+    if (world.rank() == 0 && result.code == ExitCode::done) print_result(result.last_eval);
+    return static_cast<int>(result.code);
+}
+
+TrainArguments parse(const Arguments& arguments, bool& help) {
+    CLI::App app("Trains a model. Without a config the built-in quick-start recipe (lenet on Fashion-MNIST).",
+                 "trainer train");
+    TrainArguments result;
+    app.add_option("-c,--config", result.config_path, "YAML file");
+    app.add_option("key=value", result.overrides,
+                   "settings that override the file, for example train.epochs=1");
+    help = !parse_arguments(app, arguments);
+    return result;
+}
+
+}  // namespace
+
+int train_command(const Arguments& arguments) {
+    bool help = false;
+    const TrainArguments parsed = parse(arguments, help);
+    if (help) return 0;
+
+    const Environment environment = current_environment();
+    if (const auto mismatch = mismatch_before_mpi(environment)) throw LaunchError(*mismatch);
+    MpiSession session;
+    if (const auto mismatch = mismatch_with_mpi(environment, session.size())) throw LaunchError(*mismatch);
+
+    Log log(session.rank(), session.size(), session.host(), LogLevel::info);
+    const auto world = session.world(start_timeout);
+    try {
+        return train(session, *world, parsed, log, environment);
+    } catch (const AgreedError& error) {
+        if (session.rank() == 0) log.error(error.what());
+        return static_cast<int>(error.code());
+    } catch (const std::exception& error) {
+        const auto* typed = dynamic_cast<const Error*>(&error);
+        const ExitCode code = typed ? typed->code() : ExitCode::failed;
+        log.error(error.what());
+        if (session.size() > 1) world->abort(code);
+        return static_cast<int>(code);
+    }
+}
+
+}  // namespace tutti

@@ -1,0 +1,85 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "commands.hpp"
+#include "tutti/base/error.hpp"
+#include "tutti/base/suggest.hpp"
+#include "tutti/comm/launch.hpp"
+
+namespace tutti {
+namespace {
+
+struct Command {
+    std::string name;
+    std::string help;
+    int (*run)(const Arguments&);
+};
+
+const std::vector<Command>& commands() {
+    static const std::vector<Command> table = {
+        {"train", "train a model (also without the word: trainer -c FILE)", train_command},
+        {"inspect", "show what is in a data set, a checkpoint, a run directory or a config", inspect_command},
+        {"pack", "make an HDF5 data set", pack_command},
+        {"sampler", "print the sample indices of a rank", sampler_command},
+    };
+    return table;
+}
+
+void print_help() {
+    std::cout
+        << "Tutti " TUTTI_VERSION
+           ", data-parallel training on MPI clusters\n\n"
+           "trainer [train] [-c FILE.yaml] [key=value ...]   train; without a file, the quick-start recipe\n"
+           "trainer COMMAND ...\n\n";
+    for (const Command& command : commands())
+        std::cout << "  " << command.name << std::string(10 - command.name.size(), ' ') << command.help
+                  << "\n";
+    std::cout << "\ntrainer COMMAND --help tells more. Under MPI: mpirun -np 4 trainer -c FILE.yaml\n";
+}
+
+// Bad usage is the same on every rank; one line is enough. MPI may not be running yet, so the environment
+// tells.
+bool first_rank() {
+    return read_launch(current_environment()).rank.value_or(0) == 0;
+}
+
+int dispatch(Arguments arguments) {
+    if (arguments.empty()) return train_command(arguments);
+    const std::string first = arguments.front();
+    if (first == "--help" || first == "-h" || first == "help") {
+        if (first_rank()) print_help();
+        return 0;
+    }
+    if (first == "--version") {
+        if (first_rank()) std::cout << "tutti " TUTTI_VERSION "\n";
+        return 0;
+    }
+    if (first.starts_with("-") || first.find('=') != std::string::npos) return train_command(arguments);
+    arguments.erase(arguments.begin());
+    std::vector<std::string> names;
+    for (const Command& command : commands()) {
+        if (command.name == first) return command.run(arguments);
+        names.push_back(command.name);
+    }
+    const std::string near = nearest(first, names);
+    throw UsageError(first + " is not a command of trainer",
+                     near.empty() ? "run trainer --help" : "did you mean " + near + "?");
+}
+
+}  // namespace
+
+int run_trainer(int argc, char** argv) {
+    try {
+        return dispatch(Arguments(argv + 1, argv + argc));
+    } catch (const Error& error) {
+        if (first_rank()) std::cerr << "error: " << error.what() << std::endl;
+        return static_cast<int>(error.code());
+    } catch (const std::exception& error) {
+        std::cerr << "error: " << error.what() << std::endl;
+        return static_cast<int>(ExitCode::failed);
+    }
+}
+
+}  // namespace tutti

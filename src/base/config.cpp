@@ -1,0 +1,178 @@
+#include "tutti/base/config.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include "config_schema.hpp"
+#include "config_settings.hpp"
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+namespace {
+
+using config::Row;
+using config::Setting;
+using config::Settings;
+
+bool in_section(const Row& row, std::string_view section) {
+    return row.path.starts_with(std::string(section) + ".");
+}
+
+/// A null model key is a key that is not given: this is how the resolved dump says "the data set's".
+const Setting* given(const Settings& settings, const Row& row) {
+    const Setting* const setting = settings.find(row.path);
+    return setting && in_section(row, "model") && setting->node.IsNull() ? nullptr : setting;
+}
+
+/// "set model.name to mlp or lenet": those of `owners` that this version has.
+std::string owners_remedy(const Row& row, const std::string& name_key) {
+    const std::vector<std::string> later = config::find_row(name_key)->later;
+    std::vector<std::string> available;
+    for (const std::string& owner : row.owners)
+        if (std::find(later.begin(), later.end(), owner) == later.end()) available.push_back(owner);
+    if (available.empty()) return "nothing in this version knows it: remove it";
+    return fmt::format("remove it, or use {}, which know{} it", config::join(available, " or "),
+                       available.size() == 1 ? "s" : "");
+}
+
+/// Keys of another model are errors, whatever their value; keys of another optimizer only when they are set
+/// to something else than the default, because the resolved dump holds all of them.
+void check_owner(const Row& row, const Setting& setting, const std::string& model, const Config& config) {
+    if (in_section(row, "model") && !config::knows(row, model))
+        setting.fail(model == config::layers_model
+                         ? "a model that is given by its layers does not know this key"
+                         : fmt::format("the model {} does not know this key", model),
+                     owners_remedy(row, "model.name"));
+    if (in_section(row, "optim") && !config::knows(row, config.optim.name) &&
+        row.print(config) != row.default_text)
+        setting.fail(fmt::format("{} is not a key of the optimizer {}", setting.shown(), config.optim.name),
+                     owners_remedy(row, "optim.name"));
+}
+
+/// What a key alone cannot tell.
+void check_combinations(const Config& config, const Settings& settings) {
+    if (!config.optim.nesterov) return;
+    const Setting& nesterov = *settings.find("optim.nesterov");
+    if (config.optim.momentum <= 0)
+        nesterov.fail("Nesterov's form needs momentum", "set optim.momentum, for example to 0.9");
+    if (config.optim.dampening != 0)
+        nesterov.fail("Nesterov's form allows no dampening", "set optim.dampening to 0");
+}
+
+/// The model's name as rows list it: of what is given, before anything is checked.
+std::string choose_model(const Settings& settings) {
+    const Setting* const name = given(settings, *config::find_row("model.name"));
+    const Setting* const layers = given(settings, *config::find_row("model.layers"));
+    if (name && layers)
+        layers->fail("given together with model.name",
+                     "remove one of them, for example with model.name=null");
+    if (layers) return config::layers_model;
+    return name && name->node.IsScalar() ? name->node.Scalar() : "mlp";
+}
+
+Config resolve(const Settings& settings, const std::string& source) {
+    Config result;
+    const std::string model = choose_model(settings);
+    if (model != config::layers_model) result.model.name = model;
+    for (const Row& row : config::rows()) {
+        const Setting* const setting = given(settings, row);
+        if (!setting) continue;
+        row.set(*setting, result);
+        if (!row.available && row.print(result) != row.default_text)
+            config::refuse(*setting, row.default_text);
+        check_owner(row, *setting, model, result);
+    }
+    // PyTorch's default; everywhere else it is 0.
+    if (result.optim.name == "adamw" && !settings.find("optim.weight_decay"))
+        result.optim.weight_decay = 0.01;
+    if (result.run.dir.empty()) result.run.dir = "runs/" + std::filesystem::path(source).stem().string();
+    check_combinations(result, settings);
+    return result;
+}
+
+/// Lines for the sections that `path` enters and `previous` was not in.
+std::string section_headers(const std::string& path, const std::string& previous) {
+    std::string lines;
+    std::size_t depth = 0;
+    for (std::size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', dot + 1), ++depth) {
+        const std::string section = path.substr(0, dot);
+        if (previous.starts_with(section + ".")) continue;
+        lines += fmt::format("{:{}}{}:\n", "", 2 * depth, section.substr(section.rfind('.') + 1));
+    }
+    return lines;
+}
+
+/// The value as text, or "not set" where the model does not know the key.
+std::string printed(const Row& row, const Config& config) {
+    return in_section(row, "model") && !config::knows(row, config::model_of(config)) ? "not set"
+                                                                                     : row.print(config);
+}
+
+}  // namespace
+
+Config parse_config(std::string_view yaml_text, const std::string& source,
+                    std::span<const std::string> overrides) {
+    Settings settings(yaml_text, source);
+    for (const std::string& argument : overrides) settings.override_with(argument);
+    return resolve(settings, source);
+}
+
+std::string read_config_text(const std::string& path) {
+    std::error_code ignored;
+    std::ifstream file(path, std::ios::binary);
+    if (!file || std::filesystem::is_directory(path, ignored))
+        throw UsageError(fmt::format("{}: cannot read the config file", path),
+                         "check the path given with -c");
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+Config load_config(const std::string& path, std::span<const std::string> overrides) {
+    return parse_config(read_config_text(path), path, overrides);
+}
+
+std::string to_yaml(const Config& config) {
+    std::string yaml, previous;
+    const std::string model = config::model_of(config);
+    for (const Row& row : config::rows()) {
+        if (in_section(row, "model") && !config::knows(row, model)) continue;
+        yaml += section_headers(row.path, previous);
+        const auto depth = static_cast<std::size_t>(std::count(row.path.begin(), row.path.end(), '.'));
+        yaml += fmt::format("{:{}}{}: {}\n", "", 2 * depth, row.path.substr(row.path.rfind('.') + 1),
+                            row.print(config));
+        previous = row.path;
+    }
+    return yaml;
+}
+
+std::vector<ConfigKey> config_reference() {
+    std::vector<ConfigKey> keys;
+    for (const Row& row : config::rows()) {
+        std::string help = row.help;
+        if (!row.owners.empty()) help += fmt::format(" ({})", config::join(row.owners, ", "));
+        if (!row.available) help += "; not available in this version";
+        if (!row.later.empty())
+            help += fmt::format("; not available in this version: {}", config::join(row.later, ", "));
+        keys.push_back({row.path, row.type, row.default_text, help});
+    }
+    return keys;
+}
+
+std::vector<std::string> training_differences(const Config& before, const Config& now) {
+    std::vector<std::string> differences;
+    for (const Row& row : config::rows()) {
+        if (!(in_section(row, "model") || in_section(row, "optim")) || row.path == "model.init_from")
+            continue;
+        const std::string old_value = printed(row, before), new_value = printed(row, now);
+        if (old_value != new_value)
+            differences.push_back(fmt::format("{}: {} -> {}", row.path, old_value, new_value));
+    }
+    return differences;
+}
+
+}  // namespace tutti

@@ -1,0 +1,334 @@
+#include "config_schema.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace tutti::config {
+namespace {
+
+/// at(&Config::train, &TrainConfig::epochs): the way from a Config to one of its values.
+template <class... Members>
+auto at(Members... members) {
+    return [=](auto& config) -> auto& {
+        return (config.*....*members);
+    };
+}
+
+const Config& defaults() {
+    static const Config config;
+    return config;
+}
+
+template <class Field, class T>
+Row row(const char* path, Field field, const Kind<T>& kind, const char* help) {
+    return {.path = path,
+            .type = kind.type,
+            .default_text = kind.print(field(defaults())),
+            .help = help,
+            .set = [=](const Setting& setting, Config& config) { field(config) = kind.parse(setting); },
+            .print = [=](const Config& config) { return kind.print(field(config)); },
+            .later = kind.later};
+}
+
+/// A key that nothing reads yet: any value but the default is refused.
+Row reserved(const char* path, const char* type, const char* default_text, const char* help) {
+    const std::string value = default_text;
+    return {.path = path,
+            .type = type,
+            .default_text = value,
+            .help = help,
+            .set =
+                [=](const Setting& setting, Config&) {
+                    const bool is_default = setting.node.IsNull()
+                                                ? value == "null"
+                                                : setting.node.IsScalar() && setting.node.Scalar() == value;
+                    if (!is_default) refuse(setting, value);
+                },
+            .print = [=](const Config&) { return value; },
+            .available = false};
+}
+
+Row not_yet(Row row) {
+    row.available = false;
+    return row;
+}
+Row default_is(const char* text, Row row) {
+    row.default_text = text;
+    return row;
+}
+Row only(std::vector<std::string> owners, Row row) {
+    row.owners = std::move(owners);
+    return row;
+}
+
+void add_run(std::vector<Row>& rows) {
+    using R = RunConfig;
+    const auto run = &Config::run;
+    const auto levels = choice<std::string>(
+        {{"debug", "debug"}, {"info", "info"}, {"warning", "warning"}, {"error", "error"}});
+    rows.insert(
+        rows.end(),
+        {
+            default_is("runs/<stem of the config file>",
+                       row("run.dir", at(run, &R::dir), text("FOLDER", "the default"),
+                           "folder of this run's files")),
+            row("run.seed", at(run, &R::seed), integer(), "seed of everything random"),
+            row("run.resume", at(run, &R::resume), text("auto | never | FILE"),
+                "auto goes on in a used folder, never starts anew, FILE goes on from that checkpoint"),
+            row("run.log_level", at(run, &R::log_level), levels, "least important messages that are shown"),
+            not_yet(row("run.deterministic", at(run, &R::deterministic), boolean(),
+                        "the same bits on any power-of-two number of ranks")),
+            not_yet(row("run.virtual_shards", at(run, &R::virtual_shards), integer(1),
+                        "pieces of the global batch in deterministic mode")),
+            not_yet(row("run.trace", at(run, &R::trace), boolean(), "write a time line of every step")),
+            not_yet(row("run.walltime", at(run, &R::walltime), optional(number({.low = 0, .low_open = true})),
+                        "seconds after which to save and stop")),
+        });
+    rows.push_back(row(
+        "device", at(&Config::device),
+        choice<DeviceChoice>(
+            {{"auto", DeviceChoice::automatic}, {"cpu", DeviceChoice::cpu}, {"cuda", DeviceChoice::cuda}}),
+        "where to compute"));
+}
+
+void add_data(std::vector<Row>& rows) {
+    using D = DataConfig;
+    const auto data = &Config::data;
+    rows.insert(
+        rows.end(),
+        {
+            row("data.train", at(data, &D::train), paths(), "HDF5 files to train on"),
+            row("data.val", at(data, &D::val), paths(), "HDF5 files to evaluate on"),
+            row("data.workers", at(data, &D::workers), optional(integer(0), "auto"),
+                "threads that load batches, per rank"),
+            row("data.prefetch", at(data, &D::prefetch), integer(1), "batches held ready"),
+            row("data.shuffle", at(data, &D::shuffle), boolean(), "a new order each epoch"),
+            row("data.drop_last", at(data, &D::drop_last), boolean(),
+                "leave out the samples of an uneven end"),
+            row("data.tail", at(data, &D::tail), choice<Tail>({{"exact", Tail::exact}, {"pad", Tail::pad}}),
+                "uneven end of an epoch: exact counts each sample once, pad repeats samples as PyTorch does"),
+            row("data.normalize", at(data, &D::normalize), optional(normalize()),
+                "(v - mean) / std after u8 -> [0, 1], per channel or one for all; null: the file's "
+                "attribute"),
+            not_yet(
+                row("data.transforms", at(data, &D::transforms), transforms(), "augmentations, in order")),
+            row("data.on_error", at(data, &D::on_error),
+                choice<OnError>({{"stop", OnError::stop}, {"skip", OnError::skip, false}}),
+                "what a broken sample does"),
+        });
+}
+
+void add_model(std::vector<Row>& rows) {
+    using M = ModelConfig;
+    const auto model = &Config::model;
+    const auto size = optional(integer(1));
+    const auto names = choice<std::string>(
+        {{"mlp", "mlp"}, {"lenet", "lenet"}, {"resnet18", "resnet18", false}, {"vit", "vit", false}});
+    rows.insert(
+        rows.end(),
+        {
+            default_is("mlp", row("model.name", at(model, &M::name), names, "a built-in model")),
+            only({"mlp"}, row("model.hidden", at(model, &M::hidden), list_of(integer(1)),
+                              "widths of the hidden layers")),
+            row("model.classes", at(model, &M::classes), size, "outputs; null: the data set's"),
+            only({"lenet", "resnet18", "vit"}, row("model.channels", at(model, &M::channels), size,
+                                                   "channels of the input; null: the data set's")),
+            only({"lenet", "vit"}, row("model.image", at(model, &M::image), size,
+                                       "height and width in pixels; null: the data set's")),
+            only({"resnet18"},
+                 reserved("model.stem", "imagenet | cifar", "imagenet", "first layers; cifar: 3x3, no pool")),
+            only({"vit"}, reserved("model.patch", "integer", "4", "height and width of a patch in pixels")),
+            only({"vit"}, reserved("model.dim", "integer", "128", "width of a token")),
+            only({"vit"}, reserved("model.depth", "integer", "4", "transformer layers")),
+            only({"vit"}, reserved("model.heads", "integer", "4", "attention heads")),
+            only({"vit"}, reserved("model.mlp_ratio", "number", "4",
+                                   "width of the hidden layer over that of a token")),
+            only({"vit"},
+                 reserved("model.class_token", "true | false", "true", "classify by a token of its own")),
+            only({"vit"},
+                 reserved("model.norm_eps", "number", "1e-6", "added to the variance in layer norms")),
+            only({"vit"},
+                 reserved("model.drop_path", "number", "0", "probability that a sample skips a layer")),
+            only(
+                {layers_model},
+                row("model.layers", at(model, &M::layers), layers(),
+                    "the layers one by one, instead of a name: [{conv2d: {out: 32, kernel: 3}}, relu, ...]")),
+            row("model.init_from", at(model, &M::init_from), text("FILE", "none"),
+                "initial weights by PyTorch's names: a checkpoint, other HDF5 or safetensors"),
+        });
+}
+
+void add_optim(std::vector<Row>& rows) {
+    using O = OptimConfig;
+    const auto optim = &Config::optim;
+    const Range not_negative{.low = 0};
+    const Range fraction{.low = 0, .high = 1, .high_open = true};
+    const auto names = choice<std::string>({{"sgd", "sgd"},
+                                            {"adam", "adam", false},
+                                            {"adamw", "adamw"},
+                                            {"adadelta", "adadelta", false},
+                                            {"lamb", "lamb", false}});
+    rows.insert(
+        rows.end(),
+        {
+            row("optim.name", at(optim, &O::name), names, "the update rule"),
+            row("optim.lr", at(optim, &O::lr), number(not_negative), "learning rate"),
+            only({"sgd"},
+                 row("optim.momentum", at(optim, &O::momentum), number(fraction), "momentum of SGD")),
+            only({"sgd"},
+                 row("optim.nesterov", at(optim, &O::nesterov), boolean(), "Nesterov's form of momentum")),
+            only({"sgd"}, row("optim.dampening", at(optim, &O::dampening), number(fraction),
+                              "dampening of the momentum")),
+            default_is("0, adamw: 0.01", row("optim.weight_decay", at(optim, &O::weight_decay),
+                                             number(not_negative), "weight decay")),
+            only({"adam", "adamw", "lamb"},
+                 row("optim.betas", at(optim, &O::betas), list_of(number(fraction), 2),
+                     "decay rates of the two moments")),
+            only({"adam", "adamw", "adadelta", "lamb"},
+                 row("optim.eps", at(optim, &O::eps), number(not_negative), "added to the denominator")),
+            row("optim.decay_1d", at(optim, &O::decay_1d), boolean(),
+                "whether weight decay applies to biases and norms"),
+            not_yet(row("optim.clip_norm", at(optim, &O::clip_norm),
+                        optional(number({.low = 0, .low_open = true})),
+                        "largest norm of the global gradient")),
+        });
+    const auto schedules =
+        choice<std::string>({{"constant", "constant"}, {"step", "step", false}, {"cosine", "cosine", false}});
+    rows.insert(
+        rows.end(),
+        {
+            row("schedule.name", at(&Config::schedule, &ScheduleConfig::name), schedules,
+                "course of the learning rate"),
+            not_yet(row("schedule.warmup_epochs", at(&Config::schedule, &ScheduleConfig::warmup_epochs),
+                        number(not_negative), "epochs in which the learning rate rises from 0")),
+        });
+}
+
+void add_train(std::vector<Row>& rows) {
+    using T = TrainConfig;
+    using C = CheckpointConfig;
+    const auto train = &Config::train;
+    const auto checkpoint = &TrainConfig::checkpoint;
+    rows.insert(
+        rows.end(),
+        {
+            row("train.batch_size", at(train, &T::batch_size), integer(1), "samples per rank and step"),
+            row("train.epochs", at(train, &T::epochs), integer(0), "passes over the data"),
+            row("train.max_steps", at(train, &T::max_steps), optional(integer(0)),
+                "stop after this many updates"),
+            not_yet(row("train.accumulate", at(train, &T::accumulate), integer(1), "batches per update")),
+            row("train.precision", at(train, &T::precision),
+                choice<Precision>({{"fp32", Precision::fp32},
+                                   {"tf32", Precision::tf32, false},
+                                   {"bf16", Precision::bf16, false},
+                                   {"fp64", Precision::fp64}}),
+                "type of the arithmetic; fp64 is the CPU's reference mode"),
+            row("train.scale_lr_by_world_size", at(train, &T::scale_lr_by_world_size), boolean(),
+                "multiply the learning rate by the number of ranks"),
+            not_yet(row("train.recompute", at(train, &T::recompute), boolean(),
+                        "compute activations again in backward")),
+            reserved("train.early_stopping", "map | null", "null", "stop when a metric no longer improves"),
+            reserved("train.ema", "map | null", "null", "moving average of the weights"),
+            row("train.log_every", at(train, &T::log_every), integer(1), "steps between log lines"),
+            row("train.eval_every", at(train, &T::eval_every), integer(0),
+                "epochs between evaluations; 0: only at the end"),
+            row("train.checkpoint.every", at(train, checkpoint, &C::every), interval(), "how often to save"),
+            row("train.checkpoint.keep", at(train, checkpoint, &C::keep), integer(1),
+                "newest checkpoints that are kept"),
+            row("train.checkpoint.best", at(train, checkpoint, &C::best),
+                choice<std::string>(
+                    {{"val/accuracy", "val/accuracy"}, {"val/loss", "val/loss"}, {"null", ""}}),
+                "also keep the checkpoint that is best in this"),
+            row("train.nan_policy", at(train, &T::nan_policy),
+                choice<NanPolicy>({{"stop", NanPolicy::stop}, {"skip", NanPolicy::skip, false}}),
+                "what a loss or gradient that is not finite does"),
+        });
+}
+
+void add_distributed(std::vector<Row>& rows) {
+    using D = DistributedConfig;
+    const auto distributed = &Config::distributed;
+    const Range positive{.low = 0, .low_open = true};
+    rows.insert(
+        rows.end(),
+        {
+            row("distributed.strategy", at(distributed, &D::strategy),
+                choice<Strategy>({{"auto", Strategy::automatic},
+                                  {"single", Strategy::single},
+                                  {"ddp", Strategy::ddp},
+                                  {"zero1", Strategy::zero1, false}}),
+                "how ranks share the work"),
+            row("distributed.backend", at(distributed, &D::backend),
+                choice<Backend>({{"auto", Backend::automatic},
+                                 {"nccl", Backend::nccl, false},
+                                 {"mpi", Backend::mpi},
+                                 {"gloo", Backend::gloo, false}}),
+                "what carries the gradients"),
+            row("distributed.timeout", at(distributed, &D::timeout), number(positive),
+                "seconds to wait for a silent peer"),
+            row("distributed.bucket_mb", at(distributed, &D::bucket_mb), number(positive),
+                "size of a bucket in MiB"),
+            row("distributed.first_bucket_mb", at(distributed, &D::first_bucket_mb), number(positive),
+                "size of the first bucket in MiB"),
+            row("distributed.bucket_policy", at(distributed, &D::bucket_policy),
+                choice<BucketPolicy>({{"ddp", BucketPolicy::ddp},
+                                      {"single", BucketPolicy::single},
+                                      {"per_layer", BucketPolicy::per_layer},
+                                      {"cost_model", BucketPolicy::cost_model, false},
+                                      {"auto", BucketPolicy::automatic, false}}),
+                "how gradients are cut into buckets"),
+            row("distributed.compress", at(distributed, &D::compress),
+                choice<Compress>({{"none", Compress::none}, {"bf16", Compress::bf16, false}}),
+                "type of gradients in transit"),
+            not_yet(row("distributed.find_unused_parameters", at(distributed, &D::find_unused_parameters),
+                        boolean(), "allow parameters without a gradient")),
+            not_yet(row("distributed.sync_batch_norm", at(distributed, &D::sync_batch_norm), boolean(),
+                        "batch statistics over all ranks")),
+            not_yet(row("distributed.verify_every", at(distributed, &D::verify_every), integer(0),
+                        "steps between checks that all ranks hold the same weights; 0: never")),
+        });
+}
+
+}  // namespace
+
+const std::vector<Row>& rows() {
+    static const std::vector<Row> table = [] {
+        std::vector<Row> all;
+        add_run(all);
+        add_data(all);
+        add_model(all);
+        add_optim(all);
+        add_train(all);
+        add_distributed(all);
+        return all;
+    }();
+    return table;
+}
+
+const Row* find_row(std::string_view path) {
+    const auto found =
+        std::find_if(rows().begin(), rows().end(), [=](const Row& row) { return row.path == path; });
+    return found == rows().end() ? nullptr : &*found;
+}
+
+bool is_section(std::string_view path) {
+    const std::string begin = std::string(path) + ".";
+    return std::any_of(rows().begin(), rows().end(),
+                       [&](const Row& row) { return row.path.starts_with(begin); });
+}
+
+bool knows(const Row& row, std::string_view owner) {
+    return row.owners.empty() || std::find(row.owners.begin(), row.owners.end(), owner) != row.owners.end();
+}
+
+std::string model_of(const Config& config) {
+    if (!config.model.layers.empty()) return layers_model;
+    return config.model.name.empty() ? "mlp" : config.model.name;
+}
+
+void refuse(const Setting& setting, const std::string& default_text) {
+    setting.fail(setting.shown() + " is not available in this version",
+                 "remove it or set it to " + default_text);
+}
+
+}  // namespace tutti::config

@@ -1,0 +1,169 @@
+#include "config_settings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "config_schema.hpp"
+#include "tutti/base/error.hpp"
+#include "tutti/base/suggest.hpp"
+
+namespace tutti::config {
+namespace {
+
+constexpr const char* command_line = "command line";
+
+std::string leaf_of(const std::string& path) {
+    return path.substr(path.rfind('.') + 1);
+}
+std::string section_of(const std::string& path) {
+    const std::size_t dot = path.rfind('.');
+    return dot == std::string::npos ? "" : path.substr(0, dot);
+}
+
+/// What stands directly in `section`: keys and sections by their last name. "" is the top level.
+std::vector<std::string> names_in(const std::string& section) {
+    const std::string begin = section.empty() ? "" : section + ".";
+    std::vector<std::string> names;
+    for (const Row& row : rows()) {
+        if (!row.path.starts_with(begin)) continue;
+        const std::string name =
+            row.path.substr(begin.size(), row.path.find('.', begin.size()) - begin.size());
+        if (names.empty() || names.back() != name) names.push_back(name);
+    }
+    return names;
+}
+
+/// The paths of all keys that end in `leaf`.
+std::vector<std::string> paths_ending_in(const std::string& leaf) {
+    std::vector<std::string> paths;
+    for (const Row& row : rows())
+        if (leaf_of(row.path) == leaf) paths.push_back(row.path);
+    return paths;
+}
+
+/// What the writer of an unknown key may have meant: the same name in another section, then a near name in
+/// this section, then a near name anywhere.
+std::string advice(std::string path) {
+    const auto elsewhere = paths_ending_in(leaf_of(path));
+    if (!elsewhere.empty()) return fmt::format("did you mean {}?", join(elsewhere, " or "));
+
+    // "trian.foo": the section is what has to be put right first.
+    while (!section_of(path).empty() && !is_section(section_of(path))) path = section_of(path);
+    const std::string section = section_of(path), leaf = leaf_of(path);
+    const std::vector<std::string> here = names_in(section);
+    std::string near = nearest(leaf, here);
+    if (near.empty())  // "optimizer" for optim, "warmup" for warmup_epochs
+        for (const std::string& name : here)
+            if (name.size() > 2 && leaf.size() > 2 && (leaf.starts_with(name) || name.starts_with(leaf)))
+                near = name;
+    if (!near.empty()) return fmt::format("did you mean {}{}{}?", section, section.empty() ? "" : ".", near);
+
+    std::vector<std::string> leaves;
+    for (const Row& row : rows()) leaves.push_back(leaf_of(row.path));
+    static constexpr std::size_t shortest = 5;  // shorter words are near to anything
+    near = leaf.size() < shortest ? "" : nearest(leaf, leaves);
+    if (!near.empty()) return fmt::format("did you mean {}?", join(paths_ending_in(near), " or "));
+    return fmt::format("the keys {}{} are: {}", section.empty() ? "at the top" : "of ", section,
+                       join(here, ", "));
+}
+
+[[noreturn]] void unknown(const std::string& path, const std::string& where) {
+    // "data.normalize.mean", "model.layers[0].conv2d": a key, and more behind it.
+    for (const Row& row : rows())
+        if (path.starts_with(row.path) && (path[row.path.size()] == '.' || path[row.path.size()] == '['))
+            throw UsageError(fmt::format("{}: {} is not a key of its own", where, path),
+                             fmt::format("set {} as a whole", row.path));
+    throw UsageError(fmt::format("{}: {} is not a known key", where, path), advice(path));
+}
+
+std::string place(const std::string& source, const YAML::Mark& mark) {
+    if (source == command_line || mark.is_null()) return source;
+    return fmt::format("{}:{}", source, mark.line + 1);
+}
+
+/// The one document in `text`; an empty text gives a null node. `key` is what it is the value of, if
+/// anything.
+YAML::Node load(const std::string& text, const std::string& source, const std::string& key = {}) {
+    const std::string subject = key.empty() ? "" : ": " + key;
+    try {
+        const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+        if (documents.size() > 1)
+            throw UsageError(source + subject + ": holds more than one YAML document",
+                             "keep the first and remove the --- lines");
+        return documents.empty() ? YAML::Node(YAML::NodeType::Null) : documents.front();
+    } catch (const YAML::Exception& error) {
+        throw UsageError(
+            fmt::format("{}{}: not valid YAML: {}", place(source, error.mark), subject, error.msg),
+            source == command_line ? "quote the value" : "check the indentation and brackets there");
+    }
+}
+
+}  // namespace
+
+Settings::Settings(std::string_view yaml_text, const std::string& source) {
+    const YAML::Node root = load(std::string(yaml_text), source);
+    if (root.IsNull()) return;
+    if (!root.IsMap())
+        throw UsageError(place(source, root.Mark()) + ": the file is not a map",
+                         "begin it with sections such as data:, model: and train:");
+    add_map(root, "", source);
+}
+
+void Settings::add_map(const YAML::Node& map, const std::string& section, const std::string& source) {
+    std::set<std::string> seen;
+    for (const auto& entry : map) {
+        const std::string where = place(source, entry.first.Mark());
+        if (!entry.first.IsScalar())
+            throw UsageError(
+                fmt::format("{}: a key{}{} is not text", where, section.empty() ? "" : " in ", section),
+                "write key: value");
+        const std::string& name = entry.first.Scalar();
+        const std::string path = section.empty() ? name : section + "." + name;
+        if (name.find('.') != std::string::npos && find_row(path))
+            throw UsageError(fmt::format("{}: {} is written with a dot", where, path),
+                             fmt::format("write {} inside {}:", leaf_of(path), section_of(path)));
+        if (!find_row(path) && !is_section(path)) unknown(path, where);
+        if (!seen.insert(name).second)
+            throw UsageError(fmt::format("{}: {} is given twice", where, path), "keep one of them");
+        add_value({path, where, entry.second}, source);
+    }
+}
+
+void Settings::add_value(const Setting& setting, const std::string& source) {
+    if (find_row(setting.path)) {
+        by_path_.erase(setting.path);
+        by_path_.emplace(setting.path, setting);
+        return;
+    }
+    if (setting.node.IsNull()) return;
+    if (!setting.node.IsMap())
+        setting.wrong(
+            "a map", fmt::format("the keys of {} are: {}", setting.path, join(names_in(setting.path), ", ")));
+    add_map(setting.node, setting.path, source);
+}
+
+void Settings::override_with(const std::string& argument) {
+    const std::size_t equals = argument.find('=');
+    if (equals == std::string::npos || equals == 0)
+        throw UsageError(fmt::format("{}: {} is not key=value", command_line, argument),
+                         "write for example train.epochs=5");
+    const std::string path = argument.substr(0, equals);
+    const std::string value = argument.substr(equals + 1);
+    if (!find_row(path) && !is_section(path)) unknown(path, command_line);
+
+    // YAML reads nothing as null; here it is an empty text, which only keys of text accept.
+    const Setting setting{path, command_line,
+                          value.empty() ? YAML::Node("") : load(value, command_line, path)};
+    for (auto it = by_path_.begin(); it != by_path_.end();)
+        it = it->first.starts_with(path + ".") ? by_path_.erase(it) : std::next(it);
+    add_value(setting, command_line);
+}
+
+const Setting* Settings::find(const std::string& path) const {
+    const auto found = by_path_.find(path);
+    return found == by_path_.end() ? nullptr : &found->second;
+}
+
+}  // namespace tutti::config

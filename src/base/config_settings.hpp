@@ -1,0 +1,29 @@
+#pragma once
+// From YAML text and overrides to one setting per key, with the place where it was given.
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "config_values.hpp"
+
+namespace tutti::config {
+
+/// What was given, before any value is read. All keys in it exist. Throws UsageError for unknown or repeated
+/// keys, wrong nesting and text that is not YAML.
+class Settings {
+  public:
+    Settings(std::string_view yaml_text, const std::string& source);
+    /// "key=value"; replaces what was given before for the key or the whole section.
+    void override_with(const std::string& argument);
+
+    /// The setting of a key, or nullptr when it is not given.
+    const Setting* find(const std::string& path) const;
+
+  private:
+    void add_map(const YAML::Node& map, const std::string& section, const std::string& source);
+    void add_value(const Setting& setting, const std::string& source);
+    std::map<std::string, Setting> by_path_;
+};
+
+}  // namespace tutti::config

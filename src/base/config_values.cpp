@@ -1,0 +1,198 @@
+#include "config_values.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <system_error>
+
+#include "tutti/base/error.hpp"
+#include "tutti/base/suggest.hpp"
+
+namespace tutti::config {
+namespace {
+
+/// The whole of `text` as a number, or the error. std::from_chars knows no locale.
+template <class T>
+std::errc read(std::string_view text, T& number) {
+    const char* const end = text.data() + text.size();
+    const auto [rest, status] = std::from_chars(text.data(), end, number);
+    if (status != std::errc() && status != std::errc::result_out_of_range) return status;
+    return rest == end ? status : std::errc::invalid_argument;
+}
+
+std::string describe(Range range) {
+    const bool below = std::isfinite(range.low), above = std::isfinite(range.high);
+    std::string text = "a finite number";
+    if (below) text = fmt::format("a number {} {}", range.low_open ? "above" : "of at least", range.low);
+    if (above)
+        text += fmt::format("{} {} {}", below ? " and" : "", range.high_open ? "below" : "up to", range.high);
+    return text;
+}
+
+bool inside(Range range, double value) {
+    return std::isfinite(value) && (range.low_open ? value > range.low : value >= range.low) &&
+           (range.high_open ? value < range.high : value <= range.high);
+}
+
+/// Words that YAML readers, ours or others, take for something else than text.
+bool is_special(std::string_view text) {
+    static constexpr std::array words{"null", "true", "false", "yes", "no", "on", "off", "y", "n"};
+    std::string lower(text);
+    for (char& c : lower)
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    return std::find(words.begin(), words.end(), lower) != words.end();
+}
+
+std::string quote(std::string_view text) {
+    std::string result = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') {
+            result += '\\';
+            result += c;
+        } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+            result += fmt::format("\\x{:02x}", static_cast<unsigned>(c));
+        } else {
+            result += c;
+        }
+    }
+    return result + '"';
+}
+
+}  // namespace
+
+std::string quoted(std::string_view text) {
+    const auto is_plain = [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+               c == '.' || c == '/' || c == '-' || c == '+';
+    };
+    const bool plain =
+        !text.empty() && text.front() != '-' && std::all_of(text.begin(), text.end(), is_plain);
+    double number = 0;
+    const bool negative_number = text.size() > 1 && text.front() == '-' && read(text, number) == std::errc();
+    return (plain && !is_special(text)) || negative_number ? std::string(text) : quote(text);
+}
+
+std::string join(const std::vector<std::string>& words, std::string_view separator) {
+    std::string result;
+    for (const std::string& word : words) {
+        if (!result.empty()) result += separator;
+        result += word;
+    }
+    return result;
+}
+
+std::string Setting::shown() const {
+    if (node.IsNull()) return "null";
+    if (node.IsMap()) return "a map";
+    if (node.IsSequence()) return "a list";
+    static constexpr std::size_t longest = 60;
+    const std::string& value = node.Scalar();
+    const bool one_line = std::none_of(value.begin(), value.end(), [](char c) { return c >= 0 && c < ' '; });
+    if (value.empty() || !one_line) return quote(value.substr(0, longest));
+    return value.size() <= longest ? value : value.substr(0, longest) + "…";
+}
+
+void Setting::fail(const std::string& problem, const std::string& remedy) const {
+    throw UsageError(fmt::format("{}: {}: {}", where, path, problem), remedy);
+}
+
+void Setting::wrong(const std::string& expected, const std::string& remedy) const {
+    fail(fmt::format("{} is not {}", shown(), expected), remedy);
+}
+
+std::string Setting::scalar(const std::string& expected) const {
+    if (!node.IsScalar()) wrong(expected);
+    return node.Scalar();
+}
+
+std::size_t choose(const Setting& setting, const std::vector<std::string>& words,
+                   const std::vector<std::string>& later) {
+    std::vector<std::string> available;
+    for (const std::string& word : words)
+        if (std::find(later.begin(), later.end(), word) == later.end()) available.push_back(word);
+    const std::string use = (available.size() == 1 ? "use " : "use one of ") + join(available, ", ");
+
+    const std::string expected = "one of " + join(words, ", ");
+    const bool null_allowed = std::find(words.begin(), words.end(), "null") != words.end();
+    std::string given = setting.node.IsNull() ? "null" : setting.scalar(expected);
+    if (given.empty() && null_allowed) given = "null";
+    const auto found = std::find(words.begin(), words.end(), given);
+    if (found == words.end()) {
+        const std::string near = nearest(given, words);
+        setting.wrong(expected, near.empty() ? use : fmt::format("did you mean {}?", near));
+    }
+    if (std::find(later.begin(), later.end(), given) != later.end())
+        setting.fail(given + " is not available in this version", use);
+    return static_cast<std::size_t>(found - words.begin());
+}
+
+Kind<bool> boolean() {
+    return {"true | false",
+            [](const Setting& setting) {
+                bool value = false;
+                if (!setting.node.IsScalar() || !YAML::convert<bool>::decode(setting.node, value))
+                    setting.wrong("true or false");
+                return value;
+            },
+            [](const bool& value) { return std::string(value ? "true" : "false"); },
+            {}};
+}
+
+Kind<std::int64_t> integer(std::int64_t at_least) {
+    return {"integer",
+            [=](const Setting& setting) {
+                std::int64_t value = 0;
+                const std::errc status = read(setting.scalar("an integer"), value);
+                if (status == std::errc::result_out_of_range) setting.wrong("an integer of 64 bits");
+                if (status != std::errc()) setting.wrong("an integer");
+                if (value < at_least) setting.wrong(fmt::format("an integer of at least {}", at_least));
+                return value;
+            },
+            [](const std::int64_t& value) { return fmt::format("{}", value); },
+            {}};
+}
+
+Kind<double> number(Range range) {
+    return {"number",
+            [=](const Setting& setting) {
+                double value = 0;
+                const std::errc status = read(setting.scalar("a number"), value);
+                if (status == std::errc::result_out_of_range) setting.wrong("a number of 64 bits");
+                if (status != std::errc()) setting.wrong("a number");
+                if (!inside(range, value)) setting.wrong(describe(range));
+                return value;
+            },
+            // The shortest text that reads back as the same double.
+            [](const double& value) { return fmt::format("{}", value); },
+            {}};
+}
+
+Kind<std::string> text(const std::string& type, std::optional<std::string> empty_means) {
+    return {type,
+            [=](const Setting& setting) {
+                const std::string value = setting.node.IsNull() ? "" : setting.scalar("text");
+                if (value.empty() && !empty_means) setting.fail("no value", "write " + type);
+                return value;
+            },
+            [](const std::string& value) { return value.empty() ? "null" : quoted(value); },
+            {}};
+}
+
+Kind<std::vector<std::string>> paths() {
+    const auto entry = text("FILE");
+    const auto list = list_of(entry);
+    return {"FILE | list of FILE",
+            [=](const Setting& setting) -> std::vector<std::string> {
+                if (setting.node.IsNull()) return {};
+                if (setting.node.IsScalar()) return {entry.parse(setting)};
+                if (setting.node.IsMap()) setting.wrong("a file or a list of files");
+                return list.parse(setting);
+            },
+            list.print,
+            {}};
+}
+
+}  // namespace tutti::config

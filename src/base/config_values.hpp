@@ -1,0 +1,131 @@
+#pragma once
+// The kinds of values that keys take: each reads a YAML node and prints a value as YAML again.
+
+#include <yaml-cpp/yaml.h>
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tutti/base/config.hpp"
+
+namespace tutti::config {
+
+/// A value that someone gave for a key. YAML::Node is a reference: assigning one Node to another changes the
+/// document it points into, so a Setting is never assigned to, only made anew.
+struct Setting {
+    std::string path;   ///< "train.batch_size"
+    std::string where;  ///< "jobs/x.yaml:7" or "command line"
+    YAML::Node node;
+
+    /// The value as people wrote it, shortened: "64.5", "[1, 2]", "a map".
+    std::string shown() const;
+    /// Throws UsageError "WHERE: PATH: problem; remedy".
+    [[noreturn]] void fail(const std::string& problem, const std::string& remedy = {}) const;
+    /// Throws UsageError "WHERE: PATH: VALUE is not EXPECTED".
+    [[noreturn]] void wrong(const std::string& expected, const std::string& remedy = {}) const;
+    /// The text of a scalar; anything else is wrong(expected).
+    std::string scalar(const std::string& expected) const;
+};
+
+/// How values of T are read and written.
+template <class T>
+struct Kind {
+    std::string type;  ///< for the reference: "integer", "exact | pad"
+    std::function<T(const Setting&)> parse;
+    std::function<std::string(const T&)> print;  ///< YAML in flow style; parse reads it back
+    std::vector<std::string> later;              ///< values that are known, but that this version refuses
+};
+
+/// A range of numbers; the bounds count as inside unless they are marked open.
+struct Range {
+    double low = -std::numeric_limits<double>::infinity();
+    double high = std::numeric_limits<double>::infinity();
+    bool low_open = false;
+    bool high_open = false;
+};
+
+Kind<bool> boolean();
+Kind<std::int64_t> integer(std::int64_t at_least = std::numeric_limits<std::int64_t>::min());
+Kind<double> number(Range range);
+/// Any text; `empty_means` says what an empty or null value is for ("none"), and without it these are errors.
+Kind<std::string> text(const std::string& type, std::optional<std::string> empty_means = {});
+/// A list; a single value is read as a list of one.
+Kind<std::vector<std::string>> paths();
+/// Entries are kept as text, because nothing reads them in this version.
+Kind<std::vector<std::string>> transforms();
+Kind<Interval> interval();
+Kind<Normalize> normalize();
+Kind<std::vector<LayerSpec>> layers();
+
+/// One of a fixed set of words; the word "null" is also met by no value.
+template <class T>
+struct Choice {
+    std::string word;
+    T value;
+    bool available = true;
+};
+/// Index into `words` of the setting's text, or UsageError with the allowed words and the nearest one.
+std::size_t choose(const Setting& setting, const std::vector<std::string>& words,
+                   const std::vector<std::string>& later);
+std::string join(const std::vector<std::string>& words, std::string_view separator);
+/// `text` as a YAML scalar, quoted where it must be.
+std::string quoted(std::string_view text);
+
+template <class T>
+Kind<T> choice(const std::vector<Choice<T>>& choices) {
+    std::vector<std::string> words, later;
+    for (const auto& one : choices) {
+        words.push_back(one.word);
+        if (!one.available) later.push_back(one.word);
+    }
+    return {join(words, " | "),
+            [=](const Setting& setting) { return choices[choose(setting, words, later)].value; },
+            [=](const T& value) {
+                for (const auto& one : choices)
+                    if (one.value == value) return one.word;
+                return std::string("null");
+            },
+            later};
+}
+
+/// `kind`, or `absent` ("null", "auto") for no value.
+template <class T>
+Kind<std::optional<T>> optional(const Kind<T>& kind, const std::string& absent = "null") {
+    return {kind.type + " | " + absent,
+            [=](const Setting& setting) -> std::optional<T> {
+                if (setting.node.IsNull()) return std::nullopt;
+                if (setting.node.IsScalar() && setting.node.Scalar() == absent) return std::nullopt;
+                return kind.parse(setting);
+            },
+            [=](const std::optional<T>& value) { return value ? kind.print(*value) : absent; }, kind.later};
+}
+
+/// A list whose entries are all of `kind`; `length` 0 allows any number.
+template <class T>
+Kind<std::vector<T>> list_of(const Kind<T>& kind, std::size_t length = 0) {
+    return {"list of " + kind.type,
+            [=](const Setting& setting) {
+                if (!setting.node.IsSequence()) setting.wrong("a list", "write it in brackets, as in [1, 2]");
+                if (length != 0 && setting.node.size() != length)
+                    setting.wrong("a list of " + std::to_string(length) + " values");
+                std::vector<T> values;
+                for (const YAML::Node& entry : setting.node)
+                    values.push_back(kind.parse(
+                        {setting.path + "[" + std::to_string(values.size()) + "]", setting.where, entry}));
+                return values;
+            },
+            [=](const std::vector<T>& values) {
+                std::vector<std::string> printed;
+                for (const T& value : values) printed.push_back(kind.print(value));
+                return "[" + join(printed, ", ") + "]";
+            },
+            kind.later};
+}
+
+}  // namespace tutti::config

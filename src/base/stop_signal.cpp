@@ -1,0 +1,59 @@
+#include "tutti/base/stop_signal.hpp"
+
+#include <signal.h>
+#include <time.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace tutti {
+namespace {
+
+// A signal handler can reach nothing but static storage.
+std::atomic<int> last_signal{0};
+std::atomic<std::int64_t> term_nanoseconds{0};
+
+std::int64_t now_nanoseconds() noexcept {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+void note(int number) {
+    last_signal.store(number);
+    std::int64_t none = 0;
+    if (number == SIGTERM) term_nanoseconds.compare_exchange_strong(none, now_nanoseconds());
+}
+
+void install(int number, void (*handler)(int), int flags) {
+    struct sigaction action {};
+    action.sa_handler = handler;
+    action.sa_flags = flags;
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, nullptr);
+}
+
+}  // namespace
+
+StopSignal::StopSignal() {
+    last_signal.store(0);
+    term_nanoseconds.store(0);
+    install(SIGUSR1, note, SA_RESTART);
+    install(SIGTERM, note, SA_RESTART);
+    install(SIGINT, note, static_cast<int>(SA_RESTART | SA_RESETHAND));
+}
+
+StopSignal::~StopSignal() {
+    for (const int number : {SIGUSR1, SIGTERM, SIGINT}) install(number, SIG_DFL, 0);
+}
+
+int StopSignal::pending() noexcept {
+    return last_signal.load();
+}
+
+double StopSignal::seconds_since_term() noexcept {
+    const std::int64_t since = term_nanoseconds.load();
+    return since == 0 ? -1.0 : static_cast<double>(now_nanoseconds() - since) * 1e-9;
+}
+
+}  // namespace tutti

@@ -1,0 +1,37 @@
+#pragma once
+// What every backend demands of its arguments, said with the same words.
+
+#include <cstdint>
+#include <string>
+
+#include "tutti/base/error.hpp"
+#include "tutti/comm/communicator.hpp"
+
+namespace tutti {
+
+/// "all_reduce of 1024 f32".
+inline std::string describe(const char* call, std::int64_t count, DType dtype) {
+    return std::string(call) + " of " + std::to_string(count) + " " + std::string(name_of(dtype));
+}
+
+inline void require_reducible(const char* call, const TensorView& buffer) {
+    if (buffer.dtype == DType::f32 || buffer.dtype == DType::f64 || buffer.dtype == DType::i64) return;
+    throw UsageError(describe(call, buffer.count(), buffer.dtype) + ": this type cannot be reduced",
+                     "use f32, f64 or i64");
+}
+
+/// whole: size·n elements, part: n.
+inline void require_blocks(const char* call, const TensorView& whole, const TensorView& part, int size) {
+    if (whole.dtype == part.dtype && whole.count() == part.count() * size) return;
+    throw UsageError(describe(call, whole.count(), whole.dtype) + ": the rank's part has " +
+                         std::to_string(part.count()) + " " + std::string(name_of(part.dtype)),
+                     "give it 1/" + std::to_string(size) + " of the elements and the same type");
+}
+
+inline void require_root(const char* call, int root, int size) {
+    if (root >= 0 && root < size) return;
+    throw UsageError(std::string(call) + ": there is no root rank " + std::to_string(root),
+                     "use a rank from 0 to " + std::to_string(size - 1));
+}
+
+}  // namespace tutti

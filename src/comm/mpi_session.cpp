@@ -1,0 +1,72 @@
+#include "tutti/comm/mpi_session.hpp"
+
+#include <array>
+#include <exception>
+
+#include "mpi_communicator.hpp"
+
+namespace tutti {
+
+struct MpiSession::State {
+    int rank = 0;
+    int size = 1;
+    int local_rank = 0;
+    int local_size = 1;
+    int exceptions = std::uncaught_exceptions();
+};
+
+MpiSession::MpiSession() : state_(std::make_unique<State>()) {
+    int provided = MPI_THREAD_SINGLE;
+    if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
+        throw LaunchError("MPI_Init_thread failed",
+                          "start a single rank without mpirun to see whether MPI works");
+    if (provided < MPI_THREAD_FUNNELED)
+        throw LaunchError("this MPI library allows no threads besides its own: " + library_version(),
+                          "use one with MPI_THREAD_FUNNELED");
+
+    check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler", 0);
+    check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &state_->rank), "MPI_Comm_rank", 0);
+    check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &state_->size), "MPI_Comm_size", state_->rank);
+
+    MPI_Comm host = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, state_->rank, MPI_INFO_NULL, &host),
+              "MPI_Comm_split_type", state_->rank);
+    check_mpi(MPI_Comm_rank(host, &state_->local_rank), "MPI_Comm_rank", state_->rank);
+    check_mpi(MPI_Comm_size(host, &state_->local_size), "MPI_Comm_size", state_->rank);
+    check_mpi(MPI_Comm_free(&host), "MPI_Comm_free", state_->rank);
+}
+
+MpiSession::~MpiSession() {
+    // MPI_Finalize waits for all ranks; peers that know nothing of this exception would never come.
+    if (std::uncaught_exceptions() == state_->exceptions) MPI_Finalize();
+}
+
+int MpiSession::rank() const {
+    return state_->rank;
+}
+int MpiSession::size() const {
+    return state_->size;
+}
+int MpiSession::local_rank() const {
+    return state_->local_rank;
+}
+int MpiSession::local_size() const {
+    return state_->local_size;
+}
+std::string MpiSession::host() const {
+    return mpi_host();
+}
+
+std::string MpiSession::library_version() {
+    std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+    int length = 0;
+    if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) return "unknown MPI";
+    const std::string version(text.data());
+    return version.substr(0, version.find_first_of("\r\n"));
+}
+
+std::unique_ptr<Communicator> MpiSession::world(double timeout) {
+    return make_mpi_communicator(MPI_COMM_WORLD, timeout);
+}
+
+}  // namespace tutti

@@ -1,0 +1,130 @@
+#include "tutti/input/dataset.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <numeric>
+#include <utility>
+
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+namespace {
+
+/// Several data sets one after the other.
+class Concatenation final : public Dataset {
+  public:
+    explicit Concatenation(std::vector<std::unique_ptr<Dataset>> parts) : parts_(std::move(parts)) {
+        info_ = parts_.front()->info();
+        info_.samples = 0;
+        for (const std::unique_ptr<Dataset>& part : parts_) {
+            begins_.push_back(info_.samples);
+            info_.samples += part->info().samples;
+            if (info_.class_names.empty()) info_.class_names = part->info().class_names;
+        }
+    }
+
+    const DatasetInfo& info() const override { return info_; }
+
+    std::string name() const override {
+        std::string names;
+        for (const std::unique_ptr<Dataset>& part : parts_)
+            names += (names.empty() ? "" : ", ") + part->name();
+        return names;
+    }
+
+    void read(std::span<const std::int64_t> indices, std::span<std::byte> samples,
+              std::span<std::int64_t> labels) const override {
+        const auto bytes = static_cast<std::size_t>(info_.sample_bytes());
+        assert(samples.size() == indices.size() * bytes && labels.size() == indices.size());
+        for_each_part(indices,
+                      [&](const Dataset& part, std::span<const std::int64_t> local, std::size_t begin) {
+                          part.read(local, samples.subspan(begin * bytes, local.size() * bytes),
+                                    labels.subspan(begin, local.size()));
+                      });
+    }
+
+    void read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const override {
+        assert(labels.size() == indices.size());
+        for_each_part(indices,
+                      [&](const Dataset& part, std::span<const std::int64_t> local, std::size_t begin) {
+                          part.read_labels(local, labels.subspan(begin, local.size()));
+                      });
+    }
+
+  private:
+    /// Calls visit(part, its own indices, where they begin in `indices`) for each run of indices in one part.
+    template <class Visit>
+    void for_each_part(std::span<const std::int64_t> indices, Visit visit) const {
+        std::vector<std::int64_t> local(indices.size());
+        for (std::size_t begin = 0, end = 0; begin < indices.size(); begin = end) {
+            const std::size_t part = part_of(indices[begin]);
+            for (end = begin; end < indices.size() && part_of(indices[end]) == part; ++end)
+                local[end] = indices[end] - begins_[part];
+            visit(*parts_[part], std::span<const std::int64_t>(local).subspan(begin, end - begin), begin);
+        }
+    }
+
+    /// Empty parts begin where their successor begins: the last part that begins at or before the index has
+    /// it.
+    std::size_t part_of(std::int64_t index) const {
+        if (index < 0 || index >= info_.samples)
+            throw DataError(name() + ": there is no sample " + std::to_string(index) + ", the files have " +
+                            std::to_string(info_.samples));
+        return static_cast<std::size_t>(std::upper_bound(begins_.begin(), begins_.end(), index) -
+                                        begins_.begin() - 1);
+    }
+
+    std::vector<std::unique_ptr<Dataset>> parts_;
+    std::vector<std::int64_t> begins_;
+    DatasetInfo info_;
+};
+
+std::string describe(const DatasetInfo& info) {
+    return std::string(name_of(info.dtype)) + " samples of " + to_string(info.sample_shape) + " in " +
+           std::to_string(info.classes) + (info.classes == 1 ? " class" : " classes");
+}
+
+void require_alike(const Dataset& first, const Dataset& other) {
+    const DatasetInfo &a = first.info(), &b = other.info();
+    if (a.sample_shape != b.sample_shape || a.dtype != b.dtype || a.classes != b.classes)
+        throw DataError(
+            first.name() + " has " + describe(a) + ", but " + other.name() + " has " + describe(b),
+            "files that are used together must agree; pack them again");
+    if (!a.class_names.empty() && !b.class_names.empty() && a.class_names != b.class_names)
+        throw DataError(first.name() + " and " + other.name() + " have different class names",
+                        "files that are used together must agree; pack them again");
+}
+
+}  // namespace
+
+void Dataset::read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const {
+    std::vector<std::byte> samples(indices.size() * static_cast<std::size_t>(info().sample_bytes()));
+    read(indices, samples, labels);
+}
+
+std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths) {
+    if (paths.empty()) throw UsageError("no data set is given", "set data.train to a file");
+    std::vector<std::unique_ptr<Dataset>> parts;
+    for (const std::string& path : paths) {
+        parts.push_back(open_hdf5_dataset(path));
+        require_alike(*parts.front(), *parts.back());
+    }
+    if (parts.size() == 1) return std::move(parts.front());
+    return std::make_unique<Concatenation>(std::move(parts));
+}
+
+std::vector<std::int64_t> count_labels(const Dataset& dataset) {
+    constexpr std::int64_t piece = 4096;
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(dataset.info().classes));
+    std::vector<std::int64_t> indices, labels;
+    for (std::int64_t begin = 0; begin < dataset.info().samples; begin += piece) {
+        indices.resize(static_cast<std::size_t>(std::min(piece, dataset.info().samples - begin)));
+        std::iota(indices.begin(), indices.end(), begin);
+        labels.resize(indices.size());
+        dataset.read_labels(indices, labels);
+        for (const std::int64_t label : labels) ++counts[static_cast<std::size_t>(label)];
+    }
+    return counts;
+}
+
+}  // namespace tutti

@@ -1,0 +1,176 @@
+#include "dataset_writer.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "schema.hpp"
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+namespace {
+
+using hdf5::Handle;
+
+/// A thread that waits for the library's lock, the loader's say, waits for one call: calls are kept short.
+constexpr std::int64_t bytes_per_write = std::int64_t{4} << 20;
+
+bool sync(const std::string& path, int flags) {
+    const int file = open(path.c_str(), flags | O_CLOEXEC);
+    if (file < 0) return false;
+    const bool done = fsync(file) == 0;
+    const int error = errno;
+    close(file);
+    errno = error;
+    return done;
+}
+
+std::string directory_of(const std::string& path) {
+    const std::string directory = std::filesystem::path(path).parent_path().string();
+    return directory.empty() ? "." : directory;
+}
+
+/// One contiguous data set of shape `dims`, allocated at once and not filled: every byte is written anyway.
+Handle create_table(const hdf5::File& file, const char* name, hid_t type, std::span<const hsize_t> dims) {
+    const Handle space(H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr), H5Sclose);
+    const Handle layout(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+    H5Pset_layout(layout.get(), H5D_CONTIGUOUS);
+    H5Pset_alloc_time(layout.get(), H5D_ALLOC_TIME_EARLY);
+    H5Pset_fill_time(layout.get(), H5D_FILL_TIME_NEVER);
+    H5Pset_obj_track_times(layout.get(), false);  // the same data give the same file
+    return Handle(
+        H5Dcreate2(file.handle.get(), name, type, space.get(), H5P_DEFAULT, layout.get(), H5P_DEFAULT),
+        H5Dclose);
+}
+
+/// Rows first … first+count−1, at most bytes_per_write at a time. False: the library reports an error.
+bool write_rows(hid_t table, hid_t type, std::int64_t row_bytes, std::int64_t first, std::int64_t count,
+                const std::byte* rows) {
+    const Handle space(H5Dget_space(table), H5Sclose);
+    std::array<hsize_t, H5S_MAX_RANK> start{}, extent{};
+    const int rank = H5Sget_simple_extent_dims(space.get(), extent.data(), nullptr);
+    if (rank < 1) return false;
+    const std::int64_t piece = std::max<std::int64_t>(1, bytes_per_write / row_bytes);
+    for (std::int64_t done = 0; done < count; done += piece) {
+        start[0] = static_cast<hsize_t>(first + done);
+        extent[0] = static_cast<hsize_t>(std::min(piece, count - done));
+        const Handle memory(H5Screate_simple(rank, extent.data(), nullptr), H5Sclose);
+        if (H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start.data(), nullptr, extent.data(), nullptr) <
+                0 ||
+            H5Dwrite(table, type, memory.get(), space.get(), H5P_DEFAULT, rows + done * row_bytes) < 0)
+            return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+DatasetWriter::DatasetWriter(const std::string& path, const DatasetInfo& info, const std::string& source)
+    : path_(path), temporary_(path + ".tmp-" + std::to_string(getpid())), info_(info) {
+    const std::string found = schema::violation(info);
+    if (!found.empty()) throw DataError(path_ + ": cannot be written: " + found);
+    std::error_code error;
+    std::filesystem::create_directories(directory_of(path_), error);
+    if (error) fail("its directory cannot be made", error.message());
+    if (std::filesystem::is_directory(path_, error)) fail("cannot be written", "it is a directory");
+    const hdf5::QuietErrors quiet;
+    try {
+        create(source);
+    } catch (...) {
+        unlink(temporary_.c_str());
+        throw;
+    }
+}
+
+DatasetWriter::~DatasetWriter() {
+    if (temporary_.empty()) return;
+    const hdf5::QuietErrors quiet;
+    samples_.close();
+    labels_.close();
+    file_.handle.close();
+    unlink(temporary_.c_str());
+}
+
+void DatasetWriter::create(const std::string& source) {
+    const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+    const Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
+    // The format of HDF5 1.8 and dense attributes: the first format allows an attribute 64 KiB, 4096 class
+    // names.
+    H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_LATEST);
+    H5Pset_attr_phase_change(creation.get(), 0, 0);
+    H5Pset_obj_track_times(creation.get(), false);
+    file_ = {Handle(H5Fcreate(temporary_.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), H5Fclose),
+             path_};
+    if (!file_.handle) fail("cannot be made", hdf5::last_error());
+
+    hdf5::write_text(file_, schema::name_attribute, std::string(schema::name));
+    hdf5::write_integer(file_, schema::version_attribute, schema::version);
+    hdf5::write_integer(file_, schema::classes_attribute, info_.classes);
+    hdf5::write_texts(file_, schema::class_names_attribute, info_.class_names);
+    hdf5::write_floats(file_, schema::mean_attribute, info_.mean);
+    hdf5::write_floats(file_, schema::std_attribute, info_.std);
+    if (!source.empty()) hdf5::write_text(file_, schema::source_attribute, source);
+
+    std::vector<hsize_t> dims{static_cast<hsize_t>(info_.samples)};
+    labels_ = create_table(file_, schema::labels_dataset, H5T_STD_I64LE, dims);
+    if (!labels_) fail("/labels cannot be made", hdf5::last_error());
+    for (const std::int64_t dim : info_.sample_shape) dims.push_back(static_cast<hsize_t>(dim));
+    samples_ = create_table(file_, schema::samples_dataset,
+                            info_.dtype == DType::u8 ? H5T_STD_U8LE : H5T_IEEE_F32LE, dims);
+    if (!samples_) fail("/samples cannot be made", hdf5::last_error());
+}
+
+void DatasetWriter::require_labels(std::span<const std::int64_t> labels) const {
+    for (std::size_t i = 0; i < labels.size(); ++i)
+        if (labels[i] < 0 || labels[i] >= info_.classes)
+            throw DataError(path_ + ": sample " + std::to_string(written_ + static_cast<std::int64_t>(i)) +
+                            " has " + schema::label_outside(labels[i], info_.classes));
+}
+
+void DatasetWriter::append(std::span<const std::byte> samples, std::span<const std::int64_t> labels) {
+    const auto count = static_cast<std::int64_t>(labels.size());
+    if (static_cast<std::int64_t>(samples.size()) != count * info_.sample_bytes())
+        fail("cannot be written", std::to_string(samples.size()) + " bytes are not " + std::to_string(count) +
+                                      " samples of " + std::to_string(info_.sample_bytes()) + " bytes");
+    if (written_ + count > info_.samples)
+        fail("cannot be written", "more than the announced " + std::to_string(info_.samples) + " samples");
+    require_labels(labels);
+    const hdf5::QuietErrors quiet;
+    const hid_t type = info_.dtype == DType::u8 ? H5T_NATIVE_UINT8 : H5T_NATIVE_FLOAT;
+    if (!write_rows(samples_.get(), type, info_.sample_bytes(), written_, count, samples.data()) ||
+        !write_rows(labels_.get(), H5T_NATIVE_INT64, sizeof(std::int64_t), written_, count,
+                    std::as_bytes(labels).data()))
+        fail("writing failed", hdf5::last_error());
+    written_ += count;
+}
+
+void DatasetWriter::commit() {
+    if (written_ != info_.samples)
+        fail("cannot be finished",
+             std::to_string(written_) + " of " + std::to_string(info_.samples) + " samples were written");
+    {
+        const hdf5::QuietErrors quiet;
+        if (!samples_.close() || !labels_.close() || !file_.handle.close())
+            fail("writing failed", hdf5::last_error());
+    }
+    if (!sync(temporary_, O_RDWR)) fail("cannot be synced", std::generic_category().message(errno));
+    if (std::rename(temporary_.c_str(), path_.c_str()) != 0)
+        fail("cannot be renamed from " + temporary_, std::generic_category().message(errno));
+    temporary_.clear();
+    // The new name survives a crash only when the directory is synced, too; some file systems refuse that.
+    sync(directory_of(path_), O_RDONLY | O_DIRECTORY);
+}
+
+void DatasetWriter::fail(const std::string& what, const std::string& reason) const {
+    throw DataError(path_ + ": " + what + ": " + reason, "check the path, the free space and the quota");
+}
+
+}  // namespace tutti

@@ -1,0 +1,45 @@
+#pragma once
+// Writes a data set in pieces, so that a packer need not hold it.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "hdf5_attributes.hpp"
+#include "hdf5_support.hpp"
+#include "tutti/input/dataset.hpp"
+
+namespace tutti {
+
+/// Writes to a temporary file beside `path`; commit() makes it `path`, the destructor removes what was not
+/// committed.
+class DatasetWriter {
+  public:
+    /// Makes the directory of `path` if there is none. DataError: `info` is not of the schema, the file
+    /// cannot be made.
+    DatasetWriter(const std::string& path, const DatasetInfo& info, const std::string& source);
+    ~DatasetWriter();
+    DatasetWriter(const DatasetWriter&) = delete;
+    DatasetWriter& operator=(const DatasetWriter&) = delete;
+
+    /// The next labels.size() samples. DataError: a label outside [0, classes), more samples than announced,
+    /// a failed write.
+    void append(std::span<const std::byte> samples, std::span<const std::int64_t> labels);
+
+    /// Syncs and renames. DataError: fewer samples than announced, a failed write.
+    void commit();
+
+  private:
+    void create(const std::string& source);
+    void require_labels(std::span<const std::int64_t> labels) const;
+    [[noreturn]] void fail(const std::string& what, const std::string& reason) const;
+
+    std::string path_, temporary_;
+    DatasetInfo info_;
+    std::int64_t written_ = 0;
+    hdf5::File file_;
+    hdf5::Handle samples_, labels_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,257 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cassert>
+#include <cerrno>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "hdf5_attributes.hpp"
+#include "hdf5_support.hpp"
+#include "sample_storage.hpp"
+#include "schema.hpp"
+#include "tutti/base/error.hpp"
+#include "tutti/input/dataset.hpp"
+
+namespace tutti {
+namespace {
+
+using hdf5::Handle;
+
+class Hdf5Dataset final : public Dataset {
+  public:
+    Hdf5Dataset(std::string path, DatasetInfo info, std::vector<std::int64_t> labels,
+                std::unique_ptr<SampleStorage> storage)
+        : path_(std::move(path)),
+          info_(std::move(info)),
+          labels_(std::move(labels)),
+          storage_(std::move(storage)) {}
+
+    const DatasetInfo& info() const override { return info_; }
+    std::string name() const override { return path_; }
+
+    void read(std::span<const std::int64_t> indices, std::span<std::byte> samples,
+              std::span<std::int64_t> labels) const override {
+        const auto bytes = static_cast<std::size_t>(info_.sample_bytes());
+        assert(samples.size() == indices.size() * bytes && labels.size() == indices.size());
+        read_labels(indices, labels);
+        for (std::size_t begin = 0, end = 0; begin < indices.size(); begin = end) {
+            end = begin + 1;
+            while (end < indices.size() && indices[end] == indices[end - 1] + 1) ++end;
+            storage_->read_run(indices[begin], static_cast<std::int64_t>(end - begin),
+                               samples.data() + begin * bytes);
+        }
+    }
+
+    void read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const override {
+        for (std::size_t i = 0; i < indices.size(); ++i) labels[i] = label_of(indices[i]);
+    }
+
+  private:
+    std::int64_t label_of(std::int64_t index) const {
+        const std::string& file = path_;
+        if (index < 0 || index >= info_.samples)
+            throw DataError(file + ": there is no sample " + std::to_string(index) + ", the file has " +
+                            std::to_string(info_.samples));
+        const std::int64_t label = labels_[static_cast<std::size_t>(index)];
+        if (label < 0 || label >= info_.classes)
+            throw DataError(file + ": sample " + std::to_string(index) + " has " +
+                                schema::label_outside(label, info_.classes),
+                            "correct the label or the attribute 'classes', or " + schema::pack_again(file));
+        return label;
+    }
+
+    std::string path_;
+    DatasetInfo info_;
+    std::vector<std::int64_t> labels_;
+    std::unique_ptr<SampleStorage> storage_;
+};
+
+/// The library's own message for a file that is not there is a page long; the system's is two words.
+void require_readable(const std::string& path) {
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    char byte = 0;
+    const bool readable = file >= 0 && ::read(file, &byte, 1) >= 0;  // opening a directory succeeds
+    const int error = errno;
+    if (file >= 0) close(file);
+    if (!readable) {
+        const std::string reason = std::generic_category().message(error);
+        throw DataError(path + ": " + reason,
+                        error == ENOENT
+                            ? "check the path, or make the file: trainer pack idx --images IMAGES "
+                              "--labels LABELS -o " +
+                                  path
+                            : "");
+    }
+}
+
+hdf5::File open_file(const std::string& path) {
+    require_readable(path);
+    if (H5Fis_hdf5(path.c_str()) <= 0) schema::fail(path, "not an HDF5 file");
+    const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+#if H5_VERSION_GE(1, 10, 7) && !(H5_VERS_MAJOR == 1 && H5_VERS_MINOR == 12 && H5_VERS_RELEASE < 1)
+    // Cluster file systems often have no flock(), and finished data sets need none.
+    H5Pset_file_locking(access.get(), false, true);
+#endif
+    Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
+    if (!file) {
+        const std::string reason = hdf5::last_error();
+        if (reason.find("truncated") != std::string::npos)
+            schema::fail(path, "truncated (HDF5: " + reason + ")");
+        schema::fail(path, "HDF5 cannot open it: " + reason);
+    }
+    return {std::move(file), path};
+}
+
+void require_schema(const hdf5::File& file) {
+    const std::optional<std::string> name = hdf5::read_text(file, schema::name_attribute);
+    if (!name)
+        schema::fail(file.path, "HDF5, but not a Tutti data set: there is no attribute 'tutti_schema'");
+    if (*name != schema::name)
+        schema::fail(file.path, "the attribute 'tutti_schema' is '" + *name + "', not '" +
+                                    std::string(schema::name) + "': this is not a data set");
+    const std::optional<std::int64_t> version = hdf5::read_integer(file, schema::version_attribute);
+    if (!version) schema::fail(file.path, "there is no attribute 'tutti_schema_version'");
+    if (*version != schema::version)
+        schema::fail(file.path, "schema version " + std::to_string(*version) +
+                                    ", but this program reads version " + std::to_string(schema::version));
+}
+
+struct Table {
+    Handle data, type, space;
+    std::vector<std::int64_t> dims;
+};
+
+/// A chunk larger than the cache is decompressed again for every sample, and the default cache is 1 MiB.
+Handle chunk_cache() {
+    Handle access(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose);
+    H5Pset_chunk_cache(access.get(), 12421, std::size_t{64} << 20, H5D_CHUNK_CACHE_W0_DEFAULT);
+    return access;
+}
+
+Table open_table(const hdf5::File& file, const char* name) {
+    if (H5Lexists(file.handle.get(), name, H5P_DEFAULT) <= 0)
+        schema::fail(file.path, "there is no data set " + std::string(name));
+    Table table;
+    const Handle access = chunk_cache();
+    table.data = Handle(H5Dopen2(file.handle.get(), name, access.get()), H5Dclose);
+    if (!table.data) {
+        const std::string reason = hdf5::last_error();
+        schema::fail(file.path, std::string(name) + " cannot be opened: " + reason);
+    }
+    table.type = Handle(H5Dget_type(table.data.get()), H5Tclose);
+    table.space = Handle(H5Dget_space(table.data.get()), H5Sclose);
+    std::array<hsize_t, H5S_MAX_RANK> dims{};
+    const int rank = H5Sget_simple_extent_dims(table.space.get(), dims.data(), nullptr);
+    for (int i = 0; i < rank; ++i)
+        table.dims.push_back(static_cast<std::int64_t>(dims[static_cast<std::size_t>(i)]));
+    return table;
+}
+
+/// "uint8 [10, 28, 28]".
+std::string describe(const Table& table) {
+    const hid_t type = table.type.get();
+    const std::string bits = std::to_string(8 * H5Tget_size(type));
+    std::string text = "neither integers nor floats,";
+    if (H5Tget_class(type) == H5T_INTEGER) text = (H5Tget_sign(type) == H5T_SGN_NONE ? "uint" : "int") + bits;
+    if (H5Tget_class(type) == H5T_FLOAT) text = "float" + bits;
+    text += " [";
+    for (std::size_t i = 0; i < table.dims.size(); ++i)
+        text += (i == 0 ? "" : ", ") + std::to_string(table.dims[i]);
+    return text + "]";
+}
+
+bool is_unsigned_byte(hid_t type) {
+    return H5Tget_class(type) == H5T_INTEGER && H5Tget_size(type) == 1 && H5Tget_sign(type) == H5T_SGN_NONE;
+}
+bool is_float32(hid_t type) {
+    return H5Tget_class(type) == H5T_FLOAT && H5Tget_size(type) == 4;
+}
+
+void set_samples(DatasetInfo& info, const hdf5::File& file, const Table& samples) {
+    const bool images = is_unsigned_byte(samples.type.get()) && samples.dims.size() == 4;
+    const bool features = is_float32(samples.type.get()) && samples.dims.size() == 2;
+    if (!images && !features)
+        schema::fail(file.path,
+                     "/samples is " + describe(samples) +
+                         ", but must be uint8 [N, H, W, C] for images or float32 [N, F] for features");
+    info.dtype = images ? DType::u8 : DType::f32;
+    info.samples = samples.dims.front();
+    info.sample_shape = Shape(std::span(samples.dims).subspan(1));
+}
+
+void require_filters(const hdf5::File& file, hid_t layout) {
+    for (int i = 0; i < H5Pget_nfilters(layout); ++i) {
+        unsigned flags = 0;
+        std::size_t values = 0;
+        std::array<char, 64> name{};
+        const H5Z_filter_t filter = H5Pget_filter2(layout, static_cast<unsigned>(i), &flags, &values, nullptr,
+                                                   name.size() - 1, name.data(), nullptr);
+        if (H5Zfilter_avail(filter) <= 0)
+            throw DataError(file.path + ": /samples is compressed with filter " + std::to_string(filter) +
+                                " (" + (name[0] == '\0' ? "no name" : name.data()) +
+                                "), which this HDF5 does not have",
+                            "write it with gzip or uncompressed, or set HDF5_PLUGIN_PATH");
+    }
+}
+
+/// Where the samples begin in the file, if they lie there in one piece and as they are in memory.
+std::optional<std::uint64_t> plain_offset(const Table& samples, hid_t layout) {
+    if (H5Pget_layout(layout) != H5D_CONTIGUOUS || H5Pget_external_count(layout) != 0) return std::nullopt;
+    const hid_t type = samples.type.get();
+    if (H5Tequal(type, H5T_NATIVE_UINT8) <= 0 && H5Tequal(type, H5T_NATIVE_FLOAT) <= 0) return std::nullopt;
+    const haddr_t offset = H5Dget_offset(samples.data.get());
+    if (offset == HADDR_UNDEF) return std::nullopt;  // nothing was ever written: all fill values
+    return offset;
+}
+
+std::vector<std::int64_t> read_labels(const hdf5::File& file, std::int64_t samples) {
+    const Table table = open_table(file, schema::labels_dataset);
+    if (H5Tget_class(table.type.get()) != H5T_INTEGER || table.dims.size() != 1)
+        schema::fail(file.path, "/labels is " + describe(table) + ", but must be integers [N]");
+    if (table.dims.front() != samples)
+        schema::fail(file.path, "/labels has " + std::to_string(table.dims.front()) +
+                                    " entries, but /samples has " + std::to_string(samples));
+    std::vector<std::int64_t> labels(static_cast<std::size_t>(samples));
+    if (H5Dread(table.data.get(), H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, labels.data()) < 0) {
+        const std::string reason = hdf5::last_error();
+        schema::fail(file.path, "/labels cannot be read: " + reason);
+    }
+    return labels;
+}
+
+DatasetInfo read_attributes(const hdf5::File& file) {
+    DatasetInfo info;
+    const std::optional<std::int64_t> classes = hdf5::read_integer(file, schema::classes_attribute);
+    if (!classes) schema::fail(file.path, "there is no attribute 'classes'");
+    info.classes = *classes;
+    info.class_names = hdf5::read_texts(file, schema::class_names_attribute);
+    info.mean = hdf5::read_floats(file, schema::mean_attribute);
+    info.std = hdf5::read_floats(file, schema::std_attribute);
+    return info;
+}
+
+}  // namespace
+
+std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path) {
+    const hdf5::QuietErrors quiet;
+    hdf5::File file = open_file(path);
+    require_schema(file);
+    DatasetInfo info = read_attributes(file);
+    Table samples = open_table(file, schema::samples_dataset);
+    set_samples(info, file, samples);
+    if (const std::string found = schema::violation(info); !found.empty()) schema::fail(path, found);
+    std::vector<std::int64_t> labels = read_labels(file, info.samples);
+
+    const Handle layout(H5Dget_create_plist(samples.data.get()), H5Pclose);
+    require_filters(file, layout.get());
+    const std::optional<std::uint64_t> offset = plain_offset(samples, layout.get());
+    std::unique_ptr<SampleStorage> storage =
+        offset ? contiguous_storage(path, info, *offset)
+               : library_storage(path, info, std::move(file.handle), std::move(samples.data));
+    return std::make_unique<Hdf5Dataset>(path, std::move(info), std::move(labels), std::move(storage));
+}
+
+}  // namespace tutti

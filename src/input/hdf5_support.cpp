@@ -1,0 +1,23 @@
+#include "hdf5_support.hpp"
+
+namespace tutti::hdf5 {
+namespace {
+
+herr_t keep_first(unsigned, const H5E_error2_t* error, void* text) {
+    auto& result = *static_cast<std::string*>(text);
+    if (result.empty() && error->desc != nullptr) result = error->desc;
+    return 0;
+}
+
+}  // namespace
+
+std::string last_error() {
+    std::string text;
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_first, &text);
+    // Messages are one line; some of the library's hold a time with its newline.
+    for (char& c : text)
+        if (c == '\n') c = ' ';
+    return text.empty() ? "no reason given by HDF5" : text;
+}
+
+}  // namespace tutti::hdf5

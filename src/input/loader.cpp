@@ -1,0 +1,186 @@
+#include "tutti/input/loader.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+namespace {
+
+/// One batch's memory.
+struct Slot {
+    std::vector<std::byte> samples;
+    std::vector<std::int64_t> labels, positions, indices;
+    std::exception_ptr error;
+    bool ready = false;
+};
+
+void read_batch(const Dataset& dataset, std::span<const std::int64_t> order, const BatchWindow& window,
+                Slot& slot) {
+    const auto count = static_cast<std::size_t>(window.count);
+    std::int64_t position = window.first;
+    for (std::size_t i = 0; i < count; ++i, position += window.stride) {
+        slot.positions[i] = position;
+        slot.indices[i] = order[static_cast<std::size_t>(position)];
+    }
+    if (count == 0) return;
+    const std::size_t bytes = count * static_cast<std::size_t>(dataset.info().sample_bytes());
+    dataset.read(std::span(slot.indices).first(count), std::span(slot.samples).first(bytes),
+                 std::span(slot.labels).first(count));
+}
+
+/// Runs read_batch and keeps what it throws. The exception leaves its catch block here, so that only the slot
+/// owns it when another thread comes to see it.
+std::exception_ptr try_read_batch(const Dataset& dataset, std::span<const std::int64_t> order,
+                                  const BatchWindow& window, Slot& slot) {
+    try {
+        read_batch(dataset, order, window, slot);
+    } catch (...) {
+        return std::current_exception();
+    }
+    return nullptr;
+}
+
+void require_inside(const BatchWindow& window, std::int64_t max_batch, std::size_t order_size) {
+    const std::int64_t last = window.first + (window.count - 1) * window.stride;
+    if (window.count < 0 || window.count > max_batch)
+        throw RunError("loader: a window of " + std::to_string(window.count) + " samples, but buffers hold " +
+                       std::to_string(max_batch));
+    if (window.count > 0 && (std::min(window.first, last) < 0 ||
+                             std::max(window.first, last) >= static_cast<std::int64_t>(order_size)))
+        throw RunError("loader: a window of positions " + std::to_string(window.first) + ".." +
+                       std::to_string(last) + ", but the epoch's list has " + std::to_string(order_size) +
+                       " entries");
+}
+
+}  // namespace
+
+// Window w is read into slot w mod slots.size(). Windows [0, released) were given back, [released, taken) is
+// at most the one batch in the caller's hands, [taken, claimed) are ready or being read.
+struct Loader::State {
+    State(const Dataset& data, std::int64_t batch, std::size_t slot_count) : dataset(data), max_batch(batch) {
+        slots.resize(slot_count);
+        const auto count = static_cast<std::size_t>(batch);
+        for (Slot& slot : slots) {
+            slot.samples.resize(count * static_cast<std::size_t>(data.info().sample_bytes()));
+            slot.labels.resize(count);
+            slot.positions.resize(count);
+            slot.indices.resize(count);
+        }
+    }
+
+    ~State() {
+        {
+            const std::lock_guard lock(mutex);
+            stopping = true;
+        }
+        work.notify_all();
+        for (std::thread& worker : workers) worker.join();
+    }
+
+    State(const State&) = delete;
+    State& operator=(const State&) = delete;
+
+    bool can_claim() const {
+        return !paused && claimed < windows.size() && claimed < released + slots.size();
+    }
+
+    void worker_loop() {
+        std::unique_lock lock(mutex);
+        while (true) {
+            work.wait(lock, [this] { return stopping || can_claim(); });
+            if (stopping) return;
+            const std::size_t w = claimed++;
+            Slot& slot = slots[w % slots.size()];
+            ++busy;
+            lock.unlock();
+            std::exception_ptr error = try_read_batch(dataset, order, windows[w], slot);
+            lock.lock();
+            slot.error = std::move(error);
+            slot.ready = true;
+            --busy;
+            done.notify_one();
+        }
+    }
+
+    const Dataset& dataset;
+    const std::int64_t max_batch;
+    std::vector<Slot> slots;
+    std::vector<std::thread> workers;
+
+    std::mutex mutex;
+    std::condition_variable work;  ///< a window can be claimed, or stopping
+    std::condition_variable done;  ///< a read has ended; only the owner's thread waits for it
+    // Written only while no worker reads (busy == 0 and paused).
+    std::vector<std::int64_t> order;
+    std::vector<BatchWindow> windows;
+    std::size_t claimed = 0, taken = 0, released = 0, busy = 0;
+    bool paused = false, stopping = false;
+};
+
+Loader::Loader(const Dataset& dataset, std::int64_t max_batch, int workers, int prefetch) {
+    if (max_batch < 1 || workers < 0 || prefetch < 1)
+        throw UsageError("loader: batch of " + std::to_string(max_batch) + ", " + std::to_string(workers) +
+                             " workers, prefetch " + std::to_string(prefetch),
+                         "train.batch_size and data.prefetch must be 1 or more, data.workers 0 or more");
+    // One more than are held ready: the batch in the caller's hands.
+    state_ = std::make_unique<State>(dataset, max_batch,
+                                     workers == 0 ? 1 : static_cast<std::size_t>(prefetch) + 1);
+    for (int i = 0; i < workers; ++i) state_->workers.emplace_back(&State::worker_loop, state_.get());
+}
+
+Loader::~Loader() = default;
+
+void Loader::start(std::vector<std::int64_t> order, std::vector<BatchWindow> windows) {
+    State& state = *state_;
+    for (const BatchWindow& window : windows) require_inside(window, state.max_batch, order.size());
+    {
+        std::unique_lock lock(state.mutex);
+        state.paused = true;
+        state.done.wait(lock, [&state] { return state.busy == 0; });
+        state.order = std::move(order);
+        state.windows = std::move(windows);
+        for (Slot& slot : state.slots) {
+            slot.ready = false;
+            slot.error = nullptr;
+        }
+        state.claimed = state.taken = state.released = 0;
+        state.paused = false;
+    }
+    state.work.notify_all();
+}
+
+std::optional<HostBatch> Loader::next() {
+    State& state = *state_;
+    std::unique_lock lock(state.mutex);
+    if (state.released != state.taken) {
+        state.released = state.taken;
+        state.work.notify_one();
+    }
+    if (state.taken == state.windows.size()) return std::nullopt;
+    const std::size_t w = state.taken;
+    Slot& slot = state.slots[w % state.slots.size()];
+    const BatchWindow& window = state.windows[w];
+    if (state.workers.empty())
+        slot.error = try_read_batch(state.dataset, state.order, window, slot);
+    else
+        state.done.wait(lock, [&slot] { return slot.ready; });
+    slot.ready = false;
+    ++state.taken;
+    if (std::exception_ptr error = std::exchange(slot.error, nullptr)) {
+        lock.unlock();
+        std::rethrow_exception(std::move(error));
+    }
+    const auto count = static_cast<std::size_t>(window.count);
+    const std::size_t bytes = count * static_cast<std::size_t>(state.dataset.info().sample_bytes());
+    return HostBatch{window, std::span(slot.samples).first(bytes), std::span(slot.labels).first(count),
+                     std::span(slot.positions).first(count), std::span(slot.indices).first(count)};
+}
+
+}  // namespace tutti

@@ -1,0 +1,72 @@
+#include "schema.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tutti/base/error.hpp"
+
+namespace tutti::schema {
+namespace {
+
+bool fits_in_64_bits(const DatasetInfo& info) {
+    auto bytes = static_cast<std::int64_t>(size_of(info.dtype));
+    for (const std::int64_t dim : info.sample_shape)
+        if (__builtin_mul_overflow(bytes, dim, &bytes)) return false;
+    return !__builtin_mul_overflow(bytes, info.samples, &bytes);
+}
+
+std::string per_channel_violation(const std::string& what, const std::vector<float>& values,
+                                  std::int64_t channels) {
+    if (static_cast<std::int64_t>(values.size()) != channels)
+        return "'" + what + "' has " + std::to_string(values.size()) + " entries, but samples have " +
+               std::to_string(channels) + (channels == 1 ? " channel" : " channels");
+    if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); }))
+        return "'" + what + "' has an entry that is not a finite number";
+    return {};
+}
+
+std::string normalisation_violation(const DatasetInfo& info) {
+    if (info.mean.empty() && info.std.empty()) return {};
+    if (info.mean.empty() || info.std.empty()) return "one of 'mean' and 'std' is given without the other";
+    const std::int64_t channels = info.sample_shape[info.sample_shape.rank() - 1];
+    std::string found = per_channel_violation(mean_attribute, info.mean, channels);
+    if (found.empty()) found = per_channel_violation(std_attribute, info.std, channels);
+    if (found.empty() && *std::min_element(info.std.begin(), info.std.end()) <= 0.0F)
+        return "'std' has an entry that is not positive";
+    return found;
+}
+
+}  // namespace
+
+std::string violation(const DatasetInfo& info) {
+    if (info.samples < 0) return "the number of samples is " + std::to_string(info.samples);
+    const bool images = info.dtype == DType::u8 && info.sample_shape.rank() == 3;
+    const bool features = info.dtype == DType::f32 && info.sample_shape.rank() == 1;
+    if (!images && !features)
+        return "samples are " + std::string(name_of(info.dtype)) + " of shape " +
+               to_string(info.sample_shape) + ", but must be u8 images [H, W, C] or f32 features [F]";
+    for (const std::int64_t dim : info.sample_shape)
+        if (dim < 1) return "samples have the shape " + to_string(info.sample_shape) + ", with nothing in it";
+    if (!fits_in_64_bits(info)) return "the data would be larger than 2^63 bytes";
+    if (info.classes < 1) return "'classes' is " + std::to_string(info.classes) + ", but must be 1 or more";
+    if (!info.class_names.empty() && static_cast<std::int64_t>(info.class_names.size()) != info.classes)
+        return "'class_names' has " + std::to_string(info.class_names.size()) + " names, but 'classes' is " +
+               std::to_string(info.classes);
+    return normalisation_violation(info);
+}
+
+std::string label_outside(std::int64_t label, std::int64_t classes) {
+    return "label " + std::to_string(label) + ", but the file says " + std::to_string(classes) +
+           (classes == 1 ? " class (0)" : " classes (0.." + std::to_string(classes - 1) + ")");
+}
+
+std::string pack_again(const std::string& path) {
+    return "pack it again with: trainer pack idx --images IMAGES --labels LABELS -o " + path +
+           " (or see data/README.md for the schema)";
+}
+
+void fail(const std::string& path, const std::string& problem) {
+    throw DataError(path + ": " + problem, pack_again(path));
+}
+
+}  // namespace tutti::schema

@@ -1,0 +1,199 @@
+#include "tutti/model/graph.hpp"
+
+#include <numeric>
+
+#include "graph_impl.hpp"
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+namespace {
+
+// One cache line, and what vector instructions like.
+constexpr std::size_t parameter_alignment = 64;
+
+void set_front(TensorView& view, std::int64_t n) {
+    if (view.defined()) view.shape[0] = n;
+}
+
+}  // namespace
+
+void Graph::Impl::lay_out_parameters() {
+    auto& nodes = spec.nodes();
+    std::size_t number = 0;
+    for (const auto& node : nodes)
+        if (node.layer)
+            for (const ParameterSpec& one : node.layer->parameters())
+                parameters.push_back({node.name + "." + one.name, one, 0, one.file_shape.count(), number++});
+    std::reverse(parameters.begin(), parameters.end());
+
+    const auto alignment = static_cast<std::int64_t>(parameter_alignment / size_of(compute));
+    for (Parameter& parameter : parameters) {
+        parameter.offset = arena_count;
+        arena_count += (parameter.count + alignment - 1) / alignment * alignment;
+    }
+    const std::size_t bytes = static_cast<std::size_t>(arena_count) * size_of(compute);
+    parameter_memory = device->allocate(bytes, "parameters");
+    gradient_memory = device->allocate(bytes, "gradients");
+}
+
+TensorView Graph::Impl::parameter_view(const TensorView& arena, const Parameter& parameter) const {
+    return {arena.data + static_cast<std::size_t>(parameter.offset) * size_of(arena.dtype), arena.dtype,
+            parameter.spec.arena_shape()};
+}
+
+void Graph::Impl::lay_out_activations() {
+    auto& nodes = spec.nodes();
+    const ActivationPlan plan = plan_activations(nodes, size_of(compute), max_batch);
+    activation_memory = device->allocate(plan.bytes, "activations");
+
+    const auto tensor = [&](std::size_t offset, std::size_t node) {
+        if (offset == ActivationPlan::none) return TensorView{};
+        return activation_memory.view(offset, compute, nodes[node].shape.with_front(max_batch));
+    };
+    const TensorView parameter_arena{parameter_memory.data(), compute, {arena_count}};
+    const TensorView gradient_arena{gradient_memory.data(), compute, {arena_count}};
+
+    std::vector<std::size_t> last_consumer(nodes.size(), 0);
+    for (std::size_t i = 1; i < nodes.size(); ++i)
+        for (const NodeId input : nodes[i].inputs) last_consumer[input] = i;
+
+    calls.resize(nodes.size());
+    calls[0].output = tensor(plan.value[0], 0);
+    std::size_t number = parameters.size();
+    for (std::size_t i = 1; i < nodes.size(); ++i) {
+        Calls& call = calls[i];
+        for (std::size_t k = 0; k < nodes[i].inputs.size(); ++k) {
+            const NodeId input = nodes[i].inputs[k];
+            call.inputs.push_back(tensor(plan.value[input], input));
+            call.input_gradients.push_back(tensor(plan.gradient[input], input));
+            call.scratch.push_back(tensor(plan.scratch[i][k], input));
+            call.first.push_back(last_consumer[input] == i);
+        }
+        call.output = tensor(plan.value[i], i);
+        call.output_gradient = tensor(plan.gradient[i], i);
+        if (plan.state[i] != ActivationPlan::none)
+            call.state = activation_memory.view(plan.state[i], DType::u8,
+                                                {max_batch, nodes[i].layer->state_bytes_per_sample()});
+        for (std::size_t k = 0; k < nodes[i].layer->parameters().size(); ++k) {
+            --number;
+            call.parameter_numbers.push_back(number);
+            call.parameters.push_back(parameter_view(parameter_arena, parameters[number]));
+            call.parameter_gradients.push_back(parameter_view(gradient_arena, parameters[number]));
+        }
+    }
+}
+
+void Graph::Impl::set_batch(std::int64_t n) {
+    assert(n >= 0 && n <= max_batch);
+    if (n == batch) return;
+    batch = n;
+    for (Calls& call : calls) {
+        for (auto* views : {&call.inputs, &call.input_gradients, &call.scratch})
+            for (TensorView& view : *views) set_front(view, n);
+        for (TensorView* view : {&call.output, &call.output_gradient, &call.state}) set_front(*view, n);
+    }
+}
+
+Graph::Graph(GraphSpec spec, Device& device, DType compute, std::int64_t max_batch)
+    : impl_(std::make_unique<Impl>(std::move(spec), device, compute, max_batch)) {
+    if (impl_->spec.nodes().size() < 2)
+        throw UsageError("the model has no layers", "give model.name or model.layers");
+    impl_->lay_out_parameters();
+    impl_->lay_out_activations();
+    for (auto& node : impl_->spec.nodes())
+        if (node.layer) node.layer->prepare(*impl_->ops);
+}
+
+Graph::~Graph() = default;
+
+DType Graph::compute() const {
+    return impl_->compute;
+}
+std::int64_t Graph::max_batch() const {
+    return impl_->max_batch;
+}
+const Shape& Graph::input_shape() const {
+    return impl_->spec.nodes().front().shape;
+}
+const Shape& Graph::output_shape() const {
+    return impl_->spec.nodes().back().shape;
+}
+const std::vector<Parameter>& Graph::parameters() const {
+    return impl_->parameters;
+}
+
+GraphMemory Graph::memory() const {
+    return {impl_->parameter_memory.size(), impl_->gradient_memory.size(), impl_->activation_memory.size()};
+}
+
+std::vector<Graph::LayerReport> Graph::report() const {
+    std::vector<LayerReport> rows;
+    for (const auto& node : impl_->spec.nodes()) {
+        if (!node.layer) continue;
+        std::int64_t count = 0;
+        for (const ParameterSpec& one : node.layer->parameters()) count += one.file_shape.count();
+        rows.push_back({node.name, node.layer->kind(), node.shape, count, node.layer->forward_flops()});
+    }
+    return rows;
+}
+
+TensorView Graph::parameter_arena() const {
+    return impl_->parameter_memory.view(0, impl_->compute, {impl_->arena_count});
+}
+TensorView Graph::gradient_arena() const {
+    return impl_->gradient_memory.view(0, impl_->compute, {impl_->arena_count});
+}
+
+TensorView Graph::input(std::int64_t n) const {
+    impl_->set_batch(n);
+    return impl_->calls.front().output;
+}
+TensorView Graph::output_gradient(std::int64_t n) const {
+    impl_->set_batch(n);
+    return impl_->calls.back().output_gradient;
+}
+
+TensorView Graph::forward(std::int64_t n, const StepContext& step) {
+    impl_->set_batch(n);
+    auto& nodes = impl_->spec.nodes();
+    if (n > 0)
+        for (std::size_t i = 1; i < nodes.size(); ++i) {
+            const Impl::Calls& views = impl_->calls[i];
+            nodes[i].layer->forward(
+                {views.inputs, views.output, views.state, views.parameters, {}, {}, {}, &step});
+        }
+    return impl_->calls.back().output;
+}
+
+void Graph::backward(std::int64_t n, const StepContext& step, const GradientReady& ready) {
+    impl_->set_batch(n);
+    auto& nodes = impl_->spec.nodes();
+    if (n == 0) impl_->ops->fill(gradient_arena(), 0.0);
+    for (std::size_t i = nodes.size() - 1; i >= 1; --i) {
+        Impl::Calls& views = impl_->calls[i];
+        if (n > 0) {
+            // A value with several readers gets the sum of their gradients: the first writes it, the others
+            // write to scratch memory that is added.
+            std::array<TensorView, 8> targets;
+            assert(views.inputs.size() <= targets.size());
+            for (std::size_t k = 0; k < views.inputs.size(); ++k)
+                targets[k] = views.scratch[k].defined() ? views.scratch[k] : views.input_gradients[k];
+            Layer& layer = *nodes[i].layer;
+            layer.backward({views.inputs, views.output, views.state, views.parameters, views.output_gradient,
+                            std::span(targets).first(views.inputs.size()), views.parameter_gradients, &step});
+            for (std::size_t k = 0; k < views.inputs.size(); ++k) {
+                const TensorView& sum = views.input_gradients[k];
+                if (layer.is_view() && sum.defined() && sum.data != views.output_gradient.data) {
+                    if (views.first[k]) impl_->ops->fill(sum, 0.0);
+                    impl_->ops->add(views.output_gradient.reshaped(sum.shape), sum);
+                } else if (views.scratch[k].defined()) {
+                    impl_->ops->add(views.scratch[k], sum);
+                }
+            }
+        }
+        if (ready)
+            for (std::size_t k = views.parameter_numbers.size(); k-- > 0;) ready(views.parameter_numbers[k]);
+    }
+}
+
+}  // namespace tutti

@@ -1,0 +1,40 @@
+#pragma once
+// What a Graph holds; shared by the files that implement it.
+
+#include "activation_plan.hpp"
+#include "tutti/model/graph.hpp"
+
+namespace tutti {
+
+struct Graph::Impl {
+    // The views of one layer's calls; their first dimension follows the batch.
+    struct Calls {
+        std::vector<TensorView> inputs, input_gradients, parameters, parameter_gradients;
+        std::vector<TensorView> scratch;  // per input; undefined when the gradient is written directly
+        std::vector<bool> first;          // per input: this node is the first to write that gradient
+        TensorView output, state, output_gradient;
+        std::vector<std::size_t> parameter_numbers;  // in arena order
+    };
+
+    Impl(GraphSpec given, Device& on, DType type, std::int64_t largest_batch)
+        : spec(std::move(given)), device(&on), ops(&on.ops(type)), compute(type), max_batch(largest_batch) {}
+
+    void lay_out_parameters();
+    void lay_out_activations();
+    void set_batch(std::int64_t n);
+    TensorView parameter_view(const TensorView& arena, const Parameter& parameter) const;
+
+    GraphSpec spec;
+    Device* device;
+    Ops* ops;
+    DType compute;
+    std::int64_t max_batch;
+    std::int64_t batch = -1;
+
+    std::vector<Parameter> parameters;  // arena order
+    std::int64_t arena_count = 0;       // elements, gaps included
+    Buffer parameter_memory, gradient_memory, activation_memory;
+    std::vector<Calls> calls;  // by node; [0] is the input
+};
+
+}  // namespace tutti

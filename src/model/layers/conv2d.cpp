@@ -1,0 +1,92 @@
+#include <cmath>
+
+#include "tutti/base/error.hpp"
+#include "tutti/model/layers.hpp"
+
+namespace tutti {
+namespace {
+
+Shape output_of(const Conv2dShape& s) {
+    return {s.out_height(), s.out_width(), s.out};
+}
+
+class Conv2d final : public Layer {
+  public:
+    explicit Conv2d(const Conv2dShape& shape) : Layer(output_of(shape)), shape_(shape) {
+        const std::int64_t in = shape.in / shape.groups;
+        const double fan_in = static_cast<double>(in * shape.kernel_h * shape.kernel_w);
+        const Initializer initial = Initializer::uniform(1.0 / std::sqrt(fan_in));
+        const Shape weight{shape.out, in, shape.kernel_h, shape.kernel_w};
+        add_parameter({"weight", weight, weight, {0, 2, 3, 1}, initial});
+        if (shape.bias) add_parameter({"bias", {shape.out}, {shape.out}, {}, initial});
+    }
+
+    std::string kind() const override { return "conv2d"; }
+    bool backward_reads_input() const override { return true; }
+    double forward_flops() const override {
+        return 2.0 * static_cast<double>(output_shape().count()) *
+               static_cast<double>(shape_.in / shape_.groups * shape_.kernel_h * shape_.kernel_w);
+    }
+
+    void prepare(Ops& ops) override {
+        Layer::prepare(ops);
+        op_ = ops.conv2d(shape_);
+    }
+    void forward(const LayerCall& call) override {
+        op_->forward(call.inputs[0], call.parameters[0], bias_of(call.parameters), call.output);
+    }
+    void backward(const LayerCall& call) override {
+        op_->backward(call.inputs[0], call.parameters[0], call.output_gradient, call.input_gradients[0],
+                      call.parameter_gradients[0], bias_of(call.parameter_gradients));
+    }
+
+  private:
+    TensorView bias_of(std::span<const TensorView> tensors) const {
+        return shape_.bias ? tensors[1] : TensorView{};
+    }
+
+    Conv2dShape shape_;
+    std::unique_ptr<Conv2dOp> op_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_conv2d(const Shape& input, const Conv2dOptions& o) {
+    if (input.rank() != 3)
+        throw UsageError("conv2d: the input has shape " + to_string(input),
+                         "an image [height, width, channels] is needed");
+    const auto at_least = [](const char* name, std::int64_t value, std::int64_t least) {
+        if (value < least)
+            throw UsageError(std::string("conv2d: ") + name + " is " + std::to_string(value),
+                             "it must be at least " + std::to_string(least));
+    };
+    at_least("out", o.out, 1);
+    at_least("kernel", std::min(o.kernel_h, o.kernel_w), 1);
+    at_least("stride", std::min(o.stride_h, o.stride_w), 1);
+    at_least("padding", std::min(o.padding_h, o.padding_w), 0);
+    at_least("groups", o.groups, 1);
+    if (input[2] % o.groups != 0 || o.out % o.groups != 0)
+        throw UsageError("conv2d: " + std::to_string(input[2]) + " input and " + std::to_string(o.out) +
+                             " output channels cannot be split into " + std::to_string(o.groups) + " groups",
+                         "choose a divisor of both");
+    if (input[0] + 2 * o.padding_h < o.kernel_h || input[1] + 2 * o.padding_w < o.kernel_w)
+        throw UsageError("conv2d: a kernel of " + to_string(Shape{o.kernel_h, o.kernel_w}) +
+                             " does not fit into the input " + to_string(input),
+                         "use a smaller kernel or more padding");
+    Conv2dShape shape;
+    shape.height = input[0];
+    shape.width = input[1];
+    shape.in = input[2];
+    shape.out = o.out;
+    shape.kernel_h = o.kernel_h;
+    shape.kernel_w = o.kernel_w;
+    shape.stride_h = o.stride_h;
+    shape.stride_w = o.stride_w;
+    shape.padding_h = o.padding_h;
+    shape.padding_w = o.padding_w;
+    shape.groups = o.groups;
+    shape.bias = o.bias;
+    return std::make_unique<Conv2d>(shape);
+}
+
+}  // namespace tutti

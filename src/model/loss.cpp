@@ -1,0 +1,40 @@
+#include "tutti/model/loss.hpp"
+
+namespace tutti {
+namespace {
+
+class SoftmaxCrossEntropy final : public Loss {
+  public:
+    SoftmaxCrossEntropy(Device& device, DType compute)
+        : device_(device),
+          ops_(device.ops(compute)),
+          memory_(device.allocate(3 * sizeof(double), "loss sums")) {}
+
+    LossSums forward(const TensorView& logits, const TensorView& labels,
+                     const TensorView& gradient) override {
+        if (labels.count() == 0) return {};
+        const TensorView sums = memory_.view(0, DType::f64, {3});
+        ops_.softmax_cross_entropy_forward(logits, labels, gradient, sums);
+        double host[3];
+        device_.copy_to_host(host, sums);
+        return {host[0], host[1], static_cast<std::int64_t>(host[2])};
+    }
+    void backward(const TensorView& labels, double scale, const TensorView& gradient) override {
+        if (labels.count() == 0) return;
+        ops_.softmax_cross_entropy_backward(gradient, labels, scale, gradient);
+    }
+    bool weight_is_sample_count() const override { return true; }
+
+  private:
+    Device& device_;
+    Ops& ops_;
+    Buffer memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<Loss> make_softmax_cross_entropy(Device& device, DType compute) {
+    return std::make_unique<SoftmaxCrossEntropy>(device, compute);
+}
+
+}  // namespace tutti

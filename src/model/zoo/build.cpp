@@ -1,0 +1,55 @@
+#include "tutti/base/error.hpp"
+#include "tutti/model/zoo.hpp"
+
+namespace tutti {
+namespace {
+
+std::int64_t agreed(const std::string& key, const std::optional<std::int64_t>& wanted, std::int64_t given,
+                    const std::string& what) {
+    if (wanted && *wanted != given)
+        throw UsageError(key + " is " + std::to_string(*wanted) + ", but the data have " +
+                             std::to_string(given) + " " + what,
+                         "remove " + key + " or use other data");
+    return given;
+}
+
+// A model may have more classes than occur in the data, never fewer.
+std::int64_t agreed_classes(const std::optional<std::int64_t>& wanted, std::int64_t given) {
+    if (wanted && *wanted < given)
+        throw UsageError("model.classes is " + std::to_string(*wanted) + ", but the data have " +
+                             std::to_string(given) + " classes",
+                         "set model.classes to at least " + std::to_string(given) + " or remove it");
+    return wanted.value_or(given);
+}
+
+}  // namespace
+
+GraphSpec build_model(const ModelConfig& config, const ModelInput& input) {
+    const Shape& sample = input.sample_shape;
+    const std::int64_t classes = agreed_classes(config.classes, input.classes);
+    if (!config.layers.empty()) {
+        GraphSpec graph = build_sequential(sample, config.layers);
+        const Shape& output = graph.nodes().back().shape;
+        if (output.rank() != 1 || output[0] < classes)
+            throw UsageError("model.layers ends with shape " + to_string(output) + ", but the data have " +
+                                 std::to_string(classes) + " classes",
+                             "end it with {linear: {out: " + std::to_string(classes) + "}}");
+        return graph;
+    }
+    if (config.name == "mlp") return build_mlp(sample, config.hidden, classes);
+    if (config.name == "lenet") {
+        if (sample.rank() != 3)
+            throw UsageError(
+                "model lenet needs images, but the data have samples of shape " + to_string(sample),
+                "use model.name=mlp or other data");
+        agreed("model.channels", config.channels, sample[2], "channels");
+        if (config.image) {
+            agreed("model.image", config.image, sample[0], "rows");
+            agreed("model.image", config.image, sample[1], "columns");
+        }
+        return build_lenet(sample, classes);
+    }
+    throw UsageError("model.name is " + config.name + ", which is not a model", "there are mlp and lenet");
+}
+
+}  // namespace tutti

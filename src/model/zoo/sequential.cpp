@@ -1,0 +1,171 @@
+#include <algorithm>
+#include <charconv>
+#include <functional>
+
+#include "tutti/base/error.hpp"
+#include "tutti/base/suggest.hpp"
+#include "tutti/model/layers.hpp"
+#include "tutti/model/zoo.hpp"
+
+namespace tutti {
+namespace {
+
+// Reads the arguments of one entry of model.layers.
+class Arguments {
+  public:
+    explicit Arguments(const LayerSpec& spec) : spec_(spec) {}
+
+    std::int64_t integer(const std::string& name, std::int64_t fallback) const {
+        const auto* values = find(name);
+        if (!values) return fallback;
+        if (values->size() != 1) throw bad(name, "one integer");
+        return parse(name, values->front());
+    }
+    /// One integer for both directions, or [height, width].
+    std::pair<std::int64_t, std::int64_t> pair(const std::string& name, std::int64_t fallback) const {
+        const auto* values = find(name);
+        if (!values) return {fallback, fallback};
+        if (values->size() == 1) return {parse(name, values->front()), parse(name, values->front())};
+        if (values->size() == 2) return {parse(name, values->front()), parse(name, values->back())};
+        throw bad(name, "an integer or [height, width]");
+    }
+    bool boolean(const std::string& name, bool fallback) const {
+        const auto* values = find(name);
+        if (!values) return fallback;
+        if (values->size() == 1 && values->front() == "true") return true;
+        if (values->size() == 1 && values->front() == "false") return false;
+        throw bad(name, "true or false");
+    }
+
+  private:
+    const std::vector<std::string>* find(const std::string& name) const {
+        const auto found = spec_.arguments.find(name);
+        return found == spec_.arguments.end() ? nullptr : &found->second;
+    }
+    std::int64_t parse(const std::string& name, const std::string& text) const {
+        std::int64_t value = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        if (error != std::errc{} || end != text.data() + text.size()) throw bad(name, "an integer");
+        return value;
+    }
+    UsageError bad(const std::string& name, const std::string& wanted) const {
+        std::string given;
+        for (const std::string& value : spec_.arguments.at(name))
+            given += (given.empty() ? "" : ", ") + value;
+        return UsageError(spec_.where + ": " + spec_.kind + "." + name + " is " + given, "give " + wanted);
+    }
+    const LayerSpec& spec_;
+};
+
+struct Kind {
+    LayerKind description;
+    // flattened_from: the image behind a flatten layer, or rank 0.
+    std::function<std::unique_ptr<Layer>(const Shape& input, const Shape& flattened_from, const Arguments&)>
+        make;
+};
+
+const std::vector<Kind>& kinds() {
+    static const std::vector<Kind> table = {
+        {{"linear", {"out"}, {"bias"}},
+         [](const Shape& input, const Shape& image, const Arguments& a) {
+             return make_linear(input, a.integer("out", 0), a.boolean("bias", true), image);
+         }},
+        {{"conv2d", {"out", "kernel"}, {"stride", "padding", "groups", "bias"}},
+         [](const Shape& input, const Shape&, const Arguments& a) {
+             Conv2dOptions o;
+             o.out = a.integer("out", 0);
+             std::tie(o.kernel_h, o.kernel_w) = a.pair("kernel", 1);
+             std::tie(o.stride_h, o.stride_w) = a.pair("stride", 1);
+             std::tie(o.padding_h, o.padding_w) = a.pair("padding", 0);
+             o.groups = a.integer("groups", 1);
+             o.bias = a.boolean("bias", true);
+             return make_conv2d(input, o);
+         }},
+        {{"relu", {}, {}},
+         [](const Shape& input, const Shape&, const Arguments&) { return make_relu(input); }},
+        {{"max_pool2d", {"kernel"}, {"stride", "padding"}},
+         [](const Shape& input, const Shape&, const Arguments& a) {
+             Pool2dOptions o;
+             std::tie(o.kernel_h, o.kernel_w) = a.pair("kernel", 2);
+             std::tie(o.stride_h, o.stride_w) = a.pair("stride", 0);
+             if (o.stride_h == 0 && o.stride_w == 0) {  // PyTorch's default: the kernel
+                 o.stride_h = o.kernel_h;
+                 o.stride_w = o.kernel_w;
+             }
+             std::tie(o.padding_h, o.padding_w) = a.pair("padding", 0);
+             return make_max_pool2d(input, o);
+         }},
+        {{"flatten", {}, {}},
+         [](const Shape& input, const Shape&, const Arguments&) { return make_flatten(input); }},
+    };
+    return table;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+    std::string text;
+    for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+    return text;
+}
+
+const Kind& find_kind(const LayerSpec& spec) {
+    std::vector<std::string> names;
+    for (const Kind& kind : kinds()) {
+        if (kind.description.kind == spec.kind) return kind;
+        names.push_back(kind.description.kind);
+    }
+    const std::string near = nearest(spec.kind, names);
+    throw UsageError(spec.where + ": no layer is called " + spec.kind,
+                     near.empty() ? "there are " + joined(names) : "did you mean " + near + "?");
+}
+
+void check_arguments(const LayerSpec& spec, const LayerKind& kind) {
+    std::vector<std::string> known = kind.required;
+    known.insert(known.end(), kind.optional.begin(), kind.optional.end());
+    for (const auto& [name, values] : spec.arguments) {
+        if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+        const std::string near = nearest(name, known);
+        throw UsageError(spec.where + ": " + spec.kind + " has no argument " + name,
+                         !near.empty()   ? "did you mean " + near + "?"
+                         : known.empty() ? "it takes none"
+                                         : "it takes " + joined(known));
+    }
+    for (const std::string& name : kind.required)
+        if (!spec.arguments.contains(name))
+            throw UsageError(spec.where + ": " + spec.kind + " needs " + name,
+                             "write for example {" + spec.kind + ": {" + name + ": 3}}");
+}
+
+}  // namespace
+
+std::vector<LayerKind> layer_kinds() {
+    std::vector<LayerKind> result;
+    for (const Kind& kind : kinds()) result.push_back(kind.description);
+    return result;
+}
+
+GraphSpec build_sequential(const Shape& input, std::span<const LayerSpec> layers) {
+    GraphSpec graph(input);
+    NodeId last = graph.input();
+    Shape image;
+    std::size_t number = 0;
+    for (const LayerSpec& spec : layers) {
+        const Kind& kind = find_kind(spec);
+        check_arguments(spec, kind.description);
+        const Shape before = graph.shape(last);
+        std::unique_ptr<Layer> layer;
+        try {
+            layer = kind.make(before, image, Arguments(spec));
+        } catch (const UsageError& error) {
+            const std::string text = error.what();
+            throw text.starts_with(spec.where) ? error : UsageError(spec.where + ": " + text);
+        }
+        if (spec.kind == "flatten")
+            image = before;
+        else if (!(layer->output_shape() == before))
+            image = {};
+        last = graph.add(std::to_string(number++), std::move(layer), {last});
+    }
+    return graph;
+}
+
+}  // namespace tutti

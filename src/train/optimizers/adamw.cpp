@@ -1,0 +1,50 @@
+#include "segments.hpp"
+
+namespace tutti {
+namespace {
+
+class AdamW final : public Optimizer {
+  public:
+    AdamW(const OptimConfig& config, const Graph& graph, Device& device)
+        : ops_(device.ops(graph.compute())),
+          parameters_(graph.parameter_arena()),
+          gradients_(graph.gradient_arena()),
+          segments_(decay_segments(graph.parameters(), config.weight_decay, config.decay_1d)),
+          first_memory_(device.allocate(parameters_.bytes(), "first moments")),
+          second_memory_(device.allocate(parameters_.bytes(), "second moments")),
+          first_(first_memory_.view(0, parameters_.dtype, parameters_.shape)),
+          second_(second_memory_.view(0, parameters_.dtype, parameters_.shape)) {
+        step_.beta1 = config.betas[0];
+        step_.beta2 = config.betas[1];
+        step_.eps = config.eps;
+        step_.decoupled = true;
+    }
+
+    void step(double lr, std::int64_t step) override {
+        step_.lr = lr;
+        step_.step = step;
+        for (const DecaySegment& segment : segments_) {
+            step_.weight_decay = segment.weight_decay;
+            ops_.adam(step_, slice(gradients_, segment), slice(parameters_, segment), slice(first_, segment),
+                      slice(second_, segment));
+        }
+    }
+
+    std::vector<State> state() const override { return {{"exp_avg", first_}, {"exp_avg_sq", second_}}; }
+
+  private:
+    Ops& ops_;
+    TensorView parameters_, gradients_;
+    std::vector<DecaySegment> segments_;
+    Buffer first_memory_, second_memory_;
+    TensorView first_, second_;
+    AdamStep step_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_adamw(const OptimConfig& config, const Graph& graph, Device& device) {
+    return std::make_unique<AdamW>(config, graph, device);
+}
+
+}  // namespace tutti

@@ -1,0 +1,43 @@
+#include "progress_report.hpp"
+
+#include <fmt/format.h>
+
+#include "tutti/base/units.hpp"
+
+namespace tutti {
+namespace {
+constexpr double terminal_seconds = 0.2;
+constexpr double plain_seconds = 10.0;
+}  // namespace
+
+void ProgressReport::start(std::int64_t samples) {
+    begin_ = shown_ = Clock::now();
+    begin_samples_ = shown_samples_ = samples;
+    begin_step_ = -1;
+}
+
+void ProgressReport::update(std::int64_t step, std::int64_t total_steps, std::int64_t epoch,
+                            std::int64_t epochs, std::int64_t samples, double loss) {
+    const auto now = Clock::now();
+    const auto seconds = [&](Clock::time_point since) {
+        return std::chrono::duration<double>(now - since).count();
+    };
+    if (begin_step_ < 0) begin_step_ = step - 1;
+    const double since_shown = seconds(shown_);
+    if (since_shown < (log_.shows_progress() ? terminal_seconds : plain_seconds)) return;
+
+    const double rate = static_cast<double>(samples - shown_samples_) / since_shown;
+    const double left =
+        seconds(begin_) / static_cast<double>(step - begin_step_) * static_cast<double>(total_steps - step);
+    const std::string text =
+        fmt::format("epoch {}/{}  step {}/{}  {:.0f} samples/s  loss {:.4f}  {} left", epoch + 1, epochs,
+                    step, total_steps, rate, loss, format_duration(left));
+    if (log_.shows_progress())
+        log_.progress(text);
+    else
+        log_.info(text);
+    shown_ = now;
+    shown_samples_ = samples;
+}
+
+}  // namespace tutti

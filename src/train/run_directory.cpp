@@ -1,0 +1,241 @@
+#include "tutti/train/run_directory.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+#include <system_error>
+
+#include "atomic_file.hpp"
+#include "run_directory_lock.hpp"
+#include "run_directory_metrics.hpp"
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view old_prefix = "old-";
+
+[[noreturn]] void fail(const std::string& what, const std::string& cause) {
+    throw RunError(what + ": " + cause,
+                   "check the free space, quota and permissions there, or give another run.dir=…");
+}
+
+/// Runs `action`; what the operating system says against it becomes a RunError that begins with `what`.
+template <class Action>
+void guarded(const std::string& what, const Action& action) {
+    try {
+        action();
+    } catch (const std::system_error& error) {
+        fail(what, file::cause(error));
+    }
+}
+
+std::string checkpoint_name(std::int64_t step) {
+    std::array<char, 48> name{};
+    std::snprintf(name.data(), name.size(), "step-%08lld.h5", static_cast<long long>(step));
+    return name.data();
+}
+
+/// The step of a checkpoint's file name; nothing for other names.
+std::optional<std::int64_t> step_of(std::string_view name) {
+    constexpr std::string_view prefix = "step-";
+    if (!name.starts_with(prefix)) return std::nullopt;
+    std::int64_t step = 0;
+    std::from_chars(name.data() + prefix.size(), name.data() + name.size(), step);
+    if (step < 0 || checkpoint_name(step) != name) return std::nullopt;
+    return step;
+}
+
+/// Names in a directory; none when it is not there.
+std::vector<std::string> names_in(const fs::path& directory) {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error))
+        names.push_back(entry->path().filename().string());
+    if (error && error != std::errc::no_such_file_or_directory)
+        fail("cannot list " + directory.string(), error.message());
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+std::vector<std::int64_t> steps_in(const fs::path& directory) {
+    std::vector<std::int64_t> steps;
+    for (const std::string& name : names_in(directory)) {
+        std::error_code error;
+        const auto step = step_of(name);
+        if (step && fs::is_regular_file(directory / name, error)) steps.push_back(*step);
+    }
+    std::sort(steps.begin(), steps.end());
+    return steps;
+}
+
+/// A file that is already gone is as good as removed.
+void remove_file(const fs::path& path) {
+    std::error_code error;
+    fs::remove(path, error);
+    if (error) fail("cannot remove " + path.string(), error.message());
+}
+
+/// Temporaries of processes that died while they wrote; `spare` may still be in the making.
+void remove_temporaries(const fs::path& directory, const std::string& spare) {
+    for (const std::string& name : names_in(directory))
+        if (file::is_temporary(name) && (spare.empty() || !name.ends_with(spare)))
+            remove_file(directory / name);
+}
+
+std::string without_trailing_slash(std::string path) {
+    while (path.size() > 1 && path.back() == '/') path.pop_back();
+    return path;
+}
+
+void make_directory(const std::string& path) {
+    const std::string remedy = "give a directory that you can write to with run.dir=…";
+    std::error_code error;
+    if (fs::exists(path, error) && !fs::is_directory(path, error))
+        throw RunError("the run directory " + path + " exists and is a file", "give another run.dir=…");
+    fs::create_directories(path, error);
+    if (error) throw RunError("cannot create the run directory " + path + ": " + error.message(), remedy);
+}
+
+/// The number after the last of old-1, old-2, ….
+std::int64_t next_old(const std::vector<std::string>& names) {
+    std::int64_t last = 0;
+    for (const std::string& name : names) {
+        if (!name.starts_with(old_prefix)) continue;
+        std::int64_t number = 0;
+        std::from_chars(name.data() + old_prefix.size(), name.data() + name.size(), number);
+        last = std::max(last, number);
+    }
+    return last + 1;
+}
+
+void move_old_content(const fs::path& directory) {
+    const std::vector<std::string> names = names_in(directory);
+    std::vector<std::string> moving;
+    for (const std::string& name : names) {
+        if (name == RunLock::name || name.starts_with(old_prefix)) continue;
+        // A run that ended before its first checkpoint leaves the empty directory; that is no content.
+        std::error_code error;
+        if (name == "checkpoints" && fs::is_empty(directory / name, error) && !error) continue;
+        moving.push_back(name);
+    }
+    if (moving.empty()) return;
+    const fs::path old = directory / (std::string(old_prefix) + std::to_string(next_old(names)));
+    guarded("cannot move the old content of " + directory.string() + " to " + old.string(), [&] {
+        fs::create_directory(old);
+        for (const std::string& name : moving) fs::rename(directory / name, old / name);
+    });
+}
+
+}  // namespace
+
+struct RunDirectory::State {
+    explicit State(const std::string& directory) : path(directory), lock(directory) {}
+    ~State() { close_metrics(); }
+
+    std::string file(const char* name) const { return path + "/" + name; }
+    std::string checkpoints() const { return file("checkpoints"); }
+    std::string metrics() const { return file("metrics.jsonl"); }
+    void close_metrics() {
+        if (metrics_descriptor >= 0) ::close(metrics_descriptor);
+        metrics_descriptor = -1;
+    }
+
+    std::string path;
+    RunLock lock;
+    int metrics_descriptor = -1;  ///< open from the first row on
+};
+
+RunDirectory::RunDirectory(const std::string& path, bool fresh) {
+    const std::string directory = without_trailing_slash(path);
+    make_directory(directory);
+    state_ = std::make_unique<State>(directory);
+    remove_temporaries(directory, "");
+    remove_temporaries(state_->checkpoints(), "");
+    if (fresh) move_old_content(directory);
+    guarded("cannot create " + state_->checkpoints(), [&] { fs::create_directories(state_->checkpoints()); });
+}
+
+RunDirectory::~RunDirectory() = default;
+
+const std::string& RunDirectory::path() const {
+    return state_->path;
+}
+
+std::string RunDirectory::log_path() const {
+    return state_->file("log.txt");
+}
+
+std::string RunDirectory::checkpoint_path(std::int64_t step) const {
+    return state_->checkpoints() + "/" + checkpoint_name(step);
+}
+
+std::vector<std::int64_t> RunDirectory::checkpoint_steps() const {
+    return steps_in(state_->checkpoints());
+}
+
+void RunDirectory::prune_checkpoints(std::int64_t keep, std::optional<std::int64_t> protect) {
+    remove_temporaries(state_->checkpoints(), file::temporary_name(""));
+    const std::vector<std::int64_t> steps = checkpoint_steps();
+    const auto count = static_cast<std::int64_t>(steps.size());
+    if (keep <= 0) return;
+    for (std::int64_t i = 0; i < count - keep; ++i) {
+        const std::int64_t step = steps[static_cast<std::size_t>(i)];
+        if (step != protect) remove_file(checkpoint_path(step));
+    }
+}
+
+void RunDirectory::write_config(const std::string& yaml) {
+    const std::string path = state_->file("config.yaml");
+    guarded("cannot write " + path, [&] { file::replace(path, yaml); });
+}
+
+void RunDirectory::write_provenance(const std::string& json) {
+    const std::string path = state_->file("provenance.json");
+    guarded("cannot write " + path, [&] { file::replace(path, json); });
+}
+
+void RunDirectory::append_metric(const std::string& json_line) {
+    const std::string path = state_->metrics();
+    guarded("cannot write " + path, [&] {
+        int& descriptor = state_->metrics_descriptor;
+        if (descriptor < 0) {
+            descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+            if (descriptor < 0) file::throw_errno(errno);
+        }
+        file::write_all(descriptor, json_line + "\n");
+    });
+}
+
+void RunDirectory::cut_metrics(std::int64_t step) {
+    const std::string path = state_->metrics();
+    std::ifstream file(path, std::ios::binary);
+    if (!file) {
+        if (fs::exists(path)) fail("cannot read " + path, "it cannot be opened");
+        return;
+    }
+    const std::string rows{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    const std::string kept = keep_rows_up_to(rows, step);
+    if (kept == rows) return;
+    state_->close_metrics();  // it would append to the file that is replaced
+    guarded("cannot write " + path, [&] { file::replace(path, kept); });
+}
+
+std::optional<std::string> latest_checkpoint(const std::string& run_directory) {
+    const fs::path directory = fs::path(run_directory) / "checkpoints";
+    const std::vector<std::int64_t> steps = steps_in(directory);
+    if (steps.empty()) return std::nullopt;
+    return (directory / checkpoint_name(steps.back())).string();
+}
+
+}  // namespace tutti

@@ -1,0 +1,25 @@
+#pragma once
+// The lock of a run directory.
+
+#include <string>
+
+namespace tutti {
+
+/// An open-file-description lock on DIR/lock: it ends with the process, however that ends. The file holds
+/// "HOST PID\n" for the message to others. File systems without locks (ENOLCK and the like) are used without
+/// one.
+class RunLock {
+  public:
+    /// Throws UsageError when another process holds it, RunError when the file cannot be opened or written.
+    explicit RunLock(const std::string& directory);
+    ~RunLock();
+    RunLock(const RunLock&) = delete;
+    RunLock& operator=(const RunLock&) = delete;
+
+    static constexpr const char* name = "lock";
+
+  private:
+    int descriptor_ = -1;
+};
+
+}  // namespace tutti

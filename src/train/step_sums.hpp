@@ -1,0 +1,39 @@
+#pragma once
+// What the ranks tell each other once a step, in one small all-reduce of doubles.
+
+#include <array>
+#include <cmath>
+
+#include "tutti/comm/communicator.hpp"
+#include "tutti/model/loss.hpp"
+
+namespace tutti {
+
+/// Filled by each rank, summed over all. Doubles, so that a NaN loss arrives as a NaN.
+class StepSums {
+  public:
+    void set(const LossSums& mine, bool failed, bool stop, bool checkpoint_due) {
+        values_ = {mine.loss,
+                   mine.weight,
+                   static_cast<double>(mine.correct),
+                   failed ? 1.0 : 0.0,
+                   std::isfinite(mine.loss) ? 0.0 : 1.0,
+                   stop ? 1.0 : 0.0,
+                   checkpoint_due ? 1.0 : 0.0};
+    }
+    /// The values must stay where they are until the Work is done.
+    Work all_reduce(Communicator& communicator) {
+        return communicator.all_reduce(view_of(std::span(values_)), ReduceOp::sum);
+    }
+
+    LossSums loss() const { return {values_[0], values_[1], static_cast<std::int64_t>(values_[2])}; }
+    bool failed() const { return values_[3] > 0; }
+    bool non_finite() const { return values_[4] > 0 || !std::isfinite(values_[0]); }
+    bool stop() const { return values_[5] > 0; }
+    bool checkpoint_due() const { return values_[6] > 0; }
+
+  private:
+    std::array<double, 7> values_{};
+};
+
+}  // namespace tutti

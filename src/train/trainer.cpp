@@ -1,0 +1,106 @@
+#include "tutti/train/trainer.hpp"
+
+#include "trainer_impl.hpp"
+#include "tutti/base/units.hpp"
+#include "tutti/model/zoo.hpp"
+#include "tutti/train/schedule.hpp"
+
+namespace tutti {
+namespace {
+
+DType compute_type(Precision precision) {
+    return precision == Precision::fp64 ? DType::f64 : DType::f32;
+}
+
+int workers_of(const DataConfig& config) {
+    return static_cast<int>(config.workers.value_or(1));
+}
+
+void check_batch(const Config& config, const Dataset& data, int world) {
+    const std::int64_t global = config.train.batch_size * world;
+    const std::int64_t samples = data.info().samples;
+    if (global <= samples) return;
+    throw UsageError(
+        "train.batch_size " + std::to_string(config.train.batch_size) + " × " + std::to_string(world) +
+            (world == 1 ? " rank" : " ranks") + " = " + std::to_string(global) +
+            " is larger than the data (" + data.name() + ": " + std::to_string(samples) + " samples)",
+        "set train.batch_size to at most " + std::to_string(std::max<std::int64_t>(samples / world, 1)) +
+            (samples < world ? " and use at most " + std::to_string(samples) + " ranks" : ""));
+}
+
+void check_same_samples(const Dataset& train, const Dataset& val) {
+    if (!(train.info().sample_shape == val.info().sample_shape))
+        throw DataError("data.val " + val.name() + " has samples of shape " +
+                            to_string(val.info().sample_shape) + ", data.train " + train.name() + " of " +
+                            to_string(train.info().sample_shape),
+                        "pack both from the same source");
+    if (val.info().classes > train.info().classes)
+        throw DataError("data.val " + val.name() + " has " + std::to_string(val.info().classes) +
+                            " classes, data.train " + train.name() + " only " +
+                            std::to_string(train.info().classes),
+                        "pack both with the same class names");
+}
+
+// The graph is the first member with a size; what can be wrong with the data is checked before it.
+GraphSpec checked_model(const TrainingJob& job) {
+    check_batch(job.config, job.train, job.gradients.size());
+    if (job.val) check_same_samples(job.train, *job.val);
+    return build_model(job.config.model, {job.train.info().sample_shape, job.train.info().classes});
+}
+
+}  // namespace
+
+Trainer::Impl::Impl(const TrainingJob& given)
+    : job(given),
+      config(given.config),
+      rank(given.gradients.rank()),
+      world(given.gradients.size()),
+      compute(compute_type(given.config.train.precision)),
+      loss(make_softmax_cross_entropy(given.device, compute)),
+      graph(checked_model(given), given.device, compute, given.config.train.batch_size),
+      reducer(given.gradients, graph.gradient_arena(), plan_buckets(graph, given.config.distributed)),
+      optimizer(make_optimizer(given.config.optim, graph, given.device)),
+      stage(given.device, given.train.info(), given.config.data, compute, given.config.train.batch_size),
+      loader(given.train, given.config.train.batch_size, workers_of(given.config.data),
+             static_cast<int>(given.config.data.prefetch)),
+      report(given.log) {
+    if (job.val) {
+        val_stage.emplace(job.device, job.val->info(), config.data, compute, config.train.batch_size);
+        val_loader.emplace(*job.val, config.train.batch_size, workers_of(config.data),
+                           static_cast<int>(config.data.prefetch));
+    }
+    sampler = {.samples = job.train.info().samples,
+               .world_size = world,
+               .seed = config.run.seed,
+               .epoch = 0,
+               .shuffle = config.data.shuffle,
+               .drop_last = config.data.drop_last};
+    progress.world_size = world;
+}
+
+Trainer::Trainer(const TrainingJob& job) {
+    // The same config and data give the same error everywhere, but memory can run out on one rank.
+    together(job.control, "building the model", [&] { impl_ = std::make_unique<Impl>(job); });
+    impl_->initial_weights();
+
+    std::int64_t parameters = 0;
+    for (const Parameter& parameter : impl_->graph.parameters()) parameters += parameter.count;
+    const GraphMemory memory = impl_->graph.memory();
+    job.log.info(
+        "model: " + (job.config.model.layers.empty() ? job.config.model.name : std::string("layers")) + ", " +
+        std::to_string(parameters) + " parameters, " + std::to_string(impl_->reducer.buckets().size()) +
+        (impl_->reducer.buckets().size() == 1 ? " bucket, " : " buckets, ") +
+        format_bytes(memory.parameters + memory.gradients + memory.activations) + " of arenas");
+}
+
+Trainer::~Trainer() = default;
+
+void Trainer::resume(const std::string& checkpoint_path) {
+    impl_->restore(checkpoint_path);
+}
+
+TrainingResult Trainer::run() {
+    return impl_->run();
+}
+
+}  // namespace tutti

@@ -1,0 +1,101 @@
+// The state of a run on its way to and from files, and from rank 0 to the others.
+
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+
+#include "trainer_impl.hpp"
+#include "tutti/train/weights_file.hpp"
+
+namespace tutti {
+namespace {
+
+template <class T>
+bool all_finite(std::span<const T> values) {
+    for (const T value : values)
+        if (!std::isfinite(value)) return false;
+    return true;
+}
+
+bool all_finite(const NamedTensor& tensor) {
+    const auto count = static_cast<std::size_t>(tensor.shape.count());
+    if (tensor.dtype == DType::f32)
+        return all_finite(std::span(reinterpret_cast<const float*>(tensor.bytes.data()), count));
+    if (tensor.dtype == DType::f64)
+        return all_finite(std::span(reinterpret_cast<const double*>(tensor.bytes.data()), count));
+    return true;
+}
+
+std::string joined(const std::vector<std::string>& lines) {
+    std::string text;
+    for (const std::string& line : lines) text += (text.empty() ? "" : ", ") + line;
+    return text;
+}
+
+}  // namespace
+
+void Trainer::Impl::initial_weights() {
+    graph.initialize(config.run.seed);
+    if (config.model.init_from.empty()) return;
+    together_on_first_rank(job.control, "reading the initial weights",
+                           [&] { graph.load(read_weights(config.model.init_from), config.model.init_from); });
+    job.gradients.broadcast(graph.parameter_arena(), 0).wait();
+}
+
+void Trainer::Impl::restore(const std::string& path) {
+    together_on_first_rank(job.control, "resuming", [&] {
+        const Checkpoint checkpoint = load_checkpoint(path);
+        const std::vector<std::string> changed =
+            training_differences(parse_config(checkpoint.config, path, {}), config);
+        if (!changed.empty())
+            throw UsageError(path + " was trained with other settings (" + joined(changed) + ")",
+                             "restore them, or start anew with run.resume=never or another run.dir");
+        graph.load(checkpoint.model, path);
+        for (const Optimizer::State& state : optimizer->state())
+            graph.load_arena(state.arena, checkpoint.optimizer, state.name + "/", path);
+        progress = checkpoint.progress;
+        last_eval = checkpoint.last_eval;
+        if (job.directory) job.directory->cut_metrics(progress.step);
+    });
+    broadcast_state();
+    last_save_step = progress.step;
+    job.log.info("resuming " + path + " at step " + std::to_string(progress.step) + ", epoch " +
+                 std::to_string(progress.epoch + 1));
+}
+
+void Trainer::Impl::broadcast_state() {
+    job.gradients.broadcast(graph.parameter_arena(), 0).wait();
+    for (const Optimizer::State& state : optimizer->state()) job.gradients.broadcast(state.arena, 0).wait();
+    static_assert(std::is_trivially_copyable_v<Progress>);
+    const TensorView bytes{
+        reinterpret_cast<std::byte*>(&progress), DType::u8, {static_cast<std::int64_t>(sizeof(Progress))}};
+    job.gradients.broadcast(bytes, 0).wait();
+    last_eval = broadcast_text(job.control, last_eval, 0);
+    progress.world_size = world;
+}
+
+void Trainer::Impl::save() {
+    together_on_first_rank(job.control, "saving the checkpoint", [&] {
+        Checkpoint checkpoint;
+        checkpoint.progress = progress;
+        checkpoint.config = to_yaml(config);
+        checkpoint.last_eval = last_eval;
+        checkpoint.model = graph.save();
+        for (const NamedTensor& tensor : checkpoint.model)
+            if (!all_finite(tensor))
+                throw RunError("step " + std::to_string(progress.step) + ": " + tensor.name +
+                                   " holds values that are not finite; no checkpoint was written",
+                               "lower optim.lr; the checkpoints before this one are good");
+        for (const Optimizer::State& state : optimizer->state())
+            for (NamedTensor& tensor : graph.save_arena(state.arena, state.name + "/"))
+                checkpoint.optimizer.push_back(std::move(tensor));
+        save_checkpoint(job.directory->checkpoint_path(progress.step), checkpoint);
+        std::optional<std::int64_t> best;
+        if (progress.has_best) best = progress.best_step;
+        job.directory->prune_checkpoints(config.train.checkpoint.keep, best);
+    });
+    last_save_step = progress.step;
+    last_save_time = std::chrono::steady_clock::now();
+}
+
+}  // namespace tutti

@@ -1,0 +1,57 @@
+#include "tutti/train/weights_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <system_error>
+
+#include "tutti/base/error.hpp"
+#include "weights_formats.hpp"
+
+namespace tutti {
+namespace {
+
+/// The HDF5 signature stands at byte 0, or after a user block at 512, 1024, 2048, … (HDF5 File Format
+/// Specification 3.0, "Superblock").
+bool has_hdf5_signature(std::ifstream& file, std::uintmax_t size) {
+    constexpr std::string_view signature("\x89HDF\r\n\x1a\n", 8);
+    std::array<char, signature.size()> found{};
+    for (std::uintmax_t at = 0; at + found.size() <= size; at = at == 0 ? 512 : at * 2) {
+        file.seekg(static_cast<std::streamoff>(at));
+        file.read(found.data(), static_cast<std::streamsize>(found.size()));
+        if (std::string_view(found.data(), found.size()) == signature) return true;
+    }
+    return false;
+}
+
+}  // namespace
+
+std::vector<NamedTensor> read_weights(const std::string& path) {
+    std::error_code error;
+    const auto status = std::filesystem::status(path, error);
+    if (!std::filesystem::exists(status))
+        throw DataError("weights file " + path + " does not exist", "check the path");
+    if (std::filesystem::is_directory(status))
+        throw DataError("weights file " + path + " is a directory", "name a file in it");
+    std::ifstream file(path, std::ios::binary);
+    if (!file) throw DataError("weights file " + path + " cannot be opened", "check its permissions");
+    const std::uintmax_t size = std::filesystem::file_size(path, error);
+    if (error) throw DataError("weights file " + path + " cannot be read: " + error.message());
+    if (size == 0) throw DataError("weights file " + path + " is empty", "write it again");
+    auto tensors =
+        has_hdf5_signature(file, size) ? weights::read_hdf5(path) : weights::read_safetensors(path);
+    if (tensors.empty())
+        throw DataError("weights file " + path + " holds no tensor that can be a weight",
+                        "it needs one data set of numbers for each parameter");
+    std::sort(tensors.begin(), tensors.end(), [](auto& a, auto& b) { return a.name < b.name; });
+    const auto twice =
+        std::adjacent_find(tensors.begin(), tensors.end(), [](auto& a, auto& b) { return a.name == b.name; });
+    if (twice != tensors.end())
+        throw DataError("weights file " + path + " has two tensors with the name " + twice->name,
+                        "rename or remove one");
+    return tensors;
+}
+
+}  // namespace tutti

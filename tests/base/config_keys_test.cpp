@@ -1,0 +1,117 @@
+// Keys: unknown, misplaced, repeated, and texts that are not a map of keys.
+#include <gtest/gtest.h>
+
+#include "config_helpers.hpp"
+
+namespace tutti {
+namespace {
+
+TEST(ConfigKeys, that_are_misspelt_are_refused_with_line_and_suggestion) {
+    EXPECT_EQ(refusal("run:\n  seed: 1\n\ntrain:\n  epochs: 2\n\n  batchsize: 64\n"),
+              "jobs/x.yaml:7: train.batchsize is not a known key; did you mean train.batch_size?");
+}
+
+TEST(ConfigKeys, of_a_nested_section_are_suggested_too) {
+    EXPECT_EQ(
+        refusal("train: {checkpoint: {evry: 1 epoch}}"),
+        "jobs/x.yaml:1: train.checkpoint.evry is not a known key; did you mean train.checkpoint.every?");
+}
+
+TEST(ConfigKeys, that_exist_in_another_section_are_suggested_there) {
+    EXPECT_EQ(refusal("train:\n  lr: 0.1"),
+              "jobs/x.yaml:2: train.lr is not a known key; did you mean optim.lr?");
+    EXPECT_EQ(refusal("batch_size: 3"),
+              "jobs/x.yaml:1: batch_size is not a known key; did you mean train.batch_size?");
+}
+
+TEST(ConfigKeys, that_are_misspelt_and_misplaced_are_suggested_there) {
+    EXPECT_EQ(refusal("data: {batchsize: 3}"),
+              "jobs/x.yaml:1: data.batchsize is not a known key; did you mean train.batch_size?");
+}
+
+TEST(ConfigKeys, that_are_near_to_nothing_are_refused_with_the_keys_of_the_section) {
+    EXPECT_EQ(refusal("train: {checkpoint: {zzzzzzzz: 1}}"),
+              "jobs/x.yaml:1: train.checkpoint.zzzzzzzz is not a known key; the keys of train.checkpoint "
+              "are: every, "
+              "keep, best");
+}
+
+TEST(ConfigKeys, at_the_top_are_suggested) {
+    EXPECT_EQ(refusal("trian: {epochs: 1}"), "jobs/x.yaml:1: trian is not a known key; did you mean train?");
+    EXPECT_EQ(refusal("optimizer: {lr: 1}"),
+              "jobs/x.yaml:1: optimizer is not a known key; did you mean optim?");
+}
+
+TEST(ConfigKeys, at_the_top_are_listed_when_nothing_is_near) {
+    EXPECT_EQ(refusal("zzzzzzzz: 1"),
+              "jobs/x.yaml:1: zzzzzzzz is not a known key; the keys at the top are: run, device, data, "
+              "model, optim, "
+              "schedule, train, distributed");
+}
+
+TEST(ConfigKeys, that_are_repeated_are_refused) {
+    EXPECT_EQ(refusal("train:\n  epochs: 1\n  epochs: 2"),
+              "jobs/x.yaml:3: train.epochs is given twice; keep one of them");
+    EXPECT_EQ(refusal("train: {epochs: 1}\nrun: {seed: 1}\ntrain: {epochs: 2}"),
+              "jobs/x.yaml:3: train is given twice; keep one of them");
+}
+
+TEST(ConfigKeys, with_a_dot_are_refused_in_a_file) {
+    EXPECT_EQ(refusal("train.epochs: 3"),
+              "jobs/x.yaml:1: train.epochs is written with a dot; write epochs inside train:");
+}
+
+TEST(ConfigKeys, that_are_not_text_are_refused) {
+    EXPECT_EQ(refusal("{[1, 2]: 3}"), "jobs/x.yaml:1: a key is not text; write key: value");
+}
+
+TEST(ConfigKeys, inside_a_value_are_set_as_a_whole) {
+    EXPECT_EQ(override_refusal("data.normalize.mean=[1]"),
+              "data.normalize.mean is not a key of its own; set data.normalize as a whole");
+    EXPECT_EQ(override_refusal("model.layers[0]=relu"),
+              "model.layers[0] is not a key of its own; set model.layers as a whole");
+}
+
+TEST(ConfigSections, without_a_value_are_empty) {
+    EXPECT_EQ(parse("train:\nrun: {seed: 4}").run.seed, 4);
+}
+
+TEST(ConfigSections, that_are_not_maps_are_refused) {
+    EXPECT_TRUE(
+        refusal("train: 5")
+            .starts_with("jobs/x.yaml:1: train: 5 is not a map; the keys of train are: batch_size, "));
+    EXPECT_EQ(refusal("train:\n  checkpoint: [1]"),
+              "jobs/x.yaml:2: train.checkpoint: a list is not a map; the keys of train.checkpoint are: "
+              "every, keep, "
+              "best");
+}
+
+TEST(ConfigText, that_is_not_a_map_is_refused) {
+    EXPECT_EQ(
+        refusal("- a\n- b"),
+        "jobs/x.yaml:1: the file is not a map; begin it with sections such as data:, model: and train:");
+}
+
+TEST(ConfigText, that_is_not_yaml_is_refused_with_its_line) {
+    const std::string message = refusal("run: {seed: 1}\ntrain: {epochs: 1\n");
+    EXPECT_TRUE(message.starts_with("jobs/x.yaml:") && message.find("not valid YAML") != std::string::npos)
+        << message;
+    EXPECT_TRUE(refusal("run:\n  seed: 1\n dir: x").starts_with("jobs/x.yaml:3: not valid YAML: "));
+}
+
+TEST(ConfigText, with_brackets_deeper_than_any_value_is_refused) {
+    EXPECT_NE(refusal("train: {epochs: " + std::string(100000, '[')), "accepted");
+}
+
+TEST(ConfigText, with_several_documents_is_refused) {
+    EXPECT_EQ(refusal("run: {seed: 1}\n---\nrun: {seed: 2}"),
+              "jobs/x.yaml: holds more than one YAML document; keep the first and remove the --- lines");
+}
+
+TEST(ConfigText, may_use_anchors) {
+    EXPECT_EQ(parse("data: {train: &files [a.h5], val: *files}").data.val,
+              (std::vector<std::string>{"a.h5"}));
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,147 @@
+// Keys that depend on the model or the optimizer.
+#include <gtest/gtest.h>
+
+#include "config_helpers.hpp"
+
+namespace tutti {
+namespace {
+
+TEST(ConfigModel, of_another_name_takes_its_own_keys) {
+    EXPECT_EQ(parse("model: {name: mlp, hidden: [32], classes: 3}").model.hidden,
+              (std::vector<std::int64_t>{32}));
+    EXPECT_TRUE(parse("model: {hidden: []}").model.hidden.empty());
+    EXPECT_EQ(parse("model: {name: lenet, image: 32}").model.image, 32);
+}
+
+TEST(ConfigModel, refuses_the_keys_of_other_models_and_names_them) {
+    EXPECT_EQ(refusal("model:\n  image: 28"),
+              "jobs/x.yaml:2: model.image: the model mlp does not know this key; remove it, or use lenet, "
+              "which knows it");
+    EXPECT_EQ(
+        refusal("model:\n  name: lenet\n  hidden: [512, 512]"),
+        "jobs/x.yaml:3: model.hidden: the model lenet does not know this key; remove it, or use mlp, which "
+        "knows it");
+}
+
+TEST(ConfigModel, refuses_keys_that_only_models_of_later_versions_know) {
+    EXPECT_EQ(override_refusal("model.stem=cifar").substr(0, 47),
+              "model.stem: cifar is not available in this vers");
+    EXPECT_EQ(
+        override_refusal("model.patch=4"),
+        "model.patch: the model mlp does not know this key; nothing in this version knows it: remove it");
+}
+
+TEST(ConfigModel, takes_null_for_a_key_that_is_not_given) {
+    EXPECT_EQ(parse("model: {name: mlp, classes: null, hidden: null, image: null}").model, parse("").model);
+}
+
+TEST(ConfigModel, of_an_unknown_name_is_refused_with_the_nearest) {
+    EXPECT_EQ(
+        refusal("model: {name: lennet}"),
+        "jobs/x.yaml:1: model.name: lennet is not one of mlp, lenet, resnet18, vit; did you mean lenet?");
+}
+
+TEST(ConfigModel, refuses_sizes_below_one) {
+    EXPECT_EQ(override_refusal("model.hidden=[3, 0]"), "model.hidden[1]: 0 is not an integer of at least 1");
+    EXPECT_EQ(override_refusal("model.hidden=3"),
+              "model.hidden: 3 is not a list; write it in brackets, as in [1, 2]");
+    EXPECT_EQ(override_refusal("model.classes=0"), "model.classes: 0 is not an integer of at least 1");
+}
+
+TEST(ConfigLayers, keep_kind_arguments_and_place) {
+    const Config config =
+        parse("model:\n  layers:\n    - conv2d: {out: 32, kernel: [3, 5]}\n    - relu\n    - pool: {}\n");
+    ASSERT_EQ(config.model.layers.size(), 3u);
+    EXPECT_EQ(config.model.name, "");
+    EXPECT_EQ(config.model.layers[0],
+              (LayerSpec{"conv2d", {{"out", {"32"}}, {"kernel", {"3", "5"}}}, "model.layers[0]"}));
+    EXPECT_EQ(config.model.layers[1], (LayerSpec{"relu", {}, "model.layers[1]"}));
+    EXPECT_EQ(config.model.layers[2], (LayerSpec{"pool", {}, "model.layers[2]"}));
+}
+
+TEST(ConfigLayers, go_with_classes) {
+    EXPECT_EQ(parse("model: {layers: [relu], classes: 4}").model.classes, 4);
+}
+
+TEST(ConfigLayers, refuse_the_keys_of_named_models) {
+    EXPECT_EQ(refusal("model: {layers: [relu], hidden: [3]}"),
+              "jobs/x.yaml:1: model.hidden: a model that is given by its layers does not know this key; "
+              "remove it, or use "
+              "mlp, which knows it");
+}
+
+TEST(ConfigLayers, are_refused_together_with_a_name) {
+    EXPECT_EQ(refusal("model:\n  name: mlp\n  layers: [relu]"),
+              "jobs/x.yaml:3: model.layers: given together with model.name; remove one of them, for "
+              "example with "
+              "model.name=null");
+    EXPECT_EQ(parse("model: {name: mlp}", {"model.name=null", "model.layers=[relu]"}).model.layers.size(),
+              1u);
+}
+
+TEST(ConfigLayers, refuse_an_argument_without_a_name) {
+    EXPECT_EQ(override_refusal("model.layers=[relu, {linear: 128}]"),
+              "model.layers[1]: the value of linear is 128, which names no argument; write its arguments by "
+              "name, as "
+              "in {linear: {out: 128}}");
+}
+
+TEST(ConfigLayers, refuse_other_forms) {
+    const std::string remedy = "; write an entry as relu or as {conv2d: {out: 32, kernel: 3}}";
+    EXPECT_EQ(override_refusal("model.layers=[{conv2d: {out: 3}, relu: {}}]"),
+              "model.layers[0]: a map does not name one layer" + remedy);
+    EXPECT_EQ(override_refusal("model.layers=[[relu]]"),
+              "model.layers[0]: a list does not name one layer" + remedy);
+    EXPECT_EQ(override_refusal("model.layers=[null]"),
+              "model.layers[0]: null does not name one layer" + remedy);
+    EXPECT_EQ(override_refusal("model.layers=relu"),
+              "model.layers: relu is not a list; write it in brackets, as in [1, 2]");
+    EXPECT_EQ(override_refusal("model.layers=[]"),
+              "model.layers: the list of layers is empty; name a model or list its layers");
+    EXPECT_EQ(override_refusal("model.layers=[{conv2d: {out: 3, out: 4}}]"),
+              "model.layers[0].conv2d.out: given twice; keep one of them");
+    EXPECT_EQ(override_refusal("model.layers=[{conv2d: {out: null}}]"),
+              "model.layers[0].conv2d.out: null is not a value or a list of values");
+    EXPECT_EQ(
+        override_refusal("model.layers=[{conv2d: {kernel: [[3]]}}]"),
+        "model.layers[0].conv2d.kernel: the list holds something else than single values; do not nest lists");
+}
+
+TEST(ConfigOptim, has_the_weight_decay_of_pytorch_unless_it_is_given) {
+    EXPECT_EQ(parse("optim: {name: sgd}").optim.weight_decay, 0);
+    EXPECT_EQ(parse("optim: {name: adamw}").optim.weight_decay, 0.01);
+    EXPECT_EQ(parse("optim: {name: adamw, weight_decay: 0}").optim.weight_decay, 0);
+    EXPECT_EQ(parse("optim: {name: sgd}", {"optim.name=adamw"}).optim.weight_decay, 0.01);
+}
+
+TEST(ConfigOptim, refuses_keys_of_other_optimizers) {
+    EXPECT_EQ(refusal("optim:\n  name: adamw\n  momentum: 0.9"),
+              "jobs/x.yaml:3: optim.momentum: 0.9 is not a key of the optimizer adamw; remove it, or use "
+              "sgd, which "
+              "knows it");
+    EXPECT_EQ(
+        override_refusal("optim.betas=[0.8, 0.9]"),
+        "optim.betas: a list is not a key of the optimizer sgd; remove it, or use adamw, which knows it");
+}
+
+TEST(ConfigOptim, allows_the_default_of_another_optimizers_key) {
+    EXPECT_NO_THROW(parse("optim: {name: adamw, momentum: 0}"));
+}
+
+TEST(ConfigOptim, takes_two_betas_below_one) {
+    EXPECT_EQ(override_refusal("optim.betas=[0.9]"), "optim.betas: a list is not a list of 2 values");
+    EXPECT_EQ(override_refusal("optim.betas=[0.9, 1]"),
+              "optim.betas[1]: 1 is not a number of at least 0 and below 1");
+}
+
+TEST(ConfigOptim, allows_nesterov_only_with_momentum_and_without_dampening) {
+    EXPECT_EQ(refusal("optim:\n  nesterov: true"),
+              "jobs/x.yaml:2: optim.nesterov: Nesterov's form needs momentum; set optim.momentum, for "
+              "example to 0.9");
+    EXPECT_EQ(refusal("optim: {nesterov: true, momentum: 0.9, dampening: 0.1}"),
+              "jobs/x.yaml:1: optim.nesterov: Nesterov's form allows no dampening; set optim.dampening to 0");
+    EXPECT_TRUE(parse("optim: {nesterov: true, momentum: 0.9}").optim.nesterov);
+}
+
+}  // namespace
+}  // namespace tutti

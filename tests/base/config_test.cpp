@@ -1,0 +1,280 @@
+// The configuration as a whole: defaults, the resolved dump, the reference, differences, files.
+#include "tutti/base/config.hpp"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <locale>
+#include <set>
+#include <sstream>
+
+#include "config_helpers.hpp"
+
+namespace tutti {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* every_available_key = R"(
+run: {dir: "runs/mine: 1", seed: -9223372036854775808, resume: never, log_level: debug}
+device: cuda
+data:
+  train: [a.h5, "b, c.h5"]
+  val: v.h5
+  workers: 3
+  prefetch: 2
+  shuffle: false
+  drop_last: true
+  tail: pad
+  normalize: {mean: [0.1, 0.2, 0.3], std: [0.25]}
+model: {name: lenet, classes: 10, channels: 3, image: 32, init_from: null.h5}
+optim: {name: sgd, lr: 0.1, momentum: 0.9, nesterov: true, weight_decay: 5e-4, decay_1d: false}
+schedule: {name: constant, warmup_epochs: 0}
+train:
+  batch_size: 128
+  epochs: 0
+  max_steps: 7
+  precision: fp64
+  scale_lr_by_world_size: true
+  log_every: 1
+  eval_every: 0
+  checkpoint: {every: 200 steps, keep: 1, best: val/loss}
+  nan_policy: stop
+distributed: {strategy: ddp, backend: mpi, timeout: 0.5, bucket_mb: 0.1, first_bucket_mb: 1e-3, bucket_policy: per_layer}
+)";
+
+TEST(Config, of_an_empty_file_has_the_defaults) {
+    const Config config = parse("");
+    EXPECT_EQ(config.run.dir, "runs/x");
+    EXPECT_EQ(config.run.seed, 0);
+    EXPECT_EQ(config.run.resume, "auto");
+    EXPECT_EQ(config.device, DeviceChoice::automatic);
+    EXPECT_TRUE(config.data.train.empty());
+    EXPECT_EQ(config.data.workers, std::nullopt);
+    EXPECT_EQ(config.data.normalize, std::nullopt);
+    EXPECT_EQ(config.model.name, "mlp");
+    EXPECT_EQ(config.model.hidden, (std::vector<std::int64_t>{512, 512}));
+    EXPECT_EQ(config.model.classes, std::nullopt);
+    EXPECT_EQ(config.optim.name, "sgd");
+    EXPECT_EQ(config.train.batch_size, 64);
+    EXPECT_EQ(config.train.checkpoint.every, (Interval{1, Interval::Unit::epochs}));
+    EXPECT_EQ(config.distributed.bucket_mb, 25);
+}
+
+TEST(Config, takes_every_available_key) {
+    const Config config = parse(every_available_key);
+    EXPECT_EQ(config.run.dir, "runs/mine: 1");
+    EXPECT_EQ(config.run.seed, std::numeric_limits<std::int64_t>::min());
+    EXPECT_EQ(config.run.resume, "never");
+    EXPECT_EQ(config.run.log_level, "debug");
+    EXPECT_EQ(config.device, DeviceChoice::cuda);
+    EXPECT_EQ(config.data.train, (std::vector<std::string>{"a.h5", "b, c.h5"}));
+    EXPECT_EQ(config.data.val, (std::vector<std::string>{"v.h5"}));
+    EXPECT_EQ(config.data.workers, 3);
+    EXPECT_EQ(config.data.prefetch, 2);
+    EXPECT_FALSE(config.data.shuffle);
+    EXPECT_TRUE(config.data.drop_last);
+    EXPECT_EQ(config.data.tail, Tail::pad);
+    EXPECT_EQ(config.data.normalize, (Normalize{{0.1, 0.2, 0.3}, {0.25}}));
+    EXPECT_EQ(config.model.name, "lenet");
+    EXPECT_EQ(config.model.classes, 10);
+    EXPECT_EQ(config.model.channels, 3);
+    EXPECT_EQ(config.model.image, 32);
+    EXPECT_EQ(config.model.init_from, "null.h5");
+    EXPECT_EQ(config.optim.lr, 0.1);
+    EXPECT_EQ(config.optim.momentum, 0.9);
+    EXPECT_TRUE(config.optim.nesterov);
+    EXPECT_EQ(config.optim.weight_decay, 5e-4);
+    EXPECT_FALSE(config.optim.decay_1d);
+    EXPECT_EQ(config.train.batch_size, 128);
+    EXPECT_EQ(config.train.epochs, 0);
+    EXPECT_EQ(config.train.max_steps, 7);
+    EXPECT_EQ(config.train.precision, Precision::fp64);
+    EXPECT_TRUE(config.train.scale_lr_by_world_size);
+    EXPECT_EQ(config.train.log_every, 1);
+    EXPECT_EQ(config.train.eval_every, 0);
+    EXPECT_EQ(config.train.checkpoint.every, (Interval{200, Interval::Unit::steps}));
+    EXPECT_EQ(config.train.checkpoint.keep, 1);
+    EXPECT_EQ(config.train.checkpoint.best, "val/loss");
+    EXPECT_EQ(config.distributed.strategy, Strategy::ddp);
+    EXPECT_EQ(config.distributed.backend, Backend::mpi);
+    EXPECT_EQ(config.distributed.timeout, 0.5);
+    EXPECT_EQ(config.distributed.bucket_mb, 0.1);
+    EXPECT_EQ(config.distributed.first_bucket_mb, 1e-3);
+    EXPECT_EQ(config.distributed.bucket_policy, BucketPolicy::per_layer);
+}
+
+TEST(Config, names_the_run_folder_after_its_source) {
+    EXPECT_EQ(parse_config("", "jobs/lenet.yaml", {}).run.dir, "runs/lenet");
+    EXPECT_EQ(parse_config("", "quickstart", {}).run.dir, "runs/quickstart");
+}
+
+TEST(ConfigDump, reads_back_as_the_same_defaults) {
+    const Config config = parse("");
+    EXPECT_EQ(parse(to_yaml(config)), config);
+}
+
+TEST(ConfigDump, reads_back_every_available_key) {
+    const Config config = parse(every_available_key);
+    EXPECT_EQ(parse(to_yaml(config)), config);
+    EXPECT_EQ(to_yaml(parse(to_yaml(config))), to_yaml(config));
+}
+
+TEST(ConfigDump, reads_back_listed_layers) {
+    const Config config = parse(
+        "model: {layers: [{conv2d: {out: 32, kernel: [3, 5], padding: 'a b'}}, relu, {dropout: {rate: "
+        "-1.5e-3}}]}");
+    ASSERT_EQ(config.model.layers.size(), 3u);
+    EXPECT_EQ(parse(to_yaml(config)), config);
+}
+
+TEST(ConfigDump, reads_back_an_optimizer_with_other_keys) {
+    const Config config = parse("optim: {name: adamw, betas: [0.8, 0.99], eps: 1e-7}");
+    EXPECT_EQ(parse(to_yaml(config)), config);
+}
+
+TEST(ConfigDump, keeps_every_bit_of_a_number) {
+    for (const double value : {0.1, 1.0 / 3, 5e-324, 1.7976931348623157e308, 123456789.0}) {
+        Config config = parse("");
+        config.optim.lr = value;
+        EXPECT_EQ(parse(to_yaml(config)).optim.lr, value);
+    }
+}
+
+TEST(ConfigDump, keeps_texts_that_look_like_something_else) {
+    for (const char* text : {"null", "~", "true", "12", "a: b", "#x", "- y", "'", "\"", "a\\b", "Grüße", "[",
+                             "*.h5", " blank ", "tab\tline\nend", "-", "..."}) {
+        Config config = parse("");
+        config.run.dir = text;
+        config.data.train = {text, "b.h5"};
+        EXPECT_EQ(parse(to_yaml(config)), config) << text;
+    }
+}
+
+/// The paths of all values in a dump, from the names and their indentation.
+std::set<std::string> dumped_paths(const std::string& yaml) {
+    std::set<std::string> paths;
+    std::vector<std::string> sections;
+    std::istringstream lines(yaml);
+    for (std::string line; std::getline(lines, line);) {
+        const std::size_t begin = line.find_first_not_of(' ');
+        const std::string name = line.substr(begin, line.find(':') - begin) + ".";
+        sections.resize(begin / 2);
+        sections.push_back(name);
+        std::string path;
+        for (const std::string& section : sections) path += section;
+        if (!line.ends_with(':')) paths.insert(path.substr(0, path.size() - 1));
+    }
+    return paths;
+}
+
+TEST(ConfigDump, holds_every_key_outside_the_model) {
+    const auto paths = dumped_paths(to_yaml(parse("")));
+    for (const ConfigKey& key : config_reference()) {
+        if (key.path.starts_with("model.")) continue;
+        EXPECT_TRUE(paths.contains(key.path)) << key.path;
+    }
+}
+
+TEST(ConfigDump, holds_every_key_that_the_model_knows) {
+    const auto paths = dumped_paths(to_yaml(parse("model: {name: lenet}")));
+    for (const char* name : {"name", "classes", "channels", "image", "init_from"})
+        EXPECT_TRUE(paths.contains(std::string("model.") + name)) << name;
+}
+
+TEST(ConfigDump, leaves_out_the_keys_of_other_models) {
+    EXPECT_EQ(to_yaml(parse("model: {name: lenet}")).find("hidden"), std::string::npos);
+}
+
+/// Writes 1234.5 as "1.234,5".
+struct GermanNumbers : std::numpunct<char> {
+    char do_decimal_point() const override { return ','; }
+    char do_thousands_sep() const override { return '.'; }
+    std::string do_grouping() const override { return "\3"; }
+};
+
+TEST(ConfigDump, does_not_depend_on_the_locale) {
+    const std::locale before = std::locale::global(std::locale(std::locale::classic(), new GermanNumbers));
+    const Config config = parse("{optim: {lr: 0.25}, train: {epochs: 12345}}");
+    const std::string yaml = to_yaml(config);
+    std::locale::global(before);
+    EXPECT_EQ(config.optim.lr, 0.25);
+    EXPECT_NE(yaml.find("lr: 0.25\n"), std::string::npos);
+    EXPECT_NE(yaml.find("epochs: 12345\n"), std::string::npos);
+}
+
+TEST(ConfigReference, names_each_key_once_with_type_default_and_help) {
+    std::set<std::string> paths;
+    for (const ConfigKey& key : config_reference()) {
+        EXPECT_TRUE(paths.insert(key.path).second) << key.path;
+        EXPECT_FALSE(key.type.empty()) << key.path;
+        EXPECT_FALSE(key.default_value.empty()) << key.path;
+        EXPECT_FALSE(key.help.empty()) << key.path;
+    }
+    EXPECT_TRUE(paths.contains("train.checkpoint.every"));
+    EXPECT_TRUE(paths.contains("device"));
+}
+
+TEST(ConfigReference, says_what_this_version_does_not_carry_out) {
+    const auto help_of = [](const std::string& path) {
+        for (const ConfigKey& key : config_reference())
+            if (key.path == path) return key.help;
+        return std::string();
+    };
+    EXPECT_TRUE(help_of("train.accumulate").ends_with("; not available in this version"));
+    EXPECT_TRUE(help_of("train.nan_policy").ends_with("; not available in this version: skip"));
+}
+
+TEST(TrainingDifferences, are_empty_for_equal_configurations) {
+    EXPECT_TRUE(training_differences(parse(every_available_key), parse(every_available_key)).empty());
+}
+
+TEST(TrainingDifferences, show_both_values) {
+    EXPECT_EQ(training_differences(parse(""), parse("optim: {lr: 0.1}")),
+              (std::vector<std::string>{"optim.lr: 0.05 -> 0.1"}));
+}
+
+TEST(TrainingDifferences, leave_out_what_does_not_change_the_training_state) {
+    EXPECT_TRUE(
+        training_differences(
+            parse(""), parse("{model: {init_from: a.h5}, train: {epochs: 9}, run: {dir: b}, data: {val: c}}"))
+            .empty());
+}
+
+TEST(TrainingDifferences, show_keys_that_only_one_model_knows) {
+    EXPECT_EQ(training_differences(parse(""), parse("model: {name: lenet, image: 28}")),
+              (std::vector<std::string>{"model.name: mlp -> lenet", "model.hidden: [512, 512] -> not set",
+                                        "model.channels: not set -> null", "model.image: not set -> 28"}));
+}
+
+TEST(LoadConfig, reads_a_file_and_applies_overrides) {
+    std::string folder = (fs::temp_directory_path() / "tutti-config-XXXXXX").string();
+    ASSERT_NE(mkdtemp(folder.data()), nullptr);
+    const std::string path = folder + "/small.yaml";
+    std::ofstream(path) << "train: {epochs: 5, batch_size: 8}\n";
+    const Config config = load_config(path, std::vector<std::string>{"train.epochs=6"});
+    fs::remove_all(folder);
+    EXPECT_EQ(config.train.epochs, 6);
+    EXPECT_EQ(config.train.batch_size, 8);
+    EXPECT_EQ(config.run.dir, "runs/small");
+}
+
+TEST(LoadConfig, refuses_a_missing_file_and_names_it) {
+    try {
+        load_config("no/such/file.yaml", {});
+        FAIL() << "accepted";
+    } catch (const UsageError& error) {
+        EXPECT_STREQ(error.what(),
+                     "no/such/file.yaml: cannot read the config file; check the path given with -c");
+    }
+}
+
+TEST(LoadConfig, refuses_a_folder) {
+    EXPECT_THROW(load_config(fs::temp_directory_path().string(), {}), UsageError);
+}
+
+}  // namespace
+}  // namespace tutti

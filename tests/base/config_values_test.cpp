@@ -1,0 +1,193 @@
+// Values: types, ranges, words, and what this version does not carry out.
+#include <gtest/gtest.h>
+
+#include "config_helpers.hpp"
+
+namespace tutti {
+namespace {
+
+TEST(ConfigInteger, refuses_other_values_with_key_value_and_type) {
+    EXPECT_EQ(refusal("train:\n  batch_size: 64.5"),
+              "jobs/x.yaml:2: train.batch_size: 64.5 is not an integer");
+    EXPECT_EQ(override_refusal("train.batch_size=1e3"), "train.batch_size: 1e3 is not an integer");
+    EXPECT_EQ(override_refusal("train.batch_size=[1]"), "train.batch_size: a list is not an integer");
+    EXPECT_EQ(override_refusal("train.batch_size={a: 1}"), "train.batch_size: a map is not an integer");
+    EXPECT_EQ(override_refusal("train.batch_size=null"), "train.batch_size: null is not an integer");
+    EXPECT_EQ(override_refusal("train.batch_size=many"), "train.batch_size: many is not an integer");
+}
+
+TEST(ConfigInteger, takes_all_of_64_bits_and_no_more) {
+    EXPECT_EQ(parse("run: {seed: 9223372036854775807}").run.seed, 9223372036854775807);
+    EXPECT_EQ(override_refusal("run.seed=9223372036854775808"),
+              "run.seed: 9223372036854775808 is not an integer of 64 bits");
+}
+
+TEST(ConfigInteger, has_a_smallest_value) {
+    EXPECT_EQ(override_refusal("train.batch_size=0"), "train.batch_size: 0 is not an integer of at least 1");
+    EXPECT_EQ(override_refusal("train.epochs=-1"), "train.epochs: -1 is not an integer of at least 0");
+    EXPECT_EQ(override_refusal("train.log_every=0"), "train.log_every: 0 is not an integer of at least 1");
+    EXPECT_EQ(override_refusal("data.prefetch=0"), "data.prefetch: 0 is not an integer of at least 1");
+    EXPECT_EQ(override_refusal("data.workers=-1"), "data.workers: -1 is not an integer of at least 0");
+    EXPECT_EQ(override_refusal("train.max_steps=-1"), "train.max_steps: -1 is not an integer of at least 0");
+}
+
+TEST(ConfigNumber, refuses_other_values) {
+    EXPECT_EQ(override_refusal("optim.lr=fast"), "optim.lr: fast is not a number");
+    EXPECT_EQ(override_refusal("optim.lr=0.1x"), "optim.lr: 0.1x is not a number");
+    EXPECT_EQ(override_refusal("optim.lr=\"0,1\""), "optim.lr: 0,1 is not a number");
+    EXPECT_EQ(override_refusal("optim.lr=1e999"), "optim.lr: 1e999 is not a number of 64 bits");
+}
+
+TEST(ConfigNumber, is_finite_and_in_its_range) {
+    EXPECT_EQ(override_refusal("optim.lr=-0.1"), "optim.lr: -0.1 is not a number of at least 0");
+    EXPECT_EQ(override_refusal("optim.lr=inf"), "optim.lr: inf is not a number of at least 0");
+    EXPECT_EQ(override_refusal("optim.lr=nan"), "optim.lr: nan is not a number of at least 0");
+    EXPECT_EQ(override_refusal("optim.momentum=1"),
+              "optim.momentum: 1 is not a number of at least 0 and below 1");
+    EXPECT_EQ(override_refusal("distributed.timeout=0"), "distributed.timeout: 0 is not a number above 0");
+    EXPECT_EQ(override_refusal("distributed.bucket_mb=0"),
+              "distributed.bucket_mb: 0 is not a number above 0");
+    EXPECT_EQ(parse("optim: {lr: 0}").optim.lr, 0);
+}
+
+TEST(ConfigBoolean, takes_the_words_of_yaml) {
+    EXPECT_FALSE(parse("data: {shuffle: false}").data.shuffle);
+    EXPECT_FALSE(parse("data: {shuffle: no}").data.shuffle);
+}
+
+TEST(ConfigBoolean, refuses_other_values) {
+    EXPECT_EQ(override_refusal("data.shuffle=0"), "data.shuffle: 0 is not true or false");
+    EXPECT_EQ(override_refusal("data.shuffle=null"), "data.shuffle: null is not true or false");
+}
+
+TEST(ConfigChoice, suggests_the_nearest_word) {
+    EXPECT_EQ(override_refusal("data.tail=exat"),
+              "data.tail: exat is not one of exact, pad; did you mean exact?");
+}
+
+TEST(ConfigChoice, lists_the_allowed_words) {
+    EXPECT_EQ(
+        override_refusal("distributed.strategy=horovod"),
+        "distributed.strategy: horovod is not one of auto, single, ddp, zero1; use one of auto, single, ddp");
+}
+
+TEST(ConfigChoice, refuses_what_is_not_a_word) {
+    EXPECT_EQ(override_refusal("data.tail=[pad]"), "data.tail: a list is not one of exact, pad");
+}
+
+TEST(ConfigOptional, takes_its_word_for_no_value) {
+    EXPECT_EQ(parse("data: {workers: 2}", {"data.workers=auto"}).data.workers, std::nullopt);
+    EXPECT_EQ(parse("train: {max_steps: 2}", {"train.max_steps=null"}).train.max_steps, std::nullopt);
+    EXPECT_EQ(parse("train: {checkpoint: {best: null}}").train.checkpoint.best, "");
+}
+
+TEST(ConfigPaths, are_one_file_or_a_list) {
+    EXPECT_EQ(parse("data: {train: a.h5}").data.train, (std::vector<std::string>{"a.h5"}));
+    EXPECT_EQ(parse("data: {train: [a.h5, ../b.h5]}").data.train,
+              (std::vector<std::string>{"a.h5", "../b.h5"}));
+    EXPECT_TRUE(parse("data: {train: null}").data.train.empty());
+}
+
+TEST(ConfigPaths, refuse_other_values) {
+    EXPECT_EQ(override_refusal("data.train={a: b}"), "data.train: a map is not a file or a list of files");
+    EXPECT_EQ(override_refusal("data.train=[a, [b]]"), "data.train[1]: a list is not text");
+    EXPECT_EQ(override_refusal("data.train=[a, null]"), "data.train[1]: no value; write FILE");
+}
+
+TEST(ConfigInterval, counts_epochs_steps_and_minutes) {
+    const auto every = [](const std::string& text) {
+        return parse("train: {checkpoint: {every: " + text + "}}").train.checkpoint.every;
+    };
+    EXPECT_EQ(every("1 epoch"), (Interval{1, Interval::Unit::epochs}));
+    EXPECT_EQ(every("2 epochs"), (Interval{2, Interval::Unit::epochs}));
+    EXPECT_EQ(every("1 step"), (Interval{1, Interval::Unit::steps}));
+    EXPECT_EQ(every("200 steps"), (Interval{200, Interval::Unit::steps}));
+    EXPECT_EQ(every("10 min"), (Interval{10, Interval::Unit::minutes}));
+    EXPECT_EQ(every("0.5 minutes"), (Interval{0.5, Interval::Unit::minutes}));
+}
+
+TEST(ConfigInterval, of_zero_means_never) {
+    for (const char* text : {"0", "never", "0 steps"})
+        EXPECT_EQ(parse("", {std::string("train.checkpoint.every=") + text}).train.checkpoint.every.count, 0);
+}
+
+TEST(ConfigInterval, refuses_other_values_with_an_example) {
+    const std::string remedy = "; write for example 1 epoch, 200 steps, 10 min or never";
+    EXPECT_EQ(override_refusal("train.checkpoint.every=5"), "train.checkpoint.every: 5 has no unit" + remedy);
+    EXPECT_EQ(override_refusal("train.checkpoint.every=often"),
+              "train.checkpoint.every: often is not an interval" + remedy);
+    EXPECT_EQ(override_refusal("train.checkpoint.every=-1 epoch"),
+              "train.checkpoint.every: -1 epoch is not an interval" + remedy);
+    EXPECT_EQ(override_refusal("train.checkpoint.every=2 days"),
+              "train.checkpoint.every: 2 days is not an interval in epochs, steps or min" + remedy);
+    EXPECT_EQ(override_refusal("train.checkpoint.every=1.5 steps"),
+              "train.checkpoint.every: 1.5 steps is not an interval of whole epochs or steps" + remedy);
+}
+
+TEST(ConfigInterval, survives_the_dump) {
+    for (const char* text : {"1 epoch", "3 epochs", "200 steps", "2.5 min", "never"}) {
+        const Config config = parse("", {std::string("train.checkpoint.every=") + text});
+        EXPECT_NE(to_yaml(config).find(std::string("every: ") + text + "\n"), std::string::npos) << text;
+    }
+}
+
+TEST(ConfigNormalize, takes_lists_and_single_values) {
+    EXPECT_EQ(parse("data: {normalize: {mean: [0.1, 0.2], std: [0.3, 0.4]}}").data.normalize,
+              (Normalize{{0.1, 0.2}, {0.3, 0.4}}));
+    EXPECT_EQ(parse("data: {normalize: {mean: 0.1307, std: 0.3081}}").data.normalize,
+              (Normalize{{0.1307}, {0.3081}}));
+    EXPECT_EQ(parse("data: {normalize: {std: 2}}").data.normalize, (Normalize{{0}, {2}}));
+}
+
+TEST(ConfigNormalize, refuses_other_values) {
+    EXPECT_EQ(override_refusal("data.normalize=0.5"),
+              "data.normalize: 0.5 is not a map of mean and std; write {mean: [0.5], std: [0.25]}");
+    EXPECT_EQ(override_refusal("data.normalize={mean: 0, sd: 1}"),
+              "data.normalize: sd is not a key of it; write {mean: [0.5], std: [0.25]}");
+    EXPECT_EQ(override_refusal("data.normalize={mean: 0, mean: 1}"),
+              "data.normalize: mean is given twice; keep one of them");
+    EXPECT_EQ(override_refusal("data.normalize={std: [1, 0]}"),
+              "data.normalize.std[1]: 0 is not a number above 0");
+    EXPECT_EQ(override_refusal("data.normalize={mean: [x]}"), "data.normalize.mean[0]: x is not a number");
+    EXPECT_EQ(override_refusal("data.normalize={mean: []}"),
+              "data.normalize.mean: the list is empty; give one value, or one per channel");
+    EXPECT_EQ(override_refusal("data.normalize={mean: [1, 2, 3], std: [1, 2]}"),
+              "data.normalize: mean has 3 values and std has 2; give both one value per channel, or one "
+              "value for all");
+}
+
+TEST(ConfigAvailability, refuses_other_values_of_keys_that_nothing_carries_out_yet) {
+    EXPECT_EQ(
+        refusal("train:\n  accumulate: 4"),
+        "jobs/x.yaml:2: train.accumulate: 4 is not available in this version; remove it or set it to 1");
+    for (const char* argument :
+         {"run.deterministic=true", "run.virtual_shards=4", "run.trace=true", "run.walltime=3600",
+          "data.transforms=[flip, {crop: 4}]", "optim.clip_norm=1", "schedule.warmup_epochs=1",
+          "train.recompute=true", "train.early_stopping={patience: 3}", "train.ema=0.999",
+          "distributed.find_unused_parameters=true", "distributed.sync_batch_norm=true",
+          "distributed.verify_every=10"})
+        EXPECT_NE(override_refusal(argument).find("is not available in this version"), std::string::npos)
+            << argument;
+}
+
+TEST(ConfigAvailability, refuses_words_that_nothing_carries_out_yet) {
+    EXPECT_EQ(override_refusal("train.nan_policy=skip"),
+              "train.nan_policy: skip is not available in this version; use stop");
+    for (const char* argument :
+         {"data.on_error=skip", "optim.name=lamb", "optim.name=adam", "optim.name=adadelta",
+          "schedule.name=cosine", "train.precision=tf32", "train.precision=bf16",
+          "distributed.strategy=zero1", "distributed.backend=nccl", "distributed.backend=gloo",
+          "distributed.bucket_policy=auto", "distributed.bucket_policy=cost_model",
+          "distributed.compress=bf16", "model.name=resnet18", "model.name=vit"})
+        EXPECT_NE(override_refusal(argument).find("is not available in this version"), std::string::npos)
+            << argument;
+}
+
+TEST(ConfigAvailability, allows_the_default_of_keys_that_nothing_carries_out_yet) {
+    EXPECT_NO_THROW(
+        parse("{train: {accumulate: 1, ema: null, early_stopping: null, recompute: false}, "
+              "run: {virtual_shards: 8, trace: false, walltime: null}, data: {transforms: []}}"));
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,48 @@
+#include "tutti/base/suggest.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace tutti {
+namespace {
+
+const std::vector<std::string> keys{"batch_size", "epochs", "max_steps", "precision"};
+
+TEST(Nearest, finds_a_word_with_a_missing_letter) {
+    EXPECT_EQ(nearest("batchsize", keys), "batch_size");
+}
+
+TEST(Nearest, counts_swapped_neighbours_as_one_edit) {
+    // With plain Levenshtein distance both candidates would be two edits away, and the first would win.
+    EXPECT_EQ(nearest("ab", std::vector<std::string>{"cd", "ba"}), "ba");
+}
+
+TEST(Nearest, returns_the_word_itself_when_it_is_a_candidate) {
+    EXPECT_EQ(nearest("epochs", keys), "epochs");
+}
+
+TEST(Nearest, takes_the_first_of_equally_near_candidates) {
+    EXPECT_EQ(nearest("cat", std::vector<std::string>{"bat", "hat"}), "bat");
+}
+
+TEST(Nearest, is_empty_when_nothing_is_near) {
+    EXPECT_EQ(nearest("momentum", keys), "");
+}
+
+TEST(Nearest, allows_two_edits_in_short_words) {
+    EXPECT_EQ(nearest("xxochs", keys), "epochs");
+}
+
+TEST(Nearest, allows_a_third_of_the_length_in_long_words) {
+    const std::vector<std::string> one{"abcdefghijkl"};
+    EXPECT_EQ(nearest("XXXXefghijkl", one), one[0]);
+    EXPECT_EQ(nearest("XXXXXfghijkl", one), "");
+}
+
+TEST(Nearest, is_empty_without_candidates) {
+    EXPECT_EQ(nearest("word", {}), "");
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,83 @@
+#include "tutti/base/units.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::uint64_t largest = std::numeric_limits<std::uint64_t>::max();
+
+TEST(FormatBytes, prints_plain_bytes_below_one_kib) {
+    EXPECT_EQ(format_bytes(0), "0 B");
+    EXPECT_EQ(format_bytes(1023), "1023 B");
+}
+
+TEST(FormatBytes, prints_binary_units_with_one_decimal) {
+    EXPECT_EQ(format_bytes(1536), "1.5 KiB");
+    EXPECT_EQ(format_bytes(25u << 20), "25.0 MiB");
+    EXPECT_EQ(format_bytes(std::uint64_t{3} << 40), "3.0 TiB");
+}
+
+TEST(FormatBytes, moves_to_the_next_unit_instead_of_printing_1024) {
+    EXPECT_EQ(format_bytes((1u << 20) - 1), "1.0 MiB");
+}
+
+TEST(FormatBytes, prints_the_largest_count) {
+    EXPECT_EQ(format_bytes(largest), "16.0 EiB");
+}
+
+TEST(FormatDuration, prints_minutes_and_seconds_below_one_hour) {
+    EXPECT_EQ(format_duration(7), "0:07");
+    EXPECT_EQ(format_duration(12 * 60 + 34), "12:34");
+}
+
+TEST(FormatDuration, prints_hours_when_there_are_some) {
+    EXPECT_EQ(format_duration(3 * 3600 + 4 * 60 + 5), "3:04:05");
+}
+
+TEST(FormatDuration, rounds_to_whole_seconds_across_units) {
+    EXPECT_EQ(format_duration(6.5), "0:07");
+    EXPECT_EQ(format_duration(3599.7), "1:00:00");
+}
+
+TEST(FormatDuration, prints_a_question_mark_for_what_is_no_duration) {
+    EXPECT_EQ(format_duration(-1), "?");
+    EXPECT_EQ(format_duration(std::numeric_limits<double>::infinity()), "?");
+    EXPECT_EQ(format_duration(std::numeric_limits<double>::quiet_NaN()), "?");
+    EXPECT_EQ(format_duration(1e300), "?");
+}
+
+TEST(ParseBytes, reads_plain_numbers) {
+    EXPECT_EQ(parse_bytes("123"), 123u);
+}
+
+TEST(ParseBytes, reads_binary_multiples) {
+    EXPECT_EQ(parse_bytes("4K"), 4096u);
+    EXPECT_EQ(parse_bytes("256M"), 256u << 20);
+    EXPECT_EQ(parse_bytes("1G"), 1u << 30);
+    EXPECT_EQ(parse_bytes("2T"), std::uint64_t{2} << 40);
+}
+
+TEST(ParseBytes, refuses_other_text_and_names_it) {
+    for (const char* text : {"", "K", "-1", "1.5M", "12 K", "4KB", "0x10"}) {
+        try {
+            parse_bytes(text);
+            ADD_FAILURE() << "accepted \"" << text << '"';
+        } catch (const UsageError& error) {
+            EXPECT_NE(std::string(error.what()).find('"' + std::string(text) + '"'), std::string::npos);
+        }
+    }
+}
+
+TEST(ParseBytes, refuses_what_64_bits_cannot_hold) {
+    EXPECT_EQ(parse_bytes("16777215T"), std::uint64_t{16777215} << 40);
+    EXPECT_THROW(parse_bytes("16777216T"), UsageError);
+    EXPECT_THROW(parse_bytes("18446744073709551616"), UsageError);
+}
+
+}  // namespace
+}  // namespace tutti

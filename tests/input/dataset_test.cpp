@@ -1,0 +1,128 @@
+#include "tutti/input/dataset.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "hdf5_file.hpp"
+#include "support/temp_dir.hpp"
+
+namespace tutti {
+namespace {
+
+using test::data_error;
+using test::ImageFile;
+
+class OpenDatasets : public testing::Test {
+  protected:
+    std::string write(const std::string& name, const ImageFile& file) const {
+        file.write(dir_.path() + "/" + name);
+        return dir_.path() + "/" + name;
+    }
+
+  private:
+    test::TempDir dir_;
+};
+
+ImageFile with_labels_from(std::int64_t first, hsize_t samples) {
+    ImageFile file;
+    file.samples = samples;
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(samples); ++i)
+        file.labels.push_back((first + i) % 10);
+    return file;
+}
+
+TEST_F(OpenDatasets, ReadsFilesOneAfterTheOther) {
+    const std::vector<std::string> paths{write("a.h5", with_labels_from(0, 3)),
+                                         write("b.h5", with_labels_from(3, 0)),
+                                         write("c.h5", with_labels_from(3, 4))};
+    const std::unique_ptr<Dataset> dataset = open_datasets(paths);
+    EXPECT_EQ(dataset->info().samples, 7);
+    EXPECT_EQ(dataset->name(), paths[0] + ", " + paths[1] + ", " + paths[2]);
+    const std::vector<std::int64_t> indices{6, 0, 1, 2, 3, 4, 2};
+    std::vector<std::byte> samples(indices.size() * 24);
+    std::vector<std::int64_t> labels(indices.size());
+    dataset->read(indices, samples, labels);
+    EXPECT_EQ(labels, indices);
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+        const std::int64_t local = indices[i] < 3 ? indices[i] : indices[i] - 3;
+        EXPECT_EQ(static_cast<std::int64_t>(samples[24 * i]), 24 * local);
+    }
+}
+
+TEST_F(OpenDatasets, OneFileIsItself) {
+    const std::vector<std::string> paths{write("a.h5", {})};
+    EXPECT_EQ(open_datasets(paths)->name(), paths[0]);
+}
+
+TEST_F(OpenDatasets, NoFileIsRefused) {
+    EXPECT_THROW(open_datasets({}), UsageError);
+}
+
+TEST_F(OpenDatasets, IndexOutsideIsRefused) {
+    const std::vector<std::string> paths{write("a.h5", {}), write("b.h5", {})};
+    const std::unique_ptr<Dataset> dataset = open_datasets(paths);
+    std::vector<std::int64_t> label(1);
+    EXPECT_THROW(dataset->read_labels(std::vector<std::int64_t>{40}, label), DataError);
+    EXPECT_THROW(dataset->read_labels(std::vector<std::int64_t>{-1}, label), DataError);
+}
+
+TEST_F(OpenDatasets, FilesThatDisagreeAreBothNamed) {
+    ImageFile other;
+    other.change = [](test::Hdf5File& f) {
+        f.remove_attribute("classes");
+        f.integer("classes", 12);
+    };
+    const std::vector<std::string> paths{write("a.h5", {}), write("b.h5", other)};
+    EXPECT_EQ(data_error([&] { open_datasets(paths); })
+                  .find(paths[0] + " has u8 samples of [4, 3, 2] in 10 classes, but " + paths[1] +
+                        " has u8 samples of [4, 3, 2] in 12 classes; "),
+              0U);
+}
+
+TEST_F(OpenDatasets, FilesWithOtherClassNamesAreBothNamed) {
+    ImageFile digits, letters;
+    digits.change = [](test::Hdf5File& f) { f.fixed_texts("class_names", 1, H5T_STR_NULLPAD, "0123456789"); };
+    letters.change = [](test::Hdf5File& f) {
+        f.fixed_texts("class_names", 1, H5T_STR_NULLPAD, "abcdefghij");
+    };
+    const std::vector<std::string> paths{write("a.h5", digits), write("b.h5", letters)};
+    EXPECT_EQ(data_error([&] {
+                  open_datasets(paths);
+              }).find(paths[0] + " and " + paths[1] + " have different class names; "),
+              0U);
+}
+
+TEST_F(OpenDatasets, LabelsAreCountedOverAllFiles) {
+    const std::vector<std::string> paths{write("a.h5", with_labels_from(0, 9000)),
+                                         write("b.h5", with_labels_from(0, 5))};
+    const std::vector<std::int64_t> counts = count_labels(*open_datasets(paths));
+    EXPECT_EQ(counts, (std::vector<std::int64_t>{901, 901, 901, 901, 901, 900, 900, 900, 900, 900}));
+}
+
+/// Overrides only what must be.
+class SmallDataset final : public Dataset {
+  public:
+    SmallDataset() {
+        info_.samples = 7;
+        info_.sample_shape = {2};
+        info_.classes = 3;
+    }
+    const DatasetInfo& info() const override { return info_; }
+    std::string name() const override { return "small"; }
+    void read(std::span<const std::int64_t> indices, std::span<std::byte> samples,
+              std::span<std::int64_t> labels) const override {
+        ASSERT_EQ(samples.size(), 2 * indices.size());
+        for (std::size_t i = 0; i < indices.size(); ++i) labels[i] = indices[i] % 3;
+    }
+
+  private:
+    DatasetInfo info_;
+};
+
+TEST(Dataset, LabelsAreCountedByReadingSamplesUnlessItHasAShorterWay) {
+    EXPECT_EQ(count_labels(SmallDataset()), (std::vector<std::int64_t>{3, 2, 2}));
+}
+
+}  // namespace
+}  // namespace tutti

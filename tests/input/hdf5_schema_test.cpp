@@ -1,0 +1,151 @@
+#include <gtest/gtest.h>
+
+#include "hdf5_file.hpp"
+#include "support/temp_dir.hpp"
+#include "tutti/input/dataset.hpp"
+
+namespace tutti {
+namespace {
+
+using test::Hdf5File;
+using test::ImageFile;
+
+struct Wrong {
+    const char* what;
+    std::function<void(Hdf5File&)> change;
+    const char* message;
+};
+
+void replace_samples(Hdf5File& f, hid_t type, const std::vector<hsize_t>& dims) {
+    f.remove_table("samples");
+    f.table("samples", type, type, dims, nullptr);
+}
+
+TEST(Hdf5Schema, WhatTheSchemaDoesNotAllowIsRefused) {
+    const test::TempDir directory;
+    const std::string path = directory.path() + "/data.h5";
+    const std::vector<Wrong> table = {
+        {"no schema", [](Hdf5File& f) { f.remove_attribute("tutti_schema"); },
+         "not a Tutti data set: there is no attribute 'tutti_schema'"},
+        {"another schema",
+         [](Hdf5File& f) {
+             f.remove_attribute("tutti_schema");
+             f.text("tutti_schema", "checkpoint");
+         },
+         "'tutti_schema' is 'checkpoint', not 'samples'"},
+        {"schema not text",
+         [](Hdf5File& f) {
+             f.remove_attribute("tutti_schema");
+             f.integer("tutti_schema", 1);
+         },
+         "'tutti_schema' is not text"},
+        {"no version", [](Hdf5File& f) { f.remove_attribute("tutti_schema_version"); },
+         "no attribute 'tutti_schema_version'"},
+        {"wrong version",
+         [](Hdf5File& f) {
+             f.remove_attribute("tutti_schema_version");
+             f.integer("tutti_schema_version", 2);
+         },
+         "schema version 2, but this program reads version 1"},
+        {"no classes", [](Hdf5File& f) { f.remove_attribute("classes"); }, "no attribute 'classes'"},
+        {"classes not an integer",
+         [](Hdf5File& f) {
+             f.remove_attribute("classes");
+             f.doubles("classes", {10});
+         },
+         "'classes' is not one integer"},
+        {"zero classes",
+         [](Hdf5File& f) {
+             f.remove_attribute("classes");
+             f.integer("classes", 0);
+         },
+         "'classes' is 0, but must be 1 or more"},
+        {"too few names",
+         [](Hdf5File& f) {
+             f.variable_texts("class_names", {"cat", "dog"}, H5T_CSET_UTF8);
+         },
+         "'class_names' has 2 names, but 'classes' is 10"},
+        {"no samples", [](Hdf5File& f) { f.remove_table("samples"); }, "there is no data set /samples"},
+        {"no labels", [](Hdf5File& f) { f.remove_table("labels"); }, "there is no data set /labels"},
+        {"samples are a group",
+         [](Hdf5File& f) {
+             f.remove_table("samples");
+             H5Gclose(H5Gcreate2(f.id(), "samples", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+         },
+         "/samples cannot be opened: not a dataset"},
+        {"images without channels",
+         [](Hdf5File& f) {
+             replace_samples(f, H5T_STD_U8LE, {20, 4, 3});
+         },
+         "/samples is uint8 [20, 4, 3], but must be uint8 [N, H, W, C]"},
+        {"signed bytes",
+         [](Hdf5File& f) {
+             replace_samples(f, H5T_STD_I8LE, {20, 4, 3, 2});
+         },
+         "/samples is int8 [20, 4, 3, 2], but must be"},
+        {"doubles",
+         [](Hdf5File& f) {
+             replace_samples(f, H5T_IEEE_F64LE, {20, 6});
+         },
+         "/samples is float64 [20, 6], but must be"},
+        {"empty images",
+         [](Hdf5File& f) {
+             replace_samples(f, H5T_STD_U8LE, {20, 4, 0, 2});
+         },
+         "the shape [4, 0, 2], with nothing in it"},
+        {"label count",
+         [](Hdf5File& f) {
+             f.remove_table("labels");
+             f.table("labels", H5T_STD_U8LE, H5T_STD_U8LE, {19}, nullptr);
+         },
+         "/labels has 19 entries, but /samples has 20"},
+        {"labels of two columns",
+         [](Hdf5File& f) {
+             f.remove_table("labels");
+             f.table("labels", H5T_STD_U8LE, H5T_STD_U8LE, {20, 2}, nullptr);
+         },
+         "/labels is uint8 [20, 2], but must be integers [N]"},
+        {"labels are floats",
+         [](Hdf5File& f) {
+             f.remove_table("labels");
+             f.table("labels", H5T_IEEE_F32LE, H5T_IEEE_F32LE, {20}, nullptr);
+         },
+         "/labels is float32 [20], but must be integers [N]"},
+        {"mean of the wrong length",
+         [](Hdf5File& f) {
+             f.doubles("mean", {0.5});
+             f.doubles("std", {1, 1});
+         },
+         "'mean' has 1 entries, but samples have 2 channels"},
+        {"std of the wrong length",
+         [](Hdf5File& f) {
+             f.doubles("mean", {0.5, 0.5});
+             f.doubles("std", {1, 1, 1});
+         },
+         "'std' has 3 entries, but samples have 2 channels"},
+        {"std of zero",
+         [](Hdf5File& f) {
+             f.doubles("mean", {0.5, 0.5});
+             f.doubles("std", {1, 0});
+         },
+         "'std' has an entry that is not positive"},
+        {"mean alone",
+         [](Hdf5File& f) {
+             f.doubles("mean", {0.5, 0.5});
+         },
+         "without the other"},
+    };
+    for (const Wrong& wrong : table) {
+        ImageFile file;
+        file.change = wrong.change;
+        file.write(path);
+        const std::string message = test::data_error([&] { open_hdf5_dataset(path); });
+        EXPECT_EQ(message.find(path + ": "), 0U) << message;
+        EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+        EXPECT_NE(message.find(wrong.message), std::string::npos) << wrong.what << ": " << message;
+        EXPECT_NE(message.find("; pack it again with: trainer pack idx"), std::string::npos) << message;
+    }
+}
+
+}  // namespace
+}  // namespace tutti

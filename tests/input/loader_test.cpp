@@ -1,0 +1,232 @@
+#include "tutti/input/loader.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+namespace {
+
+/// Sample i has the bytes i, i+1, i+2 (modulo 256) and the label i mod 5. Index `bad` cannot be read.
+class FakeDataset final : public Dataset {
+  public:
+    explicit FakeDataset(std::int64_t samples, std::int64_t bad = -1) : bad_(bad) {
+        info_.samples = samples;
+        info_.sample_shape = {3};
+        info_.classes = 5;
+    }
+    const DatasetInfo& info() const override { return info_; }
+    std::string name() const override { return "fake"; }
+    void read(std::span<const std::int64_t> indices, std::span<std::byte> samples,
+              std::span<std::int64_t> labels) const override {
+        ++reads;
+        for (std::size_t i = 0; i < indices.size(); ++i) {
+            if (indices[i] == bad_)
+                throw DataError("fake: sample " + std::to_string(bad_) + " cannot be read");
+            for (std::size_t k = 0; k < 3; ++k)
+                samples[3 * i + k] = static_cast<std::byte>(static_cast<std::size_t>(indices[i]) + k);
+            labels[i] = indices[i] % 5;
+            std::this_thread::yield();  // lets workers overtake each other
+        }
+    }
+    mutable std::atomic<int> reads = 0;
+
+  private:
+    DatasetInfo info_;
+    std::int64_t bad_;
+};
+
+struct Epoch {
+    std::vector<std::int64_t> order;
+    std::vector<BatchWindow> windows;
+};
+
+Epoch make_epoch(std::int64_t samples, std::int64_t ranks, std::int64_t rank, std::int64_t epoch = 0) {
+    return {epoch_order({.samples = samples, .world_size = ranks, .epoch = epoch}),
+            epoch_windows({.limit = samples, .batch_size = 4, .world_size = ranks, .rank = rank})};
+}
+
+void expect_batch(const HostBatch& batch, const Epoch& epoch, std::size_t w) {
+    const BatchWindow& window = epoch.windows[w];
+    const auto count = static_cast<std::size_t>(window.count);
+    EXPECT_EQ(batch.window.begin, window.begin);
+    ASSERT_EQ(batch.samples.size(), 3 * count);
+    ASSERT_EQ(batch.labels.size(), count);
+    ASSERT_EQ(batch.positions.size(), count);
+    ASSERT_EQ(batch.indices.size(), count);
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::int64_t position = window.first + static_cast<std::int64_t>(i) * window.stride;
+        const std::int64_t index = epoch.order[static_cast<std::size_t>(position)];
+        EXPECT_EQ(batch.positions[i], position);
+        EXPECT_EQ(batch.indices[i], index);
+        EXPECT_EQ(batch.labels[i], index % 5);
+        for (std::size_t k = 0; k < 3; ++k)
+            EXPECT_EQ(batch.samples[3 * i + k], static_cast<std::byte>(static_cast<std::size_t>(index) + k));
+    }
+}
+
+void expect_epoch(Loader& loader, const Epoch& epoch) {
+    for (std::size_t w = 0; w < epoch.windows.size(); ++w) {
+        const std::optional<HostBatch> batch = loader.next();
+        ASSERT_TRUE(batch) << "batch " << w;
+        expect_batch(*batch, epoch, w);
+    }
+    EXPECT_FALSE(loader.next());
+    EXPECT_FALSE(loader.next());
+}
+
+struct Workers {
+    int workers, prefetch;
+};
+
+class LoaderWith : public testing::TestWithParam<Workers> {
+  protected:
+    Loader make(const Dataset& dataset) const {
+        return {dataset, 4, GetParam().workers, GetParam().prefetch};
+    }
+};
+
+TEST_P(LoaderWith, GivesBatchesInTheOrderOfTheWindows) {
+    const FakeDataset dataset(203);
+    Loader loader = make(dataset);
+    for (std::int64_t rank = 0; rank < 3; ++rank) {
+        const Epoch epoch = make_epoch(203, 3, rank);
+        loader.start(epoch.order, epoch.windows);
+        expect_epoch(loader, epoch);
+    }
+}
+
+TEST_P(LoaderWith, RestartInTheMiddleDropsTheOldEpoch) {
+    const FakeDataset dataset(100);
+    Loader loader = make(dataset);
+    for (std::int64_t e = 0; e < 5; ++e) {
+        const Epoch abandoned = make_epoch(100, 1, 0, e);
+        loader.start(abandoned.order, abandoned.windows);
+        for (std::size_t w = 0; w < static_cast<std::size_t>(e); ++w) {
+            const std::optional<HostBatch> batch = loader.next();
+            ASSERT_TRUE(batch);
+            expect_batch(*batch, abandoned, w);
+        }
+    }
+    const Epoch epoch = make_epoch(100, 1, 0, 9);
+    loader.start(epoch.order, epoch.windows);
+    expect_epoch(loader, epoch);
+}
+
+TEST_P(LoaderWith, ErrorComesAtItsBatchAndTheNextBatchesCanBeRead) {
+    const Epoch epoch = make_epoch(40, 1, 0);
+    const std::size_t bad_window = 3;
+    const FakeDataset dataset(40, epoch.order[4 * bad_window + 1]);
+    Loader loader = make(dataset);
+    loader.start(epoch.order, epoch.windows);
+    for (std::size_t w = 0; w < epoch.windows.size(); ++w) {
+        if (w == bad_window) {
+            EXPECT_THROW(loader.next(), DataError);
+            continue;
+        }
+        const std::optional<HostBatch> batch = loader.next();
+        ASSERT_TRUE(batch);
+        expect_batch(*batch, epoch, w);
+    }
+    EXPECT_FALSE(loader.next());
+}
+
+TEST_P(LoaderWith, ErrorOfAnAbandonedEpochIsForgotten) {
+    const Epoch epoch = make_epoch(40, 1, 0);
+    const FakeDataset dataset(80, epoch.order[0]);
+    Loader loader = make(dataset);
+    loader.start(epoch.order, epoch.windows);
+    Epoch good;
+    for (std::int64_t i = 40; i < 80; ++i) good.order.push_back(i);
+    good.windows = epoch_windows({.limit = 40, .batch_size = 4});
+    loader.start(good.order, good.windows);
+    expect_epoch(loader, good);
+}
+
+TEST_P(LoaderWith, EmptyWindowGivesAnEmptyBatch) {
+    const FakeDataset dataset(9);
+    Loader loader = make(dataset);
+    const Epoch epoch =
+        make_epoch(9, 2, 1);  // global batches [0, 8) and [8, 9): rank 1 has none in the second
+    ASSERT_EQ(epoch.windows.back().count, 0);
+    loader.start(epoch.order, epoch.windows);
+    expect_epoch(loader, epoch);
+}
+
+TEST_P(LoaderWith, HasNoBatchBeforeStartAndInAnEmptyEpoch) {
+    const FakeDataset dataset(9);
+    Loader loader = make(dataset);
+    EXPECT_FALSE(loader.next());
+    loader.start({}, {});
+    EXPECT_FALSE(loader.next());
+}
+
+TEST_P(LoaderWith, CanBeDestroyedWhileWorkersAreBusy) {
+    const FakeDataset dataset(1000);
+    for (int round = 0; round < 20; ++round) {
+        Loader loader = make(dataset);
+        const Epoch epoch = make_epoch(1000, 1, 0, round);
+        loader.start(epoch.order, epoch.windows);
+        for (int i = 0; i < round % 3; ++i) loader.next();
+    }
+}
+
+TEST_P(LoaderWith, BatchStaysUntouchedUntilTheNextCall) {
+    const FakeDataset dataset(400);
+    Loader loader = make(dataset);
+    const Epoch epoch = make_epoch(400, 1, 0);
+    loader.start(epoch.order, epoch.windows);
+    const std::optional<HostBatch> batch = loader.next();
+    ASSERT_TRUE(batch);
+    // Waits until the workers have read all that they may read ahead; the batch in hand is not among it.
+    const int ahead = GetParam().workers == 0 ? 1 : 1 + GetParam().prefetch;
+    while (dataset.reads < ahead) std::this_thread::yield();
+    expect_batch(*batch, epoch, 0);
+    EXPECT_EQ(dataset.reads, ahead);
+}
+
+TEST_P(LoaderWith, UsesTheSameBuffersInEveryEpoch) {
+    const FakeDataset dataset(100);
+    Loader loader = make(dataset);
+    std::set<const std::byte*> first, second;
+    for (std::set<const std::byte*>* seen : {&first, &second}) {
+        const Epoch epoch = make_epoch(100, 1, 0);
+        loader.start(epoch.order, epoch.windows);
+        while (const std::optional<HostBatch> batch = loader.next()) seen->insert(batch->samples.data());
+    }
+    EXPECT_EQ(first, second);
+    EXPECT_LE(first.size(), static_cast<std::size_t>(GetParam().prefetch) + 1);
+}
+
+TEST_P(LoaderWith, WindowsThatDoNotFitAreRefused) {
+    const FakeDataset dataset(100);
+    Loader loader = make(dataset);
+    const std::vector<std::int64_t> order(10, 0);
+    EXPECT_THROW(loader.start(order, {{.first = 0, .stride = 1, .count = 5}}),
+                 RunError);  // more than a buffer
+    EXPECT_THROW(loader.start(order, {{.first = 8, .stride = 1, .count = 3}}), RunError);  // beyond the list
+    EXPECT_THROW(loader.start(order, {{.first = -1, .stride = 1, .count = 1}}), RunError);
+}
+
+INSTANTIATE_TEST_SUITE_P(Loader, LoaderWith,
+                         testing::Values(Workers{0, 1}, Workers{0, 3}, Workers{1, 1}, Workers{1, 3},
+                                         Workers{2, 1}, Workers{2, 3}, Workers{4, 1}, Workers{4, 3}),
+                         [](const testing::TestParamInfo<Workers>& test) {
+                             return std::to_string(test.param.workers) + "WorkersPrefetch" +
+                                    std::to_string(test.param.prefetch);
+                         });
+
+TEST(Loader, ImpossibleOptionsAreRefused) {
+    const FakeDataset dataset(10);
+    EXPECT_THROW(Loader(dataset, 0, 1, 1), UsageError);
+    EXPECT_THROW(Loader(dataset, 1, -1, 1), UsageError);
+    EXPECT_THROW(Loader(dataset, 1, 1, 0), UsageError);
+}
+
+}  // namespace
+}  // namespace tutti

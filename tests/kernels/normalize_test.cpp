@@ -1,0 +1,43 @@
+#include "backend.hpp"
+
+namespace tutti::test {
+namespace {
+
+class NormalizeTest : public KernelTest {};
+TUTTI_TEST_ON(NormalizeTest, backends);
+
+TEST_P(NormalizeTest, divides_by_255_when_there_is_nothing_to_subtract) {
+    TestTensor x(DType::u8, {1, 1, 3, 1}, {0, 51, 255});
+    auto y = tensor({1, 1, 3, 1});
+    const float mean[] = {0}, std[] = {1};
+    ops_->normalize(x.view(), mean, std, y.view());
+    expect_equal(y, {0, static_cast<double>(51 / 255.0f), 1});
+}
+
+TEST_P(NormalizeTest, computes_in_fp32_and_converts_afterwards) {
+    const float mean[] = {0.485f, 0.456f, 0.406f}, std[] = {0.229f, 0.224f, 0.225f};
+    // Every value in every channel, at a size that threads share.
+    const std::int64_t pixels = 256 * 50;
+    TestTensor x(DType::u8, {pixels, 3});
+    auto y = tensor({pixels, 3});
+    std::vector<double> expected(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        const std::size_t value = i / 3 % 256;
+        x.set(i, static_cast<double>(value));
+        const float scaled = static_cast<float>(value) / 255.0f;
+        const float centred = scaled - mean[i % 3];
+        expected[i] = static_cast<double>(centred / std[i % 3]);
+    }
+    ops_->normalize(x.view(), mean, std, y.view());
+    expect_equal(y, expected);
+}
+
+TEST_P(NormalizeTest, accepts_an_empty_batch) {
+    TestTensor x(DType::u8, {0, 2, 2, 1});
+    auto y = tensor({0, 2, 2, 1});
+    const float mean[] = {0.5f}, std[] = {0.5f};
+    ops_->normalize(x.view(), mean, std, y.view());
+}
+
+}  // namespace
+}  // namespace tutti::test

@@ -1,0 +1,119 @@
+#include <cmath>
+#include <limits>
+
+#include "backend.hpp"
+
+namespace tutti::test {
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+class SoftmaxCrossEntropyTest : public KernelTest {
+  protected:
+    static TestTensor labels(const std::vector<double>& values) {
+        return {DType::i64, {static_cast<std::int64_t>(values.size())}, values};
+    }
+    TestTensor sums_{DType::f64, {3}};
+};
+class SoftmaxCrossEntropyReferenceTest : public SoftmaxCrossEntropyTest {};
+TUTTI_TEST_ON(SoftmaxCrossEntropyTest, backends);
+TUTTI_TEST_ON(SoftmaxCrossEntropyReferenceTest, reference_backends);
+
+TEST_P(SoftmaxCrossEntropyTest, computes_a_hand_sized_case) {
+    // Rows exp(x)/Σ = {1/2, 1/2}, {1/4, 3/4}.
+    auto logits = tensor({2, 2}, {0, 0, 0, std::log(3.0)}), probabilities = tensor({2, 2});
+    auto label = labels({1, 1});
+    ops_->softmax_cross_entropy_forward(logits.view(), label.view(), probabilities.view(), sums_.view());
+    const double tolerance = 8 * unit_roundoff_;
+    expect_near(probabilities.values(), {0.5, 0.5, 0.25, 0.75}, tolerance);
+    EXPECT_NEAR(sums_.get(0), std::log(2.0) + std::log(4.0 / 3.0), tolerance);
+    EXPECT_EQ(sums_.get(1), 2);
+    EXPECT_EQ(sums_.get(2), 1);  // in the first row the first maximum is class 0
+
+    auto dlogits = tensor({2, 2});
+    ops_->softmax_cross_entropy_backward(probabilities.view(), label.view(), 0.5, dlogits.view());
+    expect_near(dlogits.values(), {0.25, -0.25, 0.125, -0.125}, tolerance);
+}
+
+TEST_P(SoftmaxCrossEntropyTest, is_stable_for_large_logits) {
+    auto logits = tensor({3, 3}, {1e4, 0, -1e4, 1e4, 0, -1e4, 1e4, 1e4, 1e4}), probabilities = tensor({3, 3});
+    auto label = labels({0, 1, 2});
+    ops_->softmax_cross_entropy_forward(logits.view(), label.view(), probabilities.view(), sums_.view());
+    expect_near(probabilities.values(), {1, 0, 0, 1, 0, 0, 1 / 3.0, 1 / 3.0, 1 / 3.0}, 2 * unit_roundoff_);
+    EXPECT_DOUBLE_EQ(sums_.get(0), 1e4 + std::log(3.0));
+    EXPECT_EQ(sums_.get(2), 1);
+}
+
+TEST_P(SoftmaxCrossEntropyTest, works_in_place) {
+    auto logits = random({5, 7}, 1), probabilities = tensor({5, 7}), dlogits = tensor({5, 7});
+    auto label = labels({0, 6, 3, 3, 1});
+    ops_->softmax_cross_entropy_forward(logits.view(), label.view(), probabilities.view(), sums_.view());
+    ops_->softmax_cross_entropy_backward(probabilities.view(), label.view(), 2.0, dlogits.view());
+    const auto separate = sums_.values();
+    ops_->softmax_cross_entropy_forward(logits.view(), label.view(), logits.view(), sums_.view());
+    EXPECT_EQ(logits.bytes(), probabilities.bytes());
+    EXPECT_EQ(sums_.values(), separate);
+    ops_->softmax_cross_entropy_backward(logits.view(), label.view(), 2.0, logits.view());
+    EXPECT_EQ(logits.bytes(), dlogits.bytes());
+}
+
+TEST_P(SoftmaxCrossEntropyTest, agrees_with_the_definition_at_a_size_that_threads_share) {
+    const std::int64_t rows = 700, classes = 100;
+    auto logits = random({rows, classes}, 1), probabilities = tensor({rows, classes});
+    TestTensor label(DType::i64, {rows});
+    std::vector<double> expected(logits.size());
+    double loss = 0;
+    int correct = 0;
+    for (std::size_t row = 0; row < label.size(); ++row) {
+        const std::size_t first = row * classes, target = row * 37 % classes;
+        label.set(row, static_cast<double>(target));
+        double sum = 0;
+        std::size_t best = 0;
+        for (std::size_t k = 0; k < classes; ++k) {
+            sum += std::exp(logits.get(first + k));
+            if (logits.get(first + k) > logits.get(first + best)) best = k;
+        }
+        for (std::size_t k = 0; k < classes; ++k) expected[first + k] = std::exp(logits.get(first + k)) / sum;
+        loss -= std::log(expected[first + target]);
+        correct += best == target;
+    }
+    ops_->softmax_cross_entropy_forward(logits.view(), label.view(), probabilities.view(), sums_.view());
+    // x − max is rounded at magnitude up to 2, then exp and the quotient by one unit or two.
+    expect_near(probabilities.values(), expected, 8 * unit_roundoff_);
+    EXPECT_NEAR(sums_.get(0), loss, 8 * unit_roundoff_ * loss);
+    EXPECT_EQ(sums_.get(1), rows);
+    EXPECT_EQ(sums_.get(2), correct);
+}
+
+TEST_P(SoftmaxCrossEntropyTest, a_nan_spreads_over_its_row_and_is_no_hit) {
+    auto logits = tensor({2, 3}, {0, nan, 1, 0, 0, 1}), probabilities = tensor({2, 3});
+    auto label = labels({0, 2});
+    ops_->softmax_cross_entropy_forward(logits.view(), label.view(), probabilities.view(), sums_.view());
+    for (const std::size_t i : {0U, 1U, 2U}) EXPECT_TRUE(std::isnan(probabilities.get(i)));
+    for (const std::size_t i : {3U, 4U, 5U}) EXPECT_FALSE(std::isnan(probabilities.get(i)));
+    EXPECT_TRUE(std::isnan(sums_.get(0)));
+    EXPECT_EQ(sums_.get(2), 1);
+}
+
+TEST_P(SoftmaxCrossEntropyTest, an_empty_batch_sums_to_zero) {
+    auto logits = tensor({0, 3}), label = labels({});
+    ops_->softmax_cross_entropy_forward(logits.view(), label.view(), logits.view(), sums_.view());
+    ops_->softmax_cross_entropy_backward(logits.view(), label.view(), 1.0, logits.view());
+    expect_equal(sums_, {0, 0, 0});
+}
+
+TEST_P(SoftmaxCrossEntropyReferenceTest, the_gradient_agrees_with_finite_differences) {
+    auto logits = random({4, 5}, 1), probabilities = tensor({4, 5}), dlogits = tensor({4, 5});
+    auto label = labels({0, 4, 2, 2});
+    const auto loss = [&] {
+        ops_->softmax_cross_entropy_forward(logits.view(), label.view(), probabilities.view(), sums_.view());
+        return 0.25 * sums_.get(0);
+    };
+    loss();
+    ops_->softmax_cross_entropy_backward(probabilities.view(), label.view(), 0.25, dlogits.view());
+    // Truncation step²/6 times a third derivative below 1, rounding 1e-16/step.
+    expect_near(dlogits.values(), numeric_gradient(logits, 1e-5, loss), 1e-10);
+}
+
+}  // namespace
+}  // namespace tutti::test

@@ -1,0 +1,82 @@
+#include "test_tensor.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+namespace tutti::test {
+namespace {
+
+template <class T>
+double load(const std::vector<std::byte>& bytes, std::size_t i) {
+    T value;
+    std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+    return static_cast<double>(value);
+}
+template <class T>
+void store(std::vector<std::byte>& bytes, std::size_t i, double value) {
+    const T element = static_cast<T>(value);
+    std::memcpy(bytes.data() + i * sizeof(T), &element, sizeof(T));
+}
+
+}  // namespace
+
+TestTensor::TestTensor(DType dtype, const Shape& shape)
+    : dtype_(dtype),
+      shape_(shape),
+      bytes_(std::max<std::size_t>(1, static_cast<std::size_t>(shape.count()) * size_of(dtype)),
+             std::byte{0xff}) {}
+
+TestTensor::TestTensor(DType dtype, const Shape& shape, const std::vector<double>& values)
+    : TestTensor(dtype, shape) {
+    assert(values.size() == size());
+    for (std::size_t i = 0; i < values.size(); ++i) set(i, values[i]);
+}
+
+TestTensor TestTensor::random(DType dtype, const Shape& shape, unsigned seed) {
+    std::mt19937 generator(seed);
+    TestTensor result(dtype, shape);
+    for (std::size_t i = 0; i < result.size(); ++i)
+        result.set(i, static_cast<double>(generator()) / 2147483648.0 - 1.0);
+    return result;
+}
+
+double TestTensor::get(std::size_t i) const {
+    switch (dtype_) {
+        case DType::f32:
+            return load<float>(bytes_, i);
+        case DType::f64:
+            return load<double>(bytes_, i);
+        case DType::i64:
+            return load<std::int64_t>(bytes_, i);
+        default:
+            return load<unsigned char>(bytes_, i);
+    }
+}
+
+void TestTensor::set(std::size_t i, double value) {
+    switch (dtype_) {
+        case DType::f32:
+            return store<float>(bytes_, i, value);
+        case DType::f64:
+            return store<double>(bytes_, i, value);
+        case DType::i64:
+            return store<std::int64_t>(bytes_, i, value);
+        default:
+            return store<unsigned char>(bytes_, i, value);
+    }
+}
+
+std::vector<double> TestTensor::values() const {
+    std::vector<double> result(size());
+    for (std::size_t i = 0; i < size(); ++i) result[i] = get(i);
+    return result;
+}
+
+double dot(const TestTensor& a, const TestTensor& b) {
+    double sum = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) sum += a.get(i) * b.get(i);
+    return sum;
+}
+
+}  // namespace tutti::test

@@ -1,0 +1,84 @@
+#pragma once
+// Graphs on the CPU with known inputs, and their gradients by finite differences.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include "tutti/device/device.hpp"
+#include "tutti/model/graph.hpp"
+#include "tutti/model/loss.hpp"
+
+namespace tutti::test {
+
+/// Fills with uniform values in [-1, 1): far enough from the kinks of ReLU and max-pool for a step of 1e-6 to
+/// cross one rarely; the seeds of the tests are chosen so that none does.
+inline void fill_random(const TensorView& view, unsigned seed) {
+    std::mt19937 random(seed);
+    std::uniform_real_distribution<double> uniform(-1, 1);
+    if (view.dtype == DType::f64)
+        for (double& x : view.span<double>()) x = uniform(random);
+    else
+        for (float& x : view.span<float>()) x = static_cast<float>(uniform(random));
+}
+
+/// Σ over the output of random weights × output: a scalar whose gradient is known at the output.
+class GradientCheck {
+  public:
+    explicit GradientCheck(GraphSpec spec, std::int64_t batch)
+        : device_(make_cpu_device(1)), graph_(std::move(spec), *device_, DType::f64, batch), batch_(batch) {
+        graph_.initialize(3);
+        fill_random(graph_.input(batch_), 11);
+        weights_.resize(static_cast<std::size_t>(graph_.output_shape().count() * batch_));
+        fill_random(view_of(std::span(weights_)), 12);
+    }
+
+    /// Compares all parameter gradients with central differences.
+    void expect_gradients(double tolerance) {
+        objective();
+        run_backward();
+        const std::vector<double> gradients(graph_.gradient_arena().span<double>().begin(),
+                                            graph_.gradient_arena().span<double>().end());
+        const auto values = graph_.parameter_arena().span<double>();
+        for (const Parameter& parameter : graph_.parameters()) {
+            for (std::int64_t i = 0; i < parameter.count; ++i) {
+                const auto at = static_cast<std::size_t>(parameter.offset + i);
+                const double expected = difference(values[at]);
+                ASSERT_NEAR(gradients[at], expected, tolerance * std::max(1.0, std::abs(expected)))
+                    << parameter.name << " element " << i;
+            }
+        }
+    }
+
+    Graph& graph() { return graph_; }
+    double objective() {
+        const TensorView output = graph_.forward(batch_, {});
+        double sum = 0;
+        for (std::size_t i = 0; i < weights_.size(); ++i) sum += weights_[i] * output.span<double>()[i];
+        return sum;
+    }
+    void run_backward() {
+        std::copy(weights_.begin(), weights_.end(), graph_.output_gradient(batch_).span<double>().begin());
+        graph_.backward(batch_, {}, {});
+    }
+
+  private:
+    double difference(double& value) {
+        const double h = 1e-6, saved = value;
+        value = saved + h;
+        const double above = objective();
+        value = saved - h;
+        const double below = objective();
+        value = saved;
+        return (above - below) / (2 * h);
+    }
+
+    std::unique_ptr<Device> device_;
+    Graph graph_;
+    std::int64_t batch_;
+    std::vector<double> weights_;
+};
+
+}  // namespace tutti::test

@@ -1,0 +1,125 @@
+#include "tutti/model/zoo.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+namespace {
+
+std::vector<std::string> parameter_names(const GraphSpec& graph) {
+    std::vector<std::string> names;
+    for (const auto& node : graph.nodes())
+        if (node.layer)
+            for (const ParameterSpec& parameter : node.layer->parameters())
+                names.push_back(node.name + "." + parameter.name);
+    return names;
+}
+
+std::string message(const std::function<void()>& call) {
+    try {
+        call();
+    } catch (const UsageError& error) {
+        return error.what();
+    }
+    return "nothing was thrown";
+}
+
+LayerSpec layer(const std::string& kind, std::map<std::string, std::vector<std::string>> arguments = {}) {
+    return {kind, std::move(arguments), "model.layers[0]"};
+}
+
+TEST(Zoo, MlpNamesItsLayersInOrder) {
+    const std::vector<std::int64_t> hidden = {5};
+    EXPECT_EQ(parameter_names(build_mlp({4}, hidden, 3)),
+              (std::vector<std::string>{"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}));
+}
+
+TEST(Zoo, MlpTakesImages) {
+    const std::vector<std::int64_t> hidden = {5};
+    EXPECT_EQ(build_mlp({28, 28, 1}, hidden, 3).nodes().back().shape, (Shape{3}));
+}
+
+TEST(Zoo, SequentialNamesLayersByTheirPlaceAsPyTorchDoes) {
+    const std::vector<LayerSpec> layers = {layer("conv2d", {{"out", {"4"}}, {"kernel", {"3"}}}),
+                                           layer("relu"), layer("max_pool2d", {{"kernel", {"2"}}}),
+                                           layer("flatten"), layer("linear", {{"out", {"10"}}})};
+    const GraphSpec graph = build_sequential({8, 8, 1}, layers);
+    EXPECT_EQ(parameter_names(graph), (std::vector<std::string>{"0.weight", "0.bias", "4.weight", "4.bias"}));
+    EXPECT_EQ(graph.nodes().back().layer->parameters()[0].view, (Shape{10, 4, 3, 3}))
+        << "channels first in the file";
+}
+
+TEST(Zoo, SequentialRemembersTheImageThroughElementwiseLayers) {
+    const std::vector<LayerSpec> layers = {layer("flatten"), layer("relu"), layer("linear", {{"out", {"3"}}}),
+                                           layer("linear", {{"out", {"2"}}})};
+    const GraphSpec graph = build_sequential({2, 2, 3}, layers);
+    EXPECT_EQ(graph.nodes()[3].layer->parameters()[0].view.rank(), 4u);
+    EXPECT_EQ(graph.nodes()[4].layer->parameters()[0].view.rank(), 2u);
+}
+
+TEST(Zoo, PairsMayBeGivenAsHeightAndWidth) {
+    const std::vector<LayerSpec> layers = {layer("conv2d", {{"out", {"4"}}, {"kernel", {"3", "5"}}})};
+    EXPECT_EQ(build_sequential({8, 8, 1}, layers).nodes().back().shape, (Shape{6, 4, 4}));
+}
+
+TEST(Zoo, AnUnknownLayerIsRefusedWithTheNearestOne) {
+    const std::vector<LayerSpec> layers = {layer("conv2")};
+    const std::string text = message([&] { build_sequential({8, 8, 1}, layers); });
+    EXPECT_EQ(text, "model.layers[0]: no layer is called conv2; did you mean conv2d?");
+}
+
+TEST(Zoo, AnUnknownArgumentIsRefusedWithTheNearestOne) {
+    const std::vector<LayerSpec> layers = {
+        layer("conv2d", {{"out", {"4"}}, {"kernel", {"3"}}, {"strid", {"2"}}})};
+    const std::string text = message([&] { build_sequential({8, 8, 1}, layers); });
+    EXPECT_EQ(text, "model.layers[0]: conv2d has no argument strid; did you mean stride?");
+}
+
+TEST(Zoo, AMissingArgumentIsNamed) {
+    const std::vector<LayerSpec> layers = {layer("linear")};
+    EXPECT_NE(message([&] { build_sequential({8}, layers); }).find("linear needs out"), std::string::npos);
+}
+
+TEST(Zoo, AWrongValueIsNamed) {
+    const std::vector<LayerSpec> layers = {layer("linear", {{"out", {"many"}}})};
+    EXPECT_NE(message([&] { build_sequential({8}, layers); }).find("linear.out is many"), std::string::npos);
+}
+
+TEST(Zoo, AShapeThatDoesNotFitNamesTheLayer) {
+    const std::vector<LayerSpec> layers = {
+        layer("flatten"), {"conv2d", {{"out", {"4"}}, {"kernel", {"3"}}}, "model.layers[1]"}};
+    EXPECT_EQ(message([&] { build_sequential({8, 8, 1}, layers); }).find("model.layers[1]"), 0u);
+}
+
+TEST(Zoo, TooFewOutputsForTheClassesAreRefused) {
+    ModelConfig config;
+    config.layers = {layer("linear", {{"out", {"3"}}})};
+    EXPECT_NE(message([&] { build_model(config, {{8}, 10}); }).find("10 classes"), std::string::npos);
+}
+
+TEST(Zoo, FewerClassesThanTheDataHaveAreRefused) {
+    ModelConfig config;
+    config.name = "mlp";
+    config.classes = 5;
+    EXPECT_NE(message([&] { build_model(config, {{8}, 10}); }).find("model.classes is 5"), std::string::npos);
+}
+
+TEST(Zoo, LenetOnVectorsIsRefused) {
+    ModelConfig config;
+    config.name = "lenet";
+    EXPECT_NE(message([&] { build_model(config, {{784}, 10}); }).find("needs images"), std::string::npos);
+}
+
+TEST(Zoo, AnImageSizeThatContradictsTheDataIsRefused) {
+    ModelConfig config;
+    config.name = "lenet";
+    config.image = 32;
+    EXPECT_NE(message([&] {
+                  build_model(config, {{28, 28, 1}, 10});
+              }).find("model.image is 32"),
+              std::string::npos);
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,150 @@
+"""Bad input: a clear line, the documented exit code on every rank, nothing half-written."""
+
+import gzip
+import json
+import struct
+
+import system_test
+from recipes import TrainingTest
+
+
+class BadInput(TrainingTest):
+    def refused(self, arguments, code, *words, ranks=2):
+        """All ranks end with `code`; exactly one error line holds all the words. Returns it."""
+        result = self.mpirun(ranks, arguments, timeout=60)
+        self.assert_exit(result, code)
+        errors = [line for line in result.stderr.splitlines() if "error: " in line]
+        self.assertEqual(len(errors), 1, result.stderr)
+        for word in words:
+            self.assertIn(word, errors[0])
+        return errors[0]
+
+    def test_an_unknown_key_is_answered_with_the_nearest_one(self):
+        data = self.small_data(64)
+        self.refused(self.settings(data) + ["train.batchsize=8"], 2, "train.batchsize", "train.batch_size")
+
+    def test_an_unknown_key_in_a_file_names_the_line(self):
+        (self.dir / "bad.yaml").write_text("model:\n  name: mlp\ntrian:\n  epochs: 1\n")
+        self.refused(["-c", "bad.yaml"], 2, "bad.yaml:3", "trian", "train")
+
+    def test_a_wrong_type_is_named(self):
+        data = self.small_data(64)
+        self.refused(self.settings(data) + ["train.epochs=many"], 2, "train.epochs", "many", "integer")
+
+    def test_an_unknown_flag_is_answered_with_the_nearest_one(self):
+        self.refused(["--confg", "x.yaml"], 2, "--confg", "--config")
+
+    def test_an_unknown_command_is_answered_with_the_nearest_one(self):
+        self.refused(["inspct"], 2, "inspct", "inspect")
+
+    def test_a_missing_config_is_named(self):
+        self.refused(["-c", "nowhere.yaml"], 2, "nowhere.yaml")
+
+    def test_a_missing_data_file_is_named(self):
+        self.refused(self.settings(self.dir / "nowhere.h5"), 4, "nowhere.h5")
+
+    def test_a_text_file_is_no_data_set(self):
+        (self.dir / "text.h5").write_text("hello")
+        self.refused(self.settings(self.dir / "text.h5"), 4, "text.h5", "HDF5")
+
+    def test_a_truncated_data_file_is_named(self):
+        data = self.small_data(64)
+        with open(data, "r+b") as file:
+            file.truncate(data.stat().st_size * 2 // 3)
+        self.refused(self.settings(data), 4, "data.h5")
+        self.assertFalse((self.dir / "run").exists(), "no run directory for a run that never was")
+
+    def test_a_label_out_of_range_names_the_sample(self):
+        data = self.small_data(64)
+        raw = bytearray(data.read_bytes())
+        # Labels are stored as one run of 64-bit integers 0, 1, 2, 3, 0, …; sample 37 (label 1) becomes 77.
+        run = struct.pack("<64q", *(i % 4 for i in range(64)))
+        place = raw.find(run)
+        if place < 0:
+            run = bytes(i % 4 for i in range(64))
+            place = raw.find(run)
+            raw[place + 37] = 77
+        else:
+            raw[place + 37 * 8] = 77
+        self.assertGreaterEqual(place, 0, "the labels lie in the file as documented")
+        data.write_bytes(raw)
+        line = self.refused(self.settings(data, train__batch_size=8), 4, "sample 37", "77", "data.h5")
+        self.assertIn("rank ", line)
+        self.assertEqual(list((self.dir / "run/checkpoints").glob("*")) if (self.dir / "run/checkpoints").exists()
+                         else [], [])
+
+    def test_a_batch_larger_than_the_data_is_refused(self):
+        data = self.small_data(64)
+        self.refused(self.settings(data, train__batch_size=33), 2, "train.batch_size", "66", "64 samples", "at most 32")
+
+    def test_a_loss_that_is_not_finite_ends_the_run_and_saves_nothing_bad(self):
+        data = self.small_data(240)
+        self.refused(self.settings(data, optim__lr="1e30", train__batch_size=8, train__epochs=5,
+                                   train__checkpoint__every="1 steps"), 1, "optim.lr")
+        for path in (self.dir / "run/checkpoints").glob("*"):
+            self.assertTrue(path.name.endswith(".h5"), path)
+
+    def test_missing_weights_are_named(self):
+        data = self.small_data(64)
+        self.refused(self.settings(data, model__init_from="none.safetensors"), 4, "none.safetensors")
+
+    def test_damaged_weights_are_named(self):
+        data = self.small_data(64)
+        (self.dir / "bad.safetensors").write_bytes(struct.pack("<Q", 1 << 40) + b"{}")
+        self.refused(self.settings(data, model__init_from=self.dir / "bad.safetensors"), 4, "bad.safetensors")
+
+    def test_weights_of_another_model_are_refused_with_the_list(self):
+        data = self.small_data(64)
+        header = json.dumps({"fc9.weight": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+        (self.dir / "other.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
+        self.refused(self.settings(data, model__init_from=self.dir / "other.safetensors"), 4, "missing: ", "fc1.weight",
+                     "not in the model: fc9.weight")
+
+    def test_a_damaged_checkpoint_is_refused(self):
+        data = self.small_data(64)
+        self.assert_exit(self.run_trainer(self.settings(data)), 0)
+        raw = bytearray(self.latest("run").read_bytes())
+        raw[len(raw) // 2] ^= 1
+        self.latest("run").write_bytes(raw)
+        self.refused(self.settings(data, train__epochs=2), 4, "step-")
+
+    def test_a_missing_checkpoint_to_resume_is_named(self):
+        data = self.small_data(64)
+        self.refused(self.settings(data, run__resume=self.dir / "gone.h5"), 4, "gone.h5")
+
+    def test_settings_that_are_not_carried_out_yet_are_refused(self):
+        data = self.small_data(64)
+        self.refused(self.settings(data, distributed__strategy="zero1"), 2, "zero1")
+        self.refused(self.settings(data, run__deterministic="true"), 2, "run.deterministic")
+
+    def test_a_gpu_that_is_not_there_is_refused_with_the_reason(self):
+        data = self.small_data(64)
+        self.refused(self.settings(data, device="cuda"), 2, "cuda", "cpu")
+
+    def test_no_data_at_all_is_refused(self):
+        self.refused(["model.name=mlp", "data.train=[]"], 2, "data.train")
+
+    def test_a_run_directory_that_is_a_file_is_refused(self):
+        data = self.small_data(64)
+        (self.dir / "file").write_text("")
+        self.refused(self.settings(data, "file"), 1, "file")
+
+    def test_packing_truncated_images_leaves_no_file(self):
+        images, labels = self.synthetic_idx(50)
+        images.write_bytes(images.read_bytes()[:-10])
+        result = self.run_trainer(["pack", "idx", "--images", images, "--labels", labels, "-o", "out.h5"])
+        self.assert_exit(result, 4)
+        self.assertIn(images.name, result.stderr)
+        self.assertEqual(list(self.dir.glob("out*")), [])
+
+    def test_packing_damaged_gzip_leaves_no_file(self):
+        images, labels = self.synthetic_idx(50)
+        packed = gzip.compress(images.read_bytes())
+        images.write_bytes(packed[: len(packed) // 2])
+        result = self.run_trainer(["pack", "idx", "--images", images, "--labels", labels, "-o", "out.h5"])
+        self.assert_exit(result, 4)
+        self.assertEqual(list(self.dir.glob("out*")), [])
+
+
+if __name__ == "__main__":
+    system_test.main()

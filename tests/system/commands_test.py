@@ -1,0 +1,72 @@
+"""The small subcommands: sampler, pack, inspect, help."""
+
+import system_test
+from recipes import TrainingTest
+
+
+class Commands(TrainingTest):
+    def test_help_everywhere(self):
+        for arguments in (["--help"], ["train", "--help"], ["inspect", "--help"], ["pack", "--help"],
+                          ["pack", "idx", "--help"], ["sampler", "--help"]):
+            result = self.run_trainer(arguments)
+            self.assert_exit(result, 0)
+            self.assertTrue(result.stdout, arguments)
+
+    def test_sampler_prints_a_ranks_indices(self):
+        # DistributedSampler(range(10), num_replicas=3, rank=1, seed=0), epoch 0, made with torch 2.15
+        result = self.run_trainer(["sampler", "--samples", 10, "--world", 3, "--rank", 1])
+        self.assert_exit(result, 0)
+        self.assertEqual(result.stdout.split(), ["1", "3", "8", "4"])
+
+    def test_sampler_without_shuffling_pads_from_the_beginning(self):
+        result = self.run_trainer(["sampler", "--samples", 5, "--world", 2, "--rank", 1, "--no-shuffle"])
+        self.assertEqual(result.stdout.split(), ["1", "3", "0"])
+
+    def test_sampler_refuses_a_rank_outside_the_world(self):
+        result = self.run_trainer(["sampler", "--samples", 5, "--world", 2, "--rank", 2])
+        self.assert_exit(result, 2)
+        self.assertIn("--rank", result.stderr)
+
+    def test_inspect_shows_a_data_set(self):
+        data = self.pack(*self.synthetic_idx(40, classes=4, side=8), options=["--class-names", "a,b,c,d"])
+        result = self.run_trainer(["inspect", data])
+        self.assert_exit(result, 0)
+        for word in ("40", "[8, 8, 1]", "u8", "classes   4", "d"):
+            self.assertIn(word, result.stdout)
+
+    def test_inspect_shows_a_checkpoint_and_a_run(self):
+        data = self.small_data(64)
+        self.assert_exit(self.run_trainer(self.settings(data)), 0)
+        for target in (self.dir / "run", self.latest("run")):
+            result = self.run_trainer(["inspect", target])
+            self.assert_exit(result, 0)
+            self.assertIn("fc1.weight", result.stdout)
+            self.assertIn("[16, 64]", result.stdout)
+
+    def test_inspect_shows_layers_memory_and_buckets_of_a_config(self):
+        data = self.small_data(64)
+        (self.dir / "c.yaml").write_text(f"data: {{train: {data}}}\nmodel: {{name: lenet}}\n")
+        result = self.run_trainer(["inspect", "-c", "c.yaml", "train.batch_size=32"])
+        self.assert_exit(result, 0)
+        for word in ("conv2", "max_pool2d", "parameters", "activations", "buckets", "fc2.bias .. conv1.weight"):
+            self.assertIn(word, result.stdout)
+
+    def test_inspect_refuses_what_is_neither(self):
+        (self.dir / "text").write_text("hello")
+        self.assert_exit(self.run_trainer(["inspect", "text"]), 4)
+        self.assert_exit(self.run_trainer(["inspect", "nowhere"]), 4)
+        self.assert_exit(self.run_trainer(["inspect"]), 2)
+
+    def test_pack_refuses_an_unknown_format(self):
+        result = self.run_trainer(["pack", "idz"])
+        self.assert_exit(result, 2)
+        self.assertIn("idx", result.stderr)
+
+    def test_packing_twice_gives_the_same_bytes(self):
+        images, labels = self.synthetic_idx(30)
+        one, two = self.pack(images, labels, "one.h5"), self.pack(images, labels, "two.h5")
+        self.assertEqual(one.read_bytes(), two.read_bytes())
+
+
+if __name__ == "__main__":
+    system_test.main()

@@ -1,0 +1,24 @@
+"""Small data and settings that the system tests share."""
+
+import system_test
+
+# Steps of a few milliseconds; one thread, so that ranks do not fight for two cores.
+MLP = ["model.name=mlp", "model.hidden=[16]", "optim.lr=0.1", "train.epochs=1"]
+
+
+class TrainingTest(system_test.SystemTest):
+    """Adds data sets and shortcuts to the harness."""
+
+    def small_data(self, count=240, name="data.h5", classes=4, side=8):
+        return self.pack(*self.synthetic_idx(count, classes=classes, side=side), name=name)
+
+    def settings(self, data, run="run", **overrides):
+        """key=value settings; double underscores stand for dots: train__epochs=2."""
+        given = [f"data.train={data}", f"run.dir={self.dir / run}"]
+        return given + MLP + [f"{key.replace('__', '.')}={value}" for key, value in overrides.items()]
+
+    def losses(self, run):
+        return [row["loss"] for row in self.metrics(run, "step")]
+
+    def latest(self, run):
+        return sorted((self.dir / run / "checkpoints").glob("step-*.h5"))[-1]

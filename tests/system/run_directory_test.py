@@ -1,0 +1,147 @@
+"""Run directory, checkpoints, resume, signals."""
+
+import signal
+
+import system_test
+from recipes import TrainingTest
+
+
+class RunDirectory(TrainingTest):
+    def test_holds_what_is_documented(self):
+        data = self.small_data(64)
+        self.assert_exit(self.run_trainer(self.settings(data)), 0)
+        names = {path.name for path in (self.dir / "run").iterdir()}
+        self.assertLessEqual({"config.yaml", "provenance.json", "checkpoints", "metrics.jsonl", "log.txt"}, names)
+
+    def test_the_resolved_config_trains_the_same_again(self):
+        data = self.small_data(64)
+        self.assert_exit(self.run_trainer(self.settings(data, train__log_every=1, train__batch_size=8)), 0)
+        again = ["-c", self.dir / "run/config.yaml", f"run.dir={self.dir}/again"]
+        self.assert_exit(self.run_trainer(again), 0)
+        self.assertEqual(self.losses("again"), self.losses("run"))
+
+    def test_a_finished_run_says_so_and_shows_its_result_again(self):
+        data, val = self.small_data(64), self.small_data(40, "val.h5")
+        first = self.run_trainer(self.settings(data, data__val=val))
+        second = self.run_trainer(self.settings(data, data__val=val))
+        self.assert_exit(second, 0)
+        self.assertIn("is finished", second.stderr)
+        self.assertEqual(second.stdout, first.stdout)
+        self.assertIn("test accuracy", second.stdout)
+
+    def test_resume_never_keeps_the_old_run_aside(self):
+        data = self.small_data(64)
+        for _ in range(3):
+            self.assert_exit(self.run_trainer(self.settings(data, run__resume="never")), 0)
+        self.assertTrue((self.dir / "run/old-1/metrics.jsonl").exists())
+        self.assertTrue((self.dir / "run/old-2/checkpoints").exists())
+        self.assertFalse((self.dir / "run/old-3").exists())
+
+    def test_a_used_run_directory_of_another_model_is_refused_with_the_list(self):
+        data = self.small_data(64)
+        self.assert_exit(self.run_trainer(self.settings(data)), 0)
+        result = self.run_trainer(self.settings(data, optim__lr="0.3", train__epochs=2))
+        self.assert_exit(result, 2)
+        self.assertIn("optim.lr: 0.1 -> 0.3", result.stderr)
+        self.assertIn("run.resume=never", result.stderr)
+
+    def test_a_run_directory_in_use_is_refused(self):
+        data = self.small_data(240)
+        with self.start(self.settings(data, train__epochs=100000, train__log_every=1)) as job:
+            job.wait_until(lambda: (self.dir / "run/metrics.jsonl").exists())
+            result = self.run_trainer(self.settings(data))
+            self.assert_exit(result, 2)
+            self.assertIn("in use by process", result.stderr)
+            job.signal(signal.SIGUSR1)
+            self.assert_exit(job.wait(), 75)
+
+    def full_and_resumed(self, ranks_before, ranks_after, stop, **overrides):
+        data = self.small_data(120)
+        common = {"train__batch_size": 24 // ranks_before, "train__log_every": 1, "train__epochs": 2,
+                  "optim__momentum": 0.9, **overrides}
+        self.assert_exit(self.mpirun(ranks_before, self.settings(data, "full", **common)), 0)
+        self.assert_exit(self.mpirun(ranks_before, self.settings(data, "run", **common, train__max_steps=stop)), 0)
+        common["train__batch_size"] = 24 // ranks_after
+        self.assert_exit(self.mpirun(ranks_after, self.settings(data, "run", **common)), 0)
+        return self.losses("full"), self.losses("run")
+
+    def test_resumed_in_the_middle_of_an_epoch_every_loss_has_the_same_bits(self):
+        for optimizer in ("sgd", "adamw"):
+            full, resumed = self.full_and_resumed(2, 2, 3, optim__name=optimizer, **(
+                {"optim__momentum": 0, "optim__lr": 0.01} if optimizer == "adamw" else {}))
+            self.assertEqual(len(full), 10)
+            self.assertEqual(resumed, full)
+            sums = {self.run_trainer(["inspect", self.dir / run, "--sha256"]).stdout for run in ("full", "run")}
+            self.assertEqual(len(sums), 1)
+            for run in ("full", "run"):
+                (self.dir / run).rename(self.dir / f"{run}-{optimizer}")
+
+    def test_resumed_on_other_ranks_the_losses_go_on(self):
+        full, resumed = self.full_and_resumed(1, 3, 4, train__precision="fp64")
+        for one, other in zip(full, resumed, strict=True):
+            self.assertAlmostEqual(one, other, delta=1e-12 * one)
+
+    def test_rows_past_the_checkpoint_are_cut(self):
+        data = self.small_data(120)
+        common = {"train__batch_size": 10, "train__log_every": 1, "train__checkpoint__every": "5 steps"}
+        self.assert_exit(self.run_trainer(self.settings(data, **common)), 0)
+        expected = self.losses("run")
+        for step in (12, 10):
+            (self.dir / f"run/checkpoints/step-{step:08d}.h5").unlink()
+        self.assert_exit(self.run_trainer(self.settings(data, **common)), 0)
+        self.assertEqual([row["step"] for row in self.metrics("run", "step")], list(range(1, 13)))
+        self.assertEqual(self.losses("run"), expected)
+
+    def test_old_checkpoints_are_removed(self):
+        data = self.small_data(120)
+        self.assert_exit(self.run_trainer(self.settings(data, train__batch_size=10, train__checkpoint__every="2 steps",
+                                                        train__checkpoint__keep=2)), 0)
+        names = sorted(path.name for path in (self.dir / "run/checkpoints").iterdir())
+        self.assertEqual(names, ["step-00000010.h5", "step-00000012.h5"])
+
+    def test_the_best_checkpoint_is_kept(self):
+        data, val = self.small_data(120), self.small_data(60, "val.h5")
+        self.assert_exit(self.run_trainer(self.settings(data, data__val=val, train__epochs=6, train__batch_size=20,
+                                                        train__checkpoint__keep=1,
+                                                        train__checkpoint__best="val/accuracy")), 0)
+        rows = self.metrics("run", "eval")
+        best = max(rows, key=lambda row: (row["accuracy"], -row["step"]))
+        self.assertTrue((self.dir / f"run/checkpoints/step-{best['step']:08d}.h5").exists())
+
+    def test_the_preemption_signal_saves_and_exits_75_on_every_rank(self):
+        data = self.small_data(240)
+        settings = self.settings(data, train__epochs=100000, train__log_every=1, train__batch_size=8)
+        with self.start_mpirun(2, settings) as job:
+            job.wait_until(lambda: (self.dir / "run/metrics.jsonl").exists()
+                           and len((self.dir / "run/metrics.jsonl").read_text()) > 0)
+            job.signal_rank(1, signal.SIGUSR1)
+            result = job.wait()
+        self.assert_exit(result, 75)
+        self.assertIn("checkpoint is saved", result.stderr)
+        step = self.metrics("run", "step")[-1]["step"]
+        self.assertEqual(self.latest("run").name, f"step-{step:08d}.h5")
+
+    def test_a_killed_peer_ends_the_others_with_5(self):
+        data = self.small_data(240)
+        settings = self.settings(data, train__epochs=100000, train__log_every=1, train__batch_size=8,
+                                 distributed__timeout=2)
+        with self.start_mpirun(3, settings) as job:
+            job.wait_until(lambda: (self.dir / "run/metrics.jsonl").exists()
+                           and len((self.dir / "run/metrics.jsonl").read_text()) > 0)
+            job.signal_rank(1, signal.SIGKILL)
+            result = job.wait(60)
+        self.assertNotEqual(result.exit_code, 0)
+        self.assertIn("waited", result.stderr)
+
+    def test_weights_may_come_from_a_checkpoint(self):
+        data = self.small_data(64)
+        self.assert_exit(self.run_trainer(self.settings(data, "first")), 0)
+        self.assert_exit(self.run_trainer(self.settings(data, "second", model__init_from=self.latest("first"),
+                                                        train__epochs=0)), 0)
+        sums = [self.run_trainer(["inspect", self.dir / run, "--sha256"]).stdout for run in ("first", "second")]
+        self.assertEqual(sums[0], sums[1])
+        self.assertRegex(sums[0], r"^[0-9a-f]{64}\n$")
+
+
+if __name__ == "__main__":
+    system_test.main()

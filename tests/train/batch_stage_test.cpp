@@ -1,0 +1,55 @@
+#include "tutti/train/batch_stage.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+namespace {
+
+class BatchStageTest : public ::testing::Test {
+  protected:
+    DatasetInfo info_{.samples = 4, .sample_shape = {1, 2, 1}, .dtype = DType::u8, .classes = 3};
+    std::unique_ptr<Device> device_ = make_cpu_device(1);
+    std::array<std::byte, 4> pixels_{std::byte{0}, std::byte{255}, std::byte{51}, std::byte{102}};
+    std::array<std::int64_t, 2> labels_{2, 1};
+    std::array<std::int64_t, 2> positions_{0, 1};
+    HostBatch batch_{{0, 1, 2, 0, 2}, pixels_, labels_, positions_, positions_};
+
+    std::vector<double> staged(const DataConfig& config) {
+        BatchStage stage(*device_, info_, config, DType::f64, 2);
+        std::vector<double> input(4);
+        stage.load(batch_, view_of(std::span(input), {2, 1, 2, 1}));
+        EXPECT_EQ(stage.labels().span<std::int64_t>()[0], 2);
+        EXPECT_EQ(stage.labels().count(), 2);
+        return input;
+    }
+};
+
+TEST_F(BatchStageTest, PixelsBecomeZeroToOne) {
+    EXPECT_EQ(staged({}), (std::vector<double>{0.0, 1.0, 51.0F / 255.0F, 102.0F / 255.0F}));
+}
+
+TEST_F(BatchStageTest, TheFilesNormalisationApplies) {
+    info_.mean = {0.5F};
+    info_.std = {0.25F};
+    EXPECT_EQ(staged({})[1], 2.0);
+}
+
+TEST_F(BatchStageTest, TheConfigsNormalisationComesBeforeTheFiles) {
+    info_.mean = {0.5F};
+    info_.std = {0.25F};
+    DataConfig config;
+    config.normalize = Normalize{{0.0}, {0.5}};
+    EXPECT_EQ(staged(config)[1], 2.0);
+    EXPECT_EQ(staged(config)[0], 0.0);
+}
+
+TEST_F(BatchStageTest, ANormalisationOfTheWrongLengthIsRefused) {
+    DataConfig config;
+    config.normalize = Normalize{{0.1, 0.2, 0.3}, {1.0}};
+    EXPECT_THROW(staged(config), UsageError);
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,119 @@
+#include "tutti/train/optimizer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tutti/base/error.hpp"
+#include "tutti/model/zoo.hpp"
+
+namespace tutti {
+namespace {
+
+Parameter parameter(const std::string& name, const Shape& shape, std::int64_t offset) {
+    return {name, {name, shape, shape, {}, {}}, offset, shape.count(), 0};
+}
+
+TEST(DecaySegments, WithDecayForAllIsOneSegment) {
+    const auto segments = decay_segments({parameter("b", {5}, 0), parameter("w", {4, 5}, 16)}, 0.1, true);
+    ASSERT_EQ(segments.size(), 1u);
+    EXPECT_EQ(segments[0].offset, 0);
+    EXPECT_EQ(segments[0].count, 36);
+    EXPECT_EQ(segments[0].weight_decay, 0.1);
+}
+
+TEST(DecaySegments, WithoutDecayOfVectorsAlternates) {
+    const auto segments = decay_segments({parameter("b2", {5}, 0), parameter("w2", {4, 5}, 16),
+                                          parameter("b1", {4}, 48), parameter("g1", {4}, 64)},
+                                         0.1, false);
+    ASSERT_EQ(segments.size(), 3u);
+    EXPECT_EQ(segments[0].weight_decay, 0.0);
+    EXPECT_EQ(segments[1].weight_decay, 0.1);
+    EXPECT_EQ(segments[2].weight_decay, 0.0);
+    EXPECT_EQ(segments[2].count, 20);
+}
+
+class OptimizerArena : public ::testing::Test {
+  protected:
+    OptimizerArena() {
+        graph_.initialize(1);
+        std::fill(gradients().begin(), gradients().end(), 1.0);
+    }
+    std::span<double> parameters() { return graph_.parameter_arena().span<double>(); }
+    std::span<double> gradients() { return graph_.gradient_arena().span<double>(); }
+
+    static GraphSpec spec() {
+        const std::vector<std::int64_t> hidden = {3};
+        return build_mlp({4}, hidden, 2);
+    }
+    std::unique_ptr<Device> device_ = make_cpu_device(1);
+    Graph graph_{spec(), *device_, DType::f64, 1};
+};
+
+TEST_F(OptimizerArena, SgdWithMomentumFollowsTheFormula) {
+    OptimConfig config;
+    config.momentum = 0.5;
+    const auto optimizer = make_sgd(config, graph_, *device_);
+    const double before = parameters()[0];
+    optimizer->step(0.1, 1);
+    EXPECT_NEAR(parameters()[0], before - 0.1, 1e-15);
+    optimizer->step(0.1, 2);
+    EXPECT_NEAR(parameters()[0], before - 0.1 - 0.15, 1e-15);
+    ASSERT_EQ(optimizer->state().size(), 1u);
+    EXPECT_EQ(optimizer->state()[0].name, "momentum_buffer");
+    EXPECT_NEAR(optimizer->state()[0].arena.span<double>()[0], 1.5, 1e-15);
+}
+
+TEST_F(OptimizerArena, SgdWithoutMomentumHasNoState) {
+    EXPECT_TRUE(make_sgd(OptimConfig{}, graph_, *device_)->state().empty());
+}
+
+TEST_F(OptimizerArena, AdamWsFirstStepIsTheLearningRate) {
+    OptimConfig config;
+    config.name = "adamw";
+    config.weight_decay = 0;
+    const double before = parameters()[0];
+    const auto optimizer = make_adamw(config, graph_, *device_);
+    optimizer->step(0.01, 1);
+    EXPECT_NEAR(parameters()[0], before - 0.01, 1e-9);
+    ASSERT_EQ(optimizer->state().size(), 2u);
+}
+
+TEST_F(OptimizerArena, VectorsAreNotDecayedWhenAsked) {
+    std::fill(gradients().begin(), gradients().end(), 0.0);
+    OptimConfig config;
+    config.weight_decay = 0.5;
+    config.decay_1d = false;
+    const auto before = graph_.save();
+    make_sgd(config, graph_, *device_)->step(1.0, 1);
+    const auto after = graph_.save();
+    for (std::size_t t = 0; t < before.size(); ++t) {
+        const double was = reinterpret_cast<const double*>(before[t].bytes.data())[0];
+        const double is = reinterpret_cast<const double*>(after[t].bytes.data())[0];
+        EXPECT_NEAR(is, before[t].shape.rank() > 1 ? was / 2 : was, 1e-15) << before[t].name;
+    }
+}
+
+TEST_F(OptimizerArena, GapsStayZero) {
+    OptimConfig config;
+    config.name = "adamw";
+    graph_.forward(0, {});
+    graph_.backward(0, {}, {});  // zeroes the gradients, gaps included
+    const auto optimizer = make_adamw(config, graph_, *device_);
+    for (int step = 1; step <= 3; ++step) optimizer->step(0.1, step);
+    std::int64_t covered = 0;
+    for (const Parameter& p : graph_.parameters()) {
+        for (std::int64_t i = covered; i < p.offset; ++i)
+            EXPECT_EQ(parameters()[static_cast<std::size_t>(i)], 0.0);
+        covered = p.offset + p.count;
+    }
+}
+
+TEST_F(OptimizerArena, AnUnknownNameIsRefused) {
+    OptimConfig config;
+    config.name = "lion";
+    EXPECT_THROW(make_optimizer(config, graph_, *device_), UsageError);
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,84 @@
+#include "tutti/train/reducer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "support/thread_communicator.hpp"
+
+namespace tutti {
+namespace {
+
+const std::vector<Bucket> three_buckets = {{0, 1, 0, 20}, {2, 2, 32, 5}, {3, 5, 48, 40}};
+constexpr std::size_t parameter_count = 6;
+constexpr std::size_t arena_size = 96;
+
+class ReducerRanks : public ::testing::TestWithParam<int> {};
+
+TEST_P(ReducerRanks, SumsEveryBucketAndTouchesNothingElse) {
+    const int ranks = GetParam();
+    test::run_on_threads(ranks, [&](Communicator& communicator) {
+        std::vector<float> arena(arena_size);
+        for (std::size_t i = 0; i < arena_size; ++i)
+            arena[i] = static_cast<float>(i) + static_cast<float>(communicator.rank());
+        const std::vector<float> before = arena;
+        Reducer reducer(communicator, view_of(std::span(arena)), three_buckets);
+        for (std::size_t p = 0; p < parameter_count; ++p) reducer.ready(p);
+        reducer.finish();
+        const float rank_sum = static_cast<float>(ranks * (ranks - 1) / 2);
+        for (std::size_t i = 0; i < arena_size; ++i) {
+            const bool covered =
+                std::any_of(three_buckets.begin(), three_buckets.end(), [&](const Bucket& b) {
+                    return i >= static_cast<std::size_t>(b.offset) &&
+                           i < static_cast<std::size_t>(b.offset + b.count);
+                });
+            const float expected =
+                covered ? static_cast<float>(ranks) * static_cast<float>(i) + rank_sum : before[i];
+            EXPECT_EQ(arena[i], expected) << "element " << i;
+        }
+    });
+}
+
+TEST_P(ReducerRanks, RanksMayBecomeReadyInDifferentOrders) {
+    test::run_on_threads(GetParam(), [&](Communicator& communicator) {
+        std::mt19937 random(static_cast<unsigned>(communicator.rank()));
+        std::vector<double> arena(arena_size);
+        Reducer reducer(communicator, view_of(std::span(arena)), three_buckets);
+        for (int step = 0; step < 20; ++step) {
+            std::fill(arena.begin(), arena.end(), 1.0);
+            std::vector<std::size_t> order = {0, 1, 2, 3, 4, 5};
+            std::shuffle(order.begin(), order.end(), random);
+            for (const std::size_t p : order) reducer.ready(p);
+            reducer.finish();
+            EXPECT_EQ(arena[0], communicator.size());
+            EXPECT_EQ(arena[87], communicator.size());
+            EXPECT_EQ(arena[31], 1.0);
+        }
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, ReducerRanks, ::testing::Values(1, 2, 3, 4));
+
+TEST(Reducer, NamesTheBucketWhenAPeerIsGone) {
+    std::string message;
+    EXPECT_THROW(test::run_on_threads(2,
+                                      [&](Communicator& communicator) {
+                                          if (communicator.rank() == 1) return;
+                                          std::vector<float> arena(arena_size);
+                                          Reducer reducer(communicator, view_of(std::span(arena)),
+                                                          three_buckets);
+                                          for (std::size_t p = 0; p < parameter_count; ++p) reducer.ready(p);
+                                          try {
+                                              reducer.finish();
+                                          } catch (const PeerError& error) {
+                                              message = error.what();
+                                              throw;
+                                          }
+                                      }),
+                 PeerError);
+    EXPECT_NE(message.find("bucket 0 of 3"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace tutti
