@@ -47,11 +47,14 @@ void pack(const fs::path& directory) {
 }  // namespace
 
 std::string quickstart_recipe(const std::string& data_directory) {
-    return "data: {train: \"" + data_directory + "/train.h5\", val: \"" + data_directory +
-           "/test.h5\"}\n"
-           "model: {name: lenet}\n"
-           "optim: {name: sgd, lr: 0.05, momentum: 0.9}\n"
-           "train: {batch_size: 64, epochs: 3}\n";
+    std::string recipe =
+        "model: {name: lenet}\n"
+        "optim: {name: sgd, lr: 0.05, momentum: 0.9}\n"
+        "train: {batch_size: 64, epochs: 3}\n";
+    if (!data_directory.empty())
+        recipe +=
+            "data: {train: \"" + data_directory + "/train.h5\", val: \"" + data_directory + "/test.h5\"}\n";
+    return recipe;
 }
 
 std::string find_quickstart_data() {

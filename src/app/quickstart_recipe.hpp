@@ -5,7 +5,7 @@
 
 namespace tutti {
 
-/// The recipe as YAML, data.train and data.val included.
+/// The recipe as YAML; without a data directory it names no data.
 std::string quickstart_recipe(const std::string& data_directory);
 
 /// Where train.h5 and test.h5 of Fashion-MNIST are: $TUTTI_DATA_DIR, data/fashion_mnist in the working

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <iostream>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "command_line.hpp"
@@ -31,12 +31,21 @@ struct Recipe {
     std::string text, source;
 };
 
+// Who names data of their own does not want the recipe's, neither for training nor for validation.
+bool names_data(const std::vector<std::string>& overrides) {
+    return std::any_of(overrides.begin(), overrides.end(), [](const std::string& setting) {
+        return setting.starts_with("data.train=") || setting.starts_with("data=");
+    });
+}
+
 // Rank 0 reads, so that one file decides; the others receive the text.
 Recipe read_recipe(Communicator& world, const TrainArguments& arguments) {
     Recipe recipe{"", arguments.config_path.empty() ? "quickstart" : arguments.config_path};
     together_on_first_rank(world, "reading the config", [&] {
-        recipe.text = arguments.config_path.empty() ? quickstart_recipe(find_quickstart_data())
-                                                    : read_config_text(arguments.config_path);
+        if (!arguments.config_path.empty())
+            recipe.text = read_config_text(arguments.config_path);
+        else
+            recipe.text = quickstart_recipe(names_data(arguments.overrides) ? "" : find_quickstart_data());
     });
     recipe.text = broadcast_text(world, recipe.text, 0);
     return recipe;
@@ -98,7 +107,8 @@ int train(MpiSession& session, Communicator& world, const TrainArguments& argume
         if (!config.data.val.empty()) val_data = open_datasets(config.data.val);
     });
 
-    const auto timed = session.world(config.distributed.timeout);
+    const auto timed = session.world(config.distributed.timeout,
+                                     [&log](const std::string& diagnosis) { log.error(diagnosis); });
     const auto gradients = timed->duplicate();
     const auto control = timed->duplicate();
     std::optional<std::string> checkpoint;

@@ -1,4 +1,4 @@
-#include <unistd.h>
+#include <hdf5.h>
 
 #include <algorithm>
 #include <iostream>
@@ -71,6 +71,8 @@ int dispatch(Arguments arguments) {
 }  // namespace
 
 int run_trainer(int argc, char** argv) {
+    // Our errors say what HDF5 found. After damaged metadata the library would print at exit, too.
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
     try {
         return dispatch(Arguments(argv + 1, argv + argc));
     } catch (const Error& error) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "checks.hpp"
+#include "tutti/base/stop_signal.hpp"
 
 namespace tutti {
 namespace {
@@ -50,6 +51,8 @@ MPI_Op mpi_op(ReduceOp op) {
 struct Job {
     double timeout = 0;
     std::int64_t largest_piece = 0;
+    std::function<void(const std::string&)> notice;
+    bool noticed = false;
     std::string broken;  ///< why no peer can be waited for any more; empty while all is well
 };
 
@@ -120,6 +123,15 @@ class MpiTransfer final : public Work::Transfer {
         if (first_poll_ == Clock::time_point{}) first_poll_ = last_poll_;
         auto& job = *handle_->job;
         const std::chrono::duration<double> waited = last_poll_ - first_poll_;
+        if (job.notice && !job.noticed && waited.count() > 0.3 && StopSignal::seconds_since_term() > 0.3) {
+            job.noticed = true;
+            job.notice(describe(call_, count_, dtype_) + ": rank " + std::to_string(handle_->rank) + " on " +
+                       mpi_host() +
+                       " still waits for its peers after SIGTERM: one of them has probably ended; look for "
+                       "the first "
+                       "error of another rank, then start the same command again: it resumes from the last "
+                       "checkpoint");
+        }
         if (job.broken.empty() && (job.timeout <= 0 || waited.count() <= job.timeout)) return;
 
         std::array<char, 32> seconds{};
@@ -301,10 +313,11 @@ std::string mpi_host() {
 }
 
 std::unique_ptr<Communicator> make_mpi_communicator(MPI_Comm handle, double timeout,
-                                                    std::int64_t largest_piece) {
+                                                    std::int64_t largest_piece,
+                                                    std::function<void(const std::string&)> notice) {
     auto state = std::make_shared<Handle>();
     state->comm = handle;
-    state->job = std::make_shared<Job>(Job{timeout, largest_piece, {}});
+    state->job = std::make_shared<Job>(Job{timeout, largest_piece, std::move(notice), false, {}});
     state->check(MPI_Comm_rank(handle, &state->rank), "MPI_Comm_rank");
     state->check(MPI_Comm_size(handle, &state->size), "MPI_Comm_size");
     return std::make_unique<MpiCommunicator>(std::move(state));

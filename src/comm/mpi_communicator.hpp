@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -20,8 +21,9 @@ std::string mpi_host();
 
 /// The ranks of `handle`, which stays the caller's and must return errors (MPI_ERRORS_RETURN). timeout in
 /// seconds, 0 for ever. largest_piece: elements that one MPI call may carry (its counts are ints); tests make
-/// it small.
+/// it small. notice: see MpiSession::world.
 std::unique_ptr<Communicator> make_mpi_communicator(
-    MPI_Comm handle, double timeout, std::int64_t largest_piece = std::numeric_limits<int>::max());
+    MPI_Comm handle, double timeout, std::int64_t largest_piece = std::numeric_limits<int>::max(),
+    std::function<void(const std::string&)> notice = {});
 
 }  // namespace tutti

@@ -65,8 +65,8 @@ std::string MpiSession::library_version() {
     return version.substr(0, version.find_first_of("\r\n"));
 }
 
-std::unique_ptr<Communicator> MpiSession::world(double timeout) {
-    return make_mpi_communicator(MPI_COMM_WORLD, timeout);
+std::unique_ptr<Communicator> MpiSession::world(double timeout, Notice notice) {
+    return make_mpi_communicator(MPI_COMM_WORLD, timeout, std::numeric_limits<int>::max(), std::move(notice));
 }
 
 }  // namespace tutti

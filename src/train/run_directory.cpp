@@ -222,6 +222,7 @@ void RunDirectory::cut_metrics(std::int64_t step) {
     std::ifstream file(path, std::ios::binary);
     if (!file) {
         if (fs::exists(path)) fail("cannot read " + path, "it cannot be opened");
+        guarded("cannot write " + path, [&] { file::replace(path, ""); });
         return;
     }
     const std::string rows{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};

@@ -46,7 +46,7 @@ void Trainer::Impl::start_epoch() {
 
 TrainingResult Trainer::Impl::run() {
     TrainingResult result;
-    if (finished()) {
+    if (finished() && last_save_step == progress.step) {  // as the resumed checkpoint left it
         result.progress = progress;
         result.last_eval = last_eval;
         result.had_finished = true;

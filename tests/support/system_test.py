@@ -82,7 +82,7 @@ def trainer_path():
     return pathlib.Path(os.environ.get("TUTTI_TRAINER", root / "build" / "trainer")).resolve()
 
 
-def _session_processes(session):
+def session_processes(session):
     """Ids of the processes of a session. Ranks have their own process groups, but stay in mpirun's session."""
     found = []
     for entry in os.listdir("/proc"):
@@ -177,7 +177,7 @@ class Job:
                 pass
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
-            left = _session_processes(self.process.pid)
+            left = session_processes(self.process.pid)
             if not left:
                 break
             for pid in left:

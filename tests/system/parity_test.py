@@ -39,7 +39,7 @@ class Parity(TrainingTest):
         self.check("nesterov", "optim.lr=0.02", "optim.momentum=0.9", "optim.weight_decay=1e-4", "optim.nesterov=true")
 
     def test_lenet_with_adamw(self):
-        self.check("adamw", "optim.name=adamw", "optim.lr=1e-3", "optim.weight_decay=0.05")
+        self.check("adamw", "optim.name=adamw", "optim.momentum=0", "optim.lr=1e-3", "optim.weight_decay=0.05")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import system_test
 
 # Steps of a few milliseconds; one thread, so that ranks do not fight for two cores.
-MLP = ["model.name=mlp", "model.hidden=[16]", "optim.lr=0.1", "train.epochs=1"]
+MLP = ["model.name=mlp", "model.hidden=[16]", "optim.lr=0.1", "train.epochs=1", "train.batch_size=8"]
 
 
 class TrainingTest(system_test.SystemTest):

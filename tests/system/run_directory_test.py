@@ -1,5 +1,7 @@
 """Run directory, checkpoints, resume, signals."""
 
+import os
+import pathlib
 import signal
 
 import system_test
@@ -132,6 +134,20 @@ class RunDirectory(TrainingTest):
             result = job.wait(60)
         self.assertNotEqual(result.exit_code, 0)
         self.assertIn("waited", result.stderr)
+
+    def test_after_a_peers_death_the_survivor_says_so_before_mpirun_ends_it(self):
+        data = self.small_data(240)
+        settings = self.settings(data, train__epochs=100000, train__log_every=1)
+        with self.start_mpirun(2, settings, per_rank_exit_codes=False) as job:
+            job.wait_until(lambda: (self.dir / "run/metrics.jsonl").exists()
+                           and len((self.dir / "run/metrics.jsonl").read_text()) > 0)
+            trainers = [pid for pid in system_test.session_processes(job.process.pid)
+                        if (pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "trainer")]
+            self.assertEqual(len(trainers), 2)
+            os.kill(max(trainers), signal.SIGKILL)
+            result = job.wait(60)
+        self.assertNotEqual(result.exit_code, 0)
+        self.assertIn("still waits for its peers after SIGTERM", result.stderr)
 
     def test_weights_may_come_from_a_checkpoint(self):
         data = self.small_data(64)

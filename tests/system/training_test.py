@@ -141,7 +141,7 @@ class Training(TrainingTest):
         layers = "[{conv2d: {out: 4, kernel: 3, padding: 1}}, relu, {max_pool2d: {kernel: 2}}, flatten, " \
                  "{linear: {out: 4}}]"
         settings = [s for s in self.settings(data, train__batch_size=16) if not s.startswith("model.")]
-        self.assert_exit(self.run_trainer([*settings, f"model.layers={layers}"]), 0)
+        self.assert_exit(self.run_trainer([*settings, "model.name=null", f"model.layers={layers}"]), 0)
         result = self.run_trainer(["inspect", self.dir / "run"])
         self.assertIn("0.weight", result.stdout)
         self.assertIn("4.weight", result.stdout)

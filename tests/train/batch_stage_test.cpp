@@ -9,7 +9,7 @@ namespace {
 
 class BatchStageTest : public ::testing::Test {
   protected:
-    DatasetInfo info_{.samples = 4, .sample_shape = {1, 2, 1}, .dtype = DType::u8, .classes = 3};
+    DatasetInfo info_{4, {1, 2, 1}, DType::u8, 3, {}, {}, {}};
     std::unique_ptr<Device> device_ = make_cpu_device(1);
     std::array<std::byte, 4> pixels_{std::byte{0}, std::byte{255}, std::byte{51}, std::byte{102}};
     std::array<std::int64_t, 2> labels_{2, 1};

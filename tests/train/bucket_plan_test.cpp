@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(
              1,
              {5, 5, 5, 5, 5},
              {{0, 1}, {2, 3}, {4, 4}}}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& one) { return one.param.name; });
 
 TEST(BucketPlanSlices, CoverAllParametersAndTheGapsInside) {
     const auto parameters = slices({5, 20, 7});

@@ -1,6 +1,7 @@
 #pragma once
 // MPI from start to end of the process.
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -32,7 +33,11 @@ class MpiSession {
     /// A communicator of all ranks; host memory. timeout: seconds a rank waits for its peers (0: for ever).
     /// Not a collective call; all that it returns share one order of calls: duplicate() gives an independent
     /// one.
-    std::unique_ptr<Communicator> world(double timeout);
+    /// notice: called once with a diagnosis when a rank still waits 0.3 s after SIGTERM. mpirun sends SIGTERM
+    /// to the survivors of a dead rank and ends them about a second later; a scheduler sends it to ranks that
+    /// are all alive, so the wait goes on.
+    using Notice = std::function<void(const std::string&)>;
+    std::unique_ptr<Communicator> world(double timeout, Notice notice = {});
 
   private:
     struct State;

@@ -39,7 +39,7 @@ class RunDirectory {
     /// Appends one line to metrics.jsonl and flushes it to the file.
     void append_metric(const std::string& json_line);
     /// Removes rows whose "step" is greater than `step`, and a last line that is cut off (no newline, or no
-    /// JSON); other lines stay, whatever they hold. Atomic.
+    /// JSON); other lines stay, whatever they hold. Makes an empty file where there is none. Atomic.
     void cut_metrics(std::int64_t step);
 
   private:
