@@ -96,9 +96,9 @@ class Ops {
     virtual std::unique_ptr<LinearOp> linear(const LinearShape& shape) = 0;
     virtual std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) = 0;
 
-    /// y = max(x, 0). y may be x.
+    /// y = max(x, 0); NaN stays NaN. y may be x.
     virtual void relu_forward(const TensorView& x, const TensorView& y) = 0;
-    /// dx = y > 0 ? dy : 0. dx may be dy.
+    /// dx = y > 0 ? dy : 0, and dy where y is NaN, as PyTorch. dx may be dy.
     virtual void relu_backward(const TensorView& y, const TensorView& dy, const TensorView& dx) = 0;
 
     /// y[N, OH, OW, C]; `winner` (u8, y's shape) gets the winner's place in its window, kh·KW + kw, the first
