@@ -105,6 +105,7 @@ int train(MpiSession& session, Communicator& world, const TrainArguments& argume
         device = select_device(config.device, mine.threads);
         train_data = open_datasets(config.data.train);
         if (!config.data.val.empty()) val_data = open_datasets(config.data.val);
+        check_training(config, *train_data, val_data.get(), world.size());
     });
 
     const auto timed = session.world(config.distributed.timeout,
