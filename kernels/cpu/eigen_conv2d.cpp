@@ -59,7 +59,8 @@ class EigenConv2d final : public Conv2dOp {
             for (std::int64_t n = begin; n < end; ++n) {
                 const T* dy_n = dy.as<T>() + n * places_ * shape_.out;
                 backward_weight(x.as<T>() + n * in_size_, dy_n, dw, db, columns);
-                if (dx.defined()) backward_data(weight.as<T>(), dy_n, dx.as<T>() + n * in_size_, columns);
+                if (dx.defined())
+                    backward_data_sample(weight.as<T>(), dy_n, dx.as<T>() + n * in_size_, columns);
             }
         });
         for (std::int64_t share = 1; share < shares; ++share) {
@@ -67,6 +68,20 @@ class EigenConv2d final : public Conv2dOp {
             add_to(dweight.as<T>(), part, weight_size_);
             if (shape_.bias) add_to(dbias.as<T>(), part + weight_size_, shape_.out);
         }
+    }
+
+    void backward_data(const TensorView& weight, const TensorView& dy, const TensorView& dx) override {
+        const std::int64_t batch = dy.shape[0];
+        assert(dx.count() == batch * in_size_ && dy.count() == batch * places_ * shape_.out);
+        assert(weight.count() == weight_size_);
+        if (batch == 0) return;
+        const std::int64_t shares = count_shares(batch);
+        T* scratch = reserve(shares * columns_size_);
+        for_shares(batch, shares, [&](std::int64_t share, std::int64_t begin, std::int64_t end) {
+            for (std::int64_t n = begin; n < end; ++n)
+                backward_data_sample(weight.as<T>(), dy.as<T>() + n * places_ * shape_.out,
+                                     dx.as<T>() + n * in_size_, scratch + share * columns_size_);
+        });
     }
 
   private:
@@ -126,7 +141,7 @@ class EigenConv2d final : public Conv2dOp {
             }
     }
 
-    void backward_data(const T* weight, const T* dy, T* dx, T* columns) const {
+    void backward_data_sample(const T* weight, const T* dy, T* dx, T* columns) const {
         if (!pointwise_) std::fill(dx, dx + in_size_, T(0));
         for (std::int64_t group = 0; group < shape_.groups; ++group) {
             const Matrix target = pointwise_ ? group_inputs(dx, group) : Matrix(columns, places_, taps_);

@@ -12,6 +12,22 @@ std::unique_ptr<Conv2dOp> EigenOps<T>::conv2d(const Conv2dShape& shape) {
     return make_eigen_conv2d<T>(shape, workspace_);
 }
 
+template <class T>
+std::unique_ptr<ConvTranspose2dOp> EigenOps<T>::conv_transpose2d(const ConvTranspose2dShape& shape) {
+    // conv2d is the backend's: oneDNN's where this is a part of it.
+    return make_conv_transpose2d<T>(shape, conv2d(convolution_of(shape)));
+}
+
+template <class T>
+std::unique_ptr<BatchNormOp> EigenOps<T>::batch_norm(const BatchNormShape& shape) {
+    return make_batch_norm<T>(shape, workspace_);
+}
+
+template <class T>
+std::unique_ptr<AveragePool2dOp> EigenOps<T>::average_pool2d(const AveragePool2dShape& shape) {
+    return make_average_pool2d<T>(shape);
+}
+
 template class EigenOps<float>;
 template class EigenOps<double>;
 

@@ -18,6 +18,9 @@ class EigenOps : public Ops {
 
     std::unique_ptr<LinearOp> linear(const LinearShape& shape) override;
     std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) override;
+    std::unique_ptr<ConvTranspose2dOp> conv_transpose2d(const ConvTranspose2dShape& shape) override;
+    std::unique_ptr<BatchNormOp> batch_norm(const BatchNormShape& shape) override;
+    std::unique_ptr<AveragePool2dOp> average_pool2d(const AveragePool2dShape& shape) override;
 
     void relu_forward(const TensorView& x, const TensorView& y) override;
     void relu_backward(const TensorView& y, const TensorView& dy, const TensorView& dx) override;
@@ -26,6 +29,11 @@ class EigenOps : public Ops {
                             const TensorView& winner) override;
     void max_pool2d_backward(const Pool2dShape& shape, const TensorView& dy, const TensorView& winner,
                              const TensorView& dx) override;
+
+    void dropout_forward(const DropoutAddress& address, double probability, const TensorView& x,
+                         const TensorView& y, const TensorView& keep) override;
+    void dropout_backward(double probability, const TensorView& dy, const TensorView& keep,
+                          const TensorView& dx) override;
 
     void softmax_cross_entropy_forward(const TensorView& logits, const TensorView& labels,
                                        const TensorView& probabilities, const TensorView& sums) override;
@@ -36,6 +44,8 @@ class EigenOps : public Ops {
                    const TensorView& y) override;
 
     void fill(const TensorView& x, double value) override;
+    void copy(const TensorView& x, const TensorView& y) override;
+    void sum(const TensorView& a, const TensorView& b, const TensorView& y) override;
     void add(const TensorView& x, const TensorView& y) override;
 
     void sgd(const SgdStep& step, const TensorView& gradient, const TensorView& parameter,
@@ -55,6 +65,17 @@ template <class T>
 std::unique_ptr<LinearOp> make_eigen_linear(const LinearShape& shape);
 template <class T>
 std::unique_ptr<Conv2dOp> make_eigen_conv2d(const Conv2dShape& shape, std::shared_ptr<Workspace> workspace);
+template <class T>
+std::unique_ptr<BatchNormOp> make_batch_norm(const BatchNormShape& shape,
+                                             std::shared_ptr<Workspace> workspace);
+template <class T>
+std::unique_ptr<AveragePool2dOp> make_average_pool2d(const AveragePool2dShape& shape);
+/// `convolution` computes in the other direction: see convolution_of.
+template <class T>
+std::unique_ptr<ConvTranspose2dOp> make_conv_transpose2d(const ConvTranspose2dShape& shape,
+                                                         std::unique_ptr<Conv2dOp> convolution);
+/// The convolution, from y's shape to x's, whose backward is the transposed convolution. Throws UsageError.
+Conv2dShape convolution_of(const ConvTranspose2dShape& shape);
 
 /// out[columns] = Σ over rows of matrix[rows, columns], row after row.
 template <class T>

@@ -60,7 +60,17 @@ class OnednnConv2d final : public Conv2dOp {
             if (!for_weight.convolution || !for_data.convolution)
                 return fallback_->backward(x, weight, dy, dx, dweight, dbias);
             backward_weight(for_weight, x, dy, dweight, dbias);
-            backward_data(for_data, weight, dy, dx);
+            compute_data(for_data, weight, dy, dx);
+        });
+    }
+
+    void backward_data(const TensorView& weight, const TensorView& dy, const TensorView& dx) override {
+        const std::int64_t batch = dy.shape[0];
+        if (batch == 0) return;
+        with_onednn_errors(name_, [&] {
+            Plan& plan = find_or_make(backward_data_, batch, &OnednnConv2d::plan_backward_data);
+            if (!plan.convolution) return fallback_->backward_data(weight, dy, dx);
+            compute_data(plan, weight, dy, dx);
         });
     }
 
@@ -185,7 +195,7 @@ class OnednnConv2d final : public Conv2dOp {
         return scratch.packed;
     }
 
-    void backward_data(Plan& plan, const TensorView& weight, const TensorView& dy, const TensorView& dx) {
+    void compute_data(Plan& plan, const TensorView& weight, const TensorView& dy, const TensorView& dx) {
         const Scratch scratch = reserve(plan);
         const void* packed = pack(plan, weight, scratch);
         plan.convolution.execute(*context_, {dy.data, packed, dx.data}, scratch.library);

@@ -122,8 +122,14 @@ void add_model(std::vector<Row>& rows) {
     using M = ModelConfig;
     const auto model = &Config::model;
     const auto size = optional(integer(1));
-    const auto names = choice<std::string>(
-        {{"mlp", "mlp"}, {"lenet", "lenet"}, {"resnet18", "resnet18", false}, {"vit", "vit", false}});
+    const auto names = choice<std::string>({{"mlp", "mlp"},
+                                            {"lenet", "lenet"},
+                                            {"mnist", "mnist"},
+                                            {"resnet18", "resnet18"},
+                                            {"resnet34", "resnet34"},
+                                            {"resnet50", "resnet50"},
+                                            {"vit", "vit", false}});
+    const auto stems = choice<std::string>({{"imagenet", "imagenet"}, {"cifar", "cifar"}});
     rows.insert(
         rows.end(),
         {
@@ -131,12 +137,14 @@ void add_model(std::vector<Row>& rows) {
             only({"mlp"}, row("model.hidden", at(model, &M::hidden), list_of(integer(1)),
                               "widths of the hidden layers")),
             row("model.classes", at(model, &M::classes), size, "outputs; null: the data set's"),
-            only({"lenet", "resnet18", "vit"}, row("model.channels", at(model, &M::channels), size,
-                                                   "channels of the input; null: the data set's")),
-            only({"lenet", "vit"}, row("model.image", at(model, &M::image), size,
-                                       "height and width in pixels; null: the data set's")),
-            only({"resnet18"},
-                 reserved("model.stem", "imagenet | cifar", "imagenet", "first layers; cifar: 3x3, no pool")),
+            only({"lenet", "mnist", "resnet18", "resnet34", "resnet50", "vit"},
+                 row("model.channels", at(model, &M::channels), size,
+                     "channels of the input; null: the data set's")),
+            only({"lenet", "mnist", "vit"}, row("model.image", at(model, &M::image), size,
+                                                "height and width in pixels; null: the data set's")),
+            only({"resnet18", "resnet34", "resnet50"},
+                 row("model.stem", at(model, &M::stem), stems,
+                     "first layers; imagenet: 7x7 stride 2 and max-pool, cifar: 3x3 stride 1, no pool")),
             only({"vit"}, reserved("model.patch", "integer", "4", "height and width of a patch in pixels")),
             only({"vit"}, reserved("model.dim", "integer", "128", "width of a token")),
             only({"vit"}, reserved("model.depth", "integer", "4", "transformer layers")),
@@ -282,8 +290,8 @@ void add_distributed(std::vector<Row>& rows) {
                 "type of gradients in transit"),
             not_yet(row("distributed.find_unused_parameters", at(distributed, &D::find_unused_parameters),
                         boolean(), "allow parameters without a gradient")),
-            not_yet(row("distributed.sync_batch_norm", at(distributed, &D::sync_batch_norm), boolean(),
-                        "batch statistics over all ranks")),
+            row("distributed.sync_batch_norm", at(distributed, &D::sync_batch_norm), boolean(),
+                "batch-norm normalises with the statistics of all ranks' samples, not of its rank's"),
             not_yet(row("distributed.verify_every", at(distributed, &D::verify_every), integer(0),
                         "steps between checks that all ranks hold the same weights; 0: never")),
         });

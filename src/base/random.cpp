@@ -51,18 +51,18 @@ RandomStream::RandomStream(std::int64_t seed, RandomPlace place, std::uint64_t a
     high_ = {low_word(b) << 16, low_word(b >> 16), low_word(a) | static_cast<std::uint32_t>(place) << 24};
 }
 
-std::array<std::uint32_t, 4> RandomStream::block(std::uint64_t index) const {
+std::array<std::uint32_t, 4> RandomStream::bits(std::uint64_t index) const {
     assert(index < std::uint64_t{1} << 48);
     return philox4x32({low_word(index), high_[0] | low_word(index >> 32), high_[1], high_[2]}, key_);
 }
 
 double RandomStream::uniform(std::uint64_t index) const {
-    const auto words = block(index);
+    const auto words = bits(index);
     return unit_interval(words[0], words[1]);
 }
 
 double RandomStream::normal(std::uint64_t index) const {
-    const auto words = block(index);
+    const auto words = bits(index);
     // 1 - u lies in (0, 1], so the logarithm is finite.
     const double radius = std::sqrt(-2 * std::log1p(-unit_interval(words[0], words[1])));
     return radius * std::cos(2 * std::numbers::pi * unit_interval(words[2], words[3]));

@@ -57,7 +57,7 @@ ActivationPlan plan_activations(const std::vector<GraphSpec::Node>& nodes, std::
 
     Buffers buffers;
     std::vector<std::size_t> value(nodes.size()), gradient(nodes.size(), ActivationPlan::none),
-        state(nodes.size(), ActivationPlan::none);
+        state(nodes.size(), ActivationPlan::none), batch_state(nodes.size(), ActivationPlan::none);
     std::vector<std::vector<std::size_t>> scratch(nodes.size());
     for (std::size_t i = 0; i <= last; ++i) {
         const std::size_t until = std::max(uses[i].last_read, i);
@@ -77,6 +77,9 @@ ActivationPlan plan_activations(const std::vector<GraphSpec::Node>& nodes, std::
         if (layer && layer->state_bytes_per_sample() > 0)
             state[i] = buffers.add(static_cast<std::size_t>(layer->state_bytes_per_sample() * max_batch), i,
                                    backward_time(i));
+        if (layer && layer->batch_state_bytes() > 0)
+            batch_state[i] =
+                buffers.add(static_cast<std::size_t>(layer->batch_state_bytes()), i, backward_time(i));
     }
 
     for (std::size_t i = last; i >= 1; --i) {
@@ -111,6 +114,7 @@ ActivationPlan plan_activations(const std::vector<GraphSpec::Node>& nodes, std::
         result.value.push_back(offset(value[i]));
         result.gradient.push_back(offset(gradient[i]));
         result.state.push_back(offset(state[i]));
+        result.batch_state.push_back(offset(batch_state[i]));
         std::vector<std::size_t> row;
         for (const std::size_t buffer : scratch[i]) row.push_back(offset(buffer));
         result.scratch.push_back(std::move(row));

@@ -12,7 +12,7 @@ namespace tutti {
 /// place, views) have equal offsets.
 struct ActivationPlan {
     static constexpr std::size_t none = static_cast<std::size_t>(-1);
-    std::vector<std::size_t> value, gradient, state;
+    std::vector<std::size_t> value, gradient, state, batch_state;
     /// scratch[i][k]: where node i writes the gradient of its input k when another consumer has already
     /// written it, so that it must be added.
     std::vector<std::vector<std::size_t>> scratch;

@@ -74,6 +74,9 @@ void Graph::Impl::lay_out_activations() {
         if (plan.state[i] != ActivationPlan::none)
             call.state = activation_memory.view(plan.state[i], DType::u8,
                                                 {max_batch, nodes[i].layer->state_bytes_per_sample()});
+        if (plan.batch_state[i] != ActivationPlan::none)
+            call.batch_state =
+                activation_memory.view(plan.batch_state[i], DType::u8, {nodes[i].layer->batch_state_bytes()});
         for (std::size_t k = 0; k < nodes[i].layer->parameters().size(); ++k) {
             --number;
             call.parameter_numbers.push_back(number);
@@ -100,6 +103,7 @@ Graph::Graph(GraphSpec spec, Device& device, DType compute, std::int64_t max_bat
         throw UsageError("the model has no layers", "give model.name or model.layers");
     impl_->lay_out_parameters();
     impl_->lay_out_activations();
+    impl_->lay_out_buffers();
     for (auto& node : impl_->spec.nodes())
         if (node.layer) node.layer->prepare(*impl_->ops);
 }
@@ -123,7 +127,10 @@ const std::vector<Parameter>& Graph::parameters() const {
 }
 
 GraphMemory Graph::memory() const {
-    return {impl_->parameter_memory.size(), impl_->gradient_memory.size(), impl_->activation_memory.size()};
+    return {.parameters = impl_->parameter_memory.size(),
+            .gradients = impl_->gradient_memory.size(),
+            .activations = impl_->activation_memory.size(),
+            .buffers = impl_->buffer_memory.size()};
 }
 
 std::vector<Graph::LayerReport> Graph::report() const {
@@ -156,12 +163,23 @@ TensorView Graph::output_gradient(std::int64_t n) const {
 TensorView Graph::forward(std::int64_t n, const StepContext& step) {
     impl_->set_batch(n);
     auto& nodes = impl_->spec.nodes();
-    if (n > 0)
-        for (std::size_t i = 1; i < nodes.size(); ++i) {
-            const Impl::Calls& views = impl_->calls[i];
-            nodes[i].layer->forward(
-                {views.inputs, views.output, views.state, views.parameters, {}, {}, {}, &step});
-        }
+    for (std::size_t i = 1; i < nodes.size(); ++i) {
+        if (!impl_->runs(i, n, step)) continue;
+        const Impl::Calls& views = impl_->calls[i];
+        nodes[i].layer->forward({views.inputs,
+                                 views.output,
+                                 views.state,
+                                 views.parameters,
+                                 {},
+                                 {},
+                                 {},
+                                 &step,
+                                 views.buffers,
+                                 views.batch_state,
+                                 views.statistics,
+                                 i});
+    }
+    if (step.phase == Phase::train) impl_->track_statistics(step);
     return impl_->calls.back().output;
 }
 
@@ -171,7 +189,7 @@ void Graph::backward(std::int64_t n, const StepContext& step, const GradientRead
     if (n == 0) impl_->ops->fill(gradient_arena(), 0.0);
     for (std::size_t i = nodes.size() - 1; i >= 1; --i) {
         Impl::Calls& views = impl_->calls[i];
-        if (n > 0) {
+        if (impl_->runs(i, n, step)) {
             // A value with several readers gets the sum of their gradients: the first writes it, the others
             // write to scratch memory that is added.
             std::array<TensorView, 8> targets;
@@ -180,7 +198,8 @@ void Graph::backward(std::int64_t n, const StepContext& step, const GradientRead
                 targets[k] = views.scratch[k].defined() ? views.scratch[k] : views.input_gradients[k];
             Layer& layer = *nodes[i].layer;
             layer.backward({views.inputs, views.output, views.state, views.parameters, views.output_gradient,
-                            std::span(targets).first(views.inputs.size()), views.parameter_gradients, &step});
+                            std::span(targets).first(views.inputs.size()), views.parameter_gradients, &step,
+                            views.buffers, views.batch_state, views.statistics, i});
             for (std::size_t k = 0; k < views.inputs.size(); ++k) {
                 const TensorView& sum = views.input_gradients[k];
                 if (layer.is_view() && sum.defined() && sum.data != views.output_gradient.data) {

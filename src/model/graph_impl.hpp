@@ -14,14 +14,21 @@ struct Graph::Impl {
         std::vector<bool> first;          // per input: this node is the first to write that gradient
         TensorView output, state, output_gradient;
         std::vector<std::size_t> parameter_numbers;  // in arena order
+        std::vector<TensorView> buffers;
+        TensorView batch_state, statistics;
     };
 
     Impl(GraphSpec given, Device& on, DType type, std::int64_t largest_batch)
         : spec(std::move(given)), device(&on), ops(&on.ops(type)), compute(type), max_batch(largest_batch) {}
 
     void lay_out_parameters();
+    void lay_out_buffers();
     void lay_out_activations();
     void set_batch(std::int64_t n);
+    bool runs(std::size_t node, std::int64_t n, const StepContext& step) const;
+    void track_statistics(const StepContext& step);
+    void set_buffers_to_initial_values();
+    void set_parameter(const TensorView& arena, const Parameter& parameter, const NamedTensor& tensor);
     TensorView parameter_view(const TensorView& arena, const Parameter& parameter) const;
 
     GraphSpec spec;
@@ -34,7 +41,9 @@ struct Graph::Impl {
     std::vector<Parameter> parameters;  // arena order
     std::int64_t arena_count = 0;       // elements, gaps included
     Buffer parameter_memory, gradient_memory, activation_memory;
-    std::vector<Calls> calls;  // by node; [0] is the input
+    Buffer buffer_memory, statistics_memory;
+    std::int64_t statistics_count = 0;  // doubles, of all layers
+    std::vector<Calls> calls;           // by node; [0] is the input
 };
 
 }  // namespace tutti

@@ -28,35 +28,60 @@ std::vector<std::byte> converted(const NamedTensor& tensor, DType type) {
         convert<float, double>(tensor.bytes.data(), result.data(), count);
     else
         throw DataError("tensor " + tensor.name + " has type " + std::string(name_of(tensor.dtype)),
-                        "weights must be f32 or f64");
+                        type == DType::i64 ? "it must be i64" : "weights must be f32 or f64");
     return result;
+}
+
+double initial_value(const Initializer& initial, const RandomStream& random, std::uint64_t index) {
+    switch (initial.kind) {
+        case Initializer::Kind::uniform:
+            return initial.value * (2.0 * random.uniform(index) - 1.0);
+        case Initializer::Kind::normal:
+            return initial.value * random.normal(index);
+        case Initializer::Kind::constant:
+            break;
+    }
+    return initial.value;
 }
 
 void append(std::string& list, const std::string& item) {
     list += (list.empty() ? "" : ", ") + item;
 }
 
-// The tensor of every parameter, or a DataError that lists all that does not fit. Names are searched with
-// `prefix`; when `only_prefix`, tensors under other prefixes belong to somebody else.
-std::vector<const NamedTensor*> match(const std::vector<Parameter>& parameters,
-                                      std::span<const NamedTensor> tensors, const std::string& prefix,
-                                      const std::string& source) {
+// What a file should hold.
+struct Wanted {
+    std::string name;
+    Shape shape;
+    bool may_be_absent = false;
+};
+
+std::vector<Wanted> wanted(const std::vector<Parameter>& parameters) {
+    std::vector<Wanted> result;
+    for (const Parameter& parameter : parameters)
+        result.push_back({parameter.name, parameter.spec.file_shape});
+    return result;
+}
+
+// The tensor of everything wanted (null where it is absent and may be), or a DataError that lists all that
+// does not fit. Names are searched with `prefix`; tensors under other prefixes belong to somebody else.
+std::vector<const NamedTensor*> match(const std::vector<Wanted>& wanted, std::span<const NamedTensor> tensors,
+                                      const std::string& prefix, const std::string& source) {
     std::map<std::string, const NamedTensor*> by_name;
     for (const NamedTensor& tensor : tensors)
         if (tensor.name.starts_with(prefix)) by_name[tensor.name.substr(prefix.size())] = &tensor;
 
     std::string missing, shapes, extra;
     std::vector<const NamedTensor*> result;
-    for (const Parameter& parameter : parameters) {
-        const auto found = by_name.find(parameter.name);
+    for (const Wanted& one : wanted) {
+        const auto found = by_name.find(one.name);
         if (found == by_name.end()) {
-            append(missing, parameter.name);
+            if (!one.may_be_absent) append(missing, one.name);
             result.push_back(nullptr);
             continue;
         }
-        if (!(found->second->shape == parameter.spec.file_shape))
-            append(shapes, parameter.name + " " + to_string(found->second->shape) + " instead of " +
-                               to_string(parameter.spec.file_shape));
+        if (!(found->second->shape == one.shape))
+            append(shapes,
+                   one.name + " " + to_string(found->second->shape) + " instead of " + to_string(one.shape));
         result.push_back(found->second);
         by_name.erase(found);
     }
@@ -74,6 +99,7 @@ std::vector<const NamedTensor*> match(const std::vector<Parameter>& parameters,
 }  // namespace
 
 void Graph::initialize(std::int64_t seed) {
+    impl_->set_buffers_to_initial_values();
     for (const Parameter& parameter : impl_->parameters) {
         const Initializer& initial = parameter.spec.initial;
         const RandomStream random(seed, RandomPlace::initial_weights, parameter.number, 0);
@@ -81,9 +107,7 @@ void Graph::initialize(std::int64_t seed) {
         tensor.bytes.resize(static_cast<std::size_t>(parameter.count) * sizeof(double));
         auto* values = reinterpret_cast<double*>(tensor.bytes.data());
         for (std::int64_t i = 0; i < parameter.count; ++i)
-            values[i] = initial.kind == Initializer::Kind::constant
-                            ? initial.value
-                            : initial.value * (2.0 * random.uniform(static_cast<std::uint64_t>(i)) - 1.0);
+            values[i] = initial_value(initial, random, static_cast<std::uint64_t>(i));
         const std::vector<std::byte> file = converted(tensor, impl_->compute);
         std::vector<std::byte> arena(file.size());
         reorder_to_arena(parameter.spec, size_of(impl_->compute), file.data(), arena.data());
@@ -107,22 +131,57 @@ std::vector<NamedTensor> Graph::save_arena(const TensorView& arena, const std::s
 
 void Graph::load_arena(const TensorView& arena, std::span<const NamedTensor> tensors,
                        const std::string& prefix, const std::string& source) {
-    const auto matched = match(impl_->parameters, tensors, prefix, source);
-    for (std::size_t i = 0; i < matched.size(); ++i) {
-        const Parameter& parameter = impl_->parameters[i];
-        const std::vector<std::byte> file = converted(*matched[i], arena.dtype);
-        std::vector<std::byte> host(file.size());
-        reorder_to_arena(parameter.spec, size_of(arena.dtype), file.data(), host.data());
-        impl_->device->copy_from_host(impl_->parameter_view(arena, parameter), host.data());
-    }
+    const auto matched = match(wanted(impl_->parameters), tensors, prefix, source);
+    for (std::size_t i = 0; i < matched.size(); ++i)
+        impl_->set_parameter(arena, impl_->parameters[i], *matched[i]);
+}
+
+void Graph::Impl::set_parameter(const TensorView& arena, const Parameter& parameter,
+                                const NamedTensor& tensor) {
+    const std::vector<std::byte> file = converted(tensor, arena.dtype);
+    std::vector<std::byte> host(file.size());
+    reorder_to_arena(parameter.spec, size_of(arena.dtype), file.data(), host.data());
+    device->copy_from_host(parameter_view(arena, parameter), host.data());
 }
 
 std::vector<NamedTensor> Graph::save() const {
-    return save_arena(parameter_arena(), "");
+    std::vector<NamedTensor> parameters = save_arena(parameter_arena(), "");
+    std::vector<NamedTensor> result;
+    auto next = parameters.begin();
+    for (std::size_t i = 1; i < impl_->calls.size(); ++i) {
+        const GraphSpec::Node& node = impl_->spec.nodes()[i];
+        for (std::size_t k = 0; k < node.layer->parameters().size(); ++k)
+            result.push_back(std::move(*next++));
+        for (std::size_t k = 0; k < node.layer->buffers().size(); ++k) {
+            const TensorView& view = impl_->calls[i].buffers[k];
+            NamedTensor tensor{node.name + "." + node.layer->buffers()[k].name, view.dtype, view.shape, {}};
+            tensor.bytes.resize(view.bytes());
+            impl_->device->copy_to_host(tensor.bytes.data(), view);
+            result.push_back(std::move(tensor));
+        }
+    }
+    return result;
 }
 
 void Graph::load(std::span<const NamedTensor> tensors, const std::string& source) {
-    load_arena(parameter_arena(), tensors, "", source);
+    std::vector<Wanted> all = wanted(impl_->parameters);
+    std::vector<TensorView> buffers;
+    for (std::size_t i = 1; i < impl_->calls.size(); ++i) {
+        const GraphSpec::Node& node = impl_->spec.nodes()[i];
+        for (std::size_t k = 0; k < node.layer->buffers().size(); ++k) {
+            const BufferSpec& one = node.layer->buffers()[k];
+            all.push_back({node.name + "." + one.name, one.shape, one.may_be_absent});
+            buffers.push_back(impl_->calls[i].buffers[k]);
+        }
+    }
+    const auto matched = match(all, tensors, "", source);
+    impl_->set_buffers_to_initial_values();
+    const std::size_t parameters = impl_->parameters.size();
+    for (std::size_t i = 0; i < parameters; ++i)
+        impl_->set_parameter(parameter_arena(), impl_->parameters[i], *matched[i]);
+    for (std::size_t i = 0; i < buffers.size(); ++i)
+        if (const NamedTensor* tensor = matched[parameters + i])
+            impl_->device->copy_from_host(buffers[i], converted(*tensor, buffers[i].dtype).data());
 }
 
 }  // namespace tutti

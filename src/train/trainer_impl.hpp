@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "batch_statistics.hpp"
 #include "progress_report.hpp"
 #include "step_sums.hpp"
 #include "tutti/input/loader.hpp"
@@ -66,6 +67,7 @@ struct Trainer::Impl {
     Progress progress;
     std::string last_eval;
     std::int64_t last_eval_step = -1, last_save_step = -1;
+    BatchStatistics batch_statistics{job.control};
     StepSums sums;
     Account account;
     Stopwatch watch;

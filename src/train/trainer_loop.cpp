@@ -91,6 +91,8 @@ void Trainer::Impl::step(const std::optional<HostBatch>& batch, Failure failure)
     const BatchWindow window = windows[next_window++];
     const std::int64_t n = batch ? batch->window.count : 0;
     StepContext context{Phase::train, config.run.seed, progress.epoch, {}};
+    if (world > 1) context.statistics = &batch_statistics;
+    context.sync_batch_statistics = config.distributed.sync_batch_norm;
     if (n > 0) {
         context.positions = batch->positions;
         stage.load(*batch, graph.input(n));

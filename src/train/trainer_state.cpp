@@ -40,6 +40,7 @@ void Trainer::Impl::initial_weights() {
     together_on_first_rank(job.control, "reading the initial weights",
                            [&] { graph.load(read_weights(config.model.init_from), config.model.init_from); });
     job.gradients.broadcast(graph.parameter_arena(), 0).wait();
+    job.gradients.broadcast(graph.buffer_arena(), 0).wait();
 }
 
 void Trainer::Impl::restore(const std::string& path) {
@@ -65,6 +66,7 @@ void Trainer::Impl::restore(const std::string& path) {
 
 void Trainer::Impl::broadcast_state() {
     job.gradients.broadcast(graph.parameter_arena(), 0).wait();
+    job.gradients.broadcast(graph.buffer_arena(), 0).wait();
     for (const Optimizer::State& state : optimizer->state()) job.gradients.broadcast(state.arena, 0).wait();
     static_assert(std::is_trivially_copyable_v<Progress>);
     const TensorView bytes{

@@ -15,8 +15,8 @@ TEST(ConfigModel, of_another_name_takes_its_own_keys) {
 
 TEST(ConfigModel, refuses_the_keys_of_other_models_and_names_them) {
     EXPECT_EQ(refusal("model:\n  image: 28"),
-              "jobs/x.yaml:2: model.image: the model mlp does not know this key; remove it, or use lenet, "
-              "which knows it");
+              "jobs/x.yaml:2: model.image: the model mlp does not know this key; remove it, or use lenet or "
+              "mnist, which know it");
     EXPECT_EQ(
         refusal("model:\n  name: lenet\n  hidden: [512, 512]"),
         "jobs/x.yaml:3: model.hidden: the model lenet does not know this key; remove it, or use mlp, which "
@@ -24,11 +24,21 @@ TEST(ConfigModel, refuses_the_keys_of_other_models_and_names_them) {
 }
 
 TEST(ConfigModel, refuses_keys_that_only_models_of_later_versions_know) {
-    EXPECT_EQ(override_refusal("model.stem=cifar").substr(0, 47),
-              "model.stem: cifar is not available in this vers");
     EXPECT_EQ(
         override_refusal("model.patch=4"),
         "model.patch: the model mlp does not know this key; nothing in this version knows it: remove it");
+}
+
+TEST(ConfigModel, of_residual_networks_has_a_stem) {
+    for (const char* name : {"resnet18", "resnet34", "resnet50"}) {
+        const std::string text = std::string("model: {name: ") + name + ", stem: cifar, channels: 1}";
+        EXPECT_EQ(parse(text).model.stem, "cifar");
+        EXPECT_EQ(parse(to_yaml(parse(text))).model, parse(text).model);
+    }
+    EXPECT_EQ(parse("model: {name: resnet18}").model.stem, "imagenet");
+    EXPECT_EQ(override_refusal("model.stem=cifar"),
+              "model.stem: the model mlp does not know this key; remove it, or use resnet18 or resnet34 or "
+              "resnet50, which know it");
 }
 
 TEST(ConfigModel, takes_null_for_a_key_that_is_not_given) {
@@ -38,7 +48,8 @@ TEST(ConfigModel, takes_null_for_a_key_that_is_not_given) {
 TEST(ConfigModel, of_an_unknown_name_is_refused_with_the_nearest) {
     EXPECT_EQ(
         refusal("model: {name: lennet}"),
-        "jobs/x.yaml:1: model.name: lennet is not one of mlp, lenet, resnet18, vit; did you mean lenet?");
+        "jobs/x.yaml:1: model.name: lennet is not one of mlp, lenet, mnist, resnet18, resnet34, resnet50, "
+        "vit; did you mean lenet?");
 }
 
 TEST(ConfigModel, refuses_sizes_below_one) {

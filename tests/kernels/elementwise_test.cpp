@@ -28,5 +28,23 @@ TEST_P(ElementwiseTest, add_reaches_every_element_that_threads_share) {
     expect_equal(y, std::vector<double>(y.size(), 3.0));
 }
 
+TEST_P(ElementwiseTest, copy_moves_every_element) {
+    for (const std::int64_t count : {0, 1, 50021}) {
+        auto x = random({count}, 1), y = tensor({count});
+        ops_->copy(x.view(), y.view());
+        expect_equal(y, x.values());
+    }
+}
+
+TEST_P(ElementwiseTest, sum_adds_also_in_place) {
+    auto a = tensor({3}, {1, -2, 0.5}), b = tensor({3}, {10, 20, 30}), y = tensor({3});
+    ops_->sum(a.view(), b.view(), y.view());
+    expect_equal(y, {11, 18, 30.5});
+    ops_->sum(a.view(), b.view(), a.view());
+    expect_equal(a, {11, 18, 30.5});
+    ops_->sum(a.view(), b.view(), b.view());
+    expect_equal(b, {21, 38, 60.5});
+}
+
 }  // namespace
 }  // namespace tutti::test

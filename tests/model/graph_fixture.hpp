@@ -33,6 +33,8 @@ class GradientCheck {
         fill_random(graph_.input(batch_), 11);
         weights_.resize(static_cast<std::size_t>(graph_.output_shape().count() * batch_));
         fill_random(view_of(std::span(weights_)), 12);
+        for (std::int64_t n = 0; n < batch; ++n) positions_.push_back(10 * n);
+        step_.positions = positions_;
     }
 
     /// Compares all parameter gradients with central differences.
@@ -54,14 +56,14 @@ class GradientCheck {
 
     Graph& graph() { return graph_; }
     double objective() {
-        const TensorView output = graph_.forward(batch_, {});
+        const TensorView output = graph_.forward(batch_, step_);
         double sum = 0;
         for (std::size_t i = 0; i < weights_.size(); ++i) sum += weights_[i] * output.span<double>()[i];
         return sum;
     }
     void run_backward() {
         std::copy(weights_.begin(), weights_.end(), graph_.output_gradient(batch_).span<double>().begin());
-        graph_.backward(batch_, {}, {});
+        graph_.backward(batch_, step_, {});
     }
 
   private:
@@ -79,6 +81,8 @@ class GradientCheck {
     Graph graph_;
     std::int64_t batch_;
     std::vector<double> weights_;
+    std::vector<std::int64_t> positions_;
+    StepContext step_;
 };
 
 }  // namespace tutti::test

@@ -121,5 +121,75 @@ TEST(Zoo, AnImageSizeThatContradictsTheDataIsRefused) {
               std::string::npos);
 }
 
+std::int64_t parameter_count(const GraphSpec& graph) {
+    std::int64_t count = 0;
+    for (const auto& node : graph.nodes())
+        if (node.layer)
+            for (const ParameterSpec& parameter : node.layer->parameters())
+                count += parameter.file_shape.count();
+    return count;
+}
+
+// The numbers of torchvision's documentation.
+TEST(Zoo, ResidualNetworksHaveTorchvisionsParameters) {
+    EXPECT_EQ(parameter_count(build_resnet("resnet18", {224, 224, 3}, "imagenet", 1000)), 11689512);
+    EXPECT_EQ(parameter_count(build_resnet("resnet34", {224, 224, 3}, "imagenet", 1000)), 21797672);
+    EXPECT_EQ(parameter_count(build_resnet("resnet50", {224, 224, 3}, "imagenet", 1000)), 25557032);
+}
+
+TEST(Zoo, TheImagenetStemShrinksAnImageThirtyTwoTimesTheOtherEightTimes) {
+    const auto before_pooling = [](const std::string& stem) {
+        const GraphSpec graph = build_resnet("resnet18", {224, 224, 3}, stem, 10);
+        return graph.nodes()[graph.nodes().size() - 3].shape;
+    };
+    EXPECT_EQ(before_pooling("imagenet"), (Shape{7, 7, 512}));
+    EXPECT_EQ(before_pooling("cifar"), (Shape{28, 28, 512}));
+}
+
+TEST(Zoo, ResidualNetworksBeginAsTorchvisionsDo) {
+    const GraphSpec graph = build_resnet("resnet18", {32, 32, 3}, "cifar", 10);
+    const auto& conv = graph.nodes()[1].layer->parameters();
+    ASSERT_EQ(conv.size(), 1u) << "no bias";
+    EXPECT_EQ(conv[0].initial.kind, Initializer::Kind::normal);
+    EXPECT_DOUBLE_EQ(conv[0].initial.value * conv[0].initial.value, 2.0 / (64 * 9)) << "fan-out";
+    const auto& norm = graph.nodes()[2].layer->parameters();
+    EXPECT_EQ(norm[0].initial.value, 1);
+    EXPECT_EQ(norm[1].initial.value, 0);
+}
+
+TEST(Zoo, MnistIsTheNetworkOfPyTorchsExample) {
+    const GraphSpec graph = build_mnist({28, 28, 1}, 10);
+    EXPECT_EQ(parameter_names(graph),
+              (std::vector<std::string>{"conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias",
+                                        "fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}));
+    EXPECT_EQ(parameter_count(graph), 1199882);
+}
+
+TEST(Zoo, MnistRefusesImagesThatItsConvolutionsUseUp) {
+    EXPECT_NE(message([] { build_mnist({5, 28, 1}, 10); }).find("at least 6 by 6"), std::string::npos);
+}
+
+TEST(Zoo, ListsTakeTheLayersOfConvolutionalNetworks) {
+    const std::vector<LayerSpec> layers = {
+        layer("conv_transpose2d",
+              {{"out", {"4"}}, {"kernel", {"3"}}, {"stride", {"2"}}, {"output_padding", {"1"}}}),
+        layer("batch_norm2d", {{"eps", {"1e-3"}}, {"momentum", {"0.01"}}}),
+        layer("relu"),
+        layer("avg_pool2d", {{"kernel", {"2"}}, {"count_include_pad", {"false"}}}),
+        layer("dropout", {{"p", {"0.1"}}}),
+        layer("adaptive_avg_pool2d", {{"out", {"3", "2"}}})};
+    const GraphSpec graph = build_sequential({8, 8, 1}, layers);
+    EXPECT_EQ(graph.nodes()[1].shape, (Shape{18, 18, 4}));
+    EXPECT_EQ(graph.nodes()[4].shape, (Shape{9, 9, 4}));
+    EXPECT_EQ(graph.nodes().back().shape, (Shape{3, 2, 4}));
+    EXPECT_EQ(parameter_names(graph), (std::vector<std::string>{"0.weight", "0.bias", "1.weight", "1.bias"}));
+}
+
+TEST(Zoo, AWrongNumberIsNamed) {
+    const std::vector<LayerSpec> layers = {layer("dropout", {{"p", {"half"}}})};
+    EXPECT_NE(message([&] { build_sequential({8}, layers); }).find("dropout.p is half; give a number"),
+              std::string::npos);
+}
+
 }  // namespace
 }  // namespace tutti

@@ -80,6 +80,7 @@ struct ModelConfig {
     std::optional<std::int64_t> classes;   ///< default: the data set's
     std::optional<std::int64_t> channels;  ///< default: the data set's
     std::optional<std::int64_t> image;     ///< height = width in pixels; default: the data set's
+    std::string stem = "imagenet";         ///< imagenet | cifar
     std::vector<LayerSpec> layers;
     std::string init_from;
     friend bool operator==(const ModelConfig&, const ModelConfig&) = default;

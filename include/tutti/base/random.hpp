@@ -27,13 +27,14 @@ class RandomStream {
   public:
     RandomStream(std::int64_t seed, RandomPlace place, std::uint64_t a, std::uint64_t b);
 
+    /// 128 random bits.
+    std::array<std::uint32_t, 4> bits(std::uint64_t index) const;
     /// Uniform in [0, 1) with 53 random bits.
     double uniform(std::uint64_t index) const;
     /// Standard normal (Box–Muller on two uniforms of one block).
     double normal(std::uint64_t index) const;
 
   private:
-    std::array<std::uint32_t, 4> block(std::uint64_t index) const;
     std::array<std::uint32_t, 2> key_;
     std::array<std::uint32_t, 3> high_;  ///< counter words 1 to 3 without the index
 };

@@ -19,6 +19,9 @@
 #include <memory>
 #include <span>
 
+#include "tutti/device/average_pool2d_op.hpp"
+#include "tutti/device/batch_norm_op.hpp"
+#include "tutti/device/conv_transpose2d_op.hpp"
 #include "tutti/device/tensor_view.hpp"
 
 namespace tutti {
@@ -59,6 +62,8 @@ class Conv2dOp {
     /// dx is skipped when undefined (first layer); dbias is undefined without bias.
     virtual void backward(const TensorView& x, const TensorView& weight, const TensorView& dy,
                           const TensorView& dx, const TensorView& dweight, const TensorView& dbias) = 0;
+    /// dx alone; its batch is that of dy.
+    virtual void backward_data(const TensorView& weight, const TensorView& dy, const TensorView& dx) = 0;
 };
 
 struct Pool2dShape {
@@ -68,6 +73,15 @@ struct Pool2dShape {
     std::int64_t padding_h = 0, padding_w = 0;
     std::int64_t out_height() const { return (height + 2 * padding_h - kernel_h) / stride_h + 1; }
     std::int64_t out_width() const { return (width + 2 * padding_w - kernel_w) / stride_w + 1; }
+};
+
+/// Which numbers a dropout draws. Element e (counted in PyTorch's order, C before H before W) of the sample
+/// at positions[n] takes word e % 4 of RandomStream(seed, RandomPlace::dropout, epoch,
+/// position).bits(layer·2³² + e / 4); it is dropped when that is below probability·2³².
+struct DropoutAddress {
+    std::int64_t seed = 0, epoch = 0;
+    std::span<const std::int64_t> positions;  ///< one per sample; host memory
+    std::uint64_t layer = 0;                  ///< below 2¹⁶
 };
 
 /// torch.optim.SGD (PyTorch documentation, "SGD"): g += weight_decay·p; on the first step buf = g, later
@@ -95,6 +109,9 @@ class Ops {
 
     virtual std::unique_ptr<LinearOp> linear(const LinearShape& shape) = 0;
     virtual std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) = 0;
+    virtual std::unique_ptr<ConvTranspose2dOp> conv_transpose2d(const ConvTranspose2dShape& shape) = 0;
+    virtual std::unique_ptr<BatchNormOp> batch_norm(const BatchNormShape& shape) = 0;
+    virtual std::unique_ptr<AveragePool2dOp> average_pool2d(const AveragePool2dShape& shape) = 0;
 
     /// y = max(x, 0); NaN stays NaN. y may be x.
     virtual void relu_forward(const TensorView& x, const TensorView& y) = 0;
@@ -108,6 +125,14 @@ class Ops {
                                     const TensorView& winner) = 0;
     virtual void max_pool2d_backward(const Pool2dShape& shape, const TensorView& dy, const TensorView& winner,
                                      const TensorView& dx) = 0;
+
+    /// y = x / (1 − probability) where keep (u8, x's shape) is 1, and 0 where it is 0 (torch.nn.Dropout);
+    /// x: [N, H, W, C] or [N, F]. With probability 1 everything is 0. y may be x.
+    virtual void dropout_forward(const DropoutAddress& address, double probability, const TensorView& x,
+                                 const TensorView& y, const TensorView& keep) = 0;
+    /// dx may be dy.
+    virtual void dropout_backward(double probability, const TensorView& dy, const TensorView& keep,
+                                  const TensorView& dx) = 0;
 
     /// probabilities[N, K] = softmax(logits[N, K]), stable for large logits; sums (f64[3]) gets
     /// {Σ −log p[label], N, number of rows whose first maximum is the label}. labels: i64[N], each in [0, K).
@@ -124,6 +149,10 @@ class Ops {
                            const TensorView& y) = 0;
 
     virtual void fill(const TensorView& x, double value) = 0;
+    /// y = x; nothing when they are the same memory.
+    virtual void copy(const TensorView& x, const TensorView& y) = 0;
+    /// y = a + b; y may be a or b.
+    virtual void sum(const TensorView& a, const TensorView& b, const TensorView& y) = 0;
     /// y += x
     virtual void add(const TensorView& x, const TensorView& y) = 0;
 

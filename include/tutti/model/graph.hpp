@@ -44,7 +44,7 @@ class GraphSpec {
 
 /// Bytes of each arena of a graph.
 struct GraphMemory {
-    std::size_t parameters = 0, gradients = 0, activations = 0, input = 0;
+    std::size_t parameters = 0, gradients = 0, activations = 0, input = 0, buffers = 0;
 };
 
 /// A graph with its arenas: parameters, gradients, activations (offsets by liveness, for the largest batch).
@@ -78,11 +78,15 @@ class Graph {
     /// The whole arenas, 1-D, including the gaps.
     TensorView parameter_arena() const;
     TensorView gradient_arena() const;
+    /// The buffers of all layers (running statistics), u8[bytes]: to send them to other ranks.
+    TensorView buffer_arena() const;
 
     /// Where the caller writes the batch before forward: [n, input…], n ≤ max_batch.
     TensorView input(std::int64_t n) const;
 
-    /// Runs all layers on the batch in input(n); returns the output [n, …], valid until the next forward.
+    /// Runs all layers on the batch in input(n); returns the output [n, …], valid until the next forward. In
+    /// training the running statistics follow the batch; with step.statistics set, forward (and with
+    /// sync_batch_statistics backward) is then collective in a graph with batch statistics, also for n = 0.
     TensorView forward(std::int64_t n, const StepContext& step);
 
     /// Called in backward when the gradient of parameters()[i] is final; the order is that of the arena.
@@ -92,14 +96,16 @@ class Graph {
     void backward(std::int64_t n, const StepContext& step, const GradientReady& ready);
     TensorView output_gradient(std::int64_t n) const;
 
-    /// Default values from Philox at (seed, number of the parameter), in the file's element order, so
-    /// independent of the layout.
+    /// Buffers get their initial values, parameters default values from Philox at (seed, number of the
+    /// parameter), in the file's element order, so independent of the layout.
     void initialize(std::int64_t seed);
 
-    /// All parameters under PyTorch's names, shapes and order, in PyTorch's order of registration.
+    /// All parameters and buffers under PyTorch's names, shapes and element order, as in state_dict(): layer
+    /// by layer, its parameters before its buffers.
     std::vector<NamedTensor> save() const;
-    /// Sets all parameters. Floating types are converted. Throws DataError that lists what is missing, what
-    /// is too much and what has another shape; nothing is changed then. `source` names the file.
+    /// Sets all parameters and buffers. Floating types are converted. Throws DataError that lists what is
+    /// missing, what is too much and what has another shape; nothing is changed then. `source` names the
+    /// file. Buffers that may be absent get their initial value.
     void load(std::span<const NamedTensor> tensors, const std::string& source);
 
     /// Host copies between any arena-shaped device memory (optimizer state) and file order.

@@ -9,11 +9,22 @@
 #include <vector>
 
 #include "tutti/device/ops.hpp"
+#include "tutti/model/model_buffer.hpp"
 #include "tutti/model/parameter.hpp"
 
 namespace tutti {
 
 enum class Phase { train, evaluate };
+
+/// Adds up what the ranks know of one batch. Layers reach the other ranks through this only; `train`
+/// implements it.
+class StatisticsReducer {
+  public:
+    virtual ~StatisticsReducer() = default;
+    /// values f64[K], in the device's memory: in place, the sum over all ranks, with the same bits on each.
+    /// Collective: every rank calls it equally often with the same K. Blocks.
+    virtual void sum(const TensorView& values) = 0;
+};
 
 /// What a layer may know of the step it is part of. Random layers address their numbers with it.
 struct StepContext {
@@ -21,6 +32,9 @@ struct StepContext {
     std::int64_t seed = 0;
     std::int64_t epoch = 0;
     std::span<const std::int64_t> positions;  ///< of the samples of this batch, in the epoch's order
+    StatisticsReducer* statistics = nullptr;  ///< null: this rank is alone
+    /// Batch statistics (and the gradients through them) are those of all ranks' samples, not of this rank's.
+    bool sync_batch_statistics = false;
 };
 
 /// The tensors of one call. All begin with the batch dimension N, except parameters. In forward only inputs,
@@ -34,10 +48,15 @@ struct LayerCall {
     std::span<const TensorView> input_gradients;      ///< undefined where nobody needs them; overwritten
     std::span<const TensorView> parameter_gradients;  ///< overwritten
     const StepContext* step = nullptr;
+    std::span<const TensorView> buffers;  ///< the layer's, in the order of its declaration
+    TensorView batch_state;               ///< u8[batch_state_bytes()] that live from forward to backward
+    TensorView statistics;                ///< f64[statistics_count()]
+    std::size_t number = 0;               ///< of the layer in the graph; addresses random numbers
 };
 
 /// A layer knows its input shapes (one sample, without N) from its construction. Not thread-safe. The graph
-/// guarantees N ≥ 1.
+/// guarantees N ≥ 1, except to layers with batch statistics in training, whose collectives every rank must
+/// join.
 class Layer {
   public:
     explicit Layer(Shape output_shape) : output_shape_(output_shape) {}
@@ -50,6 +69,7 @@ class Layer {
     /// One sample's output.
     const Shape& output_shape() const { return output_shape_; }
     const std::vector<ParameterSpec>& parameters() const { return parameters_; }
+    const std::vector<BufferSpec>& buffers() const { return buffers_; }
 
     /// What backward reads: these are kept until then, other activations' memory is used again.
     virtual bool backward_reads_input() const { return false; }
@@ -59,6 +79,12 @@ class Layer {
     /// True when the output is the first input's memory under another shape: nothing is computed.
     virtual bool is_view() const { return false; }
     virtual std::int64_t state_bytes_per_sample() const { return 0; }
+    virtual std::int64_t batch_state_bytes() const { return 0; }
+    /// Batch statistics: in training, forward writes this many doubles, sums over the rows of the batch. With
+    /// sync_batch_statistics they are already those of all ranks, otherwise the graph adds them over the
+    /// ranks, all layers' in one collective; then it calls track, with statistics and buffers set.
+    virtual std::int64_t statistics_count() const { return 0; }
+    virtual void track(const LayerCall&) {}
     /// Multiplications and additions of one sample's forward, for reports.
     virtual double forward_flops() const { return 0; }
 
@@ -69,11 +95,13 @@ class Layer {
 
   protected:
     void add_parameter(ParameterSpec spec) { parameters_.push_back(std::move(spec)); }
+    void add_buffer(BufferSpec spec) { buffers_.push_back(std::move(spec)); }
     Ops& ops() const { return *ops_; }
 
   private:
     Shape output_shape_;
     std::vector<ParameterSpec> parameters_;
+    std::vector<BufferSpec> buffers_;
     Ops* ops_ = nullptr;
 };
 

@@ -10,14 +10,15 @@
 
 namespace tutti {
 
-/// How the values of a parameter begin. uniform: U(-bound, bound); constant: `value`.
+/// How the values of a parameter begin. uniform: U(-bound, bound); normal: mean 0; constant: `value`.
 struct Initializer {
-    enum class Kind { constant, uniform };
+    enum class Kind { constant, uniform, normal };
     Kind kind = Kind::constant;
-    double value = 0;  ///< the constant, or the bound
+    double value = 0;  ///< the constant, the bound, or the standard deviation
 
     static Initializer constant(double value) { return {Kind::constant, value}; }
     static Initializer uniform(double bound) { return {Kind::uniform, bound}; }
+    static Initializer normal(double deviation) { return {Kind::normal, deviation}; }
 };
 
 /// A parameter as its layer declares it. Files hold PyTorch's element order: `file_shape`, row-major. The

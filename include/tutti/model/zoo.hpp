@@ -17,14 +17,21 @@ struct ModelInput {
 };
 
 /// The model of a config. Config values that contradict the data are refused (UsageError naming both).
-/// Names of the parameters: mlp: fc1, fc2, …; lenet: conv1, conv2, fc1, fc2; a list of layers: the place in
-/// the list, as torch.nn.Sequential does.
+/// Names of the parameters: mlp: fc1, fc2, …; lenet and mnist: conv1, conv2, fc1, fc2; resnet18, resnet34,
+/// resnet50: torchvision's; a list of layers: the place in the list, as torch.nn.Sequential does.
 GraphSpec build_model(const ModelConfig& config, const ModelInput& input);
 
 /// torch.nn.Sequential of linear layers with ReLU between: hidden widths, then classes.
 GraphSpec build_mlp(const Shape& input, std::span<const std::int64_t> hidden, std::int64_t classes);
 /// conv 1→32 3×3 pad 1, ReLU, max-pool 2, conv 32→64, ReLU, max-pool 2, fc 128, ReLU, fc.
 GraphSpec build_lenet(const Shape& input, std::int64_t classes);
+/// The network of PyTorch's mnist example: conv 1→32 3×3, ReLU, conv 32→64 3×3, ReLU, max-pool 2, dropout
+/// 0.25, fc 128, ReLU, dropout 0.5, fc.
+GraphSpec build_mnist(const Shape& input, std::int64_t classes);
+/// resnet18, resnet34 or resnet50, as torchvision has them. stem: "imagenet" (7×7 stride 2, max-pool 3 stride
+/// 2) or "cifar" (3×3, no pooling).
+GraphSpec build_resnet(const std::string& name, const Shape& input, const std::string& stem,
+                       std::int64_t classes);
 /// The layers of `model.layers`, one after the other.
 GraphSpec build_sequential(const Shape& input, std::span<const LayerSpec> layers);
 

@@ -12,12 +12,13 @@ Shape output_of(const Conv2dShape& s) {
 
 class Conv2d final : public Layer {
   public:
-    explicit Conv2d(const Conv2dShape& shape) : Layer(output_of(shape)), shape_(shape) {
+    Conv2d(const Conv2dShape& shape, const std::optional<Initializer>& weight_initial)
+        : Layer(output_of(shape)), shape_(shape) {
         const std::int64_t in = shape.in / shape.groups;
         const double fan_in = static_cast<double>(in * shape.kernel_h * shape.kernel_w);
         const Initializer initial = Initializer::uniform(1.0 / std::sqrt(fan_in));
         const Shape weight{shape.out, in, shape.kernel_h, shape.kernel_w};
-        add_parameter({"weight", weight, weight, {0, 2, 3, 1}, initial});
+        add_parameter({"weight", weight, weight, {0, 2, 3, 1}, weight_initial.value_or(initial)});
         if (shape.bias) add_parameter({"bias", {shape.out}, {shape.out}, {}, initial});
     }
 
@@ -86,7 +87,7 @@ std::unique_ptr<Layer> make_conv2d(const Shape& input, const Conv2dOptions& o) {
     shape.padding_w = o.padding_w;
     shape.groups = o.groups;
     shape.bias = o.bias;
-    return std::make_unique<Conv2d>(shape);
+    return std::make_unique<Conv2d>(shape, o.weight_initial);
 }
 
 }  // namespace tutti

@@ -22,6 +22,19 @@ std::int64_t agreed_classes(const std::optional<std::int64_t>& wanted, std::int6
     return wanted.value_or(given);
 }
 
+// What models of images need of the data.
+void check_images(const ModelConfig& config, const Shape& sample) {
+    if (sample.rank() != 3)
+        throw UsageError(
+            "model " + config.name + " needs images, but the data have samples of shape " + to_string(sample),
+            "use model.name=mlp or other data");
+    agreed("model.channels", config.channels, sample[2], "channels");
+    if (config.image) {
+        agreed("model.image", config.image, sample[0], "rows");
+        agreed("model.image", config.image, sample[1], "columns");
+    }
+}
+
 }  // namespace
 
 GraphSpec build_model(const ModelConfig& config, const ModelInput& input) {
@@ -38,18 +51,19 @@ GraphSpec build_model(const ModelConfig& config, const ModelInput& input) {
     }
     if (config.name == "mlp") return build_mlp(sample, config.hidden, classes);
     if (config.name == "lenet") {
-        if (sample.rank() != 3)
-            throw UsageError(
-                "model lenet needs images, but the data have samples of shape " + to_string(sample),
-                "use model.name=mlp or other data");
-        agreed("model.channels", config.channels, sample[2], "channels");
-        if (config.image) {
-            agreed("model.image", config.image, sample[0], "rows");
-            agreed("model.image", config.image, sample[1], "columns");
-        }
+        check_images(config, sample);
         return build_lenet(sample, classes);
     }
-    throw UsageError("model.name is " + config.name + ", which is not a model", "there are mlp and lenet");
+    if (config.name == "mnist") {
+        check_images(config, sample);
+        return build_mnist(sample, classes);
+    }
+    if (config.name.starts_with("resnet")) {
+        check_images(config, sample);
+        return build_resnet(config.name, sample, config.stem, classes);
+    }
+    throw UsageError("model.name is " + config.name + ", which is not a model",
+                     "there are mlp, lenet, mnist, resnet18, resnet34 and resnet50");
 }
 
 }  // namespace tutti

@@ -29,6 +29,16 @@ class Arguments {
         if (values->size() == 2) return {parse(name, values->front()), parse(name, values->back())};
         throw bad(name, "an integer or [height, width]");
     }
+    double number(const std::string& name, double fallback) const {
+        const auto* values = find(name);
+        if (!values) return fallback;
+        double value = 0;
+        if (values->size() != 1) throw bad(name, "one number");
+        const std::string& text = values->front();
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        if (error != std::errc{} || end != text.data() + text.size()) throw bad(name, "a number");
+        return value;
+    }
     bool boolean(const std::string& name, bool fallback) const {
         const auto* values = find(name);
         if (!values) return fallback;
@@ -56,6 +66,19 @@ class Arguments {
     }
     const LayerSpec& spec_;
 };
+
+// kernel, stride (PyTorch's default: the kernel) and padding.
+Pool2dOptions pool_options(const Arguments& a) {
+    Pool2dOptions o;
+    std::tie(o.kernel_h, o.kernel_w) = a.pair("kernel", 2);
+    std::tie(o.stride_h, o.stride_w) = a.pair("stride", 0);
+    if (o.stride_h == 0 && o.stride_w == 0) {
+        o.stride_h = o.kernel_h;
+        o.stride_w = o.kernel_w;
+    }
+    std::tie(o.padding_h, o.padding_w) = a.pair("padding", 0);
+    return o;
+}
 
 struct Kind {
     LayerKind description;
@@ -85,15 +108,35 @@ const std::vector<Kind>& kinds() {
          [](const Shape& input, const Shape&, const Arguments&) { return make_relu(input); }},
         {{"max_pool2d", {"kernel"}, {"stride", "padding"}},
          [](const Shape& input, const Shape&, const Arguments& a) {
-             Pool2dOptions o;
-             std::tie(o.kernel_h, o.kernel_w) = a.pair("kernel", 2);
-             std::tie(o.stride_h, o.stride_w) = a.pair("stride", 0);
-             if (o.stride_h == 0 && o.stride_w == 0) {  // PyTorch's default: the kernel
-                 o.stride_h = o.kernel_h;
-                 o.stride_w = o.kernel_w;
-             }
+             return make_max_pool2d(input, pool_options(a));
+         }},
+        {{"avg_pool2d", {"kernel"}, {"stride", "padding", "count_include_pad"}},
+         [](const Shape& input, const Shape&, const Arguments& a) {
+             return make_avg_pool2d(input, pool_options(a), a.boolean("count_include_pad", true));
+         }},
+        {{"adaptive_avg_pool2d", {"out"}, {}},
+         [](const Shape& input, const Shape&, const Arguments& a) {
+             const auto [out_h, out_w] = a.pair("out", 1);
+             return make_adaptive_avg_pool2d(input, out_h, out_w);
+         }},
+        {{"conv_transpose2d", {"out", "kernel"}, {"stride", "padding", "output_padding", "bias"}},
+         [](const Shape& input, const Shape&, const Arguments& a) {
+             ConvTranspose2dOptions o;
+             o.out = a.integer("out", 0);
+             std::tie(o.kernel_h, o.kernel_w) = a.pair("kernel", 1);
+             std::tie(o.stride_h, o.stride_w) = a.pair("stride", 1);
              std::tie(o.padding_h, o.padding_w) = a.pair("padding", 0);
-             return make_max_pool2d(input, o);
+             std::tie(o.output_padding_h, o.output_padding_w) = a.pair("output_padding", 0);
+             o.bias = a.boolean("bias", true);
+             return make_conv_transpose2d(input, o);
+         }},
+        {{"batch_norm2d", {}, {"eps", "momentum"}},
+         [](const Shape& input, const Shape&, const Arguments& a) {
+             return make_batch_norm2d(input, {a.number("eps", 1e-5), a.number("momentum", 0.1)});
+         }},
+        {{"dropout", {}, {"p"}},
+         [](const Shape& input, const Shape&, const Arguments& a) {
+             return make_dropout(input, a.number("p", 0.5));
          }},
         {{"flatten", {}, {}},
          [](const Shape& input, const Shape&, const Arguments&) { return make_flatten(input); }},

@@ -1,0 +1,59 @@
+#pragma once
+// Batch normalisation, cut where ranks may have to combine their sums.
+//
+// S. Ioffe, C. Szegedy, "Batch Normalization", 2015, with the conventions of torch.nn.BatchNorm2d: the
+// batch's biased variance normalises, running_var follows the unbiased one, new = (1 − momentum)·old +
+// momentum·batch.
+
+#include <cstdint>
+
+#include "tutti/device/tensor_view.hpp"
+
+namespace tutti {
+
+struct BatchNormShape {
+    std::int64_t channels = 0;
+    double eps = 1e-5;
+    double momentum = 0.1;
+};
+
+/// x[…, C] is seen as rows of C channels; a batch of N images has N·H·W rows, and may have none. All sums are
+/// f64, in this device's memory, and linear in the rows, so that sums of several ranks add up:
+///   moments     f64[1 + 2C]  {rows, Σ(x − shift), Σ(x − shift)²}
+///   normalizer  f64[1 + 2C]  {rows, mean, 1/√(variance + eps)}
+///   statistics  f64[2 + 2C]  {rows, w, rows·mean, w·(unbiased variance)}, w = rows, or 0 where rows < 2 and
+///                            the unbiased variance does not exist
+///   sums        f64[2C]      {Σ dy, Σ dy·x̂}, x̂ = (x − mean)/√(variance + eps)
+/// weight, bias, running_mean and running_var are T[C]. Nothing is allocated after the first call.
+class BatchNormOp {
+  public:
+    virtual ~BatchNormOp() = default;
+
+    /// `shift` T[C] is any guess of the mean (the running mean): the nearer, the less the difference of the
+    /// moments cancels. Ranks that add their moments must use the same.
+    virtual void moments(const TensorView& x, const TensorView& shift, const TensorView& moments) = 0;
+    /// What normalises, and what the running statistics are to follow.
+    virtual void normalizer(const TensorView& moments, const TensorView& shift, const TensorView& normalizer,
+                            const TensorView& statistics) = 0;
+    /// The normalizer of evaluation.
+    virtual void running_normalizer(const TensorView& running_mean, const TensorView& running_var,
+                                    const TensorView& normalizer) = 0;
+    /// The running statistics follow `statistics` (of one batch, or the sum over several: then their mean
+    /// weighted by rows); batches i64[] counts. Without rows nothing changes.
+    virtual void track(const TensorView& statistics, const TensorView& running_mean,
+                       const TensorView& running_var, const TensorView& batches) = 0;
+
+    /// y = x̂·weight + bias. A single row gives the bias.
+    virtual void forward(const TensorView& x, const TensorView& normalizer, const TensorView& weight,
+                         const TensorView& bias, const TensorView& y) = 0;
+    /// Of these rows: `sums`, and as T: dweight = Σ dy·x̂, dbias = Σ dy.
+    virtual void backward_sums(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
+                               const TensorView& sums, const TensorView& dweight,
+                               const TensorView& dbias) = 0;
+    /// dx = weight/√(variance + eps) · (dy − (Σ dy + x̂·Σ dy·x̂)/rows), with the sums and the rows of the whole
+    /// batch that was normalised together. dx may be dy.
+    virtual void backward(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
+                          const TensorView& weight, const TensorView& sums, const TensorView& dx) = 0;
+};
+
+}  // namespace tutti

@@ -1,0 +1,23 @@
+#pragma once
+// A tensor of the model that is not trained: running statistics.
+
+#include <string>
+
+#include "tutti/base/dtype.hpp"
+#include "tutti/base/shape.hpp"
+
+namespace tutti {
+
+/// A buffer as its layer declares it; files and memory hold the same order. Saved, loaded and sent to other
+/// ranks with the parameters, and unknown to the optimizer (torch.nn.Module.register_buffer).
+struct BufferSpec {
+    std::string name;  ///< within the layer: "running_mean"
+    Shape shape;
+    double initial = 0;
+    bool counts = false;         ///< i64; otherwise of the parameters' type
+    bool may_be_absent = false;  ///< in a file that is loaded
+
+    DType dtype(DType compute) const { return counts ? DType::i64 : compute; }
+};
+
+}  // namespace tutti

@@ -1,0 +1,272 @@
+// Batch normalisation in two passes over x forward (moments, then x̂) and two over x and dy backward (sums,
+// then dx). Channels are side by side, so every loop over them is a vector loop; sums are in double.
+
+#include <cmath>
+#include <vector>
+
+#include "eigen_ops.hpp"
+#include "parallel.hpp"
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+namespace {
+
+/// Rows whose terms are added before they touch the running sums: so many fewer loads and stores of these.
+constexpr std::int64_t rows_at_once = 4;
+
+/// Adds Σ first(row, c) and Σ second(row, c) over the rows to two sums per channel. The terms of a pair come
+/// from one call, term(row, c) -> {first, second}.
+template <class Term>
+void add_pairs(std::int64_t begin, std::int64_t end, std::int64_t channels, double* __restrict first,
+               double* __restrict second, const Term& term) {
+    std::int64_t row = begin;
+    for (; row + rows_at_once <= end; row += rows_at_once) {
+#pragma omp simd
+        for (std::int64_t c = 0; c < channels; ++c) {
+            const auto a = term(row, c), b = term(row + 1, c), d = term(row + 2, c), e = term(row + 3, c);
+            first[c] += (a.first + b.first) + (d.first + e.first);
+            second[c] += (a.second + b.second) + (d.second + e.second);
+        }
+    }
+    for (; row < end; ++row) {
+#pragma omp simd
+        for (std::int64_t c = 0; c < channels; ++c) {
+            const auto a = term(row, c);
+            first[c] += a.first;
+            second[c] += a.second;
+        }
+    }
+}
+
+struct Pair {
+    double first, second;
+};
+
+template <class T>
+class CpuBatchNorm final : public BatchNormOp {
+  public:
+    CpuBatchNorm(const BatchNormShape& shape, std::shared_ptr<Workspace> workspace)
+        : shape_(shape),
+          channels_(shape.channels),
+          workspace_(std::move(workspace)),
+          mean_(size()),
+          scale_(size()),
+          offset_(size()),
+          slope_(size()) {}
+
+    void moments(const TensorView& x, const TensorView& shift, const TensorView& moments) override {
+        const std::int64_t rows = rows_of(x);
+        assert(moments.count() == 1 + 2 * channels_ && shift.count() == channels_);
+        const T* in = x.as<T>();
+        const T* guess = shift.as<T>();
+        double* out = moments.as<double>();
+        out[0] = static_cast<double>(rows);
+        sum_pairs(rows, out + 1, [in, guess, channels = channels_](std::int64_t row, std::int64_t c) {
+            const double distance =
+                static_cast<double>(in[row * channels + c]) - static_cast<double>(guess[c]);
+            return Pair{distance, distance * distance};
+        });
+    }
+
+    void normalizer(const TensorView& moments, const TensorView& shift, const TensorView& normalizer,
+                    const TensorView& statistics) override {
+        assert(normalizer.count() == 1 + 2 * channels_ && statistics.count() == 2 + 2 * channels_);
+        const double* sums = moments.as<double>() + 1;
+        const double* squares = sums + channels_;
+        const T* guess = shift.as<T>();
+        const double rows = moments.as<double>()[0], weight = rows < 2 ? 0 : rows;
+        double* mean = normalizer.as<double>() + 1;
+        double* inverse = mean + channels_;
+        double* tracked_mean = statistics.as<double>() + 2;
+        double* tracked_variance = tracked_mean + channels_;
+        normalizer.as<double>()[0] = statistics.as<double>()[0] = rows;
+        statistics.as<double>()[1] = weight;
+        const double divisor = rows > 0 ? rows : 1, unbiased = weight > 0 ? weight / (rows - 1) : 0;
+#pragma omp simd
+        for (std::int64_t c = 0; c < channels_; ++c) {
+            const double distance = sums[c] / divisor;
+            const double difference = squares[c] - sums[c] * distance;
+            // Rounding may leave a little less than nothing; a NaN must stay one.
+            const double deviations = difference < 0 ? 0.0 : difference;
+            mean[c] = static_cast<double>(guess[c]) + distance;
+            inverse[c] = 1 / std::sqrt(deviations / divisor + shape_.eps);
+            tracked_mean[c] = rows * mean[c];
+            tracked_variance[c] = unbiased * deviations;
+        }
+    }
+
+    void running_normalizer(const TensorView& running_mean, const TensorView& running_var,
+                            const TensorView& normalizer) override {
+        const T* from_mean = running_mean.as<T>();
+        const T* from_variance = running_var.as<T>();
+        double* mean = normalizer.as<double>() + 1;
+        double* inverse = mean + channels_;
+        normalizer.as<double>()[0] = 0;
+#pragma omp simd
+        for (std::int64_t c = 0; c < channels_; ++c) {
+            mean[c] = static_cast<double>(from_mean[c]);
+            inverse[c] = 1 / std::sqrt(static_cast<double>(from_variance[c]) + shape_.eps);
+        }
+    }
+
+    void track(const TensorView& statistics, const TensorView& running_mean, const TensorView& running_var,
+               const TensorView& batches) override {
+        const double* mean = statistics.as<double>() + 2;
+        const double* variance = mean + channels_;
+        const double rows = statistics.as<double>()[0], weight = statistics.as<double>()[1];
+        if (rows <= 0) return;
+        follow(mean, rows, running_mean.as<T>());
+        if (weight > 0) follow(variance, weight, running_var.as<T>());
+        ++batches.as<std::int64_t>()[0];
+    }
+
+    void forward(const TensorView& x, const TensorView& normalizer, const TensorView& weight,
+                 const TensorView& bias, const TensorView& y) override {
+        const std::int64_t rows = rows_of(x);
+        assert(y.count() == x.count() && normalizer.count() == 1 + 2 * channels_);
+        const double* mean = normalizer.as<double>() + 1;
+        const double* inverse = mean + channels_;
+        for (std::size_t c = 0; c < size(); ++c) {
+            mean_[c] = static_cast<T>(mean[c]);
+            scale_[c] = static_cast<T>(inverse[c] * static_cast<double>(weight.as<T>()[c]));
+        }
+        const T* in = x.as<T>();
+        const T* middle = mean_.data();
+        const T* scale = scale_.data();
+        const T* offset = bias.as<T>();
+        T* out = y.as<T>();
+        for_rows(rows, [=, channels = channels_](std::int64_t row) {
+            const T* from = in + row * channels;
+            T* to = out + row * channels;
+#pragma omp simd
+            for (std::int64_t c = 0; c < channels; ++c) to[c] = (from[c] - middle[c]) * scale[c] + offset[c];
+        });
+    }
+
+    void backward_sums(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
+                       const TensorView& sums, const TensorView& dweight, const TensorView& dbias) override {
+        const std::int64_t rows = rows_of(x);
+        assert(dy.count() == x.count() && sums.count() == 2 * channels_);
+        const double* mean = normalizer.as<double>() + 1;
+        const double* inverse = mean + channels_;
+        const T* in = x.as<T>();
+        const T* dout = dy.as<T>();
+        double* plain = sums.as<double>();
+        double* weighted = plain + channels_;
+        sum_pairs(rows, plain, [=, channels = channels_](std::int64_t row, std::int64_t c) {
+            const double gradient = static_cast<double>(dout[row * channels + c]);
+            return Pair{gradient, gradient * (static_cast<double>(in[row * channels + c]) - mean[c])};
+        });
+        for (std::int64_t c = 0; c < channels_; ++c) {
+            weighted[c] *= inverse[c];
+            dbias.as<T>()[c] = static_cast<T>(plain[c]);
+            dweight.as<T>()[c] = static_cast<T>(weighted[c]);
+        }
+    }
+
+    void backward(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
+                  const TensorView& weight, const TensorView& sums, const TensorView& dx) override {
+        const std::int64_t rows = rows_of(x);
+        assert(dy.count() == x.count() && dx.count() == x.count());
+        const double* mean = normalizer.as<double>() + 1;
+        const double* inverse = mean + channels_;
+        const double* plain = sums.as<double>();
+        const double* weighted = plain + channels_;
+        const double total = std::max(1.0, normalizer.as<double>()[0]);
+        for (std::size_t c = 0; c < size(); ++c) {
+            mean_[c] = static_cast<T>(mean[c]);
+            scale_[c] = static_cast<T>(inverse[c] * static_cast<double>(weight.as<T>()[c]));
+            offset_[c] = static_cast<T>(plain[c] / total);
+            slope_[c] = static_cast<T>(inverse[c] * weighted[c] / total);
+        }
+        const T* in = x.as<T>();
+        const T* dout = dy.as<T>();
+        const T* middle = mean_.data();
+        const T* scale = scale_.data();
+        const T* offset = offset_.data();
+        const T* slope = slope_.data();
+        T* out = dx.as<T>();
+        for_rows(rows, [=, channels = channels_](std::int64_t row) {
+            const T* from = in + row * channels;
+            const T* gradient = dout + row * channels;
+            T* to = out + row * channels;
+#pragma omp simd
+            for (std::int64_t c = 0; c < channels; ++c)
+                to[c] = scale[c] * (gradient[c] - offset[c] - (from[c] - middle[c]) * slope[c]);
+        });
+    }
+
+  private:
+    std::size_t size() const {
+        return static_cast<std::size_t>(shape_.channels);
+    }
+    std::int64_t rows_of(const TensorView& x) const {
+        assert(x.count() % channels_ == 0);
+        return x.count() / channels_;
+    }
+
+    template <class Body>
+    void for_rows(std::int64_t rows, const Body& body) const {
+        for_ranges(
+            rows,
+            [&body](std::int64_t begin, std::int64_t end) {
+                for (std::int64_t row = begin; row < end; ++row) body(row);
+            },
+            channels_);
+    }
+
+    /// out[2C]: the sums of term(row, c) over all rows. Each share of the rows has its own, added in order.
+    template <class Term>
+    void sum_pairs(std::int64_t rows, double* out, const Term& term) {
+        std::fill_n(out, 2 * channels_, 0.0);
+        const std::int64_t shares = rows * channels_ > elements_worth_threads
+                                        ? std::min<std::int64_t>(omp_get_max_threads(), rows)
+                                        : 1;
+        if (shares == 1) return add_pairs(0, rows, channels_, out, out + channels_, term);
+        // A cache line apart at least: threads do not write into each other's lines.
+        const std::int64_t stride = (2 * channels_ + 15) / 8 * 8;
+        double* parts = workspace_->reserve_elements<double>(static_cast<std::size_t>(shares * stride));
+        for_shares(rows, shares, [&](std::int64_t share, std::int64_t begin, std::int64_t end) {
+            double* part = parts + share * stride;
+            std::fill_n(part, 2 * channels_, 0.0);
+            add_pairs(begin, end, channels_, part, part + channels_, term);
+        });
+        for (std::int64_t share = 0; share < shares; ++share) {
+            const double* part = parts + share * stride;
+#pragma omp simd
+            for (std::int64_t i = 0; i < 2 * channels_; ++i) out[i] += part[i];
+        }
+    }
+
+    void follow(const double* weighted, double weight, T* running) const {
+        const double momentum = shape_.momentum;
+#pragma omp simd
+        for (std::int64_t c = 0; c < channels_; ++c)
+            running[c] = static_cast<T>((1 - momentum) * static_cast<double>(running[c]) +
+                                        momentum * (weighted[c] / weight));
+    }
+
+    const BatchNormShape shape_;
+    const std::int64_t channels_;
+    const std::shared_ptr<Workspace> workspace_;
+    std::vector<T> mean_, scale_, offset_, slope_;  // per channel, of one call
+};
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<BatchNormOp> make_batch_norm(const BatchNormShape& shape,
+                                             std::shared_ptr<Workspace> workspace) {
+    if (shape.channels < 1)
+        throw UsageError("batch_norm: channels is " + std::to_string(shape.channels),
+                         "it must be at least 1");
+    if (!(shape.eps >= 0))
+        throw UsageError("batch_norm: eps is " + std::to_string(shape.eps), "it must not be negative");
+    return std::make_unique<CpuBatchNorm<T>>(shape, std::move(workspace));
+}
+template std::unique_ptr<BatchNormOp> make_batch_norm<float>(const BatchNormShape&,
+                                                             std::shared_ptr<Workspace>);
+template std::unique_ptr<BatchNormOp> make_batch_norm<double>(const BatchNormShape&,
+                                                              std::shared_ptr<Workspace>);
+
+}  // namespace tutti

@@ -1,0 +1,82 @@
+// Buffers and batch statistics: where they lie, and how the running statistics follow the batches.
+
+#include "graph_impl.hpp"
+
+namespace tutti {
+namespace {
+
+// One cache line.
+constexpr std::size_t alignment = 64;
+
+std::size_t aligned(std::size_t bytes) {
+    return (bytes + alignment - 1) / alignment * alignment;
+}
+
+}  // namespace
+
+void Graph::Impl::lay_out_buffers() {
+    auto& nodes = spec.nodes();
+    std::size_t bytes = 0;
+    for (const auto& node : nodes) {
+        if (!node.layer) continue;
+        for (const BufferSpec& one : node.layer->buffers())
+            bytes += aligned(static_cast<std::size_t>(one.shape.count()) * size_of(one.dtype(compute)));
+        statistics_count += node.layer->statistics_count();
+    }
+    buffer_memory = device->allocate(bytes, "buffers");
+    statistics_memory =
+        device->allocate(static_cast<std::size_t>(statistics_count) * sizeof(double), "batch statistics");
+
+    std::size_t offset = 0, statistics = 0;
+    for (std::size_t i = 1; i < nodes.size(); ++i) {
+        for (const BufferSpec& one : nodes[i].layer->buffers()) {
+            calls[i].buffers.push_back(buffer_memory.view(offset, one.dtype(compute), one.shape));
+            offset += aligned(calls[i].buffers.back().bytes());
+        }
+        const std::int64_t count = nodes[i].layer->statistics_count();
+        if (count == 0) continue;
+        calls[i].statistics = statistics_memory.view(statistics, DType::f64, {count});
+        statistics += calls[i].statistics.bytes();
+    }
+    set_buffers_to_initial_values();
+}
+
+void Graph::Impl::set_buffers_to_initial_values() {
+    for (std::size_t i = 1; i < calls.size(); ++i)
+        for (std::size_t k = 0; k < calls[i].buffers.size(); ++k) {
+            const BufferSpec& one = spec.nodes()[i].layer->buffers()[k];
+            const TensorView& buffer = calls[i].buffers[k];
+            if (!one.counts) {
+                ops->fill(buffer, one.initial);
+                continue;
+            }
+            const std::vector<std::int64_t> host(static_cast<std::size_t>(one.shape.count()),
+                                                 static_cast<std::int64_t>(one.initial));
+            device->copy_from_host(buffer, host.data());
+        }
+}
+
+bool Graph::Impl::runs(std::size_t node, std::int64_t n, const StepContext& step) const {
+    return n > 0 || (step.phase == Phase::train && calls[node].statistics.defined());
+}
+
+void Graph::Impl::track_statistics(const StepContext& step) {
+    if (statistics_count == 0) return;
+    if (step.statistics && !step.sync_batch_statistics)
+        step.statistics->sum(statistics_memory.view(0, DType::f64, {statistics_count}));
+    for (std::size_t i = 1; i < calls.size(); ++i) {
+        if (!calls[i].statistics.defined()) continue;
+        LayerCall call;
+        call.step = &step;
+        call.buffers = calls[i].buffers;
+        call.statistics = calls[i].statistics;
+        call.number = i;
+        spec.nodes()[i].layer->track(call);
+    }
+}
+
+TensorView Graph::buffer_arena() const {
+    return impl_->buffer_memory.view(0, DType::u8, {static_cast<std::int64_t>(impl_->buffer_memory.size())});
+}
+
+}  // namespace tutti

@@ -1,0 +1,100 @@
+#include "tutti/base/error.hpp"
+#include "tutti/model/layers.hpp"
+
+namespace tutti {
+namespace {
+
+// Doubles that live from forward to backward: the moments, in whose place backward puts its sums, and the
+// normalizer (device/batch_norm_op.hpp).
+std::int64_t moments_size(std::int64_t channels) {
+    return 1 + 2 * channels;
+}
+
+class BatchNorm2d final : public Layer {
+  public:
+    BatchNorm2d(const Shape& input, const BatchNormOptions& options)
+        : Layer(input), shape_{input[input.rank() - 1], options.eps, options.momentum} {
+        const Shape per_channel{shape_.channels};
+        add_parameter({"weight", per_channel, per_channel, {}, Initializer::constant(1)});
+        add_parameter({"bias", per_channel, per_channel, {}, Initializer::constant(0)});
+        add_buffer({"running_mean", per_channel, 0});
+        add_buffer({"running_var", per_channel, 1});
+        add_buffer({"num_batches_tracked", {}, 0, true, true});
+    }
+
+    std::string kind() const override { return "batch_norm2d"; }
+    bool backward_reads_input() const override { return true; }
+    std::int64_t batch_state_bytes() const override {
+        return 2 * moments_size(shape_.channels) * static_cast<std::int64_t>(sizeof(double));
+    }
+    std::int64_t statistics_count() const override { return 2 + 2 * shape_.channels; }
+    double forward_flops() const override { return 2.0 * static_cast<double>(output_shape().count()); }
+
+    void prepare(Ops& ops) override {
+        Layer::prepare(ops);
+        op_ = ops.batch_norm(shape_);
+    }
+
+    void forward(const LayerCall& call) override {
+        const TensorView &x = call.inputs[0], &mean = call.buffers[0], &variance = call.buffers[1];
+        if (call.step->phase == Phase::evaluate) {
+            op_->running_normalizer(mean, variance, normalizer(call));
+        } else {
+            // The running mean, equal on all ranks, is the shift that makes their moments add up.
+            const TensorView moments = doubles(call, 0, moments_size(shape_.channels));
+            op_->moments(x, mean, moments);
+            if (synchronized(call)) call.step->statistics->sum(moments);
+            op_->normalizer(moments, mean, normalizer(call), call.statistics);
+        }
+        op_->forward(x, normalizer(call), call.parameters[0], call.parameters[1], call.output);
+    }
+
+    void track(const LayerCall& call) override {
+        op_->track(call.statistics, call.buffers[0], call.buffers[1], call.buffers[2]);
+    }
+
+    void backward(const LayerCall& call) override {
+        const TensorView& x = call.inputs[0];
+        const TensorView sums = doubles(call, 0, 2 * shape_.channels);
+        // The gradients of the parameters are of this rank's samples: like all gradients, they are summed
+        // later.
+        op_->backward_sums(x, call.output_gradient, normalizer(call), sums, call.parameter_gradients[0],
+                           call.parameter_gradients[1]);
+        if (synchronized(call)) call.step->statistics->sum(sums);
+        if (call.input_gradients[0].defined())
+            op_->backward(x, call.output_gradient, normalizer(call), call.parameters[0], sums,
+                          call.input_gradients[0]);
+    }
+
+  private:
+    static bool synchronized(const LayerCall& call) {
+        return call.step->statistics && call.step->sync_batch_statistics;
+    }
+    static TensorView doubles(const LayerCall& call, std::int64_t first, std::int64_t count) {
+        return {
+            call.batch_state.data + static_cast<std::size_t>(first) * sizeof(double), DType::f64, {count}};
+    }
+    TensorView normalizer(const LayerCall& call) const {
+        const std::int64_t size = moments_size(shape_.channels);
+        return doubles(call, size, size);
+    }
+
+    BatchNormShape shape_;
+    std::unique_ptr<BatchNormOp> op_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_batch_norm2d(const Shape& input, const BatchNormOptions& options) {
+    if (input.rank() != 3 && input.rank() != 1)
+        throw UsageError("batch_norm2d: the input has shape " + to_string(input),
+                         "[height, width, channels] or [features] is needed");
+    if (!(options.eps >= 0))
+        throw UsageError("batch_norm2d: eps is " + std::to_string(options.eps), "it must not be negative");
+    if (!(options.momentum >= 0 && options.momentum <= 1))
+        throw UsageError("batch_norm2d: momentum is " + std::to_string(options.momentum),
+                         "it must be between 0 and 1");
+    return std::make_unique<BatchNorm2d>(input, options);
+}
+
+}  // namespace tutti

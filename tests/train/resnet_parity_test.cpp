@@ -1,0 +1,133 @@
+// Residual networks against PyTorch, in fp64 and from the same weights and batches; the reference and the
+// rules by which both draw their numbers are in tests/parity/make_resnet_reference.py.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "tutti/model/loss.hpp"
+#include "tutti/model/zoo.hpp"
+#include "tutti/train/optimizer.hpp"
+
+namespace tutti {
+namespace {
+
+using Json = nlohmann::json;
+
+const Json& reference() {
+    static const Json document = Json::parse(std::ifstream(TUTTI_PARITY_FOLDER "/resnet_reference.json"));
+    return document;
+}
+
+double uniform(std::mt19937& source) {
+    return static_cast<double>(source() & 0xFFFFFFu) * 0x1p-24;
+}
+
+double* doubles(NamedTensor& tensor) {
+    return reinterpret_cast<double*>(tensor.bytes.data());
+}
+
+class ResnetParity : public ::testing::TestWithParam<std::size_t> {
+  protected:
+    void set_weights() {
+        std::mt19937 source(1);
+        std::vector<NamedTensor> tensors = graph_.save();
+        for (NamedTensor& tensor : tensors) {
+            if (tensor.name.find("running") != std::string::npos || tensor.dtype == DType::i64) continue;
+            const auto count = static_cast<std::size_t>(tensor.shape.count());
+            const std::size_t rank = tensor.shape.rank();
+            const double fan_in = static_cast<double>(tensor.shape.count() / tensor.shape[0]);
+            const double bound = 1 / std::sqrt(fan_in), shift = tensor.name.ends_with("weight") ? 0.5 : -0.5;
+            for (std::size_t i = 0; i < count; ++i)
+                doubles(tensor)[i] = rank > 1 ? (2 * uniform(source) - 1) * bound : uniform(source) + shift;
+        }
+        graph_.load(tensors, "the reference's weights");
+    }
+
+    void draw_batch(std::mt19937& source) {
+        for (double& pixel : graph_.input(batch_).span<double>()) pixel = 2 * uniform(source) - 1;
+        for (std::int64_t& label : labels_) label = source() % 10;
+    }
+
+    double step(const StepContext& context) {
+        const TensorView labels = view_of(std::span(labels_));
+        const TensorView logits = graph_.forward(batch_, context);
+        const LossSums sums = loss_->forward(logits, labels, graph_.output_gradient(batch_));
+        if (context.phase == Phase::train) {
+            loss_->backward(labels, 1 / sums.weight, graph_.output_gradient(batch_));
+            graph_.backward(batch_, context, {});
+        }
+        return sums.loss / sums.weight;
+    }
+
+    // Norm and dot products with vectors of random numbers, which see an error of any element.
+    static void expect_equal(NamedTensor& tensor, const Json& expected, double tolerance) {
+        const auto count = static_cast<std::size_t>(tensor.shape.count());
+        double squares = 0;
+        for (std::size_t i = 0; i < count; ++i) squares += doubles(tensor)[i] * doubles(tensor)[i];
+        const double norm = expected[0];
+        EXPECT_NEAR(std::sqrt(squares), norm, tolerance * norm) << tensor.name;
+        for (unsigned d = 1; d < expected.size(); ++d) {
+            std::mt19937 source(100 + d);
+            double dot = 0;
+            for (std::size_t i = 0; i < count; ++i) dot += doubles(tensor)[i] * (uniform(source) - 0.5);
+            EXPECT_NEAR(dot, expected[d].get<double>(), tolerance * norm) << tensor.name;
+        }
+    }
+
+    const Json run_ = reference()["runs"][GetParam()];
+    const std::int64_t batch_ = run_["batch"], side_ = run_["side"];
+    std::unique_ptr<Device> device_ = make_cpu_device(2);
+    Graph graph_{
+        build_resnet(run_["model"], {side_, side_, run_["channels"]}, run_["stem"], reference()["classes"]),
+        *device_, DType::f64, batch_};
+    std::unique_ptr<Loss> loss_ = make_softmax_cross_entropy(*device_, DType::f64);
+    std::vector<std::int64_t> labels_ = std::vector<std::int64_t>(static_cast<std::size_t>(batch_));
+};
+
+TEST_P(ResnetParity, NamesAreThoseOfPyTorch) {
+    std::vector<std::string> names;
+    for (const NamedTensor& tensor : graph_.save()) names.push_back(tensor.name);
+    EXPECT_EQ(names, run_["names"].get<std::vector<std::string>>());
+}
+
+TEST_P(ResnetParity, LossesGradientsAndRunningStatisticsAreThoseOfPyTorch) {
+    set_weights();
+    OptimConfig config;
+    config.lr = run_["sgd"]["lr"];
+    config.momentum = run_["sgd"]["momentum"];
+    config.weight_decay = run_["sgd"]["weight_decay"];
+    const auto optimizer = make_optimizer(config, graph_, *device_);
+    std::mt19937 source(2);
+    const Json& losses = run_["losses"];
+    for (std::size_t number = 0; number < losses.size(); ++number) {
+        draw_batch(source);
+        const double expected = losses[number];
+        EXPECT_NEAR(step({}), expected, 1e-6 * expected) << "step " << number + 1;
+        if (number == 0)
+            for (NamedTensor& tensor : graph_.save_arena(graph_.gradient_arena(), ""))
+                expect_equal(tensor, run_["gradients"].at(tensor.name), 1e-9);
+        optimizer->step(config.lr, static_cast<std::int64_t>(number) + 1);
+    }
+    std::size_t buffers = 0;
+    for (NamedTensor& tensor : graph_.save())
+        if (tensor.name.find("running") != std::string::npos) {
+            expect_equal(tensor, run_["buffers"].at(tensor.name), 1e-6);
+            ++buffers;
+        }
+    EXPECT_EQ(buffers, run_["buffers"].size());
+    StepContext evaluation;
+    evaluation.phase = Phase::evaluate;
+    const double expected = run_["evaluation"];
+    EXPECT_NEAR(step(evaluation), expected, 1e-6 * expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ResnetParity, ::testing::Range(std::size_t{0}, reference()["runs"].size()),
+                         [](const auto& info) {
+                             return reference()["runs"][info.param]["model"].template get<std::string>();
+                         });
+
+}  // namespace
+}  // namespace tutti
