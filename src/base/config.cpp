@@ -55,9 +55,8 @@ void check_owner(const Row& row, const Setting& setting, const std::string& mode
         setting.fail(fmt::format("{} is not a key of the optimizer {}", setting.shown(), config.optim.name),
                      owners_remedy(row, "optim.name"));
     if (in_section(row, "schedule") && !config::knows(row, config.schedule.name) && !is_default)
-        setting.fail(
-            fmt::format("{} is not a key of the schedule {}", setting.shown(), config.schedule.name),
-            owners_remedy(row, "schedule.name"));
+        setting.fail(fmt::format("{} is not a key of the schedule {}", setting.shown(), config.schedule.name),
+                     owners_remedy(row, "schedule.name"));
 }
 
 /// What is not given has the default of the optimizer: PyTorch's, and timm's for lamb.
@@ -212,11 +211,19 @@ std::vector<std::string> training_differences(const Config& before, const Config
 }
 
 std::vector<std::string> course_differences(const Config& before, const Config& now) {
-    static const std::set<std::string_view> keys{
-        "run.seed",         "data.shuffle",    "data.drop_last", "data.tail",
-        "data.normalize",   "data.transforms", "train.epochs",   "train.accumulate",
-        "train.precision",  "train.ema",       "train.scale_lr_by_world_size",
-        "train.nan_policy", "train.early_stopping"};
+    static const std::set<std::string_view> keys{"run.seed",
+                                                 "data.shuffle",
+                                                 "data.drop_last",
+                                                 "data.tail",
+                                                 "data.normalize",
+                                                 "data.transforms",
+                                                 "train.epochs",
+                                                 "train.accumulate",
+                                                 "train.precision",
+                                                 "train.ema",
+                                                 "train.scale_lr_by_world_size",
+                                                 "train.nan_policy",
+                                                 "train.early_stopping"};
     // More epochs of a constant rate are the same training, only longer.
     const bool same_horizon = before.schedule.name != "cosine" && now.schedule.name != "cosine";
     return differences(before, now, [&](const Row& row) {

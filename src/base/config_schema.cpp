@@ -163,13 +163,14 @@ void add_optim(std::vector<Row>& rows) {
     const auto optim = &Config::optim;
     const Range not_negative{.low = 0};
     const Range fraction{.low = 0, .high = 1, .high_open = true};
-    const auto names = choice<std::string>({{"sgd", "sgd"}, {"adam", "adam"}, {"adamw", "adamw"}, {"adadelta", "adadelta"}, {"lamb", "lamb"}});
+    const auto names = choice<std::string>(
+        {{"sgd", "sgd"}, {"adam", "adam"}, {"adamw", "adamw"}, {"adadelta", "adadelta"}, {"lamb", "lamb"}});
     rows.insert(
         rows.end(),
         {
             row("optim.name", at(optim, &O::name), names, "the update rule"),
-            default_is("0.05, adadelta: 1", row("optim.lr", at(optim, &O::lr), number(not_negative),
-                                                "learning rate")),
+            default_is("0.05, adadelta: 1",
+                       row("optim.lr", at(optim, &O::lr), number(not_negative), "learning rate")),
             only({"sgd"},
                  row("optim.momentum", at(optim, &O::momentum), number(fraction), "momentum of SGD")),
             only({"sgd"},
@@ -177,16 +178,16 @@ void add_optim(std::vector<Row>& rows) {
             only({"sgd"}, row("optim.dampening", at(optim, &O::dampening), number(fraction),
                               "dampening of the momentum")),
             default_is("0, adamw and lamb: 0.01", row("optim.weight_decay", at(optim, &O::weight_decay),
-                                             number(not_negative), "weight decay")),
+                                                      number(not_negative), "weight decay")),
             only({"adam", "adamw", "lamb"},
                  row("optim.betas", at(optim, &O::betas), list_of(number(fraction), 2),
                      "decay rates of the two moments")),
             only({"adadelta"},
                  row("optim.rho", at(optim, &O::rho), number(fraction), "decay rate of the two averages")),
             only({"adam", "adamw", "adadelta", "lamb"},
-                 default_is("1e-08, adadelta and lamb: 1e-06",
-                            row("optim.eps", at(optim, &O::eps), number(not_negative),
-                                "added to the denominator"))),
+                 default_is(
+                     "1e-08, adadelta and lamb: 1e-06",
+                     row("optim.eps", at(optim, &O::eps), number(not_negative), "added to the denominator"))),
             row("optim.decay_1d", at(optim, &O::decay_1d), boolean(),
                 "whether weight decay applies to biases and norms"),
             row("optim.layer_decay", at(optim, &O::layer_decay),
@@ -222,8 +223,8 @@ void add_schedule(std::vector<Row>& rows) {
                                  "learning rate at the end of train.epochs")),
             only({"step"},
                  row("schedule.step_size", at(schedule, &S::step_size), integer(1), "epochs between steps")),
-            only({"step"}, row("schedule.gamma", at(schedule, &S::gamma), number(not_negative),
-                               "factor of each step")),
+            only({"step"},
+                 row("schedule.gamma", at(schedule, &S::gamma), number(not_negative), "factor of each step")),
         });
 }
 

@@ -89,15 +89,15 @@ struct ModelConfig {
 
 struct OptimConfig {
     std::string name = "sgd";  ///< sgd | adam | adamw | adadelta | lamb
-    double lr = 0.05;  ///< default of adadelta: 1, as in PyTorch
+    double lr = 0.05;          ///< default of adadelta: 1, as in PyTorch
     double momentum = 0;
     bool nesterov = false;
     double dampening = 0;
     double weight_decay = 0;  ///< default of adamw: 0.01, as in PyTorch; of lamb: 0.01, as in timm
     std::vector<double> betas{0.9, 0.999};
-    double rho = 0.9;    ///< adadelta
-    double eps = 1e-8;   ///< default of adadelta and lamb: 1e-6
-    bool decay_1d = true;  ///< false: parameters with one dimension (biases, norms) are not decayed
+    double rho = 0.9;        ///< adadelta
+    double eps = 1e-8;       ///< default of adadelta and lamb: 1e-6
+    bool decay_1d = true;    ///< false: parameters with one dimension (biases, norms) are not decayed
     double layer_decay = 1;  ///< each layer's learning rate over that of the next one
     std::optional<double> clip_norm;
     friend bool operator==(const OptimConfig&, const OptimConfig&) = default;
@@ -109,10 +109,10 @@ struct ScheduleConfig {
     double warmup_epochs = 0;       ///< fractions allowed
     double warmup_lr = 0;           ///< the rate at the beginning of the warm-up
     WarmUp warmup = WarmUp::linear;
-    double warmup_power = 2;     ///< exponent of the power-law warm-up
-    double min_lr = 0;           ///< at the end of cosine
+    double warmup_power = 2;      ///< exponent of the power-law warm-up
+    double min_lr = 0;            ///< at the end of cosine
     std::int64_t step_size = 30;  ///< epochs between the steps of step
-    double gamma = 0.1;          ///< factor of each step
+    double gamma = 0.1;           ///< factor of each step
     friend bool operator==(const ScheduleConfig&, const ScheduleConfig&) = default;
 };
 
