@@ -31,9 +31,8 @@ std::string more_metrics(const EvaluationResult& result) {
 
 std::int64_t Trainer::Impl::topk() const {
     if (config.train.topk) return *config.train.topk;
-    const auto& stopping = config.train.early_stopping;
-    const bool asked =
-        config.train.checkpoint.best == "val/top5" || (stopping && stopping->metric == "val/top5");
+    const auto& early = config.train.early_stopping;
+    const bool asked = config.train.checkpoint.best == "val/top5" || (early && early->metric == "val/top5");
     return asked || graph.output_shape().count() >= classes_worth_top5 ? 5 : 0;
 }
 
