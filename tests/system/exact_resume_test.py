@@ -34,7 +34,7 @@ class ExactResume(TrainingTest):
     def check(self, name):
         ranks, recipe = RECIPES[name]
         data, val = self.small_data(100), self.small_data(40, "val.h5")
-        given = {"train.log_every": 1, "train.epochs": 3, "train.checkpoint.every": "never",
+        given = {"optim.momentum": 0, "train.log_every": 1, "train.epochs": 3, "train.checkpoint.every": "never",
                  "train.checkpoint.best": "val/loss", "data.val": val, **recipe}
         given = [f"{key}={value}" for key, value in given.items()]
         self.train(ranks, self.settings(data, "full") + given)
