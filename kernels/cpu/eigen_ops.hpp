@@ -52,6 +52,21 @@ class EigenOps : public Ops {
              const TensorView& momentum_buffer) override;
     void adam(const AdamStep& step, const TensorView& gradient, const TensorView& parameter,
               const TensorView& first_moment, const TensorView& second_moment) override;
+    void adadelta(const AdadeltaStep& step, const TensorView& gradient, const TensorView& parameter,
+                  const TensorView& square_average, const TensorView& delta_average) override;
+    void lamb_direction(const LambStep& step, const TensorView& gradient, const TensorView& parameter,
+                        const TensorView& first_moment, const TensorView& second_moment,
+                        const TensorView& update) override;
+    void lamb_apply(double lr, const TensorView& squares, const TensorView& update,
+                    const TensorView& parameter) override;
+
+    void sum_of_squares(const TensorView& x, const TensorView& sum) override;
+    void scale(double factor, const TensorView& x) override;
+    void lerp(double weight, const TensorView& x, const TensorView& y) override;
+    void swap(const TensorView& x, const TensorView& y) override;
+
+    void rank_labels(const TensorView& logits, const TensorView& labels, const TensorView& predicted,
+                     const TensorView& place) override;
 
   protected:
     const std::shared_ptr<Workspace>& workspace() const { return workspace_; }

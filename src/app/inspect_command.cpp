@@ -48,6 +48,7 @@ void inspect_checkpoint(const std::string& path) {
     };
     print("model", checkpoint.model);
     print("optimizer", checkpoint.optimizer);
+    print("ema", checkpoint.ema);
 }
 
 std::string checkpoint_of(const std::string& path) {

@@ -49,6 +49,8 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
         " {:>10}\n",
         format_bytes(memory.parameters), format_bytes(memory.gradients), format_bytes(state),
         format_bytes(memory.activations));
+    if (config.train.accumulate > 1) fmt::print("  accumulated  {:>10}\n", format_bytes(memory.gradients));
+    if (config.train.ema) fmt::print("  average      {:>10}\n", format_bytes(memory.parameters));
 
     const std::vector<Bucket> buckets = plan_buckets(graph, config.distributed);
     fmt::print("buckets (in the order of backward)\n");

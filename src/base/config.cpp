@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <system_error>
 
 #include "config_schema.hpp"
@@ -41,22 +42,51 @@ std::string owners_remedy(const Row& row, const std::string& name_key) {
                        available.size() == 1 ? "s" : "");
 }
 
-/// Keys of another model are errors, whatever their value; keys of another optimizer only when they are set
-/// to something else than the default, because the resolved dump holds all of them.
+/// Keys of another model are errors, whatever their value; keys of another optimizer or schedule only when
+/// they are set to something else than the default, because the resolved dump holds all of them.
 void check_owner(const Row& row, const Setting& setting, const std::string& model, const Config& config) {
     if (in_section(row, "model") && !config::knows(row, model))
         setting.fail(model == config::layers_model
                          ? "a model that is given by its layers does not know this key"
                          : fmt::format("the model {} does not know this key", model),
                      owners_remedy(row, "model.name"));
-    if (in_section(row, "optim") && !config::knows(row, config.optim.name) &&
-        row.print(config) != row.default_text)
+    const bool is_default = row.print(config) == row.print(Config{});
+    if (in_section(row, "optim") && !config::knows(row, config.optim.name) && !is_default)
         setting.fail(fmt::format("{} is not a key of the optimizer {}", setting.shown(), config.optim.name),
                      owners_remedy(row, "optim.name"));
+    if (in_section(row, "schedule") && !config::knows(row, config.schedule.name) && !is_default)
+        setting.fail(fmt::format("{} is not a key of the schedule {}", setting.shown(), config.schedule.name),
+                     owners_remedy(row, "schedule.name"));
+}
+
+/// What is not given has the default of the optimizer: PyTorch's, and timm's for lamb.
+void set_optimizer_defaults(OptimConfig& optim, const Settings& settings) {
+    const auto is_given = [&](const char* path) { return settings.find(path) != nullptr; };
+    if ((optim.name == "adamw" || optim.name == "lamb") && !is_given("optim.weight_decay"))
+        optim.weight_decay = 0.01;
+    if ((optim.name == "adadelta" || optim.name == "lamb") && !is_given("optim.eps")) optim.eps = 1e-6;
+    if (optim.name == "adadelta" && !is_given("optim.lr")) optim.lr = 1;
+}
+
+/// Metrics that are asked for must be measured.
+void check_validation(const Config& config, const Settings& settings) {
+    const TrainConfig& train = config.train;
+    const bool top5 = !train.topk || *train.topk == 5;
+    if (train.checkpoint.best == "val/top5" && !top5)
+        settings.find("train.checkpoint.best")
+            ->fail(fmt::format("train.topk is {}", *train.topk), "set train.topk to 5 or auto");
+    if (!train.early_stopping) return;
+    const Setting& stopping = *settings.find("train.early_stopping");
+    if (train.early_stopping->metric == "val/top5" && !top5)
+        stopping.fail(fmt::format("train.topk is {}", *train.topk), "set train.topk to 5 or auto");
+    if (config.data.val.empty()) stopping.fail("there are no data to evaluate on", "set data.val");
+    if (train.eval_every == 0)
+        stopping.fail("there is no evaluation before the end", "set train.eval_every to 1 or more");
 }
 
 /// What a key alone cannot tell.
 void check_combinations(const Config& config, const Settings& settings) {
+    check_validation(config, settings);
     if (!config.optim.nesterov) return;
     const Setting& nesterov = *settings.find("optim.nesterov");
     if (config.optim.momentum <= 0)
@@ -88,9 +118,7 @@ Config resolve(const Settings& settings, const std::string& source) {
             config::refuse(*setting, row.default_text);
         check_owner(row, *setting, model, result);
     }
-    // PyTorch's default; everywhere else it is 0.
-    if (result.optim.name == "adamw" && !settings.find("optim.weight_decay"))
-        result.optim.weight_decay = 0.01;
+    set_optimizer_defaults(result.optim, settings);
     if (result.run.dir.empty()) result.run.dir = "runs/" + std::filesystem::path(source).stem().string();
     check_combinations(result, settings);
     return result;
@@ -112,6 +140,19 @@ std::string section_headers(const std::string& path, const std::string& previous
 std::string printed(const Row& row, const Config& config) {
     return in_section(row, "model") && !config::knows(row, config::model_of(config)) ? "not set"
                                                                                      : row.print(config);
+}
+
+/// "optim.lr: 0.05 -> 0.1" of the rows for which `counts` is true.
+template <class Counts>
+std::vector<std::string> differences(const Config& before, const Config& now, const Counts& counts) {
+    std::vector<std::string> result;
+    for (const Row& row : config::rows()) {
+        if (!counts(row)) continue;
+        const std::string old_value = printed(row, before), new_value = printed(row, now);
+        if (old_value != new_value)
+            result.push_back(fmt::format("{}: {} -> {}", row.path, old_value, new_value));
+    }
+    return result;
 }
 
 }  // namespace
@@ -164,15 +205,31 @@ std::vector<ConfigKey> config_reference() {
 }
 
 std::vector<std::string> training_differences(const Config& before, const Config& now) {
-    std::vector<std::string> differences;
-    for (const Row& row : config::rows()) {
-        if (!(in_section(row, "model") || in_section(row, "optim")) || row.path == "model.init_from")
-            continue;
-        const std::string old_value = printed(row, before), new_value = printed(row, now);
-        if (old_value != new_value)
-            differences.push_back(fmt::format("{}: {} -> {}", row.path, old_value, new_value));
-    }
-    return differences;
+    return differences(before, now, [](const Row& row) {
+        return (in_section(row, "model") || in_section(row, "optim")) && row.path != "model.init_from";
+    });
+}
+
+std::vector<std::string> course_differences(const Config& before, const Config& now) {
+    static const std::set<std::string_view> keys{"run.seed",
+                                                 "data.shuffle",
+                                                 "data.drop_last",
+                                                 "data.tail",
+                                                 "data.normalize",
+                                                 "data.transforms",
+                                                 "train.epochs",
+                                                 "train.accumulate",
+                                                 "train.precision",
+                                                 "train.ema",
+                                                 "train.scale_lr_by_world_size",
+                                                 "train.nan_policy",
+                                                 "train.early_stopping"};
+    // More epochs of a constant rate are the same training, only longer.
+    const bool same_horizon = before.schedule.name != "cosine" && now.schedule.name != "cosine";
+    return differences(before, now, [&](const Row& row) {
+        if (row.path == "train.epochs" && same_horizon) return false;
+        return in_section(row, "schedule") || keys.contains(row.path);
+    });
 }
 
 }  // namespace tutti

@@ -171,44 +171,68 @@ void add_optim(std::vector<Row>& rows) {
     const auto optim = &Config::optim;
     const Range not_negative{.low = 0};
     const Range fraction{.low = 0, .high = 1, .high_open = true};
-    const auto names = choice<std::string>({{"sgd", "sgd"},
-                                            {"adam", "adam", false},
-                                            {"adamw", "adamw"},
-                                            {"adadelta", "adadelta", false},
-                                            {"lamb", "lamb", false}});
+    const auto names = choice<std::string>(
+        {{"sgd", "sgd"}, {"adam", "adam"}, {"adamw", "adamw"}, {"adadelta", "adadelta"}, {"lamb", "lamb"}});
     rows.insert(
         rows.end(),
         {
             row("optim.name", at(optim, &O::name), names, "the update rule"),
-            row("optim.lr", at(optim, &O::lr), number(not_negative), "learning rate"),
+            default_is("0.05, adadelta: 1",
+                       row("optim.lr", at(optim, &O::lr), number(not_negative), "learning rate")),
             only({"sgd"},
                  row("optim.momentum", at(optim, &O::momentum), number(fraction), "momentum of SGD")),
             only({"sgd"},
                  row("optim.nesterov", at(optim, &O::nesterov), boolean(), "Nesterov's form of momentum")),
             only({"sgd"}, row("optim.dampening", at(optim, &O::dampening), number(fraction),
                               "dampening of the momentum")),
-            default_is("0, adamw: 0.01", row("optim.weight_decay", at(optim, &O::weight_decay),
-                                             number(not_negative), "weight decay")),
+            default_is("0, adamw and lamb: 0.01", row("optim.weight_decay", at(optim, &O::weight_decay),
+                                                      number(not_negative), "weight decay")),
             only({"adam", "adamw", "lamb"},
                  row("optim.betas", at(optim, &O::betas), list_of(number(fraction), 2),
                      "decay rates of the two moments")),
+            only({"adadelta"},
+                 row("optim.rho", at(optim, &O::rho), number(fraction), "decay rate of the two averages")),
             only({"adam", "adamw", "adadelta", "lamb"},
-                 row("optim.eps", at(optim, &O::eps), number(not_negative), "added to the denominator")),
+                 default_is(
+                     "1e-08, adadelta and lamb: 1e-06",
+                     row("optim.eps", at(optim, &O::eps), number(not_negative), "added to the denominator"))),
             row("optim.decay_1d", at(optim, &O::decay_1d), boolean(),
                 "whether weight decay applies to biases and norms"),
-            not_yet(row("optim.clip_norm", at(optim, &O::clip_norm),
-                        optional(number({.low = 0, .low_open = true})),
-                        "largest norm of the global gradient")),
+            row("optim.layer_decay", at(optim, &O::layer_decay),
+                number({.low = 0, .high = 1, .low_open = true}),
+                "learning rate of each layer over that of the next one; the last has optim.lr"),
+            row("optim.clip_norm", at(optim, &O::clip_norm), optional(number({.low = 0, .low_open = true})),
+                "largest norm of the global gradient; longer ones are scaled down to it"),
         });
-    const auto schedules =
-        choice<std::string>({{"constant", "constant"}, {"step", "step", false}, {"cosine", "cosine", false}});
+}
+
+void add_schedule(std::vector<Row>& rows) {
+    using S = ScheduleConfig;
+    const auto schedule = &Config::schedule;
+    const Range not_negative{.low = 0};
+    const Range positive{.low = 0, .low_open = true};
     rows.insert(
         rows.end(),
         {
-            row("schedule.name", at(&Config::schedule, &ScheduleConfig::name), schedules,
-                "course of the learning rate"),
-            not_yet(row("schedule.warmup_epochs", at(&Config::schedule, &ScheduleConfig::warmup_epochs),
-                        number(not_negative), "epochs in which the learning rate rises from 0")),
+            row("schedule.name", at(schedule, &S::name),
+                choice<std::string>({{"constant", "constant"}, {"step", "step"}, {"cosine", "cosine"}}),
+                "course of the learning rate: step multiplies it by gamma every step_size epochs, cosine "
+                "lowers it each update until train.epochs"),
+            row("schedule.warmup_epochs", at(schedule, &S::warmup_epochs), number(not_negative),
+                "epochs, or a part of one, in which the learning rate rises from warmup_lr"),
+            row("schedule.warmup_lr", at(schedule, &S::warmup_lr), number(not_negative),
+                "learning rate at the beginning of the warm-up"),
+            row("schedule.warmup", at(schedule, &S::warmup),
+                choice<WarmUp>({{"linear", WarmUp::linear}, {"power", WarmUp::power}}),
+                "how it rises: linear, or as a power of the time"),
+            row("schedule.warmup_power", at(schedule, &S::warmup_power), number(positive),
+                "exponent of the power-law warm-up"),
+            only({"cosine"}, row("schedule.min_lr", at(schedule, &S::min_lr), number(not_negative),
+                                 "learning rate at the end of train.epochs")),
+            only({"step"},
+                 row("schedule.step_size", at(schedule, &S::step_size), integer(1), "epochs between steps")),
+            only({"step"},
+                 row("schedule.gamma", at(schedule, &S::gamma), number(not_negative), "factor of each step")),
         });
 }
 
@@ -224,7 +248,8 @@ void add_train(std::vector<Row>& rows) {
             row("train.epochs", at(train, &T::epochs), integer(0), "passes over the data"),
             row("train.max_steps", at(train, &T::max_steps), optional(integer(0)),
                 "stop after this many updates"),
-            not_yet(row("train.accumulate", at(train, &T::accumulate), integer(1), "batches per update")),
+            row("train.accumulate", at(train, &T::accumulate), integer(1),
+                "batches per update: the global batch is batch_size x ranks x accumulate"),
             row("train.precision", at(train, &T::precision),
                 choice<Precision>({{"fp32", Precision::fp32},
                                    {"tf32", Precision::tf32, false},
@@ -235,8 +260,14 @@ void add_train(std::vector<Row>& rows) {
                 "multiply the learning rate by the number of ranks"),
             not_yet(row("train.recompute", at(train, &T::recompute), boolean(),
                         "compute activations again in backward")),
-            reserved("train.early_stopping", "map | null", "null", "stop when a metric no longer improves"),
-            reserved("train.ema", "map | null", "null", "moving average of the weights"),
+            row("train.early_stopping", at(train, &T::early_stopping), optional(early_stopping()),
+                "end the run after `patience` evaluations without an improvement of more than min_delta"),
+            row("train.ema", at(train, &T::ema), optional(ema()),
+                "moving average of the weights, which evaluations use; warmup: smaller decays at first"),
+            row("train.topk", at(train, &T::topk), optional(integer(0), "auto"),
+                "k of the top-k accuracy in evaluations, 0: none; auto: 5 from 10 classes on"),
+            row("train.confusion", at(train, &T::confusion), boolean(),
+                "write the confusion matrix of evaluations: [label][prediction] counts"),
             row("train.log_every", at(train, &T::log_every), integer(1), "steps between log lines"),
             row("train.eval_every", at(train, &T::eval_every), integer(0),
                 "epochs between evaluations; 0: only at the end"),
@@ -244,12 +275,15 @@ void add_train(std::vector<Row>& rows) {
             row("train.checkpoint.keep", at(train, checkpoint, &C::keep), integer(1),
                 "newest checkpoints that are kept"),
             row("train.checkpoint.best", at(train, checkpoint, &C::best),
-                choice<std::string>(
-                    {{"val/accuracy", "val/accuracy"}, {"val/loss", "val/loss"}, {"null", ""}}),
+                choice<std::string>({{"val/accuracy", "val/accuracy"},
+                                     {"val/loss", "val/loss"},
+                                     {"val/top5", "val/top5"},
+                                     {"val/balanced_accuracy", "val/balanced_accuracy"},
+                                     {"null", ""}}),
                 "also keep the checkpoint that is best in this"),
             row("train.nan_policy", at(train, &T::nan_policy),
-                choice<NanPolicy>({{"stop", NanPolicy::stop}, {"skip", NanPolicy::skip, false}}),
-                "what a loss or gradient that is not finite does"),
+                choice<NanPolicy>({{"stop", NanPolicy::stop}, {"skip", NanPolicy::skip}}),
+                "what a loss or gradient that is not finite does; skip leaves its update out"),
         });
 }
 
@@ -306,6 +340,7 @@ const std::vector<Row>& rows() {
         add_data(all);
         add_model(all);
         add_optim(all);
+        add_schedule(all);
         add_train(all);
         add_distributed(all);
         return all;

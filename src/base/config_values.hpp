@@ -62,6 +62,8 @@ Kind<std::vector<std::string>> transforms();
 Kind<Interval> interval();
 Kind<Normalize> normalize();
 Kind<std::vector<LayerSpec>> layers();
+Kind<EmaConfig> ema();
+Kind<EarlyStoppingConfig> early_stopping();
 
 /// One of a fixed set of words; the word "null" is also met by no value.
 template <class T>

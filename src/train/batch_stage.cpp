@@ -50,4 +50,18 @@ void BatchStage::load(const HostBatch& batch, const TensorView& input) {
     device_.copy_from_host(labels_, batch.labels.data());
 }
 
+LabelRanks BatchStage::rank_labels(const TensorView& logits) {
+    const std::int64_t n = labels_.count();
+    const std::size_t count = static_cast<std::size_t>(n), bytes = count * sizeof(std::int64_t);
+    if (ranks_memory_.size() == 0) {
+        ranks_memory_ = device_.allocate(2 * labels_memory_.size(), "ranks of labels");
+        ranks_.resize(ranks_memory_.size() / sizeof(std::int64_t));
+    }
+    const TensorView predicted = ranks_memory_.view(0, DType::i64, {n});
+    const TensorView place = ranks_memory_.view(bytes, DType::i64, {n});
+    ops_.rank_labels(logits, labels_, predicted, place);
+    device_.copy_to_host(ranks_.data(), ranks_memory_.view(0, DType::i64, {2 * n}));
+    return {std::span(ranks_).first(count), std::span(ranks_).subspan(count, count)};
+}
+
 }  // namespace tutti

@@ -20,7 +20,7 @@ namespace {
 using store::Failure;
 using store::Object;
 
-constexpr std::int64_t version = 1;
+constexpr std::int64_t version = 2;
 constexpr const char* version_name = "tutti_checkpoint_version";
 constexpr const char* hash_name = "sha256";
 constexpr const char* model_hash_name = "model_sha256";
@@ -41,6 +41,10 @@ void each_field(ProgressRef& progress, const Function& visit) {
     visit("best_metric", progress.best_metric);
     visit("has_best", progress.has_best);
     visit("best_step", progress.best_step);
+    visit("skipped", progress.skipped);
+    visit("stop_metric", progress.stop_metric);
+    visit("has_stop_metric", progress.has_stop_metric);
+    visit("stale_evals", progress.stale_evals);
 }
 
 /// What is hashed is a sequence of fields, each with its length in front, so that no two contents look alike.
@@ -93,6 +97,7 @@ std::string hash_of(const Checkpoint& checkpoint, const std::string& model_hash)
     hash.add(checkpoint.last_eval);
     hash.add(model_hash);
     hash.add(hash_of(checkpoint.optimizer));
+    hash.add(hash_of(checkpoint.ema));
     return hash.hex();
 }
 
@@ -161,6 +166,7 @@ void write_content(const store::OutputFile& output, const Checkpoint& checkpoint
     };
     write_group("model", checkpoint.model);
     write_group("optimizer", checkpoint.optimizer);
+    write_group("ema", checkpoint.ema);
 }
 
 void read_group(hid_t group, const std::string& prefix, bool with_bytes, int depth,
@@ -256,6 +262,7 @@ Checkpoint read(const std::string& path, bool with_bytes) {
         checkpoint.last_eval = read_text(file, "run/last_eval");
         checkpoint.model = read_group(file, "model", with_bytes);
         checkpoint.optimizer = read_group(file, "optimizer", with_bytes);
+        checkpoint.ema = read_group(file, "ema", with_bytes);
         if (with_bytes) {
             std::string stored;
             store::read_attribute(file, hash_name, stored);
@@ -277,6 +284,7 @@ Checkpoint read(const std::string& path, bool with_bytes) {
 void save_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
     check_tensors(checkpoint.model, "model");
     check_tensors(checkpoint.optimizer, "optimizer");
+    check_tensors(checkpoint.ema, "ema");
     const hdf5::QuietErrors silent;
     try {
         file::Temporary temporary(path);

@@ -2,12 +2,105 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <numeric>
 
 namespace tutti {
+namespace {
 
-LossSums evaluate(const EvaluationJob& job) {
+double part(std::int64_t count, double of) {
+    return of > 0 ? static_cast<double>(count) / of : 0.0;
+}
+
+/// The counts of one rank, in the order in which they are summed over all: doubles, so that one all-reduce
+/// carries the loss, too.
+class EvaluationSums {
+  public:
+    EvaluationSums(std::size_t classes, bool confusion)
+        : classes_(classes), values_(header + 2 * classes + (confusion ? classes * classes : 0)) {}
+
+    void add(const LossSums& sums) { loss_ += sums; }
+    void add(std::int64_t label, std::int64_t predicted, std::int64_t place, std::int64_t topk) {
+        const auto row = static_cast<std::size_t>(label), column = static_cast<std::size_t>(predicted);
+        values_[4] += place < topk ? 1 : 0;
+        values_[header + row] += 1;
+        values_[header + classes_ + row] += label == predicted ? 1 : 0;
+        const std::size_t matrix = header + 2 * classes_;
+        if (values_.size() > matrix) values_[matrix + row * classes_ + column] += 1;
+    }
+
+    /// True when a rank failed.
+    bool all_reduce(Communicator& communicator, bool failed) {
+        values_[0] = loss_.loss;
+        values_[1] = loss_.weight;
+        values_[2] = static_cast<double>(loss_.correct);
+        values_[3] = failed ? 1 : 0;
+        communicator.all_reduce(view_of(std::span(values_)), ReduceOp::sum).wait();
+        return values_[3] > 0;
+    }
+
+    EvaluationResult result(std::int64_t topk) const {
+        EvaluationResult result;
+        result.loss = values_[0];
+        result.weight = values_[1];
+        result.correct = static_cast<std::int64_t>(values_[2]);
+        result.topk = topk;
+        result.in_topk = static_cast<std::int64_t>(values_[4]);
+        result.of_label = counts(header, classes_);
+        result.hit_of_label = counts(header + classes_, classes_);
+        const std::size_t matrix = header + 2 * classes_;
+        result.confusion = counts(matrix, values_.size() - matrix);
+        return result;
+    }
+
+  private:
+    static constexpr std::size_t header = 5;  // loss, weight, correct, failed, in top-k
+
+    std::vector<std::int64_t> counts(std::size_t begin, std::size_t count) const {
+        std::vector<std::int64_t> result(count);
+        for (std::size_t i = 0; i < count; ++i) result[i] = static_cast<std::int64_t>(values_[begin + i]);
+        return result;
+    }
+
+    std::size_t classes_;
+    std::vector<double> values_;
+    LossSums loss_;
+};
+
+}  // namespace
+
+double EvaluationResult::mean_loss() const {
+    return weight > 0 ? loss / weight : 0.0;
+}
+double EvaluationResult::accuracy() const {
+    return part(correct, weight);
+}
+double EvaluationResult::topk_accuracy() const {
+    return part(in_topk, weight);
+}
+
+double EvaluationResult::balanced_accuracy() const {
+    double recalls = 0;
+    std::int64_t present = 0;
+    for (std::size_t label = 0; label < of_label.size(); ++label) {
+        if (of_label[label] == 0) continue;
+        recalls += part(hit_of_label[label], static_cast<double>(of_label[label]));
+        ++present;
+    }
+    return present > 0 ? recalls / static_cast<double>(present) : 0.0;
+}
+
+double EvaluationResult::metric(const std::string& name) const {
+    if (name == "val/loss") return mean_loss();
+    if (name == "val/top5") return topk_accuracy();
+    if (name == "val/balanced_accuracy") return balanced_accuracy();
+    return accuracy();
+}
+
+bool improves(const std::string& name, double value, double best, double min_delta) {
+    return name == "val/loss" ? best - value > min_delta : value - best > min_delta;
+}
+
+EvaluationResult evaluate(const EvaluationJob& job) {
     const std::int64_t samples = job.dataset.info().samples;
     std::vector<std::int64_t> order(static_cast<std::size_t>(samples));
     std::iota(order.begin(), order.end(), std::int64_t{0});
@@ -18,7 +111,7 @@ LossSums evaluate(const EvaluationJob& job) {
                                                       .rank = job.communicator.rank()}));
 
     StepContext step{Phase::evaluate, job.seed, 0, {}};
-    LossSums mine;
+    EvaluationSums sums(static_cast<std::size_t>(job.graph.output_shape().count()), job.confusion);
     Failure failure;
     try {
         while (const auto batch = job.loader.next()) {
@@ -27,22 +120,23 @@ LossSums evaluate(const EvaluationJob& job) {
             step.positions = batch->positions;
             job.stage.load(*batch, job.graph.input(n));
             const TensorView logits = job.graph.forward(n, step);
-            mine += job.loss.forward(logits, job.stage.labels(), job.graph.output_gradient(n));
+            // Before the loss, whose workspace may be the logits' own memory.
+            const LabelRanks ranks = job.stage.rank_labels(logits);
+            for (std::size_t i = 0; i < batch->labels.size(); ++i)
+                sums.add(batch->labels[i], ranks.predicted[i], ranks.place[i], job.topk);
+            sums.add(job.loss.forward(logits, job.stage.labels(), job.graph.output_gradient(n)));
         }
     } catch (const Error& error) {
         failure = {error.code(), error.what()};
     }
 
-    std::array<double, 4> sums{mine.loss, mine.weight, static_cast<double>(mine.correct),
-                               failure.code == ExitCode::done ? 0.0 : 1.0};
-    job.communicator.all_reduce(view_of(std::span(sums)), ReduceOp::sum).wait();
-    if (sums[3] > 0) agree(job.communicator, failure, "evaluation");
-    return {sums[0], sums[1], static_cast<std::int64_t>(sums[2])};
+    if (sums.all_reduce(job.communicator, failure.code != ExitCode::done))
+        agree(job.communicator, failure, "evaluation");
+    return sums.result(job.topk);
 }
 
 std::string accuracy_text(const LossSums& sums) {
-    const double accuracy = sums.weight > 0 ? static_cast<double>(sums.correct) / sums.weight : 0.0;
-    return fmt::format("{:.4f} ({} of {:.0f})", accuracy, sums.correct, sums.weight);
+    return fmt::format("{:.4f} ({} of {:.0f})", part(sums.correct, sums.weight), sums.correct, sums.weight);
 }
 
 }  // namespace tutti

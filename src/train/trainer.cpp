@@ -17,15 +17,20 @@ int workers_of(const DataConfig& config) {
 }
 
 void check_batch(const Config& config, const Dataset& data, int world) {
-    const std::int64_t global = config.train.batch_size * world;
+    const std::int64_t accumulate = config.train.accumulate;
+    const std::int64_t shares = world * accumulate;
+    const std::int64_t global = config.train.batch_size * shares;
     const std::int64_t samples = data.info().samples;
     if (global <= samples) return;
-    throw UsageError(
-        "train.batch_size " + std::to_string(config.train.batch_size) + " × " + std::to_string(world) +
-            (world == 1 ? " rank" : " ranks") + " = " + std::to_string(global) +
-            " is larger than the data (" + data.name() + ": " + std::to_string(samples) + " samples)",
-        "set train.batch_size to at most " + std::to_string(std::max<std::int64_t>(samples / world, 1)) +
-            (samples < world ? " and use at most " + std::to_string(samples) + " ranks" : ""));
+    throw UsageError("train.batch_size " + std::to_string(config.train.batch_size) + " × " +
+                         std::to_string(world) + (world == 1 ? " rank" : " ranks") +
+                         (accumulate > 1 ? " × train.accumulate " + std::to_string(accumulate) : "") + " = " +
+                         std::to_string(global) + " is larger than the data (" + data.name() + ": " +
+                         std::to_string(samples) + " samples)",
+                     "set train.batch_size to at most " +
+                         std::to_string(std::max<std::int64_t>(samples / shares, 1)) +
+                         (samples < shares && accumulate > 1 ? ", train.accumulate to 1" : "") +
+                         (samples < world ? " and use at most " + std::to_string(samples) + " ranks" : ""));
 }
 
 void check_same_samples(const Dataset& train, const Dataset& val) {
@@ -62,11 +67,15 @@ Trainer::Impl::Impl(const TrainingJob& given)
       loss(make_softmax_cross_entropy(given.device, compute)),
       graph(model_of(given.config, given.train), given.device, compute, given.config.train.batch_size),
       reducer(given.gradients, graph.gradient_arena(), plan_buckets(graph, given.config.distributed)),
+      accumulator(graph, given.device, given.config.train.accumulate > 1),
       optimizer(make_optimizer(given.config.optim, graph, given.device)),
+      arena_ops(given.device.ops(graph.gradient_arena().dtype)),
+      norm_memory(given.device.allocate(sizeof(double), "gradient norm")),
       stage(given.device, given.train.info(), given.config.data, compute, given.config.train.batch_size),
       loader(given.train, given.config.train.batch_size, workers_of(given.config.data),
              static_cast<int>(given.config.data.prefetch)),
       report(given.log) {
+    if (config.train.ema) average.emplace(*config.train.ema, graph, job.device);
     if (job.val) {
         val_stage.emplace(job.device, job.val->info(), config.data, compute, config.train.batch_size);
         val_loader.emplace(*job.val, config.train.batch_size, workers_of(config.data),

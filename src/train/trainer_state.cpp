@@ -32,34 +32,54 @@ std::string joined(const std::vector<std::string>& lines) {
     return text;
 }
 
+/// What a resume changes besides model and optimizer, for a warning.
+std::vector<std::string> changes(const Config& before, int world_before, const Config& now, int world) {
+    std::vector<std::string> list = course_differences(before, now);
+    const std::int64_t old_batch = before.train.batch_size * before.train.accumulate * world_before;
+    const std::int64_t new_batch = now.train.batch_size * now.train.accumulate * world;
+    if (old_batch != new_batch)
+        list.push_back("samples per update: " + std::to_string(old_batch) + " -> " +
+                       std::to_string(new_batch));
+    return list;
+}
+
 }  // namespace
 
 void Trainer::Impl::initial_weights() {
     graph.initialize(config.run.seed);
-    if (config.model.init_from.empty()) return;
-    together_on_first_rank(job.control, "reading the initial weights",
-                           [&] { graph.load(read_weights(config.model.init_from), config.model.init_from); });
-    job.gradients.broadcast(graph.parameter_arena(), 0).wait();
-    job.gradients.broadcast(graph.buffer_arena(), 0).wait();
+    if (!config.model.init_from.empty()) {
+        together_on_first_rank(job.control, "reading the initial weights", [&] {
+            graph.load(read_weights(config.model.init_from), config.model.init_from);
+        });
+        job.gradients.broadcast(graph.parameter_arena(), 0).wait();
+        job.gradients.broadcast(graph.buffer_arena(), 0).wait();
+    }
+    if (average) average->restart();
 }
 
 void Trainer::Impl::restore(const std::string& path) {
     together_on_first_rank(job.control, "resuming", [&] {
         const Checkpoint checkpoint = load_checkpoint(path);
-        const std::vector<std::string> changed =
-            training_differences(parse_config(checkpoint.config, path, {}), config);
+        const Config before = parse_config(checkpoint.config, path, {});
+        const std::vector<std::string> changed = training_differences(before, config);
         if (!changed.empty())
             throw UsageError(path + " was trained with other settings (" + joined(changed) + ")",
                              "restore them, or start anew with run.resume=never or another run.dir");
         graph.load(checkpoint.model, path);
         for (const Optimizer::State& state : optimizer->state())
             graph.load_arena(state.arena, checkpoint.optimizer, state.name + "/", path);
+        if (average && checkpoint.ema.empty()) average->restart();
+        if (average && !checkpoint.ema.empty()) graph.load_arena(average->arena(), checkpoint.ema, "", path);
         progress = checkpoint.progress;
         last_eval = checkpoint.last_eval;
+        const std::vector<std::string> course =
+            changes(before, static_cast<int>(progress.world_size), config, world);
+        if (!course.empty())
+            job.log.warning("going on with other settings than before (" + joined(course) + ")");
         if (job.directory) job.directory->cut_metrics(progress.step);
     });
     broadcast_state();
-    last_save_step = progress.step;
+    last_save_samples = progress.samples;
     job.log.info("resuming " + path + " at step " + std::to_string(progress.step) + ", epoch " +
                  std::to_string(progress.epoch + 1));
 }
@@ -68,6 +88,7 @@ void Trainer::Impl::broadcast_state() {
     job.gradients.broadcast(graph.parameter_arena(), 0).wait();
     job.gradients.broadcast(graph.buffer_arena(), 0).wait();
     for (const Optimizer::State& state : optimizer->state()) job.gradients.broadcast(state.arena, 0).wait();
+    if (average) job.gradients.broadcast(average->arena(), 0).wait();
     static_assert(std::is_trivially_copyable_v<Progress>);
     const TensorView bytes{
         reinterpret_cast<std::byte*>(&progress), DType::u8, {static_cast<std::int64_t>(sizeof(Progress))}};
@@ -91,12 +112,14 @@ void Trainer::Impl::save() {
         for (const Optimizer::State& state : optimizer->state())
             for (NamedTensor& tensor : graph.save_arena(state.arena, state.name + "/"))
                 checkpoint.optimizer.push_back(std::move(tensor));
+        if (average) checkpoint.ema = graph.save_arena(average->arena(), "");
         save_checkpoint(job.directory->checkpoint_path(progress.step), checkpoint);
         std::optional<std::int64_t> best;
         if (progress.has_best) best = progress.best_step;
         job.directory->prune_checkpoints(config.train.checkpoint.keep, best);
     });
-    last_save_step = progress.step;
+    last_save_samples = progress.samples;
+    best_is_unsaved = false;
     last_save_time = std::chrono::steady_clock::now();
 }
 

@@ -130,9 +130,9 @@ TEST(ConfigOptim, refuses_keys_of_other_optimizers) {
               "jobs/x.yaml:3: optim.momentum: 0.9 is not a key of the optimizer adamw; remove it, or use "
               "sgd, which "
               "knows it");
-    EXPECT_EQ(
-        override_refusal("optim.betas=[0.8, 0.9]"),
-        "optim.betas: a list is not a key of the optimizer sgd; remove it, or use adamw, which knows it");
+    EXPECT_EQ(override_refusal("optim.betas=[0.8, 0.9]"),
+              "optim.betas: a list is not a key of the optimizer sgd; remove it, or use adam or adamw or "
+              "lamb, which know it");
 }
 
 TEST(ConfigOptim, allows_the_default_of_another_optimizers_key) {

@@ -31,18 +31,23 @@ data:
   tail: pad
   normalize: {mean: [0.1, 0.2, 0.3], std: [0.25]}
 model: {name: lenet, classes: 10, channels: 3, image: 32, init_from: null.h5}
-optim: {name: sgd, lr: 0.1, momentum: 0.9, nesterov: true, weight_decay: 5e-4, decay_1d: false}
-schedule: {name: constant, warmup_epochs: 0}
+optim: {name: sgd, lr: 0.1, momentum: 0.9, nesterov: true, weight_decay: 5e-4, decay_1d: false, layer_decay: 0.75, clip_norm: 1.5}
+schedule: {name: cosine, warmup_epochs: 0.5, warmup_lr: 1e-6, warmup: power, warmup_power: 3, min_lr: 1e-5}
 train:
   batch_size: 128
   epochs: 0
   max_steps: 7
+  accumulate: 4
   precision: fp64
   scale_lr_by_world_size: true
   log_every: 1
-  eval_every: 0
+  eval_every: 2
   checkpoint: {every: 200 steps, keep: 1, best: val/loss}
-  nan_policy: stop
+  nan_policy: skip
+  ema: {decay: 0.99, warmup: true}
+  early_stopping: {metric: val/balanced_accuracy, patience: 5, min_delta: 0.01}
+  topk: 5
+  confusion: true
 distributed: {strategy: ddp, backend: mpi, timeout: 0.5, bucket_mb: 0.1, first_bucket_mb: 1e-3, bucket_policy: per_layer}
 )";
 
@@ -89,13 +94,27 @@ TEST(Config, takes_every_available_key) {
     EXPECT_TRUE(config.optim.nesterov);
     EXPECT_EQ(config.optim.weight_decay, 5e-4);
     EXPECT_FALSE(config.optim.decay_1d);
+    EXPECT_EQ(config.optim.layer_decay, 0.75);
+    EXPECT_EQ(config.optim.clip_norm, 1.5);
+    EXPECT_EQ(config.schedule, (ScheduleConfig{.name = "cosine",
+                                               .warmup_epochs = 0.5,
+                                               .warmup_lr = 1e-6,
+                                               .warmup = WarmUp::power,
+                                               .warmup_power = 3,
+                                               .min_lr = 1e-5}));
+    EXPECT_EQ(config.train.accumulate, 4);
+    EXPECT_EQ(config.train.nan_policy, NanPolicy::skip);
+    EXPECT_EQ(config.train.ema, (EmaConfig{0.99, true}));
+    EXPECT_EQ(config.train.early_stopping, (EarlyStoppingConfig{"val/balanced_accuracy", 5, 0.01}));
+    EXPECT_EQ(config.train.topk, 5);
+    EXPECT_TRUE(config.train.confusion);
     EXPECT_EQ(config.train.batch_size, 128);
     EXPECT_EQ(config.train.epochs, 0);
     EXPECT_EQ(config.train.max_steps, 7);
     EXPECT_EQ(config.train.precision, Precision::fp64);
     EXPECT_TRUE(config.train.scale_lr_by_world_size);
     EXPECT_EQ(config.train.log_every, 1);
-    EXPECT_EQ(config.train.eval_every, 0);
+    EXPECT_EQ(config.train.eval_every, 2);
     EXPECT_EQ(config.train.checkpoint.every, (Interval{200, Interval::Unit::steps}));
     EXPECT_EQ(config.train.checkpoint.keep, 1);
     EXPECT_EQ(config.train.checkpoint.best, "val/loss");
@@ -224,8 +243,8 @@ TEST(ConfigReference, says_what_this_version_does_not_carry_out) {
             if (key.path == path) return key.help;
         return std::string();
     };
-    EXPECT_TRUE(help_of("train.accumulate").ends_with("; not available in this version"));
-    EXPECT_TRUE(help_of("train.nan_policy").ends_with("; not available in this version: skip"));
+    EXPECT_TRUE(help_of("run.deterministic").ends_with("; not available in this version"));
+    EXPECT_TRUE(help_of("data.on_error").ends_with("; not available in this version: skip"));
 }
 
 TEST(TrainingDifferences, are_empty_for_equal_configurations) {
@@ -235,6 +254,21 @@ TEST(TrainingDifferences, are_empty_for_equal_configurations) {
 TEST(TrainingDifferences, show_both_values) {
     EXPECT_EQ(training_differences(parse(""), parse("optim: {lr: 0.1}")),
               (std::vector<std::string>{"optim.lr: 0.05 -> 0.1"}));
+}
+
+TEST(CourseDifferences, show_what_a_resume_may_change) {
+    EXPECT_EQ(
+        course_differences(parse(""), parse("{schedule: {name: step, step_size: 2}, train: {accumulate: "
+                                            "2, ema: 0.9, epochs: 9}, run: {dir: b}, optim: {lr: 1}}")),
+        (std::vector<std::string>{"schedule.name: constant -> step", "schedule.step_size: 30 -> 2",
+                                  "train.accumulate: 1 -> 2",
+                                  "train.ema: null -> {decay: 0.9, warmup: false}"}));
+}
+
+TEST(CourseDifferences, show_the_epochs_where_the_schedule_depends_on_them) {
+    EXPECT_EQ(course_differences(parse("schedule: {name: cosine}"),
+                                 parse("{schedule: {name: cosine}, train: {epochs: 9}}")),
+              (std::vector<std::string>{"train.epochs: 3 -> 9"}));
 }
 
 TEST(TrainingDifferences, leave_out_what_does_not_change_the_training_state) {

@@ -158,33 +158,30 @@ TEST(ConfigNormalize, refuses_other_values) {
 
 TEST(ConfigAvailability, refuses_other_values_of_keys_that_nothing_carries_out_yet) {
     EXPECT_EQ(
-        refusal("train:\n  accumulate: 4"),
-        "jobs/x.yaml:2: train.accumulate: 4 is not available in this version; remove it or set it to 1");
-    for (const char* argument :
-         {"run.deterministic=true", "run.virtual_shards=4", "run.trace=true", "run.walltime=3600",
-          "data.transforms=[flip, {crop: 4}]", "optim.clip_norm=1", "schedule.warmup_epochs=1",
-          "train.recompute=true", "train.early_stopping={patience: 3}", "train.ema=0.999",
-          "distributed.find_unused_parameters=true", "distributed.verify_every=10"})
+        refusal("run:\n  virtual_shards: 4"),
+        "jobs/x.yaml:2: run.virtual_shards: 4 is not available in this version; remove it or set it to 8");
+    for (const char* argument : {"run.deterministic=true", "run.virtual_shards=4", "run.trace=true",
+                                 "run.walltime=3600", "data.transforms=[flip, {crop: 4}]",
+                                 "train.recompute=true", "distributed.find_unused_parameters=true",
+                                 "distributed.verify_every=10"})
         EXPECT_NE(override_refusal(argument).find("is not available in this version"), std::string::npos)
             << argument;
 }
 
 TEST(ConfigAvailability, refuses_words_that_nothing_carries_out_yet) {
-    EXPECT_EQ(override_refusal("train.nan_policy=skip"),
-              "train.nan_policy: skip is not available in this version; use stop");
-    for (const char* argument :
-         {"data.on_error=skip", "optim.name=lamb", "optim.name=adam", "optim.name=adadelta",
-          "schedule.name=cosine", "train.precision=tf32", "train.precision=bf16",
-          "distributed.strategy=zero1", "distributed.backend=nccl", "distributed.backend=gloo",
-          "distributed.bucket_policy=auto", "distributed.bucket_policy=cost_model",
-          "distributed.compress=bf16", "model.name=vit"})
+    EXPECT_EQ(override_refusal("data.on_error=skip"),
+              "data.on_error: skip is not available in this version; use stop");
+    for (const char* argument : {"train.precision=tf32", "train.precision=bf16", "distributed.strategy=zero1",
+                                 "distributed.backend=nccl", "distributed.backend=gloo",
+                                 "distributed.bucket_policy=auto", "distributed.bucket_policy=cost_model",
+                                 "distributed.compress=bf16", "model.name=vit"})
         EXPECT_NE(override_refusal(argument).find("is not available in this version"), std::string::npos)
             << argument;
 }
 
 TEST(ConfigAvailability, allows_the_default_of_keys_that_nothing_carries_out_yet) {
     EXPECT_NO_THROW(
-        parse("{train: {accumulate: 1, ema: null, early_stopping: null, recompute: false}, "
+        parse("{train: {recompute: false}, "
               "run: {virtual_shards: 8, trace: false, walltime: null}, data: {transforms: []}}"));
 }
 

@@ -53,7 +53,11 @@ Checkpoint example() {
                            .correct = -1,
                            .best_metric = -0.0,
                            .has_best = true,
-                           .best_step = 40};
+                           .best_step = 40,
+                           .skipped = 5,
+                           .stop_metric = 0.75,
+                           .has_stop_metric = true,
+                           .stale_evals = 2};
     checkpoint.config = "model:\n  name: mlp  # ü\n" + std::string(100'000, 'x');
     checkpoint.last_eval = R"({"type": "eval", "loss": 1e-3})";
     checkpoint.model = {tensor("model.z.weight", DType::f32, {3, 5, 7}, 1),
@@ -65,6 +69,7 @@ Checkpoint example() {
     checkpoint.optimizer = {tensor("momentum_buffer/fc1.weight", DType::f32, {4, 2}, 7),
                             tensor("momentum_buffer/half", DType::bf16, {0}, 8),
                             tensor("exp_avg/fc1.weight", DType::f32, {4, 2}, 9)};
+    checkpoint.ema = {tensor("fc1.weight", DType::f64, {4, 2}, 10)};
     return checkpoint;
 }
 
@@ -90,6 +95,10 @@ void expect_equal(const Progress& a, const Progress& b) {
     EXPECT_EQ(std::bit_cast<std::uint64_t>(a.best_metric), std::bit_cast<std::uint64_t>(b.best_metric));
     EXPECT_EQ(a.has_best, b.has_best);
     EXPECT_EQ(a.best_step, b.best_step);
+    EXPECT_EQ(a.skipped, b.skipped);
+    EXPECT_EQ(std::bit_cast<std::uint64_t>(a.stop_metric), std::bit_cast<std::uint64_t>(b.stop_metric));
+    EXPECT_EQ(a.has_stop_metric, b.has_stop_metric);
+    EXPECT_EQ(a.stale_evals, b.stale_evals);
 }
 
 std::string read_file(const std::string& path) {
@@ -163,6 +172,7 @@ TEST_F(CheckpointFile, RoundTripKeepsEveryBit) {
     EXPECT_EQ(saved.last_eval, loaded.last_eval);
     expect_equal(saved.model, loaded.model);
     expect_equal(saved.optimizer, loaded.optimizer);
+    expect_equal(saved.ema, loaded.ema);
     EXPECT_EQ(names_in(directory_.path()), std::vector<std::string>{"step-00000042.h5"});
 }
 
@@ -225,6 +235,7 @@ TEST_F(CheckpointFile, PeekReadsNoTensorBytes) {
     EXPECT_EQ(saved.last_eval, peeked.last_eval);
     expect_equal(saved.model, peeked.model, false);
     expect_equal(saved.optimizer, peeked.optimizer, false);
+    expect_equal(saved.ema, peeked.ema, false);
     for (const NamedTensor& t : peeked.model) EXPECT_TRUE(t.bytes.empty());
     for (const NamedTensor& t : peeked.optimizer) EXPECT_TRUE(t.bytes.empty());
 }
@@ -272,6 +283,7 @@ TEST_F(CheckpointFile, AnyFlippedByteIsFoundOrHarmless) {
             expect_equal(checkpoint.progress, loaded.progress);
             expect_equal(checkpoint.model, loaded.model);
             expect_equal(checkpoint.optimizer, loaded.optimizer);
+            expect_equal(checkpoint.ema, loaded.ema);
         } catch (const DataError&) {
         }
         put(at, content[at]);
@@ -319,11 +331,11 @@ TEST_F(CheckpointFile, AnotherFormatVersionIsRefused) {
     save_checkpoint(path_, example());
     const hid_t file = H5Fopen(path_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
     const hid_t attribute = H5Aopen(file, "tutti_checkpoint_version", H5P_DEFAULT);
-    const std::int64_t version = 2;
+    const std::int64_t version = 99;
     H5Awrite(attribute, H5T_NATIVE_INT64, &version);
     H5Aclose(attribute);
     H5Fclose(file);
-    EXPECT_CONTAINS(message_of<DataError>([&] { load_checkpoint(path_); }), "has checkpoint format 2");
+    EXPECT_CONTAINS(message_of<DataError>([&] { load_checkpoint(path_); }), "has checkpoint format 99");
 }
 
 TEST_F(CheckpointFile, AFailingSaveLeavesTheOldFileAndNoTemporary) {

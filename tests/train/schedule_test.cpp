@@ -15,14 +15,94 @@ TEST(Schedule, TheBaseRateScalesWithTheWorldOnlyWhenAsked) {
     EXPECT_EQ(base_learning_rate(config, 4), 0.4);
 }
 
+TEST(Schedule, UpdateKOfKStandsAtThatPartOfTheEpoch) {
+    EXPECT_EQ(epoch_of_update(0, 0, 16, 8), 0.0);
+    EXPECT_EQ(epoch_of_update(0, 16, 16, 8), 0.125);
+    EXPECT_EQ(epoch_of_update(3, 112, 16, 8), 3.875);
+    // 100 samples in batches of 16: the seventh update is the last, whatever it holds.
+    EXPECT_EQ(epoch_of_update(1, 96, 16, 7), 1 + 6.0 / 7);
+    // After a resume with another global batch, updates begin in between.
+    EXPECT_EQ(epoch_of_update(0, 24, 16, 8), 1.5 / 8);
+}
+
+/// The rates of a whole run, with the base rate of the table, 0.5.
+std::vector<double> rates(const ScheduleConfig& schedule, std::int64_t epochs,
+                          std::int64_t updates_per_epoch) {
+    std::vector<double> result;
+    for (std::int64_t epoch = 0; epoch < epochs; ++epoch)
+        for (std::int64_t k = 0; k < updates_per_epoch; ++k)
+            result.push_back(
+                learning_rate(schedule, 0.5, epoch_of_update(epoch, k * 8, 8, updates_per_epoch), epochs));
+    return result;
+}
+
+void expect_rates(const std::vector<double>& found, const std::vector<double>& expected) {
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i)
+        EXPECT_NEAR(found[i], expected[i], 1e-15) << "update " << i;
+}
+
 TEST(Schedule, ConstantStaysConstant) {
-    for (const double epoch : {0.0, 0.5, 7.0}) EXPECT_EQ(learning_rate({}, 0.3, epoch), 0.3);
+    for (const double epoch : {0.0, 0.5, 7.0}) EXPECT_EQ(learning_rate({}, 0.3, epoch, 8), 0.3);
+}
+
+// The numbers below were made with torch.optim.lr_scheduler: tests/parity/make_recipe_numbers.py.
+
+TEST(Schedule, StepIsPyTorchsStepLR) {
+    expect_rates(rates({.name = "step", .step_size = 2, .gamma = 0.1}, 5, 3),
+                 {0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.005, 0.005, 0.005});
+}
+
+TEST(Schedule, CosineIsPyTorchsCosineAnnealingLR) {
+    const std::vector<double> expected{0.5,
+                                       0.49182219830937635,
+                                       0.4678460969082653,
+                                       0.42970562748477137,
+                                       0.38,
+                                       0.322116570824605,
+                                       0.26,
+                                       0.19788342917539506,
+                                       0.14000000000000007,
+                                       0.09029437251522862,
+                                       0.05215390309173472,
+                                       0.028177801690623634};
+    expect_rates(rates({.name = "cosine", .min_lr = 0.02}, 3, 4), expected);
+    expect_rates(rates({.name = "cosine", .min_lr = 0.02}, 1, 12), expected);
+}
+
+TEST(Schedule, LinearWarmUpIsPyTorchsLinearLR) {
+    expect_rates(rates({.warmup_epochs = 1.5, .warmup_lr = 0.05}, 2, 4),
+                 {0.05, 0.125, 0.2, 0.275, 0.35, 0.425, 0.5, 0.5});
+}
+
+TEST(Schedule, CosineBeginsAfterTheWarmUp) {
+    expect_rates(rates({.name = "cosine", .warmup_epochs = 1, .warmup_lr = 0.05}, 3, 4),
+                 {0.05, 0.1625, 0.275, 0.3875, 0.5, 0.4809698831278217, 0.42677669529663687,
+                  0.34567085809127246, 0.25, 0.15432914190872757, 0.07322330470336313, 0.01903011687217832});
+}
+
+TEST(Schedule, PowerLawWarmUpRisesWithThePowerOfTheTime) {
+    expect_rates(rates({.warmup_epochs = 1, .warmup = WarmUp::power, .warmup_power = 3}, 1, 4),
+                 {0, 0.5 / 64, 0.5 * 8 / 64, 0.5 * 27 / 64});
+    expect_rates(
+        rates({.warmup_epochs = 2, .warmup_lr = 0.1, .warmup = WarmUp::power, .warmup_power = 2}, 1, 2),
+        {0.1, 0.1 + 0.4 / 16});
+}
+
+TEST(Schedule, StepsCountFromTheBeginningOfTheRunAlsoAfterAWarmUp) {
+    expect_rates(rates({.name = "step", .warmup_epochs = 1, .step_size = 2, .gamma = 0.1}, 4, 2),
+                 {0, 0.25, 0.5, 0.5, 0.05, 0.05, 0.05, 0.05});
+}
+
+TEST(Schedule, BeyondTheLastEpochCosineStaysAtItsEnd) {
+    EXPECT_EQ(learning_rate({.name = "cosine", .min_lr = 0.02}, 0.5, 7.5, 3), 0.02);
+    EXPECT_EQ(learning_rate({.name = "cosine", .warmup_epochs = 3, .min_lr = 0.02}, 0.5, 3, 3), 0.02);
 }
 
 TEST(Schedule, AnUnknownNameIsRefused) {
     ScheduleConfig schedule;
     schedule.name = "triangle";
-    EXPECT_THROW(learning_rate(schedule, 0.3, 0), UsageError);
+    EXPECT_THROW(learning_rate(schedule, 0.3, 0, 1), UsageError);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 // Every key, its type, default and meaning is one row of a table in src/base/config_schema.cpp; parsing, the
 // resolved dump, suggestions and the README's reference all read that table.
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -22,6 +23,7 @@ enum class Strategy { automatic, single, ddp, zero1 };
 enum class Backend { automatic, nccl, mpi, gloo };
 enum class BucketPolicy { ddp, single, per_layer, cost_model, automatic };
 enum class Compress { none, bf16 };
+enum class WarmUp { linear, power };
 
 /// "1 epoch", "200 steps", "10 min": how often something happens. count 0 means never.
 struct Interval {
@@ -88,21 +90,30 @@ struct ModelConfig {
 
 struct OptimConfig {
     std::string name = "sgd";  ///< sgd | adam | adamw | adadelta | lamb
-    double lr = 0.05;
+    double lr = 0.05;          ///< default of adadelta: 1, as in PyTorch
     double momentum = 0;
     bool nesterov = false;
     double dampening = 0;
-    double weight_decay = 0;  ///< default of adamw: 0.01, as in PyTorch
+    double weight_decay = 0;  ///< default of adamw: 0.01, as in PyTorch; of lamb: 0.01, as in timm
     std::vector<double> betas{0.9, 0.999};
-    double eps = 1e-8;
-    bool decay_1d = true;  ///< false: parameters with one dimension (biases, norms) are not decayed
+    double rho = 0.9;        ///< adadelta
+    double eps = 1e-8;       ///< default of adadelta and lamb: 1e-6
+    bool decay_1d = true;    ///< false: parameters with one dimension (biases, norms) are not decayed
+    double layer_decay = 1;  ///< each layer's learning rate over that of the next one
     std::optional<double> clip_norm;
     friend bool operator==(const OptimConfig&, const OptimConfig&) = default;
 };
 
+/// Formulas: train/schedule.hpp.
 struct ScheduleConfig {
-    std::string name = "constant";
-    double warmup_epochs = 0;
+    std::string name = "constant";  ///< constant | step | cosine
+    double warmup_epochs = 0;       ///< fractions allowed
+    double warmup_lr = 0;           ///< the rate at the beginning of the warm-up
+    WarmUp warmup = WarmUp::linear;
+    double warmup_power = 2;      ///< exponent of the power-law warm-up
+    double min_lr = 0;            ///< at the end of cosine
+    std::int64_t step_size = 30;  ///< epochs between the steps of step
+    double gamma = 0.1;           ///< factor of each step
     friend bool operator==(const ScheduleConfig&, const ScheduleConfig&) = default;
 };
 
@@ -113,14 +124,37 @@ struct CheckpointConfig {
     friend bool operator==(const CheckpointConfig&, const CheckpointConfig&) = default;
 };
 
+/// Moving average of the weights (train/weight_average.hpp).
+struct EmaConfig {
+    double decay = 0.999;
+    bool warmup = false;  ///< smaller decays in the first steps
+    friend bool operator==(const EmaConfig&, const EmaConfig&) = default;
+};
+
+struct EarlyStoppingConfig {
+    std::string metric = "val/accuracy";  ///< a name of `validation_metrics`
+    std::int64_t patience = 3;            ///< evaluations without improvement that end the run
+    double min_delta = 0;                 ///< what counts as an improvement must be greater
+    friend bool operator==(const EarlyStoppingConfig&, const EarlyStoppingConfig&) = default;
+};
+
+/// What evaluations measure, by the names that early stopping and the best checkpoint are given. val/loss is
+/// better when lower, all others when higher.
+inline constexpr std::array<const char*, 4> validation_metrics{"val/accuracy", "val/loss", "val/top5",
+                                                               "val/balanced_accuracy"};
+
 struct TrainConfig {
     std::int64_t batch_size = 64;  ///< per rank
     std::int64_t epochs = 3;
     std::optional<std::int64_t> max_steps;
-    std::int64_t accumulate = 1;
+    std::int64_t accumulate = 1;  ///< micro-batches of batch_size per update
     Precision precision = Precision::fp32;
     bool scale_lr_by_world_size = false;
     bool recompute = false;
+    std::optional<EmaConfig> ema;
+    std::optional<EarlyStoppingConfig> early_stopping;
+    std::optional<std::int64_t> topk;  ///< k of the top-k accuracy, 0: none; empty: 5 from 10 classes on
+    bool confusion = false;            ///< the confusion matrix in the rows of evaluations
     std::int64_t log_every = 50;
     std::int64_t eval_every = 1;
     CheckpointConfig checkpoint;
@@ -181,5 +215,10 @@ std::vector<ConfigKey> config_reference();
 /// The keys whose values differ between two configurations and that change what is trained (model.* and
 /// optim.* except model.init_from): "optim.lr: 0.05 -> 0.1". Used to refuse a resume.
 std::vector<std::string> training_differences(const Config& before, const Config& now);
+
+/// The same for keys that change the course of the training, but not what a checkpoint can be loaded into:
+/// schedule.*, and of train and data those that decide which samples an update sees and what it does with
+/// them. A resume goes on and warns of them.
+std::vector<std::string> course_differences(const Config& before, const Config& now);
 
 }  // namespace tutti

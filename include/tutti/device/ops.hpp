@@ -101,6 +101,20 @@ struct AdamStep {
     bool decoupled = true;
 };
 
+/// torch.optim.Adadelta (PyTorch documentation, "Adadelta"; Zeiler 2012): g += weight_decay·p;
+/// v = ρv + (1−ρ)g²; Δ = √(u + eps)/√(v + eps) · g; u = ρu + (1−ρ)Δ²; p −= lr·Δ.
+struct AdadeltaStep {
+    double lr = 1, rho = 0.9, eps = 1e-6, weight_decay = 0;
+};
+
+/// LAMB's direction (You et al. 2020, "Large Batch Optimization for Deep Learning", algorithm 2, as in
+/// NVIDIA's FusedLAMB and timm's Lamb with bias correction): m = β₁m + (1−β₁)g; v = β₂v + (1−β₂)g²;
+/// u = m/(1−β₁ᵗ) / (√v/√(1−β₂ᵗ) + eps) + weight_decay·p, with t = `step` counted from 1.
+struct LambStep {
+    double beta1 = 0.9, beta2 = 0.999, eps = 1e-6, weight_decay = 0;
+    std::int64_t step = 1;
+};
+
 class Ops {
   public:
     virtual ~Ops() = default;
@@ -161,6 +175,34 @@ class Ops {
                      const TensorView& momentum_buffer) = 0;
     virtual void adam(const AdamStep& step, const TensorView& gradient, const TensorView& parameter,
                       const TensorView& first_moment, const TensorView& second_moment) = 0;
+    virtual void adadelta(const AdadeltaStep& step, const TensorView& gradient, const TensorView& parameter,
+                          const TensorView& square_average, const TensorView& delta_average) = 0;
+    /// The moments and u of one parameter; `update` may be `gradient`.
+    virtual void lamb_direction(const LambStep& step, const TensorView& gradient, const TensorView& parameter,
+                                const TensorView& first_moment, const TensorView& second_moment,
+                                const TensorView& update) = 0;
+    /// p −= lr·r·update, with the trust ratio r = ‖p‖/‖update‖, or 1 where either norm is 0. squares: f64[2],
+    /// {Σ p², Σ update²} of this parameter.
+    virtual void lamb_apply(double lr, const TensorView& squares, const TensorView& update,
+                            const TensorView& parameter) = 0;
+
+    /// sum (f64[1]) = Σ x² in double, along blocks of a fixed size and one binary tree: the bits do not
+    /// depend on the number of threads.
+    virtual void sum_of_squares(const TensorView& x, const TensorView& sum) = 0;
+    /// x *= factor
+    virtual void scale(double factor, const TensorView& x) = 0;
+    /// torch.lerp: y = y + weight·(x − y) for weight < 0.5, else x − (1 − weight)·(x − y), so that weight 1
+    /// copies x.
+    virtual void lerp(double weight, const TensorView& x, const TensorView& y) = 0;
+    /// Exchanges the elements of x and y.
+    virtual void swap(const TensorView& x, const TensorView& y) = 0;
+
+    /// Of each row of logits[N, K]: predicted (i64[N]), the place of the first maximum; place (i64[N]), how
+    /// many classes come before the label: those with a greater logit, and equal ones with a lower index (a
+    /// NaN is the greatest). So place == 0 where predicted == label, and the label is among the best k where
+    /// place < k. labels: i64[N].
+    virtual void rank_labels(const TensorView& logits, const TensorView& labels, const TensorView& predicted,
+                             const TensorView& place) = 0;
 };
 
 }  // namespace tutti

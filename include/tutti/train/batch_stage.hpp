@@ -2,6 +2,7 @@
 // The way of a batch from host memory into the graph's input.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "tutti/base/config.hpp"
@@ -9,6 +10,11 @@
 #include "tutti/input/loader.hpp"
 
 namespace tutti {
+
+/// Where the labels of a batch stand among its logits (Ops::rank_labels), in host memory, one per sample.
+struct LabelRanks {
+    std::span<const std::int64_t> predicted, place;
+};
 
 /// Normalises pixels and holds the labels of the batch on the device. Memory is allocated once, for
 /// `max_batch`.
@@ -25,14 +31,17 @@ class BatchStage {
     TensorView labels() const { return labels_; }
     /// For a rank without samples in this step.
     void load_nothing() { labels_.shape = {0}; }
+    /// For logits[n, K] of the batch loaded last. Valid until the next call; the first allocates its memory.
+    LabelRanks rank_labels(const TensorView& logits);
 
   private:
     Device& device_;
     Ops& ops_;
     std::vector<float> mean_, std_;
     DType sample_type_;
-    Buffer samples_memory_, labels_memory_;
+    Buffer samples_memory_, labels_memory_, ranks_memory_;
     TensorView labels_;
+    std::vector<std::int64_t> ranks_;  // host copy of ranks_memory_
 };
 
 }  // namespace tutti

@@ -22,15 +22,20 @@ struct Progress {
     double best_metric = 0;  ///< of checkpoint.best
     bool has_best = false;
     std::int64_t best_step = -1;  ///< the checkpoint that holds it
+    std::int64_t skipped = 0;     ///< updates left out by nan_policy: skip; they consumed their samples
+    double stop_metric = 0;       ///< best value of early_stopping.metric
+    bool has_stop_metric = false;
+    std::int64_t stale_evals = 0;  ///< evaluations since it improved
 };
 
 /// Groups of the file: model/NAME (parameters and buffers under PyTorch's names, dots kept),
-/// optimizer/KIND/NAME.
+/// optimizer/KIND/NAME, ema/NAME (the moving average of the parameters, where the run keeps one).
 struct Checkpoint {
     Progress progress;
     std::string config;  ///< resolved YAML
     std::vector<NamedTensor> model;
     std::vector<NamedTensor> optimizer;  ///< name: "momentum_buffer/fc1.weight"
+    std::vector<NamedTensor> ema;        ///< names as in `model`; empty without train.ema
     std::string last_eval;               ///< the last "eval" row of metrics.jsonl (JSON), or empty
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tutti/comm/communicator.hpp"
 #include "tutti/input/loader.hpp"
@@ -22,11 +23,34 @@ struct EvaluationJob {
     Communicator& communicator;
     std::int64_t batch_size = 1;
     std::int64_t seed = 0;
+    std::int64_t topk = 0;   ///< k of the top-k accuracy; 0: none
+    bool confusion = false;  ///< count every pair of label and prediction
 };
+
+/// Sums over the whole data set, the same on every rank. Counts are exact below 2⁵³.
+struct EvaluationResult : LossSums {
+    std::int64_t topk = 0;                   ///< the k that was asked for
+    std::int64_t in_topk = 0;                ///< samples whose label is among the k greatest logits
+    std::vector<std::int64_t> of_label;      ///< [K]: samples of each class
+    std::vector<std::int64_t> hit_of_label;  ///< [K]: those of them that were predicted right
+    std::vector<std::int64_t> confusion;     ///< [K, K]: [label][prediction], or empty
+
+    /// 0 without samples.
+    double mean_loss() const;
+    double accuracy() const;
+    double topk_accuracy() const;
+    /// Mean recall over the classes that have samples (sklearn.metrics.balanced_accuracy_score).
+    double balanced_accuracy() const;
+    /// By a name of `validation_metrics` (base/config.hpp).
+    double metric(const std::string& name) const;
+};
+
+/// Whether `value` of the metric `name` is better than `best` by more than `min_delta`. NaN never is. Pure.
+bool improves(const std::string& name, double value, double best, double min_delta = 0);
 
 /// Rank r computes the samples r, r+R, … < N; one all-reduce at the end, sums in double. Collective: a rank
 /// that cannot read its samples makes all ranks throw the same DataError (AgreedError).
-LossSums evaluate(const EvaluationJob& job);
+EvaluationResult evaluate(const EvaluationJob& job);
 
 /// "0.8990 (8990 of 10000)"
 std::string accuracy_text(const LossSums& sums);

@@ -12,11 +12,12 @@
 namespace tutti {
 
 /// Works on the flat arenas of a graph, which (with the device) must outlive it. State lives in arenas of the
-/// same layout. Formulas: SgdStep and AdamStep in device/ops.hpp. One thread.
+/// same layout. Formulas: SgdStep, AdamStep, AdadeltaStep and LambStep in device/ops.hpp. One thread.
 class Optimizer {
   public:
     virtual ~Optimizer() = default;
-    /// One update with the summed gradients. step counts from 1 over the whole run.
+    /// One update with the summed gradients; afterwards the gradient arena holds no defined values. step
+    /// counts from 1 over the whole run.
     virtual void step(double lr, std::int64_t step) = 0;
 
     /// State arenas by name ("momentum_buffer"): for checkpoints and broadcasts.
@@ -27,18 +28,30 @@ class Optimizer {
     virtual std::vector<State> state() const = 0;
 };
 
-/// A part of the arena that gets one weight decay.
+/// A part of the arena whose parameters are updated alike.
 struct DecaySegment {
     std::int64_t offset = 0, count = 0;
     double weight_decay = 0;
+    double lr_scale = 1;  ///< factor of the learning rate
 };
-/// Neighbouring parameters with the same decay as one segment; with decay_1d false, parameters of one
-/// dimension are not decayed. Pure.
+/// Neighbouring parameters with the same decay and rate as one segment; with decay_1d false, parameters of
+/// one dimension are not decayed. layer_decay d: with the layers 0 … L in the order of the network, the
+/// parameters of layer i get the rate lr·d^(L−i). A layer is a block of a transformer (names that hold
+/// "blocks.N."; what stands before and behind the blocks is one layer each, as in BEiT, MAE and timm), else a
+/// module with parameters. Pure.
 std::vector<DecaySegment> decay_segments(const std::vector<Parameter>& parameters, double weight_decay,
-                                         bool decay_1d);
+                                         bool decay_1d, double layer_decay = 1);
+/// The same with a segment for each parameter.
+std::vector<DecaySegment> parameter_segments(const std::vector<Parameter>& parameters, double weight_decay,
+                                             bool decay_1d, double layer_decay = 1);
 
 std::unique_ptr<Optimizer> make_sgd(const OptimConfig& config, const Graph& graph, Device& device);
+/// Weight decay as part of the gradient (adam), or decoupled from it (adamw).
+std::unique_ptr<Optimizer> make_adam(const OptimConfig& config, const Graph& graph, Device& device);
 std::unique_ptr<Optimizer> make_adamw(const OptimConfig& config, const Graph& graph, Device& device);
+std::unique_ptr<Optimizer> make_adadelta(const OptimConfig& config, const Graph& graph, Device& device);
+/// With a trust ratio for every parameter, also those that are not decayed; no clipping of its own.
+std::unique_ptr<Optimizer> make_lamb(const OptimConfig& config, const Graph& graph, Device& device);
 /// By config.name. Throws UsageError for a name that is not carried out.
 std::unique_ptr<Optimizer> make_optimizer(const OptimConfig& config, const Graph& graph, Device& device);
 

@@ -5,11 +5,26 @@
 
 namespace tutti {
 
-/// The base rate: optim.lr, times the number of ranks with train.scale_lr_by_world_size.
+/// The base rate: optim.lr, times the number of ranks with train.scale_lr_by_world_size. (warmup_lr and
+/// min_lr are rates as given, on any number of ranks.)
 double base_learning_rate(const Config& config, int world_size);
 
-/// The rate of the update that begins at `epoch` (fractions allowed: 1.5 is the middle of the second epoch).
-/// constant: the base rate.
-double learning_rate(const ScheduleConfig& schedule, double base, double epoch);
+/// Where an update stands: e = epoch + (position / global_batch) / updates_per_epoch, with the positions of
+/// the epoch that were consumed before it. So update k of an epoch, counted from 0, has e = epoch + k / K,
+/// and every update knows its e without having seen the ones before.
+double epoch_of_update(std::int64_t epoch, std::int64_t position, std::int64_t global_batch,
+                       std::int64_t updates_per_epoch);
+
+/// The rate of the update at `epoch` = e of a run of `epochs` = E. With W = warmup_epochs:
+///   e < W: warmup_lr + (base − warmup_lr) · (e/W)^q, q = 1 (linear) or warmup_power (power).
+///          Linear is torch.optim.lr_scheduler.LinearLR stepped per update, start_factor = warmup_lr/base,
+///          total_iters = W · updates per epoch.
+///   constant: base.
+///   step: base · gamma^⌊⌊e⌋ / step_size⌋: torch's StepLR stepped per epoch; epochs count from the beginning
+///          of the run, with a warm-up too.
+///   cosine: min_lr + (base − min_lr) · (1 + cos(π·t)) / 2, t = (e − W) / (E − W): torch's
+///          CosineAnnealingLR stepped per update, T_max = (E − W) · updates per epoch. E is train.epochs,
+///          whatever train.max_steps: a run that is cut off goes on where it was. From E on: min_lr.
+double learning_rate(const ScheduleConfig& schedule, double base, double epoch, std::int64_t epochs);
 
 }  // namespace tutti

@@ -9,7 +9,8 @@ class Sgd final : public Optimizer {
         : ops_(device.ops(graph.compute())),
           parameters_(graph.parameter_arena()),
           gradients_(graph.gradient_arena()),
-          segments_(decay_segments(graph.parameters(), config.weight_decay, config.decay_1d)) {
+          segments_(
+              decay_segments(graph.parameters(), config.weight_decay, config.decay_1d, config.layer_decay)) {
         step_.momentum = config.momentum;
         step_.dampening = config.dampening;
         step_.nesterov = config.nesterov;
@@ -20,9 +21,9 @@ class Sgd final : public Optimizer {
     }
 
     void step(double lr, std::int64_t step) override {
-        step_.lr = lr;
         step_.first_step = step == 1;
         for (const DecaySegment& segment : segments_) {
+            step_.lr = lr * segment.lr_scale;
             step_.weight_decay = segment.weight_decay;
             ops_.sgd(step_, slice(gradients_, segment), slice(parameters_, segment),
                      momentum_.defined() ? slice(momentum_, segment) : TensorView{});

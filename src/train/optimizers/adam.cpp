@@ -3,13 +3,14 @@
 namespace tutti {
 namespace {
 
-class AdamW final : public Optimizer {
+class Adam final : public Optimizer {
   public:
-    AdamW(const OptimConfig& config, const Graph& graph, Device& device)
+    Adam(const OptimConfig& config, const Graph& graph, Device& device, bool decoupled)
         : ops_(device.ops(graph.compute())),
           parameters_(graph.parameter_arena()),
           gradients_(graph.gradient_arena()),
-          segments_(decay_segments(graph.parameters(), config.weight_decay, config.decay_1d)),
+          segments_(
+              decay_segments(graph.parameters(), config.weight_decay, config.decay_1d, config.layer_decay)),
           first_memory_(device.allocate(parameters_.bytes(), "first moments")),
           second_memory_(device.allocate(parameters_.bytes(), "second moments")),
           first_(first_memory_.view(0, parameters_.dtype, parameters_.shape)),
@@ -17,13 +18,13 @@ class AdamW final : public Optimizer {
         step_.beta1 = config.betas[0];
         step_.beta2 = config.betas[1];
         step_.eps = config.eps;
-        step_.decoupled = true;
+        step_.decoupled = decoupled;
     }
 
     void step(double lr, std::int64_t step) override {
-        step_.lr = lr;
         step_.step = step;
         for (const DecaySegment& segment : segments_) {
+            step_.lr = lr * segment.lr_scale;
             step_.weight_decay = segment.weight_decay;
             ops_.adam(step_, slice(gradients_, segment), slice(parameters_, segment), slice(first_, segment),
                       slice(second_, segment));
@@ -43,8 +44,12 @@ class AdamW final : public Optimizer {
 
 }  // namespace
 
+std::unique_ptr<Optimizer> make_adam(const OptimConfig& config, const Graph& graph, Device& device) {
+    return std::make_unique<Adam>(config, graph, device, false);
+}
+
 std::unique_ptr<Optimizer> make_adamw(const OptimConfig& config, const Graph& graph, Device& device) {
-    return std::make_unique<AdamW>(config, graph, device);
+    return std::make_unique<Adam>(config, graph, device, true);
 }
 
 }  // namespace tutti

@@ -1,0 +1,84 @@
+// Kinds of values that are small maps of settings: the moving average of the weights, early stopping.
+#include <fmt/format.h>
+
+#include <functional>
+#include <map>
+
+#include "config_values.hpp"
+
+namespace tutti::config {
+namespace {
+
+/// One key of a small map: reads its value.
+using Field = std::function<void(const Setting&)>;
+
+/// Reads a map with the given keys; each may be left out.
+void read_map(const Setting& setting, const std::map<std::string, Field>& fields, const char* remedy) {
+    std::vector<std::string> names;
+    for (const auto& [name, field] : fields) names.push_back(name);
+    if (!setting.node.IsMap()) setting.wrong("a map of " + join(names, ", "), remedy);
+    std::vector<std::string> seen;
+    for (const auto& entry : setting.node) {
+        const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "a key that is not text";
+        const auto field = fields.find(key);
+        if (field == fields.end()) setting.fail(key + " is not a key of it", remedy);
+        for (const std::string& before : seen)
+            if (before == key) setting.fail(key + " is given twice", "keep one of them");
+        seen.push_back(key);
+        field->second({setting.path + "." + key, setting.where, entry.second});
+    }
+}
+
+Kind<std::string> validation_metric() {
+    std::vector<Choice<std::string>> words;
+    for (const char* name : validation_metrics) words.push_back({name, name});
+    return choice(words);
+}
+
+EmaConfig parse_ema(const Setting& setting) {
+    static constexpr Range fraction{.low = 0, .high = 1, .high_open = true};
+    EmaConfig result;
+    if (setting.node.IsScalar()) {  // the short form: 0.999
+        result.decay = number(fraction).parse(setting);
+        return result;
+    }
+    read_map(setting,
+             {{"decay", [&](const Setting& given) { result.decay = number(fraction).parse(given); }},
+              {"warmup", [&](const Setting& given) { result.warmup = boolean().parse(given); }}},
+             "write {decay: 0.999}");
+    return result;
+}
+
+EarlyStoppingConfig parse_early_stopping(const Setting& setting) {
+    EarlyStoppingConfig result;
+    read_map(
+        setting,
+        {{"metric", [&](const Setting& given) { result.metric = validation_metric().parse(given); }},
+         {"patience", [&](const Setting& given) { result.patience = integer(1).parse(given); }},
+         {"min_delta", [&](const Setting& given) { result.min_delta = number({.low = 0}).parse(given); }}},
+        "write {metric: val/accuracy, patience: 3}");
+    return result;
+}
+
+}  // namespace
+
+Kind<EmaConfig> ema() {
+    return {"{decay: number, warmup: true | false}",
+            parse_ema,
+            [](const EmaConfig& value) {
+                return fmt::format("{{decay: {}, warmup: {}}}", value.decay, value.warmup);
+            },
+            {}};
+}
+
+Kind<EarlyStoppingConfig> early_stopping() {
+    return {"{metric: " + validation_metric().type + ", patience: integer, min_delta: number}",
+            parse_early_stopping,
+            [](const EarlyStoppingConfig& value) {
+                return fmt::format("{{metric: {}, patience: {}, min_delta: {}}}", quoted(value.metric),
+                                   value.patience, value.min_delta);
+            },
+            {}};
+}
+
+}  // namespace tutti::config

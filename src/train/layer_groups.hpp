@@ -1,0 +1,19 @@
+#pragma once
+// Which parameters form a layer, for layer-wise learning rates.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace tutti {
+
+/// The layer of each parameter, from 0. `names` are PyTorch's, in the order of registration. Where a name
+/// holds "blocks.N.", as in transformers, each block is a layer, what comes before the first block is the
+/// layer before it and what comes after the last is the layer behind it (so do BEiT, MAE and timm); else
+/// every module that has parameters is one. Pure.
+std::vector<std::size_t> layer_groups(const std::vector<std::string>& names);
+
+/// decay^(L − i) for the layer i of each parameter, where L is the last one: 1 there. Pure.
+std::vector<double> layer_scales(const std::vector<std::string>& names, double decay);
+
+}  // namespace tutti

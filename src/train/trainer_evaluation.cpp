@@ -1,0 +1,105 @@
+// Evaluations during training, and what is decided by them: the best checkpoint, the early end.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+#include "trainer_impl.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::int64_t classes_worth_top5 = 10;
+
+/// The members of an "eval" row that depend on the config.
+std::string more_metrics(const EvaluationResult& result) {
+    std::string text;
+    if (result.topk > 0) text += fmt::format(R"("top{}": {:.17g}, )", result.topk, result.topk_accuracy());
+    text += fmt::format(R"("balanced_accuracy": {:.17g}, )", result.balanced_accuracy());
+    if (result.confusion.empty()) return text;
+    text += R"("confusion": [)";
+    const std::size_t classes = result.of_label.size();
+    for (std::size_t label = 0; label < classes; ++label) {
+        const auto row = std::span(result.confusion).subspan(label * classes, classes);
+        text += fmt::format("{}[{}]", label == 0 ? "" : ", ", fmt::join(row, ", "));
+    }
+    return text + "], ";
+}
+
+}  // namespace
+
+std::int64_t Trainer::Impl::topk() const {
+    if (config.train.topk) return *config.train.topk;
+    const auto& early = config.train.early_stopping;
+    const bool asked = config.train.checkpoint.best == "val/top5" || (early && early->metric == "val/top5");
+    return asked || graph.output_shape().count() >= classes_worth_top5 ? 5 : 0;
+}
+
+void Trainer::Impl::report_eval() {
+    watch.restart();
+    EvaluationResult result;
+    {
+        std::optional<WeightAverage::InUse> averaged;
+        if (average) averaged.emplace(*average);
+        result = evaluate({.graph = graph,
+                           .loss = *loss,
+                           .stage = *val_stage,
+                           .dataset = *job.val,
+                           .loader = *val_loader,
+                           .communicator = job.control,
+                           .batch_size = config.train.batch_size,
+                           .seed = config.run.seed,
+                           .topk = topk(),
+                           .confusion = config.train.confusion});
+    }
+    last_eval_step = progress.step;
+    // After max_steps an epoch may be unfinished: it counts as the one in progress.
+    const std::int64_t epoch = progress.position > 0 ? progress.epoch + 1 : progress.epoch;
+    last_eval = fmt::format(
+        R"({{"type": "eval", "epoch": {}, "step": {}, "split": "val", "loss": {:.17g}, "accuracy": {:.17g}, )"
+        R"({}"correct": {}, "samples": {:.0f}}})",
+        epoch, progress.step, result.mean_loss(), result.accuracy(), more_metrics(result), result.correct,
+        result.weight);
+    if (rank == 0) job.directory->append_metric(last_eval);
+    note_best(result);
+    job.log.info(fmt::format("epoch {}: validation loss {:.4f}, accuracy {}{}", epoch, result.mean_loss(),
+                             accuracy_text(result), average ? " (averaged weights)" : ""));
+    // Where a run was cut off in the middle of an epoch must not decide when it ends.
+    if (progress.position == 0) note_for_early_stopping(result);
+    watch.lap(account.evaluation);
+}
+
+void Trainer::Impl::note_best(const EvaluationResult& result) {
+    const std::string& metric = config.train.checkpoint.best;
+    if (metric.empty()) return;
+    const double value = result.metric(metric);
+    if (std::isnan(value) || (progress.has_best && !improves(metric, value, progress.best_metric))) return;
+    progress.has_best = true;
+    progress.best_metric = value;
+    progress.best_step = progress.step;
+    best_is_unsaved = true;
+}
+
+void Trainer::Impl::note_for_early_stopping(const EvaluationResult& result) {
+    if (!config.train.early_stopping) return;
+    const EarlyStoppingConfig& stop = *config.train.early_stopping;
+    const double value = result.metric(stop.metric);
+    const bool better =
+        !std::isnan(value) &&
+        (!progress.has_stop_metric || improves(stop.metric, value, progress.stop_metric, stop.min_delta));
+    if (better) {
+        progress.has_stop_metric = true;
+        progress.stop_metric = value;
+        progress.stale_evals = 0;
+        return;
+    }
+    ++progress.stale_evals;
+    if (stopped_early())
+        job.log.info(fmt::format(
+            "early stopping after epoch {}: {} has not improved on {:.6g} by more than {} for {} {}",
+            progress.epoch, stop.metric, progress.stop_metric, stop.min_delta, progress.stale_evals,
+            progress.stale_evals == 1 ? "evaluation" : "evaluations"));
+}
+
+}  // namespace tutti

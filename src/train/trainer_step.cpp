@@ -1,0 +1,151 @@
+// One update: micro-batches, the sums over all ranks, the new weights.
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "trainer_impl.hpp"
+#include "tutti/base/stop_signal.hpp"
+#include "tutti/train/schedule.hpp"
+
+namespace tutti {
+
+void Trainer::Impl::step() {
+    GlobalBatch batch{.first = next_window};
+    batch.count = std::min(static_cast<std::size_t>(config.train.accumulate), windows.size() - next_window);
+    batch.begin = windows[batch.first].begin;
+    batch.end = windows[batch.first + batch.count - 1].end;
+
+    LossSums mine;
+    Failure failure;
+    Work step_sums;
+    for (std::size_t i = 0; i < batch.count; ++i) micro_batch(batch, i, mine, failure, step_sums);
+    reducer.finish();
+    accumulator.finish();
+    step_sums.wait();
+    // Weights that only the labels tell were not known in the backwards of several micro-batches.
+    if (!loss->weight_is_sample_count() && batch.count > 1)
+        arena_ops.scale(1.0 / sums.loss().weight, graph.gradient_arena());
+    watch.lap(account.communication);
+    if (sums.failed()) agree(job.control, failure, "reading the data");
+
+    UpdateReport update;
+    update.lr = learning_rate(config.schedule, base_learning_rate(config, world),
+                              epoch_of_update(progress.epoch, batch.begin, global_batch(), steps_per_epoch()),
+                              config.train.epochs);
+    const bool skips = config.train.nan_policy == NanPolicy::skip;
+    if (config.optim.clip_norm || skips) update.gradient_norm = gradient_norm();
+    const std::string problem = not_finite(mine, update.gradient_norm);
+    if (problem.empty()) {
+        update_weights(update);
+        ++progress.step;
+        progress.loss_sum += sums.loss().loss;
+        progress.loss_weight += sums.loss().weight;
+        progress.correct += sums.loss().correct;
+    } else {
+        ++progress.skipped;
+        job.log.warning(fmt::format("epoch {}, samples {} to {}: {}; the update is skipped ({} until now)",
+                                    progress.epoch + 1, batch.begin, batch.end - 1, problem,
+                                    progress.skipped));
+    }
+    watch.lap(account.optimizer);
+    progress.position = batch.end;
+    progress.samples += batch.end - batch.begin;
+    stopping = sums.stop();
+    if (problem.empty()) report_step(update);
+    after_update(!problem.empty());
+}
+
+std::int64_t Trainer::Impl::load_micro_batch(StepContext& context, Failure& failure) {
+    std::optional<HostBatch> batch;
+    try {
+        batch = loader.next();
+    } catch (const Error& error) {
+        // This rank goes through the step without samples, so that no peer waits for it.
+        failure = {error.code(), error.what()};
+    }
+    ++next_window;
+    const std::int64_t n = batch ? batch->window.count : 0;
+    if (n > 0) {
+        context.positions = batch->positions;
+        stage.load(*batch, graph.input(n));
+    } else {
+        stage.load_nothing();
+    }
+    return n;
+}
+
+void Trainer::Impl::micro_batch(const GlobalBatch& batch, std::size_t index, LossSums& mine, Failure& failure,
+                                Work& step_sums) {
+    const bool last = index + 1 == batch.count;
+    StepContext context{Phase::train, config.run.seed, progress.epoch, {}};
+    if (world > 1) context.statistics = &batch_statistics;
+    context.sync_batch_statistics = config.distributed.sync_batch_norm;
+    const std::int64_t n = load_micro_batch(context, failure);
+    watch.lap(account.data);
+
+    const TensorView logits = graph.forward(n, context);
+    mine += loss->forward(logits, stage.labels(), graph.output_gradient(n));
+    if (last) {
+        // Clocks differ: rank 0's decides when minutes have passed.
+        sums.set(mine, failure.code != ExitCode::done, StopSignal::pending() != 0,
+                 rank == 0 && minutes_passed());
+        step_sums = sums.all_reduce(job.control);
+    }
+    double weight = static_cast<double>(batch.end - batch.begin);
+    if (!loss->weight_is_sample_count()) {
+        if (last) step_sums.wait();
+        weight = batch.count == 1 ? sums.loss().weight : 1.0;
+    }
+    watch.lap(account.forward);
+
+    loss->backward(stage.labels(), 1.0 / weight, graph.output_gradient(n));
+    if (last) {
+        graph.backward(n, context, [&](std::size_t parameter) {
+            accumulator.add_to(parameter);
+            reducer.ready(parameter);
+        });
+    } else {
+        graph.backward(n, context, {});
+        accumulator.take();
+    }
+    watch.lap(account.backward);
+}
+
+double Trainer::Impl::gradient_norm() {
+    const TensorView sum = norm_memory.view(0, DType::f64, {1});
+    arena_ops.sum_of_squares(graph.gradient_arena(), sum);
+    double squares = 0;
+    job.device.copy_to_host(&squares, sum);
+    return std::sqrt(squares);
+}
+
+std::string Trainer::Impl::not_finite(const LossSums& mine, double gradient_norm) {
+    const bool loss_is_finite = !sums.non_finite();
+    if (loss_is_finite && std::isfinite(gradient_norm)) return {};
+    const std::string what = loss_is_finite ? fmt::format("the norm of the gradient is {}", gradient_norm)
+                                            : fmt::format("the loss is {}", mine.loss);
+    if (config.train.nan_policy == NanPolicy::skip)
+        return loss_is_finite ? what : fmt::format("the loss is {}", sums.loss().loss);
+    Failure failure;
+    // The norm is the same on every rank; of the losses each rank knows its own.
+    if (rank == 0 || loss_is_finite || !std::isfinite(mine.loss))
+        failure = {ExitCode::failed,
+                   fmt::format("step {} (epoch {}): {}; lower optim.lr or check the data; the weights of "
+                               "the last checkpoint are good",
+                               progress.step + 1, progress.epoch + 1, what)};
+    agree(job.control, failure, "training");
+    return what;
+}
+
+void Trainer::Impl::update_weights(const UpdateReport& update) {
+    // torch.nn.utils.clip_grad_norm_: max_norm / (norm + 1e-6), at most 1.
+    if (config.optim.clip_norm) {
+        const double factor = *config.optim.clip_norm / (update.gradient_norm + 1e-6);
+        if (factor < 1) arena_ops.scale(factor, graph.gradient_arena());
+    }
+    optimizer->step(update.lr, progress.step + 1);
+    if (average) average->update(progress.step + 1);
+}
+
+}  // namespace tutti

@@ -1,0 +1,111 @@
+// Settings of training recipes: defaults of optimizers, schedules, the moving average, early stopping.
+#include <gtest/gtest.h>
+
+#include "config_helpers.hpp"
+
+namespace tutti {
+namespace {
+
+TEST(ConfigOptimizer, has_the_defaults_of_its_own_kind) {
+    struct Defaults {
+        const char* name;
+        double lr, weight_decay, eps;
+    };
+    for (const Defaults& expected : {Defaults{"sgd", 0.05, 0, 1e-8}, Defaults{"adam", 0.05, 0, 1e-8},
+                                     Defaults{"adamw", 0.05, 0.01, 1e-8}, Defaults{"adadelta", 1, 0, 1e-6},
+                                     Defaults{"lamb", 0.05, 0.01, 1e-6}}) {
+        const OptimConfig optim = parse("", {std::string("optim.name=") + expected.name}).optim;
+        EXPECT_EQ(optim.lr, expected.lr) << expected.name;
+        EXPECT_EQ(optim.weight_decay, expected.weight_decay) << expected.name;
+        EXPECT_EQ(optim.eps, expected.eps) << expected.name;
+        const Config config = parse("", {std::string("optim.name=") + expected.name});
+        EXPECT_EQ(parse(to_yaml(config)), config) << expected.name;
+    }
+}
+
+TEST(ConfigOptimizer, keeps_what_is_given) {
+    const OptimConfig optim =
+        parse("optim: {name: adadelta, lr: 0.05, eps: 1e-8, rho: 0.95, weight_decay: 0.1}").optim;
+    EXPECT_EQ(optim.lr, 0.05);
+    EXPECT_EQ(optim.eps, 1e-8);
+    EXPECT_EQ(optim.rho, 0.95);
+    EXPECT_EQ(optim.weight_decay, 0.1);
+}
+
+TEST(ConfigOptimizer, refuses_the_keys_of_others) {
+    EXPECT_EQ(override_refusal("optim.rho=0.5"),
+              "optim.rho: 0.5 is not a key of the optimizer sgd; remove it, or use adadelta, which knows it");
+    EXPECT_EQ(override_refusal("optim.layer_decay=0"),
+              "optim.layer_decay: 0 is not a number above 0 and up to 1");
+}
+
+TEST(ConfigSchedule, refuses_the_keys_of_others) {
+    EXPECT_EQ(
+        override_refusal("schedule.gamma=0.5"),
+        "schedule.gamma: 0.5 is not a key of the schedule constant; remove it, or use step, which knows "
+        "it");
+    EXPECT_EQ(refusal("schedule: {name: step, min_lr: 0.5}"),
+              "jobs/x.yaml:1: schedule.min_lr: 0.5 is not a key of the schedule step; remove it, or use "
+              "cosine, which knows it");
+    EXPECT_EQ(override_refusal("schedule.step_size=0"),
+              "schedule.step_size: 0 is not an integer of at least 1");
+}
+
+TEST(ConfigSchedule, survives_the_dump) {
+    const Config config = parse("schedule: {name: step, step_size: 2, gamma: 0.7, warmup: power}");
+    EXPECT_EQ(parse(to_yaml(config)), config);
+}
+
+TEST(ConfigEma, is_a_map_or_the_decay_alone) {
+    EXPECT_EQ(parse("train: {ema: {decay: 0.99}}").train.ema, (EmaConfig{0.99, false}));
+    EXPECT_EQ(parse("train: {ema: {warmup: true}}").train.ema, (EmaConfig{0.999, true}));
+    EXPECT_EQ(parse("train: {ema: 0.9}").train.ema, (EmaConfig{0.9, false}));
+    EXPECT_EQ(parse("train: {ema: 0.9}", {"train.ema=null"}).train.ema, std::nullopt);
+}
+
+TEST(ConfigEma, refuses_other_values) {
+    EXPECT_EQ(override_refusal("train.ema={decay: 1}"),
+              "train.ema.decay: 1 is not a number of at least 0 and below 1");
+    EXPECT_EQ(override_refusal("train.ema={rate: 1}"),
+              "train.ema: rate is not a key of it; write {decay: 0.999}");
+    EXPECT_EQ(override_refusal("train.ema={decay: 0.5, decay: 0.6}"),
+              "train.ema: decay is given twice; keep one of them");
+    EXPECT_EQ(override_refusal("train.ema=[0.9]"),
+              "train.ema: a list is not a map of decay, warmup; write {decay: 0.999}");
+}
+
+TEST(ConfigEarlyStopping, has_defaults) {
+    EXPECT_EQ(parse("{data: {val: v.h5}, train: {early_stopping: {}}}").train.early_stopping,
+              (EarlyStoppingConfig{"val/accuracy", 3, 0}));
+    EXPECT_EQ(parse("").train.early_stopping, std::nullopt);
+}
+
+TEST(ConfigEarlyStopping, refuses_other_values) {
+    EXPECT_EQ(override_refusal("train.early_stopping={patience: 0}"),
+              "train.early_stopping.patience: 0 is not an integer of at least 1");
+    EXPECT_EQ(override_refusal("train.early_stopping={metric: val/acuracy}"),
+              "train.early_stopping.metric: val/acuracy is not one of val/accuracy, val/loss, val/top5, "
+              "val/balanced_accuracy; did you mean val/accuracy?");
+    EXPECT_EQ(override_refusal("train.early_stopping=3"),
+              "train.early_stopping: 3 is not a map of metric, min_delta, patience; write {metric: "
+              "val/accuracy, patience: 3}");
+}
+
+TEST(ConfigEarlyStopping, needs_evaluations) {
+    EXPECT_EQ(override_refusal("train.early_stopping={patience: 2}"),
+              "train.early_stopping: there are no data to evaluate on; set data.val");
+    EXPECT_EQ(refusal("{data: {val: v.h5}, train: {eval_every: 0, early_stopping: {patience: 2}}}"),
+              "jobs/x.yaml:1: train.early_stopping: there is no evaluation before the end; set "
+              "train.eval_every to 1 or more");
+}
+
+TEST(ConfigTopk, must_fit_the_metric_that_is_asked_for) {
+    EXPECT_EQ(refusal("train: {topk: 3, checkpoint: {best: val/top5}}"),
+              "jobs/x.yaml:1: train.checkpoint.best: train.topk is 3; set train.topk to 5 or auto");
+    EXPECT_EQ(refusal("{data: {val: v.h5}, train: {topk: 0, early_stopping: {metric: val/top5}}}"),
+              "jobs/x.yaml:1: train.early_stopping: train.topk is 0; set train.topk to 5 or auto");
+    EXPECT_EQ(parse("train: {topk: auto}").train.topk, std::nullopt);
+}
+
+}  // namespace
+}  // namespace tutti

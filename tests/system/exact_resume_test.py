@@ -1,0 +1,65 @@
+"""A run that is stopped after every one of its first 12 updates, and resumed, has the bits of one that never stopped."""
+
+import system_test
+from recipes import TrainingTest
+
+STOPS = 12
+
+# Recipe -> (ranks, settings). 100 samples in batches of 8 per rank: 13 updates an epoch on one rank (the last one is
+# uneven), so that the stops lie in the first epoch and the runs end in the third.
+RECIPES = {
+    "momentum and a power-law warm-up": (1, {
+        "optim.momentum": 0.9, "optim.weight_decay": 1e-3, "schedule.name": "step", "schedule.step_size": 1,
+        "schedule.gamma": 0.5, "schedule.warmup_epochs": 0.6, "schedule.warmup": "power"}),
+    "adamw, accumulation, cosine, clipping, moving average": (1, {
+        "train.batch_size": 2, "train.accumulate": 4, "optim.name": "adamw", "optim.lr": 0.01,
+        "optim.decay_1d": "false", "optim.clip_norm": 0.5, "optim.layer_decay": 0.8, "schedule.name": "cosine",
+        "schedule.warmup_epochs": 0.5, "schedule.min_lr": 1e-5, "train.ema": "{decay: 0.9, warmup: true}"}),
+    "adam on two ranks with accumulation": (2, {
+        "train.batch_size": 1, "train.accumulate": 4, "optim.name": "adam", "optim.lr": 0.01, "train.ema": 0.9,
+        "train.nan_policy": "skip"}),
+    "adadelta": (1, {"optim.name": "adadelta", "optim.weight_decay": 0.01}),
+    "lamb": (1, {"optim.name": "lamb", "optim.lr": 0.02, "train.early_stopping": "{patience: 9, metric: val/loss}"}),
+}
+
+
+class ExactResume(TrainingTest):
+    def train(self, ranks, settings):
+        result = self.mpirun(ranks, settings) if ranks > 1 else self.run_trainer(settings)
+        self.assert_exit(result, 0)
+
+    def rows(self, run, kind, fields):
+        return [tuple(row.get(field) for field in fields) for row in self.metrics(run, kind)]
+
+    def check(self, name):
+        ranks, recipe = RECIPES[name]
+        data, val = self.small_data(100), self.small_data(40, "val.h5")
+        given = {"optim.momentum": 0, "train.log_every": 1, "train.epochs": 3, "train.checkpoint.every": "never",
+                 "train.checkpoint.best": "val/loss", "data.val": val, **recipe}
+        given = [f"{key}={value}" for key, value in given.items()]
+        self.train(ranks, self.settings(data, "full") + given)
+        for stop in range(1, STOPS + 1):
+            self.train(ranks, self.settings(data, "run") + given + [f"train.max_steps={stop}"])
+        self.train(ranks, self.settings(data, "run") + given)
+
+        step_fields = ("step", "epoch", "samples", "loss", "lr", "grad_norm", "skipped")
+        full = self.rows("full", "step", step_fields)
+        self.assertEqual(len(full), 39)
+        self.assertEqual(self.rows("run", "step", step_fields), full)
+        # The stopped runs evaluate at each stop; the uninterrupted one's evaluations are all there, too.
+        eval_fields = ("epoch", "step", "loss", "accuracy", "balanced_accuracy")
+        evals = self.rows("full", "eval", eval_fields)
+        self.assertEqual(len(evals), 3)
+        self.assertEqual([row for row in self.rows("run", "eval", eval_fields) if row[1] > STOPS], evals)
+        sums = {self.run_trainer(["inspect", self.dir / run, "--sha256"]).stdout for run in ("full", "run")}
+        self.assertEqual(len(sums), 1)
+
+
+for _name in RECIPES:
+    def _test(self, name=_name):
+        self.check(name)
+    setattr(ExactResume, "test_" + "".join(c if c.isalnum() else "_" for c in _name), _test)
+
+
+if __name__ == "__main__":
+    system_test.main()

@@ -1,0 +1,194 @@
+"""Training recipes from the command line: accumulation, clipping, schedules, skipping, averaging, early stopping,
+metrics, and what a resume may change."""
+
+import math
+import re
+
+import system_test
+from recipes import TrainingTest
+
+
+class Recipes(TrainingTest):
+    def train(self, ranks, data, run, expect=0, **overrides):
+        settings = self.settings(data, run, **{"train__log_every": 1, **overrides})
+        result = self.mpirun(ranks, settings) if ranks > 1 else self.run_trainer(settings)
+        self.assert_exit(result, expect)
+        return result
+
+    def assert_same_losses(self, run, other):
+        for one, two in zip(self.losses(run), self.losses(other), strict=True):
+            self.assertAlmostEqual(one, two, delta=1e-12 * abs(one), msg=f"{run} and {other}")
+
+    def test_accumulated_micro_batches_are_one_large_batch(self):
+        # 250 samples: the last update is uneven on every number of ranks, and its last micro-batches are missing.
+        data = self.small_data(250)
+        common = {"train__precision": "fp64", "optim__momentum": 0.9, "train__epochs": 2}
+        for ranks in (1, 2, 3, 4):
+            self.train(ranks, data, f"large{ranks}", train__batch_size=16, **common)
+            self.train(ranks, data, f"micro{ranks}", train__batch_size=4, train__accumulate=4, **common)
+            self.assertEqual(len(self.losses(f"large{ranks}")), 2 * -(-250 // (16 * ranks)))
+            self.assert_same_losses(f"large{ranks}", f"micro{ranks}")
+
+    def test_accumulation_with_drop_last_leaves_out_the_uneven_update(self):
+        data = self.small_data(90)
+        for run, batch in (("large", {"train__batch_size": 16}),
+                           ("micro", {"train__batch_size": 4, "train__accumulate": 4})):
+            self.train(1, data, run, data__drop_last="true", train__precision="fp64", **batch)
+            self.assertEqual([row["samples"] for row in self.metrics(run, "step")], [16, 32, 48, 64, 80])
+        self.assert_same_losses("large", "micro")
+
+    def test_a_resume_on_other_ranks_with_the_same_global_batch_goes_on(self):
+        data = self.small_data(120)
+        common = {"train__precision": "fp64", "train__epochs": 2, "optim__momentum": 0, "optim__name": "adamw",
+                  "optim__lr": 0.01, "optim__clip_norm": 0.5, "schedule__name": "cosine", "schedule__warmup_epochs": 0.5,
+                  "train__ema": 0.9}
+        self.train(1, data, "full", train__batch_size=24, **common)
+        self.train(1, data, "run", train__batch_size=24, train__max_steps=3, **common)
+        result = self.train(3, data, "run", train__batch_size=4, train__accumulate=2, **common)
+        self.assertIn("train.accumulate: 1 -> 2", result.stderr)
+        self.assertNotIn("samples per update", result.stderr)
+        self.assert_same_losses("full", "run")
+        for one, two in zip(self.metrics("full", "step"), self.metrics("run", "step"), strict=True):
+            self.assertEqual(one["lr"], two["lr"])
+            self.assertAlmostEqual(one["grad_norm"], two["grad_norm"], delta=1e-12)
+
+    def test_a_batch_that_is_too_large_names_all_factors(self):
+        result = self.train(1, self.small_data(60), "run", expect=2, train__batch_size=16, train__accumulate=4)
+        self.assertIn("train.batch_size 16 × 1 rank × train.accumulate 4 = 64 is larger than the data", result.stderr)
+
+    def test_the_learning_rate_of_a_row_is_the_one_of_its_update(self):
+        self.train(1, self.small_data(64), "run", train__batch_size=16, train__epochs=3, optim__lr=0.4,
+                   schedule__name="cosine", schedule__warmup_epochs=1, schedule__warmup_lr=0.1, schedule__min_lr=0.01)
+        expected = [0.1 + 0.3 * k / 4 for k in range(4)]
+        expected += [0.01 + 0.39 * (1 + math.cos(math.pi * k / 8)) / 2 for k in range(8)]
+        for row, rate in zip(self.metrics("run", "step"), expected, strict=True):
+            self.assertAlmostEqual(row["lr"], rate, places=15)
+
+    def test_scale_lr_by_world_size_multiplies_the_rate(self):
+        data = self.small_data(48)
+        self.train(2, data, "scaled", train__batch_size=8, train__scale_lr_by_world_size="true", optim__lr=0.05)
+        self.train(2, data, "plain", train__batch_size=8, optim__lr=0.1)
+        self.assertEqual({row["lr"] for row in self.metrics("scaled", "step")}, {0.1})
+        self.assertEqual(self.losses("scaled"), self.losses("plain"))
+
+    def test_clipping_shortens_long_gradients_only(self):
+        data = self.small_data(96)
+        common = {"train__precision": "fp64", "train__batch_size": 8}
+        self.train(1, data, "plain", **common)
+        self.train(1, data, "loose", optim__clip_norm=1e6, **common)
+        self.train(1, data, "tight", optim__clip_norm=0.01, **common)
+        self.assertNotIn("grad_norm", self.metrics("plain", "step")[0])
+        self.assertTrue(all(row["grad_norm"] > 0.01 for row in self.metrics("loose", "step")))
+        self.assertEqual(self.losses("loose"), self.losses("plain"))
+        self.assertNotEqual(self.losses("tight"), self.losses("plain"))
+        # The gradient is summed before it is measured, so that ranks do not matter.
+        self.train(3, data, "ranks", optim__clip_norm=0.01, train__precision="fp64", train__batch_size=2,
+                   train__accumulate=1, train__max_steps=3)
+        self.train(1, data, "one", optim__clip_norm=0.01, train__precision="fp64", train__batch_size=6,
+                   train__max_steps=3)
+        for one, three in zip(self.metrics("one", "step"), self.metrics("ranks", "step"), strict=True):
+            self.assertAlmostEqual(one["grad_norm"], three["grad_norm"], delta=1e-12)
+
+    def test_skipped_updates_are_counted_and_change_nothing(self):
+        data = self.small_data(64)
+        # The first update throws the weights so far that every later loss is not finite.
+        wild = {"optim__lr": 1e30, "train__batch_size": 8}
+        stopped = self.train(2, data, "stop", expect=1, **wild)
+        self.assertIn("step 2 (epoch 1): the loss is", stopped.stderr)
+        result = self.train(2, data, "skip", train__nan_policy="skip", **wild)
+        self.assertEqual([row["step"] for row in self.metrics("skip", "step")], [1])
+        self.assertEqual(len(re.findall("the update is skipped", result.stderr)), 3, result.stderr)
+        self.assertIn("the update is skipped (3 until now)", result.stderr)
+        shown = self.run_trainer(["inspect", self.dir / "skip"]).stdout
+        self.assertRegex(shown, r"step +1\n")
+        self.assertRegex(shown, r"samples +64\n")
+        self.train(2, data, "first", train__max_steps=1, **wild)
+        sums = {self.run_trainer(["inspect", self.dir / run, "--sha256"]).stdout for run in ("skip", "first")}
+        self.assertEqual(len(sums), 1)
+        again = self.train(2, data, "skip", train__nan_policy="skip", **wild)
+        self.assertIn("is finished", again.stderr)
+
+    def test_the_moving_average_is_what_is_evaluated_and_saved(self):
+        data, val = self.small_data(64), self.small_data(40, "val.h5")
+        common = {"data__val": val, "train__batch_size": 8, "train__precision": "fp64"}
+        self.train(1, data, "plain", **common)
+        self.train(1, data, "slow", train__ema=0.99, **common)
+        self.train(1, data, "fast", train__ema=0, **common)
+        self.assertEqual(self.losses("plain"), self.losses("slow"))
+        plain, slow, fast = (self.metrics(run, "eval")[-1]["loss"] for run in ("plain", "slow", "fast"))
+        self.assertEqual(plain, fast)  # decay 0 follows the weights
+        self.assertNotEqual(plain, slow)
+        self.assertRegex(self.run_trainer(["inspect", self.dir / "slow"]).stdout, r"ema, \d+ values\n +fc1\.weight")
+        self.assertNotIn("ema,", self.run_trainer(["inspect", self.dir / "plain"]).stdout)
+
+    def test_early_stopping_ends_the_run_and_more_patience_goes_on(self):
+        data, val = self.small_data(64), self.small_data(40, "val.h5")
+        common = {"data__val": val, "train__batch_size": 16, "train__epochs": 9, "optim__lr": 0}
+        result = self.train(2, data, "run", train__early_stopping="{patience: 2}", **common)
+        self.assertEqual(len(self.metrics("run", "eval")), 3)
+        self.assertIn("early stopping after epoch 3: val/accuracy has not improved", result.stderr)
+        self.assertEqual(self.latest("run").name, "step-00000006.h5")
+        again = self.train(2, data, "run", train__early_stopping="{patience: 2}", **common)
+        self.assertIn("is finished", again.stderr)
+        self.train(2, data, "run", train__early_stopping="{patience: 4}", **common)
+        self.assertEqual(len(self.metrics("run", "eval")), 5)
+
+    def test_early_stopping_goes_on_while_the_metric_improves(self):
+        data, val = self.small_data(64), self.small_data(40, "val.h5")
+        self.train(1, data, "run", data__val=val, train__epochs=4, train__batch_size=8,
+                   train__early_stopping="{metric: val/loss, patience: 1}")
+        rows = self.metrics("run", "eval")
+        losses = [row["loss"] for row in rows]
+        improving = next((k for k in range(1, len(losses)) if losses[k] >= min(losses[:k])), 3)
+        self.assertEqual(len(rows), improving + 1)
+
+    def test_evaluations_count_every_pair_of_label_and_prediction(self):
+        data, val = self.small_data(120, classes=12), self.small_data(101, "val.h5", classes=12)
+        rows = []
+        for ranks in (1, 2, 3, 4):
+            self.train(ranks, data, f"run{ranks}", data__val=val, train__batch_size=12 // ranks,
+                       train__precision="fp64", train__confusion="true")
+            rows.append(self.metrics(f"run{ranks}", "eval")[-1])
+        row = rows[0]
+        matrix = row["confusion"]
+        self.assertEqual((len(matrix), {len(line) for line in matrix}), (12, {12}))
+        self.assertEqual([sum(line) for line in matrix], [9] * 5 + [8] * 7)
+        self.assertEqual(sum(matrix[k][k] for k in range(12)), row["correct"])
+        recalls = [matrix[k][k] / sum(matrix[k]) for k in range(12)]
+        self.assertAlmostEqual(row["balanced_accuracy"], sum(recalls) / 12, places=15)
+        self.assertGreater(row["top5"], row["accuracy"])
+        for other in rows[1:]:
+            for key in ("accuracy", "top5", "balanced_accuracy", "correct", "samples", "confusion"):
+                self.assertEqual(other[key], row[key], key)
+
+    def test_top_k_and_confusion_are_left_out_unless_wanted(self):
+        data, val = self.small_data(64), self.small_data(40, "val.h5")
+        self.train(1, data, "few", data__val=val)
+        self.assertFalse({"top5", "confusion"} & set(self.metrics("few", "eval")[0]))
+        self.train(1, data, "k", data__val=val, train__topk=4)
+        self.assertEqual(self.metrics("k", "eval")[0]["top4"], 1.0)
+
+    def test_the_best_checkpoint_may_be_of_any_metric(self):
+        data, val = self.small_data(120), self.small_data(60, "val.h5")
+        for metric, best in (("val/top5", max), ("val/balanced_accuracy", max), ("val/loss", min)):
+            run, field = metric.replace("/", "-"), metric.removeprefix("val/")
+            self.train(1, data, run, data__val=val, train__epochs=5, train__batch_size=20,
+                       train__checkpoint__keep=1, train__checkpoint__best=metric)
+            rows = self.metrics(run, "eval")
+            expected = best(rows, key=lambda row: (row[field], -row["step"] if best is max else row["step"]))
+            self.assertTrue((self.dir / run / f"checkpoints/step-{expected['step']:08d}.h5").exists(), metric)
+
+    def test_a_resume_with_another_schedule_warns_and_with_another_optimizer_is_refused(self):
+        data = self.small_data(64)
+        self.train(1, data, "run", train__max_steps=3)
+        refused = self.train(1, data, "run", expect=2, optim__clip_norm=1, optim__layer_decay=0.5)
+        self.assertIn("optim.layer_decay: 1 -> 0.5", refused.stderr)
+        self.assertIn("optim.clip_norm: null -> 1", refused.stderr)
+        result = self.train(1, data, "run", schedule__name="cosine", train__batch_size=16, train__ema=0.9)
+        self.assertIn("schedule.name: constant -> cosine", result.stderr)
+        self.assertIn("train.ema: null -> {decay: 0.9, warmup: false}", result.stderr)
+        self.assertIn("samples per update: 8 -> 16", result.stderr)
+
+
+if __name__ == "__main__":
+    system_test.main()
