@@ -48,7 +48,7 @@ class ResnetParity : public ::testing::TestWithParam<std::size_t> {
 
     void draw_batch(std::mt19937& source) {
         for (double& pixel : graph_.input(batch_).span<double>()) pixel = 2 * uniform(source) - 1;
-        for (std::int64_t& label : labels_) label = source() % 10;
+        for (std::int64_t& label : labels_) label = static_cast<std::int64_t>(source() % 10);
     }
 
     double step(const StepContext& context) {
@@ -125,8 +125,8 @@ TEST_P(ResnetParity, LossesGradientsAndRunningStatisticsAreThoseOfPyTorch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ResnetParity, ::testing::Range(std::size_t{0}, reference()["runs"].size()),
-                         [](const auto& info) {
-                             return reference()["runs"][info.param]["model"].template get<std::string>();
+                         [](const auto& one) {
+                             return reference()["runs"][one.param]["model"].template get<std::string>();
                          });
 
 }  // namespace

@@ -25,8 +25,8 @@ class GraphSpec {
 
     NodeId input() const { return 0; }
     const Shape& shape(NodeId node) const { return nodes_.at(node).shape; }
-    /// Appends a layer. `name` prefixes its parameters ("conv1" -> "conv1.weight"). The last one added is the
-    /// output.
+    /// Appends a layer. `name` prefixes its parameters ("conv1" -> "conv1.weight"). No input occurs twice. The
+    /// last one added is the output.
     NodeId add(const std::string& name, std::unique_ptr<Layer> layer, std::vector<NodeId> inputs);
 
     struct Node {

@@ -89,8 +89,8 @@ std::unique_ptr<Layer> make_batch_norm2d(const Shape& input, const BatchNormOpti
     if (input.rank() != 3 && input.rank() != 1)
         throw UsageError("batch_norm2d: the input has shape " + to_string(input),
                          "[height, width, channels] or [features] is needed");
-    if (!(options.eps >= 0))
-        throw UsageError("batch_norm2d: eps is " + std::to_string(options.eps), "it must not be negative");
+    if (!(options.eps > 0))
+        throw UsageError("batch_norm2d: eps is " + std::to_string(options.eps), "it must be above 0");
     if (!(options.momentum >= 0 && options.momentum <= 1))
         throw UsageError("batch_norm2d: momentum is " + std::to_string(options.momentum),
                          "it must be between 0 and 1");
