@@ -112,8 +112,7 @@ def main():
     }
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recipe_reference.json")
     with open(path, "w") as file:
-        json.dump(reference, file, indent=1)
-        file.write("\n")
+        file.write("{\n" + ",\n".join(f'"{key}": {json.dumps(value)}' for key, value in reference.items()) + "\n}\n")
 
 
 if __name__ == "__main__":
