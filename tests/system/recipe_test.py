@@ -131,6 +131,7 @@ class Recipes(TrainingTest):
         self.assertEqual(self.latest("run").name, "step-00000006.h5")
         again = self.train(2, data, "run", train__early_stopping="{patience: 2}", **common)
         self.assertIn("is finished", again.stderr)
+        self.assertIn("early stopping had ended it", again.stderr)
         self.train(2, data, "run", train__early_stopping="{patience: 4}", **common)
         self.assertEqual(len(self.metrics("run", "eval")), 5)
 
