@@ -37,6 +37,7 @@ void inspect_checkpoint(const std::string& path) {
         "{}: checkpoint\n  step      {}\n  epoch     {} (position {})\n  samples   {}\n  saved by  {} {}\n",
         path, progress.step, progress.epoch, progress.position, progress.samples, progress.world_size,
         progress.world_size == 1 ? "rank" : "ranks");
+    if (progress.skipped > 0) fmt::print("  skipped   {} updates\n", progress.skipped);
     if (!checkpoint.last_eval.empty()) fmt::print("  last eval {}\n", checkpoint.last_eval);
     const auto print = [](const char* title, const std::vector<NamedTensor>& tensors) {
         if (tensors.empty()) return;

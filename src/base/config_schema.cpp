@@ -283,7 +283,9 @@ void add_train(std::vector<Row>& rows) {
                 "also keep the checkpoint that is best in this"),
             row("train.nan_policy", at(train, &T::nan_policy),
                 choice<NanPolicy>({{"stop", NanPolicy::stop}, {"skip", NanPolicy::skip}}),
-                "what a loss or gradient that is not finite does; skip leaves its update out"),
+                "what a loss or gradient that is not finite does; skip leaves its update out: it is no step, "
+                "but "
+                "its samples are consumed"),
         });
 }
 

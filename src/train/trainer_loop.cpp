@@ -58,6 +58,10 @@ TrainingResult Trainer::Impl::run() {
         result.progress = progress;
         result.last_eval = last_eval;
         result.had_finished = true;
+        if (stopped_early())
+            job.log.info(
+                "early stopping had ended it; with a larger train.early_stopping.patience, or "
+                "train.early_stopping=null, it goes on");
         return result;
     }
     const StopSignal signals;

@@ -45,6 +45,7 @@ def layers_to_weights(layers, seed):
 
 
 LENET = [("conv1", [32, 1, 3, 3]), ("conv2", [64, 32, 3, 3]), ("fc1", [128, 3136]), ("fc2", [10, 128])]
+RECIPE_MLP = [("fc1", [32, 784]), ("fc2", [10, 32])]
 
 
 def sha256(weights):

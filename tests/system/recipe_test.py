@@ -102,6 +102,7 @@ class Recipes(TrainingTest):
         shown = self.run_trainer(["inspect", self.dir / "skip"]).stdout
         self.assertRegex(shown, r"step +1\n")
         self.assertRegex(shown, r"samples +64\n")
+        self.assertRegex(shown, r"skipped +3 updates\n")
         self.train(2, data, "first", train__max_steps=1, **wild)
         sums = {self.run_trainer(["inspect", self.dir / run, "--sha256"]).stdout for run in ("skip", "first")}
         self.assertEqual(len(sums), 1)
@@ -130,6 +131,7 @@ class Recipes(TrainingTest):
         self.assertEqual(self.latest("run").name, "step-00000006.h5")
         again = self.train(2, data, "run", train__early_stopping="{patience: 2}", **common)
         self.assertIn("is finished", again.stderr)
+        self.assertIn("early stopping had ended it", again.stderr)
         self.train(2, data, "run", train__early_stopping="{patience: 4}", **common)
         self.assertEqual(len(self.metrics("run", "eval")), 5)
 
