@@ -54,6 +54,8 @@ ActivationPlan plan_activations(const std::vector<GraphSpec::Node>& nodes, std::
         }
     }
     uses[last].last_read = std::max(uses[last].last_read, loss);
+    for (std::size_t i = 0; i <= last; ++i)
+        if (nodes[i].kept) uses[i].last_read = std::max(uses[i].last_read, loss);
 
     Buffers buffers;
     std::vector<std::size_t> value(nodes.size()), gradient(nodes.size(), ActivationPlan::none),

@@ -153,6 +153,12 @@ TensorView Graph::output_gradient(std::int64_t n) const {
     return impl_->calls.back().output_gradient;
 }
 
+TensorView Graph::value(NodeId node, std::int64_t n) const {
+    assert(impl_->spec.nodes().at(node).kept);
+    impl_->set_batch(n);
+    return impl_->calls.at(node).output;
+}
+
 TensorView Graph::forward(std::int64_t n, const StepContext& step) {
     impl_->set_batch(n);
     auto& nodes = impl_->spec.nodes();

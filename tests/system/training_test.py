@@ -80,8 +80,9 @@ class Training(TrainingTest):
         data = self.small_data(100)
         self.assert_exit(self.run_trainer(self.settings(data, train__precision="fp64", train__log_every=1)), 0)
         for line in (self.dir / "run/metrics.jsonl").read_text().splitlines():
-            text = re.search(r'"loss": ([0-9.e+-]+)', line)[1]
-            self.assertEqual(f"{float(text):.17g}", text)
+            found = re.search(r'"loss": ([0-9.e+-]+)', line)
+            if '"memory"' not in line:
+                self.assertEqual(f"{float(found[1]):.17g}", found[1])
 
     def test_eval_rows_count_every_sample_once(self):
         data, val = self.small_data(120), self.small_data(101, "val.h5")

@@ -28,12 +28,15 @@ class GraphSpec {
     /// Appends a layer. `name` prefixes its parameters ("conv1" -> "conv1.weight"). The last one added is the
     /// output.
     NodeId add(const std::string& name, std::unique_ptr<Layer> layer, std::vector<NodeId> inputs);
+    /// Graph::value can then be asked for this value between forward and backward.
+    void keep(NodeId node) { nodes_.at(node).kept = true; }
 
     struct Node {
         std::string name;
         std::unique_ptr<Layer> layer;  ///< null for the input
         std::vector<NodeId> inputs;
         Shape shape;
+        bool kept = false;  ///< its memory is used again only after the loss
     };
     std::vector<Node>& nodes() { return nodes_; }
     const std::vector<Node>& nodes() const { return nodes_; }
@@ -84,6 +87,10 @@ class Graph {
 
     /// Runs all layers on the batch in input(n); returns the output [n, …], valid until the next forward.
     TensorView forward(std::int64_t n, const StepContext& step);
+
+    /// A value that the GraphSpec keeps, [n, …], as the last forward(n) left it; valid until backward or the
+    /// next forward.
+    TensorView value(NodeId node, std::int64_t n) const;
 
     /// Called in backward when the gradient of parameters()[i] is final; the order is that of the arena.
     using GradientReady = std::function<void(std::size_t parameter)>;
