@@ -17,7 +17,7 @@ namespace {
 
 // MPI's own buffers and those of its shared-memory transport: measured with Open MPI 4.1 on up to four ranks
 // by tests/bench/memory.py.
-constexpr std::size_t mpi_bytes = std::size_t{24} << 20;
+constexpr std::size_t mpi_bytes = std::size_t{14} << 20;
 
 void print_memory(const Config& config, Graph& graph, Device& device, const Optimizer& optimizer,
                   const DatasetInfo& train, std::int64_t world) {
