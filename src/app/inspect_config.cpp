@@ -52,7 +52,7 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     const DType compute = compute_type(config.train.precision);
     const std::int64_t batch = config.train.batch_size;
     Graph graph(build_model(config.model, {dataset->info().sample_shape, dataset->info().classes}), *device,
-                compute, batch);
+                compute, batch, config.train.recompute);
     const auto optimizer = make_optimizer(config.optim, graph, *device);
 
     fmt::print("{}: {} on {} samples {}, batch {} x {} ranks\n", path,

@@ -163,9 +163,8 @@ TEST(ConfigAvailability, refuses_other_values_of_keys_that_nothing_carries_out_y
     for (const char* argument :
          {"run.deterministic=true", "run.virtual_shards=4", "run.trace=true", "run.walltime=3600",
           "data.transforms=[flip, {crop: 4}]", "optim.clip_norm=1", "schedule.warmup_epochs=1",
-          "train.recompute=true", "train.early_stopping={patience: 3}", "train.ema=0.999",
-          "distributed.find_unused_parameters=true", "distributed.sync_batch_norm=true",
-          "distributed.verify_every=10"})
+          "train.early_stopping={patience: 3}", "train.ema=0.999", "distributed.find_unused_parameters=true",
+          "distributed.sync_batch_norm=true", "distributed.verify_every=10"})
         EXPECT_NE(override_refusal(argument).find("is not available in this version"), std::string::npos)
             << argument;
 }

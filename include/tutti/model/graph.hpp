@@ -58,7 +58,9 @@ struct GraphMemory {
 /// of 64 bytes; gaps are zero.
 class Graph {
   public:
-    Graph(GraphSpec spec, Device& device, DType compute, std::int64_t max_batch);
+    /// recompute: only some values live from forward to backward; the others are computed again, with the
+    /// same bits, before they are needed.
+    Graph(GraphSpec spec, Device& device, DType compute, std::int64_t max_batch, bool recompute = false);
     ~Graph();
 
     DType compute() const;

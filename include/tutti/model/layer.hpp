@@ -21,6 +21,8 @@ struct StepContext {
     std::int64_t seed = 0;
     std::int64_t epoch = 0;
     std::span<const std::int64_t> positions;  ///< of the samples of this batch, in the epoch's order
+    /// Forward runs a second time for backward's sake: what is kept across steps must not change again.
+    bool recomputing = false;
 };
 
 /// The tensors of one call. All begin with the batch dimension N, except parameters. In forward only inputs,
