@@ -1,5 +1,6 @@
 #pragma once
-// What the operators on oneDNN share: engine, stream, scratch, and primitives that allocate nothing per call.
+// What the operators on oneDNN share: engine, stream, scratch, and primitives bound to their arguments once
+// (inside a call, oneDNN itself still takes a few small blocks from the heap).
 
 #include <dnnl_debug.h>
 #include <dnnl.hpp>

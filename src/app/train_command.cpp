@@ -89,6 +89,7 @@ int train(const JobStart& start, const TrainArguments& arguments) {
         device = select_device(config.device, mine.threads);
         train_data = open_datasets(config.data.train);
         if (!config.data.val.empty()) val_data = open_datasets(config.data.val);
+        check_training(config, *train_data, val_data.get(), world.size());
     });
 
     const auto timed = start.timed_world(config.distributed.timeout);

@@ -34,14 +34,17 @@ void check_same_samples(const Dataset& train, const Dataset& val) {
                         "pack both with the same class names");
 }
 
-// The graph is the first member with a size; what can be wrong with the data is checked before it.
-GraphSpec checked_model(const TrainingJob& job) {
-    check_batch(job.config, job.train, job.gradients.size());
-    if (job.val) check_same_samples(job.train, *job.val);
-    return build_model(job.config.model, {job.train.info().sample_shape, job.train.info().classes});
+GraphSpec model_of(const Config& config, const Dataset& train) {
+    return build_model(config.model, {train.info().sample_shape, train.info().classes});
 }
 
 }  // namespace
+
+void check_training(const Config& config, const Dataset& train, const Dataset* val, int world_size) {
+    check_batch(config, train, world_size);
+    if (val) check_same_samples(train, *val);
+    model_of(config, train);
+}
 
 Trainer::Impl::Impl(const TrainingJob& given)
     : job(given),
@@ -50,7 +53,7 @@ Trainer::Impl::Impl(const TrainingJob& given)
       world(given.gradients.size()),
       compute(compute_type(given.config.train.precision)),
       loss(make_softmax_cross_entropy(given.device, compute)),
-      graph(checked_model(given), given.device, compute, given.config.train.batch_size,
+      graph(model_of(given.config, given.train), given.device, compute, given.config.train.batch_size,
             given.config.train.recompute),
       reducer(given.gradients, graph.gradient_arena(), plan_buckets(graph, given.config.distributed)),
       optimizer(make_optimizer(given.config.optim, graph, given.device)),

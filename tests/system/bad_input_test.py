@@ -76,6 +76,7 @@ class BadInput(TrainingTest):
     def test_a_batch_larger_than_the_data_is_refused(self):
         data = self.small_data(64)
         self.refused(self.settings(data, train__batch_size=33), 2, "train.batch_size", "66", "64 samples", "at most 32")
+        self.assertFalse((self.dir / "run").exists(), "no run directory for a run that never was")
 
     def test_a_loss_that_is_not_finite_ends_the_run_and_saves_nothing_bad(self):
         data = self.small_data(240)

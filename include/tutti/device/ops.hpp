@@ -102,8 +102,8 @@ class Ops {
     virtual void relu_backward(const TensorView& y, const TensorView& dy, const TensorView& dx) = 0;
 
     /// y[N, OH, OW, C]; `winner` (u8, y's shape) gets the winner's place in its window, kh·KW + kw, the first
-    /// of equals in row-major order, as PyTorch; a NaN wins. Windows of at most 255 elements. Padding never
-    /// wins.
+    /// of equals in row-major order, as PyTorch; a NaN wins, of several the last. Windows of at most
+    /// 255 elements, padding less than the kernel. Padding never wins.
     virtual void max_pool2d_forward(const Pool2dShape& shape, const TensorView& x, const TensorView& y,
                                     const TensorView& winner) = 0;
     virtual void max_pool2d_backward(const Pool2dShape& shape, const TensorView& dy, const TensorView& winner,

@@ -35,12 +35,16 @@ struct TrainingResult {
     std::string last_eval;      ///< the last "eval" row (JSON), or empty
 };
 
+/// Whether config and data fit together, before anything is written: batch and data, training and validation
+/// data, model and samples. Throws UsageError or DataError.
+void check_training(const Config& config, const Dataset& train, const Dataset* val, int world_size);
+
 /// One run on one rank, from the first step to the last checkpoint; every rank calls the same methods in the
 /// same order. Errors that all ranks share are thrown as AgreedError on every rank.
 class Trainer {
   public:
-    /// Builds the model and its arenas and fills them with initial weights (model.init_from, else the default
-    /// of run.seed), the same on every rank.
+    /// check_training must have passed. Builds the model and its arenas and fills them with initial weights
+    /// (model.init_from, else the default of run.seed), the same on every rank.
     explicit Trainer(const TrainingJob& job);
     ~Trainer();
 
