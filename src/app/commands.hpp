@@ -12,6 +12,8 @@ namespace tutti {
 using Arguments = std::vector<std::string>;
 
 int train_command(const Arguments& arguments);
+int eval_command(const Arguments& arguments);
+int predict_command(const Arguments& arguments);
 int sampler_command(const Arguments& arguments);
 int pack_command(const Arguments& arguments);
 int inspect_command(const Arguments& arguments);

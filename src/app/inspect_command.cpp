@@ -10,6 +10,7 @@
 #include "tutti/base/units.hpp"
 #include "tutti/input/dataset.hpp"
 #include "tutti/train/checkpoint.hpp"
+#include "tutti/train/prediction_file.hpp"
 #include "tutti/train/run_directory.hpp"
 
 namespace tutti {
@@ -52,6 +53,18 @@ void inspect_checkpoint(const std::string& path) {
     print("ema", checkpoint.ema);
 }
 
+void inspect_predictions(const std::string& path) {
+    const PredictionSummary summary = read_prediction_summary(path);
+    fmt::print(
+        "{}: predictions\n  samples   {}\n  correct   {}\n  weights   {}\n  sha256    {}\n  data      {}\n",
+        path, summary.samples, summary.correct, summary.origin.weights, summary.origin.weights_sha256,
+        summary.origin.data);
+    fmt::print("  columns, with the hash of their bytes\n");
+    for (const PredictionColumn& column : summary.columns)
+        fmt::print("    {:<12} {:<4} {:<14} {}\n", column.name, name_of(column.dtype),
+                   to_string(column.shape), column.sha256);
+}
+
 std::string checkpoint_of(const std::string& path) {
     if (!std::filesystem::is_directory(path)) return path;
     const auto latest = latest_checkpoint(path);
@@ -64,9 +77,8 @@ std::string checkpoint_of(const std::string& path) {
 
 int inspect_command(const Arguments& arguments) {
     CLI::App app(
-        "Shows what is in a data set, a checkpoint or a run directory (its latest checkpoint); with -c the "
-        "layers, "
-        "memory and buckets of a config.",
+        "Shows what is in a data set, a checkpoint, a run directory (its latest checkpoint) or a file of "
+        "predictions; with -c the layers, memory and buckets of a config.",
         "trainer inspect");
     std::string path, config;
     std::vector<std::string> overrides;
@@ -77,7 +89,8 @@ int inspect_command(const Arguments& arguments) {
     app.add_option("-c,--config", config, "YAML file");
     app.add_option("--world", world, "with -c: number of ranks")->capture_default_str();
     app.add_flag("--sha256", sha256,
-                 "print only the hash of all model tensors of a checkpoint, in name order");
+                 "print only the hash of all model tensors of a checkpoint, in name order, or of all columns "
+                 "of predictions");
     app.add_flag("--config-reference", config_keys, "print all config keys as a Markdown table");
     app.add_flag("--layer-reference", layers, "print the kinds of model.layers as a Markdown table");
     if (!parse_arguments(app, arguments)) return 0;
@@ -94,12 +107,16 @@ int inspect_command(const Arguments& arguments) {
     if (path.empty())
         throw UsageError("trainer inspect: nothing to look at", "give a file, a run directory or -c FILE");
     if (sha256) {
-        fmt::print("{}\n", model_sha256(load_checkpoint(checkpoint_of(path))));
+        const std::string file = checkpoint_of(path);
+        fmt::print("{}\n", is_prediction_file(file) ? read_prediction_summary(file).sha256
+                                                    : model_sha256(load_checkpoint(file)));
         return 0;
     }
     const std::string file = checkpoint_of(path);
     if (is_checkpoint(file))
         inspect_checkpoint(file);
+    else if (is_prediction_file(file))
+        inspect_predictions(file);
     else
         inspect_dataset(file);
     return 0;

@@ -8,9 +8,38 @@
 #include "tutti/input/dataset.hpp"
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/bucket_plan.hpp"
+#include "tutti/train/memory_statement.hpp"
 #include "tutti/train/optimizer.hpp"
+#include "tutti/train/precision.hpp"
 
 namespace tutti {
+namespace {
+
+// MPI's own buffers and those of its shared-memory transport: measured with Open MPI 4.1 on up to four ranks
+// by tests/bench/memory.py.
+constexpr std::size_t mpi_bytes = std::size_t{14} << 20;
+
+void print_memory(const Config& config, Graph& graph, Device& device, const Optimizer& optimizer,
+                  const DatasetInfo& train, std::int64_t world) {
+    std::unique_ptr<Dataset> val;
+    if (!config.data.val.empty()) val = open_datasets(config.data.val);
+    std::vector<MemoryItem> items =
+        state_memory(config, graph, optimizer, train, val ? &val->info() : nullptr, static_cast<int>(world));
+    std::size_t present = 0;  // in this process; the others are a training rank's
+    for (const MemoryItem& item : items)
+        if (item.arena) present += item.bytes;
+    items.push_back({"libraries", measured_library_bytes(graph, device, present),
+                     "program, kernels, workspaces: measured on one step of zeros"});
+    items.push_back({"MPI", mpi_bytes, "its buffers, about"});
+    fmt::print("memory per rank\n");
+    for (const MemoryItem& item : items)
+        fmt::print("  {:<14} {:>10}  {}\n", item.name, format_bytes(item.bytes), item.note);
+    const std::size_t total = total_bytes(items);
+    fmt::print("  {:<14} {:>10}  expected peak of the resident set, {} bytes\n", "total", format_bytes(total),
+               total);
+}
+
+}  // namespace
 
 void inspect_config(const std::string& path, const std::vector<std::string>& overrides, std::int64_t world) {
     const Config config = load_config(path, overrides);
@@ -20,10 +49,10 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     if (world < 1) throw UsageError("--world is " + std::to_string(world), "it must be at least 1");
     const auto dataset = open_datasets(config.data.train);
     const auto device = select_device(config.device, 1);
-    const DType compute = config.train.precision == Precision::fp64 ? DType::f64 : DType::f32;
+    const DType compute = compute_type(config.train.precision);
     const std::int64_t batch = config.train.batch_size;
-    const Graph graph(build_model(config.model, {dataset->info().sample_shape, dataset->info().classes}),
-                      *device, compute, batch);
+    Graph graph(build_model(config.model, {dataset->info().sample_shape, dataset->info().classes}), *device,
+                compute, batch, config.train.recompute);
     const auto optimizer = make_optimizer(config.optim, graph, *device);
 
     fmt::print("{}: {} on {} samples {}, batch {} x {} ranks\n", path,
@@ -41,16 +70,7 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     }
     fmt::print("  {:<46} {:>12} {:>14.3f}\n", "total", parameters, flops * 1e-6);
 
-    const GraphMemory memory = graph.memory();
-    std::size_t state = 0;
-    for (const Optimizer::State& one : optimizer->state()) state += one.arena.bytes();
-    fmt::print(
-        "memory per rank\n  parameters   {:>10}\n  gradients    {:>10}\n  optimizer    {:>10}\n  activations "
-        " {:>10}\n",
-        format_bytes(memory.parameters), format_bytes(memory.gradients), format_bytes(state),
-        format_bytes(memory.activations));
-    if (config.train.accumulate > 1) fmt::print("  accumulated  {:>10}\n", format_bytes(memory.gradients));
-    if (config.train.ema) fmt::print("  average      {:>10}\n", format_bytes(memory.parameters));
+    print_memory(config, graph, *device, *optimizer, dataset->info(), world);
 
     const std::vector<Bucket> buckets = plan_buckets(graph, config.distributed);
     fmt::print("buckets (in the order of backward)\n");

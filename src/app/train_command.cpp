@@ -5,30 +5,21 @@
 #include <nlohmann/json.hpp>
 
 #include "command_line.hpp"
+#include "job_start.hpp"
 #include "provenance.hpp"
 #include "quickstart_recipe.hpp"
 #include "rank_placement.hpp"
 #include "select.hpp"
-#include "tutti/base/log.hpp"
 #include "tutti/base/stop_signal.hpp"
-#include "tutti/comm/launch.hpp"
-#include "tutti/comm/mpi_session.hpp"
 #include "tutti/input/dataset.hpp"
 #include "tutti/train/trainer.hpp"
 
 namespace tutti {
 namespace {
 
-// Long enough for a slow file system to bring the config; the run then has its own time-out.
-constexpr double start_timeout = 300;
-
 struct TrainArguments {
     std::string config_path;
     std::vector<std::string> overrides;
-};
-
-struct Recipe {
-    std::string text, source;
 };
 
 // Who names data of their own does not want the recipe's, neither for training nor for validation.
@@ -38,17 +29,10 @@ bool names_data(const std::vector<std::string>& overrides) {
     });
 }
 
-// Rank 0 reads, so that one file decides; the others receive the text.
-Recipe read_recipe(Communicator& world, const TrainArguments& arguments) {
-    Recipe recipe{"", arguments.config_path.empty() ? "quickstart" : arguments.config_path};
-    together_on_first_rank(world, "reading the config", [&] {
-        if (!arguments.config_path.empty())
-            recipe.text = read_config_text(arguments.config_path);
-        else
-            recipe.text = quickstart_recipe(names_data(arguments.overrides) ? "" : find_quickstart_data());
-    });
-    recipe.text = broadcast_text(world, recipe.text, 0);
-    return recipe;
+Recipe read_recipe(const TrainArguments& arguments) {
+    if (!arguments.config_path.empty())
+        return {read_config_text(arguments.config_path), arguments.config_path};
+    return {quickstart_recipe(names_data(arguments.overrides) ? "" : find_quickstart_data()), "quickstart"};
 }
 
 void check_strategy(const Config& config, int world) {
@@ -87,9 +71,9 @@ std::unique_ptr<RunDirectory> open_run_directory(Communicator& world, const Conf
     return directory;
 }
 
-int train(MpiSession& session, Communicator& world, const TrainArguments& arguments, Log& log,
-          const Environment& environment) {
-    const Recipe recipe = read_recipe(world, arguments);
+int train(const JobStart& start, const TrainArguments& arguments) {
+    auto& [session, world, log, environment] = start;
+    const Recipe recipe = share_recipe(world, [&] { return read_recipe(arguments); });
     Config config;
     together(world, "reading the config", [&] {
         config = parse_config(recipe.text, recipe.source, arguments.overrides);
@@ -108,8 +92,7 @@ int train(MpiSession& session, Communicator& world, const TrainArguments& argume
         check_training(config, *train_data, val_data.get(), world.size());
     });
 
-    const auto timed = session.world(config.distributed.timeout,
-                                     [&log](const std::string& diagnosis) { log.error(diagnosis); });
+    const auto timed = start.timed_world(config.distributed.timeout);
     const auto gradients = timed->duplicate();
     const auto control = timed->duplicate();
     std::optional<std::string> checkpoint;
@@ -165,25 +148,7 @@ int train_command(const Arguments& arguments) {
     const TrainArguments parsed = parse(arguments, help);
     if (help) return 0;
 
-    const Environment environment = current_environment();
-    if (const auto mismatch = mismatch_before_mpi(environment)) throw LaunchError(*mismatch);
-    MpiSession session;
-    if (const auto mismatch = mismatch_with_mpi(environment, session.size())) throw LaunchError(*mismatch);
-
-    Log log(session.rank(), session.size(), session.host(), LogLevel::info);
-    const auto world = session.world(start_timeout);
-    try {
-        return train(session, *world, parsed, log, environment);
-    } catch (const AgreedError& error) {
-        if (session.rank() == 0) log.error(error.what());
-        return static_cast<int>(error.code());
-    } catch (const std::exception& error) {
-        const auto* typed = dynamic_cast<const Error*>(&error);
-        const ExitCode code = typed ? typed->code() : ExitCode::failed;
-        log.error(error.what());
-        if (session.size() > 1) world->abort(code);
-        return static_cast<int>(code);
-    }
+    return run_on_all_ranks([&](const JobStart& start) { return train(start, parsed); });
 }
 
 }  // namespace tutti

@@ -20,7 +20,10 @@ struct Command {
 const std::vector<Command>& commands() {
     static const std::vector<Command> table = {
         {"train", "train a model (also without the word: trainer -c FILE)", train_command},
-        {"inspect", "show what is in a data set, a checkpoint, a run directory or a config", inspect_command},
+        {"eval", "exact metrics of a trained model over a data set", eval_command},
+        {"predict", "write logits, predictions and embeddings, one row per sample", predict_command},
+        {"inspect", "show what is in a data set, a checkpoint, a run directory, predictions or a config",
+         inspect_command},
         {"pack", "make an HDF5 data set", pack_command},
         {"sampler", "print the sample indices of a rank", sampler_command},
     };

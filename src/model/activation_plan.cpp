@@ -1,6 +1,7 @@
 #include "activation_plan.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "tutti/model/memory_plan.hpp"
@@ -29,16 +30,40 @@ class Buffers {
 
 struct Uses {
     std::vector<std::size_t> consumers;  // ascending
-    std::size_t last_read = 0;           // of the value
+    // Of the value as forward left it, and as it was computed again.
+    std::array<std::size_t, 2> last_read{};
 };
 
-}  // namespace
+using Segments = std::vector<std::size_t>;  // by node, ascending
 
-ActivationPlan plan_activations(const std::vector<GraphSpec::Node>& nodes, std::size_t element_bytes,
-                                std::int64_t max_batch) {
+// When each layer runs forward again (0: never) and backward.
+struct Times {
+    explicit Times(const Segments& segment) : again(segment.size()), backward(segment.size()) {
+        const std::size_t last = segment.size() - 1;
+        std::size_t time = last + 1;
+        for (std::size_t end = last; end >= 1;) {
+            std::size_t begin = end;
+            while (begin > 1 && segment[begin - 1] == segment[end]) --begin;
+            if (end != last)
+                for (std::size_t i = begin; i <= end; ++i) again[i] = ++time;
+            for (std::size_t i = end; i >= begin; --i) backward[i] = ++time;
+            end = begin - 1;
+        }
+    }
+    std::vector<std::size_t> again, backward;
+};
+
+ActivationPlan plan(const std::vector<GraphSpec::Node>& nodes, std::size_t element_bytes,
+                    std::int64_t max_batch, const Segments& segment) {
     const std::size_t last = nodes.size() - 1;
     const std::size_t loss = last + 1;
-    const auto backward_time = [&](std::size_t node) { return 2 * last + 2 - node; };
+    const Times times(segment);
+    const auto backward_time = [&](std::size_t node) { return times.backward[node]; };
+    // Copy 0 is what forward leaves, copy 1 what is computed again; `reader` runs in the second pass.
+    const auto own_copy = [&](std::size_t node) { return times.again[node] > 0 ? 1U : 0U; };
+    const auto copy_read = [&](std::size_t reader, std::size_t input) {
+        return segment[input] == segment[reader] ? own_copy(input) : 0U;
+    };
     const auto bytes_of = [&](std::size_t node) {
         return static_cast<std::size_t>(nodes[node].shape.count() * max_batch) * element_bytes;
     };
@@ -46,41 +71,54 @@ ActivationPlan plan_activations(const std::vector<GraphSpec::Node>& nodes, std::
     std::vector<Uses> uses(nodes.size());
     for (std::size_t i = 1; i <= last; ++i) {
         const Layer& layer = *nodes[i].layer;
-        if (layer.backward_reads_output()) uses[i].last_read = std::max(uses[i].last_read, backward_time(i));
+        const auto read = [&](std::size_t node, std::size_t copy, std::size_t time) {
+            uses[node].last_read[copy] = std::max(uses[node].last_read[copy], time);
+        };
+        if (layer.backward_reads_output()) read(i, own_copy(i), backward_time(i));
+        if (i == last || nodes[i].kept) read(i, 0, loss);
         for (const NodeId input : nodes[i].inputs) {
             uses[input].consumers.push_back(i);
-            const std::size_t read = layer.backward_reads_input() ? backward_time(i) : i;
-            uses[input].last_read = std::max(uses[input].last_read, read);
+            read(input, 0, i);
+            read(input, copy_read(i, input), times.again[i]);
+            if (layer.backward_reads_input()) read(input, copy_read(i, input), backward_time(i));
         }
     }
-    uses[last].last_read = std::max(uses[last].last_read, loss);
+    if (nodes[0].kept) uses[0].last_read[0] = std::max(uses[0].last_read[0], loss);
 
     Buffers buffers;
-    std::vector<std::size_t> value(nodes.size()), gradient(nodes.size(), ActivationPlan::none),
-        state(nodes.size(), ActivationPlan::none), batch_state(nodes.size(), ActivationPlan::none);
+    const std::vector<std::size_t> nothing(nodes.size(), ActivationPlan::none);
+    std::array<std::vector<std::size_t>, 2> values{nothing, nothing}, states{nothing, nothing};
+    std::vector<std::size_t> gradient = nothing, batch_state = nothing;
     std::vector<std::vector<std::size_t>> scratch(nodes.size());
-    for (std::size_t i = 0; i <= last; ++i) {
-        const std::size_t until = std::max(uses[i].last_read, i);
+    const auto add_value = [&](std::size_t i, std::size_t copy, std::size_t time) {
+        const std::size_t until = std::max(uses[i].last_read[copy], time);
         const Layer* layer = nodes[i].layer.get();
         const NodeId source = layer ? nodes[i].inputs.front() : 0;
+        const std::size_t source_copy = copy == 0 ? 0 : copy_read(i, source);
         // In place: this layer alone reads the input, and only in forward. Not on the graph's own input,
         // which the caller fills, nor on a view, whose memory belongs to a value with readers of its own.
         const bool in_place = layer && layer->works_in_place() && source != 0 &&
-                              uses[source].last_read == i && uses[source].consumers.size() == 1 &&
-                              !nodes[source].layer->is_view();
+                              uses[source].last_read[source_copy] == time &&
+                              uses[source].consumers.size() == 1 && !nodes[source].layer->is_view();
         if (layer && (layer->is_view() || in_place)) {
-            value[i] = value[source];
-            buffers.extend(value[i], i, until);
+            values[copy][i] = values[source_copy][source];
+            buffers.extend(values[copy][i], time, until);
         } else {
-            value[i] = buffers.add(bytes_of(i), i, until);
+            values[copy][i] = buffers.add(bytes_of(i), time, until);
         }
         if (layer && layer->state_bytes_per_sample() > 0)
-            state[i] = buffers.add(static_cast<std::size_t>(layer->state_bytes_per_sample() * max_batch), i,
-                                   backward_time(i));
-        if (layer && layer->batch_state_bytes() > 0)
-            batch_state[i] =
-                buffers.add(static_cast<std::size_t>(layer->batch_state_bytes()), i, backward_time(i));
-    }
+            states[copy][i] =
+                buffers.add(static_cast<std::size_t>(layer->state_bytes_per_sample() * max_batch), time,
+                            copy == own_copy(i) ? backward_time(i) : time);
+    };
+    for (std::size_t i = 0; i <= last; ++i) add_value(i, 0, i);
+    // Statistics of the batch are not computed again: one copy lives until backward.
+    for (std::size_t i = 1; i <= last; ++i)
+        if (nodes[i].layer->batch_state_bytes() > 0)
+            batch_state[i] = buffers.add(static_cast<std::size_t>(nodes[i].layer->batch_state_bytes()), i,
+                                         backward_time(i));
+    for (std::size_t i = 1; i <= last; ++i)
+        if (times.again[i] > 0) add_value(i, 1, times.again[i]);
 
     for (std::size_t i = last; i >= 1; --i) {
         // Written first by the consumer that runs first in backward, or by the loss.
@@ -104,22 +142,73 @@ ActivationPlan plan_activations(const std::vector<GraphSpec::Node>& nodes, std::
         }
     }
 
-    const MemoryPlan plan = buffers.plan();
+    const MemoryPlan memory = buffers.plan();
     const auto offset = [&](std::size_t buffer) {
-        return buffer == ActivationPlan::none ? ActivationPlan::none : plan.offsets[buffer];
+        return buffer == ActivationPlan::none ? ActivationPlan::none : memory.offsets[buffer];
     };
     ActivationPlan result;
-    result.bytes = plan.bytes;
+    result.bytes = memory.bytes;
+    result.segment = segment;
+    result.again_from.assign(nodes.size(), 0);
     for (std::size_t i = 0; i <= last; ++i) {
-        result.value.push_back(offset(value[i]));
+        result.value.push_back(offset(values[own_copy(i)][i]));
+        result.state.push_back(offset(states[own_copy(i)][i]));
+        result.first_value.push_back(offset(values[0][i]));
+        result.first_state.push_back(offset(states[0][i]));
         result.gradient.push_back(offset(gradient[i]));
-        result.state.push_back(offset(state[i]));
         result.batch_state.push_back(offset(batch_state[i]));
         std::vector<std::size_t> row;
         for (const std::size_t buffer : scratch[i]) row.push_back(offset(buffer));
         result.scratch.push_back(std::move(row));
+        if (times.again[i] > 0 && segment[i + 1] != segment[i])
+            result.again_from[i] = static_cast<std::size_t>(
+                std::lower_bound(segment.begin() + 1, segment.end(), segment[i]) - segment.begin());
     }
     return result;
+}
+
+// Whether all that later layers read of the values up to `node` is `node` itself, or the graph's input.
+std::vector<bool> find_cuts(const std::vector<GraphSpec::Node>& nodes) {
+    std::vector<bool> cut(nodes.size(), true);
+    cut.front() = cut.back() = false;
+    for (std::size_t reader = 1; reader < nodes.size(); ++reader)
+        for (const NodeId input : nodes[reader].inputs)
+            for (std::size_t between = input + 1; input != 0 && between < reader; ++between)
+                cut[between] = false;
+    return cut;
+}
+
+}  // namespace
+
+ActivationPlan plan_activations(const std::vector<GraphSpec::Node>& nodes, std::size_t element_bytes,
+                                std::int64_t max_batch) {
+    Segments one(nodes.size(), 1);
+    one.front() = 0;
+    return plan(nodes, element_bytes, max_batch, one);
+}
+
+ActivationPlan plan_recomputation(const std::vector<GraphSpec::Node>& nodes, std::size_t element_bytes,
+                                  std::int64_t max_batch) {
+    const std::vector<bool> cut = find_cuts(nodes);
+    const auto cuts = static_cast<std::int64_t>(std::count(cut.begin(), cut.end(), true));
+    std::int64_t elements = 0;
+    for (std::size_t i = 1; i < nodes.size(); ++i) elements += nodes[i].shape.count();
+
+    ActivationPlan best = plan_activations(nodes, element_bytes, max_batch);
+    constexpr std::int64_t most_segments = 64;
+    for (std::int64_t count = 2; count <= std::min(cuts + 1, most_segments); ++count) {
+        Segments segment(nodes.size(), 0);
+        std::int64_t passed = 0;
+        std::size_t current = 1;
+        for (std::size_t i = 1; i < nodes.size(); ++i) {
+            segment[i] = current;
+            passed += nodes[i].shape.count();
+            if (cut[i] && passed * count >= static_cast<std::int64_t>(current) * elements) ++current;
+        }
+        ActivationPlan candidate = plan(nodes, element_bytes, max_batch, segment);
+        if (candidate.bytes < best.bytes) best = std::move(candidate);
+    }
+    return best;
 }
 
 }  // namespace tutti

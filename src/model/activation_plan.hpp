@@ -17,10 +17,29 @@ struct ActivationPlan {
     /// written it, so that it must be added.
     std::vector<std::vector<std::size_t>> scratch;
     std::size_t bytes = 0;
+
+    /// With recomputation: where forward writes; value and state are then what is computed again and what
+    /// backward reads. The same as value and state for nodes that are not computed again.
+    std::vector<std::size_t> first_value, first_state;
+    std::vector<std::size_t> segment;  ///< by node; the input has one of its own
+    /// Not 0 for the last node of a segment that is computed again before its backward: the segment's first.
+    std::vector<std::size_t> again_from;
+    /// What backward of `node`, and its second forward, read of `input`: from another segment, the first
+    /// copy.
+    std::size_t input_value(std::size_t node, std::size_t input) const {
+        return segment[input] == segment[node] ? value[input] : first_value[input];
+    }
 };
 
-/// Time runs 0 (input), 1 … L (forward), L+1 (loss), L+2 … 2L+1 (backward of layer L … 1).
+/// Time runs 0 (input), 1 … L (forward), L+1 (loss), then backward of layer L … 1; with recomputation, each
+/// segment but the last first runs forward again.
 ActivationPlan plan_activations(const std::vector<GraphSpec::Node>& nodes, std::size_t element_bytes,
                                 std::int64_t max_batch);
+
+/// The same with recomputation (T. Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016,
+/// section 4): the layers are cut into segments where a single value crosses; only those values live from
+/// forward to backward. Of all numbers of segments, of about equal size, the one with the smallest arena.
+ActivationPlan plan_recomputation(const std::vector<GraphSpec::Node>& nodes, std::size_t element_bytes,
+                                  std::int64_t max_batch);
 
 }  // namespace tutti

@@ -41,9 +41,10 @@ TensorView Graph::Impl::parameter_view(const TensorView& arena, const Parameter&
             parameter.spec.arena_shape()};
 }
 
-void Graph::Impl::lay_out_activations() {
+void Graph::Impl::lay_out_activations(bool recompute) {
     auto& nodes = spec.nodes();
-    const ActivationPlan plan = plan_activations(nodes, size_of(compute), max_batch);
+    const ActivationPlan plan = recompute ? plan_recomputation(nodes, size_of(compute), max_batch)
+                                          : plan_activations(nodes, size_of(compute), max_batch);
     activation_memory = device->allocate(plan.bytes, "activations");
 
     const auto tensor = [&](std::size_t offset, std::size_t node) {
@@ -58,22 +59,27 @@ void Graph::Impl::lay_out_activations() {
         for (const NodeId input : nodes[i].inputs) last_consumer[input] = i;
 
     calls.resize(nodes.size());
-    calls[0].output = tensor(plan.value[0], 0);
+    calls[0].output = calls[0].first_output = tensor(plan.value[0], 0);
     std::size_t number = parameters.size();
     for (std::size_t i = 1; i < nodes.size(); ++i) {
         Calls& call = calls[i];
         for (std::size_t k = 0; k < nodes[i].inputs.size(); ++k) {
             const NodeId input = nodes[i].inputs[k];
-            call.inputs.push_back(tensor(plan.value[input], input));
+            call.inputs.push_back(tensor(plan.input_value(i, input), input));
+            call.first_inputs.push_back(tensor(plan.first_value[input], input));
             call.input_gradients.push_back(tensor(plan.gradient[input], input));
             call.scratch.push_back(tensor(plan.scratch[i][k], input));
             call.first.push_back(last_consumer[input] == i);
         }
         call.output = tensor(plan.value[i], i);
         call.output_gradient = tensor(plan.gradient[i], i);
-        if (plan.state[i] != ActivationPlan::none)
-            call.state = activation_memory.view(plan.state[i], DType::u8,
-                                                {max_batch, nodes[i].layer->state_bytes_per_sample()});
+        call.first_output = tensor(plan.first_value[i], i);
+        call.again_from = plan.again_from[i];
+        const Shape state{max_batch, nodes[i].layer->state_bytes_per_sample()};
+        if (plan.state[i] != ActivationPlan::none) {
+            call.state = activation_memory.view(plan.state[i], DType::u8, state);
+            call.first_state = activation_memory.view(plan.first_state[i], DType::u8, state);
+        }
         if (plan.batch_state[i] != ActivationPlan::none)
             call.batch_state =
                 activation_memory.view(plan.batch_state[i], DType::u8, {nodes[i].layer->batch_state_bytes()});
@@ -91,18 +97,20 @@ void Graph::Impl::set_batch(std::int64_t n) {
     if (n == batch) return;
     batch = n;
     for (Calls& call : calls) {
-        for (auto* views : {&call.inputs, &call.input_gradients, &call.scratch})
+        for (auto* views : {&call.inputs, &call.first_inputs, &call.input_gradients, &call.scratch})
             for (TensorView& view : *views) set_front(view, n);
-        for (TensorView* view : {&call.output, &call.output_gradient, &call.state}) set_front(*view, n);
+        for (TensorView* view :
+             {&call.output, &call.first_output, &call.output_gradient, &call.state, &call.first_state})
+            set_front(*view, n);
     }
 }
 
-Graph::Graph(GraphSpec spec, Device& device, DType compute, std::int64_t max_batch)
+Graph::Graph(GraphSpec spec, Device& device, DType compute, std::int64_t max_batch, bool recompute)
     : impl_(std::make_unique<Impl>(std::move(spec), device, compute, max_batch)) {
     if (impl_->spec.nodes().size() < 2)
         throw UsageError("the model has no layers", "give model.name or model.layers");
     impl_->lay_out_parameters();
-    impl_->lay_out_activations();
+    impl_->lay_out_activations(recompute);
     impl_->lay_out_buffers();
     for (auto& node : impl_->spec.nodes())
         if (node.layer) node.layer->prepare(*impl_->ops);
@@ -160,15 +168,21 @@ TensorView Graph::output_gradient(std::int64_t n) const {
     return impl_->calls.back().output_gradient;
 }
 
+TensorView Graph::value(NodeId node, std::int64_t n) const {
+    assert(impl_->spec.nodes().at(node).kept);
+    impl_->set_batch(n);
+    return impl_->calls.at(node).first_output;
+}
+
 TensorView Graph::forward(std::int64_t n, const StepContext& step) {
     impl_->set_batch(n);
     auto& nodes = impl_->spec.nodes();
     for (std::size_t i = 1; i < nodes.size(); ++i) {
         if (!impl_->runs(i, n, step)) continue;
         const Impl::Calls& views = impl_->calls[i];
-        nodes[i].layer->forward({views.inputs,
-                                 views.output,
-                                 views.state,
+        nodes[i].layer->forward({views.first_inputs,
+                                 views.first_output,
+                                 views.first_state,
                                  views.parameters,
                                  {},
                                  {},
@@ -183,12 +197,32 @@ TensorView Graph::forward(std::int64_t n, const StepContext& step) {
     return impl_->calls.back().output;
 }
 
+void Graph::Impl::forward_again(std::size_t from, std::size_t to, const StepContext& step) {
+    StepContext again = step;
+    again.recomputing = true;
+    for (std::size_t i = from; i <= to; ++i) {
+        const Calls& views = calls[i];
+        LayerCall call;
+        call.inputs = views.inputs;
+        call.output = views.output;
+        call.state = views.state;
+        call.parameters = views.parameters;
+        call.step = &again;
+        call.buffers = views.buffers;
+        call.batch_state = views.batch_state;
+        call.statistics = views.statistics;
+        call.number = i;
+        spec.nodes()[i].layer->forward(call);
+    }
+}
+
 void Graph::backward(std::int64_t n, const StepContext& step, const GradientReady& ready) {
     impl_->set_batch(n);
     auto& nodes = impl_->spec.nodes();
     if (n == 0) impl_->ops->fill(gradient_arena(), 0.0);
     for (std::size_t i = nodes.size() - 1; i >= 1; --i) {
         Impl::Calls& views = impl_->calls[i];
+        if (n > 0 && views.again_from > 0) impl_->forward_again(views.again_from, i, step);
         if (impl_->runs(i, n, step)) {
             // A value with several readers gets the sum of their gradients: the first writes it, the others
             // write to scratch memory that is added.

@@ -13,6 +13,10 @@ struct Graph::Impl {
         std::vector<TensorView> scratch;  // per input; undefined when the gradient is written directly
         std::vector<bool> first;          // per input: this node is the first to write that gradient
         TensorView output, state, output_gradient;
+        // Where forward reads and writes; the views above are what is computed again and backward's.
+        std::vector<TensorView> first_inputs;
+        TensorView first_output, first_state;
+        std::size_t again_from = 0;  // before backward of this node: run forward again from there to here
         std::vector<std::size_t> parameter_numbers;  // in arena order
         std::vector<TensorView> buffers;
         TensorView batch_state, statistics;
@@ -23,7 +27,8 @@ struct Graph::Impl {
 
     void lay_out_parameters();
     void lay_out_buffers();
-    void lay_out_activations();
+    void lay_out_activations(bool recompute);
+    void forward_again(std::size_t from, std::size_t to, const StepContext& step);
     void set_batch(std::int64_t n);
     bool runs(std::size_t node, std::int64_t n, const StepContext& step) const;
     void track_statistics(const StepContext& step);

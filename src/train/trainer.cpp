@@ -3,18 +3,11 @@
 #include "trainer_impl.hpp"
 #include "tutti/base/units.hpp"
 #include "tutti/model/zoo.hpp"
+#include "tutti/train/precision.hpp"
 #include "tutti/train/schedule.hpp"
 
 namespace tutti {
 namespace {
-
-DType compute_type(Precision precision) {
-    return precision == Precision::fp64 ? DType::f64 : DType::f32;
-}
-
-int workers_of(const DataConfig& config) {
-    return static_cast<int>(config.workers.value_or(1));
-}
 
 void check_batch(const Config& config, const Dataset& data, int world) {
     const std::int64_t accumulate = config.train.accumulate;
@@ -65,20 +58,21 @@ Trainer::Impl::Impl(const TrainingJob& given)
       world(given.gradients.size()),
       compute(compute_type(given.config.train.precision)),
       loss(make_softmax_cross_entropy(given.device, compute)),
-      graph(model_of(given.config, given.train), given.device, compute, given.config.train.batch_size),
+      graph(model_of(given.config, given.train), given.device, compute, given.config.train.batch_size,
+            given.config.train.recompute),
       reducer(given.gradients, graph.gradient_arena(), plan_buckets(graph, given.config.distributed)),
       accumulator(graph, given.device, given.config.train.accumulate > 1),
       optimizer(make_optimizer(given.config.optim, graph, given.device)),
       arena_ops(given.device.ops(graph.gradient_arena().dtype)),
       norm_memory(given.device.allocate(sizeof(double), "gradient norm")),
       stage(given.device, given.train.info(), given.config.data, compute, given.config.train.batch_size),
-      loader(given.train, given.config.train.batch_size, workers_of(given.config.data),
+      loader(given.train, given.config.train.batch_size, loader_workers(given.config.data),
              static_cast<int>(given.config.data.prefetch)),
       report(given.log) {
     if (config.train.ema) average.emplace(*config.train.ema, graph, job.device);
     if (job.val) {
         val_stage.emplace(job.device, job.val->info(), config.data, compute, config.train.batch_size);
-        val_loader.emplace(*job.val, config.train.batch_size, workers_of(config.data),
+        val_loader.emplace(*job.val, config.train.batch_size, loader_workers(config.data),
                            static_cast<int>(config.data.prefetch));
     }
     sampler = {.samples = job.train.info().samples,

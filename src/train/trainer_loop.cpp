@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "memory_report.hpp"
 #include "trainer_impl.hpp"
 #include "tutti/base/stop_signal.hpp"
 
@@ -83,6 +84,8 @@ TrainingResult Trainer::Impl::run() {
         save_again = true;
     }
     if (save_again) save();
+    const std::string memory = memory_row(job.control, progress.step);
+    if (rank == 0) job.directory->append_metric(memory);
     result.code = stopping && !finished() ? ExitCode::requeue : ExitCode::done;
     result.progress = progress;
     result.last_eval = last_eval;

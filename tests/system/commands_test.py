@@ -7,7 +7,8 @@ from recipes import TrainingTest
 class Commands(TrainingTest):
     def test_help_everywhere(self):
         for arguments in (["--help"], ["train", "--help"], ["inspect", "--help"], ["pack", "--help"],
-                          ["pack", "idx", "--help"], ["sampler", "--help"]):
+                          ["pack", "idx", "--help"], ["sampler", "--help"], ["eval", "--help"],
+                          ["predict", "--help"]):
             result = self.run_trainer(arguments)
             self.assert_exit(result, 0)
             self.assertTrue(result.stdout, arguments)
@@ -48,7 +49,7 @@ class Commands(TrainingTest):
         (self.dir / "c.yaml").write_text(f"data: {{train: {data}}}\nmodel: {{name: lenet}}\n")
         result = self.run_trainer(["inspect", "-c", "c.yaml", "train.batch_size=32"])
         self.assert_exit(result, 0)
-        for word in ("conv2", "max_pool2d", "parameters", "activations", "buckets", "fc2.bias .. conv1.weight"):
+        for word in ("conv2", "max_pool2d", "parameters", "activations", "buckets", "expected peak", "fc2.bias .. conv1.weight"):
             self.assertIn(word, result.stdout)
 
     def test_inspect_refuses_what_is_neither(self):

@@ -28,12 +28,15 @@ class GraphSpec {
     /// Appends a layer. `name` prefixes its parameters ("conv1" -> "conv1.weight"). No input occurs twice. The
     /// last one added is the output.
     NodeId add(const std::string& name, std::unique_ptr<Layer> layer, std::vector<NodeId> inputs);
+    /// Graph::value can then be asked for this value between forward and backward.
+    void keep(NodeId node) { nodes_.at(node).kept = true; }
 
     struct Node {
         std::string name;
         std::unique_ptr<Layer> layer;  ///< null for the input
         std::vector<NodeId> inputs;
         Shape shape;
+        bool kept = false;  ///< its memory is used again only after the loss
     };
     std::vector<Node>& nodes() { return nodes_; }
     const std::vector<Node>& nodes() const { return nodes_; }
@@ -55,7 +58,9 @@ struct GraphMemory {
 /// of 64 bytes; gaps are zero.
 class Graph {
   public:
-    Graph(GraphSpec spec, Device& device, DType compute, std::int64_t max_batch);
+    /// recompute: only some values live from forward to backward; the others are computed again, with the
+    /// same bits, before they are needed.
+    Graph(GraphSpec spec, Device& device, DType compute, std::int64_t max_batch, bool recompute = false);
     ~Graph();
 
     DType compute() const;
@@ -88,6 +93,10 @@ class Graph {
     /// training the running statistics follow the batch; with step.statistics set, forward (and with
     /// sync_batch_statistics backward) is then collective in a graph with batch statistics, also for n = 0.
     TensorView forward(std::int64_t n, const StepContext& step);
+
+    /// A value that the GraphSpec keeps, [n, …], as the last forward(n) left it; valid until backward or the
+    /// next forward.
+    TensorView value(NodeId node, std::int64_t n) const;
 
     /// Called in backward when the gradient of parameters()[i] is final; the order is that of the arena.
     using GradientReady = std::function<void(std::size_t parameter)>;

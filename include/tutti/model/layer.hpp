@@ -35,6 +35,8 @@ struct StepContext {
     StatisticsReducer* statistics = nullptr;  ///< null: this rank is alone
     /// Batch statistics (and the gradients through them) are those of all ranks' samples, not of this rank's.
     bool sync_batch_statistics = false;
+    /// Forward runs a second time for backward's sake: what is kept across steps must not change again.
+    bool recomputing = false;
 };
 
 /// The tensors of one call. All begin with the batch dimension N, except parameters. In forward only inputs,

@@ -39,7 +39,7 @@ class BatchNorm2d final : public Layer {
         const TensorView &x = call.inputs[0], &mean = call.buffers[0], &variance = call.buffers[1];
         if (call.step->phase == Phase::evaluate) {
             op_->running_normalizer(mean, variance, normalizer(call));
-        } else {
+        } else if (!call.step->recomputing) {  // else the normalizer of the first time is still there
             // The running mean, equal on all ranks, is the shift that makes their moments add up.
             const TensorView moments = doubles(call, 0, moments_size(shape_.channels));
             op_->moments(x, mean, moments);

@@ -1,0 +1,36 @@
+#pragma once
+// What a rank will keep in memory, before it does.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "tutti/base/config.hpp"
+#include "tutti/input/dataset.hpp"
+#include "tutti/model/graph.hpp"
+#include "tutti/train/optimizer.hpp"
+
+namespace tutti {
+
+struct MemoryItem {
+    std::string name;
+    std::size_t bytes = 0;
+    std::string note;    ///< where the number comes from, for people
+    bool arena = false;  ///< held by the graph and the optimizer from their construction on
+};
+
+/// The parts of a training rank's memory, in the order of a table. Arenas, staging and loaders are exact. On
+/// several ranks MPI may hold a copy of every bucket under way: at most the gradients once more. Rank 0 holds
+/// a host copy of parameters and optimizer state while it saves. What kernels and libraries need is not in
+/// it: it shows only when the model runs (see measured_library_bytes).
+std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, const Optimizer& optimizer,
+                                     const DatasetInfo& train, const DatasetInfo* val, int world);
+
+std::size_t total_bytes(const std::vector<MemoryItem>& items);
+
+/// Runs one step (forward, loss, backward) of the largest batch on zeros and returns by how much the process
+/// then exceeds what it knowingly allocated: the program, its libraries, their kernels and workspaces.
+/// `allocated`: bytes of the arenas and staging that are there. Changes gradients and activations only.
+std::size_t measured_library_bytes(Graph& graph, Device& device, std::size_t allocated);
+
+}  // namespace tutti

@@ -1,0 +1,44 @@
+#pragma once
+// One row per sample, in the order of the data set, from any number of ranks.
+
+#include <cstdint>
+#include <string>
+
+#include "tutti/comm/communicator.hpp"
+#include "tutti/device/device.hpp"
+#include "tutti/input/loader.hpp"
+#include "tutti/model/embedding.hpp"
+#include "tutti/train/batch_stage.hpp"
+#include "tutti/train/prediction_file.hpp"
+
+namespace tutti {
+
+/// What one pass needs; all references must outlive the call.
+struct PredictionJob {
+    Graph& graph;
+    Device& device;
+    BatchStage& stage;
+    const Dataset& dataset;
+    Loader& loader;  ///< of `dataset`
+    Communicator& communicator;
+    const PredictionFormat& format;
+    const Embedding* embedding = nullptr;  ///< needed when the format has embeddings
+    PredictionWriter* writer = nullptr;    ///< rank 0's; null on the others
+    std::int64_t batch_size = 1;
+    std::int64_t seed = 0;
+    /// Rows that travel at once, of all ranks together, take at most about this much memory on each rank.
+    std::size_t gather_bytes = std::size_t{64} << 20;
+};
+
+struct PredictionCounts {
+    std::int64_t samples = 0, correct = 0;
+};
+
+/// Rank r computes the samples r, r+R, … < N, batch by batch; after each, all-gathers of equal blocks bring
+/// the rows to rank 0, which appends them in the order of the data set. Nothing is padded: a block's unused
+/// rows are not written. The same counts on every rank. Collective: what stops one rank (a sample that cannot
+/// be read, a full disk, a stop signal noted by StopSignal) makes all throw the same AgreedError; the file is
+/// not committed here.
+PredictionCounts predict(const PredictionJob& job);
+
+}  // namespace tutti

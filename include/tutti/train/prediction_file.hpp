@@ -1,0 +1,80 @@
+#pragma once
+// Files of predictions: one row per sample, in the order of the data set; HDF5 or CSV.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tutti/base/dtype.hpp"
+#include "tutti/base/shape.hpp"
+
+namespace tutti {
+
+/// What the rows of a file hold besides label and prediction.
+struct PredictionFormat {
+    std::int64_t samples = 0;    ///< N, rows of the finished file
+    DType dtype = DType::f32;    ///< of logits and embeddings: f32 or f64
+    std::int64_t logits = 0;     ///< K columns; 0: none
+    std::int64_t embedding = 0;  ///< E columns; 0: none
+};
+
+/// Where the numbers come from; kept in HDF5 files.
+struct PredictionOrigin {
+    std::string weights;         ///< path of the checkpoint
+    std::string weights_sha256;  ///< model_sha256
+    std::string data;            ///< names of the data files
+    std::string config;          ///< resolved YAML
+};
+
+/// The next rows: [n] labels (true ones) and predictions (argmax), [n, K] logits, [n, E] embeddings,
+/// row-major.
+struct PredictionRows {
+    std::span<const std::int64_t> labels, predictions;
+    std::span<const std::byte> logits, embeddings;
+};
+
+/// Used by rank 0. Rows are appended in order to a temporary file beside the target; commit() gives it its
+/// name. Destroyed before, it leaves no file, and what the target held before. All functions throw RunError
+/// that names the file and the cause.
+class PredictionWriter {
+  public:
+    virtual ~PredictionWriter() = default;
+    virtual void append(const PredictionRows& rows) = 0;
+    /// All N rows must be there.
+    virtual void commit() = 0;
+};
+
+/// By the ending of `path`: .h5 and .hdf5, or .csv. Throws UsageError for another one.
+///   HDF5: data sets /labels i64[N], /predictions i64[N], /logits [N, K], /embeddings [N, E], each with the
+///         attribute sha256 of its bytes (row-major, little-endian); root attributes
+///         tutti_predictions_version (1), weights, weights_sha256, data, config.
+///   CSV:  header index,label,prediction,logit_0,…,embedding_0,…; numbers in the fewest digits that give the
+///         same bits back.
+std::unique_ptr<PredictionWriter> make_prediction_writer(const std::string& path,
+                                                         const PredictionFormat& format,
+                                                         const PredictionOrigin& origin);
+/// Throws UsageError unless make_prediction_writer knows the ending of `path`.
+void check_prediction_path(const std::string& path);
+
+/// True for an HDF5 file that says that it holds predictions; false for anything else.
+bool is_prediction_file(const std::string& path);
+
+struct PredictionColumn {
+    std::string name;
+    DType dtype = DType::f32;
+    Shape shape;
+    std::string sha256;
+};
+struct PredictionSummary {
+    PredictionOrigin origin;
+    std::int64_t samples = 0, correct = 0;  ///< correct: label = prediction
+    std::vector<PredictionColumn> columns;  ///< in the order of the file
+    std::string sha256;                     ///< one hash of all columns, by name
+};
+/// Reads an HDF5 file of predictions and checks its hashes. Throws DataError: not one, cut off, damaged.
+PredictionSummary read_prediction_summary(const std::string& path);
+
+}  // namespace tutti

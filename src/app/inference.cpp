@@ -1,0 +1,180 @@
+#include "inference.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "rank_placement.hpp"
+#include "select.hpp"
+#include "tutti/base/error.hpp"
+#include "tutti/model/zoo.hpp"
+#include "tutti/train/checkpoint.hpp"
+#include "tutti/train/precision.hpp"
+#include "tutti/train/run_directory.hpp"
+#include "tutti/train/weights_file.hpp"
+
+namespace tutti {
+namespace {
+
+std::string weights_path(const InferenceArguments& arguments) {
+    const std::string& given = arguments.checkpoint.empty() ? arguments.run : arguments.checkpoint;
+    if (!std::filesystem::is_directory(given)) {
+        if (arguments.checkpoint.empty())
+            throw DataError(given + " is not a run directory", "name the folder that training made");
+        return given;
+    }
+    const auto latest = latest_checkpoint(given);
+    if (!latest)
+        throw DataError(given + " holds no checkpoint", "give a run directory with checkpoints/, or a file");
+    return *latest;
+}
+
+Recipe find_recipe(const InferenceArguments& arguments, const std::string& weights) {
+    if (!arguments.config.empty()) return {read_config_text(arguments.config), arguments.config};
+    for (const std::string& directory : {arguments.run, arguments.checkpoint}) {
+        const std::string config = directory + "/config.yaml";
+        if (!directory.empty() && std::filesystem::exists(config)) return {read_config_text(config), config};
+    }
+    if (!std::filesystem::exists(weights)) throw DataError(weights + " does not exist", "check the path");
+    if (!is_checkpoint(weights))
+        throw UsageError(weights + " is not a checkpoint of a run, so it says nothing about the model",
+                         "give its config with -c FILE.yaml");
+    return {peek_checkpoint(weights).config, weights};
+}
+
+/// The classes of the data that the model was trained on: the data to predict may show fewer of them.
+std::int64_t model_classes(const Config& config, const Dataset& data) {
+    if (config.model.classes) return *config.model.classes;
+    std::error_code ignored;
+    const auto& train = config.data.train;
+    const bool there = !train.empty() && std::all_of(train.begin(), train.end(), [&](const auto& path) {
+        return std::filesystem::exists(path, ignored);
+    });
+    const std::int64_t own = data.info().classes;
+    return there ? std::max(own, open_datasets(train)->info().classes) : own;
+}
+
+TensorView bytes_of(std::vector<std::byte>& bytes) {
+    return {bytes.data(), DType::u8, {static_cast<std::int64_t>(bytes.size())}};
+}
+
+/// Rank 0's tensors, on every rank.
+std::vector<NamedTensor> share_tensors(Communicator& communicator, std::vector<NamedTensor> tensors) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const NamedTensor& tensor : tensors)
+        list.push_back({tensor.name, static_cast<int>(tensor.dtype),
+                        std::vector<std::int64_t>(tensor.shape.begin(), tensor.shape.end())});
+    list = nlohmann::json::parse(broadcast_text(communicator, list.dump(), 0));
+    tensors.resize(list.size());
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+        NamedTensor& tensor = tensors[i];
+        const auto dims = list[i][2].get<std::vector<std::int64_t>>();
+        tensor.name = list[i][0].get<std::string>();
+        tensor.dtype = static_cast<DType>(list[i][1].get<int>());
+        tensor.shape = Shape(std::span<const std::int64_t>(dims));
+        tensor.bytes.resize(static_cast<std::size_t>(tensor.shape.count()) * size_of(tensor.dtype));
+        communicator.broadcast(bytes_of(tensor.bytes), 0).wait();
+    }
+    return tensors;
+}
+
+// As the evaluations of a run do: the moving average where there is one.
+std::vector<NamedTensor> weights_to_evaluate(const std::string& path) {
+    if (!is_checkpoint(path)) return read_weights(path);
+    Checkpoint checkpoint = load_checkpoint(path);
+    for (NamedTensor& average : checkpoint.ema)
+        for (NamedTensor& tensor : checkpoint.model)
+            if (tensor.name == average.name) tensor.bytes = std::move(average.bytes);
+    return std::move(checkpoint.model);
+}
+
+void load_weights(Inference& inference) {
+    std::vector<NamedTensor> tensors;
+    together_on_first_rank(*inference.control, "reading the weights",
+                           [&] { tensors = weights_to_evaluate(inference.weights); });
+    Checkpoint checkpoint;
+    checkpoint.model = share_tensors(*inference.control, std::move(tensors));
+    inference.weights_sha256 = model_sha256(checkpoint);
+    together(*inference.control, "loading the weights",
+             [&] { inference.graph->load(checkpoint.model, inference.weights); });
+}
+
+void build(Inference& inference, std::int64_t classes, bool with_embedding) {
+    const Config& config = inference.config;
+    const DatasetInfo& info = inference.data->info();
+    const DType compute = compute_type(config.train.precision);
+    const std::int64_t batch = config.train.batch_size;
+    GraphSpec spec = build_model(config.model, {info.sample_shape, classes});
+    if (with_embedding) inference.embedding = keep_embedding(spec);
+    inference.graph = std::make_unique<Graph>(std::move(spec), *inference.device, compute, batch);
+    inference.stage = std::make_unique<BatchStage>(*inference.device, info, config.data, compute, batch);
+    inference.loader = std::make_unique<Loader>(*inference.data, batch, loader_workers(config.data),
+                                                static_cast<int>(config.data.prefetch));
+}
+
+}  // namespace
+
+void add_inference_options(CLI::App& app, InferenceArguments& arguments) {
+    app.add_option("-c,--config", arguments.config,
+                   "YAML file; without it the config of the run or of the checkpoint");
+    app.add_option("--run", arguments.run, "run directory: its config and its latest checkpoint");
+    app.add_option("--checkpoint", arguments.checkpoint,
+                   "weights: a checkpoint or a run directory (its latest); with -c also safetensors or other "
+                   "HDF5");
+    app.add_option("--data", arguments.data, "HDF5 files to read; without it data.val of the config")
+        ->allow_extra_args(false);
+    app.add_option("key=value", arguments.overrides,
+                   "settings that override the config, for example train.batch_size=256");
+}
+
+void finish(InferenceArguments& arguments) {
+    // `--data A.h5 B.h5`: words without = are no settings.
+    const auto files =
+        std::stable_partition(arguments.overrides.begin(), arguments.overrides.end(),
+                              [](const std::string& word) { return word.find('=') != std::string::npos; });
+    if (!arguments.data.empty()) {
+        arguments.data.insert(arguments.data.end(), files, arguments.overrides.end());
+        arguments.overrides.erase(files, arguments.overrides.end());
+    }
+    if (arguments.run.empty() && arguments.checkpoint.empty())
+        throw UsageError("no weights are named", "give --checkpoint FILE or --run DIR");
+}
+
+Inference open_inference(const JobStart& start, const InferenceArguments& arguments, bool with_embedding) {
+    Inference inference;
+    Communicator& world = start.world;
+    together_on_first_rank(world, "looking for the weights",
+                           [&] { inference.weights = weights_path(arguments); });
+    inference.weights = broadcast_text(world, inference.weights, 0);
+    const Recipe recipe = share_recipe(world, [&] { return find_recipe(arguments, inference.weights); });
+
+    Config& config = inference.config;
+    together(world, "reading the config", [&] {
+        config = parse_config(recipe.text, recipe.source, arguments.overrides);
+        start.log.set_level(parse_log_level(config.run.log_level));
+        if (arguments.data.empty() && config.data.val.empty())
+            throw UsageError("no data are named", "give --data FILE.h5, or set data.val");
+    });
+    const auto places = exchange_places(world, start.session);
+    together(world, "opening device and data", [&] {
+        inference.device =
+            select_device(config.device, places[static_cast<std::size_t>(world.rank())].threads);
+        inference.data = open_datasets(arguments.data.empty() ? config.data.val : arguments.data);
+    });
+    std::int64_t classes = 0;
+    together_on_first_rank(world, "opening the data",
+                           [&] { classes = model_classes(config, *inference.data); });
+    world.broadcast(view_of(std::span(&classes, 1)), 0).wait();
+
+    inference.control = start.timed_world(config.distributed.timeout)->duplicate();
+    together(*inference.control, "building the model", [&] { build(inference, classes, with_embedding); });
+    load_weights(inference);
+    start.log.info(fmt::format("weights {}, data {}: {} samples, {} {}", inference.weights,
+                               inference.data->name(), inference.data->info().samples, world.size(),
+                               world.size() == 1 ? "rank" : "ranks"));
+    return inference;
+}
+
+}  // namespace tutti

@@ -1,0 +1,47 @@
+#pragma once
+// A trained model and data for it, on all ranks: what eval and predict share.
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "job_start.hpp"
+#include "tutti/base/config.hpp"
+#include "tutti/device/device.hpp"
+#include "tutti/input/loader.hpp"
+#include "tutti/model/embedding.hpp"
+#include "tutti/train/batch_stage.hpp"
+
+namespace tutti {
+
+struct InferenceArguments {
+    std::string config, run, checkpoint;
+    std::vector<std::string> data, overrides;
+};
+
+/// -c, --run, --checkpoint, --data and key=value. Call finish after the parsing: it sorts the words that are
+/// files of --data from the settings, and throws UsageError when no weights are named.
+void add_inference_options(CLI::App& app, InferenceArguments& arguments);
+void finish(InferenceArguments& arguments);
+
+struct Inference {
+    Config config;
+    std::string weights;         ///< path of the file
+    std::string weights_sha256;  ///< of the model's tensors
+    std::unique_ptr<Device> device;
+    std::unique_ptr<Dataset> data;
+    std::unique_ptr<Communicator> control;
+    std::optional<Embedding> embedding;
+    std::unique_ptr<Graph> graph;
+    std::unique_ptr<BatchStage> stage;
+    std::unique_ptr<Loader> loader;
+};
+
+/// Opens the data (--data, else data.val), builds the model and loads its weights: rank 0 reads them, the
+/// others receive them. The config is -c, else that of the run directory, else the one in the checkpoint.
+/// Collective; throws AgreedError.
+Inference open_inference(const JobStart& start, const InferenceArguments& arguments, bool with_embedding);
+
+}  // namespace tutti

@@ -1,0 +1,71 @@
+#include <fmt/format.h>
+
+#include "command_line.hpp"
+#include "inference.hpp"
+#include "tutti/base/stop_signal.hpp"
+#include "tutti/train/evaluation.hpp"
+#include "tutti/train/prediction.hpp"
+
+namespace tutti {
+namespace {
+
+struct PredictArguments {
+    InferenceArguments inference;
+    std::string output;
+    bool embeddings = false, no_logits = false;
+};
+
+int predict_job(const JobStart& start, const PredictArguments& arguments) {
+    Inference model = open_inference(start, arguments.inference, arguments.embeddings);
+    PredictionFormat format;
+    format.samples = model.data->info().samples;
+    format.dtype = model.graph->compute();
+    format.logits = arguments.no_logits ? 0 : model.graph->output_shape().count();
+    format.embedding = arguments.embeddings ? model.embedding->width : 0;
+
+    const StopSignal signals;
+    Communicator& control = *model.control;
+    std::unique_ptr<PredictionWriter> writer;
+    together_on_first_rank(control, "opening " + arguments.output, [&] {
+        writer = make_prediction_writer(
+            arguments.output, format,
+            {model.weights, model.weights_sha256, model.data->name(), to_yaml(model.config)});
+    });
+    const PredictionCounts counts = predict({.graph = *model.graph,
+                                             .device = *model.device,
+                                             .stage = *model.stage,
+                                             .dataset = *model.data,
+                                             .loader = *model.loader,
+                                             .communicator = control,
+                                             .format = format,
+                                             .embedding = model.embedding ? &*model.embedding : nullptr,
+                                             .writer = writer.get(),
+                                             .batch_size = model.config.train.batch_size,
+                                             .seed = model.config.run.seed});
+    together_on_first_rank(control, "writing " + arguments.output, [&] { writer->commit(); });
+    if (control.rank() != 0) return 0;
+    const LossSums sums{0, static_cast<double>(counts.samples), counts.correct};
+    fmt::print("{}: {} rows, accuracy {}\n", arguments.output, counts.samples, accuracy_text(sums));
+    std::fflush(stdout);
+    return 0;
+}
+
+}  // namespace
+
+int predict_command(const Arguments& arguments) {
+    CLI::App app(
+        "Writes what a trained model makes of each sample: one row per sample, in the order of the data, on "
+        "any number of ranks.",
+        "trainer predict");
+    PredictArguments given;
+    add_inference_options(app, given.inference);
+    app.add_option("-o,--output", given.output, "file to write: .h5 or .csv")->required();
+    app.add_flag("--embeddings", given.embeddings, "also write the input of the last linear layer");
+    app.add_flag("--no-logits", given.no_logits, "leave out the logits");
+    if (!parse_arguments(app, arguments)) return 0;
+    finish(given.inference);
+    check_prediction_path(given.output);
+    return run_on_all_ranks([&](const JobStart& start) { return predict_job(start, given); });
+}
+
+}  // namespace tutti

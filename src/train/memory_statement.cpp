@@ -1,0 +1,78 @@
+#include "tutti/train/memory_statement.hpp"
+
+#include <algorithm>
+
+#include "tutti/base/memory_use.hpp"
+#include "tutti/model/loss.hpp"
+#include "tutti/train/precision.hpp"
+
+namespace tutti {
+namespace {
+
+std::size_t bytes_of_batch(const DatasetInfo& info, std::int64_t batch, std::int64_t numbers) {
+    return static_cast<std::size_t>(batch) * (static_cast<std::size_t>(info.sample_bytes()) +
+                                              static_cast<std::size_t>(numbers) * sizeof(std::int64_t));
+}
+
+/// The batches held ready and the one in use, each with labels, positions and indices; and the list of an
+/// epoch.
+std::size_t loader_bytes(const DatasetInfo& info, const Config& config) {
+    const std::int64_t held = loader_workers(config.data) == 0 ? 1 : config.data.prefetch + 1;
+    return static_cast<std::size_t>(held) * bytes_of_batch(info, config.train.batch_size, 3) +
+           static_cast<std::size_t>(info.samples) * sizeof(std::int64_t);
+}
+
+}  // namespace
+
+std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, const Optimizer& optimizer,
+                                     const DatasetInfo& train, const DatasetInfo* val, int world) {
+    const GraphMemory memory = graph.memory();
+    std::size_t state = 0;
+    for (const Optimizer::State& one : optimizer.state()) state += one.arena.bytes();
+    std::size_t staging = bytes_of_batch(train, config.train.batch_size, 1);
+    std::size_t loaders = loader_bytes(train, config);
+    if (val) {
+        staging += bytes_of_batch(*val, config.train.batch_size, 1);
+        loaders += loader_bytes(*val, config);
+    }
+    std::vector<MemoryItem> items = {
+        {"parameters", memory.parameters, "arena", true},
+        {"gradients", memory.gradients, "arena", true},
+        {"optimizer", state, "arenas of its state", true},
+        {"activations", memory.activations, "arena: values, gradients and states by liveness", true},
+        {"input", staging, "one batch as it comes from the file, and its labels"},
+        {"loader", loaders, "batches held ready, and the order of an epoch"},
+    };
+    if (graph.buffer_arena().bytes() > 0)
+        items.push_back({"buffers", graph.buffer_arena().bytes(), "running statistics", true});
+    if (config.train.accumulate > 1)
+        items.push_back({"accumulated", memory.gradients, "arena: gradients of the micro-batches", true});
+    const std::size_t average = config.train.ema ? memory.parameters : 0;
+    if (average > 0) items.push_back({"average", average, "arena: moving average of the weights", true});
+    if (world > 1) items.push_back({"communication", memory.gradients, "MPI's copy of buckets under way"});
+    items.push_back({"checkpoint", memory.parameters + state + average, "rank 0 while it saves"});
+    return items;
+}
+
+std::size_t total_bytes(const std::vector<MemoryItem>& items) {
+    std::size_t sum = 0;
+    for (const MemoryItem& item : items) sum += item.bytes;
+    return sum;
+}
+
+std::size_t measured_library_bytes(Graph& graph, Device& device, std::size_t allocated) {
+    const std::int64_t n = graph.max_batch();
+    const auto loss = make_softmax_cross_entropy(device, graph.compute());
+    const Buffer labels = device.allocate(static_cast<std::size_t>(n) * sizeof(std::int64_t), "labels");
+    const TensorView label_view = labels.view(0, DType::i64, {n});
+    const std::vector<std::int64_t> positions(static_cast<std::size_t>(n));
+    const StepContext step{Phase::train, 0, 0, positions};
+    const TensorView logits = graph.forward(n, step);
+    loss->forward(logits, label_view, graph.output_gradient(n));
+    loss->backward(label_view, 1.0 / static_cast<double>(n), graph.output_gradient(n));
+    graph.backward(n, step, {});
+    const auto peak = static_cast<std::size_t>(peak_resident_bytes());
+    return peak > allocated ? peak - allocated : 0;
+}
+
+}  // namespace tutti

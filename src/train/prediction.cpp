@@ -1,0 +1,193 @@
+#include "tutti/train/prediction.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+
+#include "tutti/base/stop_signal.hpp"
+
+namespace tutti {
+namespace {
+
+/// A block is what one rank contributes to an all-gather: a word that says whether it has failed, then rows.
+constexpr std::size_t block_header = sizeof(std::int64_t);
+
+/// Bytes of one row on its way: label, prediction, logits, embedding.
+struct RowLayout {
+    explicit RowLayout(const PredictionFormat& format)
+        : logits(static_cast<std::size_t>(format.logits) * size_of(format.dtype)),
+          embedding(static_cast<std::size_t>(format.embedding) * size_of(format.dtype)) {}
+
+    std::size_t logits, embedding;
+    static constexpr std::size_t numbers = 2 * sizeof(std::int64_t);
+    std::size_t bytes() const { return (numbers + logits + embedding + 7) / 8 * 8; }
+};
+
+/// The first maximum; NaN counts as the greatest, as in the accuracy (softmax_cross_entropy_forward).
+template <class T>
+std::int64_t first_maximum(const T* row, std::int64_t count) {
+    std::int64_t best = 0;
+    for (std::int64_t k = 1; k < count; ++k)
+        if (row[k] > row[best] || (row[k] != row[k] && row[best] == row[best])) best = k;
+    return best;
+}
+
+class Pass {
+  public:
+    explicit Pass(const PredictionJob& job)
+        : job_(job),
+          layout_(job.format),
+          ranks_(static_cast<std::size_t>(job.communicator.size())),
+          classes_(job.graph.output_shape().count()) {
+        const auto largest = static_cast<std::size_t>(job.batch_size);
+        piece_ = std::clamp<std::size_t>(job.gather_bytes / (ranks_ * layout_.bytes()), 1, largest);
+        rows_.resize(largest * layout_.bytes());
+        block_.resize(block_header + piece_ * layout_.bytes());
+        all_.resize(ranks_ * block_.size());
+        logits_.resize(largest * static_cast<std::size_t>(classes_) * size_of(job.format.dtype));
+        embeddings_.resize(largest * layout_.embedding);
+    }
+
+    PredictionCounts run() {
+        const std::int64_t samples = job_.dataset.info().samples;
+        std::vector<std::int64_t> order(static_cast<std::size_t>(samples));
+        std::iota(order.begin(), order.end(), std::int64_t{0});
+        const std::vector<BatchWindow> windows = epoch_windows({.cursor = 0,
+                                                                .limit = samples,
+                                                                .batch_size = job_.batch_size,
+                                                                .world_size = job_.communicator.size(),
+                                                                .rank = job_.communicator.rank()});
+        job_.loader.start(std::move(order), windows);
+        for (const BatchWindow& window : windows) {
+            compute();
+            gather(window);
+        }
+        // What the last rows met on rank 0 has not travelled yet.
+        agree(job_.communicator, failure_, "writing the predictions");
+        std::int64_t correct = correct_;
+        job_.communicator.all_reduce(view_of(std::span(&correct, 1)), ReduceOp::sum).wait();
+        return {samples, correct};
+    }
+
+  private:
+    void compute() {
+        try {
+            if (StopSignal::pending() != 0)
+                throw RunError("stopped by signal " + std::to_string(StopSignal::pending()) + " after " +
+                                   std::to_string(written_) + " of " + std::to_string(job_.format.samples) +
+                                   " rows",
+                               "nothing was written; start it again");
+            const auto batch = job_.loader.next();
+            if (!batch || batch->window.count == 0) return;
+            const std::int64_t n = batch->window.count;
+            StepContext step{Phase::evaluate, job_.seed, 0, {}};
+            step.positions = batch->positions;
+            job_.stage.load(*batch, job_.graph.input(n));
+            take(job_.graph.forward(n, step), logits_);
+            if (layout_.embedding > 0) take(job_.graph.value(job_.embedding->node, n), embeddings_);
+            for (std::int64_t i = 0; i < n; ++i) write_row(static_cast<std::size_t>(i), batch->labels);
+        } catch (const Error& error) {
+            fail(error);
+        }
+    }
+
+    void take(const TensorView& values, std::vector<std::byte>& host) const {
+        assert(values.dtype == job_.format.dtype && values.bytes() <= host.size());
+        job_.device.copy_to_host(host.data(), values);
+    }
+
+    void write_row(std::size_t i, std::span<const std::int64_t> labels) {
+        const std::size_t logits_bytes = static_cast<std::size_t>(classes_) * size_of(job_.format.dtype);
+        const std::byte* logits = logits_.data() + i * logits_bytes;
+        const std::int64_t prediction = job_.format.dtype == DType::f64
+                                            ? first_maximum(reinterpret_cast<const double*>(logits), classes_)
+                                            : first_maximum(reinterpret_cast<const float*>(logits), classes_);
+        const std::array<std::int64_t, 2> numbers{labels[i], prediction};
+        std::byte* row = rows_.data() + i * layout_.bytes();
+        std::memcpy(row, numbers.data(), layout_.numbers);
+        row += layout_.numbers;
+        if (layout_.logits > 0) std::memcpy(row, logits, layout_.logits);
+        row += layout_.logits;
+        if (layout_.embedding > 0)
+            reorder_to_file(job_.embedding->row, size_of(job_.format.dtype),
+                            embeddings_.data() + i * layout_.embedding, row);
+    }
+
+    /// Row j of a global batch is slot j / R of rank j mod R, so equal slots of all ranks are neighbours in
+    /// the file, and a piece of the slots is a run of rows.
+    void gather(const BatchWindow& window) {
+        const auto rows = static_cast<std::size_t>(window.end - window.begin);
+        const std::size_t slots = (rows + ranks_ - 1) / ranks_;
+        for (std::size_t slot = 0; slot < slots; slot += piece_) {
+            const std::size_t count = std::min(piece_, slots - slot);
+            const std::size_t block = block_header + count * layout_.bytes();
+            const std::int64_t failed = failure_.code == ExitCode::done ? 0 : 1;
+            std::memcpy(block_.data(), &failed, block_header);
+            std::memcpy(block_.data() + block_header, rows_.data() + slot * layout_.bytes(),
+                        count * layout_.bytes());
+            const auto bytes = [](std::vector<std::byte>& memory, std::size_t size) {
+                return TensorView{memory.data(), DType::u8, {static_cast<std::int64_t>(size)}};
+            };
+            job_.communicator.all_gather(bytes(block_, block), bytes(all_, ranks_ * block)).wait();
+            for (std::size_t rank = 0; rank < ranks_; ++rank) {
+                std::int64_t one = 0;
+                std::memcpy(&one, all_.data() + rank * block, block_header);
+                if (one != 0) agree(job_.communicator, failure_, "predicting");
+            }
+            if (job_.writer) append(block, std::min(rows - slot * ranks_, count * ranks_));
+        }
+    }
+
+    void append(std::size_t block, std::size_t rows) {
+        labels_.clear();
+        predictions_.clear();
+        file_logits_.resize(rows * layout_.logits);
+        file_embeddings_.resize(rows * layout_.embedding);
+        for (std::size_t j = 0; j < rows; ++j) {
+            const std::byte* row =
+                all_.data() + j % ranks_ * block + block_header + j / ranks_ * layout_.bytes();
+            std::array<std::int64_t, 2> numbers{};
+            std::memcpy(numbers.data(), row, layout_.numbers);
+            labels_.push_back(numbers[0]);
+            predictions_.push_back(numbers[1]);
+            correct_ += numbers[0] == numbers[1] ? 1 : 0;
+            row += layout_.numbers;
+            if (layout_.logits > 0)
+                std::memcpy(file_logits_.data() + j * layout_.logits, row, layout_.logits);
+            row += layout_.logits;
+            if (layout_.embedding > 0)
+                std::memcpy(file_embeddings_.data() + j * layout_.embedding, row, layout_.embedding);
+        }
+        try {
+            job_.writer->append({labels_, predictions_, file_logits_, file_embeddings_});
+            written_ += rows;
+        } catch (const Error& error) {
+            fail(error);
+        }
+    }
+
+    /// The first reason stays; the peers hear of it with the next block.
+    void fail(const Error& error) {
+        if (failure_.code == ExitCode::done) failure_ = {error.code(), error.what()};
+    }
+
+    const PredictionJob& job_;
+    const RowLayout layout_;
+    const std::size_t ranks_;
+    const std::int64_t classes_;
+    std::size_t piece_ = 1;  ///< slots of each rank that travel at once
+    std::vector<std::byte> rows_, block_, all_, logits_, embeddings_, file_logits_, file_embeddings_;
+    std::vector<std::int64_t> labels_, predictions_;
+    std::int64_t correct_ = 0;
+    std::size_t written_ = 0;
+    Failure failure_;
+};
+
+}  // namespace
+
+PredictionCounts predict(const PredictionJob& job) {
+    return Pass(job).run();
+}
+
+}  // namespace tutti

@@ -1,0 +1,38 @@
+#include "tutti/train/prediction_file.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "prediction_writers.hpp"
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+namespace {
+
+bool is_csv(const std::string& path) {
+    return std::filesystem::path(path).extension() == ".csv";
+}
+
+}  // namespace
+
+void check_prediction_path(const std::string& path) {
+    const auto ending = std::filesystem::path(path).extension();
+    if (ending != ".h5" && ending != ".hdf5" && !is_csv(path))
+        throw UsageError("predictions cannot be written to " + path, "end its name with .h5 or .csv");
+    if (std::filesystem::is_directory(path)) throw UsageError(path + " is a directory", "name a file in it");
+}
+
+std::unique_ptr<PredictionWriter> make_prediction_writer(const std::string& path,
+                                                         const PredictionFormat& format,
+                                                         const PredictionOrigin& origin) {
+    check_prediction_path(path);
+    if (is_csv(path)) return make_csv_prediction_writer(path, format);
+    return make_hdf5_prediction_writer(path, format, origin);
+}
+
+void throw_unwritable_predictions(const std::string& path, const std::string& cause) {
+    throw RunError("cannot write the predictions " + path + ": " + cause,
+                   "check the free space, quota and permissions there, or give another -o");
+}
+
+}  // namespace tutti

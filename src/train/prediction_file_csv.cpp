@@ -1,0 +1,83 @@
+#include <fmt/format.h>
+
+#include <cassert>
+#include <iterator>
+#include <system_error>
+
+#include "atomic_file.hpp"
+#include "prediction_writers.hpp"
+
+namespace tutti {
+namespace {
+
+class CsvPredictionWriter final : public PredictionWriter {
+  public:
+    CsvPredictionWriter(const std::string& path, const PredictionFormat& format)
+        : path_(path), format_(format) {
+        guarded([&] { temporary_ = std::make_unique<file::Temporary>(path); });
+        fmt::memory_buffer text;
+        auto out = std::back_inserter(text);
+        fmt::format_to(out, "index,label,prediction");
+        for (std::int64_t k = 0; k < format.logits; ++k) fmt::format_to(out, ",logit_{}", k);
+        for (std::int64_t e = 0; e < format.embedding; ++e) fmt::format_to(out, ",embedding_{}", e);
+        text.push_back('\n');
+        write(text);
+    }
+
+    void append(const PredictionRows& rows) override {
+        fmt::memory_buffer text;
+        auto out = std::back_inserter(text);
+        for (std::size_t i = 0; i < rows.labels.size(); ++i) {
+            fmt::format_to(out, "{},{},{}", next_++, rows.labels[i], rows.predictions[i]);
+            values(text, rows.logits, i, format_.logits);
+            values(text, rows.embeddings, i, format_.embedding);
+            text.push_back('\n');
+        }
+        write(text);
+    }
+
+    void commit() override {
+        assert(next_ == format_.samples);
+        guarded([&] { temporary_->commit(); });
+    }
+
+  private:
+    void values(fmt::memory_buffer& text, std::span<const std::byte> all, std::size_t row,
+                std::int64_t columns) const {
+        const auto first = row * static_cast<std::size_t>(columns);
+        for (std::size_t k = first; k < first + static_cast<std::size_t>(columns); ++k)
+            if (format_.dtype == DType::f64)
+                fmt::format_to(std::back_inserter(text), ",{}",
+                               reinterpret_cast<const double*>(all.data())[k]);
+            else
+                fmt::format_to(std::back_inserter(text), ",{}",
+                               reinterpret_cast<const float*>(all.data())[k]);
+    }
+
+    void write(const fmt::memory_buffer& text) {
+        guarded([&] { file::write_all(temporary_->descriptor(), {text.data(), text.size()}); });
+    }
+
+    template <class Action>
+    void guarded(const Action& action) const {
+        try {
+            action();
+        } catch (const std::system_error& error) {
+            throw_unwritable_predictions(path_, file::cause(error));
+        }
+    }
+
+    const std::string path_;
+    const PredictionFormat format_;
+    std::unique_ptr<file::Temporary> temporary_;
+    std::int64_t next_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<PredictionWriter> make_csv_prediction_writer(const std::string& path,
+                                                             const PredictionFormat& format) {
+    return std::make_unique<CsvPredictionWriter>(path, format);
+}
+
+}  // namespace tutti

@@ -1,0 +1,212 @@
+"""trainer eval and trainer predict: the same rows from any number of ranks, and errors that all ranks share."""
+
+import csv
+import hashlib
+import json
+import re
+import signal
+import struct
+
+import system_test
+from recipes import TrainingTest
+
+
+class Predict(TrainingTest):
+    def trained(self, count=64, val=101, **overrides):
+        """Trains a little; the paths of the run and of a validation set with an uneven number of samples."""
+        data = self.small_data(count)
+        validation = self.pack(*self.synthetic_idx(val, classes=4, side=8, seed=5), name="val.h5")
+        settings = {"data__val": validation, "train__precision": "fp64", "optim__lr": 0.005, **overrides}
+        self.assert_exit(self.run_trainer(self.settings(data, **settings)), 0)
+        return self.dir / "run", validation
+
+    def rows(self, name):
+        with open(self.dir / name, newline="") as file:
+            return list(csv.DictReader(file))
+
+    def numbers(self, row, prefix):
+        return [float(value) for key, value in row.items() if key.startswith(prefix)]
+
+    def evaluated(self, *arguments, ranks=1):
+        result = self.mpirun(ranks, ["eval", "--json", *arguments])
+        self.assert_exit(result, 0)
+        return json.loads(result.stdout)
+
+    def test_eval_is_the_evaluation_of_the_training_at_any_world_size(self):
+        run, _ = self.trained()
+        last = self.metrics("run", "eval")[-1]
+        for ranks in (1, 2, 3, 4):
+            row = self.evaluated("--run", run, "train.batch_size=5", ranks=ranks)
+            self.assertEqual((row["correct"], row["samples"]), (last["correct"], 101))
+            self.assertEqual(row["accuracy"], last["accuracy"])
+            self.assertAlmostEqual(row["loss"], last["loss"], delta=1e-12 * last["loss"])
+            self.assertEqual(row["world_size"], ranks)
+
+    def test_eval_ends_with_the_line_that_scripts_look_for(self):
+        run, _ = self.trained()
+        result = self.run_trainer(["eval", "--checkpoint", run])
+        self.assert_exit(result, 0)
+        first, last = result.stdout.splitlines()
+        self.assertRegex(first, r"^accuracy [01]\.\d{4} \(\d+ of 101\), loss \d\.\d{4}$")
+        self.assertRegex(last, r"^test accuracy [01]\.\d{4} \(\d+ of 101\)$")
+
+    def test_weights_and_config_may_be_named_in_several_ways(self):
+        run, validation = self.trained()
+        expected = self.evaluated("--run", run)["loss"]
+        checkpoint = self.latest("run")
+        for arguments in (["--checkpoint", checkpoint], ["--checkpoint", run],
+                          ["-c", run / "config.yaml", "--checkpoint", checkpoint],
+                          ["--run", run, "--checkpoint", checkpoint],
+                          ["--checkpoint", checkpoint, "--data", validation],
+                          ["--checkpoint", checkpoint, "data.val=[]", "--data", validation],
+                          ["--checkpoint", checkpoint, f"data.train=[{self.dir}/gone.h5]"]):
+            self.assertEqual(self.evaluated(*arguments)["loss"], expected, arguments)
+
+    def test_several_data_files_are_one(self):
+        run, validation = self.trained()
+        for arguments in (["--data", validation, validation], ["--data", validation, "--data", validation]):
+            row = self.evaluated("--run", run, *arguments, "train.batch_size=7")
+            self.assertEqual(row["samples"], 202)
+
+    def test_rows_are_in_input_order_and_agree_at_every_world_size(self):
+        run, _ = self.trained()
+        correct = self.metrics("run", "eval")[-1]["correct"]
+        for ranks, batch in ((1, 101), (1, 8), (2, 8), (3, 5), (4, 30)):
+            name = f"out-{ranks}-{batch}.csv"
+            result = self.mpirun(ranks, ["predict", "--run", run, "-o", name, "--embeddings", f"train.batch_size={batch}"])
+            self.assert_exit(result, 0)
+            self.assertIn(f"({correct} of 101)", result.stdout)
+            rows = self.rows(name)
+            self.assertEqual([int(row["index"]) for row in rows], list(range(101)))
+            self.assertEqual([int(row["label"]) for row in rows], [i % 4 for i in range(101)])
+            self.assertEqual(sum(row["label"] == row["prediction"] for row in rows), correct)
+            for row, one in zip(rows, self.rows("out-1-101.csv"), strict=True):
+                logits = self.numbers(row, "logit_")
+                self.assertEqual(int(row["prediction"]), logits.index(max(logits)))
+                self.assertEqual((len(logits), len(self.numbers(row, "embedding_"))), (4, 16))
+                for prefix in ("logit_", "embedding_"):
+                    for value, expected in zip(self.numbers(row, prefix), self.numbers(one, prefix), strict=True):
+                        self.assertAlmostEqual(value, expected, delta=1e-12 * max(1, abs(expected)))
+
+    def hashes(self, name):
+        result = self.run_trainer(["inspect", name])
+        self.assert_exit(result, 0)
+        found = re.findall(r"^    (\w+) +(\w+) +(\[[\d, ]+\]) +([0-9a-f]{64})$", result.stdout, re.M)
+        return {column: (dtype, shape, digest) for column, dtype, shape, digest in found}
+
+    def test_hdf5_holds_the_numbers_of_the_csv(self):
+        for precision, code in (("fp32", "f"), ("fp64", "d")):
+            run, _ = self.trained(run__resume="never", train__precision=precision)
+            for name in ("out.csv", "out.h5"):
+                self.assert_exit(self.mpirun(2, ["predict", "--run", run, "-o", name, "--embeddings"]), 0)
+            rows, hashes = self.rows("out.csv"), self.hashes("out.h5")
+
+            def digest(letter, values):
+                values = list(values)
+                return hashlib.sha256(struct.pack(f"<{len(values)}{letter}", *values)).hexdigest()
+
+            dtype = {"f": "f32", "d": "f64"}[code]
+            flat = lambda prefix: (value for row in rows for value in self.numbers(row, prefix))
+            self.assertEqual(hashes, {
+                "labels": ("i64", "[101]", digest("q", (int(row["label"]) for row in rows))),
+                "predictions": ("i64", "[101]", digest("q", (int(row["prediction"]) for row in rows))),
+                "logits": (dtype, "[101, 4]", digest(code, flat("logit_"))),
+                "embeddings": (dtype, "[101, 16]", digest(code, flat("embedding_"))),
+            })
+
+    def test_hdf5_files_hold_the_same_bytes_at_the_same_batch_size_per_rank(self):
+        # Full batches on every rank, so that the library gets the same shapes: 96 = 4 x 8 x 3.
+        run, validation = self.trained(val=96, train__precision="fp32")
+        sums = set()
+        for ranks in (1, 2, 4):
+            name = f"out{ranks}.h5"
+            self.assert_exit(self.mpirun(ranks, ["predict", "--run", run, "-o", name, "train.batch_size=8"]), 0)
+            result = self.run_trainer(["inspect", name, "--sha256"])
+            self.assertRegex(result.stdout, r"^[0-9a-f]{64}\n$")
+            sums.add(result.stdout)
+        self.assertEqual(len(sums), 1)
+
+    def test_an_hdf5_file_knows_where_it_comes_from(self):
+        run, validation = self.trained()
+        self.assert_exit(self.run_trainer(["predict", "--run", run, "-o", "out.h5", "--no-logits"]), 0)
+        text = self.run_trainer(["inspect", "out.h5"]).stdout
+        self.assertIn(str(validation), text)
+        self.assertIn(self.run_trainer(["inspect", run, "--sha256"]).stdout.strip(), text)
+        self.assertEqual(set(self.hashes("out.h5")), {"labels", "predictions"})
+
+    def test_fewer_samples_than_ranks(self):
+        run, _ = self.trained(val=2)
+        self.assert_exit(self.mpirun(4, ["predict", "--run", run, "-o", "out.csv"]), 0)
+        self.assertEqual([row["index"] for row in self.rows("out.csv")], ["0", "1"])
+        self.assertEqual(self.evaluated("--run", run, ranks=4)["samples"], 2)
+
+    def refused(self, arguments, code, *words, ranks=2):
+        names = lambda: sorted(path.name for path in self.dir.iterdir() if not path.name.startswith("ompi"))
+        before = names()
+        result = self.mpirun(ranks, arguments, timeout=60)
+        self.assert_exit(result, code)
+        errors = [line for line in result.stderr.splitlines() if "error: " in line]
+        self.assertEqual(len(errors), 1, result.stderr)
+        for word in words:
+            self.assertIn(str(word), errors[0])
+        self.assertEqual(names(), before, "nothing half-written")
+
+    def test_a_label_out_of_range_names_the_sample_and_leaves_no_file(self):
+        run, validation = self.trained(val=64)
+        raw = bytearray(validation.read_bytes())
+        place = raw.find(struct.pack("<64q", *(i % 4 for i in range(64))))
+        self.assertGreaterEqual(place, 0, "the labels lie in the file as documented")
+        raw[place + 37 * 8] = 77
+        validation.write_bytes(raw)
+        for command in (["eval"], ["predict", "-o", "out.h5"], ["predict", "-o", "out.csv"]):
+            self.refused([*command, "--run", run, "train.batch_size=4"], 4, "sample 37", "77", "val.h5")
+
+    def test_what_is_missing_or_wrong_is_named(self):
+        run, validation = self.trained()
+        checkpoint = self.latest("run")
+        self.refused(["eval"], 2, "--checkpoint")
+        self.refused(["predict", "--run", run], 2, "output")
+        self.refused(["predict", "--run", run, "-o", "out.txt"], 2, "out.txt", ".csv")
+        self.refused(["predict", "--run", run, "-o", "nowhere/out.csv"], 1, "nowhere/out.csv")
+        self.refused(["eval", "--run", "nowhere"], 4, "nowhere")
+        self.refused(["eval", "--checkpoint", "gone.h5"], 4, "gone.h5")
+        self.refused(["eval", "--checkpoint", checkpoint, "data.val=[]"], 2, "--data")
+        self.refused(["eval", "--checkpoint", checkpoint, "--data", "gone.h5"], 4, "gone.h5")
+        self.refused(["eval", "--checkpoint", checkpoint, "model.hidden=[17]"], 4, "fc1.weight", "step-")
+        self.refused(["eval", "--checkpoint", validation], 2, "-c FILE.yaml")
+        self.refused(["eval", "--checkpoint", checkpoint, "train.batchsize=3"], 2, "train.batch_size")
+        self.refused(["eval", "--chekpoint", checkpoint], 2, "--checkpoint")
+
+    def test_a_damaged_checkpoint_is_refused(self):
+        self.trained()
+        raw = bytearray(self.latest("run").read_bytes())
+        place = raw.rfind(struct.pack("<d", 0.0) * 2) // 2
+        for at in range(place, place + 64):
+            raw[at] ^= 1
+        self.latest("run").write_bytes(raw)
+        result = self.mpirun(2, ["eval", "--run", "run"])
+        self.assert_exit(result, 4)
+        self.assertIn("step-", result.stderr)
+
+    def test_a_signal_ends_all_ranks_and_leaves_no_file(self):
+        run, _ = self.trained()
+        big = self.pack(*self.synthetic_idx(40000, classes=4, side=8), name="big.h5")
+        with self.start_mpirun(2, ["predict", "--run", run, "--data", *[big] * 50, "-o", "out.csv",
+                                   "train.batch_size=1"]) as job:
+            started = lambda: any(path.stat().st_size > 1000 for path in self.dir.glob("out.csv.*.tmp"))
+            job.wait_until(started)
+            job.signal_rank(1, signal.SIGTERM)
+            result = job.wait()
+        self.assert_exit(result, 1)
+        self.assertIn("stopped by signal 15", result.stderr)
+        self.assertEqual(list(self.dir.glob("out*")), [])
+
+    def test_the_run_says_what_memory_it_took(self):
+        self.trained()
+        row = self.metrics("run", "memory")[-1]
+        self.assertEqual(len(row["peak_rss_bytes"]), 1)
+        self.assertGreater(row["peak_rss_bytes"][0], 1 << 20)
+
+
+if __name__ == "__main__":
+    system_test.main()
