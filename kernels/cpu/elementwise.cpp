@@ -22,9 +22,34 @@ void EigenOps<T>::add(const TensorView& x, const TensorView& y) {
     });
 }
 
+template <class T>
+void EigenOps<T>::copy(const TensorView& x, const TensorView& y) {
+    assert(x.count() == y.count());
+    const T* in = x.as<T>();
+    T* out = y.as<T>();
+    for_ranges(x.count(),
+               [=](std::int64_t begin, std::int64_t end) { std::copy(in + begin, in + end, out + begin); });
+}
+
+template <class T>
+void EigenOps<T>::sum(const TensorView& a, const TensorView& b, const TensorView& y) {
+    assert(a.count() == y.count() && b.count() == y.count());
+    const T* first = a.as<T>();
+    const T* second = b.as<T>();
+    T* out = y.as<T>();
+    for_ranges(y.count(), [=](std::int64_t begin, std::int64_t end) {
+#pragma omp simd
+        for (std::int64_t i = begin; i < end; ++i) out[i] = first[i] + second[i];
+    });
+}
+
 template void EigenOps<float>::fill(const TensorView&, double);
 template void EigenOps<double>::fill(const TensorView&, double);
 template void EigenOps<float>::add(const TensorView&, const TensorView&);
 template void EigenOps<double>::add(const TensorView&, const TensorView&);
+template void EigenOps<float>::copy(const TensorView&, const TensorView&);
+template void EigenOps<double>::copy(const TensorView&, const TensorView&);
+template void EigenOps<float>::sum(const TensorView&, const TensorView&, const TensorView&);
+template void EigenOps<double>::sum(const TensorView&, const TensorView&, const TensorView&);
 
 }  // namespace tutti

@@ -212,7 +212,7 @@ void Trainer::Impl::note_best(double mean_loss, double accuracy) {
 void Trainer::Impl::report_eval() {
     watch.restart();
     const LossSums result = evaluate({.graph = graph,
-                                      .loss = *loss,
+                                      .loss = *val_loss,
                                       .stage = *val_stage,
                                       .dataset = *job.val,
                                       .loader = *val_loader,

@@ -20,13 +20,13 @@ using NodeId = std::size_t;
 /// A model before it has memory: layers in the order of their execution. Made by the zoo or from YAML.
 class GraphSpec {
   public:
-    /// input: one sample's shape, {H, W, C} or {F}.
+    /// input: one sample's shape, {H, W, C} or {F}. Between layers there are tokens, too: {T, C}.
     explicit GraphSpec(const Shape& input);
 
     NodeId input() const { return 0; }
     const Shape& shape(NodeId node) const { return nodes_.at(node).shape; }
-    /// Appends a layer. `name` prefixes its parameters ("conv1" -> "conv1.weight"). The last one added is the
-    /// output.
+    /// Appends a layer. `name` prefixes its parameters ("conv1" -> "conv1.weight"); without a name they keep
+    /// their own ("cls_token"). The last one added is the output.
     NodeId add(const std::string& name, std::unique_ptr<Layer> layer, std::vector<NodeId> inputs);
 
     struct Node {
@@ -35,6 +35,10 @@ class GraphSpec {
         std::vector<NodeId> inputs;
         Shape shape;
     };
+    /// The name of a parameter in the whole model.
+    static std::string full_name(const Node& node, const ParameterSpec& parameter) {
+        return node.name.empty() ? parameter.name : node.name + "." + parameter.name;
+    }
     std::vector<Node>& nodes() { return nodes_; }
     const std::vector<Node>& nodes() const { return nodes_; }
 

@@ -17,14 +17,27 @@ struct ModelInput {
 };
 
 /// The model of a config. Config values that contradict the data are refused (UsageError naming both).
-/// Names of the parameters: mlp: fc1, fc2, …; lenet: conv1, conv2, fc1, fc2; a list of layers: the place in
-/// the list, as torch.nn.Sequential does.
+/// Names of the parameters: mlp: fc1, fc2, …; lenet: conv1, conv2, fc1, fc2; vit: timm's; a list of layers:
+/// the place in the list, as torch.nn.Sequential does.
 GraphSpec build_model(const ModelConfig& config, const ModelInput& input);
 
 /// torch.nn.Sequential of linear layers with ReLU between: hidden widths, then classes.
 GraphSpec build_mlp(const Shape& input, std::span<const std::int64_t> hidden, std::int64_t classes);
 /// conv 1→32 3×3 pad 1, ReLU, max-pool 2, conv 32→64, ReLU, max-pool 2, fc 128, ReLU, fc.
 GraphSpec build_lenet(const Shape& input, std::int64_t classes);
+struct VitOptions {
+    std::int64_t patch = 4;  ///< height and width in pixels; divides the image's
+    std::int64_t dim = 128, depth = 4;
+    std::int64_t heads = 4;  ///< divides dim
+    double mlp_ratio = 4;
+    bool class_token = true;  ///< false: the mean of all tokens
+    double norm_eps = 1e-6;
+    double drop_path = 0;  ///< of the last block; rises linearly from 0 at the first
+};
+/// The vision transformer (Dosovitskiy et al. 2021) as timm's VisionTransformer builds it, with its names and
+/// initial values (pre-norm, exact GELU, biases everywhere). Without a class token: global_pool 'avg' with
+/// the norm before it (fc_norm=False).
+GraphSpec build_vit(const Shape& input, const VitOptions& options, std::int64_t classes);
 /// The layers of `model.layers`, one after the other.
 GraphSpec build_sequential(const Shape& input, std::span<const LayerSpec> layers);
 

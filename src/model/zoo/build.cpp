@@ -37,19 +37,30 @@ GraphSpec build_model(const ModelConfig& config, const ModelInput& input) {
         return graph;
     }
     if (config.name == "mlp") return build_mlp(sample, config.hidden, classes);
-    if (config.name == "lenet") {
+    if (config.name == "lenet" || config.name == "vit") {
         if (sample.rank() != 3)
-            throw UsageError(
-                "model lenet needs images, but the data have samples of shape " + to_string(sample),
-                "use model.name=mlp or other data");
+            throw UsageError("model " + config.name + " needs images, but the data have samples of shape " +
+                                 to_string(sample),
+                             "use model.name=mlp or other data");
         agreed("model.channels", config.channels, sample[2], "channels");
         if (config.image) {
             agreed("model.image", config.image, sample[0], "rows");
             agreed("model.image", config.image, sample[1], "columns");
         }
-        return build_lenet(sample, classes);
+        if (config.name == "lenet") return build_lenet(sample, classes);
+        return build_vit(sample,
+                         {.patch = config.patch,
+                          .dim = config.dim,
+                          .depth = config.depth,
+                          .heads = config.heads,
+                          .mlp_ratio = config.mlp_ratio,
+                          .class_token = config.class_token,
+                          .norm_eps = config.norm_eps,
+                          .drop_path = config.drop_path},
+                         classes);
     }
-    throw UsageError("model.name is " + config.name + ", which is not a model", "there are mlp and lenet");
+    throw UsageError("model.name is " + config.name + ", which is not a model",
+                     "there are mlp, lenet and vit");
 }
 
 }  // namespace tutti

@@ -5,6 +5,7 @@
 #include "tutti/base/error.hpp"
 #include "tutti/base/suggest.hpp"
 #include "tutti/model/layers.hpp"
+#include "tutti/model/layers_transformer.hpp"
 #include "tutti/model/zoo.hpp"
 
 namespace tutti {
@@ -28,6 +29,16 @@ class Arguments {
         if (values->size() == 1) return {parse(name, values->front()), parse(name, values->front())};
         if (values->size() == 2) return {parse(name, values->front()), parse(name, values->back())};
         throw bad(name, "an integer or [height, width]");
+    }
+    double positive(const std::string& name, double fallback) const {
+        const auto* values = find(name);
+        if (!values) return fallback;
+        double value = 0;
+        const std::string& text = values->empty() ? std::string() : values->front();
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        if (values->size() != 1 || error != std::errc{} || end != text.data() + text.size() || !(value > 0))
+            throw bad(name, "one number above 0");
+        return value;
     }
     bool boolean(const std::string& name, bool fallback) const {
         const auto* values = find(name);
@@ -95,6 +106,12 @@ const std::vector<Kind>& kinds() {
              std::tie(o.padding_h, o.padding_w) = a.pair("padding", 0);
              return make_max_pool2d(input, o);
          }},
+        {{"layer_norm", {}, {"eps"}},
+         [](const Shape& input, const Shape& image, const Arguments& a) {
+             return make_layer_norm(input, a.positive("eps", 1e-5), image);
+         }},
+        {{"gelu", {}, {}},
+         [](const Shape& input, const Shape&, const Arguments&) { return make_gelu(input); }},
         {{"flatten", {}, {}},
          [](const Shape& input, const Shape&, const Arguments&) { return make_flatten(input); }},
     };
