@@ -28,5 +28,23 @@ TEST_P(ElementwiseTest, add_reaches_every_element_that_threads_share) {
     expect_equal(y, std::vector<double>(y.size(), 3.0));
 }
 
+TEST_P(ElementwiseTest, copies) {
+    auto x = random({50021}, 1), y = tensor({50021}), empty = tensor({0});
+    ops_->copy(x.view(), y.view());
+    EXPECT_EQ(x.bytes(), y.bytes());
+    ops_->copy(empty.view(), empty.view());
+}
+
+TEST_P(ElementwiseTest, sums_two_also_in_place_of_either) {
+    auto a = tensor({3}, {1, 2, 3}), b = tensor({3}, {10, 20, 30}), y = tensor({3}), empty = tensor({0});
+    ops_->sum(a.view(), b.view(), y.view());
+    expect_equal(y, {11, 22, 33});
+    ops_->sum(a.view(), y.view(), a.view());
+    expect_equal(a, {12, 24, 36});
+    ops_->sum(a.view(), b.view(), b.view());
+    expect_equal(b, {22, 44, 66});
+    ops_->sum(empty.view(), empty.view(), empty.view());
+}
+
 }  // namespace
 }  // namespace tutti::test
