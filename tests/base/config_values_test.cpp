@@ -170,6 +170,13 @@ TEST(ConfigAvailability, refuses_other_values_of_keys_that_nothing_carries_out_y
             << argument;
 }
 
+TEST(ConfigValues, label_smoothing_is_a_part_below_one) {
+    EXPECT_EQ(parse("").train.label_smoothing, 0);
+    EXPECT_EQ(parse("train: {label_smoothing: 0.1}").train.label_smoothing, 0.1);
+    EXPECT_EQ(override_refusal("train.label_smoothing=1"),
+              "train.label_smoothing: 1 is not a number of at least 0 and below 1");
+}
+
 TEST(ConfigAvailability, refuses_words_that_nothing_carries_out_yet) {
     EXPECT_EQ(override_refusal("train.nan_policy=skip"),
               "train.nan_policy: skip is not available in this version; use stop");
@@ -178,7 +185,7 @@ TEST(ConfigAvailability, refuses_words_that_nothing_carries_out_yet) {
           "schedule.name=cosine", "train.precision=tf32", "train.precision=bf16",
           "distributed.strategy=zero1", "distributed.backend=nccl", "distributed.backend=gloo",
           "distributed.bucket_policy=auto", "distributed.bucket_policy=cost_model",
-          "distributed.compress=bf16", "model.name=resnet18", "model.name=vit"})
+          "distributed.compress=bf16", "model.name=resnet18"})
         EXPECT_NE(override_refusal(argument).find("is not available in this version"), std::string::npos)
             << argument;
 }
