@@ -141,7 +141,8 @@ TEST(Vit, StochasticDepthRisesFromTheFirstBlockToTheLast) {
     options.depth = 3;
     options.drop_path = 0.2;
     std::vector<std::string> names;
-    for (const auto& node : build_vit({4, 4, 1}, options, 3).nodes())
+    const GraphSpec graph = build_vit({4, 4, 1}, options, 3);
+    for (const auto& node : graph.nodes())
         if (node.layer && node.layer->kind() == "drop_path") names.push_back(node.name);
     EXPECT_EQ(names, (std::vector<std::string>{"blocks.1.drop_path1", "blocks.1.drop_path2",
                                                "blocks.2.drop_path1", "blocks.2.drop_path2"}));

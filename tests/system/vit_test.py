@@ -87,7 +87,8 @@ class Vit(TrainingTest):
     def test_shapes_that_do_not_fit_are_refused(self):
         data = self.small_data(32)
         for setting, complaint in (("model.patch=3", "model.patch is 3"), ("model.heads=3", "3 heads")):
-            result = self.run_trainer([f"data.train={data}", f"run.dir={self.dir}/run", *self.VIT, setting])
+            result = self.run_trainer([f"data.train={data}", f"run.dir={self.dir}/run", *self.VIT,
+                                       "train.batch_size=8", setting])
             self.assert_exit(result, 2)
             self.assertIn(complaint, result.stderr)
 
