@@ -36,9 +36,35 @@ class EigenOps : public Ops {
                           const TensorView& dx) override;
 
     void softmax_cross_entropy_forward(const TensorView& logits, const TensorView& labels,
-                                       const TensorView& probabilities, const TensorView& sums) override;
+                                       const TensorView& probabilities, const TensorView& sums,
+                                       double label_smoothing) override;
     void softmax_cross_entropy_backward(const TensorView& probabilities, const TensorView& labels,
-                                        double scale, const TensorView& dlogits) override;
+                                        double scale, const TensorView& dlogits,
+                                        double label_smoothing) override;
+
+    void layer_norm_forward(const TensorView& x, const TensorView& gamma, const TensorView& beta, double eps,
+                            const TensorView& y, const TensorView& statistics) override;
+    void layer_norm_backward(const TensorView& x, const TensorView& gamma, const TensorView& statistics,
+                             const TensorView& dy, const TensorView& dx, const TensorView& dgamma,
+                             const TensorView& dbeta) override;
+
+    void gelu_forward(const TensorView& x, const TensorView& y) override;
+    void gelu_backward(const TensorView& x, const TensorView& dy, const TensorView& dx) override;
+
+    void attention_forward(const AttentionShape& shape, const TensorView& qkv,
+                           const TensorView& out) override;
+    void attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& dout,
+                            const TensorView& dqkv) override;
+
+    void scale_samples(const TensorView& x, std::span<const double> factors, const TensorView& y) override;
+
+    void embed_tokens_forward(const TensorView& x, const TensorView& class_token, const TensorView& positions,
+                              const TensorView& y) override;
+    void embed_tokens_backward(const TensorView& dy, const TensorView& dx, const TensorView& dclass_token,
+                               const TensorView& dpositions) override;
+
+    void pool_tokens_forward(TokenPooling pooling, const TensorView& x, const TensorView& y) override;
+    void pool_tokens_backward(TokenPooling pooling, const TensorView& dy, const TensorView& dx) override;
 
     void normalize(const TensorView& x, std::span<const float> mean, std::span<const float> std,
                    const TensorView& y) override;
@@ -47,6 +73,8 @@ class EigenOps : public Ops {
     void copy(const TensorView& x, const TensorView& y) override;
     void sum(const TensorView& a, const TensorView& b, const TensorView& y) override;
     void add(const TensorView& x, const TensorView& y) override;
+    void copy(const TensorView& x, const TensorView& y) override;
+    void sum(const TensorView& a, const TensorView& b, const TensorView& y) override;
 
     void sgd(const SgdStep& step, const TensorView& gradient, const TensorView& parameter,
              const TensorView& momentum_buffer) override;

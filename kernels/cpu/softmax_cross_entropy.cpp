@@ -18,15 +18,24 @@ bool exceeds(T value, T best) {
     return value > best || (value != value && best == best);
 }
 
-/// p_k = exp(x_k − max) / Σ exp(x_j − max); −log p_label = log Σ exp(x_j − max) − (x_label − max), which
-/// stays finite where p_label underflows. `logits` may be `probabilities`.
+/// p_k = exp(x_k − max) / Σ exp(x_j − max); −log p_k = log Σ exp(x_j − max) − (x_k − max), which stays finite
+/// where p_k underflows. `logits` may be `probabilities`.
 template <class T>
-RowResult softmax_row(const T* logits, std::int64_t classes, std::int64_t label, T* probabilities) {
+RowResult softmax_row(const T* logits, std::int64_t classes, std::int64_t label, T* probabilities,
+                      double label_smoothing) {
     std::int64_t first_maximum = 0;
     for (std::int64_t k = 1; k < classes; ++k)
         if (exceeds(logits[k], logits[first_maximum])) first_maximum = k;
     const T maximum = logits[first_maximum];
-    const double label_gap = static_cast<double>(logits[label]) - static_cast<double>(maximum);
+    double target_gap = static_cast<double>(logits[label]) - static_cast<double>(maximum);
+    // Not for 0, where a class whose logit is −∞ costs nothing.
+    if (label_smoothing > 0) {
+        double gaps = 0;
+        for (std::int64_t k = 0; k < classes; ++k)
+            gaps += static_cast<double>(logits[k]) - static_cast<double>(maximum);
+        target_gap =
+            (1 - label_smoothing) * target_gap + label_smoothing / static_cast<double>(classes) * gaps;
+    }
     double sum = 0;
     for (std::int64_t k = 0; k < classes; ++k) {
         const T e = std::exp(logits[k] - maximum);
@@ -35,14 +44,15 @@ RowResult softmax_row(const T* logits, std::int64_t classes, std::int64_t label,
     }
     for (std::int64_t k = 0; k < classes; ++k)
         probabilities[k] = static_cast<T>(static_cast<double>(probabilities[k]) / sum);
-    return {std::log(sum) - label_gap, first_maximum == label};
+    return {std::log(sum) - target_gap, first_maximum == label};
 }
 
 }  // namespace
 
 template <class T>
 void EigenOps<T>::softmax_cross_entropy_forward(const TensorView& logits, const TensorView& labels,
-                                                const TensorView& probabilities, const TensorView& sums) {
+                                                const TensorView& probabilities, const TensorView& sums,
+                                                double label_smoothing) {
     const std::int64_t rows = logits.shape[0], classes = logits.shape[1];
     assert(probabilities.count() == rows * classes && labels.count() == rows && sums.count() == 3);
     const T* in = logits.as<T>();
@@ -54,7 +64,8 @@ void EigenOps<T>::softmax_cross_entropy_forward(const TensorView& logits, const 
         [=](std::int64_t begin, std::int64_t end) {
             for (std::int64_t row = begin; row < end; ++row) {
                 assert(label[row] >= 0 && label[row] < classes);
-                results[row] = softmax_row(in + row * classes, classes, label[row], out + row * classes);
+                results[row] = softmax_row(in + row * classes, classes, label[row], out + row * classes,
+                                           label_smoothing);
             }
         },
         classes);
@@ -72,13 +83,16 @@ void EigenOps<T>::softmax_cross_entropy_forward(const TensorView& logits, const 
 
 template <class T>
 void EigenOps<T>::softmax_cross_entropy_backward(const TensorView& probabilities, const TensorView& labels,
-                                                 double scale, const TensorView& dlogits) {
+                                                 double scale, const TensorView& dlogits,
+                                                 double label_smoothing) {
     const std::int64_t rows = probabilities.shape[0], classes = probabilities.shape[1];
     assert(dlogits.count() == rows * classes && labels.count() == rows);
     const T* p = probabilities.as<T>();
     const std::int64_t* label = labels.as<std::int64_t>();
     T* out = dlogits.as<T>();
     const T factor = static_cast<T>(scale);
+    const T elsewhere = static_cast<T>(label_smoothing / static_cast<double>(classes));
+    const T at_target = static_cast<T>(1 - label_smoothing) + elsewhere;
     for_ranges(
         rows,
         [=](std::int64_t begin, std::int64_t end) {
@@ -87,9 +101,9 @@ void EigenOps<T>::softmax_cross_entropy_backward(const TensorView& probabilities
                 const T* from = p + row * classes;
                 T* to = out + row * classes;
                 // Taken first: dlogits may be probabilities.
-                const T at_label = factor * (from[label[row]] - T(1));
+                const T at_label = factor * (from[label[row]] - at_target);
 #pragma omp simd
-                for (std::int64_t k = 0; k < classes; ++k) to[k] = factor * from[k];
+                for (std::int64_t k = 0; k < classes; ++k) to[k] = factor * (from[k] - elsewhere);
                 to[label[row]] = at_label;
             }
         },
@@ -97,12 +111,12 @@ void EigenOps<T>::softmax_cross_entropy_backward(const TensorView& probabilities
 }
 
 template void EigenOps<float>::softmax_cross_entropy_forward(const TensorView&, const TensorView&,
-                                                             const TensorView&, const TensorView&);
+                                                             const TensorView&, const TensorView&, double);
 template void EigenOps<double>::softmax_cross_entropy_forward(const TensorView&, const TensorView&,
-                                                              const TensorView&, const TensorView&);
+                                                              const TensorView&, const TensorView&, double);
 template void EigenOps<float>::softmax_cross_entropy_backward(const TensorView&, const TensorView&, double,
-                                                              const TensorView&);
+                                                              const TensorView&, double);
 template void EigenOps<double>::softmax_cross_entropy_backward(const TensorView&, const TensorView&, double,
-                                                               const TensorView&);
+                                                               const TensorView&, double);
 
 }  // namespace tutti

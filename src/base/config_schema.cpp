@@ -30,24 +30,6 @@ Row row(const char* path, Field field, const Kind<T>& kind, const char* help) {
             .later = kind.later};
 }
 
-/// A key that nothing reads yet: any value but the default is refused.
-Row reserved(const char* path, const char* type, const char* default_text, const char* help) {
-    const std::string value = default_text;
-    return {.path = path,
-            .type = type,
-            .default_text = value,
-            .help = help,
-            .set =
-                [=](const Setting& setting, Config&) {
-                    const bool is_default = setting.node.IsNull()
-                                                ? value == "null"
-                                                : setting.node.IsScalar() && setting.node.Scalar() == value;
-                    if (!is_default) refuse(setting, value);
-                },
-            .print = [=](const Config&) { return value; },
-            .available = false};
-}
-
 Row not_yet(Row row) {
     row.available = false;
     return row;
@@ -128,8 +110,10 @@ void add_model(std::vector<Row>& rows) {
                                             {"resnet18", "resnet18"},
                                             {"resnet34", "resnet34"},
                                             {"resnet50", "resnet50"},
-                                            {"vit", "vit", false}});
+                                            {"vit", "vit"}});
     const auto stems = choice<std::string>({{"imagenet", "imagenet"}, {"cifar", "cifar"}});
+    const Range positive{.low = 0, .low_open = true};
+    const Range fraction{.low = 0, .high = 1, .high_open = true};
     rows.insert(
         rows.end(),
         {
@@ -145,18 +129,22 @@ void add_model(std::vector<Row>& rows) {
             only({"resnet18", "resnet34", "resnet50"},
                  row("model.stem", at(model, &M::stem), stems,
                      "first layers; imagenet: 7x7 stride 2 and max-pool, cifar: 3x3 stride 1, no pool")),
-            only({"vit"}, reserved("model.patch", "integer", "4", "height and width of a patch in pixels")),
-            only({"vit"}, reserved("model.dim", "integer", "128", "width of a token")),
-            only({"vit"}, reserved("model.depth", "integer", "4", "transformer layers")),
-            only({"vit"}, reserved("model.heads", "integer", "4", "attention heads")),
-            only({"vit"}, reserved("model.mlp_ratio", "number", "4",
-                                   "width of the hidden layer over that of a token")),
+            only({"vit"}, row("model.patch", at(model, &M::patch), integer(1),
+                              "height and width of a patch in pixels; divides the image's")),
+            only({"vit"}, row("model.dim", at(model, &M::dim), integer(1), "width of a token")),
+            only({"vit"}, row("model.depth", at(model, &M::depth), integer(1), "transformer layers")),
             only({"vit"},
-                 reserved("model.class_token", "true | false", "true", "classify by a token of its own")),
+                 row("model.heads", at(model, &M::heads), integer(1), "attention heads; divides model.dim")),
+            only({"vit"}, row("model.mlp_ratio", at(model, &M::mlp_ratio), number(positive),
+                              "width of the hidden layer over that of a token")),
+            only({"vit"}, row("model.class_token", at(model, &M::class_token), boolean(),
+                              "classify by a token of its own; false: by the mean of all tokens")),
+            only({"vit"}, row("model.norm_eps", at(model, &M::norm_eps), number(positive),
+                              "added to the variance in layer norms")),
             only({"vit"},
-                 reserved("model.norm_eps", "number", "1e-6", "added to the variance in layer norms")),
-            only({"vit"},
-                 reserved("model.drop_path", "number", "0", "probability that a sample skips a layer")),
+                 row("model.drop_path", at(model, &M::drop_path), number(fraction),
+                     "probability that a sample skips a branch of the last layer; rises from 0 at the "
+                     "first")),
             only(
                 {layers_model},
                 row("model.layers", at(model, &M::layers), layers(),
@@ -250,6 +238,10 @@ void add_train(std::vector<Row>& rows) {
                 "stop after this many updates"),
             row("train.accumulate", at(train, &T::accumulate), integer(1),
                 "batches per update: the global batch is batch_size x ranks x accumulate"),
+            row("train.label_smoothing", at(train, &T::label_smoothing),
+                number({.low = 0, .high = 1, .high_open = true}),
+                "part of the training target that is spread evenly over all classes; evaluation goes "
+                "without"),
             row("train.precision", at(train, &T::precision),
                 choice<Precision>({{"fp32", Precision::fp32},
                                    {"tf32", Precision::tf32, false},

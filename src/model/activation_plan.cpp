@@ -135,9 +135,11 @@ ActivationPlan plan(const std::vector<GraphSpec::Node>& nodes, std::size_t eleme
             if (input == 0) continue;
             const Layer& layer = *nodes[i].layer;
             const bool alone = uses[input].consumers.size() == 1;
+            const auto before = nodes[i].inputs.begin() + static_cast<std::ptrdiff_t>(k);
+            const bool repeated = std::find(nodes[i].inputs.begin(), before, input) != before;
             if (k == 0 && alone && (layer.is_view() || layer.works_in_place()))
                 gradient[input] = gradient[i];
-            else if (i != uses[input].consumers.back())
+            else if (repeated || i != uses[input].consumers.back())
                 scratch[i][k] = buffers.add(bytes_of(input), backward_time(i), backward_time(i));
         }
     }

@@ -23,7 +23,8 @@ void Graph::Impl::lay_out_parameters() {
     for (const auto& node : nodes)
         if (node.layer)
             for (const ParameterSpec& one : node.layer->parameters())
-                parameters.push_back({node.name + "." + one.name, one, 0, one.file_shape.count(), number++});
+                parameters.push_back(
+                    {GraphSpec::full_name(node, one), one, 0, one.file_shape.count(), number++});
     std::reverse(parameters.begin(), parameters.end());
 
     const auto alignment = static_cast<std::int64_t>(parameter_alignment / size_of(compute));

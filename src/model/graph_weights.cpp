@@ -1,6 +1,7 @@
 // Initial values, and the way of parameters to and from files.
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "graph_impl.hpp"
@@ -30,18 +31,6 @@ std::vector<std::byte> converted(const NamedTensor& tensor, DType type) {
         throw DataError("tensor " + tensor.name + " has type " + std::string(name_of(tensor.dtype)),
                         type == DType::i64 ? "it must be i64" : "weights must be f32 or f64");
     return result;
-}
-
-double initial_value(const Initializer& initial, const RandomStream& random, std::uint64_t index) {
-    switch (initial.kind) {
-        case Initializer::Kind::uniform:
-            return initial.value * (2.0 * random.uniform(index) - 1.0);
-        case Initializer::Kind::normal:
-            return initial.value * random.normal(index);
-        case Initializer::Kind::constant:
-            break;
-    }
-    return initial.value;
 }
 
 void append(std::string& list, const std::string& item) {
@@ -96,6 +85,27 @@ std::vector<const NamedTensor*> match(const std::vector<Wanted>& wanted, std::sp
     return result;
 }
 
+double initial_value(const Initializer& initial, const RandomStream& random, std::int64_t element,
+                     std::int64_t count) {
+    auto index = static_cast<std::uint64_t>(element);
+    switch (initial.kind) {
+        case Initializer::Kind::uniform:
+            return initial.value * (2.0 * random.uniform(index) - 1.0);
+        case Initializer::Kind::normal:
+            return initial.value * random.normal(index);
+        case Initializer::Kind::truncated_normal:
+            // A number outside is drawn again, at addresses that no element has.
+            while (true) {
+                const double value = initial.value * random.normal(index);
+                if (std::abs(value) <= initial.cut) return value;
+                index += static_cast<std::uint64_t>(count);
+            }
+        case Initializer::Kind::constant:
+            break;
+    }
+    return initial.value;
+}
+
 }  // namespace
 
 void Graph::initialize(std::int64_t seed) {
@@ -107,7 +117,7 @@ void Graph::initialize(std::int64_t seed) {
         tensor.bytes.resize(static_cast<std::size_t>(parameter.count) * sizeof(double));
         auto* values = reinterpret_cast<double*>(tensor.bytes.data());
         for (std::int64_t i = 0; i < parameter.count; ++i)
-            values[i] = initial_value(initial, random, static_cast<std::uint64_t>(i));
+            values[i] = initial_value(initial, random, i, parameter.count);
         const std::vector<std::byte> file = converted(tensor, impl_->compute);
         std::vector<std::byte> arena(file.size());
         reorder_to_arena(parameter.spec, size_of(impl_->compute), file.data(), arena.data());

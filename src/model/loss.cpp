@@ -5,8 +5,9 @@ namespace {
 
 class SoftmaxCrossEntropy final : public Loss {
   public:
-    SoftmaxCrossEntropy(Device& device, DType compute)
-        : device_(device),
+    SoftmaxCrossEntropy(Device& device, DType compute, double label_smoothing)
+        : label_smoothing_(label_smoothing),
+          device_(device),
           ops_(device.ops(compute)),
           memory_(device.allocate(3 * sizeof(double), "loss sums")) {}
 
@@ -14,18 +15,19 @@ class SoftmaxCrossEntropy final : public Loss {
                      const TensorView& gradient) override {
         if (labels.count() == 0) return {};
         const TensorView sums = memory_.view(0, DType::f64, {3});
-        ops_.softmax_cross_entropy_forward(logits, labels, gradient, sums);
+        ops_.softmax_cross_entropy_forward(logits, labels, gradient, sums, label_smoothing_);
         double host[3];
         device_.copy_to_host(host, sums);
         return {host[0], host[1], static_cast<std::int64_t>(host[2])};
     }
     void backward(const TensorView& labels, double scale, const TensorView& gradient) override {
         if (labels.count() == 0) return;
-        ops_.softmax_cross_entropy_backward(gradient, labels, scale, gradient);
+        ops_.softmax_cross_entropy_backward(gradient, labels, scale, gradient, label_smoothing_);
     }
     bool weight_is_sample_count() const override { return true; }
 
   private:
+    const double label_smoothing_;
     Device& device_;
     Ops& ops_;
     Buffer memory_;
@@ -33,8 +35,8 @@ class SoftmaxCrossEntropy final : public Loss {
 
 }  // namespace
 
-std::unique_ptr<Loss> make_softmax_cross_entropy(Device& device, DType compute) {
-    return std::make_unique<SoftmaxCrossEntropy>(device, compute);
+std::unique_ptr<Loss> make_softmax_cross_entropy(Device& device, DType compute, double label_smoothing) {
+    return std::make_unique<SoftmaxCrossEntropy>(device, compute, label_smoothing);
 }
 
 }  // namespace tutti

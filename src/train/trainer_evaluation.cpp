@@ -43,7 +43,7 @@ void Trainer::Impl::report_eval() {
         std::optional<WeightAverage::InUse> averaged;
         if (average) averaged.emplace(*average);
         result = evaluate({.graph = graph,
-                           .loss = *loss,
+                           .loss = *val_loss,
                            .stage = *val_stage,
                            .dataset = *job.val,
                            .loader = *val_loader,

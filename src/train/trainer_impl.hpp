@@ -83,7 +83,7 @@ struct Trainer::Impl {
     const int rank, world;
 
     DType compute;
-    std::unique_ptr<Loss> loss;
+    std::unique_ptr<Loss> loss, val_loss;  // evaluation knows no label smoothing
     Graph graph;
     Reducer reducer;
     GradientAccumulator accumulator;

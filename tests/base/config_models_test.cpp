@@ -16,17 +16,36 @@ TEST(ConfigModel, of_another_name_takes_its_own_keys) {
 TEST(ConfigModel, refuses_the_keys_of_other_models_and_names_them) {
     EXPECT_EQ(refusal("model:\n  image: 28"),
               "jobs/x.yaml:2: model.image: the model mlp does not know this key; remove it, or use lenet or "
-              "mnist, which know it");
+              "mnist or vit, which know it");
     EXPECT_EQ(
         refusal("model:\n  name: lenet\n  hidden: [512, 512]"),
         "jobs/x.yaml:3: model.hidden: the model lenet does not know this key; remove it, or use mlp, which "
         "knows it");
 }
 
-TEST(ConfigModel, refuses_keys_that_only_models_of_later_versions_know) {
-    EXPECT_EQ(
-        override_refusal("model.patch=4"),
-        "model.patch: the model mlp does not know this key; nothing in this version knows it: remove it");
+TEST(ConfigModel, vit_has_keys_with_defaults_and_ranges) {
+    const ModelConfig vit = parse("model: {name: vit}").model;
+    EXPECT_EQ(vit.patch, 4);
+    EXPECT_EQ(vit.dim, 128);
+    EXPECT_EQ(vit.depth, 4);
+    EXPECT_EQ(vit.heads, 4);
+    EXPECT_EQ(vit.mlp_ratio, 4);
+    EXPECT_TRUE(vit.class_token);
+    EXPECT_EQ(vit.norm_eps, 1e-6);
+    EXPECT_EQ(vit.drop_path, 0);
+    const ModelConfig other = parse(
+                                  "model: {name: vit, patch: 7, dim: 32, depth: 2, heads: 8, mlp_ratio: 2.5, "
+                                  "class_token: false, norm_eps: 1e-5, drop_path: 0.1}")
+                                  .model;
+    EXPECT_EQ(other.patch, 7);
+    EXPECT_EQ(other.mlp_ratio, 2.5);
+    EXPECT_FALSE(other.class_token);
+    EXPECT_EQ(other.drop_path, 0.1);
+    for (const char* wrong : {"patch: 0", "dim: 0", "depth: 0", "heads: 0", "mlp_ratio: 0", "norm_eps: 0",
+                              "drop_path: 1", "drop_path: -0.1"})
+        EXPECT_NE(refusal(std::string("model: {name: vit, ") + wrong + "}"), "accepted") << wrong;
+    EXPECT_EQ(override_refusal("model.patch=4"),
+              "model.patch: the model mlp does not know this key; remove it, or use vit, which knows it");
 }
 
 TEST(ConfigModel, of_residual_networks_has_a_stem) {

@@ -162,19 +162,25 @@ TEST(ConfigAvailability, refuses_other_values_of_keys_that_nothing_carries_out_y
         "jobs/x.yaml:2: run.virtual_shards: 4 is not available in this version; remove it or set it to 8");
     for (const char* argument : {"run.deterministic=true", "run.virtual_shards=4", "run.trace=true",
                                  "run.walltime=3600", "data.transforms=[flip, {crop: 4}]",
-                                 "distributed.find_unused_parameters=true",
-                                 "distributed.verify_every=10"})
+                                 "distributed.find_unused_parameters=true", "distributed.verify_every=10"})
         EXPECT_NE(override_refusal(argument).find("is not available in this version"), std::string::npos)
             << argument;
+}
+
+TEST(ConfigValues, label_smoothing_is_a_part_below_one) {
+    EXPECT_EQ(parse("").train.label_smoothing, 0);
+    EXPECT_EQ(parse("train: {label_smoothing: 0.1}").train.label_smoothing, 0.1);
+    EXPECT_EQ(override_refusal("train.label_smoothing=1"),
+              "train.label_smoothing: 1 is not a number of at least 0 and below 1");
 }
 
 TEST(ConfigAvailability, refuses_words_that_nothing_carries_out_yet) {
     EXPECT_EQ(override_refusal("data.on_error=skip"),
               "data.on_error: skip is not available in this version; use stop");
-    for (const char* argument : {"train.precision=tf32", "train.precision=bf16", "distributed.strategy=zero1",
-                                 "distributed.backend=nccl", "distributed.backend=gloo",
-                                 "distributed.bucket_policy=auto", "distributed.bucket_policy=cost_model",
-                                 "distributed.compress=bf16", "model.name=vit"})
+    for (const char* argument :
+         {"train.precision=tf32", "train.precision=bf16", "distributed.strategy=zero1",
+          "distributed.backend=nccl", "distributed.backend=gloo", "distributed.bucket_policy=auto",
+          "distributed.bucket_policy=cost_model", "distributed.compress=bf16"})
         EXPECT_NE(override_refusal(argument).find("is not available in this version"), std::string::npos)
             << argument;
 }

@@ -35,8 +35,8 @@ class BatchNormTest : public KernelTest {
 };
 TUTTI_TEST_ON(BatchNormTest, backends);
 
-// torch.nn.functional.batch_norm(x, None, None, w, b, training=True, eps=1e-30) in float64: x = 1, 3, 5, 7 and
-// 2, 2, 4, 4, dy = 1, 0, 0, 0 and 0, 0, 0, 2.
+// torch.nn.functional.batch_norm(x, None, None, w, b, training=True, eps=1e-30) in float64: x = 1, 3, 5, 7
+// and 2, 2, 4, 4, dy = 1, 0, 0, 0 and 0, 0, 0, 2.
 TEST_P(BatchNormTest, normalises_and_differentiates_a_case_by_hand) {
     auto x = tensor({2, 1, 2, 2}, {1, 2, 3, 2, 5, 4, 7, 4});
     auto weight = tensor({2}, {2, 1}), bias = tensor({2}, {10, -1});

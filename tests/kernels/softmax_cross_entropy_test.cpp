@@ -102,6 +102,48 @@ TEST_P(SoftmaxCrossEntropyTest, an_empty_batch_sums_to_zero) {
     expect_equal(sums_, {0, 0, 0});
 }
 
+TEST_P(SoftmaxCrossEntropyTest, smoothing_spreads_part_of_the_target_over_all_classes) {
+    // p = {1/4, 3/4}; with s = 0.2 and K = 2 the target is {0.1, 0.9}.
+    auto logits = tensor({1, 2}, {0, std::log(3.0)}), probabilities = tensor({1, 2}),
+         dlogits = tensor({1, 2});
+    auto label = labels({1});
+    ops_->softmax_cross_entropy_forward(logits.view(), label.view(), probabilities.view(), sums_.view(), 0.2);
+    const double tolerance = 8 * unit_roundoff_;
+    expect_near(probabilities.values(), {0.25, 0.75}, tolerance);
+    EXPECT_NEAR(sums_.get(0), 0.1 * std::log(4.0) + 0.9 * std::log(4.0 / 3.0), tolerance);
+    EXPECT_EQ(sums_.get(1), 1);
+    EXPECT_EQ(sums_.get(2), 1);
+    ops_->softmax_cross_entropy_backward(probabilities.view(), label.view(), 2, dlogits.view(), 0.2);
+    expect_near(dlogits.values(), {0.3, -0.3}, tolerance);
+}
+
+// torch 2.15: F.cross_entropy(x, y, label_smoothing=0.1, reduction='sum') in fp64.
+TEST_P(SoftmaxCrossEntropyTest, smoothing_gives_pytorchs_loss_and_gradient) {
+    auto logits = tensor({2, 3}, {1, -2, 0.5, 3, 0, -1}), probabilities = tensor({2, 3}),
+         dlogits = tensor({2, 3});
+    auto label = labels({2, 0});
+    ops_->softmax_cross_entropy_forward(logits.view(), label.view(), probabilities.view(), sums_.view(), 0.1);
+    EXPECT_NEAR(sums_.get(0), 1.3704808060997125, 8 * unit_roundoff_);
+    ops_->softmax_cross_entropy_backward(probabilities.view(), label.view(), 1, dlogits.view(), 0.1);
+    expect_near(dlogits.values(),
+                {0.5704155628152925, -0.00327444576375931, -0.5671411170515331, 0.002906218543172412,
+                 0.013279289244640557, -0.016185507787812945},
+                8 * unit_roundoff_);
+}
+
+TEST_P(SoftmaxCrossEntropyReferenceTest, the_smoothed_gradient_agrees_with_finite_differences) {
+    auto logits = random({4, 5}, 1), probabilities = tensor({4, 5}), dlogits = tensor({4, 5});
+    auto label = labels({0, 4, 2, 2});
+    const auto loss = [&] {
+        ops_->softmax_cross_entropy_forward(logits.view(), label.view(), probabilities.view(), sums_.view(),
+                                            0.3);
+        return sums_.get(0);
+    };
+    loss();
+    ops_->softmax_cross_entropy_backward(probabilities.view(), label.view(), 1, dlogits.view(), 0.3);
+    expect_near(dlogits.values(), numeric_gradient(logits, 1e-5, loss), 1e-9);
+}
+
 TEST_P(SoftmaxCrossEntropyReferenceTest, the_gradient_agrees_with_finite_differences) {
     auto logits = random({4, 5}, 1), probabilities = tensor({4, 5}), dlogits = tensor({4, 5});
     auto label = labels({0, 4, 2, 2});

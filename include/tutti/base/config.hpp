@@ -83,6 +83,12 @@ struct ModelConfig {
     std::optional<std::int64_t> channels;  ///< default: the data set's
     std::optional<std::int64_t> image;     ///< height = width in pixels; default: the data set's
     std::string stem = "imagenet";         ///< imagenet | cifar
+    std::int64_t patch = 4;                ///< these to drop_path: vit
+    std::int64_t dim = 128, depth = 4, heads = 4;
+    double mlp_ratio = 4;
+    bool class_token = true;
+    double norm_eps = 1e-6;
+    double drop_path = 0;
     std::vector<LayerSpec> layers;
     std::string init_from;
     friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
@@ -148,6 +154,7 @@ struct TrainConfig {
     std::int64_t epochs = 3;
     std::optional<std::int64_t> max_steps;
     std::int64_t accumulate = 1;  ///< micro-batches of batch_size per update
+    double label_smoothing = 0;
     Precision precision = Precision::fp32;
     bool scale_lr_by_world_size = false;
     bool recompute = false;

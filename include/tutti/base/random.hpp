@@ -15,7 +15,13 @@ std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
                                         std::array<std::uint32_t, 2> key);
 
 /// What draws the numbers; part of the address, so that no two uses share a stream.
-enum class RandomPlace : std::uint32_t { initial_weights = 1, dropout = 2, augmentation = 3, mask = 4 };
+enum class RandomPlace : std::uint32_t {
+    initial_weights = 1,
+    dropout = 2,
+    augmentation = 3,
+    mask = 4,
+    drop_path = 5
+};
 
 /// The stream of numbers at (seed, place, a, b): for weights a = parameter's number, b = 0; for samples a =
 /// epoch, b = position. `index` counts elements in logical (PyTorch's) order, so layout does not matter.

@@ -23,6 +23,7 @@
 #include "tutti/device/batch_norm_op.hpp"
 #include "tutti/device/conv_transpose2d_op.hpp"
 #include "tutti/device/tensor_view.hpp"
+#include "tutti/device/transformer_ops.hpp"
 
 namespace tutti {
 
@@ -115,10 +116,8 @@ struct LambStep {
     std::int64_t step = 1;
 };
 
-class Ops {
+class Ops : public TransformerOps {
   public:
-    virtual ~Ops() = default;
-
     virtual DType compute() const = 0;
 
     virtual std::unique_ptr<LinearOp> linear(const LinearShape& shape) = 0;
@@ -149,13 +148,17 @@ class Ops {
                                   const TensorView& dx) = 0;
 
     /// probabilities[N, K] = softmax(logits[N, K]), stable for large logits; sums (f64[3]) gets
-    /// {Σ −log p[label], N, number of rows whose first maximum is the label}. labels: i64[N], each in [0, K).
-    /// probabilities may be logits. Sums run over rows in order, in double.
+    /// {Σ −Σₖ q[k]·log p[k], N, number of rows whose first maximum is the label}, where the target q is 1 at
+    /// the label, or with smoothing s: q = (1 − s)·onehot(label) + s/K
+    /// (torch.nn.CrossEntropyLoss(label_smoothing=s); Szegedy et al. 2016, section 7). labels: i64[N], each
+    /// in [0, K). probabilities may be logits. Sums run over rows in order, in double.
     virtual void softmax_cross_entropy_forward(const TensorView& logits, const TensorView& labels,
-                                               const TensorView& probabilities, const TensorView& sums) = 0;
-    /// dlogits = scale · (probabilities − onehot(labels)). dlogits may be probabilities.
+                                               const TensorView& probabilities, const TensorView& sums,
+                                               double label_smoothing = 0) = 0;
+    /// dlogits = scale · (probabilities − q). dlogits may be probabilities.
     virtual void softmax_cross_entropy_backward(const TensorView& probabilities, const TensorView& labels,
-                                                double scale, const TensorView& dlogits) = 0;
+                                                double scale, const TensorView& dlogits,
+                                                double label_smoothing = 0) = 0;
 
     /// y = (u8 / 255.0f − mean[c]) / std[c] in fp32, then converted to T. x: u8[…, C]; mean, std: host, C
     /// values.

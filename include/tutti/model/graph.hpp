@@ -20,13 +20,13 @@ using NodeId = std::size_t;
 /// A model before it has memory: layers in the order of their execution. Made by the zoo or from YAML.
 class GraphSpec {
   public:
-    /// input: one sample's shape, {H, W, C} or {F}.
+    /// input: one sample's shape, {H, W, C} or {F}. Between layers there are tokens, too: {T, C}.
     explicit GraphSpec(const Shape& input);
 
     NodeId input() const { return 0; }
     const Shape& shape(NodeId node) const { return nodes_.at(node).shape; }
-    /// Appends a layer. `name` prefixes its parameters ("conv1" -> "conv1.weight"). No input occurs twice. The
-    /// last one added is the output.
+    /// Appends a layer. `name` prefixes its parameters ("conv1" -> "conv1.weight"); without a name they keep
+    /// their own ("cls_token"). The last one added is the output.
     NodeId add(const std::string& name, std::unique_ptr<Layer> layer, std::vector<NodeId> inputs);
     /// Graph::value can then be asked for this value between forward and backward.
     void keep(NodeId node) { nodes_.at(node).kept = true; }
@@ -38,6 +38,10 @@ class GraphSpec {
         Shape shape;
         bool kept = false;  ///< its memory is used again only after the loss
     };
+    /// The name of a parameter in the whole model.
+    static std::string full_name(const Node& node, const ParameterSpec& parameter) {
+        return node.name.empty() ? parameter.name : node.name + "." + parameter.name;
+    }
     std::vector<Node>& nodes() { return nodes_; }
     const std::vector<Node>& nodes() const { return nodes_; }
 

@@ -9,12 +9,16 @@
 
 namespace tutti {
 
-/// y = x Wᵀ + b on {F} or on {H, W, C}, which it flattens. weight {out, in}, bias {out}: U(±1/√in)
-/// (torch.nn.Linear: Kaiming uniform with a = √5). Behind an image, given as the input or as `flattened_from`
-/// (what a flatten layer before it flattened), a file holds the weight for PyTorch's order (C, H, W) and the
-/// arena for ours (H, W, C).
+/// Initial values of a linear layer that differ from PyTorch's defaults.
+struct LinearInitial {
+    std::optional<Initializer> weight, bias;
+};
+/// y = x Wᵀ + b on {F}, on {H, W, C}, which it flattens, or on each of the tokens {T, C}. weight {out, in},
+/// bias {out}: U(±1/√in) (torch.nn.Linear: Kaiming uniform with a = √5). Behind an image, given as the input
+/// or as `flattened_from` (what a flatten layer before it flattened), a file holds the weight for PyTorch's
+/// order (C, H, W) and the arena for ours (H, W, C).
 std::unique_ptr<Layer> make_linear(const Shape& input, std::int64_t out, bool bias,
-                                   const Shape& flattened_from = {});
+                                   const Shape& flattened_from = {}, const LinearInitial& initial = {});
 
 struct Conv2dOptions {
     std::int64_t out = 0;

@@ -36,7 +36,8 @@ class Loss {
     virtual bool weight_is_sample_count() const = 0;
 };
 
-/// −log softmax(logits)[label], torch.nn.CrossEntropyLoss.
-std::unique_ptr<Loss> make_softmax_cross_entropy(Device& device, DType compute);
+/// −log softmax(logits)[label], torch.nn.CrossEntropyLoss; with smoothing s in [0, 1): −Σₖ q[k]·log
+/// softmax(logits)[k] with q = (1 − s)·onehot(label) + s/K.
+std::unique_ptr<Loss> make_softmax_cross_entropy(Device& device, DType compute, double label_smoothing = 0);
 
 }  // namespace tutti

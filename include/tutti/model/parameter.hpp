@@ -10,15 +10,21 @@
 
 namespace tutti {
 
-/// How the values of a parameter begin. uniform: U(-bound, bound); normal: mean 0; constant: `value`.
+/// How the values of a parameter begin. uniform: U(-bound, bound); constant: `value`; normal: mean 0;
+/// truncated_normal: those of the normal's values that lie in [-cut, cut] (torch.nn.init.trunc_normal_, whose
+/// bounds are absolute, too, not multiples of std).
 struct Initializer {
-    enum class Kind { constant, uniform, normal };
+    enum class Kind { constant, uniform, normal, truncated_normal };
     Kind kind = Kind::constant;
     double value = 0;  ///< the constant, the bound, or the standard deviation
+    double cut = 0;    ///< of truncated_normal
 
     static Initializer constant(double value) { return {Kind::constant, value}; }
     static Initializer uniform(double bound) { return {Kind::uniform, bound}; }
-    static Initializer normal(double deviation) { return {Kind::normal, deviation}; }
+    static Initializer normal(double std) { return {Kind::normal, std}; }
+    static Initializer truncated_normal(double std, double cut = 2) {
+        return {Kind::truncated_normal, std, cut};
+    }
 };
 
 /// A parameter as its layer declares it. Files hold PyTorch's element order: `file_shape`, row-major. The
@@ -27,7 +33,7 @@ struct Initializer {
 ///   conv2d weight: file = view = {O, I/g, KH, KW}, permutation {0, 2, 3, 1}: the arena has {O, KH, KW, I/g}.
 ///   linear behind an image {H, W, C}: file {O, C·H·W}, view {O, C, H, W}, permutation {0, 2, 3, 1}.
 struct ParameterSpec {
-    std::string name;  ///< within the layer: "weight", "bias"
+    std::string name;  ///< within the layer: "weight", "bias"; the whole name in a layer without one
     Shape file_shape;
     Shape view;
     std::vector<std::size_t> permutation;  ///< identity when empty

@@ -18,7 +18,8 @@ struct ModelInput {
 
 /// The model of a config. Config values that contradict the data are refused (UsageError naming both).
 /// Names of the parameters: mlp: fc1, fc2, …; lenet and mnist: conv1, conv2, fc1, fc2; resnet18, resnet34,
-/// resnet50: torchvision's; a list of layers: the place in the list, as torch.nn.Sequential does.
+/// resnet50: torchvision's; vit: timm's; a list of layers: the place in the list, as torch.nn.Sequential
+/// does.
 GraphSpec build_model(const ModelConfig& config, const ModelInput& input);
 
 /// torch.nn.Sequential of linear layers with ReLU between: hidden widths, then classes.
@@ -32,6 +33,19 @@ GraphSpec build_mnist(const Shape& input, std::int64_t classes);
 /// 2) or "cifar" (3×3, no pooling).
 GraphSpec build_resnet(const std::string& name, const Shape& input, const std::string& stem,
                        std::int64_t classes);
+struct VitOptions {
+    std::int64_t patch = 4;  ///< height and width in pixels; divides the image's
+    std::int64_t dim = 128, depth = 4;
+    std::int64_t heads = 4;  ///< divides dim
+    double mlp_ratio = 4;
+    bool class_token = true;  ///< false: the mean of all tokens
+    double norm_eps = 1e-6;
+    double drop_path = 0;  ///< of the last block; rises linearly from 0 at the first
+};
+/// The vision transformer (Dosovitskiy et al. 2021) as timm's VisionTransformer builds it, with its names and
+/// initial values (pre-norm, exact GELU, biases everywhere). Without a class token: global_pool 'avg' with
+/// the norm before it (fc_norm=False).
+GraphSpec build_vit(const Shape& input, const VitOptions& options, std::int64_t classes);
 /// The layers of `model.layers`, one after the other.
 GraphSpec build_sequential(const Shape& input, std::span<const LayerSpec> layers);
 

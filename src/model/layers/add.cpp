@@ -12,7 +12,8 @@ class Add final : public Layer {
     void forward(const LayerCall& call) override { ops().sum(call.inputs[0], call.inputs[1], call.output); }
     void backward(const LayerCall& call) override {
         for (const TensorView& gradient : call.input_gradients)
-            if (gradient.defined()) ops().copy(call.output_gradient, gradient);
+            if (gradient.defined() && gradient.data != call.output_gradient.data)
+                ops().copy(call.output_gradient, gradient);
     }
 };
 

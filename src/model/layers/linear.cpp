@@ -8,22 +8,23 @@ namespace {
 
 class Linear final : public Layer {
   public:
-    Linear(const Shape& image, std::int64_t in, std::int64_t out, bool bias)
-        : Layer(Shape{out}), shape_{in, out, bias} {
-        const Initializer initial = Initializer::uniform(1.0 / std::sqrt(static_cast<double>(in)));
-        ParameterSpec weight{"weight", {out, in}, {out, in}, {}, initial};
+    Linear(const Shape& image, const Shape& output, const LinearShape& shape, const LinearInitial& initial)
+        : Layer(output), shape_(shape) {
+        const std::int64_t in = shape.in, out = shape.out;
+        const Initializer usual = Initializer::uniform(1.0 / std::sqrt(static_cast<double>(in)));
+        ParameterSpec weight{"weight", {out, in}, {out, in}, {}, initial.weight.value_or(usual)};
         if (image.rank() == 3) {
             weight.view = {out, image[2], image[0], image[1]};
             weight.permutation = {0, 2, 3, 1};
         }
         add_parameter(weight);
-        if (bias) add_parameter({"bias", {out}, {out}, {}, initial});
+        if (shape.bias) add_parameter({"bias", {out}, {out}, {}, initial.bias.value_or(usual)});
     }
 
     std::string kind() const override { return "linear"; }
     bool backward_reads_input() const override { return true; }
     double forward_flops() const override {
-        return 2.0 * static_cast<double>(shape_.in) * static_cast<double>(shape_.out);
+        return 2.0 * static_cast<double>(shape_.in) * static_cast<double>(output_shape().count());
     }
 
     void prepare(Ops& ops) override {
@@ -31,17 +32,21 @@ class Linear final : public Layer {
         op_ = ops.linear(shape_);
     }
     void forward(const LayerCall& call) override {
-        op_->forward(flat(call.inputs[0]), call.parameters[0], bias_of(call.parameters), call.output);
+        op_->forward(rows(call.inputs[0], shape_.in), call.parameters[0], bias_of(call.parameters),
+                     rows(call.output, shape_.out));
     }
     void backward(const LayerCall& call) override {
         const TensorView dx = call.input_gradients[0];
-        op_->backward(flat(call.inputs[0]), call.parameters[0], call.output_gradient,
-                      dx.defined() ? flat(dx) : TensorView{}, call.parameter_gradients[0],
+        op_->backward(rows(call.inputs[0], shape_.in), call.parameters[0],
+                      rows(call.output_gradient, shape_.out),
+                      dx.defined() ? rows(dx, shape_.in) : TensorView{}, call.parameter_gradients[0],
                       bias_of(call.parameter_gradients));
     }
 
   private:
-    TensorView flat(const TensorView& x) const { return x.reshaped({x.shape[0], shape_.in}); }
+    static TensorView rows(const TensorView& x, std::int64_t width) {
+        return x.reshaped({x.count() / width, width});
+    }
     TensorView bias_of(std::span<const TensorView> tensors) const {
         return shape_.bias ? tensors[1] : TensorView{};
     }
@@ -53,10 +58,12 @@ class Linear final : public Layer {
 }  // namespace
 
 std::unique_ptr<Layer> make_linear(const Shape& input, std::int64_t out, bool bias,
-                                   const Shape& flattened_from) {
+                                   const Shape& flattened_from, const LinearInitial& initial) {
     if (out < 1) throw UsageError("linear: out is " + std::to_string(out), "it must be at least 1");
     const Shape& image = flattened_from.rank() == 3 ? flattened_from : input;
-    return std::make_unique<Linear>(image, input.count(), out, bias);
+    const bool tokens = input.rank() == 2;
+    return std::make_unique<Linear>(image, tokens ? Shape{input[0], out} : Shape{out},
+                                    LinearShape{tokens ? input[1] : input.count(), out, bias}, initial);
 }
 
 }  // namespace tutti

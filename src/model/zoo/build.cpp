@@ -62,8 +62,21 @@ GraphSpec build_model(const ModelConfig& config, const ModelInput& input) {
         check_images(config, sample);
         return build_resnet(config.name, sample, config.stem, classes);
     }
+    if (config.name == "vit") {
+        check_images(config, sample);
+        return build_vit(sample,
+                         {.patch = config.patch,
+                          .dim = config.dim,
+                          .depth = config.depth,
+                          .heads = config.heads,
+                          .mlp_ratio = config.mlp_ratio,
+                          .class_token = config.class_token,
+                          .norm_eps = config.norm_eps,
+                          .drop_path = config.drop_path},
+                         classes);
+    }
     throw UsageError("model.name is " + config.name + ", which is not a model",
-                     "there are mlp, lenet, mnist, resnet18, resnet34 and resnet50");
+                     "there are mlp, lenet, mnist, resnet18, resnet34, resnet50 and vit");
 }
 
 }  // namespace tutti

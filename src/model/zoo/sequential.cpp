@@ -5,6 +5,7 @@
 #include "tutti/base/error.hpp"
 #include "tutti/base/suggest.hpp"
 #include "tutti/model/layers.hpp"
+#include "tutti/model/layers_transformer.hpp"
 #include "tutti/model/zoo.hpp"
 
 namespace tutti {
@@ -138,6 +139,12 @@ const std::vector<Kind>& kinds() {
          [](const Shape& input, const Shape&, const Arguments& a) {
              return make_dropout(input, a.number("p", 0.5));
          }},
+        {{"layer_norm", {}, {"eps"}},
+         [](const Shape& input, const Shape& image, const Arguments& a) {
+             return make_layer_norm(input, a.number("eps", 1e-5), image);
+         }},
+        {{"gelu", {}, {}},
+         [](const Shape& input, const Shape&, const Arguments&) { return make_gelu(input); }},
         {{"flatten", {}, {}},
          [](const Shape& input, const Shape&, const Arguments&) { return make_flatten(input); }},
     };

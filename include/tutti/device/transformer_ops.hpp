@@ -1,0 +1,66 @@
+#pragma once
+// The part of the arithmetic contract that transformers need. The conventions of ops.hpp hold; tokens are
+// rows: [N, T, C] are T tokens of width C for each of N samples.
+
+#include <cstdint>
+#include <span>
+
+#include "tutti/device/tensor_view.hpp"
+
+namespace tutti {
+
+/// `width` is that of one head: a token has heads · width channels.
+struct AttentionShape {
+    std::int64_t tokens = 0, heads = 0, width = 0;
+};
+
+/// How the tokens of a sample become one vector.
+enum class TokenPooling { first, mean };
+
+class TransformerOps {
+  public:
+    virtual ~TransformerOps() = default;
+
+    /// Over the last dimension: y = (x − mean)/√(variance + eps) · gamma + beta with the biased variance
+    /// (torch.nn.LayerNorm; Ba, Kiros & Hinton 2016). x, y: [R…, C]; gamma, beta: [C]. statistics, f64[R, 2],
+    /// gets each row's mean and 1/√(variance + eps).
+    virtual void layer_norm_forward(const TensorView& x, const TensorView& gamma, const TensorView& beta,
+                                    double eps, const TensorView& y, const TensorView& statistics) = 0;
+    /// dx (skipped when undefined), dgamma[C], dbeta[C]. Sums over rows have the same bits each time for one
+    /// number of threads.
+    virtual void layer_norm_backward(const TensorView& x, const TensorView& gamma,
+                                     const TensorView& statistics, const TensorView& dy, const TensorView& dx,
+                                     const TensorView& dgamma, const TensorView& dbeta) = 0;
+
+    /// y = x·Φ(x) with Φ the standard normal's distribution function (torch.nn.GELU(approximate='none');
+    /// Hendrycks & Gimpel 2016).
+    virtual void gelu_forward(const TensorView& x, const TensorView& y) = 0;
+    /// dx = dy·(Φ(x) + x·φ(x)). dx may be dy.
+    virtual void gelu_backward(const TensorView& x, const TensorView& dy, const TensorView& dx) = 0;
+
+    /// out[N, T, H, D] = softmax(q·kᵀ/√D)·v for each head (Vaswani et al. 2017, section 3.2.1), with q, k and
+    /// v packed as qkv[N, T, 3, H, D]. Needs memory for O(T) scores at a time, not for T².
+    virtual void attention_forward(const AttentionShape& shape, const TensorView& qkv,
+                                   const TensorView& out) = 0;
+    /// dqkv[N, T, 3, H, D] from dout; the probabilities are computed again.
+    virtual void attention_backward(const AttentionShape& shape, const TensorView& qkv,
+                                    const TensorView& dout, const TensorView& dqkv) = 0;
+
+    /// y[n] = factors[n]·x[n] for each sample; factors: host, N values. y may be x.
+    virtual void scale_samples(const TensorView& x, std::span<const double> factors, const TensorView& y) = 0;
+
+    /// y[n] = {class_token[C], tokens of x[n]…} + positions. x: [N, T, C]; y: [N, T+1, C] and
+    /// positions: [T+1, C]; without a class token (undefined) y: [N, T, C] and positions: [T, C].
+    virtual void embed_tokens_forward(const TensorView& x, const TensorView& class_token,
+                                      const TensorView& positions, const TensorView& y) = 0;
+    /// dx (skipped when undefined), dclass_token[C] (undefined without one), dpositions; sums over the batch
+    /// in its order.
+    virtual void embed_tokens_backward(const TensorView& dy, const TensorView& dx,
+                                       const TensorView& dclass_token, const TensorView& dpositions) = 0;
+
+    /// y[N, C] = the first of x's tokens [N, T, C], or their mean.
+    virtual void pool_tokens_forward(TokenPooling pooling, const TensorView& x, const TensorView& y) = 0;
+    virtual void pool_tokens_backward(TokenPooling pooling, const TensorView& dy, const TensorView& dx) = 0;
+};
+
+}  // namespace tutti

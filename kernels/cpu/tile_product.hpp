@@ -1,0 +1,36 @@
+#pragma once
+// Products of matrices so small that they lie in the cache and that a library's set-up would cost more than
+// the product: those of one attention head.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tutti {
+
+/// Bytes of the widest vector of the instruction set that this is compiled for.
+inline constexpr std::size_t vector_bytes = __BIGGEST_ALIGNMENT__;
+
+template <class T>
+inline constexpr std::int64_t lanes = static_cast<std::int64_t>(vector_bytes / sizeof(T));
+
+/// `count` rounded up to whole vectors.
+template <class T>
+constexpr std::int64_t padded(std::int64_t count) {
+    return (count + lanes<T> - 1) / lanes<T> * lanes<T>;
+}
+
+/// The left factor: element (r, k) lies at data[r·row + k·column], so that a transposed one is read in place.
+template <class T>
+struct TileView {
+    const T* data;
+    std::int64_t row, column;
+};
+
+/// c[rows, columns] = a[rows, inner] · b[inner, columns], or += when `add`. Rows of b and c begin `b_row` and
+/// `c_row` elements apart. columns, b_row and c_row are multiples of lanes<T>; b and c are aligned to
+/// vector_bytes. Each element is summed in the order of `inner`.
+template <class T>
+void multiply_tiles(std::int64_t rows, std::int64_t columns, std::int64_t inner, const TileView<T>& a,
+                    const T* b, std::int64_t b_row, T* c, std::int64_t c_row, bool add);
+
+}  // namespace tutti

@@ -1,0 +1,45 @@
+#include "tutti/base/error.hpp"
+#include "tutti/model/layers_transformer.hpp"
+
+namespace tutti {
+namespace {
+
+class Attention final : public Layer {
+  public:
+    explicit Attention(const AttentionShape& shape)
+        : Layer({shape.tokens, shape.heads * shape.width}), shape_(shape) {}
+
+    std::string kind() const override { return "attention"; }
+    bool backward_reads_input() const override { return true; }
+    /// The two products; the softmax is small beside them.
+    double forward_flops() const override {
+        return 4.0 * static_cast<double>(shape_.tokens) * static_cast<double>(output_shape().count());
+    }
+    void forward(const LayerCall& call) override {
+        ops().attention_forward(shape_, call.inputs[0], call.output);
+    }
+    void backward(const LayerCall& call) override {
+        if (call.input_gradients[0].defined())
+            ops().attention_backward(shape_, call.inputs[0], call.output_gradient, call.input_gradients[0]);
+    }
+
+  private:
+    AttentionShape shape_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_attention(const Shape& input, std::int64_t heads) {
+    if (input.rank() != 2)
+        throw UsageError("attention: the input has shape " + to_string(input),
+                         "tokens [T, 3 * C] with query, key and value are needed");
+    if (heads < 1) throw UsageError("attention: heads is " + std::to_string(heads), "it must be at least 1");
+    if (input[1] % (3 * heads) != 0)
+        throw UsageError("attention: tokens of width " + std::to_string(input[1]) +
+                             " cannot be cut into query, key and value of " + std::to_string(heads) +
+                             " heads",
+                         "let 3 * heads divide the width");
+    return std::make_unique<Attention>(AttentionShape{input[0], heads, input[1] / (3 * heads)});
+}
+
+}  // namespace tutti

@@ -1,0 +1,194 @@
+#include <omp.h>
+
+#include <cmath>
+
+#include "backend.hpp"
+#include "eigen_ops.hpp"
+#include "tile_product.hpp"
+
+namespace tutti::test {
+namespace {
+
+Shape packed(const AttentionShape& shape, std::int64_t batch) {
+    return {batch, shape.tokens, 3, shape.heads, shape.width};
+}
+Shape plain(const AttentionShape& shape, std::int64_t batch) {
+    return {batch, shape.tokens, shape.heads * shape.width};
+}
+
+/// The definition, token by token, in double.
+std::vector<double> reference(const AttentionShape& shape, std::int64_t batch, const TestTensor& qkv) {
+    const auto at = [&](std::int64_t n, std::int64_t t, std::int64_t part, std::int64_t h, std::int64_t d) {
+        return qkv.get(static_cast<std::size_t>(
+            (((n * shape.tokens + t) * 3 + part) * shape.heads + h) * shape.width + d));
+    };
+    std::vector<double> out;
+    for (std::int64_t n = 0; n < batch; ++n)
+        for (std::int64_t i = 0; i < shape.tokens; ++i)
+            for (std::int64_t h = 0; h < shape.heads; ++h) {
+                std::vector<double> weight;
+                double sum = 0;
+                for (std::int64_t j = 0; j < shape.tokens; ++j) {
+                    double score = 0;
+                    for (std::int64_t d = 0; d < shape.width; ++d)
+                        score += at(n, i, 0, h, d) * at(n, j, 1, h, d);
+                    weight.push_back(std::exp(score / std::sqrt(static_cast<double>(shape.width))));
+                    sum += weight.back();
+                }
+                for (std::int64_t d = 0; d < shape.width; ++d) {
+                    double value = 0;
+                    for (std::int64_t j = 0; j < shape.tokens; ++j)
+                        value += weight[static_cast<std::size_t>(j)] / sum * at(n, j, 2, h, d);
+                    out.push_back(value);
+                }
+            }
+    return out;
+}
+
+const std::vector<AttentionShape> shapes = {{1, 1, 1},   {2, 1, 3},   {5, 3, 8},
+                                            {50, 4, 32}, {64, 1, 16}, {131, 2, 17}};
+
+class AttentionTest : public KernelTest {};
+class AttentionReferenceTest : public KernelTest {};
+TUTTI_TEST_ON(AttentionTest, backends);
+TUTTI_TEST_ON(AttentionReferenceTest, reference_backends);
+
+TEST_P(AttentionTest, computes_a_hand_sized_case) {
+    // q0 = 0 sees both tokens alike; q1 = 1 has the scores {0, ln 3}, the probabilities {1/4, 3/4}.
+    const AttentionShape shape{2, 1, 1};
+    const double ln3 = std::log(3.0);
+    auto qkv = tensor(packed(shape, 1), {0, 0, 4, 1, ln3, 8}), out = tensor(plain(shape, 1));
+    ops_->attention_forward(shape, qkv.view(), out.view());
+    const double tolerance = 8 * unit_roundoff_;
+    expect_near(out.values(), {6, 7}, tolerance);
+
+    // Of out1 only: dp = {4, 8}, Σ p·dp = 7, dscores = {1/4·(4 − 7), 3/4·(8 − 7)}.
+    auto dout = tensor(plain(shape, 1), {0, 1}), dqkv = tensor(packed(shape, 1));
+    ops_->attention_backward(shape, qkv.view(), dout.view(), dqkv.view());
+    expect_near(dqkv.values(), {0, -0.75, 0.25, 0.75 * ln3, 0.75, 0.75}, 2 * tolerance);
+}
+
+TEST_P(AttentionTest, divides_scores_by_the_root_of_the_width) {
+    // Width 4: scores {0, 2 ln 3}/2.
+    const AttentionShape shape{2, 1, 4};
+    const double ln9 = 2 * std::log(3.0);
+    auto qkv =
+        tensor(packed(shape, 1), {1, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, ln9, 0, 0, 0, 8, 0, 0, 0});
+    auto out = tensor(plain(shape, 1));
+    ops_->attention_forward(shape, qkv.view(), out.view());
+    expect_near(out.values(), {7, 0, 0, 0, 7, 0, 0, 0}, 8 * unit_roundoff_);
+}
+
+TEST_P(AttentionTest, agrees_with_the_definition) {
+    for (const AttentionShape& shape : shapes)
+        for (const std::int64_t batch : {1, 3}) {
+            SCOPED_TRACE(testing::Message() << shape.tokens << " tokens, " << shape.heads << " heads of "
+                                            << shape.width << ", batch " << batch);
+            auto qkv = random(packed(shape, batch), 1), out = tensor(plain(shape, batch));
+            ops_->attention_forward(shape, qkv.view(), out.view());
+            // Scores up to √D with D roundings; sums of T products whose weights add up to 1.
+            expect_near(out.values(), reference(shape, batch, qkv), 100 * unit_roundoff_);
+        }
+}
+
+TEST_P(AttentionTest, gradients_agree_with_fp64_up_to_their_rounding) {
+    EigenOps<double> exact;
+    for (const AttentionShape& shape : shapes) {
+        SCOPED_TRACE(testing::Message()
+                     << shape.tokens << " tokens, " << shape.heads << " heads of " << shape.width);
+        auto qkv = random(packed(shape, 2), 1), dout = random(plain(shape, 2), 2),
+             dqkv = tensor(packed(shape, 2));
+        ops_->attention_backward(shape, qkv.view(), dout.view(), dqkv.view());
+        TestTensor qkv64(DType::f64, packed(shape, 2), qkv.values());
+        TestTensor dout64(DType::f64, plain(shape, 2), dout.values());
+        TestTensor dqkv64(DType::f64, packed(shape, 2));
+        exact.attention_backward(shape, qkv64.view(), dout64.view(), dqkv64.view());
+        expect_near(dqkv.values(), dqkv64.values(), 200 * unit_roundoff_);
+    }
+}
+
+TEST_P(AttentionTest, is_stable_for_large_scores) {
+    const AttentionShape shape{2, 1, 1};
+    auto qkv = tensor(packed(shape, 1), {1000, 100, 4, 1000, -100, 8}), out = tensor(plain(shape, 1));
+    auto dout = tensor(plain(shape, 1), {1, 1}), dqkv = tensor(packed(shape, 1));
+    ops_->attention_forward(shape, qkv.view(), out.view());
+    expect_near(out.values(), {4, 4}, 2 * unit_roundoff_);
+    ops_->attention_backward(shape, qkv.view(), dout.view(), dqkv.view());
+    expect_near(dqkv.values(), {0, 0, 2, 0, 0, 0}, 2 * unit_roundoff_);
+}
+
+TEST_P(AttentionTest, accepts_an_empty_batch) {
+    const AttentionShape shape{4, 2, 3};
+    auto qkv = tensor(packed(shape, 0)), out = tensor(plain(shape, 0));
+    ops_->attention_forward(shape, qkv.view(), out.view());
+    ops_->attention_backward(shape, qkv.view(), out.view(), qkv.view());
+}
+
+TEST_P(AttentionTest, gives_the_same_bits_on_any_number_of_threads) {
+    const AttentionShape shape{50, 4, 32};
+    auto qkv = random(packed(shape, 5), 1), dout = random(plain(shape, 5), 2);
+    std::vector<TestTensor> outs, gradients;
+    for (const int threads : {1, 2, 3}) {
+        omp_set_num_threads(threads);
+        outs.push_back(tensor(plain(shape, 5)));
+        gradients.push_back(tensor(packed(shape, 5)));
+        ops_->attention_forward(shape, qkv.view(), outs.back().view());
+        ops_->attention_backward(shape, qkv.view(), dout.view(), gradients.back().view());
+    }
+    for (std::size_t i = 1; i < outs.size(); ++i) {
+        EXPECT_EQ(outs[i].bytes(), outs[0].bytes());
+        EXPECT_EQ(gradients[i].bytes(), gradients[0].bytes());
+    }
+}
+
+TEST_P(AttentionReferenceTest, gradients_agree_with_finite_differences) {
+    const AttentionShape shape{3, 2, 4};
+    auto qkv = random(packed(shape, 2), 1), dout = random(plain(shape, 2), 2);
+    auto out = tensor(plain(shape, 2)), dqkv = tensor(packed(shape, 2));
+    ops_->attention_backward(shape, qkv.view(), dout.view(), dqkv.view());
+    const auto loss = [&] {
+        ops_->attention_forward(shape, qkv.view(), out.view());
+        return dot(out, dout);
+    };
+    // Truncation step²/6 times a third derivative below 10, rounding 1e-16/step.
+    expect_near(dqkv.values(), numeric_gradient(qkv, 1e-5, loss), 1e-9);
+}
+
+template <class T>
+void expect_tile_product(std::int64_t rows, std::int64_t columns, std::int64_t inner, bool transposed,
+                         bool add) {
+    const std::int64_t b_row = padded<T>(columns);
+    const auto size = [](std::int64_t count) { return static_cast<std::size_t>(count); };
+    std::vector<T> a(size(rows * inner));
+    // Over-aligned by hand: std::vector does not know vectors of 64 bytes.
+    std::vector<T> memory(size((inner + rows) * b_row + lanes<T>));
+    T* b = memory.data();
+    while (reinterpret_cast<std::uintptr_t>(b) % vector_bytes != 0) ++b;
+    T* c = b + inner * b_row;
+    for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<T>(static_cast<int>(i * 7 % 11) - 5);
+    for (std::int64_t i = 0; i < inner * b_row; ++i) b[i] = static_cast<T>(i * 5 % 13 - 6);
+    std::fill_n(c, rows * b_row, T(3));
+    const TileView<T> view{a.data(), transposed ? 1 : inner, transposed ? rows : 1};
+    multiply_tiles<T>(rows, b_row, inner, view, b, b_row, c, b_row, add);
+    for (std::int64_t r = 0; r < rows; ++r)
+        for (std::int64_t i = 0; i < b_row; ++i) {
+            T expected = add ? T(3) : T(0);  // small integers: exact in any order
+            for (std::int64_t k = 0; k < inner; ++k)
+                expected += a[size(r * view.row + k * view.column)] * b[k * b_row + i];
+            ASSERT_EQ(c[r * b_row + i], expected) << "row " << r << ", column " << i;
+        }
+}
+
+TEST(TileProduct, computes_every_shape_of_block) {
+    for (const std::int64_t rows : {1, 2, 3, 4, 5, 7, 9})
+        for (const std::int64_t vectors : {1, 2, 3, 4, 5, 9})
+            for (const std::int64_t inner : {0, 1, 6})
+                for (const bool transposed : {false, true})
+                    for (const bool add : {false, true}) {
+                        expect_tile_product<float>(rows, vectors * lanes<float>, inner, transposed, add);
+                        expect_tile_product<double>(rows, vectors * lanes<double>, inner, transposed, add);
+                    }
+}
+
+}  // namespace
+}  // namespace tutti::test

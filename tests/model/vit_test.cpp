@@ -1,0 +1,183 @@
+#include <numeric>
+
+#include "graph_fixture.hpp"
+#include "tutti/base/error.hpp"
+#include "tutti/model/zoo.hpp"
+
+namespace tutti {
+namespace {
+
+using test::GradientCheck;
+
+constexpr VitOptions small{.patch = 2, .dim = 6, .depth = 1, .heads = 2, .mlp_ratio = 1.5};
+
+std::string message(const VitOptions& options, const Shape& image = {28, 28, 1}) {
+    try {
+        build_vit(image, options, 10);
+    } catch (const UsageError& error) {
+        return error.what();
+    }
+    return "nothing was thrown";
+}
+
+TEST(Vit, HasTheNamesAndShapesOfTimm) {
+    const auto device = make_cpu_device(1);
+    const Graph graph(build_vit({28, 28, 3}, {.patch = 7, .dim = 32, .depth = 2}, 10), *device, DType::f32,
+                      1);
+    std::vector<std::string> expected = {"patch_embed.proj.weight [32, 3, 7, 7]",
+                                         "patch_embed.proj.bias [32]", "cls_token [1, 1, 32]",
+                                         "pos_embed [1, 17, 32]"};
+    for (const std::string block : {"blocks.0.", "blocks.1."})
+        for (const std::string parameter :
+             {"norm1.weight [32]", "norm1.bias [32]", "attn.qkv.weight [96, 32]", "attn.qkv.bias [96]",
+              "attn.proj.weight [32, 32]", "attn.proj.bias [32]", "norm2.weight [32]", "norm2.bias [32]",
+              "mlp.fc1.weight [128, 32]", "mlp.fc1.bias [128]", "mlp.fc2.weight [32, 128]",
+              "mlp.fc2.bias [32]"})
+            expected.push_back(block + parameter);
+    for (const char* parameter :
+         {"norm.weight [32]", "norm.bias [32]", "head.weight [10, 32]", "head.bias [10]"})
+        expected.emplace_back(parameter);
+    std::vector<std::string> names;
+    for (const NamedTensor& tensor : graph.save())
+        names.push_back(tensor.name + " " + to_string(tensor.shape));
+    EXPECT_EQ(names, expected);
+}
+
+TEST(Vit, GradientsAgreeWithFiniteDifferences) {
+    GradientCheck(build_vit({4, 4, 2}, small, 3), 2).expect_gradients(1e-7);
+}
+
+TEST(Vit, WithoutAClassTokenGradientsAgreeWithFiniteDifferences) {
+    VitOptions options = small;
+    options.class_token = false;
+    options.depth = 2;
+    GraphSpec graph = build_vit({4, 6, 1}, options, 3);
+    for (const auto& node : graph.nodes()) {
+        EXPECT_NE(node.name, "cls_token");
+        if (node.name.empty()) {
+            EXPECT_EQ(node.shape, (Shape{6, 6}));
+        }
+    }
+    GradientCheck(std::move(graph), 2).expect_gradients(1e-7);
+}
+
+TEST(Vit, Fp32AgreesWithFp64) {
+    const auto device = make_cpu_device(1);
+    std::vector<std::vector<double>> outputs, gradients;
+    const VitOptions options{.patch = 7, .dim = 64, .depth = 2, .heads = 4};
+    for (const DType type : {DType::f64, DType::f32}) {
+        Graph graph(build_vit({28, 28, 1}, options, 10), *device, type, 3);
+        graph.initialize(1);
+        test::fill_random(graph.input(3), 5);
+        const TensorView output = graph.forward(3, {});
+        test::fill_random(graph.output_gradient(3), 6);
+        graph.backward(3, {}, {});
+        std::vector<double> out, gradient;
+        const auto append = [](const TensorView& view, std::vector<double>& to) {
+            for (std::int64_t i = 0; i < view.count(); ++i)
+                to.push_back(view.dtype == DType::f64 ? view.as<double>()[i]
+                                                      : static_cast<double>(view.as<float>()[i]));
+        };
+        append(output, out);
+        outputs.push_back(out);
+        for (const NamedTensor& tensor : graph.save_arena(graph.gradient_arena(), "")) {
+            auto bytes = tensor.bytes;
+            append({bytes.data(), tensor.dtype, tensor.shape}, gradient);
+        }
+        gradients.push_back(gradient);
+    }
+    // Pixels, weights and some hundred sums of up to 256 terms are rounded to 24 bits.
+    const auto distance = [](const std::vector<double>& a, const std::vector<double>& b) {
+        double difference = 0, norm = 0;
+        for (std::size_t i = 0; i < a.size(); ++i) {
+            difference += (a[i] - b[i]) * (a[i] - b[i]);
+            norm += a[i] * a[i];
+        }
+        return std::sqrt(difference / norm);
+    };
+    EXPECT_LT(distance(outputs[0], outputs[1]), 2e-6);
+    EXPECT_LT(distance(gradients[0], gradients[1]), 2e-6);
+}
+
+TEST(Vit, AcceptsAnEmptyBatchAndOneSample) {
+    const auto device = make_cpu_device(1);
+    Graph graph(build_vit({4, 4, 1}, small, 3), *device, DType::f64, 2);
+    graph.initialize(1);
+    test::fill_random(graph.input(2), 5);
+    const auto both = graph.forward(2, {}).span<double>();
+    const std::vector<double> first(both.begin(), both.begin() + 3);
+    EXPECT_EQ(graph.forward(0, {}).count(), 0);
+    graph.backward(0, {}, {});
+    for (const double x : graph.gradient_arena().span<double>()) ASSERT_EQ(x, 0);
+    test::fill_random(graph.input(2), 5);  // forward may have used the memory again
+    const auto alone = graph.forward(1, {}).span<double>();
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(alone[i], first[i], 1e-14);
+}
+
+TEST(Vit, BeginsAsTimmDoes) {
+    const auto device = make_cpu_device(1);
+    Graph graph(build_vit({28, 28, 1}, {.patch = 4, .dim = 128, .depth = 1}, 10), *device, DType::f64, 1);
+    graph.initialize(0);
+    for (const NamedTensor& tensor : graph.save()) {
+        const auto* values = reinterpret_cast<const double*>(tensor.bytes.data());
+        const auto count = static_cast<double>(tensor.shape.count());
+        const double variance =
+            std::inner_product(values, values + tensor.shape.count(), values, 0.0) / count;
+        const std::string& name = tensor.name;
+        SCOPED_TRACE(name);
+        if (name == "cls_token")
+            EXPECT_NEAR(variance, 1e-12, 0.5e-12);
+        else if (name == "pos_embed" || (name.ends_with(".weight") && tensor.shape.rank() == 2))
+            EXPECT_NEAR(variance, 4e-4, 8 * 4e-4 / std::sqrt(count));
+        else if (name.starts_with("patch_embed"))
+            EXPECT_NEAR(variance, 1 / (3 * 16.0), 0.01);
+        else
+            EXPECT_EQ(variance, name.ends_with("weight") ? 1 : 0);
+    }
+}
+
+TEST(Vit, StochasticDepthRisesFromTheFirstBlockToTheLast) {
+    VitOptions options = small;
+    options.depth = 3;
+    options.drop_path = 0.2;
+    std::vector<std::string> names;
+    const GraphSpec graph = build_vit({4, 4, 1}, options, 3);
+    for (const auto& node : graph.nodes())
+        if (node.layer && node.layer->kind() == "drop_path") names.push_back(node.name);
+    EXPECT_EQ(names, (std::vector<std::string>{"blocks.1.drop_path1", "blocks.1.drop_path2",
+                                               "blocks.2.drop_path1", "blocks.2.drop_path2"}));
+}
+
+TEST(Vit, RefusesWhatDoesNotFit) {
+    EXPECT_EQ(message({.patch = 5}),
+              "model.patch is 5, but the images have 28 x 28 pixels; choose a divisor of both");
+    EXPECT_EQ(message({.patch = 4, .dim = 130}),
+              "model.dim is 130, which 4 heads cannot share evenly; let model.heads divide model.dim");
+    EXPECT_NE(message({.dim = 4, .mlp_ratio = 0.1}).find("model.mlp_ratio"), std::string::npos);
+}
+
+TEST(Vit, IsBuiltFromTheConfig) {
+    ModelConfig config;
+    config.name = "vit";
+    config.depth = 1;
+    config.image = 28;
+    EXPECT_EQ(build_model(config, {{28, 28, 1}, 10}).nodes().back().shape, (Shape{10}));
+    EXPECT_THROW(build_model(config, {{784}, 10}), UsageError);
+    EXPECT_THROW(build_model(config, {{32, 32, 1}, 10}), UsageError);
+}
+
+TEST(Sequential, KnowsLayerNormAndGelu) {
+    const std::vector<LayerSpec> layers = {{"flatten", {}, "model.layers[0]"},
+                                           {"layer_norm", {{"eps", {"1e-6"}}}, "model.layers[1]"},
+                                           {"gelu", {}, "model.layers[2]"},
+                                           {"linear", {{"out", {"3"}}}, "model.layers[3]"}};
+    const GraphSpec graph = build_sequential({2, 3, 4}, layers);
+    EXPECT_EQ(graph.nodes()[2].layer->parameters()[0].arena_shape(), (Shape{2, 3, 4}))
+        << "channels first in the file";
+    EXPECT_EQ(graph.nodes()[4].layer->parameters()[0].view.rank(), 4u);
+    const std::vector<LayerSpec> wrong = {{"layer_norm", {{"eps", {"0"}}}, "model.layers[0]"}};
+    EXPECT_THROW(build_sequential({4}, wrong), UsageError);
+}
+
+}  // namespace
+}  // namespace tutti
