@@ -73,8 +73,6 @@ class EigenOps : public Ops {
     void copy(const TensorView& x, const TensorView& y) override;
     void sum(const TensorView& a, const TensorView& b, const TensorView& y) override;
     void add(const TensorView& x, const TensorView& y) override;
-    void copy(const TensorView& x, const TensorView& y) override;
-    void sum(const TensorView& a, const TensorView& b, const TensorView& y) override;
 
     void sgd(const SgdStep& step, const TensorView& gradient, const TensorView& parameter,
              const TensorView& momentum_buffer) override;

@@ -52,9 +52,5 @@ template void EigenOps<float>::sum(const TensorView&, const TensorView&, const T
 template void EigenOps<double>::sum(const TensorView&, const TensorView&, const TensorView&);
 template void EigenOps<float>::add(const TensorView&, const TensorView&);
 template void EigenOps<double>::add(const TensorView&, const TensorView&);
-template void EigenOps<float>::copy(const TensorView&, const TensorView&);
-template void EigenOps<double>::copy(const TensorView&, const TensorView&);
-template void EigenOps<float>::sum(const TensorView&, const TensorView&, const TensorView&);
-template void EigenOps<double>::sum(const TensorView&, const TensorView&, const TensorView&);
 
 }  // namespace tutti
