@@ -1,6 +1,7 @@
 // Batch normalisation in two passes over x forward (moments, then x̂) and two over x and dy backward (sums,
 // then dx). Channels are side by side, so every loop over them is a vector loop; sums are in double.
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -114,7 +115,10 @@ class CpuBatchNorm final : public BatchNormOp {
         const double* mean = statistics.as<double>() + 2;
         const double* variance = mean + channels_;
         const double rows = statistics.as<double>()[0], weight = statistics.as<double>()[1];
-        if (rows <= 0) return;
+        // A batch that is not finite would spoil the running statistics for good, though its update is skipped or
+        // ends the run.
+        const auto finite = [](double value) { return std::isfinite(value); };
+        if (rows <= 0 || !std::all_of(mean, mean + 2 * channels_, finite)) return;
         follow(mean, rows, running_mean.as<T>());
         if (weight > 0) follow(variance, weight, running_var.as<T>());
         ++batches.as<std::int64_t>()[0];
