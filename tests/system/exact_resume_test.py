@@ -18,6 +18,18 @@ RECIPES = {
     "adam on two ranks with accumulation": (2, {
         "train.batch_size": 1, "train.accumulate": 4, "optim.name": "adam", "optim.lr": 0.01, "train.ema": 0.9,
         "train.nan_policy": "skip"}),
+    "batch-norm, dropout, moving average on two ranks": (2, {
+        "train.batch_size": 4, "model.name": "null", "model.hidden": "null", "train.ema": 0.9, "optim.momentum": 0.9,
+        "model.layers": "[{conv2d: {out: 4, kernel: 3}}, batch_norm2d, relu, {max_pool2d: {kernel: 2}}, "
+                        "{dropout: {p: 0.3}}, flatten, {linear: {out: 4}}]"}),
+    "synchronized batch-norm with accumulation": (2, {
+        "train.batch_size": 2, "train.accumulate": 2, "model.name": "null", "model.hidden": "null",
+        "distributed.sync_batch_norm": "true", "train.recompute": "true",
+        "model.layers": "[{conv2d: {out: 4, kernel: 3}}, batch_norm2d, relu, flatten, {linear: {out: 8}}, relu, "
+                        "{linear: {out: 4}}]"}),
+    "vision transformer with stochastic depth": (1, {
+        "model.name": "vit", "model.hidden": "null", "model.dim": 8, "model.depth": 2, "model.heads": 2,
+        "model.drop_path": 0.4, "optim.name": "adamw", "optim.lr": 0.003, "train.label_smoothing": 0.1}),
     "adadelta": (1, {"optim.name": "adadelta", "optim.weight_decay": 0.01}),
     "lamb": (1, {"optim.name": "lamb", "optim.lr": 0.02, "train.early_stopping": "{patience: 9, metric: val/loss}"}),
 }
