@@ -115,8 +115,8 @@ class CpuBatchNorm final : public BatchNormOp {
         const double* mean = statistics.as<double>() + 2;
         const double* variance = mean + channels_;
         const double rows = statistics.as<double>()[0], weight = statistics.as<double>()[1];
-        // A batch that is not finite would spoil the running statistics for good, though its update is skipped or
-        // ends the run.
+        // A batch that is not finite would spoil the running statistics for good, though its update is
+        // skipped or ends the run.
         const auto finite = [](double value) { return std::isfinite(value); };
         if (rows <= 0 || !std::all_of(mean, mean + 2 * channels_, finite)) return;
         follow(mean, rows, running_mean.as<T>());
