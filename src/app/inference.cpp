@@ -52,8 +52,7 @@ std::int64_t model_classes(const Config& config, const Dataset& data) {
     const bool there = !train.empty() && std::all_of(train.begin(), train.end(), [&](const auto& path) {
         return std::filesystem::exists(path, ignored);
     });
-    const std::int64_t own = data.info().classes;
-    return there ? std::max(own, open_datasets(train)->info().classes) : own;
+    return there ? open_datasets(train)->info().classes : data.info().classes;
 }
 
 TensorView bytes_of(std::vector<std::byte>& bytes) {
@@ -106,6 +105,10 @@ void build(Inference& inference, std::int64_t classes, bool with_embedding) {
     const DatasetInfo& info = inference.data->info();
     const DType compute = compute_type(config.train.precision);
     const std::int64_t batch = config.train.batch_size;
+    if (info.classes > classes)
+        throw DataError(inference.data->name() + " has " + std::to_string(info.classes) +
+                            " classes, but the model was trained on " + std::to_string(classes),
+                        "give data with the classes that the model knows");
     GraphSpec spec = build_model(config.model, {info.sample_shape, classes});
     if (with_embedding) inference.embedding = keep_embedding(spec);
     inference.graph = std::make_unique<Graph>(std::move(spec), *inference.device, compute, batch);

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "command_line.hpp"
 #include "inference.hpp"
 #include "tutti/base/stop_signal.hpp"
@@ -15,8 +17,21 @@ struct PredictArguments {
     bool embeddings = false, no_logits = false;
 };
 
+// What is read must not be what is written.
+void check_output(const std::string& output, const std::vector<std::string>& inputs) {
+    std::error_code ignored;
+    for (const std::string& input : inputs)
+        if (std::filesystem::equivalent(output, input, ignored))
+            throw UsageError("-o " + output + " is a file that is read", "give another file");
+}
+
 int predict_job(const JobStart& start, const PredictArguments& arguments) {
     Inference model = open_inference(start, arguments.inference, arguments.embeddings);
+    together_on_first_rank(*model.control, "checking the output", [&] {
+        check_output(arguments.output, arguments.inference.data);
+        check_output(arguments.output, model.config.data.val);
+        check_output(arguments.output, {model.weights});
+    });
     PredictionFormat format;
     format.samples = model.data->info().samples;
     format.dtype = model.graph->compute();

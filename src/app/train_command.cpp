@@ -73,6 +73,7 @@ std::unique_ptr<RunDirectory> open_run_directory(Communicator& world, const Conf
 
 int train(const JobStart& start, const TrainArguments& arguments) {
     auto& [session, world, log, environment] = start;
+    const StopSignal signals;  // from here on: a signal during a long start must not be lost
     const Recipe recipe = share_recipe(world, [&] { return read_recipe(arguments); });
     Config config;
     together(world, "reading the config", [&] {
@@ -97,11 +98,7 @@ int train(const JobStart& start, const TrainArguments& arguments) {
     const auto control = timed->duplicate();
     std::optional<std::string> checkpoint;
     const auto directory = open_run_directory(*control, config, checkpoint);
-    together_on_first_rank(*control, "writing the run directory", [&] {
-        log.open_file(directory->log_path());
-        directory->write_config(to_yaml(config));
-        directory->write_provenance(provenance(*device, places, environment, arguments.overrides));
-    });
+    together_on_first_rank(*control, "opening the log", [&] { log.open_file(directory->log_path()); });
     log.info(fmt::format("tutti " TUTTI_VERSION ": {} {} ({}), {}, run directory {}", places.size(),
                          places.size() == 1 ? "rank" : "ranks", to_string(read_launch(environment).launcher),
                          device->description(), config.run.dir));
@@ -112,6 +109,11 @@ int train(const JobStart& start, const TrainArguments& arguments) {
     Trainer trainer(
         {config, *device, *gradients, *control, log, directory.get(), *train_data, val_data.get()});
     if (checkpoint) trainer.resume(*checkpoint);
+    // Not before: a resume that is refused must leave the run as it is.
+    together_on_first_rank(*control, "writing the run directory", [&] {
+        directory->write_config(to_yaml(config));
+        directory->write_provenance(provenance(*device, places, environment, arguments.overrides));
+    });
     const TrainingResult result = trainer.run();
 
     const Progress& progress = result.progress;
@@ -122,8 +124,9 @@ int train(const JobStart& start, const TrainArguments& arguments) {
             config.run.dir, progress.step, progress.epoch, progress.epoch + 1));
     else if (result.code == ExitCode::requeue)
         log.warning(fmt::format(
-            "stopped by signal {} after step {}; the checkpoint is saved, the same command goes on",
-            StopSignal::pending(), progress.step));
+            "stopped by signal {} after step {}; the checkpoint is saved, {}", StopSignal::pending(),
+            progress.step,
+            config.run.resume == "auto" ? "the same command goes on" : "run.resume=auto goes on from it"));
     else
         log.info(fmt::format("finished after {} steps, {} samples", progress.step, progress.samples));
     if (world.rank() == 0 && result.code == ExitCode::done) print_result(result.last_eval);

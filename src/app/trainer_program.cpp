@@ -15,17 +15,18 @@ struct Command {
     std::string name;
     std::string help;
     int (*run)(const Arguments&);
+    bool on_all_ranks;  ///< else only the first rank works when a launcher starts several
 };
 
 const std::vector<Command>& commands() {
     static const std::vector<Command> table = {
-        {"train", "train a model (also without the word: trainer -c FILE)", train_command},
-        {"eval", "exact metrics of a trained model over a data set", eval_command},
-        {"predict", "write logits, predictions and embeddings, one row per sample", predict_command},
+        {"train", "train a model (also without the word: trainer -c FILE)", train_command, true},
+        {"eval", "exact metrics of a trained model over a data set", eval_command, true},
+        {"predict", "write logits, predictions and embeddings, one row per sample", predict_command, true},
         {"inspect", "show what is in a data set, a checkpoint, a run directory, predictions or a config",
-         inspect_command},
-        {"pack", "make an HDF5 data set", pack_command},
-        {"sampler", "print the sample indices of a rank", sampler_command},
+         inspect_command, false},
+        {"pack", "make an HDF5 data set", pack_command, false},
+        {"sampler", "print the sample indices of a rank", sampler_command, false},
     };
     return table;
 }
@@ -63,7 +64,9 @@ int dispatch(Arguments arguments) {
     arguments.erase(arguments.begin());
     std::vector<std::string> names;
     for (const Command& command : commands()) {
-        if (command.name == first) return command.run(arguments);
+        if (command.name == first)
+            return command.on_all_ranks || first_rank() ? command.run(arguments)
+                                                        : static_cast<int>(ExitCode::done);
         names.push_back(command.name);
     }
     const std::string near = nearest(first, names);

@@ -223,7 +223,8 @@ std::vector<std::string> course_differences(const Config& before, const Config& 
                                                  "train.ema",
                                                  "train.scale_lr_by_world_size",
                                                  "train.nan_policy",
-                                                 "train.early_stopping"};
+                                                 "train.early_stopping",
+                                                 "train.checkpoint.best"};
     // More epochs of a constant rate are the same training, only longer.
     const bool same_horizon = before.schedule.name != "cosine" && now.schedule.name != "cosine";
     return differences(before, now, [&](const Row& row) {

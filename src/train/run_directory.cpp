@@ -184,6 +184,19 @@ std::vector<std::int64_t> RunDirectory::checkpoint_steps() const {
     return steps_in(state_->checkpoints());
 }
 
+void RunDirectory::set_aside_checkpoints_after(std::int64_t step) {
+    const fs::path directory = state_->path;
+    const fs::path old =
+        directory / (std::string(old_prefix) + std::to_string(next_old(names_in(directory))));
+    guarded("cannot move later checkpoints of " + state_->path + " to " + old.string(), [&] {
+        for (const std::int64_t later : checkpoint_steps()) {
+            if (later <= step) continue;
+            fs::create_directories(old / "checkpoints");
+            fs::rename(checkpoint_path(later), old / "checkpoints" / checkpoint_name(later));
+        }
+    });
+}
+
 void RunDirectory::prune_checkpoints(std::int64_t keep, std::optional<std::int64_t> protect) {
     remove_temporaries(state_->checkpoints(), file::temporary_name(""));
     const std::vector<std::int64_t> steps = checkpoint_steps();

@@ -1,5 +1,9 @@
 #include "tutti/train/trainer.hpp"
 
+#include <fmt/format.h>
+
+#include <cmath>
+
 #include "trainer_impl.hpp"
 #include "tutti/base/units.hpp"
 #include "tutti/model/zoo.hpp"
@@ -11,19 +15,21 @@ namespace {
 
 void check_batch(const Config& config, const Dataset& data, int world) {
     const std::int64_t accumulate = config.train.accumulate;
-    const std::int64_t shares = world * accumulate;
-    const std::int64_t global = config.train.batch_size * shares;
     const std::int64_t samples = data.info().samples;
-    if (global <= samples) return;
-    throw UsageError("train.batch_size " + std::to_string(config.train.batch_size) + " × " +
-                         std::to_string(world) + (world == 1 ? " rank" : " ranks") +
-                         (accumulate > 1 ? " × train.accumulate " + std::to_string(accumulate) : "") + " = " +
-                         std::to_string(global) + " is larger than the data (" + data.name() + ": " +
-                         std::to_string(samples) + " samples)",
-                     "set train.batch_size to at most " +
-                         std::to_string(std::max<std::int64_t>(samples / shares, 1)) +
-                         (samples < shares && accumulate > 1 ? ", train.accumulate to 1" : "") +
-                         (samples < world ? " and use at most " + std::to_string(samples) + " ranks" : ""));
+    // In floating point: the product of what people type may not fit an integer.
+    const double shares = static_cast<double>(world) * static_cast<double>(accumulate);
+    const double global = static_cast<double>(config.train.batch_size) * shares;
+    if (global <= static_cast<double>(samples)) return;
+    throw UsageError(
+        "train.batch_size " + std::to_string(config.train.batch_size) + " × " + std::to_string(world) +
+            (world == 1 ? " rank" : " ranks") +
+            (accumulate > 1 ? " × train.accumulate " + std::to_string(accumulate) : "") + " = " +
+            fmt::format("{:.0f}", global) + " is larger than the data (" + data.name() + ": " +
+            std::to_string(samples) + " samples)",
+        "set train.batch_size to at most " +
+            fmt::format("{:.0f}", std::max(std::floor(static_cast<double>(samples) / shares), 1.0)) +
+            (static_cast<double>(samples) < shares && accumulate > 1 ? ", train.accumulate to 1" : "") +
+            (samples < world ? " and use at most " + std::to_string(samples) + " ranks" : ""));
 }
 
 void check_same_samples(const Dataset& train, const Dataset& val) {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "json_number.hpp"
 #include "trainer_impl.hpp"
 
 namespace tutti {
@@ -57,10 +58,10 @@ void Trainer::Impl::report_eval() {
     // After max_steps an epoch may be unfinished: it counts as the one in progress.
     const std::int64_t epoch = progress.position > 0 ? progress.epoch + 1 : progress.epoch;
     last_eval = fmt::format(
-        R"({{"type": "eval", "epoch": {}, "step": {}, "split": "val", "loss": {:.17g}, "accuracy": {:.17g}, )"
+        R"({{"type": "eval", "epoch": {}, "step": {}, "split": "val", "loss": {}, "accuracy": {:.17g}, )"
         R"({}"correct": {}, "samples": {:.0f}}})",
-        epoch, progress.step, result.mean_loss(), result.accuracy(), more_metrics(result), result.correct,
-        result.weight);
+        epoch, progress.step, json_number(result.mean_loss()), result.accuracy(), more_metrics(result),
+        result.correct, result.weight);
     if (rank == 0) job.directory->append_metric(last_eval);
     note_best(result);
     job.log.info(fmt::format("epoch {}: validation loss {:.4f}, accuracy {}{}", epoch, result.mean_loss(),

@@ -42,6 +42,7 @@ struct Trainer::Impl {
     // trainer_state.cpp: the way to and from files, and to the other ranks
     void initial_weights();
     void restore(const std::string& path);
+    void forget_other_metrics(const Config& before);
     void broadcast_state();
     void save();
 
@@ -52,6 +53,8 @@ struct Trainer::Impl {
     void start_epoch();
     void after_update(bool skipped);
     void end_epoch();
+    void finish_epoch(bool skipped = false);
+    void save_if_due(bool epoch_ended, bool skipped);
     void report_step(const UpdateReport& update);
     bool save_scheduled(bool epoch_ended, bool skipped) const;
     bool minutes_passed() const;

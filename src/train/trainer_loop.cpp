@@ -55,7 +55,9 @@ void Trainer::Impl::start_epoch() {
 
 TrainingResult Trainer::Impl::run() {
     TrainingResult result;
-    if (finished() && last_save_samples == progress.samples) {  // as the resumed checkpoint left it
+    const auto evaluated = [&] { return !job.val || last_eval_step == progress.step; };
+    // As the resumed checkpoint left it.
+    if (finished() && last_save_samples == progress.samples && evaluated()) {
         result.progress = progress;
         result.last_eval = last_eval;
         result.had_finished = true;
@@ -65,21 +67,22 @@ TrainingResult Trainer::Impl::run() {
                 "train.early_stopping=null, it goes on");
         return result;
     }
-    const StopSignal signals;
     report.start(progress.samples);
     watch.restart();
     while (!finished() && !stopping) {
         start_epoch();
-        if (windows.empty()) {  // the cursor stood at the end of the epoch
-            ++progress.epoch;
-            progress.position = 0;
+        if (windows.empty()) {          // the cursor stood at the end of the epoch
+            if (progress.position > 0)  // with drop_last, after a resume on other ranks
+                finish_epoch();
+            else
+                ++progress.epoch;
             continue;
         }
         while (next_window < windows.size() && !finished() && !stopping) step();
     }
     // A checkpoint holds the last evaluation: one that was written before it is written again.
     bool save_again = last_save_samples != progress.samples;
-    if (!stopping && job.val && last_eval_step != progress.step) {
+    if ((!stopping || finished()) && !evaluated()) {
         report_eval();
         save_again = true;
     }
@@ -108,8 +111,16 @@ void Trainer::Impl::report_step(const UpdateReport& update) {
 }
 
 void Trainer::Impl::after_update(bool skipped) {
-    const bool epoch_ended = next_window == windows.size();
-    if (epoch_ended) end_epoch();
+    if (next_window == windows.size()) return finish_epoch(skipped);
+    save_if_due(false, skipped);
+}
+
+void Trainer::Impl::finish_epoch(bool skipped) {
+    end_epoch();
+    save_if_due(true, skipped);
+}
+
+void Trainer::Impl::save_if_due(bool epoch_ended, bool skipped) {
     if (sums.checkpoint_due() || save_scheduled(epoch_ended, skipped) || best_is_unsaved) {
         save();
         watch.lap(account.checkpoint);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <type_traits>
 
 #include "trainer_impl.hpp"
@@ -76,12 +77,30 @@ void Trainer::Impl::restore(const std::string& path) {
             changes(before, static_cast<int>(progress.world_size), config, world);
         if (!course.empty())
             job.log.warning("going on with other settings than before (" + joined(course) + ")");
-        if (job.directory) job.directory->cut_metrics(progress.step);
+        forget_other_metrics(before);
+        if (job.directory) {
+            job.directory->cut_metrics(progress.step);
+            job.directory->set_aside_checkpoints_after(progress.step);
+        }
     });
     broadcast_state();
     last_save_samples = progress.samples;
+    if (!last_eval.empty()) last_eval_step = nlohmann::json::parse(last_eval).at("step").get<std::int64_t>();
     job.log.info("resuming " + path + " at step " + std::to_string(progress.step) + ", epoch " +
                  std::to_string(progress.epoch + 1));
+}
+
+void Trainer::Impl::forget_other_metrics(const Config& before) {
+    if (before.train.checkpoint.best != config.train.checkpoint.best) {
+        progress.has_best = false;
+        progress.best_step = -1;
+    }
+    const auto& then = before.train.early_stopping;
+    const auto& now = config.train.early_stopping;
+    if (then && now && then->metric != now->metric) {
+        progress.has_stop_metric = false;
+        progress.stale_evals = 0;
+    }
 }
 
 void Trainer::Impl::broadcast_state() {

@@ -85,6 +85,25 @@ class BadInput(TrainingTest):
         for path in (self.dir / "run/checkpoints").glob("*"):
             self.assertTrue(path.name.endswith(".h5"), path)
 
+    def test_a_validation_loss_that_is_not_finite_is_null(self):
+        data, val = self.small_data(64), self.small_data(40, "val.h5")
+        for _ in range(2):  # the second time the result comes from the checkpoint
+            result = self.run_trainer(self.settings(data, data__val=val, optim__lr="1e30", train__max_steps=1))
+            self.assert_exit(result, 0)
+            self.assertIn("test accuracy", result.stdout)
+        self.assertIsNone(self.metrics("run", "eval")[-1]["loss"])
+
+    def test_data_with_more_classes_than_the_model_are_refused(self):
+        data = self.small_data(64)
+        more = self.pack(*self.synthetic_idx(60, classes=20, side=8), name="more.h5")
+        self.assert_exit(self.run_trainer(self.settings(data, model__classes=6)), 0)
+        self.refused(["eval", "--run", self.dir / "run", "--data", more], 4, "more.h5", "20 classes")
+
+    def test_predictions_do_not_overwrite_their_data(self):
+        data = self.small_data(64)
+        self.assert_exit(self.run_trainer(self.settings(data)), 0)
+        self.refused(["predict", "--run", self.dir / "run", "--data", data, "-o", data], 2, "data.h5")
+
     def test_missing_weights_are_named(self):
         data = self.small_data(64)
         self.refused(self.settings(data, model__init_from="none.safetensors"), 4, "none.safetensors")

@@ -47,6 +47,44 @@ class RunDirectory(TrainingTest):
         self.assertIn("optim.lr: 0.1 -> 0.3", result.stderr)
         self.assertIn("run.resume=never", result.stderr)
 
+    def test_a_refused_resume_leaves_the_run_as_it_is(self):
+        data = self.small_data(64)
+        self.assert_exit(self.run_trainer(self.settings(data)), 0)
+        names = ("config.yaml", "provenance.json", "metrics.jsonl")
+        before = [(self.dir / "run" / name).read_text() for name in names]
+        self.assert_exit(self.run_trainer(self.settings(data, model__hidden="[8]", train__epochs=2)), 2)
+        self.assertEqual([(self.dir / "run" / name).read_text() for name in names], before)
+
+    def test_going_back_to_an_older_checkpoint_sets_the_later_ones_aside(self):
+        data = self.small_data(120)
+        common = {"train__batch_size": 10, "train__checkpoint__every": "4 steps", "train__checkpoint__keep": 1,
+                  "train__max_steps": 10}
+        self.assert_exit(self.run_trainer(self.settings(data, **{**common, "train__checkpoint__keep": 3})), 0)
+        older = self.dir / "older.h5"
+        (self.dir / "run/checkpoints/step-00000004.h5").rename(older)
+        result = self.run_trainer(self.settings(data, **{**common, "train__max_steps": 6}, run__resume=older))
+        self.assert_exit(result, 0)
+        self.assertEqual([path.name for path in (self.dir / "run/checkpoints").iterdir()], ["step-00000006.h5"])
+        self.assertTrue((self.dir / "run/old-1/checkpoints/step-00000010.h5").exists())
+
+    def test_validation_data_given_after_the_end_are_evaluated(self):
+        data, val = self.small_data(64), self.small_data(40, "val.h5")
+        self.assert_exit(self.run_trainer(self.settings(data)), 0)
+        result = self.run_trainer(self.settings(data, data__val=val))
+        self.assert_exit(result, 0)
+        self.assertIn("test accuracy", result.stdout)
+        self.assertEqual(len(self.metrics("run", "eval")), 1)
+
+    def test_another_best_metric_starts_anew(self):
+        data, val = self.small_data(64), self.small_data(40, "val.h5")
+        self.assert_exit(self.run_trainer(self.settings(data, data__val=val,
+                                                        train__checkpoint__best="val/accuracy")), 0)
+        self.assert_exit(self.run_trainer(self.settings(data, data__val=val, train__checkpoint__best="val/loss",
+                                                        train__checkpoint__keep=1, train__epochs=3)), 0)
+        rows = [row for row in self.metrics("run", "eval") if row["step"] > 8]
+        best = min(rows, key=lambda row: row["loss"])
+        self.assertTrue((self.dir / f"run/checkpoints/step-{best['step']:08d}.h5").exists())
+
     def test_a_run_directory_in_use_is_refused(self):
         data = self.small_data(240)
         with self.start(self.settings(data, train__epochs=100000, train__log_every=1)) as job:

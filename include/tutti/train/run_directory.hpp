@@ -29,6 +29,9 @@ class RunDirectory {
     std::string checkpoint_path(std::int64_t step) const;
     /// Steps of the checkpoints that are there, ascending (complete ones: temporaries are ignored).
     std::vector<std::int64_t> checkpoint_steps() const;
+    /// Moves the checkpoints of steps after `step`, which belong to a course that is given up, to
+    /// old-N/checkpoints; nothing is made where there are none.
+    void set_aside_checkpoints_after(std::int64_t step);
     /// Removes all but the newest `keep` checkpoints (0: keep all) and stale temporaries; never `protect`.
     void prune_checkpoints(std::int64_t keep, std::optional<std::int64_t> protect);
 
