@@ -158,12 +158,12 @@ TEST_F(Bf16Products, linear_rounds_its_inputs_to_nearest_even_and_sums_in_fp32) 
     op->forward(x.view(), weight.view(), bias.view(), y.view());
     expect_equal(y, {1, 1 + 0x1p-6, 257, 256 + 0x1p-8});
 
-    auto dy = tensor({4, 1}, {1 + 0x1p-8, 1, 0, 0}), dx = tensor({4, 2});
+    auto dy = tensor({4, 1}, {1 + 0x1p-8, 2, 0, 4}), dx = tensor({4, 2});
     auto dweight = tensor({1, 2}), dbias = tensor({1});
     op->backward(x.view(), weight.view(), dy.view(), dx.view(), dweight.view(), dbias.view());
-    expect_equal(dx, {1, 1, 1, 1, 0, 0, 0, 0});
-    expect_equal(dweight, {2 + 0x1p-6, 0});
-    expect_equal(dbias, {2 + 0x1p-8});  // no product: the fp32 gradients themselves
+    expect_equal(dx, {1, 1, 2, 2, 0, 0, 4, 4});
+    expect_equal(dweight, {1027 + 0x1p-5, 0x1p-6});
+    expect_equal(dbias, {7 + 0x1p-8});  // no product: the fp32 gradients themselves
 }
 
 TEST_F(Bf16Products, linear_is_the_definition_on_rounded_inputs) {
