@@ -45,8 +45,13 @@ class CpuDevice final : public Device {
         if (device.bytes() > 0) std::memcpy(host, device.data, device.bytes());
     }
 
-    Ops& ops(DType compute) override {
-        switch (compute) {
+    Ops& ops(Arithmetic arithmetic) override {
+        if (arithmetic == Arithmetic(DType::f32, DType::bf16)) {
+            if (!bf16_) bf16_ = make_onednn_bf16_ops();
+            return *bf16_;
+        }
+        if (arithmetic.products != arithmetic.compute) refuse(arithmetic.products);
+        switch (arithmetic.compute) {
             case DType::f32:
                 if (!f32_) f32_ = make_onednn_ops();
                 if (!f32_) f32_ = std::make_unique<EigenOps<float>>();
@@ -59,14 +64,18 @@ class CpuDevice final : public Device {
             case DType::i64:
                 break;
         }
-        throw UsageError(
-            fmt::format("arithmetic in {} on the CPU is not available in this version", name_of(compute)),
-            "set train.precision to fp32 or fp64");
+        refuse(arithmetic.compute);
     }
 
   private:
+    [[noreturn]] static void refuse(DType type) {
+        throw UsageError(
+            fmt::format("arithmetic in {} on the CPU is not available in this version", name_of(type)),
+            "set train.precision to fp32, bf16 or fp64");
+    }
+
     int threads_;
-    std::unique_ptr<Ops> f32_, f64_;
+    std::unique_ptr<Ops> f32_, bf16_, f64_;
 };
 
 }  // namespace

@@ -1,11 +1,14 @@
 // Linear as three matrix products on the plain layouts. Measured against inner_product with packed weights,
-// which loses a third of its time at batch 64 to packing weights that every step changes.
+// which loses a third of its time at batch 64 to packing weights that every step changes. With products in
+// bf16 each call rounds its inputs.
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "eigen_ops.hpp"
 #include "onednn_operators.hpp"
+#include "onednn_product.hpp"
 #include "shape_checks.hpp"
 
 namespace tutti {
@@ -26,12 +29,9 @@ class OnednnLinear final : public LinearOp {
         assert(weight.count() == shape_.out * shape_.in && bias.defined() == shape_.bias);
         if (batch == 0) return;
         with_onednn_errors(name_, [&] {
-            OnednnPrimitive& product = forward_[batch];
+            OnednnProduct& product = forward_[batch];
             if (!product) product = plan_forward(batch);
-            if (shape_.bias)
-                execute(product, {x.as<float>(), weight.as<float>(), y.as<float>(), bias.as<float>()});
-            else
-                execute(product, {x.as<float>(), weight.as<float>(), y.as<float>()});
+            product.execute(*context_, x.data, weight.data, y.data, bias.data);
         });
     }
 
@@ -46,59 +46,67 @@ class OnednnLinear final : public LinearOp {
             return;
         }
         with_onednn_errors(name_, [&] {
-            OnednnPrimitive& product = backward_weight_[batch];
+            OnednnProduct& product = backward_weight_[batch];
             if (!product)
                 product =
                     plan({shape_.out, batch}, Tag::ba, {batch, shape_.in}, Tag::ab, {shape_.out, shape_.in});
-            execute(product, {dy.as<float>(), x.as<float>(), dweight.as<float>()});
+            product.execute(*context_, dy.data, x.data, dweight.data);
         });
         if (!dx.defined()) return;
         with_onednn_errors(name_, [&] {
-            OnednnPrimitive& product = backward_data_[batch];
+            OnednnProduct& product = backward_data_[batch];
             if (!product)
                 product =
                     plan({batch, shape_.out}, Tag::ab, {shape_.out, shape_.in}, Tag::ab, {batch, shape_.in});
-            execute(product, {dy.as<float>(), weight.as<float>(), dx.as<float>()});
+            product.execute(*context_, dy.data, weight.data, dx.data);
         });
     }
 
   private:
-    static memory::desc matrix(const memory::dims& dims, Tag order) {
-        return {dims, memory::data_type::f32, order};
-    }
+    /// Of rows × columns: where the arena holds it, and where the product takes it.
+    struct Matrix {
+        memory::dims dims;
+        Tag order;
+        memory::desc given() const { return {dims, memory::data_type::f32, order}; }
+        memory::desc taken(memory::data_type products) const { return {dims, products, order}; }
+    };
 
-    OnednnPrimitive plan_forward(std::int64_t batch) const {
-        const auto x = matrix({batch, shape_.in}, Tag::ab);
-        const auto weight_t = matrix({shape_.in, shape_.out}, Tag::ba);
-        const auto y = matrix({batch, shape_.out}, Tag::ab);
+    OnednnProduct plan_forward(std::int64_t batch) const {
+        const Matrix x{{batch, shape_.in}, Tag::ab}, weight_t{{shape_.in, shape_.out}, Tag::ba};
+        const memory::desc y({batch, shape_.out}, memory::data_type::f32, Tag::ab);
         if (!shape_.bias) return plan(x, weight_t, y);
-        const auto bias = matrix({1, shape_.out}, Tag::ab);
-        const dnnl::matmul::primitive_desc description({x, weight_t, bias, y}, context_->attributes(),
-                                                       context_->engine);
-        return {*context_,
-                description,
-                {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, weight_t}, {DNNL_ARG_DST, y}, {DNNL_ARG_BIAS, bias}}};
+        const memory::desc bias({1, shape_.out}, memory::data_type::f32, Tag::ab);
+        const auto type = context_->products;
+        return plan(
+            {{x.taken(type), weight_t.taken(type), bias, y}, context_->attributes(), context_->engine}, x,
+            weight_t, y, OnednnProduct::Bias{DNNL_ARG_BIAS, bias});
     }
 
     /// c = a · b, with c row-major.
-    OnednnPrimitive plan(const memory::dims& a, Tag a_order, const memory::dims& b, Tag b_order,
-                         const memory::dims& c) const {
-        return plan(matrix(a, a_order), matrix(b, b_order), matrix(c, Tag::ab));
+    OnednnProduct plan(const memory::dims& a, Tag a_order, const memory::dims& b, Tag b_order,
+                       const memory::dims& c) const {
+        return plan(Matrix{a, a_order}, Matrix{b, b_order}, {c, memory::data_type::f32, Tag::ab});
     }
-    OnednnPrimitive plan(const memory::desc& a, const memory::desc& b, const memory::desc& c) const {
-        const dnnl::matmul::primitive_desc description({a, b, c}, context_->attributes(), context_->engine);
-        return {*context_, description, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}}};
+    OnednnProduct plan(const Matrix& a, const Matrix& b, const memory::desc& c) const {
+        const auto type = context_->products;
+        return plan({{a.taken(type), b.taken(type), c}, context_->attributes(), context_->engine}, a, b, c);
     }
-
-    void execute(OnednnPrimitive& product, std::initializer_list<const void*> addresses) {
-        product.execute(*context_, addresses, context_->workspace.reserve(product.scratch_bytes()));
+    OnednnProduct plan(const dnnl::matmul::primitive_desc& description, const Matrix& a, const Matrix& b,
+                       const memory::desc& c, const std::optional<OnednnProduct::Bias>& bias = {}) const {
+        const auto type = context_->products;
+        return {*context_,
+                description,
+                {DNNL_ARG_SRC, a.given(), a.taken(type)},
+                {DNNL_ARG_WEIGHTS, b.given(), b.taken(type)},
+                {DNNL_ARG_DST, c, c},
+                bias};
     }
 
     const LinearShape shape_;
     const std::string name_;
     const std::shared_ptr<OnednnContext> context_;
     // By batch size: a run has few (full, the epoch's last, evaluation).
-    std::map<std::int64_t, OnednnPrimitive> forward_, backward_data_, backward_weight_;
+    std::map<std::int64_t, OnednnProduct> forward_, backward_data_, backward_weight_;
 };
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
 #include "eigen_ops.hpp"
 #include "onednn_operators.hpp"
 
@@ -10,6 +12,8 @@ namespace {
 
 class OnednnOps final : public EigenOps<float> {
   public:
+    explicit OnednnOps(dnnl::memory::data_type products) { context_->products = products; }
+
     std::unique_ptr<LinearOp> linear(const LinearShape& shape) override {
         return make_onednn_linear(shape, context_);
     }
@@ -22,10 +26,32 @@ class OnednnOps final : public EigenOps<float> {
         with_onednn_errors("anything", [] { return std::make_shared<OnednnContext>(); });
 };
 
+/// Without AVX-512 oneDNN has no products in bf16, or plain loops; with AVX-512 but without its BF16
+/// instructions it widens them to fp32.
+bool has_bf16_products(const OnednnContext& context) {
+    using Type = dnnl::memory::data_type;
+    using Tag = dnnl::memory::format_tag;
+    const dnnl::memory::desc a({64, 64}, Type::bf16, Tag::ab), b({64, 64}, Type::bf16, Tag::ba);
+    const dnnl::matmul::primitive_desc product({a, b, {{64, 64}, Type::f32, Tag::ab}}, context.attributes(),
+                                               context.engine, /*allow_empty=*/true);
+    return product && !std::string_view(product.impl_info_str()).starts_with("ref");
+}
+
 }  // namespace
 
 std::unique_ptr<Ops> make_onednn_ops() {
-    return std::make_unique<OnednnOps>();
+    return std::make_unique<OnednnOps>(dnnl::memory::data_type::f32);
+}
+
+std::unique_ptr<Ops> make_onednn_bf16_ops() {
+    const bool available =
+        with_onednn_errors("products in bf16", [] { return has_bf16_products(OnednnContext()); });
+    if (!available)
+        throw UsageError(
+            "train.precision bf16: " + fp32_library() +
+                " has no bf16 products for this CPU (it wants AVX-512 with BF16, or at least AVX-512)",
+            "set train.precision: fp32");
+    return std::make_unique<OnednnOps>(dnnl::memory::data_type::bf16);
 }
 
 std::string fp32_library() {

@@ -18,6 +18,8 @@ namespace tutti {
 
 /// One per Ops, shared by its operators.
 struct OnednnContext {
+    /// What the inputs of products are rounded to; sums and results are fp32.
+    dnnl::memory::data_type products = dnnl::memory::data_type::f32;
     dnnl::engine engine{dnnl::engine::kind::cpu, 0};
     dnnl::stream stream{engine};
     Workspace workspace;

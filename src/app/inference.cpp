@@ -111,7 +111,8 @@ void build(Inference& inference, std::int64_t classes, bool with_embedding) {
                         "give data with the classes that the model knows");
     GraphSpec spec = build_model(config.model, {info.sample_shape, classes});
     if (with_embedding) inference.embedding = keep_embedding(spec);
-    inference.graph = std::make_unique<Graph>(std::move(spec), *inference.device, compute, batch);
+    inference.graph = std::make_unique<Graph>(std::move(spec), *inference.device,
+                                              arithmetic_of(config.train.precision), batch);
     inference.stage = std::make_unique<BatchStage>(*inference.device, info, config.data, compute, batch);
     inference.loader = std::make_unique<Loader>(*inference.data, batch, loader_workers(config.data),
                                                 static_cast<int>(config.data.prefetch));
@@ -174,9 +175,10 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
     inference.control = start.timed_world(config.distributed.timeout)->duplicate();
     together(*inference.control, "building the model", [&] { build(inference, classes, with_embedding); });
     load_weights(inference);
-    start.log.info(fmt::format("weights {}, data {}: {} samples, {} {}", inference.weights,
+    start.log.info(fmt::format("weights {}, data {}: {} samples, {} {}{}", inference.weights,
                                inference.data->name(), inference.data->info().samples, world.size(),
-                               world.size() == 1 ? "rank" : "ranks"));
+                               world.size() == 1 ? "rank" : "ranks",
+                               products_note(config.train.precision)));
     return inference;
 }
 

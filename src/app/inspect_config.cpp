@@ -52,12 +52,12 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     const DType compute = compute_type(config.train.precision);
     const std::int64_t batch = config.train.batch_size;
     Graph graph(build_model(config.model, {dataset->info().sample_shape, dataset->info().classes}), *device,
-                compute, batch, config.train.recompute);
+                arithmetic_of(config.train.precision), batch, config.train.recompute);
     const auto optimizer = make_optimizer(config.optim, graph, *device);
 
-    fmt::print("{}: {} on {} samples {}, batch {} x {} ranks\n", path,
+    fmt::print("{}: {} on {} samples {}, batch {} x {} ranks{}\n", path,
                config.model.layers.empty() ? config.model.name : "layers", dataset->info().samples,
-               to_string(dataset->info().sample_shape), batch, world);
+               to_string(dataset->info().sample_shape), batch, world, products_note(config.train.precision));
     fmt::print("  {:<12} {:<14} {:<18} {:>12} {:>14}\n", "layer", "kind", "output", "parameters",
                "MFLOP/sample");
     std::int64_t parameters = 0;

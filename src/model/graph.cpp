@@ -106,8 +106,8 @@ void Graph::Impl::set_batch(std::int64_t n) {
     }
 }
 
-Graph::Graph(GraphSpec spec, Device& device, DType compute, std::int64_t max_batch, bool recompute)
-    : impl_(std::make_unique<Impl>(std::move(spec), device, compute, max_batch)) {
+Graph::Graph(GraphSpec spec, Device& device, Arithmetic arithmetic, std::int64_t max_batch, bool recompute)
+    : impl_(std::make_unique<Impl>(std::move(spec), device, arithmetic, max_batch)) {
     if (impl_->spec.nodes().size() < 2)
         throw UsageError("the model has no layers", "give model.name or model.layers");
     impl_->lay_out_parameters();

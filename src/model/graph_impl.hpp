@@ -22,8 +22,12 @@ struct Graph::Impl {
         TensorView batch_state, statistics;
     };
 
-    Impl(GraphSpec given, Device& on, DType type, std::int64_t largest_batch)
-        : spec(std::move(given)), device(&on), ops(&on.ops(type)), compute(type), max_batch(largest_batch) {}
+    Impl(GraphSpec given, Device& on, Arithmetic arithmetic, std::int64_t largest_batch)
+        : spec(std::move(given)),
+          device(&on),
+          ops(&on.ops(arithmetic)),
+          compute(arithmetic.compute),
+          max_batch(largest_batch) {}
 
     void lay_out_parameters();
     void lay_out_buffers();

@@ -65,8 +65,8 @@ Trainer::Impl::Impl(const TrainingJob& given)
       compute(compute_type(given.config.train.precision)),
       loss(make_softmax_cross_entropy(given.device, compute, given.config.train.label_smoothing)),
       val_loss(make_softmax_cross_entropy(given.device, compute)),
-      graph(model_of(given.config, given.train), given.device, compute, given.config.train.batch_size,
-            given.config.train.recompute),
+      graph(model_of(given.config, given.train), given.device, arithmetic_of(given.config.train.precision),
+            given.config.train.batch_size, given.config.train.recompute),
       reducer(given.gradients, graph.gradient_arena(), plan_buckets(graph, given.config.distributed)),
       accumulator(graph, given.device, given.config.train.accumulate > 1),
       optimizer(make_optimizer(given.config.optim, graph, given.device)),
@@ -103,7 +103,8 @@ Trainer::Trainer(const TrainingJob& job) {
         "model: " + (job.config.model.layers.empty() ? job.config.model.name : std::string("layers")) + ", " +
         std::to_string(parameters) + " parameters, " + std::to_string(impl_->reducer.buckets().size()) +
         (impl_->reducer.buckets().size() == 1 ? " bucket, " : " buckets, ") +
-        format_bytes(memory.parameters + memory.gradients + memory.activations) + " of arenas");
+        format_bytes(memory.parameters + memory.gradients + memory.activations) + " of arenas" +
+        products_note(job.config.train.precision));
 }
 
 Trainer::~Trainer() = default;

@@ -63,12 +63,13 @@ TEST(CpuDeviceTest, copies_to_and_from_the_host) {
     device->copy_to_host(nullptr, buffer.view(0, DType::f64, {0}));
 }
 
-TEST(CpuDeviceTest, computes_in_fp32_and_fp64_only) {
+TEST(CpuDeviceTest, refuses_other_arithmetic_than_its_own) {
     const auto device = make_cpu_device(1);
     EXPECT_EQ(device->ops(DType::f32).compute(), DType::f32);
     EXPECT_EQ(device->ops(DType::f64).compute(), DType::f64);
     EXPECT_EQ(&device->ops(DType::f32), &device->ops(DType::f32));
     EXPECT_THROW(device->ops(DType::bf16), UsageError);
+    EXPECT_THROW(device->ops({DType::f64, DType::bf16}), UsageError);
     EXPECT_THROW(device->ops(DType::u8), UsageError);
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "tutti/base/arithmetic.hpp"
 #include "tutti/device/buffer.hpp"
 #include "tutti/device/ops.hpp"
 
@@ -26,9 +27,9 @@ class Device {
     virtual void copy_from_host(const TensorView& device, const void* host) = 0;
     virtual void copy_to_host(void* host, const TensorView& device) = 0;
 
-    /// The arithmetic for one compute type. The reference stays valid as long as the device.
-    /// Throws UsageError when this device does not compute in `compute`.
-    virtual Ops& ops(DType compute) = 0;
+    /// The operations in one arithmetic, of which a DType alone is the plain kind. The reference stays valid
+    /// as long as the device. Throws UsageError when this device does not compute that way.
+    virtual Ops& ops(Arithmetic arithmetic) = 0;
 };
 
 /// The CPU with `threads` computing threads. Sets the number of OpenMP threads of the process.

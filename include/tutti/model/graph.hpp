@@ -64,9 +64,11 @@ class Graph {
   public:
     /// recompute: only some values live from forward to backward; the others are computed again, with the
     /// same bits, before they are needed.
-    Graph(GraphSpec spec, Device& device, DType compute, std::int64_t max_batch, bool recompute = false);
+    Graph(GraphSpec spec, Device& device, Arithmetic arithmetic, std::int64_t max_batch,
+          bool recompute = false);
     ~Graph();
 
+    /// The type of all tensors but the states.
     DType compute() const;
     std::int64_t max_batch() const;
     const Shape& input_shape() const;

@@ -1,13 +1,26 @@
 #pragma once
 // From the config's precision to the type of the arithmetic.
 
+#include <string>
+
+#include "tutti/base/arithmetic.hpp"
 #include "tutti/base/config.hpp"
-#include "tutti/base/dtype.hpp"
 
 namespace tutti {
 
-inline DType compute_type(Precision precision) {
+/// bf16 is mixed: products in bf16, everything else in fp32.
+inline Arithmetic arithmetic_of(Precision precision) {
+    if (precision == Precision::bf16) return {DType::f32, DType::bf16};
     return precision == Precision::fp64 ? DType::f64 : DType::f32;
+}
+
+inline DType compute_type(Precision precision) {
+    return arithmetic_of(precision).compute;
+}
+
+/// For reports: what to add after the model where its products are in a type of their own, or nothing.
+inline std::string products_note(Precision precision) {
+    return precision == Precision::bf16 ? ", products in bf16" : "";
 }
 
 /// data.workers, where `auto` means one.

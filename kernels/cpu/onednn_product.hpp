@@ -1,0 +1,55 @@
+#pragma once
+// A product whose operands oneDNN may take in other layouts or types than the arenas hold them in.
+
+#include <optional>
+
+#include "onednn_primitive.hpp"
+
+namespace tutti {
+
+/// Brings one tensor from one layout and type to another; rounds to the nearest, ties to even. Does nothing
+/// where both are the same.
+class OnednnReorder {
+  public:
+    OnednnReorder() = default;
+    OnednnReorder(const OnednnContext& context, const dnnl::memory::desc& from, const dnnl::memory::desc& to);
+
+    explicit operator bool() const { return static_cast<bool>(reorder_); }
+    /// Memory for the tensor on oneDNN's side, a multiple of 64; 0 where there is nothing to do.
+    std::size_t copy_bytes() const { return copy_bytes_; }
+    std::size_t scratch_bytes() const { return reorder_.scratch_bytes(); }
+    void execute(const OnednnContext& context, const void* from, void* to, std::byte* scratch);
+
+  private:
+    OnednnPrimitive reorder_;
+    std::size_t copy_bytes_ = 0;
+};
+
+/// result = first × second (+ bias), or for gradients (and the bias's gradient), for one batch size.
+class OnednnProduct {
+  public:
+    /// `argument`: DNNL_ARG_…; `given`: as the arena holds it; `taken`: as the primitive takes or leaves it.
+    struct Operand {
+        int argument;
+        dnnl::memory::desc given, taken;
+    };
+    using Bias = std::pair<int, dnnl::memory::desc>;
+
+    /// Computes nothing; false in conditions.
+    OnednnProduct() = default;
+    OnednnProduct(const OnednnContext& context, const dnnl::primitive_desc_base& description,
+                  const Operand& first, const Operand& second, const Operand& result,
+                  const std::optional<Bias>& bias = {});
+
+    explicit operator bool() const { return static_cast<bool>(product_); }
+    /// `bias`: where the product was made with one. Reserves the context's workspace.
+    void execute(OnednnContext& context, const void* first, const void* second, void* result,
+                 const void* bias = nullptr);
+
+  private:
+    OnednnPrimitive product_;
+    OnednnReorder first_, second_, result_;
+    std::size_t library_bytes_ = 0;
+};
+
+}  // namespace tutti
