@@ -177,8 +177,7 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
     load_weights(inference);
     start.log.info(fmt::format("weights {}, data {}: {} samples, {} {}{}", inference.weights,
                                inference.data->name(), inference.data->info().samples, world.size(),
-                               world.size() == 1 ? "rank" : "ranks",
-                               products_note(config.train.precision)));
+                               world.size() == 1 ? "rank" : "ranks", products_note(config.train.precision)));
     return inference;
 }
 
