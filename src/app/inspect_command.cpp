@@ -108,6 +108,9 @@ int inspect_command(const Arguments& arguments) {
         throw UsageError("trainer inspect: nothing to look at", "give a file, a run directory or -c FILE");
     if (sha256) {
         const std::string file = checkpoint_of(path);
+        if (!is_prediction_file(file) && !is_checkpoint(file) && std::filesystem::exists(file))
+            throw DataError(file + ": neither a checkpoint nor predictions",
+                            "--sha256 hashes those; trainer inspect " + file + " shows what it is");
         fmt::print("{}\n", is_prediction_file(file) ? read_prediction_summary(file).sha256
                                                     : model_sha256(load_checkpoint(file)));
         return 0;

@@ -81,9 +81,9 @@ void add_data(std::vector<Row>& rows) {
         {
             row("data.train", at(data, &D::train), paths(), "HDF5 files to train on"),
             row("data.val", at(data, &D::val), paths(), "HDF5 files to evaluate on"),
-            row("data.workers", at(data, &D::workers), optional(integer(0), "auto"),
+            row("data.workers", at(data, &D::workers), optional(integer(0, 1024), "auto"),
                 "threads that load batches, per rank"),
-            row("data.prefetch", at(data, &D::prefetch), integer(1), "batches held ready"),
+            row("data.prefetch", at(data, &D::prefetch), integer(1, 4096), "batches held ready"),
             row("data.shuffle", at(data, &D::shuffle), boolean(), "a new order each epoch"),
             row("data.drop_last", at(data, &D::drop_last), boolean(),
                 "leave out the samples of an uneven end"),

@@ -79,7 +79,6 @@ struct Trainer::Impl {
     void report_eval();
     void note_best(const EvaluationResult& result);
     void note_for_early_stopping(const EvaluationResult& result);
-    std::int64_t topk() const;
 
     const TrainingJob job;
     const Config& config;
