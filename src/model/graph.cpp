@@ -175,12 +175,20 @@ TensorView Graph::value(NodeId node, std::int64_t n) const {
     return impl_->calls.at(node).first_output;
 }
 
+void Graph::observe(GraphObserver* observer) {
+    impl_->observer = observer;
+}
+void Graph::set_progress(std::function<void()> progress) {
+    impl_->progress = std::move(progress);
+}
+
 TensorView Graph::forward(std::int64_t n, const StepContext& step) {
     impl_->set_batch(n);
     auto& nodes = impl_->spec.nodes();
     for (std::size_t i = 1; i < nodes.size(); ++i) {
         if (!impl_->runs(i, n, step)) continue;
         const Impl::Calls& views = impl_->calls[i];
+        if (impl_->observer) impl_->observer->forward_begins(i - 1);
         nodes[i].layer->forward({views.first_inputs,
                                  views.first_output,
                                  views.first_state,
@@ -193,6 +201,7 @@ TensorView Graph::forward(std::int64_t n, const StepContext& step) {
                                  views.batch_state,
                                  views.statistics,
                                  i});
+        if (impl_->observer) impl_->observer->forward_ends(i - 1);
     }
     if (step.phase == Phase::train) impl_->track_statistics(step);
     return impl_->calls.back().output;
@@ -217,36 +226,42 @@ void Graph::Impl::forward_again(std::size_t from, std::size_t to, const StepCont
     }
 }
 
+void Graph::Impl::backward_layer(std::size_t node, std::int64_t n, const StepContext& step) {
+    Calls& views = calls[node];
+    if (n > 0 && views.again_from > 0) forward_again(views.again_from, node, step);
+    if (!runs(node, n, step)) return;
+    // A value with several readers gets the sum of their gradients: the first writes it, the others write to
+    // scratch memory that is added.
+    std::array<TensorView, 8> targets;
+    assert(views.inputs.size() <= targets.size());
+    for (std::size_t k = 0; k < views.inputs.size(); ++k)
+        targets[k] = views.scratch[k].defined() ? views.scratch[k] : views.input_gradients[k];
+    Layer& layer = *spec.nodes()[node].layer;
+    layer.backward({views.inputs, views.output, views.state, views.parameters, views.output_gradient,
+                    std::span(targets).first(views.inputs.size()), views.parameter_gradients, &step,
+                    views.buffers, views.batch_state, views.statistics, node});
+    for (std::size_t k = 0; k < views.inputs.size(); ++k) {
+        const TensorView& sum = views.input_gradients[k];
+        if (layer.is_view() && sum.defined() && sum.data != views.output_gradient.data) {
+            if (views.first[k]) ops->fill(sum, 0.0);
+            ops->add(views.output_gradient.reshaped(sum.shape), sum);
+        } else if (views.scratch[k].defined()) {
+            ops->add(views.scratch[k], sum);
+        }
+    }
+}
+
 void Graph::backward(std::int64_t n, const StepContext& step, const GradientReady& ready) {
     impl_->set_batch(n);
-    auto& nodes = impl_->spec.nodes();
     if (n == 0) impl_->ops->fill(gradient_arena(), 0.0);
-    for (std::size_t i = nodes.size() - 1; i >= 1; --i) {
-        Impl::Calls& views = impl_->calls[i];
-        if (n > 0 && views.again_from > 0) impl_->forward_again(views.again_from, i, step);
-        if (impl_->runs(i, n, step)) {
-            // A value with several readers gets the sum of their gradients: the first writes it, the others
-            // write to scratch memory that is added.
-            std::array<TensorView, 8> targets;
-            assert(views.inputs.size() <= targets.size());
-            for (std::size_t k = 0; k < views.inputs.size(); ++k)
-                targets[k] = views.scratch[k].defined() ? views.scratch[k] : views.input_gradients[k];
-            Layer& layer = *nodes[i].layer;
-            layer.backward({views.inputs, views.output, views.state, views.parameters, views.output_gradient,
-                            std::span(targets).first(views.inputs.size()), views.parameter_gradients, &step,
-                            views.buffers, views.batch_state, views.statistics, i});
-            for (std::size_t k = 0; k < views.inputs.size(); ++k) {
-                const TensorView& sum = views.input_gradients[k];
-                if (layer.is_view() && sum.defined() && sum.data != views.output_gradient.data) {
-                    if (views.first[k]) impl_->ops->fill(sum, 0.0);
-                    impl_->ops->add(views.output_gradient.reshaped(sum.shape), sum);
-                } else if (views.scratch[k].defined()) {
-                    impl_->ops->add(views.scratch[k], sum);
-                }
-            }
-        }
+    for (std::size_t i = impl_->calls.size() - 1; i >= 1; --i) {
+        if (impl_->observer) impl_->observer->backward_begins(i - 1);
+        impl_->backward_layer(i, n, step);
+        if (impl_->observer) impl_->observer->backward_ends(i - 1);
+        const auto& numbers = impl_->calls[i].parameter_numbers;
         if (ready)
-            for (std::size_t k = views.parameter_numbers.size(); k-- > 0;) ready(views.parameter_numbers[k]);
+            for (std::size_t k = numbers.size(); k-- > 0;) ready(numbers[k]);
+        if (impl_->progress) impl_->progress();
     }
 }
 

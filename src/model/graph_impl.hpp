@@ -32,6 +32,7 @@ struct Graph::Impl {
     void lay_out_parameters();
     void lay_out_buffers();
     void lay_out_activations(bool recompute);
+    void backward_layer(std::size_t node, std::int64_t n, const StepContext& step);
     void forward_again(std::size_t from, std::size_t to, const StepContext& step);
     void set_batch(std::int64_t n);
     bool runs(std::size_t node, std::int64_t n, const StepContext& step) const;
@@ -46,6 +47,8 @@ struct Graph::Impl {
     DType compute;
     std::int64_t max_batch;
     std::int64_t batch = -1;
+    GraphObserver* observer = nullptr;
+    std::function<void()> progress;
 
     std::vector<Parameter> parameters;  // arena order
     std::int64_t arena_count = 0;       // elements, gaps included

@@ -5,17 +5,35 @@
 namespace tutti {
 
 Reducer::Reducer(Communicator& communicator, const TensorView& arena, std::vector<Bucket> buckets)
-    : communicator_(communicator), arena_(arena), buckets_(std::move(buckets)), works_(buckets_.size()) {
+    : communicator_(communicator), arena_(arena) {
+    replan(std::move(buckets));
+}
+
+void Reducer::replan(std::vector<Bucket> buckets) {
+    assert(next_ == 0 && done_ == 0);
+    buckets_ = std::move(buckets);
+    works_ = std::vector<Work>(buckets_.size());
+    waiting_.clear();
+    bucket_of_.clear();
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
         waiting_.push_back(buckets_[b].last - buckets_[b].first + 1);
         bucket_of_.insert(bucket_of_.end(), waiting_.back(), b);
     }
+    ready_order_.reserve(bucket_of_.size());
 }
 
 void Reducer::ready(std::size_t parameter) {
-    std::size_t& waiting = waiting_[bucket_of_[parameter]];
-    assert(waiting > 0);
-    if (--waiting == 0) issue();
+    const std::size_t bucket = bucket_of_[parameter];
+    assert(waiting_[bucket] > 0);
+    --waiting_[bucket];
+    if (ready_order_.size() == bucket_of_.size()) ready_order_.clear();
+    ready_order_.push_back(parameter);
+    if (recorder_) {
+        const double now = recorder_->now();
+        recorder_->timeline().parameter_ready[parameter] = now;
+        if (waiting_[bucket] == 0) recorder_->timeline().buckets[bucket].ready = now;
+    }
+    if (waiting_[bucket] == 0) issue();
 }
 
 void Reducer::issue() {
@@ -26,23 +44,39 @@ void Reducer::issue() {
         const TensorView slice{arena_.data + static_cast<std::size_t>(bucket.offset) * size_of(arena_.dtype),
                                arena_.dtype,
                                {bucket.count}};
+        if (recorder_) recorder_->timeline().buckets[next_].issued = recorder_->now();
         works_[next_] = communicator_.all_reduce(slice, ReduceOp::sum);
         ++next_;
     }
 }
 
+void Reducer::note_done(std::size_t bucket) {
+    if (recorder_) recorder_->timeline().buckets[bucket].done = recorder_->now();
+}
+
+template <class Call>
+auto Reducer::naming_bucket(std::size_t bucket, const Call& call) {
+    try {
+        return call(works_[bucket]);
+    } catch (const PeerError& error) {
+        throw PeerError("bucket " + std::to_string(bucket) + " of " + std::to_string(buckets_.size()) + ": " +
+                        error.what());
+    }
+}
+
+void Reducer::poll() {
+    // In order: a test of one transfer lets the library go on with all of them.
+    while (done_ < next_ && naming_bucket(done_, [](Work& work) { return work.test(); })) note_done(done_++);
+}
+
 void Reducer::finish() {
     assert(next_ == buckets_.size());
-    for (std::size_t b = 0; b < buckets_.size(); ++b) {
-        try {
-            works_[b].wait();
-        } catch (const PeerError& error) {
-            throw PeerError("bucket " + std::to_string(b) + " of " + std::to_string(buckets_.size()) + ": " +
-                            error.what());
-        }
-        waiting_[b] = buckets_[b].last - buckets_[b].first + 1;
+    for (; done_ < buckets_.size(); ++done_) {
+        naming_bucket(done_, [](Work& work) { work.wait(); });
+        note_done(done_);
     }
-    next_ = 0;
+    for (std::size_t b = 0; b < buckets_.size(); ++b) waiting_[b] = buckets_[b].last - buckets_[b].first + 1;
+    next_ = done_ = 0;
 }
 
 }  // namespace tutti

@@ -8,7 +8,6 @@
 #include "tutti/base/units.hpp"
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/precision.hpp"
-#include "tutti/train/schedule.hpp"
 
 namespace tutti {
 namespace {
@@ -45,64 +44,39 @@ void check_same_samples(const Dataset& train, const Dataset& val) {
                         "pack both with the same class names");
 }
 
-GraphSpec model_of(const Config& config, const Dataset& train) {
-    return build_model(config.model, {train.info().sample_shape, train.info().classes});
-}
-
 }  // namespace
 
 void check_training(const Config& config, const Dataset& train, const Dataset* val, int world_size) {
     check_batch(config, train, world_size);
     if (val) check_same_samples(train, *val);
-    model_of(config, train);
+    build_model(config.model, {train.info().sample_shape, train.info().classes});
 }
 
 Trainer::Impl::Impl(const TrainingJob& given)
     : job(given),
       config(given.config),
-      rank(given.gradients.rank()),
-      world(given.gradients.size()),
-      compute(compute_type(given.config.train.precision)),
-      loss(make_softmax_cross_entropy(given.device, compute, given.config.train.label_smoothing)),
-      val_loss(make_softmax_cross_entropy(given.device, compute)),
-      graph(model_of(given.config, given.train), given.device, arithmetic_of(given.config.train.precision),
-            given.config.train.batch_size, given.config.train.recompute),
-      reducer(given.gradients, graph.gradient_arena(), plan_buckets(graph, given.config.distributed)),
-      accumulator(graph, given.device, given.config.train.accumulate > 1),
-      optimizer(make_optimizer(given.config.optim, graph, given.device)),
-      arena_ops(given.device.ops(graph.gradient_arena().dtype)),
-      norm_memory(given.device.allocate(sizeof(double), "gradient norm")),
-      stage(given.device, given.train.info(), given.config.data, compute, given.config.train.batch_size),
-      loader(given.train, given.config.train.batch_size, loader_workers(given.config.data),
-             static_cast<int>(given.config.data.prefetch)),
+      training(given),
+      val_loss(make_softmax_cross_entropy(given.device, training.compute)),
       report(given.log) {
-    if (config.train.ema) average.emplace(*config.train.ema, graph, job.device);
-    if (job.val) {
-        val_stage.emplace(job.device, job.val->info(), config.data, compute, config.train.batch_size);
-        val_loader.emplace(*job.val, config.train.batch_size, loader_workers(config.data),
-                           static_cast<int>(config.data.prefetch));
-    }
-    sampler = {.samples = job.train.info().samples,
-               .world_size = world,
-               .seed = config.run.seed,
-               .epoch = 0,
-               .shuffle = config.data.shuffle,
-               .drop_last = config.data.drop_last};
-    progress.world_size = world;
+    if (!job.val) return;
+    val_stage.emplace(job.device, job.val->info(), config.data, training.compute, config.train.batch_size);
+    val_loader.emplace(*job.val, config.train.batch_size, loader_workers(config.data),
+                       static_cast<int>(config.data.prefetch));
 }
 
 Trainer::Trainer(const TrainingJob& job) {
     // The same config and data give the same error everywhere, but memory can run out on one rank.
     together(job.control, "building the model", [&] { impl_ = std::make_unique<Impl>(job); });
-    impl_->initial_weights();
+    impl_->training.initial_weights();
 
     std::int64_t parameters = 0;
     for (const Parameter& parameter : impl_->graph.parameters()) parameters += parameter.count;
     const GraphMemory memory = impl_->graph.memory();
     job.log.info(
         "model: " + (job.config.model.layers.empty() ? job.config.model.name : std::string("layers")) + ", " +
-        std::to_string(parameters) + " parameters, " + std::to_string(impl_->reducer.buckets().size()) +
-        (impl_->reducer.buckets().size() == 1 ? " bucket, " : " buckets, ") +
+        std::to_string(parameters) + " parameters, " +
+        std::to_string(impl_->training.reducer.buckets().size()) +
+        (impl_->training.reducer.buckets().size() == 1 ? " bucket, " : " buckets, ") +
         format_bytes(memory.parameters + memory.gradients + memory.activations) + " of arenas" +
         products_note(job.config.train.precision));
 }

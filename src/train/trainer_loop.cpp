@@ -5,28 +5,16 @@
 #include <cmath>
 
 #include "memory_report.hpp"
+#include "ready_order.hpp"
 #include "trainer_impl.hpp"
 #include "tutti/base/stop_signal.hpp"
 
 namespace tutti {
 
-std::int64_t Trainer::Impl::global_batch() const {
-    return config.train.batch_size * world * config.train.accumulate;
-}
-
-std::int64_t Trainer::Impl::epoch_limit() const {
-    const std::int64_t listed = samples_per_rank(sampler) * world;
-    return config.data.tail == Tail::pad ? listed : std::min(listed, sampler.samples);
-}
-
-std::int64_t Trainer::Impl::steps_per_epoch() const {
-    const std::int64_t limit = epoch_limit(), global = global_batch();
-    return config.data.drop_last ? limit / global : (limit + global - 1) / global;
-}
-
 std::int64_t Trainer::Impl::total_steps() const {
-    const std::int64_t all = progress.step + (config.train.epochs - progress.epoch) * steps_per_epoch() -
-                             progress.position / global_batch();
+    const std::int64_t all = progress.step +
+                             (config.train.epochs - progress.epoch) * training.steps_per_epoch() -
+                             progress.position / training.global_batch();
     return config.train.max_steps ? std::min(all, *config.train.max_steps) : all;
 }
 
@@ -37,20 +25,6 @@ bool Trainer::Impl::stopped_early() const {
 bool Trainer::Impl::finished() const {
     return progress.epoch >= config.train.epochs || stopped_early() ||
            (config.train.max_steps && progress.step >= *config.train.max_steps);
-}
-
-void Trainer::Impl::start_epoch() {
-    sampler.epoch = progress.epoch;
-    std::int64_t limit = epoch_limit();
-    // An update of fewer samples than a global batch is left out; so its micro-batches are, too.
-    if (config.data.drop_last) limit -= std::max<std::int64_t>(limit - progress.position, 0) % global_batch();
-    windows = epoch_windows({.cursor = progress.position,
-                             .limit = limit,
-                             .batch_size = config.train.batch_size,
-                             .world_size = world,
-                             .rank = rank});
-    next_window = 0;
-    loader.start(epoch_order(sampler), windows);
 }
 
 TrainingResult Trainer::Impl::run() {
@@ -67,19 +41,21 @@ TrainingResult Trainer::Impl::run() {
                 "train.early_stopping=null, it goes on");
         return result;
     }
+    choose_buckets();
     report.start(progress.samples);
     watch.restart();
     while (!finished() && !stopping) {
-        start_epoch();
-        if (windows.empty()) {          // the cursor stood at the end of the epoch
-            if (progress.position > 0)  // with drop_last, after a resume on other ranks
+        training.start_epoch();
+        if (training.windows.empty()) {  // the cursor stood at the end of the epoch
+            if (progress.position > 0)   // with drop_last, after a resume on other ranks
                 finish_epoch();
             else
                 ++progress.epoch;
             continue;
         }
-        while (next_window < windows.size() && !finished() && !stopping) step();
+        while (training.epoch_has_more() && !finished() && !stopping) step();
     }
+    if (tuner) job.log.info("buckets: the run ended before it had measured enough steps to choose");
     // A checkpoint holds the last evaluation: one that was written before it is written again.
     bool save_again = last_save_samples != progress.samples;
     if ((!stopping || finished()) && !evaluated()) {
@@ -95,9 +71,27 @@ TrainingResult Trainer::Impl::run() {
     return result;
 }
 
+void Trainer::Impl::step() {
+    if (tuner) tuner->before_update();
+    // Clocks differ: rank 0's decides when minutes have passed.
+    const UpdateReport update = training.update(rank == 0 && minutes_passed());
+    stopping = training.sums.stop();
+    if (world > 1 && !ready_order_checked) check_ready_order();
+    if (tuner) tune_buckets(update);
+    if (!update.skipped) report_step(update);
+    after_update(update.skipped);
+}
+
+void Trainer::Impl::check_ready_order() {
+    ready_order_checked = true;
+    const std::string difference = ready_order_difference(job.control, graph, training.reducer.ready_order());
+    if (!difference.empty())
+        job.log.warning(difference + "; the sums are right, but buckets go out later than planned");
+}
+
 void Trainer::Impl::report_step(const UpdateReport& update) {
     if (rank != 0) return;
-    const double mean = sums.loss().loss / sums.loss().weight;
+    const double mean = training.sums.loss().loss / training.sums.loss().weight;
     report.update(progress.step, total_steps(), progress.epoch, config.train.epochs, progress.samples, mean);
     if (progress.step % config.train.log_every != 0) return;
     std::string more;
@@ -111,7 +105,7 @@ void Trainer::Impl::report_step(const UpdateReport& update) {
 }
 
 void Trainer::Impl::after_update(bool skipped) {
-    if (next_window == windows.size()) return finish_epoch(skipped);
+    if (!training.epoch_has_more()) return finish_epoch(skipped);
     save_if_due(false, skipped);
 }
 
@@ -121,7 +115,7 @@ void Trainer::Impl::finish_epoch(bool skipped) {
 }
 
 void Trainer::Impl::save_if_due(bool epoch_ended, bool skipped) {
-    if (sums.checkpoint_due() || save_scheduled(epoch_ended, skipped) || best_is_unsaved) {
+    if (training.sums.checkpoint_due() || save_scheduled(epoch_ended, skipped) || best_is_unsaved) {
         save();
         watch.lap(account.checkpoint);
     }

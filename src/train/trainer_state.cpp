@@ -46,18 +46,6 @@ std::vector<std::string> changes(const Config& before, int world_before, const C
 
 }  // namespace
 
-void Trainer::Impl::initial_weights() {
-    graph.initialize(config.run.seed);
-    if (!config.model.init_from.empty()) {
-        together_on_first_rank(job.control, "reading the initial weights", [&] {
-            graph.load(read_weights(config.model.init_from), config.model.init_from);
-        });
-        job.gradients.broadcast(graph.parameter_arena(), 0).wait();
-        job.gradients.broadcast(graph.buffer_arena(), 0).wait();
-    }
-    if (average) average->restart();
-}
-
 void Trainer::Impl::restore(const std::string& path) {
     together_on_first_rank(job.control, "resuming", [&] {
         const Checkpoint checkpoint = load_checkpoint(path);
@@ -67,12 +55,13 @@ void Trainer::Impl::restore(const std::string& path) {
             throw UsageError(path + " was trained with other settings (" + joined(changed) + ")",
                              "restore them, or start anew with run.resume=never or another run.dir");
         graph.load(checkpoint.model, path);
-        for (const Optimizer::State& state : optimizer->state())
+        for (const Optimizer::State& state : training.optimizer->state())
             graph.load_arena(state.arena, checkpoint.optimizer, state.name + "/", path);
         if (average && checkpoint.ema.empty()) average->restart();
         if (average && !checkpoint.ema.empty()) graph.load_arena(average->arena(), checkpoint.ema, "", path);
         progress = checkpoint.progress;
         last_eval = checkpoint.last_eval;
+        bucket_plan = checkpoint.bucket_plan;
         const std::vector<std::string> course =
             changes(before, static_cast<int>(progress.world_size), config, world);
         if (!course.empty())
@@ -106,13 +95,15 @@ void Trainer::Impl::forget_other_metrics(const Config& before) {
 void Trainer::Impl::broadcast_state() {
     job.gradients.broadcast(graph.parameter_arena(), 0).wait();
     job.gradients.broadcast(graph.buffer_arena(), 0).wait();
-    for (const Optimizer::State& state : optimizer->state()) job.gradients.broadcast(state.arena, 0).wait();
+    for (const Optimizer::State& state : training.optimizer->state())
+        job.gradients.broadcast(state.arena, 0).wait();
     if (average) job.gradients.broadcast(average->arena(), 0).wait();
     static_assert(std::is_trivially_copyable_v<Progress>);
     const TensorView bytes{
         reinterpret_cast<std::byte*>(&progress), DType::u8, {static_cast<std::int64_t>(sizeof(Progress))}};
     job.gradients.broadcast(bytes, 0).wait();
     last_eval = broadcast_text(job.control, last_eval, 0);
+    bucket_plan = broadcast_text(job.control, bucket_plan, 0);
     progress.world_size = world;
 }
 
@@ -122,13 +113,14 @@ void Trainer::Impl::save() {
         checkpoint.progress = progress;
         checkpoint.config = to_yaml(config);
         checkpoint.last_eval = last_eval;
+        checkpoint.bucket_plan = bucket_plan;
         checkpoint.model = graph.save();
         for (const NamedTensor& tensor : checkpoint.model)
             if (!all_finite(tensor))
                 throw RunError("step " + std::to_string(progress.step) + ": " + tensor.name +
                                    " holds values that are not finite; no checkpoint was written",
                                "lower optim.lr; the checkpoints before this one are good");
-        for (const Optimizer::State& state : optimizer->state())
+        for (const Optimizer::State& state : training.optimizer->state())
             for (NamedTensor& tensor : graph.save_arena(state.arena, state.name + "/"))
                 checkpoint.optimizer.push_back(std::move(tensor));
         if (average) checkpoint.ema = graph.save_arena(average->arena(), "");

@@ -137,6 +137,43 @@ TEST(Graph, Fp32AgreesWithFp64) {
     }
 }
 
+/// Writes down the calls as "+forward 0", "-forward 0", ….
+struct CallList final : GraphObserver {
+    void forward_begins(std::size_t layer) override { add("+forward", layer); }
+    void forward_ends(std::size_t layer) override { add("-forward", layer); }
+    void backward_begins(std::size_t layer) override { add("+backward", layer); }
+    void backward_ends(std::size_t layer) override { add("-backward", layer); }
+    void add(const std::string& what, std::size_t number) {
+        calls.push_back(what + " " + std::to_string(number));
+    }
+    std::vector<std::string> calls;
+};
+
+TEST(Graph, TellsItsObserverWhenLayersRunAndCallsProgressBetweenThem) {
+    const auto device = make_cpu_device(1);
+    const std::vector<std::int64_t> hidden = {3};
+    Graph graph(build_mlp({4}, hidden, 2), *device, DType::f64, 1);
+    ASSERT_EQ(graph.report().size(), 3u);
+    CallList list;
+    graph.observe(&list);
+    graph.set_progress([&] { list.calls.emplace_back("progress"); });
+    graph.forward(1, {});
+    EXPECT_EQ(list.calls, (std::vector<std::string>{"+forward 0", "-forward 0", "+forward 1", "-forward 1",
+                                                    "+forward 2", "-forward 2"}));
+    list.calls.clear();
+    graph.backward(1, {}, [&](std::size_t parameter) { list.add("ready", parameter); });
+    EXPECT_EQ(list.calls,
+              (std::vector<std::string>{"+backward 2", "-backward 2", "ready 0", "ready 1", "progress",
+                                        "+backward 1", "-backward 1", "progress", "+backward 0",
+                                        "-backward 0", "ready 2", "ready 3", "progress"}));
+    list.calls.clear();
+    graph.observe(nullptr);
+    graph.set_progress({});
+    graph.forward(1, {});
+    graph.backward(1, {}, {});
+    EXPECT_TRUE(list.calls.empty());
+}
+
 TEST(Graph, ReportsLayersAndMemory) {
     const auto device = make_cpu_device(1);
     const Graph graph(build_lenet({28, 28, 1}, 10), *device, DType::f32, 64);

@@ -51,9 +51,34 @@ TEST_P(ReducerRanks, RanksMayBecomeReadyInDifferentOrders) {
             std::shuffle(order.begin(), order.end(), random);
             for (const std::size_t p : order) reducer.ready(p);
             reducer.finish();
+            EXPECT_TRUE(std::ranges::equal(reducer.ready_order(), order));
             EXPECT_EQ(arena[0], communicator.size());
             EXPECT_EQ(arena[87], communicator.size());
             EXPECT_EQ(arena[31], 1.0);
+        }
+    });
+}
+
+TEST_P(ReducerRanks, TakesAnotherPlanBetweenSteps) {
+    const std::vector<std::vector<Bucket>> plans = {
+        {{0, 5, 0, 88}}, three_buckets, {{0, 0, 0, 10}, {1, 1, 16, 4}, {2, 5, 32, 56}}};
+    test::run_on_threads(GetParam(), [&](Communicator& communicator) {
+        std::vector<double> arena(arena_size);
+        Reducer reducer(communicator, view_of(std::span(arena)), three_buckets);
+        for (const auto& plan : plans) {
+            reducer.replan(plan);
+            EXPECT_EQ(reducer.buckets(), plan);
+            std::fill(arena.begin(), arena.end(), 1.0);
+            for (std::size_t p = 0; p < parameter_count; ++p) {
+                reducer.ready(p);
+                reducer.poll();
+            }
+            reducer.finish();
+            for (const Bucket& bucket : plan) {
+                EXPECT_EQ(arena[static_cast<std::size_t>(bucket.offset)], communicator.size());
+                EXPECT_EQ(arena[static_cast<std::size_t>(bucket.offset + bucket.count - 1)],
+                          communicator.size());
+            }
         }
     });
 }

@@ -10,6 +10,7 @@
 
 #include "tutti/base/named_tensor.hpp"
 #include "tutti/device/device.hpp"
+#include "tutti/model/graph_observer.hpp"
 #include "tutti/model/layer.hpp"
 
 namespace tutti {
@@ -110,6 +111,12 @@ class Graph {
     /// zeroes and announces all.
     void backward(std::int64_t n, const StepContext& step, const GradientReady& ready);
     TensorView output_gradient(std::int64_t n) const;
+
+    /// Told from now on when layers run, in forward and backward; null: nobody. It must outlive its use.
+    void observe(GraphObserver* observer);
+    /// Called in backward between the layers, and between the parts of those that take long, for transfers
+    /// that need the processor to go on; empty: nothing is called. It must not touch the graph.
+    void set_progress(std::function<void()> progress);
 
     /// Buffers get their initial values, parameters default values from Philox at (seed, number of the
     /// parameter), in the file's element order, so independent of the layout.

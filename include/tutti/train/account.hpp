@@ -26,15 +26,17 @@ struct Account {
 /// Adds the time between two calls of lap() to what the lap is given.
 class Stopwatch {
   public:
+    using Clock = std::chrono::steady_clock;
     void lap(double& seconds) {
         const auto now = Clock::now();
         seconds += std::chrono::duration<double>(now - last_).count();
         last_ = now;
     }
     void restart() { last_ = Clock::now(); }
+    /// When the last lap ended.
+    Clock::time_point last() const { return last_; }
 
   private:
-    using Clock = std::chrono::steady_clock;
     Clock::time_point last_ = Clock::now();
 };
 

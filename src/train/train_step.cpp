@@ -1,16 +1,31 @@
 // One update: micro-batches, the sums over all ranks, the new weights.
 
+#include "train_step.hpp"
+
 #include <fmt/format.h>
 
 #include <cmath>
 
-#include "trainer_impl.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/train/schedule.hpp"
 
 namespace tutti {
 
-void Trainer::Impl::step() {
+void TrainStep::lap(double& seconds, TimeSpan* span) {
+    // What passed between two updates is not part of either's time line.
+    if (span) span->begin = std::max(recorder->since_begin(watch.last()), 0.0);
+    watch.lap(seconds);
+    if (span) span->end = recorder->since_begin(watch.last());
+}
+
+void TrainStep::record(StepRecorder* to) {
+    recorder = to;
+    reducer.record(to);
+}
+
+UpdateReport TrainStep::update(bool checkpoint_due) {
+    if (recorder) recorder->begin_step(reducer.buckets().size());
+    graph.observe(recorder);
     GlobalBatch batch{.first = next_window};
     batch.count = std::min(static_cast<std::size_t>(config.train.accumulate), windows.size() - next_window);
     batch.begin = windows[batch.first].begin;
@@ -19,25 +34,28 @@ void Trainer::Impl::step() {
     LossSums mine;
     Failure failure;
     Work step_sums;
-    for (std::size_t i = 0; i < batch.count; ++i) micro_batch(batch, i, mine, failure, step_sums);
+    for (std::size_t i = 0; i < batch.count; ++i)
+        micro_batch(batch, i, mine, failure, checkpoint_due, step_sums);
     reducer.finish();
     accumulator.finish();
     step_sums.wait();
     // Weights that only the labels tell were not known in the backwards of several micro-batches.
     if (!loss->weight_is_sample_count() && batch.count > 1)
         arena_ops.scale(1.0 / sums.loss().weight, graph.gradient_arena());
-    watch.lap(account.communication);
+    lap(account.communication, recorder ? &recorder->timeline().communication : nullptr);
     if (sums.failed()) agree(job.control, failure, "reading the data");
 
-    UpdateReport update;
-    update.lr = learning_rate(config.schedule, base_learning_rate(config, world),
+    UpdateReport report;
+    report.lr = learning_rate(config.schedule, base_learning_rate(config, world),
                               epoch_of_update(progress.epoch, batch.begin, global_batch(), steps_per_epoch()),
                               config.train.epochs);
     const bool skips = config.train.nan_policy == NanPolicy::skip;
-    if (config.optim.clip_norm || skips) update.gradient_norm = gradient_norm();
-    const std::string problem = not_finite(mine, update.gradient_norm);
-    if (problem.empty()) {
-        update_weights(update);
+    if (config.optim.clip_norm || skips) report.gradient_norm = gradient_norm();
+    const std::string problem = not_finite(mine, report.gradient_norm);
+    report.samples = batch.end - batch.begin;
+    report.skipped = !problem.empty();
+    if (!report.skipped) {
+        update_weights(report);
         ++progress.step;
         progress.loss_sum += sums.loss().loss;
         progress.loss_weight += sums.loss().weight;
@@ -48,15 +66,16 @@ void Trainer::Impl::step() {
                                     progress.epoch + 1, batch.begin, batch.end - 1, problem,
                                     progress.skipped));
     }
-    watch.lap(account.optimizer);
+    lap(account.optimizer, recorder ? &recorder->timeline().optimizer : nullptr);
+    // Evaluations run the same graph.
+    graph.observe(nullptr);
+    if (recorder) recorder->end_step();
     progress.position = batch.end;
-    progress.samples += batch.end - batch.begin;
-    stopping = sums.stop();
-    if (problem.empty()) report_step(update);
-    after_update(!problem.empty());
+    progress.samples += report.samples;
+    return report;
 }
 
-std::int64_t Trainer::Impl::load_micro_batch(StepContext& context, Failure& failure) {
+std::int64_t TrainStep::load_micro_batch(StepContext& context, Failure& failure) {
     std::optional<HostBatch> batch;
     try {
         batch = loader.next();
@@ -75,21 +94,20 @@ std::int64_t Trainer::Impl::load_micro_batch(StepContext& context, Failure& fail
     return n;
 }
 
-void Trainer::Impl::micro_batch(const GlobalBatch& batch, std::size_t index, LossSums& mine, Failure& failure,
-                                Work& step_sums) {
+void TrainStep::micro_batch(const GlobalBatch& batch, std::size_t index, LossSums& mine, Failure& failure,
+                            bool checkpoint_due, Work& step_sums) {
     const bool last = index + 1 == batch.count;
+    MicroBatchTimes* const times = recorder ? &recorder->begin_micro_batch() : nullptr;
     StepContext context{Phase::train, config.run.seed, progress.epoch, {}};
     if (world > 1) context.statistics = &batch_statistics;
     context.sync_batch_statistics = config.distributed.sync_batch_norm;
     const std::int64_t n = load_micro_batch(context, failure);
-    watch.lap(account.data);
+    lap(account.data, times ? &times->data : nullptr);
 
     const TensorView logits = graph.forward(n, context);
     mine += loss->forward(logits, stage.labels(), graph.output_gradient(n));
     if (last) {
-        // Clocks differ: rank 0's decides when minutes have passed.
-        sums.set(mine, failure.code != ExitCode::done, StopSignal::pending() != 0,
-                 rank == 0 && minutes_passed());
+        sums.set(mine, failure.code != ExitCode::done, StopSignal::pending() != 0, checkpoint_due);
         step_sums = sums.all_reduce(job.control);
     }
     double weight = static_cast<double>(batch.end - batch.begin);
@@ -97,7 +115,7 @@ void Trainer::Impl::micro_batch(const GlobalBatch& batch, std::size_t index, Los
         if (last) step_sums.wait();
         weight = batch.count == 1 ? sums.loss().weight : 1.0;
     }
-    watch.lap(account.forward);
+    lap(account.forward, times ? &times->forward : nullptr);
 
     loss->backward(stage.labels(), 1.0 / weight, graph.output_gradient(n));
     if (last) {
@@ -109,10 +127,10 @@ void Trainer::Impl::micro_batch(const GlobalBatch& batch, std::size_t index, Los
         graph.backward(n, context, {});
         accumulator.take();
     }
-    watch.lap(account.backward);
+    lap(account.backward, times ? &times->backward : nullptr);
 }
 
-double Trainer::Impl::gradient_norm() {
+double TrainStep::gradient_norm() {
     const TensorView sum = norm_memory.view(0, DType::f64, {1});
     arena_ops.sum_of_squares(graph.gradient_arena(), sum);
     double squares = 0;
@@ -120,7 +138,7 @@ double Trainer::Impl::gradient_norm() {
     return std::sqrt(squares);
 }
 
-std::string Trainer::Impl::not_finite(const LossSums& mine, double gradient_norm) {
+std::string TrainStep::not_finite(const LossSums& mine, double gradient_norm) {
     const bool loss_is_finite = !sums.non_finite();
     if (loss_is_finite && std::isfinite(gradient_norm)) return {};
     const std::string what = loss_is_finite ? fmt::format("the norm of the gradient is {}", gradient_norm)
@@ -138,13 +156,13 @@ std::string Trainer::Impl::not_finite(const LossSums& mine, double gradient_norm
     return what;
 }
 
-void Trainer::Impl::update_weights(const UpdateReport& update) {
+void TrainStep::update_weights(const UpdateReport& report) {
     // torch.nn.utils.clip_grad_norm_: max_norm / (norm + 1e-6), at most 1.
     if (config.optim.clip_norm) {
-        const double factor = *config.optim.clip_norm / (update.gradient_norm + 1e-6);
+        const double factor = *config.optim.clip_norm / (report.gradient_norm + 1e-6);
         if (factor < 1) arena_ops.scale(factor, graph.gradient_arena());
     }
-    optimizer->step(update.lr, progress.step + 1);
+    optimizer->step(report.lr, progress.step + 1);
     if (average) average->update(progress.step + 1);
 }
 

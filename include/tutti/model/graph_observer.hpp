@@ -1,0 +1,21 @@
+#pragma once
+// Who wants to know when the layers of a graph run.
+
+#include <cstddef>
+
+namespace tutti {
+
+/// Called by the graph on its own thread, in order, between the calls of the layers: what it does here is
+/// time of the step. Layers by their number in Graph::report().
+class GraphObserver {
+  public:
+    virtual ~GraphObserver() = default;
+    virtual void forward_begins(std::size_t layer) = 0;
+    virtual void forward_ends(std::size_t layer) = 0;
+    /// With recomputation, computing activations again belongs to the backward that needs them.
+    virtual void backward_begins(std::size_t layer) = 0;
+    /// Before the gradients of the layer's parameters are announced.
+    virtual void backward_ends(std::size_t layer) = 0;
+};
+
+}  // namespace tutti

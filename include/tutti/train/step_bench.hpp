@@ -1,0 +1,39 @@
+#pragma once
+// Real training steps for measurements.
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tutti/train/reducer.hpp"
+#include "tutti/train/step_timeline.hpp"
+#include "tutti/train/trainer.hpp"
+
+namespace tutti {
+
+/// Data, forward, backward, reduction and optimizer exactly as Trainer::run does them, but nothing is
+/// evaluated, reported or saved; epochs begin again when they end. Collective: every rank makes the same
+/// calls with the same arguments. Errors that all ranks share are thrown as AgreedError.
+class StepBench {
+  public:
+    /// job.directory and job.val are not used. Begins with the weights that a run would begin with.
+    explicit StepBench(const TrainingJob& job);
+    ~StepBench();
+
+    const Graph& graph() const;
+    const std::vector<Bucket>& buckets() const;
+    /// From the next step on, the same on every rank.
+    void set_buckets(std::vector<Bucket> buckets);
+
+    /// An empty timeline with memory for this bench's steps.
+    StepTimeline make_timeline() const;
+    /// One step per timeline, which is overwritten. Throws AgreedError, PeerError; RunError is agreed, too
+    /// (a loss that is not finite).
+    void run(std::span<StepTimeline> steps);
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,59 @@
+#include "tutti/train/step_bench.hpp"
+
+#include "train_step.hpp"
+
+namespace tutti {
+
+struct StepBench::Impl {
+    explicit Impl(const TrainingJob& job)
+        : training(job), recorder(training.graph, static_cast<std::size_t>(job.config.train.accumulate)) {
+        training.record(&recorder);
+    }
+    void next_epoch_if_needed() {
+        while (!training.epoch_has_more()) {
+            // The first epoch has not begun yet.
+            if (began) ++training.progress.epoch;
+            began = true;
+            training.progress.position = 0;
+            training.start_epoch();
+        }
+    }
+
+    TrainStep training;
+    StepRecorder recorder;
+    bool began = false;
+};
+
+StepBench::StepBench(const TrainingJob& job) {
+    together(job.control, "building the model", [&] { impl_ = std::make_unique<Impl>(job); });
+    impl_->training.initial_weights();
+}
+
+StepBench::~StepBench() = default;
+
+const Graph& StepBench::graph() const {
+    return impl_->training.graph;
+}
+
+const std::vector<Bucket>& StepBench::buckets() const {
+    return impl_->training.reducer.buckets();
+}
+
+void StepBench::set_buckets(std::vector<Bucket> buckets) {
+    impl_->training.reducer.replan(std::move(buckets));
+}
+
+StepTimeline StepBench::make_timeline() const {
+    return {graph(), static_cast<std::size_t>(impl_->training.config.train.accumulate)};
+}
+
+void StepBench::run(std::span<StepTimeline> steps) {
+    for (StepTimeline& step : steps) {
+        impl_->next_epoch_if_needed();
+        impl_->training.watch.restart();
+        impl_->training.update();
+        step = impl_->recorder.timeline();
+    }
+}
+
+}  // namespace tutti

@@ -1,0 +1,37 @@
+#include "tutti/train/step_timeline.hpp"
+
+#include <algorithm>
+
+namespace tutti {
+
+StepTimeline::StepTimeline(const Graph& graph, std::size_t micro_batches_per_step)
+    : parameter_ready(graph.parameters().size()) {
+    const std::size_t layers = graph.report().size();
+    MicroBatchTimes one;
+    one.layer_forward.resize(layers);
+    one.layer_backward.resize(layers);
+    all_.resize(micro_batches_per_step, one);
+    // No plan has more buckets than there are parameters; a vector never gives its memory back.
+    buckets.resize(graph.parameters().size());
+}
+
+double StepTimeline::exposed_communication() const {
+    return buckets.empty() ? 0 : std::max(buckets.back().done - backward_end(), 0.0);
+}
+
+void StepRecorder::begin_step(std::size_t buckets) {
+    begin_ = Clock::now();
+    timeline_.clock = std::chrono::duration<double>(begin_.time_since_epoch()).count();
+    timeline_.seconds = 0;
+    for (MicroBatchTimes& one : timeline_.all_) {
+        one.data = one.forward = one.backward = {};
+        std::ranges::fill(one.layer_forward, TimeSpan{});
+        std::ranges::fill(one.layer_backward, TimeSpan{});
+    }
+    timeline_.used_ = 0;
+    std::ranges::fill(timeline_.parameter_ready, 0.0);
+    timeline_.buckets.assign(buckets, {});
+    timeline_.communication = timeline_.optimizer = {};
+}
+
+}  // namespace tutti

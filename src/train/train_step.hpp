@@ -1,0 +1,99 @@
+#pragma once
+// Everything that one update after another needs: data, model, reducer, optimizer, and where they stand.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "batch_statistics.hpp"
+#include "step_sums.hpp"
+#include "tutti/input/loader.hpp"
+#include "tutti/model/graph.hpp"
+#include "tutti/model/loss.hpp"
+#include "tutti/train/account.hpp"
+#include "tutti/train/batch_stage.hpp"
+#include "tutti/train/gradient_accumulator.hpp"
+#include "tutti/train/optimizer.hpp"
+#include "tutti/train/reducer.hpp"
+#include "tutti/train/step_timeline.hpp"
+#include "tutti/train/trainer.hpp"
+#include "tutti/train/weight_average.hpp"
+
+namespace tutti {
+
+/// The micro-batches of one update: windows [first, first + count) of the epoch, positions [begin, end).
+struct GlobalBatch {
+    std::size_t first = 0, count = 0;
+    std::int64_t begin = 0, end = 0;
+};
+
+/// What became of an update.
+struct UpdateReport {
+    double lr = 0;
+    double gradient_norm = 0;  ///< before clipping; 0 where nobody asked for it
+    std::int64_t samples = 0;  ///< positions of the epoch that it consumed
+    bool skipped = false;      ///< by nan_policy: no step, but its samples are consumed
+};
+
+/// Knows nothing of files, checkpoints and evaluations. Every rank calls the same methods in the same order.
+struct TrainStep {
+    explicit TrainStep(const TrainingJob& given);
+    TrainStep(const TrainStep&) = delete;
+    TrainStep& operator=(const TrainStep&) = delete;
+
+    void initial_weights();
+    /// Begins the epoch that `progress` stands in, at its position.
+    void start_epoch();
+    bool epoch_has_more() const { return next_window < windows.size(); }
+    /// The next update of the epoch. checkpoint_due: what rank 0's clock says; all ranks then find it in
+    /// `sums`.
+    UpdateReport update(bool checkpoint_due = false);
+    /// From the next update on its timeline is written there; null: nowhere.
+    void record(StepRecorder* to);
+
+    /// Samples of a whole update: batch_size x ranks x accumulate.
+    std::int64_t global_batch() const;
+    /// Positions of an epoch that are computed.
+    std::int64_t epoch_limit() const;
+    std::int64_t steps_per_epoch() const;
+
+    const TrainingJob job;
+    const Config& config;
+    const int rank, world;
+
+    DType compute;
+    std::unique_ptr<Loss> loss;
+    Graph graph;
+    Reducer reducer;
+    GradientAccumulator accumulator;
+    std::unique_ptr<Optimizer> optimizer;
+    std::optional<WeightAverage> average;  // with train.ema
+    Ops& arena_ops;                        // for whole arenas
+    Buffer norm_memory;                    // f64[1]
+    BatchStage stage;
+    Loader loader;
+
+    SamplerOptions sampler;
+    std::vector<BatchWindow> windows;  // micro-batches of this epoch, from the cursor on
+    std::size_t next_window = 0;
+
+    Progress progress;
+    BatchStatistics batch_statistics{job.control};
+    StepSums sums;
+    Account account;
+    Stopwatch watch;
+    StepRecorder* recorder = nullptr;
+
+  private:
+    std::int64_t load_micro_batch(StepContext& context, Failure& failure);
+    void micro_batch(const GlobalBatch& batch, std::size_t index, LossSums& mine, Failure& failure,
+                     bool checkpoint_due, Work& step_sums);
+    /// Why this update must not be made, or nothing. Throws where nan_policy is stop.
+    std::string not_finite(const LossSums& mine, double gradient_norm);
+    void update_weights(const UpdateReport& report);
+    double gradient_norm();
+    /// Charges the time since the last lap to a part of the account, and to a span where one is recorded.
+    void lap(double& seconds, TimeSpan* span);
+};
+
+}  // namespace tutti

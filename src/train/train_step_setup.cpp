@@ -1,0 +1,82 @@
+// What stands before the first update: the parts, the initial weights, the epoch's windows.
+
+#include <algorithm>
+
+#include "train_step.hpp"
+#include "tutti/model/zoo.hpp"
+#include "tutti/train/precision.hpp"
+#include "tutti/train/weights_file.hpp"
+
+namespace tutti {
+
+TrainStep::TrainStep(const TrainingJob& given)
+    : job(given),
+      config(given.config),
+      rank(given.gradients.rank()),
+      world(given.gradients.size()),
+      compute(compute_type(given.config.train.precision)),
+      loss(make_softmax_cross_entropy(given.device, compute, given.config.train.label_smoothing)),
+      graph(build_model(given.config.model, {given.train.info().sample_shape, given.train.info().classes}),
+            given.device, arithmetic_of(given.config.train.precision), given.config.train.batch_size,
+            given.config.train.recompute),
+      reducer(given.gradients, graph.gradient_arena(), plan_buckets(graph, given.config.distributed)),
+      accumulator(graph, given.device, given.config.train.accumulate > 1),
+      optimizer(make_optimizer(given.config.optim, graph, given.device)),
+      arena_ops(given.device.ops(graph.gradient_arena().dtype)),
+      norm_memory(given.device.allocate(sizeof(double), "gradient norm")),
+      stage(given.device, given.train.info(), given.config.data, compute, given.config.train.batch_size),
+      loader(given.train, given.config.train.batch_size, loader_workers(given.config.data),
+             static_cast<int>(given.config.data.prefetch)) {
+    if (config.train.ema) average.emplace(*config.train.ema, graph, job.device);
+    sampler = {.samples = job.train.info().samples,
+               .world_size = world,
+               .seed = config.run.seed,
+               .epoch = 0,
+               .shuffle = config.data.shuffle,
+               .drop_last = config.data.drop_last};
+    progress.world_size = world;
+    // The library moves data only inside its calls.
+    if (world > 1) graph.set_progress([this] { reducer.poll(); });
+}
+
+void TrainStep::initial_weights() {
+    graph.initialize(config.run.seed);
+    if (!config.model.init_from.empty()) {
+        together_on_first_rank(job.control, "reading the initial weights", [&] {
+            graph.load(read_weights(config.model.init_from), config.model.init_from);
+        });
+        job.gradients.broadcast(graph.parameter_arena(), 0).wait();
+        job.gradients.broadcast(graph.buffer_arena(), 0).wait();
+    }
+    if (average) average->restart();
+}
+
+std::int64_t TrainStep::global_batch() const {
+    return config.train.batch_size * world * config.train.accumulate;
+}
+
+std::int64_t TrainStep::epoch_limit() const {
+    const std::int64_t listed = samples_per_rank(sampler) * world;
+    return config.data.tail == Tail::pad ? listed : std::min(listed, sampler.samples);
+}
+
+std::int64_t TrainStep::steps_per_epoch() const {
+    const std::int64_t limit = epoch_limit(), global = global_batch();
+    return config.data.drop_last ? limit / global : (limit + global - 1) / global;
+}
+
+void TrainStep::start_epoch() {
+    sampler.epoch = progress.epoch;
+    std::int64_t limit = epoch_limit();
+    // An update of fewer samples than a global batch is left out; so its micro-batches are, too.
+    if (config.data.drop_last) limit -= std::max<std::int64_t>(limit - progress.position, 0) % global_batch();
+    windows = epoch_windows({.cursor = progress.position,
+                             .limit = limit,
+                             .batch_size = config.train.batch_size,
+                             .world_size = world,
+                             .rank = rank});
+    next_window = 0;
+    loader.start(epoch_order(sampler), windows);
+}
+
+}  // namespace tutti
