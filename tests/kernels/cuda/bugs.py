@@ -1,8 +1,17 @@
-"""Seeds the bugs of bugs.toml into the sources of CUDA kernels, and tells whether the tests catch them.
+"""Seeds bugs into the sources of CUDA kernels, and tells whether the tests catch them.
 
-    bugs.py list TABLE                      one line per bug: name, kernel, build
-    bugs.py seed TABLE NAME SOURCE OUTPUT   the source with that bug; fails when the text to replace is not there once
-    bugs.py check TABLE FOLDER              runs FOLDER/bug_NAME for each bug and prints the table of verdicts as TAP
+bugs/KERNEL.toml lists the bugs of kernels/cuda/KERNEL.cu, at least one for each kernel:
+
+    [[bug]]
+    name = "tree_without_barrier"
+    find = "__syncthreads();"   # what the source has exactly once,
+    replace = ""                # and what the bug has in its place
+    build = "race"              # the variant that catches it: "asan" (AddressSanitizer, UBSan) or "race"
+    says = 'race: thread'       # regular expression that must be in what the kernel's tests then print
+
+    bugs.py list KERNEL...            one line per bug: its full name, kernel, build; fails for a kernel without bugs
+    bugs.py seed NAME SOURCE OUTPUT   the source with that bug; fails when the text to replace is not there once
+    bugs.py check FOLDER KERNEL...    runs FOLDER/bug_NAME for each bug and prints the table of verdicts as TAP
 """
 
 import os
@@ -12,16 +21,29 @@ import subprocess
 import sys
 import tomllib
 
+TABLES = pathlib.Path(__file__).resolve().parent / "bugs"
 TIME_LIMIT = 120  # seconds; a bug that makes a kernel hang is caught, too
 
 
-def read(table):
-    bugs = tomllib.loads(pathlib.Path(table).read_text(encoding="utf-8"))["bug"]
+def read(kernel):
+    table = TABLES / f"{kernel}.toml"
+    if not table.exists():
+        sys.exit(f"{table} is missing: each kernel needs a bug that its tests catch")
+    bugs = tomllib.loads(table.read_text(encoding="utf-8")).get("bug", [])
+    if not bugs:
+        sys.exit(f"{table} has no [[bug]]")
+    for bug in bugs:
+        bug["kernel"] = kernel
+        bug["name"] = f"{kernel}_{bug['name']}"
     names = [bug["name"] for bug in bugs]
     for name in names:
         if names.count(name) > 1:
             sys.exit(f"{table}: {name} is there more than once")
     return bugs
+
+
+def read_all(kernels):
+    return [bug for kernel in kernels for bug in read(kernel)]
 
 
 def seed(bug, source, output):
@@ -76,15 +98,16 @@ def check(bugs, folder):
 def main(arguments):
     if len(arguments) < 2 or arguments[0] not in ("list", "seed", "check"):
         sys.exit(__doc__)
-    bugs = read(arguments[1])
-    if arguments[0] == "list":
-        for bug in bugs:
+    verb, *rest = arguments
+    if verb == "list":
+        for bug in read_all(rest):
             print(bug["name"], bug["kernel"], bug["build"])
         return 0
-    if arguments[0] == "seed":
-        seed(next(bug for bug in bugs if bug["name"] == arguments[2]), arguments[3], arguments[4])
+    if verb == "seed":
+        name, source, output = rest
+        seed(next(bug for bug in read(pathlib.Path(source).stem) if bug["name"] == name), source, output)
         return 0
-    return check(bugs, arguments[2])
+    return check(read_all(rest[1:]), rest[0])
 
 
 if __name__ == "__main__":
