@@ -46,12 +46,12 @@ class CompileKernel(unittest.TestCase):
         status, errors, table = self.compile(MESSAGES)
         self.assertEqual(status, 1)
         self.assertIn("norm.cu: a kernel spills registers", errors)
-        self.assertIn("norm sm_90 255 1024 4 12 a()", table)
+        self.assertIn("norm sm_90 255 1024 4 12 a\n", table)
 
     def test_other_kernels_pass(self):
         status, errors, table = self.compile("\n".join(MESSAGES.splitlines()[5:]))
         self.assertEqual((status, errors), (0, ""))
-        self.assertEqual(table, "norm sm_90 20 0 0 0 b()\n")
+        self.assertEqual(table, "norm sm_90 20 0 0 0 b\n")
 
     def test_errors_of_the_compiler_are_shown(self):
         status, errors, table = self.compile("norm.cu(3): error: expected a ;\n", status=2)
