@@ -50,6 +50,7 @@ class SlurmJobs(slurm_test.SlurmTest):
         shape = SHAPES[name]
         ranks = shape.nodes * shape.tasks
         seen = {key: facts.get(key) for key in ("JobName", "NumNodes", "NumTasks", "CPUs/Task", "NumCPUs", "Requeue")}
+        seen["NumNodes"] = seen["NumNodes"].split("-")[0]  # "2-2" while the job waits
         self.assertEqual(seen, {"JobName": name.replace("/", "_"), "NumNodes": str(shape.nodes), "NumTasks": str(ranks),
                                 "CPUs/Task": str(shape.cpus), "NumCPUs": str(ranks * shape.cpus), "Requeue": "1"})
         self.assertEqual(facts["NtasksPerN:B:S:C"].split(":")[0], str(shape.tasks))
@@ -136,7 +137,7 @@ class SlurmJobs(slurm_test.SlurmTest):
             with self.subTest(launcher=launcher):
                 data = self.small_data(2000, classes=2)
                 job = self.submit(name, [f"data.train={data}", "data.val=[]", f"run.dir={launcher}", "train.batch_size=8",
-                                         "train.epochs=100000", "train.max_steps=2000", "train.log_every=1",
+                                         "train.epochs=100000", "train.max_steps=8000", "train.log_every=10",
                                          "train.checkpoint={every: never}", *settings],
                                   ["--nodes=2", "--ntasks-per-node=1", "--gres=gpu:1", "--cpus-per-task=1"])
                 metrics = self.dir / launcher / "metrics.jsonl"
@@ -145,12 +146,12 @@ class SlurmJobs(slurm_test.SlurmTest):
                 self.slurm(["scancel", "--batch", "--signal=USR1", job])
                 self.wait_until_job(job, lambda facts: facts["Restarts"] == "1" and facts["JobState"] == "PENDING")
                 self.assertIn("exit code 75, restart 0", self.output(job))
-                self.assertLess(len(self.losses(launcher)), 2000)
+                self.assertLess(len(self.losses(launcher)), 800)
                 self.slurm(["scontrol", "update", f"jobid={job}", "StartTime=now"])  # else it waits two minutes
                 result = self.wait_for(job)
                 self.assertEqual(result.exit_code, 0, result.stdout)
                 self.assertIn("exit code 0, restart 1", result.stdout)
-                self.assertEqual([row["step"] for row in self.metrics(launcher, "step")], list(range(1, 2001)))
+                self.assertEqual([row["step"] for row in self.metrics(launcher, "step")], list(range(10, 8001, 10)))
 
     def skip_without(self, *command):
         words = self.run_trainer([*command, "--help"])
