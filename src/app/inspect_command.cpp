@@ -82,7 +82,7 @@ int inspect_command(const Arguments& arguments) {
         "trainer inspect");
     std::string path, config;
     std::vector<std::string> overrides;
-    bool sha256 = false, config_keys = false, layers = false;
+    bool sha256 = false, config_keys = false, layers = false, options = false;
     std::int64_t world = 1;
     app.add_option("path", path, "HDF5 file or run directory");
     app.add_option("key=value", overrides, "with -c: settings that override the file");
@@ -93,10 +93,13 @@ int inspect_command(const Arguments& arguments) {
                  "of predictions");
     app.add_flag("--config-reference", config_keys, "print all config keys as a Markdown table");
     app.add_flag("--layer-reference", layers, "print the kinds of model.layers as a Markdown table");
+    app.add_flag("--option-reference", options,
+                 "print the options of other trainers that are understood as a Markdown table");
     if (!parse_arguments(app, arguments)) return 0;
-    if (config_keys || layers) {
+    if (config_keys || layers || options) {
         if (config_keys) print_config_reference();
         if (layers) print_layer_reference();
+        if (options) print_option_reference();
         return 0;
     }
     if (!config.empty()) {

@@ -10,6 +10,7 @@
 #include "quickstart_recipe.hpp"
 #include "rank_placement.hpp"
 #include "select.hpp"
+#include "tutti/base/familiar_options.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/input/dataset.hpp"
 #include "tutti/train/trainer.hpp"
@@ -140,7 +141,8 @@ TrainArguments parse(const Arguments& arguments, bool& help) {
     app.add_option("-c,--config", result.config_path, "YAML file");
     app.add_option("key=value", result.overrides,
                    "settings that override the file, for example train.epochs=1");
-    help = !parse_arguments(app, arguments);
+    app.footer("Flags of other trainers are understood, too: trainer inspect --option-reference");
+    help = !parse_arguments(app, translate_familiar_flags(arguments, "train"));
     return result;
 }
 
