@@ -83,6 +83,19 @@ class SlurmTest(TrainingTest):
                 self.fail(f"job {job} not within {timeout} s: {facts}\n{self.output(job)[-4000:]}")
             time.sleep(0.1)
 
+    def start_requeued(self, job, timeout=TIMEOUT):
+        """Waits until a job is requeued and its first run is gone from the nodes, which refuse a second copy of a job;
+        then starts it again without Slurm's pause of two minutes."""
+        self.wait_until_job(job, lambda facts: facts.get("Restarts") == "1" and facts["JobState"] == "PENDING", timeout)
+        deadline = time.monotonic() + timeout
+        log = self.cluster / "log/slurmd.node1.log"
+        while (f"[{job}.batch] done with job" not in log.read_text(errors="replace")
+               or set(self.slurm(["sinfo", "-h", "-N", "-o", "%T"]).stdout.split()) != {"idle"}):
+            self.assertLess(time.monotonic(), deadline, "the first run does not leave the nodes")
+            time.sleep(0.1)
+        result = self.slurm(["scontrol", "update", f"jobid={job}", "StartTime=now"])
+        self.assertEqual(result.exit_code, 0, result.stderr)
+
     def wait_for(self, job, timeout=TIMEOUT):
         """Waits for a job's end; a Result whose stdout is the job's output."""
         ended = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")

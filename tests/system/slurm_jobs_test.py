@@ -133,25 +133,23 @@ class SlurmJobs(slurm_test.SlurmTest):
 
     def test_a_preempted_job_is_requeued_by_its_own_script_and_finishes(self):
         for launcher, name, settings in (("srun", "clip_selection/train", SMALL_MLP),
-                                         ("mpirun", "cyclone_video/classify", SMALL_VIT)):
+                                         ("mpirun", "clip_selection/train", ["--launcher", "mpirun", *SMALL_MLP])):
             with self.subTest(launcher=launcher):
                 data = self.small_data(2000, classes=2)
                 job = self.submit(name, [f"data.train={data}", "data.val=[]", f"run.dir={launcher}", "train.batch_size=8",
-                                         "train.epochs=100000", "train.max_steps=8000", "train.log_every=10",
+                                         "train.epochs=100000", "train.max_steps=4000", "train.log_every=10",
                                          "train.checkpoint={every: never}", *settings],
                                   ["--nodes=2", "--ntasks-per-node=1", "--gres=gpu:1", "--cpus-per-task=1"])
                 metrics = self.dir / launcher / "metrics.jsonl"
                 self.wait_until_job(job, lambda _, path=metrics: path.exists() and path.stat().st_size > 2000)
                 # What --signal=B:USR1@300 does 300 s before the limit: the batch shell alone is told.
                 self.slurm(["scancel", "--batch", "--signal=USR1", job])
-                self.wait_until_job(job, lambda facts: facts["Restarts"] == "1" and facts["JobState"] == "PENDING")
+                self.start_requeued(job)
                 self.assertIn("exit code 75, restart 0", self.output(job))
-                self.assertLess(len(self.losses(launcher)), 800)
-                self.slurm(["scontrol", "update", f"jobid={job}", "StartTime=now"])  # else it waits two minutes
                 result = self.wait_for(job)
                 self.assertEqual(result.exit_code, 0, result.stdout)
                 self.assertIn("exit code 0, restart 1", result.stdout)
-                self.assertEqual([row["step"] for row in self.metrics(launcher, "step")], list(range(10, 8001, 10)))
+                self.assertEqual([row["step"] for row in self.metrics(launcher, "step")], list(range(10, 4001, 10)))
 
     def skip_without(self, *command):
         words = self.run_trainer([*command, "--help"])
