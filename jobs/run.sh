@@ -133,13 +133,6 @@ while :; do
 done
 say "exit code $status, restart ${SLURM_RESTART_COUNT:-0}"
 if ((status == 75)); then
-    if scontrol requeue "$SLURM_JOB_ID"; then
-        # Slurm ends this script as part of the requeue. One that ends on its own at that moment may be taken for the
-        # end of the next run.
-        trap - TERM
-        sleep 60
-    else
-        say "not requeued; the same sbatch command goes on from the checkpoint"
-    fi
+    scontrol requeue "$SLURM_JOB_ID" || say "not requeued; the same sbatch command goes on from the checkpoint"
 fi
 exit "$status"

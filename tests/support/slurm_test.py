@@ -49,7 +49,29 @@ class SlurmTest(TrainingTest):
         return system_test.Result(done.returncode, done.stdout, done.stderr, [])
 
     def srun(self, options, command, **more):
-        return self.slurm(["srun", *options, *command], **more)
+        return self._until_mpi_starts(lambda: self.slurm(["srun", *options, *command], **more))
+
+    def run_job(self, submit):
+        """Submits with submit(), which returns the job's number, and waits for the end: (number, Result)."""
+        jobs = []
+
+        def once():
+            jobs.append(submit())
+            return self.wait_for(jobs[-1])
+
+        result = self._until_mpi_starts(once)
+        return jobs[-1], result
+
+    @staticmethod
+    def _until_mpi_starts(run):
+        """Open MPI 4.1.4 crashes now and then in MPI_Init (a null callback in mca_btl_tcp) when srun starts many ranks
+        on few cores: 1 of 6 starts of 16 ranks on 2 cores. Nothing of the program has run then; it is started again."""
+        for _ in range(6):
+            result = run()
+            said = result.stdout + result.stderr
+            if "Segmentation fault" not in said or "tutti " in said:
+                break
+        return result
 
     def sbatch(self, options, script, arguments=(), **more):
         """Submits a script; the job's number."""
@@ -88,10 +110,12 @@ class SlurmTest(TrainingTest):
         then starts it again without Slurm's pause of two minutes."""
         self.wait_until_job(job, lambda facts: facts.get("Restarts") == "1" and facts["JobState"] == "PENDING", timeout)
         deadline = time.monotonic() + timeout
-        log = self.cluster / "log/slurmd.node1.log"
-        while (f"[{job}.batch] done with job" not in log.read_text(errors="replace")
-               or set(self.slurm(["sinfo", "-h", "-N", "-o", "%T"]).stdout.split()) != {"idle"}):
+        while set(self.slurm(["sinfo", "-h", "-N", "-o", "%T"]).stdout.split()) != {"idle"}:
             self.assertLess(time.monotonic(), deadline, "the first run does not leave the nodes")
+            time.sleep(0.1)
+        # slurmd revoked the job's credential; it takes one of the same second for the revoked one.
+        revoked = int(time.time())
+        while int(time.time()) <= revoked + 1:
             time.sleep(0.1)
         result = self.slurm(["scontrol", "update", f"jobid={job}", "StartTime=now"])
         self.assertEqual(result.exit_code, 0, result.stderr)

@@ -50,7 +50,8 @@ class SlurmLaunch(slurm_test.SlurmTest):
         jobs = {"sbatch_srun": f"srun --mpi=pmix {train} {self.in_run('sbatch_srun')[0]}",
                 "sbatch_mpirun": f"mpirun {train} {self.in_run('sbatch_mpirun')[0]}"}
         for name, line in jobs.items():
-            result = self.wait_for(self.sbatch(TWO_BY_TWO, self.write_script([line], name + ".sh")))
+            script = self.write_script([line], name + ".sh")
+            _, result = self.run_job(lambda script=script: self.sbatch(TWO_BY_TWO, script))
             self.assertEqual(result.exit_code, 0, result.stdout)
             self.assertEqual([host for host, _ in self.places(name)], ["node1", "node1", "node2", "node2"])
         self.assertEqual(self.launcher("sbatch_mpirun"), "mpirun")
