@@ -6,7 +6,7 @@
 
 namespace tutti {
 
-std::vector<RankPlace> exchange_places(Communicator& world, const MpiSession& session) {
+std::vector<RankPlace> exchange_places(Communicator& world, const Session& session) {
     const nlohmann::json mine = {
         {"host", session.host()}, {"local_rank", session.local_rank()}, {"cores", bound_cores()}};
     std::vector<RankPlace> places;

@@ -1,0 +1,193 @@
+#include "gloo_mesh.hpp"
+
+#include <gloo/transport/address.h>
+#include <gloo/transport/context.h>
+#include <gloo/transport/tcp/device.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+
+#include "gloo_context.hpp"
+#include "network_interfaces.hpp"
+
+namespace tutti {
+namespace {
+
+/// Threads inherit the mask: signals shall interrupt the threads that look for them, not gloo's.
+class WithoutSignals {
+  public:
+    WithoutSignals() {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before_);
+    }
+    ~WithoutSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    WithoutSignals(const WithoutSignals&) = delete;
+    WithoutSignals& operator=(const WithoutSignals&) = delete;
+
+  private:
+    sigset_t before_{};
+};
+
+/// A full mesh of TCP connections.
+class Context final : public gloo::Context {
+  public:
+    Context(const std::shared_ptr<gloo::transport::Device>& device, const GlooPlace& place,
+            std::chrono::milliseconds timeout)
+        : gloo::Context(place.rank, place.size) {
+        setTimeout(timeout);
+        device_ = device;
+        transportContext_ = device->createContext(place.rank, place.size);
+        transportContext_->setTimeout(timeout);
+    }
+
+    void connect(const Exchange& exchange) {
+        // Every pair listens on a port of its own: one address for each peer, in the order of the ranks.
+        std::string mine;
+        for (int peer = 0; peer < size; ++peer) {
+            if (peer == rank) continue;
+            const auto bytes = transportContext_->createPair(peer)->address().bytes();
+            mine.append(bytes.begin(), bytes.end());
+        }
+        const std::vector<std::string> all = exchange(mine);
+        for (int peer = 0; peer < size; ++peer) {
+            if (peer == rank) continue;
+            const std::string& theirs = all[static_cast<std::size_t>(peer)];
+            const std::size_t bytes = theirs.size() / static_cast<std::size_t>(size - 1);
+            const auto first =
+                theirs.begin() +
+                static_cast<std::ptrdiff_t>(bytes * static_cast<std::size_t>(rank < peer ? rank : rank - 1));
+            transportContext_->getPair(peer)->connect(
+                std::vector<char>(first, first + static_cast<std::ptrdiff_t>(bytes)));
+        }
+    }
+};
+
+std::shared_ptr<gloo::transport::Device> open_device(const GlooPlace& place) {
+    gloo::transport::tcp::attr attr;
+    if (place.interface.empty()) {
+        attr.hostname = place.address;
+    } else {
+        require_interface(place.interface, "GLOO_SOCKET_IFNAME", place.host);
+        attr.iface = place.interface;
+    }
+    try {
+        const WithoutSignals masked;
+        return gloo::transport::tcp::CreateDevice(attr);
+    } catch (const std::exception& error) {
+        const std::string name = place.interface.empty() ? place.address : place.interface;
+        throw LaunchError("rank " + std::to_string(place.rank) + " on " + place.host + " cannot listen at " +
+                              name + ": " + gloo_words(error),
+                          "set GLOO_SOCKET_IFNAME to a network interface that all hosts reach");
+    }
+}
+
+std::shared_ptr<GlooMesh> connect(const GlooPlace& place, std::shared_ptr<gloo::transport::Device> device,
+                                  std::shared_ptr<GlooJob> job, const Exchange& exchange, double timeout) {
+    try {
+        const auto context = std::make_shared<Context>(device, place, gloo_timeout(timeout));
+        context->connect(exchange);
+        return std::make_shared<GlooMesh>(place, std::move(device), context, std::move(job));
+    } catch (const Error&) {
+        throw;
+    } catch (const std::exception& error) {
+        throw PeerError("rank " + std::to_string(place.rank) + " on " + place.host +
+                            " cannot connect to its peers: " + gloo_words(error),
+                        "look for the first error of another rank, and check that no firewall stands between "
+                        "the hosts; GLOO_SOCKET_IFNAME chooses the network interface");
+    }
+}
+
+}  // namespace
+
+GlooMesh::GlooMesh(GlooPlace place, std::shared_ptr<gloo::transport::Device> device,
+                   std::shared_ptr<gloo::Context> context, std::shared_ptr<GlooJob> job)
+    : place_(std::move(place)),
+      device_(std::move(device)),
+      context_(std::move(context)),
+      job_(std::move(job)) {
+    const WithoutSignals masked;
+    worker_ = std::thread([this] { work(); });
+}
+
+GlooMesh::~GlooMesh() {
+    bool busy = false;
+    {
+        const std::lock_guard lock(mutex_);
+        stopping_ = true;
+        busy = !queue_.empty();
+    }
+    changed_.notify_all();
+    // Only after a failure: the peers would not come, and closed connections end the wait for them.
+    if (busy) context_->closeConnections();
+    worker_.join();
+}
+
+void GlooMesh::work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+        if (queue_.empty()) return;
+        const auto operation = queue_.front();
+        std::string error = job_->reason();
+        if (error.empty()) {
+            lock.unlock();
+            try {
+                operation->run();
+            } catch (const std::exception& caught) {
+                error = gloo_words(caught);
+                job_->fail(error);
+            }
+            lock.lock();
+        }
+        operation->run = {};
+        operation->error = error;
+        operation->done = true;
+        queue_.pop_front();
+        changed_.notify_all();
+    }
+}
+
+std::shared_ptr<GlooMesh::Operation> GlooMesh::submit(std::function<void()> run) {
+    auto operation = std::make_shared<Operation>();
+    operation->run = std::move(run);
+    {
+        const std::lock_guard lock(mutex_);
+        queue_.push_back(operation);
+    }
+    changed_.notify_all();
+    return operation;
+}
+
+bool GlooMesh::finished(const Operation& operation, double seconds, std::string& error) {
+    std::unique_lock lock(mutex_);
+    if (seconds > 0)
+        changed_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return operation.done; });
+    error = operation.error;
+    return operation.done;
+}
+
+std::shared_ptr<GlooMesh> GlooMesh::duplicate(const Exchange& exchange, double timeout) const {
+    return connect(place_, device_, job_, exchange, timeout);
+}
+
+std::string gloo_words(const std::exception& error) {
+    const std::string text = error.what();
+    const auto end = text.starts_with("[") ? text.find("] ") : std::string::npos;
+    return end == std::string::npos ? text : text.substr(end + 2);
+}
+
+std::chrono::milliseconds gloo_timeout(double seconds) {
+    constexpr double longest = 1000.0 * 24 * 3600;
+    const double bounded = seconds > 0 ? std::min(seconds, longest) : longest;
+    return std::chrono::milliseconds(std::max<std::int64_t>(1, std::llround(bounded * 1000)));
+}
+
+std::shared_ptr<GlooMesh> connect_gloo(const GlooPlace& place, const Exchange& exchange, double timeout) {
+    return connect(place, open_device(place), std::make_shared<GlooJob>(), exchange, timeout);
+}
+
+}  // namespace tutti

@@ -1,0 +1,19 @@
+#include "tutti/comm/session.hpp"
+
+#include "rendezvous_session.hpp"
+#include "tutti/comm/mpi_session.hpp"
+
+namespace tutti {
+
+std::unique_ptr<Session> start_session(const Environment& environment, double timeout,
+                                       const Session::Notice& report) {
+    if (const auto mismatch = mismatch_before_start(environment)) throw LaunchError(*mismatch);
+    if (bootstrap_of(environment) == Bootstrap::rendezvous)
+        return std::make_unique<RendezvousSession>(environment, timeout, report);
+
+    auto session = std::make_unique<MpiSession>();
+    if (const auto mismatch = mismatch_with_mpi(environment, session->size())) throw LaunchError(*mismatch);
+    return session;
+}
+
+}  // namespace tutti
