@@ -5,7 +5,7 @@
 build_packages=(
     g++ ccache meson ninja-build pkg-config python3
     libopenmpi-dev openmpi-bin libhdf5-dev libdnnl-dev libeigen3-dev
-    libyaml-cpp-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libssl-dev zlib1g-dev
+    libgloo-dev libyaml-cpp-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libssl-dev zlib1g-dev
     dataset-fashion-mnist
 )
 test_packages=(libgtest-dev clang-format)

@@ -153,8 +153,8 @@ std::unique_ptr<Communicator> make_gloo_communicator(std::shared_ptr<GlooMesh> m
 std::unique_ptr<Communicator> make_gloo_communicator(Communicator& control, const std::string& address,
                                                      double timeout, Session::Notice notice) {
     const GlooPlace place{control.rank(), control.size(), host_name(), address, gloo_interface()};
-    auto mesh = connect_gloo(
-        place, [&](const std::string& mine) { return all_gather_text(control, mine); }, timeout);
+    auto mesh = connect_gloo(place, [&](const std::string& mine) { return all_gather_text(control, mine); },
+                             timeout, {});
     return make_gloo_communicator(std::move(mesh), timeout, std::move(notice));
 }
 

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "gloo_mesh.hpp"
+#include "peer_watch.hpp"
 
 namespace tutti {
 
@@ -24,15 +25,12 @@ struct GlooJob {
     std::mutex mutex;
     std::string broken;  ///< why no peer can be waited for any more; empty while all is well
     bool noticed = false;
+    PeerWatch watch;
 
-    std::string reason() {
-        const std::lock_guard lock(mutex);
-        return broken;
-    }
-    void fail(const std::string& why) {
-        const std::lock_guard lock(mutex);
-        if (broken.empty()) broken = why;
-    }
+    /// Why no peer can be waited for; empty while all is well.
+    std::string reason();
+    /// The first reason counts; a rank that is known to have ended is a better one than gloo's.
+    void fail(const std::string& why);
 };
 
 /// gloo's collectives block; a thread of the mesh runs them in the order of the calls, which is the same on
@@ -52,8 +50,8 @@ class GlooMesh {
     GlooMesh& operator=(const GlooMesh&) = delete;
 
     const GlooPlace& place() const { return place_; }
-    const std::shared_ptr<gloo::Context>& context() const { return context_; }
-    GlooJob& job() const { return *job_; }
+    const std::shared_ptr<gloo::Context>& context() const { return queue_->context; }
+    GlooJob& job() const { return *queue_->job; }
 
     /// The number of the next call: the same on every rank, because the order of calls is.
     std::uint32_t next_call() { return calls_++; }
@@ -64,19 +62,21 @@ class GlooMesh {
     std::shared_ptr<GlooMesh> duplicate(const Exchange& exchange, double timeout) const;
 
   private:
-    void work();
+    /// Owned by the thread, too: after a failure it may outlive the mesh.
+    struct Queue {
+        std::shared_ptr<gloo::Context> context;
+        std::shared_ptr<GlooJob> job;
+        std::mutex mutex;
+        std::condition_variable changed;
+        std::deque<std::shared_ptr<Operation>> operations;  ///< the first is running
+        bool stopping = false;
+    };
+    static void work(Queue& queue);
 
     GlooPlace place_;
     std::shared_ptr<gloo::transport::Device> device_;
-    std::shared_ptr<gloo::Context> context_;
-    std::shared_ptr<GlooJob> job_;
-
     std::uint32_t calls_ = 0;
-
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    std::deque<std::shared_ptr<Operation>> queue_;  ///< the first is running
-    bool stopping_ = false;
+    std::shared_ptr<Queue> queue_;
     std::thread worker_;
 };
 

@@ -86,10 +86,12 @@ std::shared_ptr<gloo::transport::Device> open_device(const GlooPlace& place) {
 }
 
 std::shared_ptr<GlooMesh> connect(const GlooPlace& place, std::shared_ptr<gloo::transport::Device> device,
-                                  std::shared_ptr<GlooJob> job, const Exchange& exchange, double timeout) {
+                                  std::shared_ptr<GlooJob> job, const Exchange& exchange, double timeout,
+                                  const std::function<PeerWatch()>& watch) {
     try {
         const auto context = std::make_shared<Context>(device, place, gloo_timeout(timeout));
         context->connect(exchange);
+        if (watch) job->watch = watch();
         return std::make_shared<GlooMesh>(place, std::move(device), context, std::move(job));
     } catch (const Error&) {
         throw;
@@ -103,51 +105,68 @@ std::shared_ptr<GlooMesh> connect(const GlooPlace& place, std::shared_ptr<gloo::
 
 }  // namespace
 
+std::string GlooJob::reason() {
+    const std::lock_guard lock(mutex);
+    if (broken.empty()) broken = watch.departed();
+    return broken;
+}
+
+void GlooJob::fail(const std::string& why) {
+    const std::lock_guard lock(mutex);
+    if (!broken.empty()) return;
+    broken = watch.departed(true);
+    if (broken.empty()) broken = why;
+}
+
 GlooMesh::GlooMesh(GlooPlace place, std::shared_ptr<gloo::transport::Device> device,
                    std::shared_ptr<gloo::Context> context, std::shared_ptr<GlooJob> job)
-    : place_(std::move(place)),
-      device_(std::move(device)),
-      context_(std::move(context)),
-      job_(std::move(job)) {
+    : place_(std::move(place)), device_(std::move(device)), queue_(std::make_shared<Queue>()) {
+    queue_->context = std::move(context);
+    queue_->job = std::move(job);
     const WithoutSignals masked;
-    worker_ = std::thread([this] { work(); });
+    worker_ = std::thread([queue = queue_] { work(*queue); });
 }
 
 GlooMesh::~GlooMesh() {
     bool busy = false;
     {
-        const std::lock_guard lock(mutex_);
-        stopping_ = true;
-        busy = !queue_.empty();
+        const std::lock_guard lock(queue_->mutex);
+        queue_->stopping = true;
+        busy = !queue_->operations.empty();
     }
-    changed_.notify_all();
-    // Only after a failure: the peers would not come, and closed connections end the wait for them.
-    if (busy) context_->closeConnections();
-    worker_.join();
+    queue_->changed.notify_all();
+    if (!busy) {
+        worker_.join();
+        return;
+    }
+    // Only after a failure. Closed connections touch no buffer any more, but gloo does not wake a send that
+    // waits for a dead receiver: the thread is left to itself until the process ends.
+    queue_->context->closeConnections();
+    worker_.detach();
 }
 
-void GlooMesh::work() {
-    std::unique_lock lock(mutex_);
+void GlooMesh::work(Queue& queue) {
+    std::unique_lock lock(queue.mutex);
     for (;;) {
-        changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
-        if (queue_.empty()) return;
-        const auto operation = queue_.front();
-        std::string error = job_->reason();
+        queue.changed.wait(lock, [&] { return queue.stopping || !queue.operations.empty(); });
+        if (queue.operations.empty()) return;
+        const auto operation = queue.operations.front();
+        lock.unlock();
+        std::string error = queue.job->reason();
         if (error.empty()) {
-            lock.unlock();
             try {
                 operation->run();
             } catch (const std::exception& caught) {
-                error = gloo_words(caught);
-                job_->fail(error);
+                queue.job->fail(gloo_words(caught));
+                error = queue.job->reason();
             }
-            lock.lock();
         }
+        lock.lock();
         operation->run = {};
         operation->error = error;
         operation->done = true;
-        queue_.pop_front();
-        changed_.notify_all();
+        queue.operations.pop_front();
+        queue.changed.notify_all();
     }
 }
 
@@ -155,23 +174,24 @@ std::shared_ptr<GlooMesh::Operation> GlooMesh::submit(std::function<void()> run)
     auto operation = std::make_shared<Operation>();
     operation->run = std::move(run);
     {
-        const std::lock_guard lock(mutex_);
-        queue_.push_back(operation);
+        const std::lock_guard lock(queue_->mutex);
+        queue_->operations.push_back(operation);
     }
-    changed_.notify_all();
+    queue_->changed.notify_all();
     return operation;
 }
 
 bool GlooMesh::finished(const Operation& operation, double seconds, std::string& error) {
-    std::unique_lock lock(mutex_);
+    std::unique_lock lock(queue_->mutex);
     if (seconds > 0)
-        changed_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return operation.done; });
+        queue_->changed.wait_for(lock, std::chrono::duration<double>(seconds),
+                                 [&] { return operation.done; });
     error = operation.error;
     return operation.done;
 }
 
 std::shared_ptr<GlooMesh> GlooMesh::duplicate(const Exchange& exchange, double timeout) const {
-    return connect(place_, device_, job_, exchange, timeout);
+    return connect(place_, device_, queue_->job, exchange, timeout, {});
 }
 
 std::string gloo_words(const std::exception& error) {
@@ -186,8 +206,9 @@ std::chrono::milliseconds gloo_timeout(double seconds) {
     return std::chrono::milliseconds(std::max<std::int64_t>(1, std::llround(bounded * 1000)));
 }
 
-std::shared_ptr<GlooMesh> connect_gloo(const GlooPlace& place, const Exchange& exchange, double timeout) {
-    return connect(place, open_device(place), std::make_shared<GlooJob>(), exchange, timeout);
+std::shared_ptr<GlooMesh> connect_gloo(const GlooPlace& place, const Exchange& exchange, double timeout,
+                                       const std::function<PeerWatch()>& watch) {
+    return connect(place, open_device(place), std::make_shared<GlooJob>(), exchange, timeout, watch);
 }
 
 }  // namespace tutti

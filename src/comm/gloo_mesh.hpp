@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "peer_watch.hpp"
 #include "tutti/comm/session.hpp"
 
 namespace tutti {
@@ -25,8 +26,10 @@ struct GlooPlace {
 using Exchange = std::function<std::vector<std::string>(const std::string&)>;
 
 /// Collective. Throws LaunchError (no gloo in this program, no such interface or address) and PeerError (not
-/// connected within `timeout` seconds; 0: for ever).
-std::shared_ptr<GlooMesh> connect_gloo(const GlooPlace& place, const Exchange& exchange, double timeout);
+/// connected within `timeout` seconds; 0: for ever). watch: made when nothing is exchanged any more; tells of
+/// ranks that have ended, which gloo does not while it waits to send to one. Absent: nothing tells.
+std::shared_ptr<GlooMesh> connect_gloo(const GlooPlace& place, const Exchange& exchange, double timeout,
+                                       const std::function<PeerWatch()>& watch);
 
 /// A communicator on the mesh; all that are made on one share one order of calls. See Session::world.
 std::unique_ptr<Communicator> make_gloo_communicator(std::shared_ptr<GlooMesh> mesh, double timeout,

@@ -11,7 +11,8 @@ std::string gloo_absence() {
     return "this program was built without gloo";
 }
 
-std::shared_ptr<GlooMesh> connect_gloo(const GlooPlace&, const Exchange&, double) {
+std::shared_ptr<GlooMesh> connect_gloo(const GlooPlace&, const Exchange&, double,
+                                       const std::function<PeerWatch()>&) {
     throw LaunchError(gloo_absence() + ", so ranks cannot communicate without MPI",
                       "install libgloo-dev and build again, or start it with mpirun or srun --mpi=pmix");
 }

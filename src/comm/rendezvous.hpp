@@ -33,6 +33,9 @@ class Rendezvous {
     /// Every rank's text, by rank, on every rank. Collective. Throws PeerError.
     std::vector<std::string> exchange(const std::string& mine);
 
+    /// The connections, when all is exchanged: on rank 0 by rank (its own is empty), else one, to rank 0.
+    std::vector<TcpSocket> release() { return std::move(peers_); }
+
   private:
     void host(const MeetingPoint& point, const std::function<void(const std::string&)>& report);
     void join(const MeetingPoint& point, const std::function<void(const std::string&)>& report);

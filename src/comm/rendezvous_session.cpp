@@ -20,10 +20,13 @@ RendezvousSession::RendezvousSession(const Environment& environment, double time
         require_interface(interface, "GLOO_SOCKET_IFNAME", host_);
 
     Rendezvous rendezvous(rank_, size_, meeting_point(environment).value(), timeout, report);
-    count_neighbours(rendezvous.exchange(host_));
-    mesh_ = connect_gloo(
-        {rank_, size_, host_, rendezvous.address(), gloo_interface()},
-        [&](const std::string& mine) { return rendezvous.exchange(mine); }, timeout);
+    const std::vector<std::string> hosts = rendezvous.exchange(host_);
+    count_neighbours(hosts);
+    const std::string address = rendezvous.address();
+    // gloo's addresses travel before the watch may read from the same connections.
+    const Exchange exchange = [&](const std::string& mine) { return rendezvous.exchange(mine); };
+    mesh_ = connect_gloo({rank_, size_, host_, address, gloo_interface()}, exchange, timeout,
+                         [&] { return PeerWatch(rank_, hosts, rendezvous.release()); });
 }
 
 void RendezvousSession::count_neighbours(const std::vector<std::string>& hosts) {

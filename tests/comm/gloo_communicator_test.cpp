@@ -81,7 +81,7 @@ TEST(gloo_communicator, a_silent_peer_is_an_error_that_names_the_call_and_the_ra
 TEST(gloo_communicator, a_peer_that_left_is_noticed_at_once) {
     if (!gloo_absence().empty()) GTEST_SKIP() << gloo_absence();
     if (session().size() == 1) return;  // no peers
-    auto communicator = connect(0);  // waits for ever
+    auto communicator = connect(0);     // waits for ever
     if (session().rank() == session().size() - 1) communicator.reset();
     if (communicator) {
         EXPECT_THROW(communicator->barrier(), PeerError);
