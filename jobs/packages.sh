@@ -8,7 +8,8 @@ build_packages=(
     libgloo-dev libyaml-cpp-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libssl-dev zlib1g-dev
     dataset-fashion-mnist
 )
-test_packages=(libgtest-dev clang-format)
+# MPICH is only tested against, beside Open MPI; iproute2 makes hosts of network namespaces.
+test_packages=(libgtest-dev clang-format mpich libmpich-dev iproute2)
 
 # Installs those of the named packages that are missing. Silent when there is nothing to do.
 install_packages() {

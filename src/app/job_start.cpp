@@ -33,11 +33,14 @@ std::unique_ptr<Communicator> JobStart::timed_world(const DistributedConfig& con
     return session.world(config.timeout, notice);
 }
 
-int run_on_all_ranks(const std::function<int(const JobStart&)>& work) {
+int run_on_all_ranks(const std::function<int(const JobStart&)>& work, Singletons singletons) {
     const Environment environment = current_environment();
     const auto session_of_job = start_session(
         environment, start_timeout, [](const std::string& text) { std::cerr << text << std::endl; });
     Session& session = *session_of_job;
+    if (session.bootstrap() == Bootstrap::mpi && singletons == Singletons::refuse)
+        if (const auto mismatch = mismatch_with_mpi(environment, session.size()))
+            throw LaunchError(*mismatch);
 
     Log log(session.rank(), session.size(), session.host(), LogLevel::info);
     const auto world = session.world(start_timeout);

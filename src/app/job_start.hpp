@@ -23,10 +23,14 @@ struct JobStart {
     std::unique_ptr<Communicator> timed_world(const DistributedConfig& config) const;
 };
 
+/// What to do where the launch started several ranks and MPI sees one (see mismatch_with_mpi).
+enum class Singletons { refuse, allow };
+
 /// Checks the launch, starts the session and the log, and runs `work` on every rank. An error that all ranks
 /// share is logged once and gives every rank its exit code; any other is logged by its rank and ends the
 /// whole job with its code. Throws LaunchError.
-int run_on_all_ranks(const std::function<int(const JobStart&)>& work);
+int run_on_all_ranks(const std::function<int(const JobStart&)>& work,
+                     Singletons singletons = Singletons::refuse);
 
 /// A config as text, and what messages call it.
 struct Recipe {

@@ -11,9 +11,7 @@ std::unique_ptr<Session> start_session(const Environment& environment, double ti
     if (bootstrap_of(environment) == Bootstrap::rendezvous)
         return std::make_unique<RendezvousSession>(environment, timeout, report);
 
-    auto session = std::make_unique<MpiSession>();
-    if (const auto mismatch = mismatch_with_mpi(environment, session->size())) throw LaunchError(*mismatch);
-    return session;
+    return std::make_unique<MpiSession>();
 }
 
 }  // namespace tutti

@@ -38,7 +38,8 @@ class Session {
 /// Starts MPI, or meets the peers at MASTER_ADDR and MASTER_PORT, as the environment demands
 /// (see bootstrap_of); waits `timeout` seconds for the peers. report: told what a long wait is for. Throws
 /// LaunchError (the launch cannot work, MPI does not start, this program was built without gloo) and
-/// PeerError (a peer did not come).
+/// PeerError (a peer did not come). Whether MPI's size is the launch's is for the caller to ask: see
+/// mismatch_with_mpi.
 std::unique_ptr<Session> start_session(const Environment& environment, double timeout,
                                        const Session::Notice& report);
 
