@@ -91,6 +91,8 @@ std::shared_ptr<GlooMesh> connect(const GlooPlace& place, std::shared_ptr<gloo::
     try {
         const auto context = std::make_shared<Context>(device, place, gloo_timeout(timeout));
         context->connect(exchange);
+        // A rank that is done and leaves at once would break the connections of those that still make theirs.
+        exchange("");
         if (watch) job->watch = watch();
         return std::make_shared<GlooMesh>(place, std::move(device), context, std::move(job));
     } catch (const Error&) {
