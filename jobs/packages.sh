@@ -5,11 +5,12 @@
 build_packages=(
     g++ ccache meson ninja-build pkg-config python3
     libopenmpi-dev openmpi-bin libhdf5-dev libdnnl-dev libeigen3-dev
-    libyaml-cpp-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libssl-dev zlib1g-dev
+    libgloo-dev libyaml-cpp-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libssl-dev zlib1g-dev
     dataset-fashion-mnist
 )
-# Slurm's daemons and iproute2: launches over several nodes are tested on clusters inside this machine.
-test_packages=(libgtest-dev clang-format slurmctld slurmd slurm-client munge iproute2)
+# MPICH is only tested against, beside Open MPI. Slurm's daemons and iproute2: launches over several nodes are tested on
+# clusters inside this machine.
+test_packages=(libgtest-dev clang-format mpich libmpich-dev slurmctld slurmd slurm-client munge iproute2)
 
 # Installs those of the named packages that are missing. Silent when there is nothing to do.
 install_packages() {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Everything that must hold before a change is merged: formatting, a build without warnings, all tests, and the unit
-# tests once more under the address and undefined-behaviour sanitizers.
+# tests once more under the address and undefined-behaviour sanitizers. The program and the tests of its communication
+# are also built and run with MPICH.
 # shellcheck disable=SC2317  # stage() calls the functions by name
 set -euo pipefail
 
@@ -8,8 +9,8 @@ usage() {
     cat <<'END'
 usage: jobs/test.sh [quick]
 
-Stages: packages, format, build, test, sanitize ("quick" leaves out sanitize). The first stage that fails ends the
-run. Builds are kept in build/ and build-asan/. The last line reads "N passed, N failed, N skipped".
+Stages: packages, format, build, test, mpich, sanitize ("quick" leaves out mpich and sanitize). The first stage that
+fails ends the run. Builds are kept in build/, build-mpich/ and build-asan/. The last line reads "N passed, N failed, N skipped".
 
 TUTTI_MARCH   instruction set of build/ when it is configured for the first time (default: native)
 END
@@ -114,12 +115,21 @@ run_sanitized() {
     meson test -C build-asan --suite unit --timeout-multiplier 4 --print-errorlogs
 }
 
+# The same program with the other MPI: its own tests of communication, and a short run on two ranks.
+run_mpich() {
+    remove_old_results build-mpich
+    configure build-mpich "-Dmarch=${TUTTI_MARCH:-native}" -- -Dmpi=mpich -Dbuildtype=release -Dwerror=true -Dtests=true
+    meson test -C build-mpich --suite mpi --suite mpich --print-errorlogs
+}
+
 stage packages install_packages "${build_packages[@]}" "${test_packages[@]}"
 stage format check_format
 stage build build_release
 result_dirs+=(build)
 stage test run_tests
 if $with_sanitizers; then
+    result_dirs+=(build-mpich)
+    stage mpich run_mpich
     result_dirs+=(build-asan)
     stage sanitize run_sanitized
 fi

@@ -14,6 +14,7 @@ using Arguments = std::vector<std::string>;
 int train_command(const Arguments& arguments);
 int eval_command(const Arguments& arguments);
 int predict_command(const Arguments& arguments);
+int doctor_command(const Arguments& arguments);
 int sampler_command(const Arguments& arguments);
 int pack_command(const Arguments& arguments);
 int inspect_command(const Arguments& arguments);

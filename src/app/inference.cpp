@@ -172,7 +172,7 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
                            [&] { classes = model_classes(config, *inference.data); });
     world.broadcast(view_of(std::span(&classes, 1)), 0).wait();
 
-    inference.control = start.timed_world(config.distributed.timeout)->duplicate();
+    inference.control = start.timed_world(config.distributed)->duplicate();
     together(*inference.control, "building the model", [&] { build(inference, classes, with_embedding); });
     load_weights(inference);
     start.log.info(fmt::format("weights {}, data {}: {} samples, {} {}{}", inference.weights,

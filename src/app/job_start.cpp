@@ -1,6 +1,9 @@
 #include "job_start.hpp"
 
+#include <iostream>
+
 #include "tutti/base/error.hpp"
+#include "tutti/comm/gloo.hpp"
 
 namespace tutti {
 namespace {
@@ -10,15 +13,34 @@ constexpr double start_timeout = 300;
 
 }  // namespace
 
-std::unique_ptr<Communicator> JobStart::timed_world(double timeout) const {
-    return session.world(timeout, [&to = log](const std::string& diagnosis) { to.error(diagnosis); });
+std::unique_ptr<Communicator> JobStart::timed_world(const DistributedConfig& config) const {
+    const Session::Notice notice = [&to = log](const std::string& diagnosis) { to.error(diagnosis); };
+    const bool has_mpi = session.bootstrap() == Bootstrap::mpi;
+    std::unique_ptr<Communicator> result;
+    together(world, "connecting the ranks", [&] {
+        if (config.backend == Backend::mpi && !has_mpi && world.size() > 1)
+            throw UsageError("distributed.backend is mpi, but " +
+                                 to_string(read_launch(environment).launcher) + " brings no MPI",
+                             "set distributed.backend: auto, or start it with mpirun");
+        if (config.backend == Backend::gloo && !gloo_absence().empty())
+            throw UsageError("distributed.backend is gloo, but " + gloo_absence(),
+                             "set distributed.backend: auto, or install libgloo-dev and build again");
+    });
+    if (config.backend == Backend::gloo && has_mpi) {
+        const bool one_host = session.local_size() == session.size();
+        return make_gloo_communicator(world, one_host ? "127.0.0.1" : session.host(), config.timeout, notice);
+    }
+    return session.world(config.timeout, notice);
 }
 
-int run_on_all_ranks(const std::function<int(const JobStart&)>& work) {
+int run_on_all_ranks(const std::function<int(const JobStart&)>& work, Singletons singletons) {
     const Environment environment = current_environment();
-    if (const auto mismatch = mismatch_before_mpi(environment)) throw LaunchError(*mismatch);
-    MpiSession session;
-    if (const auto mismatch = mismatch_with_mpi(environment, session.size())) throw LaunchError(*mismatch);
+    const auto session_of_job = start_session(
+        environment, start_timeout, [](const std::string& text) { std::cerr << text << std::endl; });
+    Session& session = *session_of_job;
+    if (session.bootstrap() == Bootstrap::mpi && singletons == Singletons::refuse)
+        if (const auto mismatch = mismatch_with_mpi(environment, session.size()))
+            throw LaunchError(*mismatch);
 
     Log log(session.rank(), session.size(), session.host(), LogLevel::info);
     const auto world = session.world(start_timeout);

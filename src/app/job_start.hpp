@@ -5,27 +5,32 @@
 #include <memory>
 #include <string>
 
+#include "tutti/base/config.hpp"
 #include "tutti/base/log.hpp"
-#include "tutti/comm/launch.hpp"
-#include "tutti/comm/mpi_session.hpp"
+#include "tutti/comm/session.hpp"
 
 namespace tutti {
 
 /// What a job has before it knows its config.
 struct JobStart {
-    MpiSession& session;
+    Session& session;
     Communicator& world;  ///< patient enough for a slow file system to bring the config
     Log& log;
     const Environment& environment;
 
-    /// A communicator of all ranks that waits `timeout` seconds and logs its diagnosis after SIGTERM.
-    std::unique_ptr<Communicator> timed_world(double timeout) const;
+    /// A communicator of all ranks by the config's backend that waits its timeout and logs its diagnosis
+    /// after SIGTERM. Collective. Throws AgreedError when the launch or the build does not have the backend.
+    std::unique_ptr<Communicator> timed_world(const DistributedConfig& config) const;
 };
 
-/// Checks the launch, starts MPI and the log, and runs `work` on every rank. An error that all ranks share is
-/// logged once and gives every rank its exit code; any other is logged by its rank and ends the whole job
-/// with its code. Throws LaunchError.
-int run_on_all_ranks(const std::function<int(const JobStart&)>& work);
+/// What to do where the launch started several ranks and MPI sees one (see mismatch_with_mpi).
+enum class Singletons { refuse, allow };
+
+/// Checks the launch, starts the session and the log, and runs `work` on every rank. An error that all ranks
+/// share is logged once and gives every rank its exit code; any other is logged by its rank and ends the
+/// whole job with its code. Throws LaunchError.
+int run_on_all_ranks(const std::function<int(const JobStart&)>& work,
+                     Singletons singletons = Singletons::refuse);
 
 /// A config as text, and what messages call it.
 struct Recipe {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "tutti/comm/mpi_session.hpp"
 #include "version.h"
 
 namespace tutti {

@@ -7,7 +7,7 @@
 
 namespace tutti {
 
-std::vector<RankPlace> exchange_places(Communicator& world, const MpiSession& session) {
+std::vector<RankPlace> exchange_places(Communicator& world, const Session& session) {
     const char* const gpus = std::getenv("CUDA_VISIBLE_DEVICES");
     const nlohmann::json mine = {{"host", session.host()},
                                  {"local_rank", session.local_rank()},

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tutti/comm/mpi_session.hpp"
+#include "tutti/comm/session.hpp"
 
 namespace tutti {
 
@@ -17,6 +17,6 @@ struct RankPlace {
 };
 
 /// Of every rank, by rank. Collective. Threads follow the bound cores (threads_for_rank).
-std::vector<RankPlace> exchange_places(Communicator& world, const MpiSession& session);
+std::vector<RankPlace> exchange_places(Communicator& world, const Session& session);
 
 }  // namespace tutti

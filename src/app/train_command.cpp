@@ -94,7 +94,7 @@ int train(const JobStart& start, const TrainArguments& arguments) {
         check_training(config, *train_data, val_data.get(), world.size());
     });
 
-    const auto timed = start.timed_world(config.distributed.timeout);
+    const auto timed = start.timed_world(config.distributed);
     const auto gradients = timed->duplicate();
     const auto control = timed->duplicate();
     std::optional<std::string> checkpoint;

@@ -23,6 +23,7 @@ const std::vector<Command>& commands() {
         {"train", "train a model (also without the word: trainer -c FILE)", train_command, true},
         {"eval", "exact metrics of a trained model over a data set", eval_command, true},
         {"predict", "write logits, predictions and embeddings, one row per sample", predict_command, true},
+        {"doctor", "check the launch, the hosts and the network before a run", doctor_command, true},
         {"inspect", "show what is in a data set, a checkpoint, a run directory, predictions or a config",
          inspect_command, false},
         {"pack", "make an HDF5 data set", pack_command, false},

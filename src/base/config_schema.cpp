@@ -302,7 +302,7 @@ void add_distributed(std::vector<Row>& rows) {
                 choice<Backend>({{"auto", Backend::automatic},
                                  {"nccl", Backend::nccl, false},
                                  {"mpi", Backend::mpi},
-                                 {"gloo", Backend::gloo, false}}),
+                                 {"gloo", Backend::gloo}}),
                 "what carries the gradients"),
             row("distributed.timeout", at(distributed, &D::timeout), number(positive),
                 "seconds to wait for a silent peer"),

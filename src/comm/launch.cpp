@@ -57,6 +57,31 @@ bool has_process_manager(const Environment& environment) {
            environment.contains("PMI_FD");
 }
 
+/// RANK and WORLD_SIZE alone are often left over from a shell; with the meeting point they are a launch,
+/// unless a process manager or a Slurm step of as many tasks speaks for itself.
+std::optional<Place> place_by_hand(const Environment& environment) {
+    const auto where = place(environment, "RANK", "WORLD_SIZE");
+    if (!where || !environment.contains("MASTER_ADDR") || !environment.contains("MASTER_PORT")) return {};
+    const auto step = step_place(environment);
+    const bool connected = has_process_manager(environment);
+    const bool steps_own = step && step->size > 1 && (connected || where->size <= step->size);
+    if (steps_own || (connected && !step)) return {};
+    return where;
+}
+
+/// A variable's text; the empty string when it is absent.
+std::string text_of(const Environment& environment, const std::string& name) {
+    const auto found = environment.find(name);
+    return found == environment.end() ? "" : found->second;
+}
+
+/// Jobs that run at the same time on one host get different ports, mostly.
+std::optional<int> port_of_slurm_job(const Environment& environment) {
+    const auto job = number(environment, "SLURM_JOB_ID");
+    if (!job) return {};
+    return 20000 + (*job % 1000) * 10 + number(environment, "SLURM_STEP_ID").value_or(0) % 10;
+}
+
 std::string start_with_srun(int tasks) {
     return "start it with: srun --mpi=pmix --ntasks=" + std::to_string(tasks) + " trainer …";
 }
@@ -95,6 +120,8 @@ LaunchFacts read_launch(const Environment& environment) {
     // srun --mpi=pmi2 sets PMI_* too, with the step's own numbers.
     if (const auto where = pmi_place(environment); where && where != step)
         return found(Launcher::mpiexec_hydra, *where, "MPI_LOCALRANKID", "MPI_LOCALNRANKS");
+    if (const auto where = place_by_hand(environment))
+        return found(Launcher::by_hand, *where, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
     // Slurm gives no plain number for the tasks on this host.
     if (step) return found(Launcher::srun, *step, "SLURM_LOCALID", "");
     return facts;
@@ -112,27 +139,72 @@ std::string to_string(Launcher launcher) {
             return "torchrun";
         case Launcher::mpiexec_hydra:
             return "mpiexec (Hydra)";
+        case Launcher::by_hand:
+            return "RANK and WORLD_SIZE";
     }
     return "?";
 }
 
-std::optional<std::string> mismatch_before_mpi(const Environment& environment) {
-    if (mpirun_place(environment)) return {};
-    const auto step = step_place(environment);
-    const bool connected = has_process_manager(environment);
-
-    if (const auto torchrun = torchrun_place(environment); torchrun && torchrun->size > 1) {
-        // `srun torchrun` hands its own PMIx place, one per agent, to all the workers of that agent.
-        const bool agents_place = step && step->size != torchrun->size;
-        if (!connected || agents_place)
-            return "torchrun brings no MPI, so its " + std::to_string(torchrun->size) +
-                   " processes cannot find each other; start it with: mpirun -np " +
-                   std::to_string(torchrun->size) + " trainer …";
+Bootstrap bootstrap_of(const Environment& environment) {
+    switch (read_launch(environment).launcher) {
+        case Launcher::torchrun:  // also as `srun torchrun`, whose PMIx place is the agent's
+        case Launcher::by_hand:
+            return Bootstrap::rendezvous;
+        case Launcher::srun:
+            // Open MPI aborts in MPI_Init when a step has no PMIx, even a step of one task.
+            return has_process_manager(environment) ? Bootstrap::mpi : Bootstrap::rendezvous;
+        case Launcher::plain:
+        case Launcher::mpirun:
+        case Launcher::mpiexec_hydra:
+            break;
     }
-    if (step && step->size > 1 && !connected)
-        return "srun started " + std::to_string(step->size) +
-               " tasks without PMIx, so MPI cannot connect them; " + start_with_srun(step->size);
-    return {};
+    return Bootstrap::mpi;
+}
+
+std::string first_host(const std::string& slurm_list) {
+    std::string host;
+    for (std::size_t at = 0; at < slurm_list.size() && slurm_list[at] != ',';) {
+        if (slurm_list[at] != '[') {
+            host += slurm_list[at++];
+            continue;
+        }
+        const auto close = slurm_list.find(']', at);
+        if (close == std::string::npos) return {};
+        const auto range_end = std::min(slurm_list.find_first_of(",-", at), close);
+        host += slurm_list.substr(at + 1, range_end - at - 1);
+        at = close + 1;
+    }
+    return host;
+}
+
+std::optional<MeetingPoint> meeting_point(const Environment& environment) {
+    const LaunchFacts facts = read_launch(environment);
+    std::string address = text_of(environment, "MASTER_ADDR");
+    auto port = number(environment, "MASTER_PORT");
+    if (facts.launcher == Launcher::srun) {
+        if (address.empty()) address = first_host(text_of(environment, "SLURM_STEP_NODELIST"));
+        if (!port) port = port_of_slurm_job(environment);
+    }
+    if (address.empty() || !port || *port == 0 || *port > 65535) return {};
+
+    std::string job = std::to_string(*port);
+    for (const char* name :
+         {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "SLURM_JOB_ID", "SLURM_RESTART_COUNT"})
+        job += "/" + text_of(environment, name);
+    if (facts.launcher == Launcher::srun) job += "/" + text_of(environment, "SLURM_STEP_ID");
+    return MeetingPoint{address, *port, job};
+}
+
+std::optional<std::string> mismatch_before_start(const Environment& environment) {
+    const LaunchFacts facts = read_launch(environment);
+    const int ranks = facts.world_size.value_or(1);
+    if (bootstrap_of(environment) == Bootstrap::mpi || ranks == 1 || meeting_point(environment)) return {};
+    const std::string problem = to_string(facts.launcher) + " started " + std::to_string(ranks) +
+                                " ranks without MPI, and MASTER_ADDR and MASTER_PORT do not say where they "
+                                "meet";
+    if (facts.launcher == Launcher::srun) return problem + "; " + start_with_srun(ranks);
+    return problem + "; set both (a host name, a port from 1 to 65535), or start it with: mpirun -np " +
+           std::to_string(ranks) + " trainer …";
 }
 
 std::optional<std::string> mismatch_with_mpi(const Environment& environment, int mpi_size) {

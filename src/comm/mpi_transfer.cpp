@@ -3,13 +3,13 @@
 #include <sched.h>
 
 #include <array>
-#include <cstdio>
 #include <exception>
 #include <thread>
 
 #include "checks.hpp"
 #include "mpi_communicator.hpp"
 #include "tutti/base/stop_signal.hpp"
+#include "waiting.hpp"
 
 namespace tutti {
 
@@ -62,24 +62,15 @@ void WatchedTransfer::watch() {
     const std::chrono::duration<double> waited = last_poll_ - first_poll_;
     if (job.notice && !job.noticed && waited.count() > 0.3 && StopSignal::seconds_since_term() > 0.3) {
         job.noticed = true;
-        job.notice(describe(call_, count_, dtype_) + ": rank " + std::to_string(handle_->rank) + " on " +
-                   mpi_host() +
-                   " still waits for its peers after SIGTERM: one of them has probably ended; look for "
-                   "the first "
-                   "error of another rank, then start the same command again: it resumes from the last "
-                   "checkpoint");
+        job.notice(describe_wait_after_term(describe(call_, count_, dtype_), handle_->rank, mpi_host()));
     }
     if (job.broken.empty() && (job.timeout <= 0 || waited.count() <= job.timeout)) return;
 
-    std::array<char, 32> seconds{};
-    std::snprintf(seconds.data(), seconds.size(), "%.1f", waited.count());
-    std::string problem = describe(call_, count_, dtype_) + ": rank " + std::to_string(handle_->rank) +
-                          " on " + mpi_host() + " waited " + seconds.data() + " s for its peers";
+    const std::string problem =
+        describe_wait(describe(call_, count_, dtype_), handle_->rank, mpi_host(), waited.count());
     if (!job.broken.empty()) throw PeerError(problem + " (" + job.broken + ")");
     job.broken = std::string(call_) + " timed out before";
-    throw PeerError(problem,
-                    "look for the first error of another rank, or raise distributed.timeout if a rank is "
-                    "only slow");
+    throw PeerError(problem, slow_or_dead);
 }
 
 bool MpiTransfer::poll() {

@@ -34,9 +34,9 @@ struct Launch {
     Launcher launcher;
     Number rank, world_size, local_rank, local_size;
     bool inside_slurm_job;
-    /// What MPI sees, and a part of the message if the start, or then MPI's size, proves a mismatch.
+    /// What MPI sees, and a part of the message if the environment, or then MPI's size, proves a mismatch.
     int mpi_size;
-    const char* before_mpi;
+    const char* before_start;
     const char* with_mpi;
 };
 
@@ -108,7 +108,7 @@ const std::vector<Launch> launches = {
      {},
      true,
      1,
-     "srun started 4 tasks without PMIx",
+     "srun started 4 ranks without MPI",
      "srun started 4 tasks, but MPI sees 1"},
     {"srun_of_one",
      with(srun_none, {{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}}),
@@ -139,7 +139,8 @@ const std::vector<Launch> launches = {
      1,
      nullptr,
      nullptr},
-    {"torchrun", torchrun_of_4, Launcher::torchrun, 3, 4, 1, 2, false, 1, "torchrun brings no MPI", nullptr},
+    {"torchrun", torchrun_of_4, Launcher::torchrun, 3, 4, 1, 2, false, 1,
+     "torchrun started 4 ranks without MPI", nullptr},
     {"torchrun_of_one", with(torchrun_of_4, {{"RANK", "0"}, {"WORLD_SIZE", "1"}}), Launcher::torchrun, 0, 1,
      1, 2, false, 1, nullptr, nullptr},
     {"srun_torchrun",
@@ -159,6 +160,60 @@ const std::vector<Launch> launches = {
      1,
      nullptr,
      nullptr},
+    {"by_hand",
+     {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}, {"LOCAL_RANK", "0"}},
+     Launcher::by_hand,
+     1,
+     2,
+     0,
+     {},
+     false,
+     1,
+     nullptr,
+     nullptr},
+    {"by_hand_in_a_step_of_one",
+     with(srun_none, {{"SLURM_PROCID", "0"},
+                      {"SLURM_STEP_NUM_TASKS", "1"},
+                      {"PMIX_RANK", "0"},
+                      {"RANK", "1"},
+                      {"WORLD_SIZE", "2"},
+                      {"MASTER_ADDR", "a"},
+                      {"MASTER_PORT", "1"}}),
+     Launcher::by_hand,
+     1,
+     2,
+     {},
+     {},
+     true,
+     1,
+     nullptr,
+     nullptr},
+    {"srun_pmix_with_left_over_rank",
+     with(srun_none, {{"PMIX_RANK", "3"},
+                      {"RANK", "0"},
+                      {"WORLD_SIZE", "8"},
+                      {"MASTER_ADDR", "a"},
+                      {"MASTER_PORT", "1"}}),
+     Launcher::srun,
+     3,
+     4,
+     1,
+     {},
+     true,
+     4,
+     nullptr,
+     nullptr},
+    {"srun_none_that_exports_rank",
+     with(srun_none, {{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}}),
+     Launcher::srun,
+     3,
+     4,
+     1,
+     {},
+     true,
+     1,
+     nullptr,
+     "srun started 4 tasks, but MPI sees 1"},
     {"mpirun_with_left_over_rank", with(mpirun_of_4, {{"RANK", "0"}, {"WORLD_SIZE", "8"}}), Launcher::mpirun,
      2, 4, 0, 2, false, 4, nullptr, nullptr},
     {"hydra",
@@ -283,7 +338,7 @@ void expect_message(const std::optional<std::string>& message, const char* part)
     ASSERT_EQ(message.has_value(), part != nullptr) << message.value_or("no message");
     if (part == nullptr) return;
     EXPECT_NE(message->find(part), std::string::npos) << *message;
-    EXPECT_NE(message->find("; start it with: "), std::string::npos) << *message;
+    EXPECT_NE(message->find("start it with: "), std::string::npos) << *message;
 }
 
 TEST_P(LaunchTable, gives_the_facts_of_the_launcher) {
@@ -299,7 +354,7 @@ TEST_P(LaunchTable, gives_the_facts_of_the_launcher) {
 
 TEST_P(LaunchTable, proves_only_real_mismatches) {
     const Launch& row = GetParam();
-    expect_message(mismatch_before_mpi(row.environment), row.before_mpi);
+    expect_message(mismatch_before_start(row.environment), row.before_start);
     expect_message(mismatch_with_mpi(row.environment, row.mpi_size), row.with_mpi);
 }
 
@@ -311,13 +366,68 @@ TEST(launch, mismatch_names_the_command_that_fixes_it) {
         mismatch_with_mpi(srun_none, 1),
         "srun started 4 tasks, but MPI sees 1: every task would train alone; start it with: srun --mpi=pmix "
         "--ntasks=4 trainer …");
-    EXPECT_EQ(mismatch_before_mpi(srun_none),
-              "srun started 4 tasks without PMIx, so MPI cannot connect them; start it with: srun --mpi=pmix "
-              "--ntasks=4 trainer …");
+    EXPECT_EQ(mismatch_before_start(srun_none),
+              "srun started 4 ranks without MPI, and MASTER_ADDR and MASTER_PORT do not say where they meet; "
+              "start it with: srun --mpi=pmix --ntasks=4 trainer …");
     EXPECT_EQ(
-        mismatch_before_mpi(torchrun_of_4),
-        "torchrun brings no MPI, so its 4 processes cannot find each other; start it with: mpirun -np 4 "
-        "trainer …");
+        mismatch_before_start(torchrun_of_4),
+        "torchrun started 4 ranks without MPI, and MASTER_ADDR and MASTER_PORT do not say where they "
+        "meet; set both (a host name, a port from 1 to 65535), or start it with: mpirun -np 4 trainer …");
+}
+
+TEST(launch, ranks_meet_where_the_launcher_says) {
+    const Environment master = {{"MASTER_ADDR", "node0"}, {"MASTER_PORT", "29500"}};
+    const Environment list = {{"SLURM_STEP_NODELIST", "node[07-08],big1"}};
+    const Environment step = with(srun_none, list);
+    struct Row {
+        const char* name;
+        Environment environment;
+        Bootstrap bootstrap;
+        std::optional<MeetingPoint> point;
+    };
+    const std::vector<Row> rows = {
+        {"torchrun", with(torchrun_of_4, master), Bootstrap::rendezvous,
+         MeetingPoint{"node0", 29500, "29500/none///"}},
+        {"torchrun's second attempt",
+         with(with(torchrun_of_4, master), {{"TORCHELASTIC_RESTART_COUNT", "1"}}), Bootstrap::rendezvous,
+         MeetingPoint{"node0", 29500, "29500/none/1//"}},
+        {"srun torchrun", with(with(step, {{"PMIX_RANK", "1"}}), with(torchrun_of_4, master)),
+         Bootstrap::rendezvous, MeetingPoint{"node0", 29500, "29500/none//7/"}},
+        {"srun without PMIx", step, Bootstrap::rendezvous, MeetingPoint{"node07", 20070, "20070///7//0"}},
+        {"srun without PMIx, told where", with(step, master), Bootstrap::rendezvous,
+         MeetingPoint{"node0", 29500, "29500///7//0"}},
+        {"srun with PMIx", with(step, {{"PMIX_RANK", "3"}}), Bootstrap::mpi, {}},
+        {"by hand", with(master, {{"RANK", "1"}, {"WORLD_SIZE", "2"}}), Bootstrap::rendezvous,
+         MeetingPoint{"node0", 29500, "29500////"}},
+        {"port 0",
+         with(torchrun_of_4, {{"MASTER_ADDR", "node0"}, {"MASTER_PORT", "0"}}),
+         Bootstrap::rendezvous,
+         {}},
+        {"port beyond",
+         with(torchrun_of_4, {{"MASTER_ADDR", "node0"}, {"MASTER_PORT", "65536"}}),
+         Bootstrap::rendezvous,
+         {}},
+        {"mpirun with left-over variables",
+         with(mpirun_of_4, with(master, {{"RANK", "0"}})),
+         Bootstrap::mpi,
+         {}},
+        {"plain", {{"HOME", "/root"}}, Bootstrap::mpi, {}},
+    };
+    for (const Row& row : rows) {
+        EXPECT_EQ(bootstrap_of(row.environment), row.bootstrap) << row.name;
+        if (row.bootstrap == Bootstrap::mpi) continue;
+        EXPECT_EQ(meeting_point(row.environment), row.point) << row.name;
+    }
+}
+
+TEST(launch, finds_the_first_host_of_a_slurm_list) {
+    EXPECT_EQ(first_host("node1"), "node1");
+    EXPECT_EQ(first_host("node1,node2"), "node1");
+    EXPECT_EQ(first_host("node[03-07,9],gpu1"), "node03");
+    EXPECT_EQ(first_host("node[5,9]"), "node5");
+    EXPECT_EQ(first_host("rack[1-2]node[01-04]-ib,x"), "rack1node01-ib");
+    EXPECT_EQ(first_host("node[1"), "");
+    EXPECT_EQ(first_host(""), "");
 }
 
 TEST(launch, reads_the_environment_of_this_process) {

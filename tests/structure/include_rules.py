@@ -31,6 +31,7 @@ FOREIGN_HEADERS = {
     "HDF5": r"hdf5|H5\w+\.h|H5Cpp|highfive/",
     "Eigen": r"(unsupported/)?Eigen/",
     "YAML": r"yaml-cpp/",
+    "gloo": r"gloo/",
     "oneDNN": r"(oneapi/)?dnnl",
 }
 

@@ -34,20 +34,6 @@ class Launch(TrainingTest):
         slurm = {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4", "SLURM_PROCID": "0"}
         self.assert_exit(self.run_trainer(self.settings(data), env=slurm), 0)
 
-    def test_srun_without_pmix_is_refused_before_mpi_starts(self):
-        slurm = {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "4",
-                 "SLURM_STEP_ID": "0"}
-        result = self.run_trainer(["model.name=mlp"], env=slurm)
-        self.assert_exit(result, 3)
-        self.assertIn("srun --mpi=pmix", result.stderr)
-
-    def test_torchrun_is_refused_with_the_line_that_works(self):
-        torchrun = {"RANK": "0", "WORLD_SIZE": "4", "LOCAL_RANK": "0", "TORCHELASTIC_RUN_ID": "x",
-                    "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
-        result = self.run_trainer(["model.name=mlp"], env=torchrun)
-        self.assert_exit(result, 3)
-        self.assertIn("mpirun -np 4", result.stderr)
-
     def test_threads_follow_the_bound_cores(self):
         import os
         cores = sorted(os.sched_getaffinity(0))

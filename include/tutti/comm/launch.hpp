@@ -1,5 +1,6 @@
 #pragma once
-// Who started this process, and does MPI agree? Pure functions of the environment; nothing here calls MPI.
+// Who started this process, and how do its ranks find each other? Pure functions of the environment; nothing
+// here calls MPI.
 
 #include <map>
 #include <optional>
@@ -14,7 +15,8 @@ using Environment = std::map<std::string, std::string>;
 /// own.
 Environment current_environment();
 
-enum class Launcher { plain, mpirun, srun, torchrun, mpiexec_hydra };
+/// by_hand: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set by a script.
+enum class Launcher { plain, mpirun, srun, torchrun, mpiexec_hydra, by_hand };
 
 /// What the environment claims. Absent facts are empty: nothing is guessed.
 struct LaunchFacts {
@@ -25,18 +27,40 @@ struct LaunchFacts {
 
 /// Order of proof: OMPI_COMM_WORLD_* (mpirun, also inside Slurm, where SLURM_PROCID is 0 on every rank),
 /// torchrun's RANK/WORLD_SIZE (with TORCHELASTIC_RUN_ID), PMI_RANK/PMI_SIZE that differ from the Slurm step
-/// (Hydra; its proxies are a Slurm step of their own), a Slurm step (SLURM_STEP_NUM_TASKS with SLURM_PROCID),
-/// plain. A number that is not one
-/// ("", "-1", "abc") counts as absent, and so does a rank that is not below its world size.
+/// (Hydra; its proxies are a Slurm step of their own), RANK/WORLD_SIZE/MASTER_ADDR/MASTER_PORT (by hand;
+/// only where no process manager and no Slurm step of as many tasks speaks for itself), a Slurm step
+/// (SLURM_STEP_NUM_TASKS with SLURM_PROCID), plain. A number that is not one ("", "-1", "abc") counts as
+/// absent, and so does a rank that is not below its world size.
 LaunchFacts read_launch(const Environment& environment);
 
 /// The name of a launcher for people: "mpirun", "srun", ….
 std::string to_string(Launcher launcher);
 
-/// A mismatch that can be proved before MPI_Init, which would abort or hang: a Slurm step of several tasks
-/// without a PMI(x) server, torchrun's world without MPI. Returns "problem; the command line that fixes it",
-/// or nothing.
-std::optional<std::string> mismatch_before_mpi(const Environment& environment);
+/// How the ranks of a launch find each other.
+enum class Bootstrap {
+    mpi,        ///< MPI_Init: mpirun, srun with a PMI(x) server, plain
+    rendezvous  ///< MASTER_ADDR and MASTER_PORT: torchrun, srun without PMI(x), by hand
+};
+Bootstrap bootstrap_of(const Environment& environment);
+
+/// Where the ranks of a launch without MPI meet: the host of rank 0, the first port to try there, and a text
+/// that tells this job from others on the same host (port, torchrun's run and restart, Slurm's job and step).
+struct MeetingPoint {
+    std::string address;
+    int port = 0;
+    std::string job;
+    friend bool operator==(const MeetingPoint&, const MeetingPoint&) = default;
+};
+/// MASTER_ADDR and MASTER_PORT. Under srun an absent one is derived: the first host of the step, and a port
+/// from 20000 to 29999 by the job's id. Nothing when that is not possible.
+std::optional<MeetingPoint> meeting_point(const Environment& environment);
+
+/// The first host of a Slurm list: "node[03-07,9],gpu1" → "node03".
+std::string first_host(const std::string& slurm_list);
+
+/// A launch that cannot work, proved before anything starts: several ranks that must meet, but no MASTER_ADDR
+/// or MASTER_PORT. Returns "problem; the command line that fixes it", or nothing.
+std::optional<std::string> mismatch_before_start(const Environment& environment);
 
 /// A mismatch that can be proved once MPI says its size: only SLURM_STEP_NUM_TASKS > 1 with an MPI world of 1
 /// that no other launcher asked for (OMPI_COMM_WORLD_SIZE, PMI_SIZE=1). Plain `./trainer` inside sbatch

@@ -1,0 +1,46 @@
+#pragma once
+// The ranks of a job from start to end of the process, however they found each other.
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "tutti/comm/communicator.hpp"
+#include "tutti/comm/launch.hpp"
+
+namespace tutti {
+
+/// What a rank knows of its job. Make one, in main, on the thread that communicates. When the program leaves
+/// by an exception that peers do not share, call world(…)->abort(code) instead of destroying it.
+class Session {
+  public:
+    virtual ~Session() = default;
+
+    virtual int rank() const = 0;
+    virtual int size() const = 0;
+    /// Rank and number of ranks on this host.
+    virtual int local_rank() const = 0;
+    virtual int local_size() const = 0;
+    virtual std::string host() const = 0;
+    /// How the ranks found each other.
+    virtual Bootstrap bootstrap() const = 0;
+
+    /// Called once with a diagnosis when a rank still waits 0.3 s after SIGTERM. mpirun sends SIGTERM to the
+    /// survivors of a dead rank and ends them about a second later; a scheduler sends it to ranks that are
+    /// all alive, so the wait goes on.
+    using Notice = std::function<void(const std::string&)>;
+    /// A communicator of all ranks; host memory. timeout: seconds a rank waits for its peers (0: for ever).
+    /// Not a collective call; all that it returns share one order of calls: duplicate() gives an independent
+    /// one.
+    virtual std::unique_ptr<Communicator> world(double timeout, Notice notice = {}) = 0;
+};
+
+/// Starts MPI, or meets the peers at MASTER_ADDR and MASTER_PORT, as the environment demands
+/// (see bootstrap_of); waits `timeout` seconds for the peers. report: told what a long wait is for. Throws
+/// LaunchError (the launch cannot work, MPI does not start, this program was built without gloo) and
+/// PeerError (a peer did not come). Whether MPI's size is the launch's is for the caller to ask: see
+/// mismatch_with_mpi.
+std::unique_ptr<Session> start_session(const Environment& environment, double timeout,
+                                       const Session::Notice& report);
+
+}  // namespace tutti

@@ -1,0 +1,67 @@
+#include "all_reduce_check.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+
+#include "tutti/base/random.hpp"
+
+namespace tutti::doctor {
+namespace {
+
+constexpr std::size_t few = 10;
+constexpr std::size_t many = 16'000'000;  // 64 MB
+
+void check_few(Communicator& world, AllReduceFacts& facts) {
+    const auto ranks = static_cast<std::size_t>(world.size());
+    const RandomStream random(0, RandomPlace::initial_weights, static_cast<std::uint64_t>(world.rank()), 0);
+    std::array<float, few> mine{};
+    for (std::size_t i = 0; i < few; ++i) mine[i] = static_cast<float>(random.uniform(i) - 0.5);
+    std::vector<float> all(ranks * few);
+    world.all_gather(view_of(std::span(mine)), view_of(std::span(all))).wait();
+    world.all_reduce(view_of(std::span(mine)), ReduceOp::sum).wait();
+
+    for (std::size_t i = 0; i < few; ++i) {
+        double exact = 0, magnitude = 0;
+        for (std::size_t rank = 0; rank < ranks; ++rank) {
+            exact += static_cast<double>(all[rank * few + i]);
+            magnitude += std::abs(static_cast<double>(all[rank * few + i]));
+        }
+        const double error = std::abs(static_cast<double>(mine[i]) - exact);
+        if (!(error <= facts.largest_error)) facts.largest_error = error;
+        facts.allowed_error = std::max(facts.allowed_error,
+                                       2 * static_cast<double>(ranks - 1) * std::ldexp(1.0, -24) * magnitude);
+    }
+}
+
+void check_many(Communicator& world, AllReduceFacts& facts) {
+    std::vector<float> buffer(many);
+    const auto expected_of = [](std::size_t i, int ranks) {
+        return static_cast<float>(ranks * (ranks + 1) / 2 + ranks * static_cast<int>(i % 64));
+    };
+    for (std::size_t i = 0; i < many; ++i)
+        buffer[i] = static_cast<float>(world.rank() + 1 + static_cast<int>(i % 64));
+    world.barrier();
+    const auto start = std::chrono::steady_clock::now();
+    world.all_reduce(view_of(std::span(buffer)), ReduceOp::sum).wait();
+    facts.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    facts.bytes = static_cast<std::int64_t>(many * sizeof(float));
+    std::int64_t wrong = 0;
+    for (std::size_t i = 0; i < many; ++i)
+        if (buffer[i] != expected_of(i, world.size())) ++wrong;
+    world.all_reduce(view_of(std::span(&wrong, 1)), ReduceOp::sum).wait();
+    facts.wrong = wrong;
+}
+
+}  // namespace
+
+AllReduceFacts check_all_reduce(Communicator& world) {
+    AllReduceFacts facts;
+    facts.backend = world.backend();
+    check_few(world, facts);
+    check_many(world, facts);
+    return facts;
+}
+
+}  // namespace tutti::doctor

@@ -1,0 +1,18 @@
+#include "facts.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace tutti::doctor {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, rank, host, local_rank, gpu_name, gpu_uuid, cores, numa_nodes,
+                                   threads, wanted_threads, wanted_by, libraries, hdf5_locking, shm_bytes,
+                                   interfaces, interface_variables, clock_ahead)
+
+std::string to_json(const RankFacts& facts) {
+    return nlohmann::json(facts).dump();
+}
+RankFacts rank_facts_from_json(const std::string& text) {
+    return nlohmann::json::parse(text).get<RankFacts>();
+}
+
+}  // namespace tutti::doctor

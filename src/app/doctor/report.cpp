@@ -1,0 +1,111 @@
+#include "report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace tutti::doctor {
+namespace {
+
+using Row = std::vector<std::string>;
+
+std::string table(const std::vector<Row>& rows) {
+    std::vector<std::size_t> widths(rows.front().size());
+    for (const Row& row : rows)
+        for (std::size_t column = 0; column < row.size(); ++column)
+            widths[column] = std::max(widths[column], row[column].size());
+    std::string text;
+    for (const Row& row : rows) {
+        std::string line;
+        for (std::size_t column = 0; column < row.size(); ++column)
+            line += fmt::format("{:<{}}  ", row[column], widths[column]);
+        text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+    }
+    return text;
+}
+
+/// Versions are long and mostly alike: one line per library, with who has which where they differ.
+std::string libraries(const JobFacts& job) {
+    std::map<std::string, std::map<std::string, std::vector<int>>> known;
+    for (const RankFacts& one : job.ranks)
+        for (const auto& [name, version] : one.libraries) known[name][version].push_back(one.rank);
+    std::string text;
+    for (const auto& [name, versions] : known)
+        for (const auto& [version, ranks] : versions)
+            text += ranks.size() == job.ranks.size()
+                        ? fmt::format("{}: {}, on every rank\n", name, version)
+                        : fmt::format("{}: {}, on ranks {}\n", name, version, ranges(ranks));
+    return text;
+}
+
+}  // namespace
+
+std::string ranges(const std::vector<int>& numbers) {
+    std::string text;
+    for (std::size_t first = 0; first < numbers.size();) {
+        std::size_t last = first;
+        while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+        text += fmt::format("{}{}", text.empty() ? "" : ",", numbers[first]);
+        if (last > first) text += fmt::format("-{}", numbers[last]);
+        first = last + 1;
+    }
+    return text;
+}
+
+double bus_bandwidth(const AllReduceFacts& facts, std::size_t ranks) {
+    if (facts.seconds <= 0) return 0;
+    return static_cast<double>(facts.bytes) / facts.seconds * 2 * static_cast<double>(ranks - 1) /
+           static_cast<double>(ranks);
+}
+
+std::string text_report(const JobFacts& job, const std::vector<Problem>& problems) {
+    std::vector<Row> rows = {
+        {"rank", "host", "local", "device", "cores", "threads", "NUMA", "HDF5 locking", "/dev/shm", "clock"}};
+    for (const RankFacts& one : job.ranks)
+        rows.push_back({std::to_string(one.rank), one.host, std::to_string(one.local_rank),
+                        one.gpu_uuid.empty() ? "CPU" : one.gpu_name + " " + one.gpu_uuid, ranges(one.cores),
+                        std::to_string(one.threads), ranges(one.numa_nodes), one.hdf5_locking,
+                        fmt::format("{:.1f} GiB", static_cast<double>(one.shm_bytes) / (1 << 30)),
+                        fmt::format("{:+.3f} s", one.clock_ahead)});
+    std::string text =
+        fmt::format("{} {}, started by {}\n\n{}\n{}", job.ranks.size(),
+                    job.ranks.size() == 1 ? "rank" : "ranks", job.launcher, table(rows), libraries(job));
+
+    const AllReduceFacts& sums = job.all_reduce;
+    text += fmt::format("all-reduce ({}): ten random floats {:.1e} from the exact sum (rounding: {:.1e})",
+                        sums.backend, sums.largest_error, sums.allowed_error);
+    text += job.ranks.size() == 1
+                ? std::string("\n")
+                : fmt::format("; {} MB in {:.1f} ms, {:.2f} GB/s bus bandwidth\n", sums.bytes / 1'000'000,
+                              sums.seconds * 1e3, bus_bandwidth(sums, job.ranks.size()) * 1e-9);
+
+    if (problems.empty()) return text + "\nno problems found\n";
+    text += fmt::format("\n{} {}:\n", problems.size(), problems.size() == 1 ? "problem" : "problems");
+    for (const Problem& problem : problems)
+        text += fmt::format("- {} [{}]\n  fix: {}\n", problem.what, problem.name, problem.fix);
+    return text;
+}
+
+std::string json_report(const JobFacts& job, const std::vector<Problem>& problems) {
+    nlohmann::ordered_json document;
+    document["healthy"] = problems.empty();
+    document["launcher"] = job.launcher;
+    for (const RankFacts& one : job.ranks)
+        document["ranks"].push_back(nlohmann::ordered_json::parse(to_json(one)));
+    const AllReduceFacts& sums = job.all_reduce;
+    document["all_reduce"] = {{"backend", sums.backend},
+                              {"largest_error", sums.largest_error},
+                              {"allowed_error", sums.allowed_error},
+                              {"bytes", sums.bytes},
+                              {"seconds", sums.seconds},
+                              {"bus_bandwidth", bus_bandwidth(sums, job.ranks.size())},
+                              {"wrong", sums.wrong}};
+    document["problems"] = nlohmann::ordered_json::array();
+    for (const Problem& problem : problems)
+        document["problems"].push_back(
+            nlohmann::ordered_json{{"name", problem.name}, {"what", problem.what}, {"fix", problem.fix}});
+    return document.dump(2) + "\n";
+}
+
+}  // namespace tutti::doctor

@@ -1,0 +1,58 @@
+#include <fmt/format.h>
+
+#include "command_line.hpp"
+#include "doctor/all_reduce_check.hpp"
+#include "doctor/host.hpp"
+#include "doctor/report.hpp"
+#include "job_start.hpp"
+#include "rank_placement.hpp"
+
+namespace tutti {
+namespace {
+
+// Long enough for the slowest network that anybody trains on.
+constexpr double patience = 60;
+
+int examine(const JobStart& start, bool json) {
+    using namespace doctor;
+    const auto world = start.session.world(patience);
+    const auto places = exchange_places(*world, start.session);
+    RankFacts mine =
+        own_facts(world->rank(), places[static_cast<std::size_t>(world->rank())], start.environment);
+    mine.clock_ahead = clock_ahead(*world);
+
+    JobFacts job;
+    job.launcher = to_string(read_launch(start.environment).launcher);
+    if (start.session.bootstrap() == Bootstrap::mpi)
+        job.launch_mismatch = mismatch_with_mpi(start.environment, world->size()).value_or("");
+    for (const std::string& text : all_gather_text(*world, to_json(mine)))
+        job.ranks.push_back(rank_facts_from_json(text));
+    job.all_reduce = check_all_reduce(*world);
+
+    // Every rank judges the same facts; the sums of each are its own.
+    const std::vector<Problem> problems = judge(job);
+    std::int64_t unhealthy = problems.empty() ? 0 : 1;
+    world->all_reduce(view_of(std::span(&unhealthy, 1)), ReduceOp::max).wait();
+    if (world->rank() == 0) {
+        fmt::print("{}", json ? json_report(job, problems) : text_report(job, problems));
+        std::fflush(stdout);
+    }
+    return static_cast<int>(unhealthy == 0 ? ExitCode::done : ExitCode::failed);
+}
+
+}  // namespace
+
+int doctor_command(const Arguments& arguments) {
+    CLI::App app(
+        "Where the ranks are, whether their libraries agree, whether the network adds correctly and how "
+        "fast, "
+        "and each problem with its fix. Start it as the training would be started. Exit code: 0 healthy, 1 "
+        "problems found.",
+        "trainer doctor");
+    bool json = false;
+    app.add_flag("--json", json, "print one JSON object and nothing else");
+    if (!parse_arguments(app, arguments)) return 0;
+    return run_on_all_ranks([&](const JobStart& start) { return examine(start, json); }, Singletons::allow);
+}
+
+}  // namespace tutti

@@ -1,0 +1,29 @@
+#pragma once
+// Private to comm: what gloo runs, each on all ranks at once and blocking. They throw gloo's exceptions.
+
+#include <gloo/context.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "tutti/comm/communicator.hpp"
+
+namespace tutti {
+
+/// One call on all ranks: its number is the same on every rank.
+struct GlooCall {
+    std::shared_ptr<gloo::Context> context;
+    std::uint32_t number = 0;
+    std::chrono::milliseconds timeout{};
+};
+
+void gloo_all_reduce(const GlooCall& call, const TensorView& buffer, ReduceOp op);
+/// By pairwise exchange: in turn s each rank sends the block of the rank s places after it.
+void gloo_reduce_scatter(const GlooCall& call, const TensorView& input, const TensorView& output,
+                         ReduceOp op);
+void gloo_all_gather(const GlooCall& call, const TensorView& input, const TensorView& output);
+void gloo_broadcast(const GlooCall& call, const TensorView& buffer, int root);
+void gloo_barrier(const GlooCall& call);
+
+}  // namespace tutti

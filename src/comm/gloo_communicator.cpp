@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+
+#include "checks.hpp"
+#include "gloo_collectives.hpp"
+#include "gloo_context.hpp"
+#include "network_interfaces.hpp"
+#include "tutti/base/stop_signal.hpp"
+#include "tutti/comm/gloo.hpp"
+#include "waiting.hpp"
+
+namespace tutti {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class GlooTransfer final : public Work::Transfer {
+  public:
+    GlooTransfer(std::shared_ptr<GlooMesh> mesh, std::shared_ptr<GlooMesh::Operation> operation,
+                 std::string call, Session::Notice notice)
+        : mesh_(std::move(mesh)),
+          operation_(std::move(operation)),
+          call_(std::move(call)),
+          notice_(std::move(notice)) {}
+
+    bool test() override { return poll(0); }
+
+    void wait() override {
+        while (!poll(0.05)) {
+        }
+    }
+
+  private:
+    bool poll(double seconds) {
+        std::string error;
+        const bool done = mesh_->finished(*operation_, seconds, error);
+        if (done && error.empty()) return true;
+        if (!done) error = mesh_->job().reason();
+        if (error.empty()) {
+            watch();
+            return false;
+        }
+        throw PeerError(
+            describe_wait(call_, mesh_->place().rank, mesh_->place().host, waited()) + " (" + error + ")",
+            slow_or_dead);
+    }
+
+    void watch() {
+        auto& job = mesh_->job();
+        if (!notice_ || waited() < 0.3 || StopSignal::seconds_since_term() < 0.3) return;
+        {
+            const std::lock_guard lock(job.mutex);
+            if (job.noticed) return;
+            job.noticed = true;
+        }
+        notice_(describe_wait_after_term(call_, mesh_->place().rank, mesh_->place().host));
+    }
+
+    double waited() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+    std::shared_ptr<GlooMesh> mesh_;
+    std::shared_ptr<GlooMesh::Operation> operation_;
+    std::string call_;
+    Session::Notice notice_;
+    Clock::time_point start_ = Clock::now();
+};
+
+class GlooCommunicator final : public Communicator {
+  public:
+    GlooCommunicator(std::shared_ptr<GlooMesh> mesh, double timeout, Session::Notice notice)
+        : mesh_(std::move(mesh)), timeout_(timeout), notice_(std::move(notice)) {}
+
+    int rank() const override { return mesh_->place().rank; }
+    int size() const override { return mesh_->place().size; }
+    std::string backend() const override { return "gloo"; }
+
+    Work all_reduce(const TensorView& buffer, ReduceOp op) override {
+        require_reducible("all_reduce", buffer);
+        return start("all_reduce", buffer, [=](const GlooCall& call) { gloo_all_reduce(call, buffer, op); });
+    }
+    Work reduce_scatter(const TensorView& input, const TensorView& output, ReduceOp op) override {
+        require_reducible("reduce_scatter", input);
+        require_blocks("reduce_scatter", input, output, size());
+        return start("reduce_scatter", input,
+                     [=](const GlooCall& call) { gloo_reduce_scatter(call, input, output, op); });
+    }
+    Work all_gather(const TensorView& input, const TensorView& output) override {
+        require_blocks("all_gather", output, input, size());
+        return start("all_gather", input,
+                     [=](const GlooCall& call) { gloo_all_gather(call, input, output); });
+    }
+    Work broadcast(const TensorView& buffer, int root) override {
+        require_root("broadcast", root, size());
+        return start("broadcast", buffer, [=](const GlooCall& call) { gloo_broadcast(call, buffer, root); });
+    }
+    void barrier() override {
+        submit("barrier", [](const GlooCall& call) { gloo_barrier(call); }).wait();
+    }
+
+    std::unique_ptr<Communicator> duplicate() override {
+        const auto exchange = [&](const std::string& mine) { return all_gather_text(*this, mine); };
+        return std::make_unique<GlooCommunicator>(mesh_->duplicate(exchange, timeout_), timeout_, notice_);
+    }
+
+    [[noreturn]] void abort(ExitCode code) noexcept override {
+        // The system closes the connections; peers see that at their next call.
+        std::fflush(nullptr);
+        std::_Exit(static_cast<int>(code));
+    }
+
+  private:
+    template <class Run>
+    Work start(const char* call, const TensorView& buffer, const Run& run) {
+        require_whole_job();
+        if (buffer.count() == 0) return {};
+        return submit(describe(call, buffer.count(), buffer.dtype), run);
+    }
+
+    template <class Run>
+    Work submit(const std::string& description, const Run& run) {
+        require_whole_job();
+        const GlooCall call{mesh_->context(), mesh_->next_call(), gloo_timeout(timeout_)};
+        auto operation = mesh_->submit([=] { run(call); });
+        return Work(std::make_unique<GlooTransfer>(mesh_, std::move(operation), description, notice_));
+    }
+
+    void require_whole_job() const {
+        const std::string reason = mesh_->job().reason();
+        if (!reason.empty())
+            throw PeerError("rank " + std::to_string(rank()) + " on " + mesh_->place().host +
+                            " cannot reach its peers: " + reason);
+    }
+
+    std::shared_ptr<GlooMesh> mesh_;
+    double timeout_;
+    Session::Notice notice_;
+};
+
+}  // namespace
+
+std::string gloo_absence() {
+    return {};
+}
+
+std::unique_ptr<Communicator> make_gloo_communicator(std::shared_ptr<GlooMesh> mesh, double timeout,
+                                                     Session::Notice notice) {
+    return std::make_unique<GlooCommunicator>(std::move(mesh), timeout, std::move(notice));
+}
+
+std::unique_ptr<Communicator> make_gloo_communicator(Communicator& control, const std::string& address,
+                                                     double timeout, Session::Notice notice) {
+    const GlooPlace place{control.rank(), control.size(), host_name(), address, gloo_interface()};
+    auto mesh = connect_gloo(place, [&](const std::string& mine) { return all_gather_text(control, mine); },
+                             timeout, {});
+    return make_gloo_communicator(std::move(mesh), timeout, std::move(notice));
+}
+
+}  // namespace tutti

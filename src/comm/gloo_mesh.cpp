@@ -1,0 +1,216 @@
+#include "gloo_mesh.hpp"
+
+#include <gloo/transport/address.h>
+#include <gloo/transport/context.h>
+#include <gloo/transport/tcp/device.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+
+#include "gloo_context.hpp"
+#include "network_interfaces.hpp"
+
+namespace tutti {
+namespace {
+
+/// Threads inherit the mask: signals shall interrupt the threads that look for them, not gloo's.
+class WithoutSignals {
+  public:
+    WithoutSignals() {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before_);
+    }
+    ~WithoutSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    WithoutSignals(const WithoutSignals&) = delete;
+    WithoutSignals& operator=(const WithoutSignals&) = delete;
+
+  private:
+    sigset_t before_{};
+};
+
+/// A full mesh of TCP connections.
+class Context final : public gloo::Context {
+  public:
+    Context(const std::shared_ptr<gloo::transport::Device>& device, const GlooPlace& place,
+            std::chrono::milliseconds timeout)
+        : gloo::Context(place.rank, place.size) {
+        setTimeout(timeout);
+        device_ = device;
+        transportContext_ = device->createContext(place.rank, place.size);
+        transportContext_->setTimeout(timeout);
+    }
+
+    void connect(const Exchange& exchange) {
+        // Every pair listens on a port of its own: one address for each peer, in the order of the ranks.
+        std::string mine;
+        for (int peer = 0; peer < size; ++peer) {
+            if (peer == rank) continue;
+            const auto bytes = transportContext_->createPair(peer)->address().bytes();
+            mine.append(bytes.begin(), bytes.end());
+        }
+        const std::vector<std::string> all = exchange(mine);
+        for (int peer = 0; peer < size; ++peer) {
+            if (peer == rank) continue;
+            const std::string& theirs = all[static_cast<std::size_t>(peer)];
+            const std::size_t bytes = theirs.size() / static_cast<std::size_t>(size - 1);
+            const auto first =
+                theirs.begin() +
+                static_cast<std::ptrdiff_t>(bytes * static_cast<std::size_t>(rank < peer ? rank : rank - 1));
+            transportContext_->getPair(peer)->connect(
+                std::vector<char>(first, first + static_cast<std::ptrdiff_t>(bytes)));
+        }
+    }
+};
+
+std::shared_ptr<gloo::transport::Device> open_device(const GlooPlace& place) {
+    gloo::transport::tcp::attr attr;
+    if (place.interface.empty()) {
+        attr.hostname = place.address;
+    } else {
+        require_interface(place.interface, "GLOO_SOCKET_IFNAME", place.host);
+        attr.iface = place.interface;
+    }
+    try {
+        const WithoutSignals masked;
+        return gloo::transport::tcp::CreateDevice(attr);
+    } catch (const std::exception& error) {
+        const std::string name = place.interface.empty() ? place.address : place.interface;
+        throw LaunchError("rank " + std::to_string(place.rank) + " on " + place.host + " cannot listen at " +
+                              name + ": " + gloo_words(error),
+                          "set GLOO_SOCKET_IFNAME to a network interface that all hosts reach");
+    }
+}
+
+std::shared_ptr<GlooMesh> connect(const GlooPlace& place, std::shared_ptr<gloo::transport::Device> device,
+                                  std::shared_ptr<GlooJob> job, const Exchange& exchange, double timeout,
+                                  const std::function<PeerWatch()>& watch) {
+    try {
+        const auto context = std::make_shared<Context>(device, place, gloo_timeout(timeout));
+        context->connect(exchange);
+        // A rank that is done and leaves at once would break the connections of those that still make theirs.
+        exchange("");
+        if (watch) job->watch = watch();
+        return std::make_shared<GlooMesh>(place, std::move(device), context, std::move(job));
+    } catch (const Error&) {
+        throw;
+    } catch (const std::exception& error) {
+        throw PeerError("rank " + std::to_string(place.rank) + " on " + place.host +
+                            " cannot connect to its peers: " + gloo_words(error),
+                        "look for the first error of another rank, and check that no firewall stands between "
+                        "the hosts; GLOO_SOCKET_IFNAME chooses the network interface");
+    }
+}
+
+}  // namespace
+
+std::string GlooJob::reason() {
+    const std::lock_guard lock(mutex);
+    if (broken.empty()) broken = watch.departed();
+    return broken;
+}
+
+void GlooJob::fail(const std::string& why) {
+    const std::lock_guard lock(mutex);
+    if (!broken.empty()) return;
+    broken = watch.departed(true);
+    if (broken.empty()) broken = why;
+}
+
+GlooMesh::GlooMesh(GlooPlace place, std::shared_ptr<gloo::transport::Device> device,
+                   std::shared_ptr<gloo::Context> context, std::shared_ptr<GlooJob> job)
+    : place_(std::move(place)), device_(std::move(device)), queue_(std::make_shared<Queue>()) {
+    queue_->context = std::move(context);
+    queue_->job = std::move(job);
+    const WithoutSignals masked;
+    worker_ = std::thread([queue = queue_] { work(*queue); });
+}
+
+GlooMesh::~GlooMesh() {
+    bool busy = false;
+    {
+        const std::lock_guard lock(queue_->mutex);
+        queue_->stopping = true;
+        busy = !queue_->operations.empty();
+    }
+    queue_->changed.notify_all();
+    if (!busy) {
+        worker_.join();
+        return;
+    }
+    // Only after a failure. Closed connections touch no buffer any more, but gloo does not wake a send that
+    // waits for a dead receiver: the thread is left to itself until the process ends.
+    queue_->context->closeConnections();
+    worker_.detach();
+}
+
+void GlooMesh::work(Queue& queue) {
+    std::unique_lock lock(queue.mutex);
+    for (;;) {
+        queue.changed.wait(lock, [&] { return queue.stopping || !queue.operations.empty(); });
+        if (queue.operations.empty()) return;
+        const auto operation = queue.operations.front();
+        lock.unlock();
+        std::string error = queue.job->reason();
+        if (error.empty()) {
+            try {
+                operation->run();
+            } catch (const std::exception& caught) {
+                queue.job->fail(gloo_words(caught));
+                error = queue.job->reason();
+            }
+        }
+        lock.lock();
+        operation->run = {};
+        operation->error = error;
+        operation->done = true;
+        queue.operations.pop_front();
+        queue.changed.notify_all();
+    }
+}
+
+std::shared_ptr<GlooMesh::Operation> GlooMesh::submit(std::function<void()> run) {
+    auto operation = std::make_shared<Operation>();
+    operation->run = std::move(run);
+    {
+        const std::lock_guard lock(queue_->mutex);
+        queue_->operations.push_back(operation);
+    }
+    queue_->changed.notify_all();
+    return operation;
+}
+
+bool GlooMesh::finished(const Operation& operation, double seconds, std::string& error) {
+    std::unique_lock lock(queue_->mutex);
+    if (seconds > 0)
+        queue_->changed.wait_for(lock, std::chrono::duration<double>(seconds),
+                                 [&] { return operation.done; });
+    error = operation.error;
+    return operation.done;
+}
+
+std::shared_ptr<GlooMesh> GlooMesh::duplicate(const Exchange& exchange, double timeout) const {
+    return connect(place_, device_, queue_->job, exchange, timeout, {});
+}
+
+std::string gloo_words(const std::exception& error) {
+    const std::string text = error.what();
+    const auto end = text.starts_with("[") ? text.find("] ") : std::string::npos;
+    return end == std::string::npos ? text : text.substr(end + 2);
+}
+
+std::chrono::milliseconds gloo_timeout(double seconds) {
+    constexpr double longest = 1000.0 * 24 * 3600;
+    const double bounded = seconds > 0 ? std::min(seconds, longest) : longest;
+    return std::chrono::milliseconds(std::max<std::int64_t>(1, std::llround(bounded * 1000)));
+}
+
+std::shared_ptr<GlooMesh> connect_gloo(const GlooPlace& place, const Exchange& exchange, double timeout,
+                                       const std::function<PeerWatch()>& watch) {
+    return connect(place, open_device(place), std::make_shared<GlooJob>(), exchange, timeout, watch);
+}
+
+}  // namespace tutti

@@ -1,0 +1,16 @@
+#pragma once
+// Private to comm: the network as this host sees it.
+
+#include <string>
+
+namespace tutti {
+
+/// gethostname.
+std::string host_name();
+/// $GLOO_SOCKET_IFNAME; the empty string when it is not set.
+std::string gloo_interface();
+/// Throws LaunchError, with the interfaces that there are, when `interface` is none of this host's. variable:
+/// who asked for it.
+void require_interface(const std::string& interface, const std::string& variable, const std::string& host);
+
+}  // namespace tutti

@@ -1,0 +1,265 @@
+#include "rendezvous.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <thread>
+
+#include "network_interfaces.hpp"
+#include "tutti/base/error.hpp"
+#include "tutti/base/sha256.hpp"
+
+namespace tutti {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Report = std::function<void(const std::string&)>;
+
+template <class T>
+std::span<std::byte> bytes_of(T& value) {
+    return std::as_writable_bytes(std::span(&value, 1));
+}
+
+Deadline in(double seconds) {
+    return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+std::string place_of(const MeetingPoint& point) {
+    return point.address + ":" + std::to_string(point.port);
+}
+
+/// Tells what a long wait is for, once.
+class Patience {
+  public:
+    explicit Patience(const Report& report) : report_(report) {}
+    void still_waiting(const std::function<std::string()>& what) {
+        if (told_ || !report_ || Clock::now() < when_) return;
+        told_ = true;
+        report_(what());
+    }
+
+  private:
+    const Report& report_;
+    bool told_ = false;
+    Deadline when_ = in(10);
+};
+
+/// Somebody who has connected and not yet said who they are.
+struct Stranger {
+    TcpSocket socket;
+    std::array<std::byte, sizeof(Hello)> bytes{};
+    std::size_t received = 0;
+};
+
+/// Reads on; the hello when it is complete. `gone` tells that this one is of no use.
+std::optional<Hello> hear(Stranger& stranger, const Hello& expected, bool& gone) {
+    const auto came = stranger.socket.receive_some(std::span(stranger.bytes).subspan(stranger.received));
+    if (!came) {
+        gone = true;
+        return {};
+    }
+    stranger.received += *came;
+    const std::size_t known = std::min(stranger.received, sizeof expected.magic);
+    gone = std::memcmp(stranger.bytes.data(), expected.magic, known) != 0;
+    if (gone || stranger.received < sizeof(Hello)) return {};
+
+    Hello hello;
+    std::memcpy(&hello, stranger.bytes.data(), sizeof hello);
+    gone = std::memcmp(hello.job, expected.job, sizeof hello.job) != 0 || hello.size != expected.size ||
+           hello.rank <= 0 || hello.rank >= hello.size;
+    if (gone) return {};
+    return hello;
+}
+
+Welcome welcome_to(const Hello& hello, bool taken) {
+    Welcome answer;
+    std::memcpy(answer.job, hello.job, sizeof answer.job);
+    answer.taken = taken ? 1 : 0;
+    return answer;
+}
+
+/// The missing ranks, "2, 3 and 5 more".
+std::string missing(const std::vector<TcpSocket>& peers) {
+    std::string names;
+    std::size_t count = 0;
+    for (std::size_t rank = 1; rank < peers.size(); ++rank) {
+        if (peers[rank]) continue;
+        if (count < 8) names += (count == 0 ? "" : ", ") + std::to_string(rank);
+        ++count;
+    }
+    if (count > 8) names += " and " + std::to_string(count - 8) + " more";
+    return (count == 1 ? "rank " : "ranks ") + names;
+}
+
+TcpSocket listen_near(const MeetingPoint& point, int& port) {
+    const bool loopback = point.address == "localhost" || is_loopback(point.address);
+    for (port = point.port; port < point.port + Rendezvous::ports && port <= 65535; ++port)
+        if (TcpSocket listener = listen_tcp(port, loopback)) return listener;
+    throw LaunchError("rank 0 on " + host_name() + " finds no free port from " + std::to_string(point.port) +
+                          " to " + std::to_string(port - 1),
+                      "set MASTER_PORT to another one, the same on every rank");
+}
+
+constexpr const char* check_launch =
+    "look for the first error of another rank, and check that every rank has the same MASTER_ADDR, "
+    "MASTER_PORT and WORLD_SIZE, and that MASTER_ADDR is the host of rank 0";
+
+}  // namespace
+
+Hello hello_of(const MeetingPoint& point, int rank, int size) {
+    Sha256 digest;
+    digest.update(point.job);
+    digest.update("\n" + std::to_string(size));
+    Hello hello;
+    std::memcpy(hello.job, digest.hex().data(), sizeof hello.job);
+    hello.rank = rank;
+    hello.size = size;
+    return hello;
+}
+
+Rendezvous::Rendezvous(int rank, int size, const MeetingPoint& point, double timeout, const Report& report)
+    : rank_(rank), size_(size), deadline_(in(timeout)) {
+    if (rank == 0)
+        host(point, report);
+    else
+        join(point, report);
+    assign_addresses();
+}
+
+void Rendezvous::host(const MeetingPoint& point, const Report& report) {
+    const Hello mine = hello_of(point, 0, size_);
+    peers_.resize(static_cast<std::size_t>(size_));
+    int port = 0;
+    const TcpSocket listener = listen_near(point, port);
+    std::vector<Stranger> strangers;
+    Patience patience(report);
+
+    for (int present = 1; present < size_;) {
+        patience.still_waiting([&] {
+            return "rank 0 waits for " + missing(peers_) + " at " + point.address + ":" +
+                   std::to_string(port);
+        });
+        if (Clock::now() > deadline_)
+            throw PeerError("rank 0 on " + host_name() + ": " + missing(peers_) + " of " +
+                                std::to_string(size_) + " did not come to " + point.address + ":" +
+                                std::to_string(port),
+                            check_launch);
+
+        std::vector<pollfd> entries = {{listener.descriptor(), POLLIN, 0}};
+        for (const Stranger& one : strangers) entries.push_back({one.socket.descriptor(), POLLIN, 0});
+        // Who has come says nothing more before all have: readable means ended.
+        for (const TcpSocket& one : peers_)
+            if (one) entries.push_back({one.descriptor(), POLLIN, 0});
+        ::poll(entries.data(), entries.size(), 200);
+
+        if (TcpSocket socket = accept_tcp(listener)) strangers.push_back({std::move(socket), {}, 0});
+        for (auto& stranger : strangers) {
+            bool gone = false;
+            const auto hello = hear(stranger, mine, gone);
+            if (hello) {
+                auto& seat = peers_[static_cast<std::size_t>(hello->rank)];
+                Welcome answer = welcome_to(*hello, static_cast<bool>(seat));
+                const bool sent = stranger.socket.send(bytes_of(answer), in(1));
+                if (sent && !seat) {
+                    seat = std::move(stranger.socket);
+                    ++present;
+                }
+            }
+            if (gone || hello) stranger.socket.close();
+        }
+        std::erase_if(strangers, [](const Stranger& one) { return !one.socket; });
+
+        for (std::size_t peer = 1; peer < peers_.size(); ++peer) {
+            std::array<std::byte, 1> nothing{};
+            if (peers_[peer] && !peers_[peer].receive_some(nothing))
+                throw PeerError("rank " + std::to_string(peer) + " ended before all ranks had met",
+                                "look for its error");
+        }
+    }
+}
+
+void Rendezvous::join(const MeetingPoint& point, const Report& report) {
+    Hello mine = hello_of(point, rank_, size_);
+    Patience patience(report);
+    while (Clock::now() < deadline_) {
+        for (int port = point.port; port < point.port + ports && port <= 65535; ++port) {
+            const Deadline soon = std::min(deadline_, in(2));
+            TcpSocket socket = connect_tcp(point.address, port, soon);
+            Welcome answer{};
+            if (!socket || !socket.send(bytes_of(mine), soon) || !socket.receive(bytes_of(answer), soon))
+                continue;
+            const Welcome expected = welcome_to(mine, false);
+            if (std::memcmp(answer.magic, expected.magic, sizeof answer.magic) != 0 ||
+                std::memcmp(answer.job, expected.job, sizeof answer.job) != 0 || answer.taken != 0)
+                continue;
+            peers_.push_back(std::move(socket));
+            return;
+        }
+        patience.still_waiting([&] {
+            return "rank " + std::to_string(rank_) + " on " + host_name() + " waits for rank 0 at " +
+                   place_of(point);
+        });
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    const std::string unknown = resolve_problem(point.address);
+    throw PeerError("rank " + std::to_string(rank_) + " on " + host_name() + " does not find rank 0 at " +
+                        place_of(point) + (unknown.empty() ? "" : " (" + unknown + ")"),
+                    check_launch);
+}
+
+// A rank on rank 0's host came over loopback or over that host's own name, which often resolves to loopback;
+// the ranks of other hosts could not reach it there.
+void Rendezvous::assign_addresses() {
+    if (rank_ != 0) {
+        address_ = receive_text(peers_.front(), 0);
+        return;
+    }
+    address_ = "127.0.0.1";
+    for (std::size_t peer = 1; peer < peers_.size(); ++peer)
+        if (!is_loopback(peers_[peer].peer_address())) address_ = peers_[peer].local_address();
+    for (std::size_t peer = 1; peer < peers_.size(); ++peer) {
+        const std::string seen = peers_[peer].peer_address();
+        send_text(peers_[peer], is_loopback(seen) ? address_ : seen, static_cast<int>(peer));
+    }
+}
+
+std::vector<std::string> Rendezvous::exchange(const std::string& mine) {
+    std::vector<std::string> all(static_cast<std::size_t>(size_));
+    if (rank_ != 0) {
+        send_text(peers_.front(), mine, 0);
+        for (std::string& text : all) text = receive_text(peers_.front(), 0);
+        return all;
+    }
+    all[0] = mine;
+    for (std::size_t peer = 1; peer < all.size(); ++peer)
+        all[peer] = receive_text(peers_[peer], static_cast<int>(peer));
+    for (std::size_t peer = 1; peer < all.size(); ++peer)
+        for (const std::string& text : all) send_text(peers_[peer], text, static_cast<int>(peer));
+    return all;
+}
+
+void Rendezvous::send_text(const TcpSocket& to, const std::string& text, int peer) const {
+    std::uint64_t length = text.size();
+    if (to.send(bytes_of(length), deadline_) && to.send(std::as_bytes(std::span(text)), deadline_)) return;
+    throw PeerError("rank " + std::to_string(rank_) + " on " + host_name() + " lost rank " +
+                        std::to_string(peer) + " while the ranks met",
+                    "look for the first error of another rank");
+}
+
+std::string Rendezvous::receive_text(const TcpSocket& from, int peer) const {
+    std::uint64_t length = 0;
+    std::string text;
+    bool whole = from.receive(bytes_of(length), deadline_) && length < (1U << 30);
+    if (whole) {
+        text.resize(length);
+        whole = from.receive(std::as_writable_bytes(std::span(text)), deadline_);
+    }
+    if (whole) return text;
+    throw PeerError("rank " + std::to_string(rank_) + " on " + host_name() + " lost rank " +
+                        std::to_string(peer) + " while the ranks met",
+                    "look for the first error of another rank");
+}
+
+}  // namespace tutti

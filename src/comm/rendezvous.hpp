@@ -1,0 +1,67 @@
+#pragma once
+// Private to comm: ranks that know only MASTER_ADDR and MASTER_PORT find each other.
+//
+// Rank 0 listens on the first free port from MASTER_PORT on (torchrun's agent may hold MASTER_PORT itself);
+// the others try the same ports in turn. Both sides open with a magic number and the job's identity, so that
+// whoever else listens or knocks there is told apart; the listener closes as soon as all have come. There is
+// no secret: who can reach the port in that time and knows the job's name can join it.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tcp_socket.hpp"
+#include "tutti/comm/launch.hpp"
+
+namespace tutti {
+
+/// All ranks, connected to rank 0. Not thread-safe.
+class Rendezvous {
+  public:
+    /// Ports that are tried, from the meeting point's on.
+    static constexpr int ports = 16;
+
+    /// Collective. Throws PeerError when a rank has not come, or has left, within `timeout` seconds; names
+    /// the missing ones on rank 0. report: told once what a wait of more than 10 s is for.
+    Rendezvous(int rank, int size, const MeetingPoint& point, double timeout,
+               const std::function<void(const std::string&)>& report);
+
+    /// The number by which the other ranks reach this one: loopback only when all are on one host.
+    const std::string& address() const { return address_; }
+
+    /// Every rank's text, by rank, on every rank. Collective. Throws PeerError.
+    std::vector<std::string> exchange(const std::string& mine);
+
+    /// The connections, when all is exchanged: on rank 0 by rank (its own is empty), else one, to rank 0.
+    std::vector<TcpSocket> release() { return std::move(peers_); }
+
+  private:
+    void host(const MeetingPoint& point, const std::function<void(const std::string&)>& report);
+    void join(const MeetingPoint& point, const std::function<void(const std::string&)>& report);
+    void assign_addresses();
+    void send_text(const TcpSocket& to, const std::string& text, int peer) const;
+    std::string receive_text(const TcpSocket& from, int peer) const;
+
+    int rank_;
+    int size_;
+    Deadline deadline_;
+    std::string address_;
+    std::vector<TcpSocket> peers_;  ///< on rank 0: by rank (its own is empty); else: one, to rank 0
+};
+
+/// What a rank says first, and what rank 0 answers. Bytes on the wire; exposed for tests.
+struct Hello {
+    char magic[8] = {'T', 'U', 'T', 'T', 'I', '-', '1', '>'};
+    char job[64] = {};  ///< SHA-256 of the job's name and size, hexadecimal
+    std::int32_t rank = 0;
+    std::int32_t size = 0;
+};
+struct Welcome {
+    char magic[8] = {'T', 'U', 'T', 'T', 'I', '-', '1', '<'};
+    char job[64] = {};
+    std::int32_t taken = 0;  ///< not 0: this rank has already come; try the next port
+};
+Hello hello_of(const MeetingPoint& point, int rank, int size);
+
+}  // namespace tutti

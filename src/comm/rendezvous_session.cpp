@@ -1,0 +1,46 @@
+#include "rendezvous_session.hpp"
+
+#include "network_interfaces.hpp"
+#include "rendezvous.hpp"
+#include "tutti/comm/gloo.hpp"
+
+namespace tutti {
+
+RendezvousSession::RendezvousSession(const Environment& environment, double timeout, const Notice& report)
+    : host_(host_name()) {
+    const LaunchFacts facts = read_launch(environment);
+    rank_ = facts.rank.value_or(0);
+    size_ = facts.world_size.value_or(1);
+    if (size_ == 1) return;
+    if (!gloo_absence().empty())
+        throw LaunchError(to_string(facts.launcher) + " brings no MPI, and " + gloo_absence(),
+                          "start it with mpirun or srun --mpi=pmix, or install libgloo-dev and build again");
+    // Known without waiting for anybody.
+    if (const std::string interface = gloo_interface(); !interface.empty())
+        require_interface(interface, "GLOO_SOCKET_IFNAME", host_);
+
+    Rendezvous rendezvous(rank_, size_, meeting_point(environment).value(), timeout, report);
+    const std::vector<std::string> hosts = rendezvous.exchange(host_);
+    count_neighbours(hosts);
+    const std::string address = rendezvous.address();
+    // gloo's addresses travel before the watch may read from the same connections.
+    const Exchange exchange = [&](const std::string& mine) { return rendezvous.exchange(mine); };
+    mesh_ = connect_gloo({rank_, size_, host_, address, gloo_interface()}, exchange, timeout,
+                         [&] { return PeerWatch(rank_, hosts, rendezvous.release()); });
+}
+
+void RendezvousSession::count_neighbours(const std::vector<std::string>& hosts) {
+    local_size_ = 0;
+    for (int rank = 0; rank < size_; ++rank) {
+        if (hosts[static_cast<std::size_t>(rank)] != host_) continue;
+        if (rank == rank_) local_rank_ = local_size_;
+        ++local_size_;
+    }
+}
+
+std::unique_ptr<Communicator> RendezvousSession::world(double timeout, Notice notice) {
+    if (!mesh_) return make_single_communicator();
+    return make_gloo_communicator(mesh_, timeout, std::move(notice));
+}
+
+}  // namespace tutti

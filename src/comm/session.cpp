@@ -1,0 +1,17 @@
+#include "tutti/comm/session.hpp"
+
+#include "rendezvous_session.hpp"
+#include "tutti/comm/mpi_session.hpp"
+
+namespace tutti {
+
+std::unique_ptr<Session> start_session(const Environment& environment, double timeout,
+                                       const Session::Notice& report) {
+    if (const auto mismatch = mismatch_before_start(environment)) throw LaunchError(*mismatch);
+    if (bootstrap_of(environment) == Bootstrap::rendezvous)
+        return std::make_unique<RendezvousSession>(environment, timeout, report);
+
+    return std::make_unique<MpiSession>();
+}
+
+}  // namespace tutti

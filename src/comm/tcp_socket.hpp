@@ -1,0 +1,55 @@
+#pragma once
+// Private to comm: TCP with deadlines.
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace tutti {
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+/// A connection or a listener; closed at the end of its life. Sockets never raise SIGPIPE.
+class TcpSocket {
+  public:
+    TcpSocket() = default;
+    explicit TcpSocket(int descriptor) : descriptor_(descriptor) {}
+    TcpSocket(TcpSocket&& other) noexcept;
+    TcpSocket& operator=(TcpSocket&& other) noexcept;
+    ~TcpSocket();
+
+    int descriptor() const { return descriptor_; }
+    explicit operator bool() const { return descriptor_ >= 0; }
+    void close();
+
+    /// False when the deadline passes first or the peer closes.
+    bool send(std::span<const std::byte> bytes, Deadline deadline) const;
+    bool receive(std::span<std::byte> bytes, Deadline deadline) const;
+    /// What has come already, at most bytes.size(): the number, 0 for nothing yet, nothing when the peer has
+    /// closed.
+    std::optional<std::size_t> receive_some(std::span<std::byte> bytes) const;
+
+    /// Numeric addresses, without the scope of IPv6; IPv4 as IPv4 also on an IPv6 socket.
+    std::string local_address() const;
+    std::string peer_address() const;
+
+  private:
+    int descriptor_ = -1;
+};
+
+/// The first address of `host` that answers on `port`, or an empty socket.
+TcpSocket connect_tcp(const std::string& host, int port, Deadline deadline);
+
+/// Listens on every address of this host, or on loopback only; an empty socket when the port is taken.
+TcpSocket listen_tcp(int port, bool loopback_only);
+/// The next connection, or an empty socket when none is there.
+TcpSocket accept_tcp(const TcpSocket& listener);
+
+/// 127.x.x.x or ::1 (a number, not a name).
+bool is_loopback(const std::string& address);
+/// Can `host` be resolved? Says why not.
+std::string resolve_problem(const std::string& host);
+
+}  // namespace tutti

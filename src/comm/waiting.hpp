@@ -1,0 +1,17 @@
+#pragma once
+// What backends say of a rank that waits for its peers, with the same words.
+
+#include <string>
+
+namespace tutti {
+
+/// "all_reduce of 1024 f32: rank 3 on node7 waited 2.0 s for its peers".
+std::string describe_wait(const std::string& call, int rank, const std::string& host, double seconds);
+/// The diagnosis for Session::Notice.
+std::string describe_wait_after_term(const std::string& call, int rank, const std::string& host);
+
+/// The remedy where a peer is dead or slow.
+inline constexpr const char* slow_or_dead =
+    "look for the first error of another rank, or raise distributed.timeout if a rank is only slow";
+
+}  // namespace tutti

@@ -1,0 +1,153 @@
+#include "doctor/judgement.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+
+#include "doctor/report.hpp"
+
+namespace tutti::doctor {
+namespace {
+
+/// Four healthy ranks on two hosts, each with a GPU of its own.
+JobFacts healthy() {
+    JobFacts job;
+    job.launcher = "mpirun";
+    for (int rank = 0; rank < 4; ++rank) {
+        RankFacts one;
+        one.rank = rank;
+        one.host = rank < 2 ? "node1" : "node2";
+        one.local_rank = rank % 2;
+        one.gpu_name = "GPU";
+        one.gpu_uuid = "GPU-" + std::to_string(rank);
+        one.cores = {4 * one.local_rank, 4 * one.local_rank + 1};
+        one.threads = 2;
+        one.wanted_threads = 2;
+        one.wanted_by = "OMP_NUM_THREADS";
+        one.libraries = {{"MPI", "Open MPI v4.1.4"}, {"NCCL", "2.28.9"}};
+        one.hdf5_locking = "on";
+        one.shm_bytes = std::int64_t{1} << 30;
+        one.interfaces = {"lo", "eth0", "ib0"};
+        one.interface_variables = {{"NCCL_SOCKET_IFNAME", "ib0"}};
+        one.clock_ahead = 0.01 * rank;
+        job.ranks.push_back(one);
+    }
+    job.all_reduce = {"mpi", 1e-8, 1e-6, 64'000'000, 0.1, 0};
+    return job;
+}
+
+struct Case {
+    const char* name;
+    std::function<void(JobFacts&)> spoil;
+    const char* problem;            ///< its name; nullptr: still healthy
+    std::vector<std::string> says;  ///< parts of what and fix
+};
+
+const std::vector<Case> cases = {
+    {"healthy", [](JobFacts&) {}, nullptr, {}},
+    {"one_rank_without_a_gpu",
+     [](JobFacts& job) {
+         job.ranks.resize(1);
+         job.ranks[0].gpu_uuid = "";
+     },
+     nullptr,
+     {}},
+    {"ranks_without_gpus_share_none",
+     [](JobFacts& job) {
+         for (auto& one : job.ranks) one.gpu_uuid = "";
+     },
+     nullptr,
+     {}},
+    {"singletons",
+     [](JobFacts& job) { job.launch_mismatch = "srun started 4 tasks, but MPI sees 1; start it with: srun"; },
+     "singletons",
+     {"srun started 4 tasks, but MPI sees 1", "start it with: srun"}},
+    {"wrong_small_sums", [](JobFacts& job) { job.all_reduce.largest_error = 2e-6; }, "wrong-sums", {"2e-06"}},
+    {"sums_that_are_no_numbers",
+     [](JobFacts& job) { job.all_reduce.largest_error = std::numeric_limits<double>::quiet_NaN(); },
+     "wrong-sums",
+     {"nan"}},
+    {"wrong_large_sums", [](JobFacts& job) { job.all_reduce.wrong = 3; }, "wrong-sums", {"64 MB", "3 wrong"}},
+    {"other_version",
+     [](JobFacts& job) { job.ranks[2].libraries["NCCL"] = "2.19.3"; },
+     "library-mismatch",
+     {"NCCL", "2.19.3 (rank 2 on node2)", "2.28.9 (rank 0 on node1)"}},
+    {"library_that_one_rank_lacks",
+     [](JobFacts& job) { job.ranks[3].libraries.erase("NCCL"); },
+     "library-mismatch",
+     {"none (rank 3 on node2)"}},
+    {"two_ranks_on_one_gpu",
+     [](JobFacts& job) { job.ranks[1].gpu_uuid = job.ranks[0].gpu_uuid; },
+     "several-ranks-on-one-gpu",
+     {"ranks 0, 1 on node1", "GPU-0", "--gpus-per-task=1"}},
+    {"narrow_binding",
+     [](JobFacts& job) { job.ranks[3].cores = {7}; },
+     "binding-narrower-than-threads",
+     {"rank 3 on node2", "bound to 1 core,", "OMP_NUM_THREADS asks for 2 threads", "PE=N"}},
+    {"no_such_interface",
+     [](JobFacts& job) {
+         job.ranks[2].interfaces = {"lo", "eth0"};
+     },
+     "interface-does-not-exist",
+     {"rank 2 on node2", "NCCL_SOCKET_IFNAME: no network interface ib0", "lo, eth0"}},
+    {"small_shared_memory",
+     [](JobFacts& job) { job.ranks[0].shm_bytes = job.ranks[1].shm_bytes = 64 << 20; },
+     "small-dev-shm",
+     {"node1 has 64 MiB", "2 ranks want 128 MiB", "--shm-size"}},
+    {"clock_behind",
+     [](JobFacts& job) { job.ranks[2].clock_ahead = -3.5; },
+     "clock-skew",
+     {"node2 is 3.5 s behind rank 0", "chronyc"}},
+    {"clock_within_a_second", [](JobFacts& job) { job.ranks[2].clock_ahead = 0.9; }, nullptr, {}},
+    {"no_locks",
+     [](JobFacts& job) { job.ranks[1].hdf5_locking = "refused (Function not implemented)"; },
+     "no-file-locking",
+     {"rank 1 on node1", "HDF5_USE_FILE_LOCKING=FALSE"}},
+    {"locking_switched_off",
+     [](JobFacts& job) { job.ranks[1].hdf5_locking = "off (HDF5_USE_FILE_LOCKING=FALSE)"; },
+     nullptr,
+     {}},
+};
+
+class DoctorTable : public testing::TestWithParam<Case> {};
+
+TEST_P(DoctorTable, finds_the_problem_and_only_it) {
+    const Case& row = GetParam();
+    JobFacts job = healthy();
+    row.spoil(job);
+    const auto problems = judge(job);
+    if (row.problem == nullptr) {
+        EXPECT_TRUE(problems.empty()) << problems.front().what;
+        return;
+    }
+    ASSERT_EQ(problems.size(), 1U);
+    EXPECT_EQ(problems[0].name, row.problem);
+    const std::string text = text_report(job, problems);
+    for (const std::string& part : row.says) EXPECT_NE(text.find(part), std::string::npos) << text;
+    EXPECT_NE(text.find("fix: " + problems[0].fix), std::string::npos) << text;
+    EXPECT_NE(json_report(job, problems).find("\"healthy\": false"), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(doctor, DoctorTable, testing::ValuesIn(cases),
+                         [](const auto& row) { return std::string(row.param.name); });
+
+TEST(doctor, facts_travel_unchanged) {
+    for (const RankFacts& one : healthy().ranks)
+        EXPECT_EQ(to_json(rank_facts_from_json(to_json(one))), to_json(one));
+}
+
+TEST(doctor, writes_cores_as_ranges) {
+    EXPECT_EQ(ranges({}), "");
+    EXPECT_EQ(ranges({3}), "3");
+    EXPECT_EQ(ranges({0, 1, 2, 3, 8, 10, 11}), "0-3,8,10-11");
+}
+
+TEST(doctor, bus_bandwidth_counts_what_each_link_carries) {
+    // nccl-tests' formula: 64 MB in 0.1 s on 4 ranks: 0.64 GB/s · 2 · 3/4.
+    EXPECT_DOUBLE_EQ(bus_bandwidth({"mpi", 0, 0, 64'000'000, 0.1, 0}, 4), 0.96e9);
+    EXPECT_EQ(bus_bandwidth({"mpi", 0, 0, 64'000'000, 0.0, 0}, 4), 0.0);
+}
+
+}  // namespace
+}  // namespace tutti::doctor

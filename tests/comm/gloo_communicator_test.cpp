@@ -1,0 +1,108 @@
+// Ranks are processes of mpirun, which brings them together; their collectives go through gloo.
+
+#include <gtest/gtest.h>
+
+#include "communicator_contract.hpp"
+#include "mpi_environment.hpp"
+#include "tutti/comm/gloo.hpp"
+
+namespace tutti::test {
+namespace {
+
+constexpr double timeout = 30;
+
+std::unique_ptr<Communicator> connect(double seconds = timeout) {
+    return make_gloo_communicator(*session().world(timeout), "127.0.0.1", seconds);
+}
+
+class GlooContract : public testing::TestWithParam<ContractCheck> {
+  protected:
+    void SetUp() override {
+        if (!gloo_absence().empty()) GTEST_SKIP() << gloo_absence();
+    }
+};
+
+TEST_P(GlooContract, holds) {
+    GetParam().run(*connect());
+}
+
+INSTANTIATE_TEST_SUITE_P(gloo, GlooContract, testing::ValuesIn(communicator_contract()),
+                         [](const auto& row) { return std::string(row.param.name); });
+
+TEST(gloo_communicator, a_duplicate_outlives_its_original_and_a_work_its_communicator) {
+    if (!gloo_absence().empty()) GTEST_SKIP() << gloo_absence();
+    std::int64_t ranks = 1;
+    Work work;
+    {
+        auto original = connect();
+        const auto copy = original->duplicate();
+        original.reset();
+        work = copy->all_reduce(view_of(std::span(&ranks, 1)), ReduceOp::sum);
+    }
+    work.wait();
+    EXPECT_EQ(ranks, session().size());
+}
+
+TEST(gloo_communicator, sums_as_mpi_does_on_two_ranks) {
+    if (!gloo_absence().empty()) GTEST_SKIP() << gloo_absence();
+    // The order of more than two addends is each library's own.
+    if (session().size() > 2) return;
+    std::vector<float> by_gloo(70001);
+    for (std::size_t i = 0; i < by_gloo.size(); ++i)
+        by_gloo[i] = 1.0F / static_cast<float>(3 + i + static_cast<std::size_t>(session().rank()));
+    auto by_mpi = by_gloo;
+    connect()->all_reduce(view_of(std::span(by_gloo)), ReduceOp::sum).wait();
+    session().world(timeout)->all_reduce(view_of(std::span(by_mpi)), ReduceOp::sum).wait();
+    EXPECT_EQ(by_gloo, by_mpi);
+}
+
+TEST(gloo_communicator, a_silent_peer_is_an_error_that_names_the_call_and_the_rank) {
+    if (!gloo_absence().empty()) GTEST_SKIP() << gloo_absence();
+    if (session().size() == 1) return;  // no peers
+    const auto communicator = connect(0.3);
+    const auto other = communicator->duplicate();
+    if (session().rank() == 0) {
+        std::vector<float> buffer(1000);
+        try {
+            communicator->all_reduce(view_of(std::span(buffer)), ReduceOp::sum).wait();
+            ADD_FAILURE() << "no error";
+        } catch (const PeerError& error) {
+            const std::string text = error.what();
+            EXPECT_EQ(text.rfind("all_reduce of 1000 f32: rank 0 on ", 0), 0U) << text;
+            EXPECT_NE(text.find("distributed.timeout"), std::string::npos) << text;
+        }
+        // Known to be lost: nothing waits again, on the duplicate neither.
+        EXPECT_THROW(communicator->barrier(), PeerError);
+        EXPECT_THROW(other->all_reduce(view_of(std::span(buffer)), ReduceOp::max), PeerError);
+    }
+    session().world(timeout)->barrier();
+}
+
+TEST(gloo_communicator, a_peer_that_left_is_noticed_at_once) {
+    if (!gloo_absence().empty()) GTEST_SKIP() << gloo_absence();
+    if (session().size() == 1) return;  // no peers
+    auto communicator = connect(0);     // waits for ever
+    if (session().rank() == session().size() - 1) communicator.reset();
+    if (communicator) {
+        EXPECT_THROW(communicator->barrier(), PeerError);
+    }
+    communicator.reset();
+    session().world(timeout)->barrier();
+}
+
+TEST(gloo_communicator, an_interface_that_does_not_exist_is_refused) {
+    if (!gloo_absence().empty()) GTEST_SKIP() << gloo_absence();
+    ASSERT_EQ(setenv("GLOO_SOCKET_IFNAME", "nosuch0", 1), 0);
+    try {
+        connect();
+        ADD_FAILURE() << "no error";
+    } catch (const LaunchError& error) {
+        const std::string text = error.what();
+        EXPECT_NE(text.find("GLOO_SOCKET_IFNAME is nosuch0"), std::string::npos) << text;
+        EXPECT_NE(text.find("lo"), std::string::npos) << text;
+    }
+    unsetenv("GLOO_SOCKET_IFNAME");
+}
+
+}  // namespace
+}  // namespace tutti::test

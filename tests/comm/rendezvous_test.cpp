@@ -1,0 +1,173 @@
+#include "rendezvous.hpp"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <atomic>
+#include <thread>
+
+#include "tutti/base/error.hpp"
+
+namespace tutti::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A port that was free a moment ago, with some after it that probably are, too.
+int free_port() {
+    const TcpSocket probe = listen_tcp(0, true);
+    sockaddr_in address{};
+    socklen_t length = sizeof address;
+    getsockname(probe.descriptor(), reinterpret_cast<sockaddr*>(&address), &length);
+    return std::min<int>(ntohs(address.sin_port), 65000);
+}
+
+MeetingPoint point_at(int port, const std::string& job = "job") {
+    return {"127.0.0.1", port, job};
+}
+
+/// Every rank on a thread; what each got, or the text of its error.
+std::vector<std::vector<std::string>> meet(int size, const MeetingPoint& point, double timeout = 30) {
+    std::vector<std::vector<std::string>> got(static_cast<std::size_t>(size));
+    std::vector<std::thread> ranks;
+    for (int rank = 0; rank < size; ++rank)
+        ranks.emplace_back([&, rank] {
+            auto& mine = got[static_cast<std::size_t>(rank)];
+            try {
+                Rendezvous rendezvous(rank, size, point, timeout, {});
+                mine = rendezvous.exchange(std::string(static_cast<std::size_t>(rank) * 100'000, 'x'));
+                mine.push_back(rendezvous.address());
+            } catch (const std::exception& error) {
+                mine = {error.what()};
+            }
+        });
+    for (auto& rank : ranks) rank.join();
+    return got;
+}
+
+void expect_all_met(const std::vector<std::vector<std::string>>& got) {
+    for (const auto& mine : got) {
+        ASSERT_EQ(mine.size(), got.size() + 1) << (mine.empty() ? "" : mine.front());
+        for (std::size_t rank = 0; rank < got.size(); ++rank) EXPECT_EQ(mine[rank].size(), rank * 100'000);
+        EXPECT_EQ(mine.back(), "127.0.0.1");
+    }
+}
+
+/// Holds a port and answers nothing, as torchrun's agent does to who does not speak its language; or closes.
+class Squatter {
+  public:
+    Squatter(int port, bool closes) : listener_(listen_tcp(port, true)) {
+        thread_ = std::thread([this, closes] {
+            std::vector<TcpSocket> held;
+            while (!stop_) {
+                if (TcpSocket socket = accept_tcp(listener_); socket && !closes)
+                    held.push_back(std::move(socket));
+                std::this_thread::sleep_for(1ms);
+            }
+        });
+    }
+    ~Squatter() {
+        stop_ = true;
+        thread_.join();
+    }
+    Squatter(const Squatter&) = delete;
+    Squatter& operator=(const Squatter&) = delete;
+
+    bool holds_its_port() const { return static_cast<bool>(listener_); }
+
+  private:
+    TcpSocket listener_;
+    std::atomic<bool> stop_{false};
+    std::thread thread_;
+};
+
+TEST(rendezvous, ranks_exchange_texts_of_any_length) {
+    for (const int size : {1, 2, 3, 4, 9}) expect_all_met(meet(size, point_at(free_port())));
+}
+
+TEST(rendezvous, passes_over_ports_that_others_hold) {
+    for (const bool closes : {true, false}) {
+        const int port = free_port();
+        const Squatter agent(port, closes), another(port + 1, closes);
+        ASSERT_TRUE(agent.holds_its_port() && another.holds_its_port());
+        expect_all_met(meet(3, point_at(port)));
+    }
+}
+
+TEST(rendezvous, two_jobs_at_one_port_do_not_mix) {
+    const int port = free_port();
+    std::vector<std::vector<std::string>> one, two;
+    std::thread first([&] { one = meet(3, point_at(port, "one")); });
+    std::thread second([&] { two = meet(2, point_at(port, "two")); });
+    first.join();
+    second.join();
+    expect_all_met(one);
+    expect_all_met(two);
+}
+
+TEST(rendezvous, is_not_disturbed_by_strangers) {
+    const int port = free_port();
+    std::atomic<bool> met{false};
+    std::thread stranger([&] {
+        while (!met) {
+            const auto soon = std::chrono::steady_clock::now() + 1s;
+            const TcpSocket silent = connect_tcp("127.0.0.1", port, soon);
+            const TcpSocket loud = connect_tcp("127.0.0.1", port, soon);
+            const std::array<std::byte, 300> noise{};
+            if (loud) loud.send(noise, soon);
+        }
+    });
+    expect_all_met(meet(4, point_at(port)));
+    met = true;
+    stranger.join();
+}
+
+TEST(rendezvous, names_who_did_not_come) {
+    try {
+        Rendezvous(0, 12, point_at(free_port()), 0.2, {});
+        FAIL() << "no error";
+    } catch (const PeerError& error) {
+        const std::string text = error.what();
+        EXPECT_NE(text.find("ranks 1, 2, 3, 4, 5, 6, 7, 8 and 3 more of 12 did not come to 127.0.0.1:"),
+                  std::string::npos)
+            << text;
+        EXPECT_NE(text.find("MASTER_ADDR"), std::string::npos) << text;
+    }
+    try {
+        Rendezvous(1, 2, {"no-such-host.invalid", 29500, ""}, 0.2, {});
+        FAIL() << "no error";
+    } catch (const PeerError& error) {
+        EXPECT_NE(std::string(error.what()).find("does not find rank 0 at no-such-host.invalid:29500 ("),
+                  std::string::npos)
+            << error.what();
+    }
+}
+
+TEST(rendezvous, a_rank_that_ends_before_the_others_came_ends_the_wait) {
+    const MeetingPoint point = point_at(free_port());
+    std::thread rank_0([&] {
+        try {
+            Rendezvous(0, 3, point, 30, {});
+            ADD_FAILURE() << "no error";
+        } catch (const PeerError& error) {
+            EXPECT_NE(std::string(error.what()).find("rank 1 ended"), std::string::npos) << error.what();
+        }
+    });
+    // Rank 1 says hello, is welcomed, and is gone.
+    const auto soon = std::chrono::steady_clock::now() + 20s;
+    Welcome welcome{};
+    while (std::chrono::steady_clock::now() < soon) {
+        const TcpSocket socket = connect_tcp(point.address, point.port, soon);
+        const Hello hello = hello_of(point, 1, 3);
+        if (socket && socket.send(std::as_bytes(std::span(&hello, 1)), soon) &&
+            socket.receive(std::as_writable_bytes(std::span(&welcome, 1)), soon))
+            break;
+    }
+    EXPECT_EQ(welcome.taken, 0);
+    rank_0.join();
+}
+
+}  // namespace
+}  // namespace tutti::test
