@@ -16,6 +16,7 @@ struct Bench {
 const std::vector<Bench>& benches() {
     static const std::vector<Bench> table = {
         {"allreduce", "time and bandwidth of all-reduces against their size", bench_allreduce_command},
+        {"kernels", "own CUDA kernels against the time that memory alone takes", bench_kernels_command},
     };
     return table;
 }
@@ -24,7 +25,7 @@ void print_help() {
     if (read_launch(current_environment()).rank.value_or(0) != 0) return;
     fmt::print("Measured tables, as text and JSON.\n\n");
     for (const Bench& bench : benches()) fmt::print("trainer bench {:<10} {}\n", bench.name, bench.help);
-    fmt::print("\ntrainer bench NAME --help tells more. Under MPI: mpirun -np 4 trainer bench allreduce\n");
+    fmt::print("\ntrainer bench NAME --help tells more. Under MPI: mpirun -np 4 trainer bench NAME\n");
 }
 
 }  // namespace

@@ -6,5 +6,6 @@
 namespace tutti {
 
 int bench_allreduce_command(const Arguments& arguments);
+int bench_kernels_command(const Arguments& arguments);
 
 }  // namespace tutti

@@ -110,6 +110,7 @@ AllReduceRow measure(Communicator& communicator, const AllReduceBench& bench, co
         check_result(communicator, pattern, buffer);
     };
     const auto time_bare = [&] {
+        if (!bench.bare) return;
         pattern.fill(buffer);
         communicator.barrier();
         bare.push_back(seconds_of([&] { bench.bare(buffer); }));
@@ -130,6 +131,7 @@ AllReduceRow measure(Communicator& communicator, const AllReduceBench& bench, co
         }
     }
     communicator.all_reduce(view_of(std::span(own)), ReduceOp::max).wait();
+    if (!bench.bare) return {buffer.size_bytes(), iterations, timing(own), {}, 0};
     communicator.all_reduce(view_of(std::span(bare)), ReduceOp::max).wait();
     std::vector<double> ratios(own.size());
     for (std::size_t i = 0; i < own.size(); ++i) ratios[i] = own[i] / bare[i];
