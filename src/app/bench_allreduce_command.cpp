@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "bench_commands.hpp"
@@ -9,6 +10,7 @@
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/base/units.hpp"
 #include "tutti/comm/all_reduce_bench.hpp"
+#include "tutti/comm/mpi_session.hpp"
 #include "tutti/train/report_file.hpp"
 
 namespace tutti {
