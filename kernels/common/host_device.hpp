@@ -8,3 +8,17 @@
 #else
 #define HOST_DEVICE
 #endif
+
+#include <cmath>
+
+namespace tutti {
+
+/// a·b + c with one rounding.
+HOST_DEVICE inline float fused(float a, float b, float c) {
+    return fmaf(a, b, c);
+}
+HOST_DEVICE inline double fused(double a, double b, double c) {
+    return fma(a, b, c);
+}
+
+}  // namespace tutti
