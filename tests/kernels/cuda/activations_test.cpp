@@ -48,7 +48,8 @@ TEST_P(CudaActivationsTest, work_in_place_and_where_the_memory_allows_no_wide_ac
     auto x = TestTensor::random(DType::bf16, {38}, 4);
     TestTensor expected(DType::bf16, {37});
     auto copy = x;
-    TestTensor rest(DType::bf16, {37}, std::vector<double>(x.values().begin() + 1, x.values().end()));
+    const auto all = x.values();
+    TestTensor rest(DType::bf16, {37}, {all.begin() + 1, all.end()});
     cuda::gelu_forward(rest.view(), expected.view(), stream_);
     cuda::gelu_forward(without_first(copy.view()), without_first(copy.view()), stream_);
     for (std::size_t i = 0; i < 37; ++i) EXPECT_EQ(copy.get(i + 1), expected.get(i)) << i;
