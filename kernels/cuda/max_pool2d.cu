@@ -12,10 +12,10 @@ namespace {
 struct Plan {
     int height, width, channels, kernel_h, kernel_w, stride_h, stride_w, padding_h, padding_w;
     int out_height, out_width;
-    std::int64_t items;
+    unsigned items;
 };
 
-Plan plan(const Pool2dShape& s, std::int64_t items) {
+Plan plan(const Pool2dShape& s, unsigned items) {
     assert(s.kernel_h * s.kernel_w <= 255);
     assert(s.padding_h < s.kernel_h && s.padding_w < s.kernel_w);
     const auto narrow = [](std::int64_t size) { return static_cast<int>(size); };
@@ -27,7 +27,7 @@ Plan plan(const Pool2dShape& s, std::int64_t items) {
 template <class T, int N>
 __global__ void __launch_bounds__(256)
     forward(Plan s, const T* RESTRICT x, T* RESTRICT y, unsigned char* RESTRICT winner) {
-    for (std::int64_t item = grid_thread(); item < s.items; item += grid_threads()) {
+    for_items(s.items, [&](unsigned item) {
         const Pixel out = pixel_of(item, s.out_height, s.out_width, s.channels / N, N);
         const PoolPart<int> part = pool_part(s, out.h, out.w);
         const T* image = x + out.n * s.height * s.width * s.channels + out.channel;
@@ -51,9 +51,9 @@ __global__ void __launch_bounds__(256)
                         place.at[i] = static_cast<unsigned char>(kh * s.kernel_w + kw);
                     }
             }
-        store(y + item * N, best);
-        *reinterpret_cast<Vector<unsigned char, N>*>(winner + item * N) = place;
-    }
+        store(y + std::int64_t{item} * N, best);
+        *reinterpret_cast<Vector<unsigned char, N>*>(winner + std::int64_t{item} * N) = place;
+    });
 }
 
 /// The first of the windows that hold a place, when the last is place / stride.
@@ -64,7 +64,7 @@ __device__ inline int first_window(int place, int kernel, int stride) {
 template <class T, int N>
 __global__ void __launch_bounds__(256)
     backward(Plan s, const T* RESTRICT dy, const unsigned char* RESTRICT winner, T* RESTRICT dx) {
-    for (std::int64_t item = grid_thread(); item < s.items; item += grid_threads()) {
+    for_items(s.items, [&](unsigned item) {
         const Pixel in = pixel_of(item, s.height, s.width, s.channels / N, N);
         const int h = in.h + s.padding_h, w = in.w + s.padding_w;  // as the windows count
         float sum[N] = {};
@@ -82,8 +82,8 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
                 for (int i = 0; i < N; ++i) sum[i] += place.at[i] == here ? gradient[i] : 0.0f;
             }
-        store(dx + item * N, sum);
-    }
+        store(dx + std::int64_t{item} * N, sum);
+    });
 }
 
 }  // namespace
@@ -92,12 +92,16 @@ void max_pool2d_forward(const Pool2dShape& shape, const TensorView& x, const Ten
                         const TensorView& winner, Stream stream) {
     assert(x.dtype == y.dtype && winner.dtype == DType::u8 && winner.count() == y.count());
     assert(y.count() == x.shape[0] * shape.out_height() * shape.out_width() * shape.channels);
+    const std::int64_t in_size = shape.height * shape.width * shape.channels;
+    const std::int64_t out_size = shape.out_height() * shape.out_width() * shape.channels;
     with_storage(x.dtype, [&]<class T>(Storage<T>) {
         const bool wide = shape.channels % vector_size<T> == 0 && aligned(x.data, y.data, winner.data);
         with_lanes<T>(wide, [&]<int N>(Lanes<N>) {
-            const std::int64_t items = y.count() / N;
-            launch("max_pool2d_forward", forward<T, N>, elementwise(items), stream, plan(shape, items),
-                   elements<const T>(x), elements<T>(y), winner.as<unsigned char>());
+            for_samples(x.shape[0], out_size / N, [&](std::int64_t first, std::int64_t, unsigned items) {
+                launch("max_pool2d_forward", forward<T, N>, elementwise(items), stream, plan(shape, items),
+                       elements<const T>(x) + first * in_size, elements<T>(y) + first * out_size,
+                       winner.as<unsigned char>() + first * out_size);
+            });
         });
     });
 }
@@ -106,12 +110,16 @@ void max_pool2d_backward(const Pool2dShape& shape, const TensorView& dy, const T
                          const TensorView& dx, Stream stream) {
     assert(dx.dtype == dy.dtype && winner.dtype == DType::u8 && winner.count() == dy.count());
     assert(dy.count() == dx.shape[0] * shape.out_height() * shape.out_width() * shape.channels);
+    const std::int64_t in_size = shape.height * shape.width * shape.channels;
+    const std::int64_t out_size = shape.out_height() * shape.out_width() * shape.channels;
     with_storage(dx.dtype, [&]<class T>(Storage<T>) {
         const bool wide = shape.channels % vector_size<T> == 0 && aligned(dx.data, dy.data, winner.data);
         with_lanes<T>(wide, [&]<int N>(Lanes<N>) {
-            const std::int64_t items = dx.count() / N;
-            launch("max_pool2d_backward", backward<T, N>, elementwise(items), stream, plan(shape, items),
-                   elements<const T>(dy), winner.as<unsigned char>(), elements<T>(dx));
+            for_samples(dx.shape[0], in_size / N, [&](std::int64_t first, std::int64_t, unsigned items) {
+                launch("max_pool2d_backward", backward<T, N>, elementwise(items), stream, plan(shape, items),
+                       elements<const T>(dy) + first * out_size,
+                       winner.as<unsigned char>() + first * out_size, elements<T>(dx) + first * in_size);
+            });
         });
     });
 }
