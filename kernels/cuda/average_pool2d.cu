@@ -33,7 +33,7 @@ Plan plan(const AveragePool2dShape& s, const TensorView& table, unsigned items) 
 }
 
 template <class T, int N>
-__global__ void __launch_bounds__(256) forward(Plan s, const T* RESTRICT x, T* RESTRICT y) {
+__global__ void __launch_bounds__(256, 1) forward(Plan s, const T* RESTRICT x, T* RESTRICT y) {
     for_items(s.items, [&](unsigned item) {
         const Pixel out = pixel_of(item, s.out_height, s.out_width, s.channels / N, N);
         const std::int64_t *rows = s.rows + 3 * out.h, *columns = s.columns + 3 * out.w;
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(256) forward(Plan s, const T* RESTRICT x, T* R
 }
 
 template <class T, int N>
-__global__ void __launch_bounds__(256) backward(Plan s, const T* RESTRICT dy, T* RESTRICT dx) {
+__global__ void __launch_bounds__(256, 1) backward(Plan s, const T* RESTRICT dy, T* RESTRICT dx) {
     for_items(s.items, [&](unsigned item) {
         const Pixel in = pixel_of(item, s.height, s.width, s.channels / N, N);
         const std::int64_t *rows = s.row_users + 2 * in.h, *columns = s.column_users + 2 * in.w;
@@ -90,7 +90,8 @@ void append_windows(const std::vector<PoolWindow>& windows, std::vector<std::int
 }
 
 /// As windows ascend, those that hold a place are neighbours.
-void append_users(const std::vector<PoolWindow>& windows, std::int64_t size, std::vector<std::int64_t>& table) {
+void append_users(const std::vector<PoolWindow>& windows, std::int64_t size,
+                  std::vector<std::int64_t>& table) {
     for (std::size_t i = 1; i < windows.size(); ++i)
         if (windows[i].begin < windows[i - 1].begin || windows[i].end < windows[i - 1].end)
             throw UsageError("average_pool2d: window " + std::to_string(i) + " lies before its predecessor",

@@ -1,6 +1,6 @@
 #pragma once
-// Average pooling (plain, adaptive, global), as AveragePool2dOp: x[N, H, W, C] -> y[N, OH, OW, C], f32 or bf16.
-// The CPU's bits: sums in fp32 in its order, then one rounding. One launch each, without atomics.
+// Average pooling (plain, adaptive, global), as AveragePool2dOp: x[N, H, W, C] -> y[N, OH, OW, C], f32 or
+// bf16. The CPU's bits: sums in fp32 in its order, then one rounding. One launch each, without atomics.
 //
 // Moves: x in, y out: N·C·(H·W + OH·OW)·s bytes, s = 4 or 2; backward the same.
 // Floor at 4.3 TB/s: ResNet-50's global pool (256·7·7·2048) in bf16: 12 µs either way.

@@ -23,7 +23,8 @@ struct Draw {
     }
     /// keep, 0 or 1, of the elements 4·block to 4·block + 3
     __device__ Vector<unsigned char, 4> keep(std::int64_t sample, std::int64_t block) const {
-        const auto words = stream(RandomPlace::dropout, sample).bits(layer << 32 | static_cast<std::uint64_t>(block));
+        const auto words =
+            stream(RandomPlace::dropout, sample).bits(layer << 32 | static_cast<std::uint64_t>(block));
         Vector<unsigned char, 4> result;
 #pragma unroll
         for (int i = 0; i < 4; ++i) result.at[i] = words[i] >= threshold ? 1 : 0;
@@ -74,8 +75,8 @@ HOST_DEVICE unsigned blocks_per_channel(std::int64_t pixels) {
 /// it.
 template <class T, int N>
 __global__ void __launch_bounds__(256)
-    forward_by_channel(Draw draw, unsigned items, std::int64_t pixels, std::int64_t channels, const T* x, T* y,
-                       unsigned char* RESTRICT keep) {
+    forward_by_channel(Draw draw, unsigned items, std::int64_t pixels, std::int64_t channels, const T* x,
+                       T* y, unsigned char* RESTRICT keep) {
     const auto groups = static_cast<unsigned>(channels / N), blocks = blocks_per_channel(pixels);
     for_items(items, [&](unsigned item) {
         const std::int64_t channel = item % groups * N, sample = item / groups / blocks;
@@ -166,11 +167,11 @@ void dropout_forward(const DropoutPlace& place, double probability, const Tensor
                 T* out = elements<T>(y) + first * size;
                 unsigned char* flags = keep.as<unsigned char>() + first * size;
                 if (in_order)
-                    launch("dropout_forward", forward_in_order<T, std::min(N, 4)>, elementwise(items), stream, draw,
-                           items, size, in, out, flags);
+                    launch("dropout_forward", forward_in_order<T, std::min(N, 4)>, elementwise(items), stream,
+                           draw, items, size, in, out, flags);
                 else
-                    launch("dropout_forward", forward_by_channel<T, N>, elementwise(items), stream, draw, items,
-                           pixels, channels, in, out, flags);
+                    launch("dropout_forward", forward_by_channel<T, N>, elementwise(items), stream, draw,
+                           items, pixels, channels, in, out, flags);
             });
         });
     });
@@ -201,8 +202,8 @@ void drop_path(const DropoutPlace& place, double probability, const TensorView& 
             // Four vectors per thread, which pay for drawing the number.
             const std::int64_t parts = std::min<std::int64_t>(divide_up(size, 4 * 256 * N), 65535);
             const Geometry geometry{{static_cast<unsigned>(samples), static_cast<unsigned>(parts)}, {256}};
-            launch("drop_path", drop_samples<T, N>, geometry, stream, draw_of(place, probability), probability,
-                   size, elements<const T>(x), elements<T>(y));
+            launch("drop_path", drop_samples<T, N>, geometry, stream, draw_of(place, probability),
+                   probability, size, elements<const T>(x), elements<T>(y));
         });
     });
 }

@@ -25,7 +25,7 @@ Plan plan(const Pool2dShape& s, unsigned items) {
 }
 
 template <class T, int N>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, 1)
     forward(Plan s, const T* RESTRICT x, T* RESTRICT y, unsigned char* RESTRICT winner) {
     for_items(s.items, [&](unsigned item) {
         const Pixel out = pixel_of(item, s.out_height, s.out_width, s.channels / N, N);
@@ -62,7 +62,7 @@ __device__ inline int first_window(int place, int kernel, int stride) {
 }
 
 template <class T, int N>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, 1)
     backward(Plan s, const T* RESTRICT dy, const unsigned char* RESTRICT winner, T* RESTRICT dx) {
     for_items(s.items, [&](unsigned item) {
         const Pixel in = pixel_of(item, s.height, s.width, s.channels / N, N);

@@ -15,7 +15,8 @@ class CudaDropoutTest : public CudaKernelTest {
 
     std::vector<std::int64_t> positions(std::int64_t samples) {
         std::vector<std::int64_t> result;
-        for (std::int64_t n = 0; n < samples; ++n) result.push_back((n * n + 1) * 100'000'000'019 % (1LL << 40));
+        for (std::int64_t n = 0; n < samples; ++n)
+            result.push_back((n * n + 1) * 100'000'000'019 % (1LL << 40));
         return result;
     }
     cuda::DropoutPlace place(std::vector<std::int64_t>& positions) {
@@ -27,7 +28,8 @@ class CudaDropoutTest : public CudaKernelTest {
         SCOPED_TRACE(trace);
         auto where = positions(shape[0]);
         auto x = TestTensor::random(dtype, shape, 1), exact_x = converted(x, DType::f32);
-        TestTensor y(dtype, shape), keep(DType::u8, shape), cpu_y(DType::f32, shape), cpu_keep(DType::u8, shape);
+        TestTensor y(dtype, shape), keep(DType::u8, shape), cpu_y(DType::f32, shape),
+            cpu_keep(DType::u8, shape);
         cuda::dropout_forward(place(where), probability, x.view(), y.view(), keep.view(), stream_);
         cpu_.dropout_forward({seed, epoch, where, layer}, probability, exact_x.view(), cpu_y.view(),
                              cpu_keep.view());
@@ -67,7 +69,8 @@ TEST_P(CudaDropoutTest, drop_path_has_the_bits_of_the_cpu) {
             auto where = positions(shape[0]);
             std::vector<double> factors;
             for (const std::int64_t position : where) {
-                const RandomStream random(seed, RandomPlace::drop_path, epoch, static_cast<std::uint64_t>(position));
+                const RandomStream random(seed, RandomPlace::drop_path, epoch,
+                                          static_cast<std::uint64_t>(position));
                 factors.push_back(random.uniform(layer) < probability ? 0.0 : 1.0 / (1.0 - probability));
             }
             auto x = TestTensor::random(dtype, shape, 1), exact_x = converted(x, DType::f32);
