@@ -14,12 +14,19 @@ struct Maximum {
     __device__ T operator()(T a, T b) const { return a < b ? b : a; }
 };
 
+/// The value of the lane whose number differs in the bits of `distance`. Overload it for a type of several
+/// words.
+template <class T>
+__device__ inline T from_lane_xor(T value, int distance) {
+    return __shfl_xor_sync(whole_warp, value, distance);
+}
+
 /// Every lane of the whole warp gets the result. `combine` must not care for the order of its two arguments.
 template <class T, class Combine>
 __device__ inline T warp_reduce(T value, const Combine& combine) {
 #pragma unroll
     for (int distance = 16; distance > 0; distance /= 2)
-        value = combine(value, __shfl_xor_sync(whole_warp, value, distance));
+        value = combine(value, from_lane_xor(value, distance));
     return value;
 }
 
