@@ -61,7 +61,9 @@ def main():
     generate = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in architectures]
     generate.append("-gencode=arch=compute_{0},code=compute_{0}".format(architectures[-1]))
 
-    done = subprocess.run(arguments.command + generate + ["-Xptxas=-v", arguments.source],
+    # Left to itself ptxas spills a word or two around calls where hundreds of registers are free.
+    assemble = ["-Xptxas=-v,--register-usage-level=10"]
+    done = subprocess.run(arguments.command + generate + assemble + [arguments.source],
                           stderr=subprocess.PIPE, encoding="utf-8", errors="replace")
     kernels = read_resources(done.stderr)
     report = [line for line in done.stderr.splitlines() if not re.match(r"ptxas info\s*:|\s+\d+ bytes stack frame", line)]

@@ -97,9 +97,11 @@ __global__ void __launch_bounds__(row_threads)
 
     __syncthreads();
     const float* all = dynamic_shared<float>();
-    for (std::int64_t column = thread_index(); column < 2 * width; column += row_threads) {
-        const std::int64_t which = column / width, channel = column % width;
-        const std::int64_t at = (which * N + channel % N) * vectors + channel / N;
+    // What fits into shared memory has few columns; a division of 64-bit numbers would be a call.
+    const int columns = static_cast<int>(width), rest = static_cast<int>(vectors);
+    for (int column = thread_index(); column < 2 * columns; column += row_threads) {
+        const int which = column < columns ? 0 : 1, channel = column - which * columns;
+        const int at = (which * N + channel % N) * rest + channel / N;
         float sum = 0;
         for (int group = 0; group < Group::per_block; ++group) sum += all[group * 2 * width + at];
         parts[block_index() * 2 * width + column] = sum;

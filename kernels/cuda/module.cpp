@@ -1,10 +1,85 @@
-// The module's entry points: what `trainer` looks up by name after it has opened libtutti_cuda.so.
-
 #include "module.hpp"
 
-#include <cuda_runtime.h>
+#include <cuda_runtime_api.h>
 
-extern "C" __attribute__((visibility("default"))) int tutti_cuda_device_count() {
+#include <exception>
+#include <string>
+
+#include "cuda_check.hpp"
+#include "kernel_runs.hpp"
+
+#define EXPORTED __attribute__((visibility("default")))
+
+namespace {
+
+using namespace tutti;
+using namespace tutti::cuda;
+
+/// More than the second-level cache of any GPU (a B200: 126 MB).
+constexpr std::int64_t flushed_bytes = 512 << 20;
+
+class Event {
+  public:
+    Event() { check(cudaEventCreate(&event_), "cudaEventCreate"); }
+    ~Event() { cudaEventDestroy(event_); }
+    Event(const Event&) = delete;
+    Event& operator=(const Event&) = delete;
+    void record(Stream stream) { check(cudaEventRecord(event_, stream), "cudaEventRecord"); }
+    /// Seconds from `start` to this event, which it waits for.
+    double since(const Event& start) const {
+        float milliseconds = 0;
+        check(cudaEventSynchronize(event_), "cudaEventSynchronize");
+        check(cudaEventElapsedTime(&milliseconds, start.event_, event_), "cudaEventElapsedTime");
+        return static_cast<double>(milliseconds) / 1e3;
+    }
+
+  private:
+    cudaEvent_t event_ = nullptr;
+};
+
+void time_case(const KernelCase& work, int repetitions, double* seconds) {
+    const PrepareRun prepare = find_run(work.kernel);
+    if (!prepare) throw RunError("the module does not know the kernel " + work.kernel);
+    DeviceArena arena;
+    const KernelRun run = prepare(arena, work);
+    const TensorView flushed = arena.tensor(DType::u8, {flushed_bytes});
+    const Stream stream = nullptr;
+    Event start, end;
+    for (int i = -1; i < repetitions; ++i) {
+        check(cudaMemsetAsync(flushed.data, i & 1, flushed.bytes(), stream), "cudaMemsetAsync");
+        start.record(stream);
+        run(stream);
+        end.record(stream);
+        const double elapsed = end.since(start);
+        if (i >= 0) seconds[i] = elapsed;
+    }
+}
+
+}  // namespace
+
+EXPORTED int tutti_cuda_device_count() {
     int count = 0;  // left untouched where there is no driver
     return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+EXPORTED const char* tutti_cuda_device_name() {
+    static cudaDeviceProp properties;
+    return cudaGetDeviceProperties(&properties, 0) == cudaSuccess ? properties.name : "?";
+}
+
+EXPORTED int tutti_cuda_knows_kernel(int index) {
+    const auto cases = kernel_cases();
+    const auto place = static_cast<std::size_t>(index);
+    return place < cases.size() && find_run(cases[place].kernel) != nullptr ? 1 : 0;
+}
+
+EXPORTED const char* tutti_cuda_time_kernel(int index, int repetitions, double* seconds) {
+    static std::string problem;
+    try {
+        time_case(kernel_cases().at(static_cast<std::size_t>(index)), repetitions, seconds);
+        return nullptr;
+    } catch (const std::exception& error) {
+        problem = error.what();
+        return problem.c_str();
+    }
 }

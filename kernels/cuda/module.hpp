@@ -1,5 +1,19 @@
 #pragma once
-// The module's entry points, with C names.
+// The entry points of libtutti_cuda.so, with C names: what the program looks up after it has opened the
+// module.
+
+extern "C" {
 
 /// GPUs that this process may use; 0 without a driver.
-extern "C" int tutti_cuda_device_count();
+int tutti_cuda_device_count();
+
+/// The name of the GPU in use, in this process's memory.
+const char* tutti_cuda_device_name();
+
+/// 1 when the module can run case `index` of kernel_cases(). Needs no GPU.
+int tutti_cuda_knows_kernel(int index);
+
+/// Times case `index`: `repetitions` runs, each with a cold second-level cache, after one that does not
+/// count. seconds[repetitions] gets them. Null, or what went wrong (valid until the next call).
+const char* tutti_cuda_time_kernel(int index, int repetitions, double* seconds);
+}

@@ -147,6 +147,14 @@ def file_lengths(tree):
             yield f"{file.path}:{MAX_LINES + 1}: {len(file.lines)} lines, more than {MAX_LINES}: two ideas, two files"
 
 
+def cuda_words(tree):
+    """The tests run the kernels' sources on the CPU, where only launch.hpp and ptx.hpp know what these mean."""
+    kernels = [file for file in tree.under("kernels/cuda", suffixes=(".cu", ".cuh", ".hpp"))
+               if not file.path.endswith(("/launch.hpp", "/ptx.hpp"))]
+    for file, number, found in matches(kernels, r"__shared__|\b__CUDACC__\b|\b__restrict__\b|\basm\b|<cub/|cooperative_groups"):
+        yield f"{file.path}:{number}: {found[0]} in a kernel; say it as kernels/cuda/launch.hpp or ptx.hpp does"
+
+
 def unfinished_words(tree):
     for file, number, found in matches(tree.under(*CODE_ROOTS, "jobs"), r"\b(TODO|FIXME|XXX|HACK)\b"):
         yield f"{file.path}:{number}: {found[1]}: do it, or leave it out"
@@ -171,6 +179,7 @@ RULES = {
     "no #if of a feature outside kernels/cuda": feature_conditions,
     "each public header has #pragma once and begins with a comment": public_headers,
     f"no file has more than {MAX_LINES} lines": file_lengths,
+    "kernels leave CUDA's own words to launch.hpp and ptx.hpp": cuda_words,
     "no unfinished words in the code": unfinished_words,
     "no using namespace in a header": using_namespaces,
     "file names are snake_case": file_names,

@@ -110,6 +110,14 @@ class Rules(unittest.TestCase):
                 self.assertEqual(self.check(include_rules.file_lengths, {path: "x\n" * 450}), [])
                 self.assertEqual(self.check(include_rules.file_lengths, {path: "x\n" * 451}), [f"{path}:451"])
 
+    def test_rule_cuda_words(self):
+        for text in ("__shared__ float x;", 'asm("bar.sync 0;");', "#include <cub/cub.cuh>", "float* __restrict__ x"):
+            with self.subTest(text=text):
+                self.assertEqual(self.check(include_rules.cuda_words, {"kernels/cuda/a.cu": "\n" + text}),
+                                 ["kernels/cuda/a.cu:2"])
+                files = {path: text for path in ("kernels/cuda/launch.hpp", "kernels/cuda/ptx.hpp", "kernels/cpu/a.cpp")}
+                self.assertEqual(self.check(include_rules.cuda_words, files), [])
+
     def test_rule_unfinished_words(self):
         for word in ("TODO", "FIXME", "XXX", "HACK"):
             for path in ("src/base/a.cpp", "include/tutti/base/a.hpp", "kernels/cpu/a.cpp", "jobs/a.sh"):

@@ -27,10 +27,18 @@ TEST_P(CudaNonFiniteTest, names_the_segments) {
         x.set(299, INFINITY);
         x.set(1002, NAN);
         EXPECT_EQ(run(x, offsets), (std::vector<double>{0, 1, 0, 0, 1}));
+        x.set(299, 0);
         x.set(300, -INFINITY);
-        x.set(301, NAN);
+        EXPECT_EQ(run(x, offsets), (std::vector<double>{0, 0, 0, 1, 1}));
         x.set(0, NAN);
-        EXPECT_EQ(run(x, offsets), (std::vector<double>{1, 1, 0, 1, 1}));
+        EXPECT_EQ(run(x, offsets), (std::vector<double>{1, 0, 0, 1, 1}));
+    }
+}
+
+TEST_P(CudaNonFiniteTest, many_threads_may_find_the_same_segment) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+        TestTensor x(dtype, {999}, std::vector<double>(999, NAN));
+        EXPECT_EQ(run(x, {0, 500, 999}), (std::vector<double>{1, 1}));
     }
 }
 

@@ -27,6 +27,11 @@ std::string text_of(const uint3& index) {
            ")";
 }
 
+/// Leaves the kernel of the thread that found a problem.
+struct Stop {
+    std::string problem;
+};
+
 void poison(void* data, std::size_t bytes) {
     std::memset(data, 0xff, bytes);
 }
@@ -152,7 +157,12 @@ void Block::work(void* argument) {
     Worker& worker = *static_cast<Worker*>(argument);
     Block& block = *worker.block;
     for (;;) {
-        block.body_();
+        try {
+            block.body_();
+        } catch (const Stop& stop) {
+            block.error_ = stop.problem;
+        }
+        while (!block.error_.empty()) worker.fiber->yield();  // the launch is over
         block.finish(*worker.thread);
         // A thread that ended without waiting makes room for the next one: element-wise kernels need no
         // switch.
@@ -196,8 +206,7 @@ void Block::finish(Thread& thread) {
 }
 
 void Block::fail(const std::string& problem) {
-    error_ = "kcpu: " + kernel_ + ": " + problem + "\n  in " + describe(*current_);
-    for (;;) current_->worker->fiber->yield();  // never resumed
+    throw Stop{"kcpu: " + kernel_ + ": " + problem + "\n  in " + describe(*current_)};
 }
 
 void* Block::shared_variable(const void* key, std::size_t bytes, const char* name) {

@@ -1,0 +1,42 @@
+#include "tutti/device/kernel_cases.hpp"
+
+namespace tutti {
+namespace {
+
+/// A kernel that moves `arrays` arrays [rows, width], and `more` bytes besides.
+KernelCase moving(const char* kernel, const char* variant, DType dtype, std::int64_t rows, std::int64_t width,
+                  std::int64_t arrays, std::int64_t more = 0) {
+    const auto element = static_cast<std::int64_t>(size_of(dtype));
+    return {kernel, variant, dtype, rows, width, arrays * rows * width * element + more};
+}
+
+// ResNet-50, 256 images: the first stage has the most rows, the last one the most channels.
+constexpr std::int64_t first_rows = 256 * 56 * 56, last_rows = 256 * 7 * 7;
+// ViT-B/16, 256 images of 197 tokens.
+constexpr std::int64_t tokens = 256 * 197, token_width = 768;
+// A language model's head.
+constexpr std::int64_t sentences = 4096, words = 50304;
+constexpr std::int64_t parameters = 25'557'032;  // ResNet-50's
+
+}  // namespace
+
+std::vector<KernelCase> kernel_cases() {
+    constexpr DType bf16 = DType::bf16, f32 = DType::f32;
+    return {
+        moving("batch_norm_moments", "", bf16, first_rows, 64, 1),
+        moving("batch_norm_moments", "wide", bf16, last_rows, 2048, 1),
+        moving("batch_norm_forward", "", bf16, first_rows, 64, 2),
+        moving("batch_norm_forward", "add relu", bf16, first_rows, 256, 3),
+        moving("batch_norm_backward_sums", "relu", bf16, first_rows, 64, 3),
+        moving("batch_norm_backward", "relu", bf16, first_rows, 64, 4),
+        moving("batch_norm_backward", "add relu", bf16, first_rows, 256, 5),
+        moving("layer_norm_forward", "", bf16, tokens, token_width, 2),
+        moving("layer_norm_backward", "", bf16, tokens, token_width, 3),
+        moving("softmax_cross_entropy_forward", "", bf16, sentences, words, 1, sentences * words * 4),
+        moving("softmax_cross_entropy_backward", "", bf16, sentences, words, 1, sentences * words * 4),
+        moving("sum_of_squares", "", f32, 1, parameters, 1),
+        moving("find_non_finite", "", f32, 1, parameters, 1),
+    };
+}
+
+}  // namespace tutti

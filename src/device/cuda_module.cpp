@@ -1,0 +1,62 @@
+#include "tutti/device/cuda_module.hpp"
+
+#include <dlfcn.h>
+
+#include <filesystem>
+
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr const char* module_name = "libtutti_cuda.so";
+
+std::filesystem::path beside_the_program() {
+    std::error_code error;
+    return std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / module_name;
+}
+
+}  // namespace
+
+CudaModule::CudaModule() {
+    // The driver is asked for by name first: without one the module would be opened for nothing.
+    if (!dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL)) {
+        problem_ = "there is no NVIDIA driver (libcuda.so.1 was not found)";
+        return;
+    }
+    const std::filesystem::path path = beside_the_program();
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) {
+        problem_ =
+            path.string() + " is missing: this program was built without CUDA (-Dcuda=disabled, or no nvcc)";
+        return;
+    }
+    library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library_) {
+        problem_ = std::string("the CUDA module could not be opened: ") + dlerror();
+        return;
+    }
+    device_count_ = reinterpret_cast<int (*)()>(symbol("tutti_cuda_device_count"));
+    device_name_ = reinterpret_cast<const char* (*)()>(symbol("tutti_cuda_device_name"));
+    time_kernel_ = reinterpret_cast<const char* (*)(int, int, double*)>(symbol("tutti_cuda_time_kernel"));
+    if (!problem_.empty()) return;
+    if (device_count_() == 0)
+        problem_ = "the NVIDIA driver shows this process no GPU (CUDA_VISIBLE_DEVICES?)";
+}
+
+void* CudaModule::symbol(const char* name) {
+    void* found = dlsym(library_, name);
+    if (!found) problem_ = std::string(module_name) + " is of another version: it has no " + name;
+    return found;
+}
+
+std::string CudaModule::device_name() const {
+    return device_name_();
+}
+
+void CudaModule::time_kernel(int index, std::span<double> seconds) const {
+    if (const char* problem = time_kernel_(index, static_cast<int>(seconds.size()), seconds.data()))
+        throw RunError(problem, "if the GPU is in use by others, try again");
+}
+
+}  // namespace tutti
