@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "../common/update_rules.hpp"
 #include "eigen_ops.hpp"
 #include "parallel.hpp"
 
@@ -9,28 +10,12 @@ namespace tutti {
 namespace {
 
 template <class T>
-struct Adam {
-    T keep;  // 1 − lr·weight_decay, or 1
-    T l2;    // weight_decay that goes through the moments, or 0
-    T one_minus_beta1, beta2, one_minus_beta2;
-    T step_size;         // lr / (1 − β₁ᵗ)
-    T root_correction2;  // √(1 − β₂ᵗ)
-    T eps;
-
-    void run(std::int64_t begin, std::int64_t end, const T* __restrict gradient, T* __restrict parameter,
-             T* __restrict first_moment, T* __restrict second_moment) const {
+void run(const AdamRule<T>& rule, std::int64_t begin, std::int64_t end, const T* __restrict gradient,
+         T* __restrict parameter, T* __restrict first_moment, T* __restrict second_moment) {
 #pragma omp simd
-        for (std::int64_t i = begin; i < end; ++i) {
-            const T p = parameter[i] * keep;
-            const T g = gradient[i] + l2 * p;
-            const T m = first_moment[i] + (g - first_moment[i]) * one_minus_beta1;
-            const T v = second_moment[i] * beta2 + one_minus_beta2 * g * g;
-            first_moment[i] = m;
-            second_moment[i] = v;
-            parameter[i] = p - step_size * m / (std::sqrt(v) / root_correction2 + eps);
-        }
-    }
-};
+    for (std::int64_t i = begin; i < end; ++i)
+        rule.update(gradient[i], parameter[i], first_moment[i], second_moment[i]);
+}
 
 }  // namespace
 
@@ -41,17 +26,17 @@ void EigenOps<T>::adam(const AdamStep& step, const TensorView& gradient, const T
     assert(gradient.count() == parameter.count());
     assert(first_moment.count() == parameter.count() && second_moment.count() == parameter.count());
     const double t = static_cast<double>(step.step);
-    const Adam<T> adam{static_cast<T>(step.decoupled ? 1 - step.lr * step.weight_decay : 1.0),
-                       static_cast<T>(step.decoupled ? 0.0 : step.weight_decay),
-                       static_cast<T>(1 - step.beta1),
-                       static_cast<T>(step.beta2),
-                       static_cast<T>(1 - step.beta2),
-                       static_cast<T>(step.lr / (1 - std::pow(step.beta1, t))),
-                       static_cast<T>(std::sqrt(1 - std::pow(step.beta2, t))),
-                       static_cast<T>(step.eps)};
+    const AdamRule<T> rule{static_cast<T>(step.decoupled ? 1 - step.lr * step.weight_decay : 1.0),
+                           static_cast<T>(step.decoupled ? 0.0 : step.weight_decay),
+                           static_cast<T>(1 - step.beta1),
+                           static_cast<T>(step.beta2),
+                           static_cast<T>(1 - step.beta2),
+                           static_cast<T>(step.lr / (1 - std::pow(step.beta1, t))),
+                           static_cast<T>(std::sqrt(1 - std::pow(step.beta2, t))),
+                           static_cast<T>(step.eps)};
     for_ranges(parameter.count(), [&](std::int64_t begin, std::int64_t end) {
-        adam.run(begin, end, gradient.as<T>(), parameter.as<T>(), first_moment.as<T>(),
-                 second_moment.as<T>());
+        run(rule, begin, end, gradient.as<T>(), parameter.as<T>(), first_moment.as<T>(),
+            second_moment.as<T>());
     });
 }
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "../common/interpolation.hpp"
 #include "eigen_ops.hpp"
 #include "parallel.hpp"
 
@@ -27,11 +28,12 @@ void EigenOps<T>::lerp(double weight, const TensorView& x, const TensorView& y) 
     for_ranges(x.count(), [=](std::int64_t begin, std::int64_t end) {
         if (near_start) {
 #pragma omp simd
-            for (std::int64_t i = begin; i < end; ++i) average[i] += near * (towards[i] - average[i]);
+            for (std::int64_t i = begin; i < end; ++i)
+                average[i] = lerp_near_start(near, towards[i], average[i]);
         } else {
 #pragma omp simd
             for (std::int64_t i = begin; i < end; ++i)
-                average[i] = towards[i] - near * (towards[i] - average[i]);
+                average[i] = lerp_near_end(near, towards[i], average[i]);
         }
     });
 }

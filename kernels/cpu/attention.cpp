@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../common/vector_math.hpp"
 #include "eigen_ops.hpp"
 #include "parallel.hpp"
 #include "tile_product.hpp"
-#include "vector_math.hpp"
 
 namespace tutti {
 namespace {

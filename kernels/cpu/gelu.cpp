@@ -1,6 +1,6 @@
+#include "../common/activations.hpp"
 #include "eigen_ops.hpp"
 #include "parallel.hpp"
-#include "vector_math.hpp"
 
 namespace tutti {
 namespace {
@@ -19,10 +19,7 @@ void EigenOps<T>::gelu_forward(const TensorView& x, const TensorView& y) {
         x.count(),
         [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-            for (std::int64_t i = begin; i < end; ++i) {
-                const T gauss = exp_nonpositive(T(-0.5) * in[i] * in[i]);
-                out[i] = in[i] * normal_distribution(in[i], gauss);
-            }
+            for (std::int64_t i = begin; i < end; ++i) out[i] = gelu(in[i]);
         },
         cost);
 }
@@ -30,7 +27,6 @@ void EigenOps<T>::gelu_forward(const TensorView& x, const TensorView& y) {
 template <class T>
 void EigenOps<T>::gelu_backward(const TensorView& x, const TensorView& dy, const TensorView& dx) {
     assert(x.count() == dy.count() && dy.count() == dx.count());
-    constexpr T density_at_0 = std::numbers::inv_sqrtpi_v<T> * std::numbers::sqrt2_v<T> / 2;
     const T* in = x.as<T>();
     const T* dout = dy.as<T>();
     T* din = dx.as<T>();
@@ -38,10 +34,7 @@ void EigenOps<T>::gelu_backward(const TensorView& x, const TensorView& dy, const
         x.count(),
         [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-            for (std::int64_t i = begin; i < end; ++i) {
-                const T gauss = exp_nonpositive(T(-0.5) * in[i] * in[i]);
-                din[i] = dout[i] * (normal_distribution(in[i], gauss) + in[i] * (density_at_0 * gauss));
-            }
+            for (std::int64_t i = begin; i < end; ++i) din[i] = gelu_gradient(in[i], dout[i]);
         },
         cost);
 }

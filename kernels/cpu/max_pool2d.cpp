@@ -1,32 +1,19 @@
+#include "../common/pool_window.hpp"
 #include "eigen_ops.hpp"
 #include "parallel.hpp"
 
 namespace tutti {
 namespace {
 
-/// The part of the window at one output place that lies inside the image, and the input place of its corner.
-/// With padding < kernel it is never empty.
-struct Window {
-    std::int64_t top, left;                       // of the whole window; may be negative
-    std::int64_t h_begin, h_end, w_begin, w_end;  // kh, kw inside the image
-
-    Window(const Pool2dShape& s, std::int64_t oh, std::int64_t ow)
-        : top(oh * s.stride_h - s.padding_h),
-          left(ow * s.stride_w - s.padding_w),
-          h_begin(std::max<std::int64_t>(0, -top)),
-          h_end(std::min(s.kernel_h, s.height - top)),
-          w_begin(std::max<std::int64_t>(0, -left)),
-          w_end(std::min(s.kernel_w, s.width - left)) {}
-
-    /// Calls visit(place in the window, offset of the pixel's first channel), row-major.
-    template <class Visit>
-    void for_each(const Pool2dShape& s, const Visit& visit) const {
-        for (std::int64_t kh = h_begin; kh < h_end; ++kh)
-            for (std::int64_t kw = w_begin; kw < w_end; ++kw)
-                visit(static_cast<unsigned char>(kh * s.kernel_w + kw),
-                      ((top + kh) * s.width + left + kw) * s.channels);
-    }
-};
+/// Calls visit(place in the window, offset of the pixel's first channel), row-major.
+template <class Visit>
+void for_each_pixel(const Pool2dShape& s, std::int64_t oh, std::int64_t ow, const Visit& visit) {
+    const auto part = pool_part(s, oh, ow);
+    for (std::int64_t kh = part.h_begin; kh < part.h_end; ++kh)
+        for (std::int64_t kw = part.w_begin; kw < part.w_end; ++kw)
+            visit(static_cast<unsigned char>(kh * s.kernel_w + kw),
+                  ((part.top + kh) * s.width + part.left + kw) * s.channels);
+}
 
 void assert_shape([[maybe_unused]] const Pool2dShape& s) {
     assert(s.kernel_h * s.kernel_w <= 255);
@@ -34,16 +21,15 @@ void assert_shape([[maybe_unused]] const Pool2dShape& s) {
     assert(s.out_height() > 0 && s.out_width() > 0);
 }
 
-/// Lets the channels of `x` that beat the best so far take its place: equals do not, a NaN always does, as in
-/// PyTorch's max_pool2d.
+/// Lets the channels of `x` that beat the best so far take its place.
 template <class T>
 void challenge(const T* __restrict x, unsigned char place, std::int64_t channels, T* __restrict best,
                unsigned char* __restrict winner) {
 #pragma omp simd
     for (std::int64_t c = 0; c < channels; ++c) {
-        const bool wins = x[c] > best[c] || x[c] != x[c];
-        best[c] = wins ? x[c] : best[c];
-        winner[c] = wins ? place : winner[c];
+        const bool better = wins(x[c], best[c]);
+        best[c] = better ? x[c] : best[c];
+        winner[c] = better ? place : winner[c];
     }
 }
 
@@ -66,9 +52,8 @@ void EigenOps<T>::max_pool2d_forward(const Pool2dShape& shape, const TensorView&
                 unsigned char* place_of_best = winner.as<unsigned char>() + n * out_size;
                 for (std::int64_t oh = 0; oh < shape.out_height(); ++oh)
                     for (std::int64_t ow = 0; ow < shape.out_width(); ++ow) {
-                        const Window window(shape, oh, ow);
                         bool first = true;
-                        window.for_each(shape, [&](unsigned char place, std::int64_t pixel) {
+                        for_each_pixel(shape, oh, ow, [&](unsigned char place, std::int64_t pixel) {
                             if (first) {
                                 std::copy(in + pixel, in + pixel + channels, best);
                                 std::fill(place_of_best, place_of_best + channels, place);
@@ -103,8 +88,7 @@ void EigenOps<T>::max_pool2d_backward(const Pool2dShape& shape, const TensorView
                 std::fill(din, din + in_size, T(0));
                 for (std::int64_t oh = 0; oh < shape.out_height(); ++oh)
                     for (std::int64_t ow = 0; ow < shape.out_width(); ++ow) {
-                        const Window window(shape, oh, ow);
-                        window.for_each(shape, [&](unsigned char place, std::int64_t pixel) {
+                        for_each_pixel(shape, oh, ow, [&](unsigned char place, std::int64_t pixel) {
                             T* __restrict to = din + pixel;
                         // Every pixel of the window looks whether it was the winner: more reads than going
                         // from the winner, but whole vectors of channels at a time.

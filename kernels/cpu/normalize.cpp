@@ -1,3 +1,4 @@
+#include "../common/pixel.hpp"
 #include "eigen_ops.hpp"
 #include "parallel.hpp"
 
@@ -14,7 +15,7 @@ void EigenOps<T>::normalize(const TensorView& x, std::span<const float> mean, st
     for (std::size_t value = 0; value < 256; ++value)
         for (std::size_t c = 0; c < mean.size(); ++c)
             table[value * mean.size() + c] =
-                static_cast<T>((static_cast<float>(value) / 255.0f - mean[c]) / std[c]);
+                static_cast<T>(normalized_pixel(static_cast<float>(value), mean[c], std[c]));
     const unsigned char* pixels = x.as<unsigned char>();
     T* out = y.as<T>();
     for_ranges(

@@ -1,10 +1,8 @@
+#include "../common/activations.hpp"
 #include "eigen_ops.hpp"
 #include "parallel.hpp"
 
 namespace tutti {
-
-// Both comparisons are false for NaN, which therefore passes, as in PyTorch: a diverged run must show, not
-// hide.
 
 template <class T>
 void EigenOps<T>::relu_forward(const TensorView& x, const TensorView& y) {
@@ -13,7 +11,7 @@ void EigenOps<T>::relu_forward(const TensorView& x, const TensorView& y) {
     T* out = y.as<T>();
     for_ranges(x.count(), [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-        for (std::int64_t i = begin; i < end; ++i) out[i] = in[i] <= T(0) ? T(0) : in[i];
+        for (std::int64_t i = begin; i < end; ++i) out[i] = relu(in[i]);
     });
 }
 
@@ -27,7 +25,7 @@ void EigenOps<T>::relu_backward(const TensorView& y, const TensorView& dy, const
 #pragma omp simd
         for (std::int64_t i = begin; i < end; ++i) {
             const T gradient = dout[i];  // read in any case: a read under a condition would be a branch
-            din[i] = out[i] <= T(0) ? T(0) : gradient;
+            din[i] = relu_gradient(out[i], gradient);
         }
     });
 }

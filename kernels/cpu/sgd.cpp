@@ -1,6 +1,6 @@
-// torch.optim.SGD, in the order of operations of its documentation. Scalars are computed in double and
-// rounded once.
+// The kinds of step of torch.optim.SGD. Scalars are computed in double and rounded once.
 
+#include "../common/update_rules.hpp"
 #include "eigen_ops.hpp"
 #include "parallel.hpp"
 
@@ -9,7 +9,7 @@ namespace {
 
 template <class T>
 struct Sgd {
-    T lr, momentum, one_minus_dampening, weight_decay;
+    SgdRule<T> rule;
     T* parameter;
     T* buffer;
     const T* gradient;
@@ -22,13 +22,13 @@ struct Sgd {
         const T* __restrict grad = gradient;
 #pragma omp simd
         for (std::int64_t i = begin; i < end; ++i) {
-            T g = grad[i] + weight_decay * p[i];
+            T g = rule.decayed(grad[i], p[i]);
             if constexpr (with_momentum) {
-                const T next = first_step ? g : momentum * buf[i] + one_minus_dampening * g;
+                const T next = first_step ? g : rule.next_buffer(g, buf[i]);
                 buf[i] = next;
-                g = nesterov ? g + momentum * next : next;
+                g = nesterov ? g + rule.momentum * next : next;
             }
-            p[i] -= lr * g;
+            p[i] -= rule.lr * g;
         }
     }
 };
@@ -41,10 +41,8 @@ void EigenOps<T>::sgd(const SgdStep& step, const TensorView& gradient, const Ten
     const bool with_momentum = step.momentum != 0;
     assert(gradient.count() == parameter.count());
     assert(!with_momentum || momentum_buffer.count() == parameter.count());
-    const Sgd<T> sgd{static_cast<T>(step.lr),
-                     static_cast<T>(step.momentum),
-                     static_cast<T>(1 - step.dampening),
-                     static_cast<T>(step.weight_decay),
+    const Sgd<T> sgd{{static_cast<T>(step.lr), static_cast<T>(step.momentum),
+                      static_cast<T>(1 - step.dampening), static_cast<T>(step.weight_decay)},
                      parameter.as<T>(),
                      with_momentum ? momentum_buffer.as<T>() : nullptr,
                      gradient.as<T>()};

@@ -62,18 +62,18 @@ inline std::int64_t tile_workspace(const ChannelTiles& tiles, int sums) {
     return sums * tiles.channels * tiles.shares;
 }
 
-/// Adds the values of the block's threads for each channel and writes parts[share][2][C]. Called by all
+/// Adds the values of the block's threads for each channel and writes parts[share][S][C]. Called by all
 /// threads; values[s][i] is sum s of the thread's channel i.
-template <int N>
-__device__ inline void write_tile_sums(const ChannelTiles& tiles, const float (&values)[2][N],
+template <int N, int S>
+__device__ inline void write_tile_sums(const ChannelTiles& tiles, const float (&values)[S][N],
                                        double* RESTRICT parts) {
-    SHARED(float, tile, [2 * N * tile_threads]);
+    SHARED(float, tile, [S * N * tile_threads]);
 #pragma unroll
-    for (int s = 0; s < 2; ++s)
+    for (int s = 0; s < S; ++s)
 #pragma unroll
         for (int i = 0; i < N; ++i) tile[(s * N + i) * tile_threads + thread_index()] = values[s][i];
     __syncthreads();
-    const int columns = 2 * N * tiles.lanes;
+    const int columns = S * N * tiles.lanes;
     for (int column = thread_index(); column < columns; column += tile_threads) {
         const int lane = column % tiles.lanes, value = column / tiles.lanes;
         double sum = 0;
@@ -81,7 +81,7 @@ __device__ inline void write_tile_sums(const ChannelTiles& tiles, const float (&
             sum += static_cast<double>(tile[value * tile_threads + line * tiles.lanes + lane]);
         const std::int64_t channel = (block_index() * tiles.lanes + lane) * N + value % N;
         if (channel < tiles.channels)
-            parts[(static_cast<std::int64_t>(blockIdx.y) * 2 + value / N) * tiles.channels + channel] = sum;
+            parts[(static_cast<std::int64_t>(blockIdx.y) * S + value / N) * tiles.channels + channel] = sum;
     }
 }
 

@@ -13,7 +13,7 @@ KernelCase moving(const char* kernel, const char* variant, DType dtype, std::int
 // ResNet-50, 256 images: the first stage has the most rows, the last one the most channels.
 constexpr std::int64_t first_rows = 256 * 56 * 56, last_rows = 256 * 7 * 7;
 // ViT-B/16, 256 images of 197 tokens.
-constexpr std::int64_t tokens = 256 * 197, token_width = 768;
+constexpr std::int64_t tokens = 256 * 197, patch_tokens = 256 * 196, token_width = 768;
 // A language model's head.
 constexpr std::int64_t sentences = 4096, words = 50304;
 constexpr std::int64_t parameters = 25'557'032;  // ResNet-50's
@@ -34,6 +34,28 @@ std::vector<KernelCase> kernel_cases() {
         moving("layer_norm_backward", "", bf16, tokens, token_width, 3),
         moving("softmax_cross_entropy_forward", "", bf16, sentences, words, 1, sentences * words * 4),
         moving("softmax_cross_entropy_backward", "", bf16, sentences, words, 1, sentences * words * 4),
+        moving("relu_forward", "", bf16, first_rows, 256, 2),
+        moving("gelu_forward", "", bf16, tokens, 4 * token_width, 2),
+        moving("gelu_backward", "", bf16, tokens, 4 * token_width, 3),
+        moving("bias_forward", "gelu", bf16, tokens, 4 * token_width, 2),
+        moving("bias_backward", "gelu", bf16, tokens, 4 * token_width, 3),
+        moving("max_pool2d_forward", "", bf16, 4 * first_rows, 64, 1, first_rows * 64 * 3),
+        moving("max_pool2d_backward", "", bf16, 4 * first_rows, 64, 1, first_rows * 64 * 3),
+        moving("average_pool2d_forward", "global", bf16, last_rows, 2048, 1, 256 * 2048 * 2),
+        moving("average_pool2d_backward", "global", bf16, last_rows, 2048, 1, 256 * 2048 * 2),
+        moving("dropout_forward", "", bf16, patch_tokens, token_width, 2, patch_tokens * token_width),
+        moving("drop_path", "", bf16, patch_tokens, token_width, 2),
+        moving("pool_tokens_forward", "mean", bf16, patch_tokens, token_width, 1, 256 * token_width * 2),
+        moving("gather_tokens", "a quarter", bf16, patch_tokens / 4, token_width, 2),
+        moving("extract_patches", "", bf16, 256 * 224, 224 * 3, 2),
+        moving("normalize", "", bf16, 256 * 224 * 224, 3, 1, 256 * 224 * 224 * 3),
+        moving("cast", "to fp32", bf16, 1, parameters, 1, parameters * 4),
+        moving("accumulate", "into fp32", bf16, 1, parameters, 1, parameters * 8),
+        moving("scale", "", f32, 1, parameters, 2),
+        moving("lerp", "", f32, 1, parameters, 3),
+        moving("sgd", "momentum", f32, 1, parameters, 5),
+        moving("adam", "", f32, 1, parameters, 7),
+        moving("lamb", "", f32, 1, parameters, 10),
         moving("sum_of_squares", "", f32, 1, parameters, 1),
         moving("find_non_finite", "", f32, 1, parameters, 1),
     };

@@ -1,8 +1,5 @@
 #include "kernel_runs.hpp"
 
-#include <algorithm>
-#include <utility>
-
 #include "batch_norm.hpp"
 #include "layer_norm.hpp"
 #include "non_finite.hpp"
@@ -98,7 +95,7 @@ KernelRun non_finite(DeviceArena& arena, const KernelCase& c) {
     return [=](Stream stream) { find_non_finite(x, offsets, flags, stream); };
 }
 
-constexpr std::pair<const char*, PrepareRun> runs[] = {
+constexpr NamedRun runs[] = {
     {"batch_norm_moments", moments},
     {"batch_norm_forward", forward},
     {"batch_norm_backward_sums", backward_sums},
@@ -116,9 +113,10 @@ constexpr std::pair<const char*, PrepareRun> runs[] = {
 }  // namespace
 
 PrepareRun find_run(const std::string& kernel) {
-    const auto* found = std::find_if(std::begin(runs), std::end(runs),
-                                     [&kernel](const auto& run) { return kernel == run.first; });
-    return found == std::end(runs) ? nullptr : found->second;
+    for (const auto& table : {std::span<const NamedRun>(runs), layer_runs(), arena_runs()})
+        for (const NamedRun& run : table)
+            if (kernel == run.kernel) return run.prepare;
+    return nullptr;
 }
 
 }  // namespace tutti::cuda

@@ -1,8 +1,8 @@
 #include <cmath>
 #include <limits>
 
+#include "../../kernels/common/vector_math.hpp"
 #include "backend.hpp"
-#include "vector_math.hpp"
 
 namespace tutti::test {
 namespace {

@@ -1,0 +1,132 @@
+#include <algorithm>
+
+#include "activations.hpp"
+#include "average_pool2d.hpp"
+#include "bias.hpp"
+#include "dropout.hpp"
+#include "kernel_runs.hpp"
+#include "max_pool2d.hpp"
+#include "patches.hpp"
+#include "tokens.hpp"
+
+namespace tutti::cuda {
+namespace {
+
+TensorView like_x(DeviceArena& arena, const KernelCase& c) {
+    return arena.tensor(c.dtype, {c.rows, c.width});
+}
+
+template <void (*kernel)(const TensorView&, const TensorView&, Stream)>
+KernelRun activation_forward(DeviceArena& arena, const KernelCase& c) {
+    const TensorView x = like_x(arena, c), y = like_x(arena, c);
+    return [=](Stream stream) { kernel(x, y, stream); };
+}
+template <void (*kernel)(const TensorView&, const TensorView&, const TensorView&, Stream)>
+KernelRun activation_backward(DeviceArena& arena, const KernelCase& c) {
+    const TensorView x = like_x(arena, c), dy = like_x(arena, c), dx = like_x(arena, c);
+    return [=](Stream stream) { kernel(x, dy, dx, stream); };
+}
+
+KernelRun bias_and_gelu_forward(DeviceArena& arena, const KernelCase& c) {
+    const TensorView x = like_x(arena, c), y = like_x(arena, c), bias = arena.tensor(DType::f32, {c.width});
+    return [=](Stream stream) { bias_forward(BiasActivation::gelu, x, bias, y, stream); };
+}
+KernelRun bias_and_gelu_backward(DeviceArena& arena, const KernelCase& c) {
+    const TensorView x = like_x(arena, c), dy = like_x(arena, c), dx = like_x(arena, c);
+    const TensorView bias = arena.tensor(DType::f32, {c.width}), dbias = arena.tensor(DType::f32, {c.width});
+    const TensorView workspace = arena.tensor(DType::f64, {bias_workspace(dy, c.width)});
+    return [=](Stream stream) {
+        bias_backward(BiasActivation::gelu, x, bias, dy, dx, dbias, workspace, stream);
+    };
+}
+
+/// ResNet's: images of 112 × 112.
+KernelRun max_pool(DeviceArena& arena, const KernelCase& c, bool is_forward) {
+    const Pool2dShape shape{112, 112, c.width, 3, 3, 2, 2, 1, 1};
+    const std::int64_t images = c.rows / (112 * 112);
+    const TensorView x = arena.tensor(c.dtype, {images, 112, 112, c.width});
+    const TensorView y = arena.tensor(c.dtype, {images, 56, 56, c.width});
+    const TensorView winner = arena.tensor(DType::u8, {images, 56, 56, c.width}, 4);
+    if (is_forward) return [=](Stream stream) { max_pool2d_forward(shape, x, y, winner, stream); };
+    return [=](Stream stream) { max_pool2d_backward(shape, y, winner, x, stream); };
+}
+
+/// Over whole images of 7 × 7.
+KernelRun average_pool(DeviceArena& arena, const KernelCase& c, bool is_forward) {
+    const AveragePool2dShape shape{7, 7, c.width, {{0, 7, 7}}, {{0, 7, 7}}};
+    const TensorView table = arena.tensor(average_pool2d_table(shape));
+    const TensorView x = arena.tensor(c.dtype, {c.rows / 49, 7, 7, c.width});
+    const TensorView y = arena.tensor(c.dtype, {c.rows / 49, 1, 1, c.width});
+    if (is_forward) return [=](Stream stream) { average_pool2d_forward(shape, table, x, y, stream); };
+    return [=](Stream stream) { average_pool2d_backward(shape, table, y, x, stream); };
+}
+
+/// Samples of 196 tokens.
+constexpr std::int64_t sample_tokens = 196;
+
+TensorView samples(DeviceArena& arena, const KernelCase& c) {
+    return arena.tensor(c.dtype, {c.rows / sample_tokens, sample_tokens, c.width});
+}
+
+KernelRun drop(DeviceArena& arena, const KernelCase& c, bool whole_samples) {
+    const TensorView x = samples(arena, c), y = samples(arena, c);
+    const TensorView keep = arena.tensor(DType::u8, {c.rows, c.width});
+    std::vector<std::int64_t> numbers(static_cast<std::size_t>(c.rows / sample_tokens));
+    for (std::size_t n = 0; n < numbers.size(); ++n) numbers[n] = static_cast<std::int64_t>(n);
+    const DropoutPlace place{.seed = 1,
+                             .layer = 2,
+                             .epoch = arena.tensor(std::vector<std::int64_t>{3}),
+                             .positions = arena.tensor(numbers)};
+    if (whole_samples) return [=](Stream stream) { drop_path(place, 0.1, x, y, stream); };
+    return [=](Stream stream) { dropout_forward(place, 0.1, x, y, keep, stream); };
+}
+
+KernelRun mean_of_tokens(DeviceArena& arena, const KernelCase& c) {
+    const TensorView x = samples(arena, c), y = arena.tensor(c.dtype, {c.rows / sample_tokens, c.width});
+    return [=](Stream stream) { pool_tokens_forward(TokenPooling::mean, x, y, stream); };
+}
+
+/// Every fourth token: masked autoencoders keep a quarter.
+KernelRun masking(DeviceArena& arena, const KernelCase& c) {
+    const std::int64_t kept = sample_tokens / 4, n = c.rows / kept;
+    const TensorView x = arena.tensor(c.dtype, {n, sample_tokens, c.width});
+    const TensorView y = arena.tensor(c.dtype, {n, kept, c.width});
+    std::vector<std::int64_t> places;
+    for (std::int64_t i = 0; i < n * kept; ++i) places.push_back(i % kept * 4);
+    const TensorView index = arena.tensor(places).reshaped({n, kept});
+    return [=](Stream stream) { gather_tokens(x, index, {}, y, stream); };
+}
+
+/// Images of 224 rows, in patches of 16 × 16.
+KernelRun patches(DeviceArena& arena, const KernelCase& c) {
+    const PatchShape shape{224, 224, c.width / 224, 16, 16};
+    const TensorView x = arena.tensor(c.dtype, {c.rows / 224, 224, 224, c.width / 224});
+    const TensorView tokens = arena.tensor(c.dtype, {c.rows / 224, shape.tokens(), shape.token_width()});
+    return [=](Stream stream) { extract_patches(shape, x, tokens, stream); };
+}
+
+constexpr NamedRun runs[] = {
+    {"relu_forward", activation_forward<relu_forward>},
+    {"gelu_forward", activation_forward<gelu_forward>},
+    {"gelu_backward", activation_backward<gelu_backward>},
+    {"bias_forward", bias_and_gelu_forward},
+    {"bias_backward", bias_and_gelu_backward},
+    {"max_pool2d_forward", [](DeviceArena& a, const KernelCase& c) { return max_pool(a, c, true); }},
+    {"max_pool2d_backward", [](DeviceArena& a, const KernelCase& c) { return max_pool(a, c, false); }},
+    {"average_pool2d_forward", [](DeviceArena& a, const KernelCase& c) { return average_pool(a, c, true); }},
+    {"average_pool2d_backward",
+     [](DeviceArena& a, const KernelCase& c) { return average_pool(a, c, false); }},
+    {"dropout_forward", [](DeviceArena& a, const KernelCase& c) { return drop(a, c, false); }},
+    {"drop_path", [](DeviceArena& a, const KernelCase& c) { return drop(a, c, true); }},
+    {"pool_tokens_forward", mean_of_tokens},
+    {"gather_tokens", masking},
+    {"extract_patches", patches},
+};
+
+}  // namespace
+
+std::span<const NamedRun> layer_runs() {
+    return runs;
+}
+
+}  // namespace tutti::cuda

@@ -1,0 +1,77 @@
+#include "bias.hpp"
+
+#include "storage_cases.hpp"
+
+namespace tutti::test {
+namespace {
+
+using cuda::BiasActivation;
+using Sizes = std::pair<std::int64_t, std::int64_t>;  // rows, channels
+
+constexpr Sizes sizes[] = {{0, 3}, {1, 1}, {37, 70}, {67, 40}};
+constexpr BiasActivation activations[] = {BiasActivation::none, BiasActivation::relu, BiasActivation::gelu};
+
+class CudaBiasTest : public CudaKernelTest {
+  protected:
+    /// x + bias, by the CPU
+    TestTensor with_bias(TestTensor& x, TestTensor& bias) {
+        TestTensor repeated(DType::f32, x.view().shape), sum = repeated;
+        for (std::size_t i = 0; i < repeated.size(); ++i) repeated.set(i, bias.get(i % bias.size()));
+        cpu_.sum(x.view(), repeated.view(), sum.view());
+        return sum;
+    }
+    void activate(BiasActivation activation, TestTensor& x) {
+        if (activation == BiasActivation::relu) cpu_.relu_forward(x.view(), x.view());
+        if (activation == BiasActivation::gelu) cpu_.gelu_forward(x.view(), x.view());
+    }
+};
+TUTTI_KERNEL_TEST(CudaBiasTest);
+
+TEST_P(CudaBiasTest, forward_has_the_bits_of_the_cpu) {
+    for (const DType dtype : storage_types)
+        for (const auto& [rows, channels] : sizes)
+            for (const BiasActivation activation : activations) {
+                auto x = TestTensor::random(dtype, {rows, channels}, 1), exact_x = converted(x, DType::f32);
+                auto bias = TestTensor::random(DType::f32, {channels}, 2);
+                auto expected = with_bias(exact_x, bias);
+                activate(activation, expected);
+                cuda::bias_forward(activation, x.view(), bias.view(), x.view(), stream_);
+                expect_equal(x, stored(expected, dtype));
+            }
+}
+
+/// A thread adds at most 64 terms of magnitude below 2 in fp32, the rest is in double.
+constexpr double tolerance = 64 * 0x1p-24 * 8;
+
+TEST_P(CudaBiasTest, backward_agrees_with_the_cpu) {
+    for (const DType dtype : storage_types)
+        for (const auto& [rows, channels] : sizes)
+            for (const BiasActivation activation : activations) {
+                SCOPED_TRACE(std::string(name_of(dtype)) + " " + std::to_string(rows) + "×" +
+                             std::to_string(channels) + " " + std::to_string(static_cast<int>(activation)));
+                auto kept = TestTensor::random(dtype, {rows, channels}, 1);
+                auto dy = TestTensor::random(dtype, {rows, channels}, 2);
+                auto bias = TestTensor::random(DType::f32, {channels}, 3);
+                auto exact = converted(kept, DType::f32), expected = converted(dy, DType::f32);
+                if (activation == BiasActivation::relu)
+                    cpu_.relu_backward(exact.view(), expected.view(), expected.view());
+                if (activation == BiasActivation::gelu) {
+                    auto sum = with_bias(exact, bias);
+                    cpu_.gelu_backward(sum.view(), expected.view(), expected.view());
+                }
+                std::vector<double> sums(static_cast<std::size_t>(channels));
+                for (std::size_t i = 0; i < expected.size(); ++i) sums[i % sums.size()] += expected.get(i);
+
+                const bool alone = activation == BiasActivation::none;
+                TestTensor dbias(DType::f32, {channels});
+                TestTensor workspace(DType::f64, {cuda::bias_workspace(dy.view(), channels)});
+                cuda::bias_backward(activation, alone ? TensorView{} : kept.view(), bias.view(), dy.view(),
+                                    alone ? TensorView{} : dy.view(), dbias.view(), workspace.view(),
+                                    stream_);
+                expect_equal(dy, stored(expected, dtype));
+                expect_near(dbias.values(), sums, tolerance);
+            }
+}
+
+}  // namespace
+}  // namespace tutti::test

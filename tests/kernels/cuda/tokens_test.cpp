@@ -1,0 +1,114 @@
+#include "tokens.hpp"
+
+#include "storage_cases.hpp"
+
+namespace tutti::test {
+namespace {
+
+struct Sizes {
+    std::int64_t samples, tokens, width;
+};
+constexpr Sizes sizes[] = {{0, 3, 8}, {1, 1, 1}, {3, 5, 7}, {2, 9, 24}, {5, 4, 40}};
+
+class CudaTokensTest : public CudaKernelTest {};
+TUTTI_KERNEL_TEST(CudaTokensTest);
+
+TEST_P(CudaTokensTest, embedding_has_the_bits_of_the_cpu) {
+    for (const DType dtype : storage_types)
+        for (const Sizes& s : sizes)
+            for (const bool with_class : {true, false}) {
+                const std::int64_t rows = s.tokens + (with_class ? 1 : 0);
+                const Shape in{s.samples, s.tokens, s.width}, out{s.samples, rows, s.width};
+                auto x = TestTensor::random(dtype, in, 1), exact_x = converted(x, DType::f32);
+                auto token = TestTensor::random(dtype, {s.width}, 2),
+                     exact_token = converted(token, DType::f32);
+                auto places = TestTensor::random(dtype, {rows, s.width}, 3);
+                auto exact_places = converted(places, DType::f32);
+                TestTensor y(dtype, out), cpu_y(DType::f32, out);
+                const TensorView none;
+                cuda::embed_tokens_forward(x.view(), with_class ? token.view() : none, places.view(),
+                                           y.view(), stream_);
+                cpu_.embed_tokens_forward(exact_x.view(), with_class ? exact_token.view() : none,
+                                          exact_places.view(), cpu_y.view());
+                expect_equal(y, stored(cpu_y, dtype));
+
+                auto dy = TestTensor::random(dtype, out, 4), exact_dy = converted(dy, DType::f32);
+                TestTensor dx(dtype, in), cpu_dx(DType::f32, in);
+                TestTensor dtoken(DType::f32, {s.width}), cpu_dtoken(DType::f32, {s.width});
+                TestTensor dplaces(DType::f32, {rows, s.width}), cpu_dplaces(DType::f32, {rows, s.width});
+                cuda::embed_tokens_backward(dy.view(), dx.view(), with_class ? dtoken.view() : none,
+                                            dplaces.view(), stream_);
+                cpu_.embed_tokens_backward(exact_dy.view(), cpu_dx.view(),
+                                           with_class ? cpu_dtoken.view() : none, cpu_dplaces.view());
+                expect_equal(dx, cpu_dx.values());
+                expect_equal(dtoken, cpu_dtoken.values());
+                expect_equal(dplaces, cpu_dplaces.values());
+            }
+}
+
+TEST_P(CudaTokensTest, embedding_backward_can_leave_the_input_out) {
+    auto dy = TestTensor::random(DType::f32, {2, 3, 4}, 1);
+    TestTensor dplaces(DType::f32, {3, 4});
+    cuda::embed_tokens_backward(dy.view(), {}, {}, dplaces.view(), stream_);
+    EXPECT_EQ(dplaces.get(11), static_cast<float>(dy.get(11)) + static_cast<float>(dy.get(23)));
+}
+
+TEST_P(CudaTokensTest, pooling_has_the_bits_of_the_cpu) {
+    for (const DType dtype : storage_types)
+        for (const Sizes& s : sizes)
+            for (const auto pooling : {TokenPooling::first, TokenPooling::mean}) {
+                const Shape in{s.samples, s.tokens, s.width}, out{s.samples, s.width};
+                auto x = TestTensor::random(dtype, in, 1), exact_x = converted(x, DType::f32);
+                TestTensor y(dtype, out), cpu_y(DType::f32, out);
+                cuda::pool_tokens_forward(pooling, x.view(), y.view(), stream_);
+                cpu_.pool_tokens_forward(pooling, exact_x.view(), cpu_y.view());
+                expect_equal(y, stored(cpu_y, dtype));
+
+                auto dy = TestTensor::random(dtype, out, 2), exact_dy = converted(dy, DType::f32);
+                TestTensor dx(dtype, in), cpu_dx(DType::f32, in);
+                cuda::pool_tokens_backward(pooling, dy.view(), dx.view(), stream_);
+                cpu_.pool_tokens_backward(pooling, exact_dy.view(), cpu_dx.view());
+                expect_equal(dx, stored(cpu_dx, dtype));
+            }
+}
+
+/// Keeps every third token of each sample, from another one on in each.
+TEST_P(CudaTokensTest, masked_tokens_leave_and_come_back) {
+    for (const DType dtype : storage_types)
+        for (const std::int64_t width : {3, 16}) {
+            constexpr std::int64_t samples = 3, tokens = 10, kept = 3;
+            auto x = TestTensor::random(dtype, {samples, tokens, width}, 1);
+            auto mask_token = TestTensor::random(dtype, {width}, 2);
+            TestTensor index(DType::i64, {samples, kept}), inverse(DType::i64, {samples, tokens});
+            for (std::size_t i = 0; i < index.size(); ++i)
+                index.set(i, static_cast<double>((i % kept * 3 + i / kept * 2) % tokens));
+            TestTensor visible(dtype, {samples, kept, width}), again(dtype, {samples, tokens, width});
+            cuda::gather_tokens(x.view(), index.view(), {}, visible.view(), stream_);
+            cuda::invert_index(index.view(), inverse.view(), stream_);
+            cuda::gather_tokens(visible.view(), inverse.view(), mask_token.view(), again.view(), stream_);
+
+            std::vector<bool> is_kept(samples * tokens);
+            for (std::size_t i = 0; i < index.size(); ++i) {
+                const auto place = static_cast<std::size_t>(index.get(i));
+                is_kept[i / kept * tokens + place] = true;
+                for (std::size_t c = 0; c < static_cast<std::size_t>(width); ++c)
+                    EXPECT_EQ(visible.get(i * static_cast<std::size_t>(width) + c),
+                              x.get((i / kept * tokens + place) * static_cast<std::size_t>(width) + c));
+            }
+            for (std::size_t i = 0; i < again.size(); ++i) {
+                const std::size_t row = i / static_cast<std::size_t>(width);
+                EXPECT_EQ(again.get(i),
+                          is_kept[row] ? x.get(i) : mask_token.get(i % static_cast<std::size_t>(width)));
+            }
+        }
+}
+
+TEST_P(CudaTokensTest, gathering_from_no_samples_does_nothing) {
+    TestTensor x(DType::f32, {0, 4, 8}), index(DType::i64, {0, 2}), y(DType::f32, {0, 2, 8});
+    TestTensor inverse(DType::i64, {0, 4});
+    cuda::gather_tokens(x.view(), index.view(), {}, y.view(), stream_);
+    cuda::invert_index(index.view(), inverse.view(), stream_);
+}
+
+}  // namespace
+}  // namespace tutti::test
