@@ -1,0 +1,59 @@
+#pragma once
+// How long an all-reduce takes, as a function of its bytes. Pure: samples in, model out.
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tutti {
+
+/// One measurement of a collective.
+struct CostSample {
+    double bytes = 0;    ///< of the buffer on one rank, ≥ 0
+    double seconds = 0;  ///< > 0
+};
+
+/// From `from_bytes` up to the next piece, a transfer of n bytes takes alpha + n · seconds_per_byte.
+struct CostPiece {
+    double from_bytes = 0;  ///< the first piece starts at 0
+    double alpha = 0;       ///< seconds; ≥ 0 in the first piece, may be negative where a slope steepens
+    double seconds_per_byte = 0;  ///< ≥ 0
+    friend bool operator==(const CostPiece&, const CostPiece&) = default;
+};
+
+/// The α–β model (Hockney 1994, "The communication challenge for MPP"), in pieces because libraries change
+/// their protocol with the size and memories have caches. A default model costs nothing: one rank.
+class CostModel {
+  public:
+    CostModel() = default;
+    /// Pieces by ascending from_bytes, the first at 0; throws UsageError otherwise, or for a value that is
+    /// not finite. residuals: (model − sample) / sample of each fitted sample, in the order of the samples.
+    explicit CostModel(std::vector<CostPiece> pieces, std::vector<double> residuals = {});
+
+    /// Seconds of one transfer; never falls as bytes grow: where a piece lies below the end of the one
+    /// before, that end holds. It may jump up where a piece begins.
+    double seconds(double bytes) const;
+
+    std::span<const CostPiece> pieces() const { return pieces_; }
+    std::span<const double> residuals() const { return residuals_; }
+    /// The largest |residual|; 0 without samples.
+    double worst_residual() const;
+
+  private:
+    std::vector<CostPiece> pieces_;
+    std::vector<double> residuals_;
+};
+
+/// The model with the least Σ ((model − sample) / sample)², cut into 1 … most_pieces pieces. A further piece
+/// must pay for its numbers (the Bayesian information criterion, Schwarz 1978, with errors below 1 %
+/// taken as noise) and needs three sizes of its own. Samples in any order, sizes may repeat. One size: time
+/// in proportion to the bytes. Throws UsageError without samples or for one that is not finite and positive.
+CostModel fit_cost(std::span<const CostSample> samples, std::size_t most_pieces = 3);
+
+/// One JSON object: {"pieces": [{"from_bytes", "alpha", "seconds_per_byte"}], "residuals": […]}.
+std::string to_json(const CostModel& model);
+/// Throws DataError that says what is wrong.
+CostModel cost_model_from_json(const std::string& text);
+
+}  // namespace tutti
