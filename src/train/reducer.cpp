@@ -19,12 +19,15 @@ void Reducer::replan(std::vector<Bucket> buckets) {
         waiting_.push_back(buckets_[b].last - buckets_[b].first + 1);
         bucket_of_.insert(bucket_of_.end(), waiting_.back(), b);
     }
+    ready_order_.reserve(bucket_of_.size());
 }
 
 void Reducer::ready(std::size_t parameter) {
     const std::size_t bucket = bucket_of_[parameter];
     assert(waiting_[bucket] > 0);
     --waiting_[bucket];
+    if (ready_order_.size() == bucket_of_.size()) ready_order_.clear();
+    ready_order_.push_back(parameter);
     if (recorder_) {
         const double now = recorder_->now();
         recorder_->timeline().parameter_ready[parameter] = now;

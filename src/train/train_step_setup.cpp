@@ -35,6 +35,8 @@ TrainStep::TrainStep(const TrainingJob& given)
                .shuffle = config.data.shuffle,
                .drop_last = config.data.drop_last};
     progress.world_size = world;
+    // The library moves data only inside its calls.
+    if (world > 1) graph.set_progress([this] { reducer.poll(); });
 }
 
 void TrainStep::initial_weights() {

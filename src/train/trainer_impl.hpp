@@ -26,6 +26,7 @@ struct Trainer::Impl {
     bool finished() const;
     bool stopped_early() const;
     void step();
+    void check_ready_order();
     void after_update(bool skipped);
     void end_epoch();
     void finish_epoch(bool skipped = false);
@@ -63,6 +64,7 @@ struct Trainer::Impl {
     ProgressReport report;
     std::chrono::steady_clock::time_point last_save_time = std::chrono::steady_clock::now();
     bool stopping = false;
+    bool ready_order_checked = false;
 };
 
 }  // namespace tutti

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "memory_report.hpp"
+#include "ready_order.hpp"
 #include "trainer_impl.hpp"
 #include "tutti/base/stop_signal.hpp"
 
@@ -72,8 +73,16 @@ void Trainer::Impl::step() {
     // Clocks differ: rank 0's decides when minutes have passed.
     const UpdateReport update = training.update(rank == 0 && minutes_passed());
     stopping = training.sums.stop();
+    if (world > 1 && !ready_order_checked) check_ready_order();
     if (!update.skipped) report_step(update);
     after_update(update.skipped);
+}
+
+void Trainer::Impl::check_ready_order() {
+    ready_order_checked = true;
+    const std::string difference = ready_order_difference(job.control, graph, training.reducer.ready_order());
+    if (!difference.empty())
+        job.log.warning(difference + "; the sums are right, but buckets go out later than planned");
 }
 
 void Trainer::Impl::report_step(const UpdateReport& update) {

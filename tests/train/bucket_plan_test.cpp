@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
+#include "tutti/base/error.hpp"
+
 namespace tutti {
 namespace {
 
@@ -77,6 +81,120 @@ TEST(BucketPlanSlices, CoverAllParametersAndTheGapsInside) {
     ASSERT_EQ(buckets.size(), 2u);
     EXPECT_EQ(buckets[0], (Bucket{0, 1, 0, 36}));
     EXPECT_EQ(buckets[1], (Bucket{2, 2, 48, 7}));
+}
+
+constexpr double alpha = 1, beta = 0.25;  // seconds a transfer, seconds a byte
+CostModel costs(double a = alpha, double b = beta) {
+    return CostModel({{.from_bytes = 0, .alpha = a, .seconds_per_byte = b}});
+}
+
+TEST(FinishTime, FollowsTheRecurrence) {
+    const auto parameters = slices({4, 4, 4});
+    const std::vector<double> ready{1, 7, 30};
+    const CostModel cost = costs();
+    const BucketTiming timing{ready, cost, 4};
+    const auto plan = plan_buckets(parameters, {true, true, true}, {BucketPolicy::per_layer});
+    // T(16 bytes) = 5: done at 6; the second waits for its gradient, 7 + 5; the third too, 30 + 5.
+    EXPECT_EQ(finish_time(plan, timing), 35);
+    const std::vector<double> early{1, 2, 3};
+    // One transfer at a time: 1 + 5 + 5 + 5.
+    EXPECT_EQ(finish_time(plan, {early, cost, 4}), 16);
+    EXPECT_EQ(finish_time({}, timing), 0);
+}
+
+TEST(FinishTime, CountsTheGapsThatAreSentAlong) {
+    const auto parameters = slices({4, 4});
+    const std::vector<double> ready{0, 0};
+    const CostModel cost = costs();
+    const auto plan = plan_buckets(parameters, {true, true}, {BucketPolicy::single});
+    EXPECT_EQ(finish_time(plan, {ready, cost, 4}), alpha + beta * 4 * (16 + 4));
+}
+
+struct CostCase {
+    std::string name;
+    double alpha, beta;
+    std::vector<double> ready;
+    Ranges expected;
+};
+
+class PlanByCost : public ::testing::TestWithParam<CostCase> {};
+
+TEST_P(PlanByCost, CutsAsExpected) {
+    const CostCase& c = GetParam();
+    const auto parameters = slices({16, 16, 16, 16});  // 64 bytes each
+    const CostModel cost = costs(c.alpha, c.beta);
+    EXPECT_EQ(ranges(plan_by_cost(parameters, {true, true, true, true}, {c.ready, cost, 4})), c.expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, PlanByCost,
+    ::testing::Values(
+        CostCase{"FreeTransfersAreNotCut", 0, 0, {1, 2, 3, 4}, {{0, 3}}},
+        CostCase{"DearCallsAreNotCut", 100, 0.001, {1, 2, 3, 4}, {{0, 3}}},
+        // What is sent before the last gradient comes is hidden; cutting it finer would save nothing.
+        CostCase{"TheTailIsTheLastLayerAlone", 0.1, 1.0 / 64, {1, 2, 3, 10}, {{0, 2}, {3, 3}}},
+        CostCase{"ReadyAtOnceMeansOneBucket", 1, 1, {5, 5, 5, 5}, {{0, 3}}},
+        // Where the link is the bottleneck, it must begin early: 1 + 4 transfers beats all others.
+        CostCase{"ASlowLinkBeginsEarly", 0.5, 1, {1, 2, 3, 4}, {{0, 0}, {1, 3}}}),
+    [](const auto& one) { return one.param.name; });
+
+TEST(PlanByCostRandom, IsAsGoodAsTheBestOfAllCuts) {
+    std::mt19937 random(7);
+    const auto uniform = [&](double low, double high) {
+        return std::uniform_real_distribution<double>(low, high)(random);
+    };
+    for (int round = 0; round < 200; ++round) {
+        const std::size_t count = 1 + random() % 9;
+        std::vector<std::int64_t> counts;
+        std::vector<double> ready;
+        std::vector<bool> ends;
+        for (std::size_t i = 0; i < count; ++i) {
+            counts.push_back(1 + static_cast<std::int64_t>(random() % 500));
+            ready.push_back((ready.empty() ? 0 : ready.back()) + uniform(0, 2));
+            ends.push_back(random() % 4 != 0);
+        }
+        // A kink, as where libraries change their protocol.
+        const CostModel cost({{0, uniform(0, 2), uniform(0, 2e-3)}, {800, uniform(0, 2), uniform(0, 2e-3)}});
+        const auto parameters = slices(counts);
+        const BucketTiming timing{ready, cost, 4};
+
+        double best = std::numeric_limits<double>::infinity();
+        std::size_t fewest = 0;
+        for (unsigned cuts = 0; cuts < 1u << (count - 1); ++cuts) {
+            std::vector<std::size_t> last;
+            bool allowed = true;
+            for (std::size_t i = 0; i + 1 < count; ++i)
+                if ((cuts >> i & 1u) != 0) {
+                    last.push_back(i);
+                    allowed = allowed && ends[i];
+                }
+            if (!allowed) continue;
+            last.push_back(count - 1);
+            const double time = finish_time(plan_from_ends(parameters, last), timing);
+            if (time < best || (time == best && last.size() < fewest)) fewest = last.size();
+            best = std::min(best, time);
+        }
+        const auto plan = plan_by_cost(parameters, ends, timing);
+        EXPECT_EQ(finish_time(plan, timing), best) << "round " << round;
+        EXPECT_EQ(plan.size(), fewest) << "round " << round;
+        for (const Bucket& bucket : plan)
+            EXPECT_TRUE(ends[bucket.last] || bucket.last + 1 == count) << "round " << round;
+    }
+}
+
+TEST(PlanByCostRandom, NoParametersNoBuckets) {
+    const CostModel cost = costs();
+    EXPECT_TRUE(plan_by_cost({}, {}, {{}, cost, 4}).empty());
+}
+
+TEST(PlanFromEnds, GivesBackAPlanAndRefusesWhatIsNone) {
+    const auto parameters = slices({5, 20, 7, 9});
+    const auto plan = plan_from_ends(parameters, std::vector<std::size_t>{0, 2, 3});
+    EXPECT_EQ(ranges(plan), (Ranges{{0, 0}, {1, 2}, {3, 3}}));
+    EXPECT_EQ(plan[1], (Bucket{1, 2, 16, 39}));
+    for (const std::vector<std::size_t>& bad :
+         std::vector<std::vector<std::size_t>>{{}, {0, 2}, {2, 1, 3}, {1, 1, 3}, {0, 4}})
+        EXPECT_THROW(plan_from_ends(parameters, bad), DataError);
 }
 
 }  // namespace

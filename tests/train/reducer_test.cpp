@@ -51,6 +51,7 @@ TEST_P(ReducerRanks, RanksMayBecomeReadyInDifferentOrders) {
             std::shuffle(order.begin(), order.end(), random);
             for (const std::size_t p : order) reducer.ready(p);
             reducer.finish();
+            EXPECT_TRUE(std::ranges::equal(reducer.ready_order(), order));
             EXPECT_EQ(arena[0], communicator.size());
             EXPECT_EQ(arena[87], communicator.size());
             EXPECT_EQ(arena[31], 1.0);

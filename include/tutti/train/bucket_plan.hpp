@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tutti/base/config.hpp"
+#include "tutti/comm/cost_model.hpp"
 #include "tutti/model/graph.hpp"
 
 namespace tutti {
@@ -36,10 +37,40 @@ struct BucketOptions {
 ///        parameter, close the bucket when its parameters' bytes reach the limit; never split one; the first
 ///        bucket has a limit of its own.
 ///   single: one bucket. per_layer: see `layer_ends`: a bucket ends with each parameter for which it is true.
+/// cost_model and automatic need measurements: until there are some, they are planned as ddp.
 std::vector<Bucket> plan_buckets(std::span<const ParameterSlice> parameters,
                                  const std::vector<bool>& layer_ends, const BucketOptions& options);
 
-/// The plan of a graph under a config: policy and limits from `distributed`.
+/// What the time of a schedule follows from. ready: by parameter, when its gradient is final, in seconds from
+/// any beginning that they share with each other.
+struct BucketTiming {
+    std::span<const double> ready;
+    const CostModel& cost;
+    std::size_t element_bytes = 4;
+};
+
+/// When the last bucket is done: c_k = max(c_{k−1}, r_k) + T(S_k), where r_k is when the gradients of bucket
+/// k and of those before it are ready, S_k its bytes, T the cost model. One transfer at a time, beside the
+/// computation. Pure; 0 without buckets.
+double finish_time(std::span<const Bucket> buckets, const BucketTiming& timing);
+
+/// The cut at layer ends with the least finish_time, of those with the same time one with the fewest buckets:
+/// what backward cannot hide is then smallest. A dynamic programme over L possible cuts and the number of
+/// buckets, O(L³) additions: c_k never falls when c_{k−1} grows, so the best way to a cut is part of the best
+/// way beyond it. Pure.
+std::vector<Bucket> plan_by_cost(std::span<const ParameterSlice> parameters,
+                                 const std::vector<bool>& layer_ends, const BucketTiming& timing);
+
+/// What the functions above want to know of a graph.
+std::vector<ParameterSlice> parameter_slices(const Graph& graph);
+std::vector<bool> layer_ends(const Graph& graph);
+
+/// The plan whose buckets end with these parameters (ascending, the last one included). Throws DataError when
+/// they are no such list.
+std::vector<Bucket> plan_from_ends(std::span<const ParameterSlice> parameters,
+                                   std::span<const std::size_t> ends);
+
+/// The plan of a graph under a config before anything is measured: policy and limits from `distributed`.
 std::vector<Bucket> plan_buckets(const Graph& graph, const DistributedConfig& config);
 
 }  // namespace tutti

@@ -2,6 +2,7 @@
 // Sums the gradients of all ranks, bucket by bucket.
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "tutti/comm/communicator.hpp"
@@ -27,6 +28,8 @@ class Reducer {
 
     /// The gradient of this parameter (arena order) is final. Each parameter once a step, in any order.
     void ready(std::size_t parameter);
+    /// The parameters in the order in which they became ready in this step, or the last one after finish().
+    std::span<const std::size_t> ready_order() const { return ready_order_; }
     /// Lets pending transfers go on, without waiting. Cheap when none is pending.
     void poll();
     /// Waits for all buckets; the arena then holds the sums. Every parameter must be ready. Throws PeerError
@@ -46,6 +49,7 @@ class Reducer {
     std::vector<std::size_t> bucket_of_;  // by parameter
     std::vector<std::size_t> waiting_;    // by bucket: gradients still to come
     std::vector<Work> works_;
+    std::vector<std::size_t> ready_order_;
     std::size_t next_ = 0;  // the first bucket not issued
     std::size_t done_ = 0;  // the buckets before this one are done
 };
