@@ -1,24 +1,16 @@
 #include "mpi_communicator.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
-#include <array>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
-#include <thread>
-#include <vector>
 
 #include "checks.hpp"
-#include "tutti/base/stop_signal.hpp"
+#include "mpi_transfer.hpp"
+#include "shared_lane.hpp"
 
 namespace tutti {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 MPI_Datatype mpi_type(DType dtype) {
     switch (dtype) {
@@ -47,113 +39,6 @@ MPI_Op mpi_op(ReduceOp op) {
     return MPI_OP_NULL;
 }
 
-/// What a communicator, its transfers and its duplicates share.
-struct Job {
-    double timeout = 0;
-    std::int64_t largest_piece = 0;
-    std::function<void(const std::string&)> notice;
-    bool noticed = false;
-    std::string broken;  ///< why no peer can be waited for any more; empty while all is well
-};
-
-/// A communicator handle; lives as long as a transfer on it.
-struct Handle {
-    MPI_Comm comm = MPI_COMM_NULL;
-    int rank = 0;
-    int size = 1;
-    bool owned = false;
-    std::shared_ptr<Job> job;
-
-    Handle() = default;
-    Handle(const Handle&) = delete;
-    Handle& operator=(const Handle&) = delete;
-    ~Handle() {
-        int finalized = 0;
-        MPI_Finalized(&finalized);
-        // MPI_Comm_free is collective: never where the peers may not come.
-        if (owned && finalized == 0 && job->broken.empty() && std::uncaught_exceptions() == 0)
-            MPI_Comm_free(&comm);
-    }
-
-    void check(int code, const char* call) const {
-        if (code != MPI_SUCCESS && job->broken.empty()) job->broken = std::string(call) + " failed before";
-        check_mpi(code, call, rank);
-    }
-};
-
-/// One collective under way as one or several MPI requests.
-class MpiTransfer final : public Work::Transfer {
-  public:
-    MpiTransfer(std::shared_ptr<const Handle> handle, const char* call, std::int64_t count, DType dtype)
-        : handle_(std::move(handle)), call_(call), count_(count), dtype_(dtype) {}
-
-    /// The request of the next piece.
-    MPI_Request* add() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
-
-    bool test() override {
-        for (; next_ < requests_.size(); ++next_) {
-            int done = 0;
-            handle_->check(MPI_Test(&requests_[next_], &done, MPI_STATUS_IGNORE), call_);
-            if (done == 0) {
-                watch();
-                return false;
-            }
-        }
-        return true;
-    }
-
-    void wait() override {
-        // Spin first, about 0.1 ms: a peer on its own core answers within that time, and who yields to a
-        // foreign program may come back milliseconds later. Then yield: a peer that shares this core needs
-        // it. (A blocking MPI call spins through its whole time slice there: 8 ms for 8 bytes at 4 ranks on 2
-        // cores.) A wait of seconds is not a transfer but a peer at other work: leave it the core.
-        constexpr int spins = 1000;
-        for (int polls = 0; !test(); ++polls) {
-            if (polls < spins) continue;
-            if (last_poll_ - first_poll_ < std::chrono::seconds(1))
-                sched_yield();
-            else
-                std::this_thread::sleep_for(std::chrono::microseconds(100));
-        }
-    }
-
-  private:
-    void watch() {
-        last_poll_ = Clock::now();
-        if (first_poll_ == Clock::time_point{}) first_poll_ = last_poll_;
-        auto& job = *handle_->job;
-        const std::chrono::duration<double> waited = last_poll_ - first_poll_;
-        if (job.notice && !job.noticed && waited.count() > 0.3 && StopSignal::seconds_since_term() > 0.3) {
-            job.noticed = true;
-            job.notice(describe(call_, count_, dtype_) + ": rank " + std::to_string(handle_->rank) + " on " +
-                       mpi_host() +
-                       " still waits for its peers after SIGTERM: one of them has probably ended; look for "
-                       "the first "
-                       "error of another rank, then start the same command again: it resumes from the last "
-                       "checkpoint");
-        }
-        if (job.broken.empty() && (job.timeout <= 0 || waited.count() <= job.timeout)) return;
-
-        std::array<char, 32> seconds{};
-        std::snprintf(seconds.data(), seconds.size(), "%.1f", waited.count());
-        std::string problem = describe(call_, count_, dtype_) + ": rank " + std::to_string(handle_->rank) +
-                              " on " + mpi_host() + " waited " + seconds.data() + " s for its peers";
-        if (!job.broken.empty()) throw PeerError(problem + " (" + job.broken + ")");
-        job.broken = std::string(call_) + " timed out before";
-        throw PeerError(problem,
-                        "look for the first error of another rank, or raise distributed.timeout if a rank is "
-                        "only slow");
-    }
-
-    std::shared_ptr<const Handle> handle_;
-    const char* call_;
-    std::int64_t count_;
-    DType dtype_;
-    std::vector<MPI_Request> requests_;
-    std::size_t next_ = 0;
-    Clock::time_point first_poll_{}, last_poll_{};
-};
-
 class MpiCommunicator final : public Communicator {
   public:
     explicit MpiCommunicator(std::shared_ptr<const Handle> handle) : handle_(std::move(handle)) {}
@@ -161,9 +46,17 @@ class MpiCommunicator final : public Communicator {
     int rank() const override { return handle_->rank; }
     int size() const override { return handle_->size; }
     std::string backend() const override { return "mpi"; }
+    std::string all_reduce_path() const override {
+        return handle_->lane ? handle_->lane->name() : "MPI_Iallreduce";
+    }
 
     Work all_reduce(const TensorView& buffer, ReduceOp op) override {
         require_reducible("all_reduce", buffer);
+        if (handle_->lane) {
+            require_whole_job();
+            if (buffer.count() == 0) return {};
+            return Work(std::make_unique<LaneTransfer>(handle_, buffer, op));
+        }
         const auto type = mpi_type(buffer.dtype);
         return start("all_reduce", buffer, [&](MpiTransfer& transfer) {
             for_pieces(buffer.count(), [&](std::int64_t first, int count) {
@@ -245,6 +138,9 @@ class MpiCommunicator final : public Communicator {
         transfer.wait();
         copy->owned = true;
         check(MPI_Comm_set_errhandler(copy->comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+        copy->lanes = handle_->lanes;
+        copy->crowded = handle_->crowded;
+        if (handle_->lane) copy->lane = make_shared_lane(copy);
         return std::make_unique<MpiCommunicator>(std::move(copy));
     }
 
@@ -294,33 +190,23 @@ class MpiCommunicator final : public Communicator {
 
 }  // namespace
 
-void check_mpi(int code, const char* call, int rank) {
-    if (code == MPI_SUCCESS) return;
-    std::array<char, MPI_MAX_ERROR_STRING> text{};
-    int length = 0;
-    if (MPI_Error_string(code, text.data(), &length) != MPI_SUCCESS) length = 0;
-    throw PeerError(std::string(call) + " failed on rank " + std::to_string(rank) + ": " +
-                        std::string(text.data(), static_cast<std::size_t>(length)) + " (code " +
-                        std::to_string(code) + ")",
-                    "look for the first error of another rank");
+std::shared_ptr<Handle> make_handle(MPI_Comm comm, double timeout, std::int64_t largest_piece,
+                                    std::function<void(const std::string&)> notice) {
+    auto handle = std::make_shared<Handle>();
+    handle->comm = comm;
+    handle->job = std::make_shared<Job>(Job{timeout, largest_piece, std::move(notice), false, {}});
+    handle->check(MPI_Comm_rank(comm, &handle->rank), "MPI_Comm_rank");
+    handle->check(MPI_Comm_size(comm, &handle->size), "MPI_Comm_size");
+    return handle;
 }
 
-std::string mpi_host() {
-    std::array<char, MPI_MAX_PROCESSOR_NAME> name{};
-    int length = 0;
-    if (MPI_Get_processor_name(name.data(), &length) != MPI_SUCCESS) return {};
-    return {name.data(), static_cast<std::size_t>(length)};
+std::unique_ptr<Communicator> make_mpi_communicator(std::shared_ptr<const Handle> handle) {
+    return std::make_unique<MpiCommunicator>(std::move(handle));
 }
 
-std::unique_ptr<Communicator> make_mpi_communicator(MPI_Comm handle, double timeout,
-                                                    std::int64_t largest_piece,
+std::unique_ptr<Communicator> make_mpi_communicator(MPI_Comm comm, double timeout, std::int64_t largest_piece,
                                                     std::function<void(const std::string&)> notice) {
-    auto state = std::make_shared<Handle>();
-    state->comm = handle;
-    state->job = std::make_shared<Job>(Job{timeout, largest_piece, std::move(notice), false, {}});
-    state->check(MPI_Comm_rank(handle, &state->rank), "MPI_Comm_rank");
-    state->check(MPI_Comm_size(handle, &state->size), "MPI_Comm_size");
-    return std::make_unique<MpiCommunicator>(std::move(state));
+    return make_mpi_communicator(make_handle(comm, timeout, largest_piece, std::move(notice)));
 }
 
 }  // namespace tutti

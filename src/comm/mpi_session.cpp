@@ -1,17 +1,31 @@
 #include "tutti/comm/mpi_session.hpp"
 
+#include <unistd.h>
+
 #include <array>
 #include <exception>
 
 #include "mpi_communicator.hpp"
+#include "mpi_transfer.hpp"
+#include "shared_lane.hpp"
 
 namespace tutti {
+
+namespace {
+
+// MPI has just brought all ranks up; who does not answer now has died.
+constexpr double start_timeout = 300;
+
+}  // namespace
 
 struct MpiSession::State {
     int rank = 0;
     int size = 1;
     int local_rank = 0;
     int local_size = 1;
+    std::shared_ptr<Lanes> lanes;
+    std::shared_ptr<AllReduceLane> lane;  ///< of MPI_COMM_WORLD; null: MPI's own all-reduce
+    bool crowded = false;
     int exceptions = std::uncaught_exceptions();
 };
 
@@ -34,6 +48,11 @@ MpiSession::MpiSession() : state_(std::make_unique<State>()) {
     check_mpi(MPI_Comm_rank(host, &state_->local_rank), "MPI_Comm_rank", state_->rank);
     check_mpi(MPI_Comm_size(host, &state_->local_size), "MPI_Comm_size", state_->rank);
     check_mpi(MPI_Comm_free(&host), "MPI_Comm_free", state_->rank);
+
+    state_->crowded = state_->local_size > sysconf(_SC_NPROCESSORS_ONLN);
+    const auto world = make_handle(MPI_COMM_WORLD, start_timeout);
+    world->lanes = state_->lanes = std::make_shared<Lanes>();
+    state_->lane = make_shared_lane(world);
 }
 
 MpiSession::~MpiSession() {
@@ -66,7 +85,11 @@ std::string MpiSession::library_version() {
 }
 
 std::unique_ptr<Communicator> MpiSession::world(double timeout, Notice notice) {
-    return make_mpi_communicator(MPI_COMM_WORLD, timeout, std::numeric_limits<int>::max(), std::move(notice));
+    auto handle = make_handle(MPI_COMM_WORLD, timeout, std::numeric_limits<int>::max(), std::move(notice));
+    handle->lanes = state_->lanes;
+    handle->lane = state_->lane;
+    handle->crowded = state_->crowded;
+    return make_mpi_communicator(std::move(handle));
 }
 
 }  // namespace tutti

@@ -29,6 +29,8 @@ class Communicator {
     virtual int size() const = 0;
     /// "mpi", "single", "nccl", "gloo", "threads".
     virtual std::string backend() const = 0;
+    /// How all_reduce moves data, for people: "shared memory", "MPI_Iallreduce".
+    virtual std::string all_reduce_path() const { return backend(); }
 
     /// In place. dtype f32, f64 or i64. The result has the same bits on every rank.
     virtual Work all_reduce(const TensorView& buffer, ReduceOp op) = 0;

@@ -1,0 +1,48 @@
+#pragma once
+// An own way of doing all-reduces, beside MPI's.
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tutti/comm/communicator.hpp"
+
+namespace tutti {
+
+/// Requests of one communicator, the same on every rank and in the same order. One thread at a time. Nothing
+/// blocks.
+class AllReduceLane {
+  public:
+    AllReduceLane() = default;
+    AllReduceLane(const AllReduceLane&) = delete;
+    AllReduceLane& operator=(const AllReduceLane&) = delete;
+    virtual ~AllReduceLane() = default;
+
+    /// Appends a request (in place, at least one element) and returns its number, counted from 0. The buffer
+    /// must stay until the request is finished or stop() was called.
+    virtual std::uint64_t issue(const TensorView& buffer, ReduceOp op) = 0;
+    /// Does what the peers' state allows, for all requests.
+    virtual void progress() = 0;
+    virtual bool finished(std::uint64_t request) const = 0;
+    /// Touches no buffer any more: their owners have given up waiting.
+    virtual void stop() = 0;
+    /// For people: "shared memory".
+    virtual const char* name() const = 0;
+};
+
+/// The lanes of a process. Who waits for MPI on one communicator must drive the lanes of all others, too: its
+/// peer may wait for one of them first.
+class Lanes {
+  public:
+    void add(AllReduceLane* lane) { lanes_.push_back(lane); }
+    void remove(AllReduceLane* lane) { std::erase(lanes_, lane); }
+    void progress() {
+        for (AllReduceLane* lane : lanes_) lane->progress();
+    }
+
+  private:
+    std::vector<AllReduceLane*> lanes_;
+};
+
+}  // namespace tutti

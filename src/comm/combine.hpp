@@ -1,0 +1,16 @@
+#pragma once
+// The arithmetic of a reduction.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tutti/comm/communicator.hpp"
+
+namespace tutti {
+
+/// out[i] = a[i] op b[i] for `count` elements of f32, f64 or i64. out may be a or b, but not overlap them
+/// otherwise.
+void combine(std::byte* out, const std::byte* a, const std::byte* b, std::int64_t count, DType dtype,
+             ReduceOp op);
+
+}  // namespace tutti

@@ -1,0 +1,135 @@
+#include "mpi_transfer.hpp"
+
+#include <sched.h>
+
+#include <array>
+#include <cstdio>
+#include <exception>
+#include <thread>
+
+#include "checks.hpp"
+#include "mpi_communicator.hpp"
+#include "tutti/base/stop_signal.hpp"
+
+namespace tutti {
+
+Handle::~Handle() {
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    // MPI_Comm_free is collective: never where the peers may not come.
+    if (owned && finalized == 0 && job->broken.empty() && std::uncaught_exceptions() == 0)
+        MPI_Comm_free(&comm);
+}
+
+void Handle::check(int code, const char* call) const {
+    if (code != MPI_SUCCESS && job->broken.empty()) job->broken = std::string(call) + " failed before";
+    check_mpi(code, call, rank);
+}
+
+bool WatchedTransfer::test() {
+    if (poll()) return true;
+    watch();
+    return false;
+}
+
+void WatchedTransfer::wait() {
+    // Spin first, about 0.1 ms: a peer on its own core answers within that time, and who yields to a
+    // foreign program may come back milliseconds later. Then yield: a peer that shares this core needs
+    // it. (A blocking MPI call spins through its whole time slice there: 8 ms for 8 bytes at 4 ranks on 2
+    // cores.) A wait of seconds is not a transfer but a peer at other work: leave it the core.
+    const int spins = handle_->crowded ? 16 : 1000;
+    for (int polls = 0; !poll(); ++polls) {
+        if (polls < spins) continue;
+        watch();
+        if (last_poll_ - first_poll_ < std::chrono::seconds(1))
+            sched_yield();
+        else
+            std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+}
+
+void WatchedTransfer::watch() {
+    last_poll_ = Clock::now();
+    if (first_poll_ == Clock::time_point{}) first_poll_ = last_poll_;
+    auto& job = *handle_->job;
+    const std::chrono::duration<double> waited = last_poll_ - first_poll_;
+    if (job.notice && !job.noticed && waited.count() > 0.3 && StopSignal::seconds_since_term() > 0.3) {
+        job.noticed = true;
+        job.notice(describe(call_, count_, dtype_) + ": rank " + std::to_string(handle_->rank) + " on " +
+                   mpi_host() +
+                   " still waits for its peers after SIGTERM: one of them has probably ended; look for "
+                   "the first "
+                   "error of another rank, then start the same command again: it resumes from the last "
+                   "checkpoint");
+    }
+    if (job.broken.empty() && (job.timeout <= 0 || waited.count() <= job.timeout)) return;
+
+    std::array<char, 32> seconds{};
+    std::snprintf(seconds.data(), seconds.size(), "%.1f", waited.count());
+    std::string problem = describe(call_, count_, dtype_) + ": rank " + std::to_string(handle_->rank) +
+                          " on " + mpi_host() + " waited " + seconds.data() + " s for its peers";
+    if (!job.broken.empty()) throw PeerError(problem + " (" + job.broken + ")");
+    job.broken = std::string(call_) + " timed out before";
+    throw PeerError(problem,
+                    "look for the first error of another rank, or raise distributed.timeout if a rank is "
+                    "only slow");
+}
+
+bool MpiTransfer::poll() {
+    for (; next_ < requests_.size(); ++next_) {
+        int done = 0;
+        handle().check(MPI_Test(&requests_[next_], &done, MPI_STATUS_IGNORE), call());
+        if (done == 0) {
+            if (handle().lanes && handle().job->broken.empty()) handle().lanes->progress();
+            return false;
+        }
+    }
+    return true;
+}
+
+LaneTransfer::LaneTransfer(std::shared_ptr<const Handle> handle, const TensorView& buffer, ReduceOp op)
+    : WatchedTransfer(handle, "all_reduce", buffer.count(), buffer.dtype),
+      request_(handle->lane->issue(buffer, op)) {
+    handle->lane->progress();
+}
+
+LaneTransfer::~LaneTransfer() {
+    if (!handle().lane->finished(request_)) handle().lane->stop();
+}
+
+bool LaneTransfer::poll() {
+    AllReduceLane& lane = *handle().lane;
+    if (lane.finished(request_)) return true;
+    if (!handle().job->broken.empty()) return false;
+    lane.progress();
+    if (lane.finished(request_)) return true;
+    // A peer may wait for something else first that needs this rank: MPI's transfers or other lanes.
+    constexpr unsigned between = 64;
+    if (++polls_ % between == 0) {
+        int any = 0;
+        handle().check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, handle().comm, &any, MPI_STATUS_IGNORE),
+                       call());
+        handle().lanes->progress();
+    }
+    return false;
+}
+
+void check_mpi(int code, const char* call, int rank) {
+    if (code == MPI_SUCCESS) return;
+    std::array<char, MPI_MAX_ERROR_STRING> text{};
+    int length = 0;
+    if (MPI_Error_string(code, text.data(), &length) != MPI_SUCCESS) length = 0;
+    throw PeerError(std::string(call) + " failed on rank " + std::to_string(rank) + ": " +
+                        std::string(text.data(), static_cast<std::size_t>(length)) + " (code " +
+                        std::to_string(code) + ")",
+                    "look for the first error of another rank");
+}
+
+std::string mpi_host() {
+    std::array<char, MPI_MAX_PROCESSOR_NAME> name{};
+    int length = 0;
+    if (MPI_Get_processor_name(name.data(), &length) != MPI_SUCCESS) return {};
+    return {name.data(), static_cast<std::size_t>(length)};
+}
+
+}  // namespace tutti

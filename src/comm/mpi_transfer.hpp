@@ -1,0 +1,101 @@
+#pragma once
+// Private to comm: transfers under way, and what they do while peers do not come.
+
+#include <mpi.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "all_reduce_lane.hpp"
+#include "tutti/comm/work.hpp"
+
+namespace tutti {
+
+/// What a communicator, its transfers and its duplicates share.
+struct Job {
+    double timeout = 0;
+    std::int64_t largest_piece = 0;
+    std::function<void(const std::string&)> notice;
+    bool noticed = false;
+    std::string broken;  ///< why no peer can be waited for any more; empty while all is well
+};
+
+/// A communicator handle; lives as long as a transfer on it.
+struct Handle {
+    MPI_Comm comm = MPI_COMM_NULL;
+    int rank = 0;
+    int size = 1;
+    bool owned = false;
+    std::shared_ptr<Job> job;
+    std::shared_ptr<Lanes> lanes;         ///< all of the process; null where there are none
+    std::shared_ptr<AllReduceLane> lane;  ///< of this communicator; null: MPI's own all-reduce
+    bool crowded = false;                 ///< this host is known to have fewer cores than ranks
+
+    Handle() = default;
+    Handle(const Handle&) = delete;
+    Handle& operator=(const Handle&) = delete;
+    ~Handle();
+
+    void check(int code, const char* call) const;
+};
+
+/// A transfer that gives up as the job's time-out and notice demand.
+class WatchedTransfer : public Work::Transfer {
+  public:
+    WatchedTransfer(std::shared_ptr<const Handle> handle, const char* call, std::int64_t count, DType dtype)
+        : handle_(std::move(handle)), call_(call), count_(count), dtype_(dtype) {}
+
+    bool test() final;
+    void wait() final;
+
+  protected:
+    /// Progresses; true when finished.
+    virtual bool poll() = 0;
+
+    const Handle& handle() const { return *handle_; }
+    const char* call() const { return call_; }
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    void watch();
+
+    std::shared_ptr<const Handle> handle_;
+    const char* call_;
+    std::int64_t count_;
+    DType dtype_;
+    Clock::time_point first_poll_{}, last_poll_{};
+};
+
+/// One collective under way as one or several MPI requests.
+class MpiTransfer final : public WatchedTransfer {
+  public:
+    using WatchedTransfer::WatchedTransfer;
+    /// The request of the next piece.
+    MPI_Request* add() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
+
+  private:
+    bool poll() override;
+
+    std::vector<MPI_Request> requests_;
+    std::size_t next_ = 0;
+};
+
+/// An all-reduce under way on the communicator's own lane.
+class LaneTransfer final : public WatchedTransfer {
+  public:
+    LaneTransfer(std::shared_ptr<const Handle> handle, const TensorView& buffer, ReduceOp op);
+    /// What is not finished now has been given up: the buffer may go, the lane must not touch it.
+    ~LaneTransfer() override;
+
+  private:
+    bool poll() override;
+
+    std::uint64_t request_;
+    unsigned polls_ = 0;
+};
+
+}  // namespace tutti

@@ -1,0 +1,99 @@
+#pragma once
+// All-reduce among ranks that share memory. No MPI in here: the region may be any memory that all ranks see.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <utility>
+
+#include "all_reduce_lane.hpp"
+
+namespace tutti {
+
+/// A buffer goes through the region in chunks that stay in the caches. Of each chunk every rank owns a share:
+///   stage    copy the others' shares into the own slot of the region,
+///   reduce   own share: add what all ranks staged, in rank order, into the slot and the own buffer,
+///   collect  copy the finished shares of the others into the own buffer.
+/// So a rank reads and writes each byte of its buffer once, and the others' slots are read from caches. Small
+/// chunks are staged whole and added by every rank, which needs one meeting of the ranks instead of two.
+/// An element's sum is ((x₀ + x₁) + x₂) + …: it does not depend on where buffers or chunks begin.
+///
+/// One object per rank. Requests are worked off in their order.
+class SharedAllReduce final : public AllReduceLane {
+  public:
+    struct Sizes {
+        std::size_t chunk = 256 << 10;  ///< bytes, a multiple of 64
+        std::size_t slots = 4;          ///< chunks of one rank under way at once
+        std::size_t whole = 8 << 10;    ///< chunks up to this many bytes are staged whole
+    };
+
+    static std::size_t region_bytes(int ranks, const Sizes& sizes);
+    static std::size_t region_bytes(int ranks) { return region_bytes(ranks, Sizes()); }
+
+    /// region: region_bytes(), zeroed before any rank starts, aligned to 64; outlives this object.
+    SharedAllReduce(std::byte* region, int rank, int ranks, const Sizes& sizes);
+    SharedAllReduce(std::byte* region, int rank, int ranks) : SharedAllReduce(region, rank, ranks, Sizes()) {}
+
+    std::uint64_t issue(const TensorView& buffer, ReduceOp op) override;
+    void progress() override;
+    bool finished(std::uint64_t request) const override { return collect_.request > request; }
+    void stop() override { stopped_ = true; }
+    const char* name() const override { return "shared memory"; }
+
+  private:
+    struct Request {
+        std::byte* data;
+        std::int64_t count;
+        DType dtype;
+        ReduceOp op;
+    };
+    /// The next chunk of one of the three kinds of work.
+    struct Cursor {
+        std::uint64_t chunk = 0, request = 0;
+        std::int64_t element = 0;
+    };
+    /// How many chunks a rank has staged, reduced, collected: each on a cache line of its own.
+    struct Counters {
+        alignas(64) std::atomic<std::uint64_t> staged;
+        alignas(64) std::atomic<std::uint64_t> reduced;
+        alignas(64) std::atomic<std::uint64_t> collected;
+    };
+    /// What a cursor points at.
+    struct Chunk {
+        std::byte* data;
+        std::int64_t count;
+        std::size_t element_bytes;
+        DType dtype;
+        ReduceOp op;
+        bool whole;
+    };
+
+    Chunk at(const Cursor& cursor) const;
+    void advance(Cursor& cursor, std::int64_t count) const;
+    /// Elements [first, end) of a chunk that `rank` owns.
+    std::pair<std::int64_t, std::int64_t> share(const Chunk& chunk, int rank) const;
+    std::byte* slot(int rank, std::uint64_t chunk) const;
+    bool everybody_reached(std::uint64_t count, std::atomic<std::uint64_t> Counters::*counter,
+                           std::uint64_t& known) const;
+    bool try_stage();
+    bool try_reduce();
+    bool try_collect();
+    void reduce_block(const Chunk& chunk, std::uint64_t number, std::int64_t first, std::int64_t count,
+                      std::byte* out) const;
+
+    bool idle() const { return collect_.request == first_request_ + requests_.size(); }
+
+    Counters* counters_;
+    std::byte* slots_;
+    int rank_, ranks_;
+    Sizes sizes_;
+    std::deque<Request> requests_;
+    std::uint64_t first_request_ = 0;  ///< number of requests_.front()
+    bool stopped_ = false;
+    Cursor stage_, reduce_, collect_;
+    /// What all peers are known to have reached; spares reading their counters.
+    std::uint64_t all_staged_ = 0, all_reduced_ = 0, all_collected_ = 0;
+};
+
+}  // namespace tutti
