@@ -34,8 +34,8 @@ class BucketBenchRun {
 
     BucketReport run() {
         describe();
-        measure_all_reduce();
         if (options_.replay) prepare_replay();
+        measure_all_reduce();
         const std::vector<StepTimeline> first = first_steps();
         report_.ready = agreed_ready_times(first, *control_);
         measure_plans(first);

@@ -17,6 +17,7 @@ int predict_command(const Arguments& arguments);
 int sampler_command(const Arguments& arguments);
 int pack_command(const Arguments& arguments);
 int inspect_command(const Arguments& arguments);
+int bench_command(const Arguments& arguments);
 
 /// `trainer …`: finds the subcommand, turns errors into one line on standard error and the exit code.
 int run_trainer(int argc, char** argv);

@@ -55,4 +55,37 @@ std::uint64_t parse_bytes(std::string_view text) {
     return number << static_cast<unsigned>(shift);
 }
 
+std::vector<std::uint64_t> parse_byte_sizes(std::string_view text) {
+    const auto split = [&](char separator) {
+        std::vector<std::string_view> parts;
+        for (std::size_t begin = 0, end = 0; end != std::string_view::npos; begin = end + 1) {
+            end = text.find(separator, begin);
+            parts.push_back(text.substr(begin, end == std::string_view::npos ? end : end - begin));
+        }
+        return parts;
+    };
+    std::vector<std::uint64_t> sizes;
+    if (text.find(':') == std::string_view::npos) {
+        for (const std::string_view part : split(',')) sizes.push_back(parse_bytes(part));
+        return sizes;
+    }
+    const auto parts = split(':');
+    const char* const remedy = "write FROM:TO or FROM:TO:FACTOR, like 4K:256M, or a list like 4K,1M";
+    if (parts.size() > 3)
+        throw UsageError(fmt::format("\"{}\" has too many colons for a range of sizes", text), remedy);
+    const std::uint64_t first = parse_bytes(parts[0]), last = parse_bytes(parts[1]);
+    const std::uint64_t factor = parts.size() == 3 ? parse_bytes(parts[2]) : 2;
+    if (first == 0 || first > last || factor < 2)
+        throw UsageError(
+            fmt::format("\"{}\" is no range of sizes: it must ascend from more than 0 bytes by a "
+                        "factor of at least 2",
+                        text),
+            remedy);
+    for (std::uint64_t size = first; size <= last; size *= factor) {
+        sizes.push_back(size);
+        if (size > last / factor) break;
+    }
+    return sizes;
+}
+
 }  // namespace tutti

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <exception>
 
@@ -90,6 +91,15 @@ std::unique_ptr<Communicator> MpiSession::world(double timeout, Notice notice) {
     handle->lane = state_->lane;
     handle->crowded = state_->crowded;
     return make_mpi_communicator(std::move(handle));
+}
+
+void MpiSession::bare_all_reduce(std::span<float> buffer) {
+    constexpr std::size_t largest = std::numeric_limits<int>::max();
+    for (std::size_t first = 0; first < buffer.size(); first += largest)
+        check_mpi(MPI_Allreduce(MPI_IN_PLACE, buffer.data() + first,
+                                static_cast<int>(std::min(largest, buffer.size() - first)), MPI_FLOAT,
+                                MPI_SUM, MPI_COMM_WORLD),
+                  "MPI_Allreduce", state_->rank);
 }
 
 }  // namespace tutti

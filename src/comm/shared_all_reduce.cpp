@@ -55,7 +55,7 @@ SharedAllReduce::Chunk SharedAllReduce::at(const Cursor& cursor) const {
             element_bytes,
             request.dtype,
             request.op,
-            bytes <= sizes_.whole};
+            bytes * static_cast<std::size_t>(ranks_) <= sizes_.whole};
 }
 
 void SharedAllReduce::advance(Cursor& cursor, std::int64_t count) const {

@@ -23,9 +23,9 @@ namespace tutti {
 class SharedAllReduce final : public AllReduceLane {
   public:
     struct Sizes {
-        std::size_t chunk = 256 << 10;  ///< bytes, a multiple of 64
+        std::size_t chunk = 128 << 10;  ///< bytes, a multiple of 64
         std::size_t slots = 4;          ///< chunks of one rank under way at once
-        std::size_t whole = 8 << 10;    ///< chunks up to this many bytes are staged whole
+        std::size_t whole = 64 << 10;   ///< chunks up to this many bytes over all ranks are staged whole
     };
 
     static std::size_t region_bytes(int ranks, const Sizes& sizes);

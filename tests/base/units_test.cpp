@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "tutti/base/error.hpp"
 
@@ -77,6 +79,43 @@ TEST(ParseBytes, refuses_what_64_bits_cannot_hold) {
     EXPECT_EQ(parse_bytes("16777215T"), std::uint64_t{16777215} << 40);
     EXPECT_THROW(parse_bytes("16777216T"), UsageError);
     EXPECT_THROW(parse_bytes("18446744073709551616"), UsageError);
+}
+
+struct SizesRow {
+    const char* text;
+    std::vector<std::uint64_t> sizes;
+};
+
+TEST(ParseByteSizes, reads_ranges_lists_and_single_sizes) {
+    const std::uint64_t k = 1024;
+    const std::vector<SizesRow> rows = {
+        {"4K:32K", {4 * k, 8 * k, 16 * k, 32 * k}},
+        {"4K:31K", {4 * k, 8 * k, 16 * k}},
+        {"4K:256K:4", {4 * k, 16 * k, 64 * k, 256 * k}},
+        {"1M:1M", {k * k}},
+        {"100:250", {100, 200}},
+        {"4K,1M", {4 * k, k * k}},
+        {"1M,4,1M", {k * k, 4, k * k}},
+        {"64K", {64 * k}},
+        {"8388608T:16777215T", {std::uint64_t{1} << 63}},
+    };
+    for (const SizesRow& row : rows) EXPECT_EQ(parse_byte_sizes(row.text), row.sizes) << row.text;
+}
+
+TEST(ParseByteSizes, rejects_what_is_no_range_and_names_it) {
+    for (const char* text : {"", ":", "4K:", ":4K", "8K:4K", "0:4K", "4K:8K:1", "4K:8K:0", "4K:8K:2:2", "4K,",
+                             ",4K", "4K,,8K", "4X:8K", "4K-8K", "4K:8K,16K", "-4K"}) {
+        try {
+            parse_byte_sizes(text);
+            ADD_FAILURE() << text;
+        } catch (const UsageError&) {
+        }
+    }
+    try {
+        parse_byte_sizes("8K:4K");
+    } catch (const UsageError& error) {
+        EXPECT_NE(std::string(error.what()).find("\"8K:4K\""), std::string::npos) << error.what();
+    }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "tutti/comm/communicator.hpp"
@@ -38,6 +39,10 @@ class MpiSession {
     /// are all alive, so the wait goes on.
     using Notice = std::function<void(const std::string&)>;
     std::unique_ptr<Communicator> world(double timeout, Notice notice = {});
+
+    /// The sum over all ranks of MPI_COMM_WORLD by one blocking MPI_Allreduce, in place, f32: what a program
+    /// of its own would call. For comparisons: a peer that does not come is waited for without end.
+    void bare_all_reduce(std::span<float> buffer);
 
   private:
     struct State;

@@ -1,0 +1,16 @@
+#pragma once
+// Files that a command leaves behind: whole, or not there.
+
+#include <string>
+#include <string_view>
+
+namespace tutti {
+
+/// DIRECTORY/NAME for a report, after making sure that it can be written: makes the directory if it is
+/// missing. Call it before the work whose result it takes. Throws UsageError.
+std::string prepare_report(const std::string& directory, const std::string& name);
+
+/// Writes under another name, syncs, renames: `path` holds `text`, or what it held before. Throws DataError.
+void write_report(const std::string& path, std::string_view text);
+
+}  // namespace tutti

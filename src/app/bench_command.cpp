@@ -1,0 +1,49 @@
+#include <fmt/format.h>
+
+#include "bench_commands.hpp"
+#include "tutti/base/error.hpp"
+#include "tutti/base/suggest.hpp"
+#include "tutti/comm/launch.hpp"
+
+namespace tutti {
+namespace {
+
+struct Bench {
+    std::string name, help;
+    int (*run)(const Arguments&);
+};
+
+const std::vector<Bench>& benches() {
+    static const std::vector<Bench> table = {
+        {"allreduce", "time and bandwidth of all-reduces against their size", bench_allreduce_command},
+        {"buckets", "real training steps under several bucket plans", bench_buckets_command},
+    };
+    return table;
+}
+
+void print_help() {
+    if (read_launch(current_environment()).rank.value_or(0) != 0) return;
+    fmt::print("Measured tables, as text and JSON.\n\n");
+    for (const Bench& bench : benches()) fmt::print("trainer bench {:<10} {}\n", bench.name, bench.help);
+    fmt::print("\ntrainer bench NAME --help tells more. Under MPI: mpirun -np 4 trainer bench allreduce\n");
+}
+
+}  // namespace
+
+int bench_command(const Arguments& arguments) {
+    if (arguments.empty() || arguments.front() == "--help" || arguments.front() == "-h") {
+        print_help();
+        return static_cast<int>(arguments.empty() ? ExitCode::usage : ExitCode::done);
+    }
+    std::vector<std::string> names;
+    for (const Bench& bench : benches()) {
+        if (bench.name == arguments.front())
+            return bench.run(Arguments(arguments.begin() + 1, arguments.end()));
+        names.push_back(bench.name);
+    }
+    const std::string near = nearest(arguments.front(), names);
+    throw UsageError("trainer bench measures no " + arguments.front(),
+                     near.empty() ? "run trainer bench --help" : "did you mean " + near + "?");
+}
+
+}  // namespace tutti

@@ -1,0 +1,184 @@
+#include "tutti/comm/all_reduce_bench.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+#include <string>
+
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+namespace {
+
+/// Elements after which the values repeat: a prime, so that a misplaced chunk or cache line shows.
+constexpr std::size_t period = 1021;
+/// Beyond it, sums of values below `period` are no longer exact in f32 (24 bits).
+constexpr int most_ranks = (1 << 24) / static_cast<int>(period);
+
+/// What a rank gives, and what must come out.
+class Pattern {
+  public:
+    Pattern(int rank, int ranks) : given_(period), sum_(period) {
+        for (std::size_t i = 0; i < period; ++i) {
+            given_[i] = value(rank, i);
+            for (int other = 0; other < ranks; ++other) sum_[i] += value(other, i);
+        }
+    }
+
+    void fill(std::span<float> buffer) const {
+        for (std::size_t first = 0; first < buffer.size(); first += period)
+            std::copy_n(given_.begin(), std::min(period, buffer.size() - first), buffer.begin() + at(first));
+    }
+    /// The first wrong element, or buffer.size().
+    std::size_t first_wrong(std::span<const float> buffer) const {
+        for (std::size_t first = 0; first < buffer.size(); first += period) {
+            const std::size_t count = std::min(period, buffer.size() - first);
+            const auto begin = buffer.begin() + at(first);
+            const auto [wrong, expected] = std::mismatch(begin, begin + at(count), sum_.begin());
+            if (wrong != begin + at(count)) return first + static_cast<std::size_t>(wrong - begin);
+        }
+        return buffer.size();
+    }
+    float sum(std::size_t element) const { return sum_[element % period]; }
+
+  private:
+    static float value(int rank, std::size_t element) {
+        return static_cast<float>((element * 7 + static_cast<std::size_t>(rank) * 13) % period);
+    }
+    static std::ptrdiff_t at(std::size_t element) { return static_cast<std::ptrdiff_t>(element); }
+
+    std::vector<float> given_, sum_;
+};
+
+template <class Call>
+double seconds_of(const Call& call) {
+    const auto before = std::chrono::steady_clock::now();
+    call();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
+}
+
+double median_of_sorted(std::span<const double> values) {
+    const std::size_t half = values.size() / 2;
+    return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+double median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return median_of_sorted(values);
+}
+Timing timing(std::vector<double> seconds) {
+    std::sort(seconds.begin(), seconds.end());
+    return {seconds.front(), median_of_sorted(seconds), seconds.back()};
+}
+
+int iterations_for(const AllReduceBench& bench, std::uint64_t bytes) {
+    if (bench.iterations > 0) return bench.iterations;
+    constexpr std::uint64_t traffic = 256 << 20;
+    return static_cast<int>(std::clamp<std::uint64_t>(traffic / bytes, 10, 500));
+}
+
+void check_result(Communicator& communicator, const Pattern& pattern, std::span<const float> buffer) {
+    const std::size_t wrong = pattern.first_wrong(buffer);
+    Failure mine;
+    if (wrong < buffer.size())
+        mine = {ExitCode::failed,
+                "the all-reduce of " + std::to_string(buffer.size_bytes()) + " bytes is wrong: element " +
+                    std::to_string(wrong) + " is " + std::to_string(buffer[wrong]) + ", not " +
+                    std::to_string(pattern.sum(wrong)) + ", on rank " + std::to_string(communicator.rank()) +
+                    "; do not train on this machine before the cause is found"};
+    // One number decides; the texts are only exchanged when there is something to say.
+    std::int64_t bad = wrong < buffer.size() ? 1 : 0;
+    communicator.all_reduce(view_of(std::span(&bad, 1)), ReduceOp::max).wait();
+    if (bad != 0) agree(communicator, mine, "checking the sums");
+}
+
+void stop_together(Communicator& communicator, const AllReduceBench& bench) {
+    std::int64_t stop = bench.stop && bench.stop() ? 1 : 0;
+    communicator.all_reduce(view_of(std::span(&stop, 1)), ReduceOp::max).wait();
+    if (stop != 0)
+        throw AgreedError(ExitCode::failed,
+                          "the measurement was interrupted by a signal; no file was written");
+}
+
+AllReduceRow measure(Communicator& communicator, const AllReduceBench& bench, const Pattern& pattern,
+                     std::span<float> buffer) {
+    const int iterations = iterations_for(bench, buffer.size_bytes());
+    std::vector<double> own, bare;
+    const auto time_own = [&] {
+        pattern.fill(buffer);
+        communicator.barrier();
+        own.push_back(seconds_of([&] { communicator.all_reduce(view_of(buffer), ReduceOp::sum).wait(); }));
+        check_result(communicator, pattern, buffer);
+    };
+    const auto time_bare = [&] {
+        pattern.fill(buffer);
+        communicator.barrier();
+        bare.push_back(seconds_of([&] { bench.bare(buffer); }));
+    };
+    for (int i = 0; i < bench.warmup + iterations; ++i) {
+        stop_together(communicator, bench);
+        if (i == bench.warmup) {
+            own.clear();
+            bare.clear();
+        }
+        // Whoever comes first finds other caches than who comes second.
+        if (!bench.bare) {
+            time_own();
+        } else if (i % 2 == 0) {
+            time_own();
+            time_bare();
+        } else {
+            time_bare();
+            time_own();
+        }
+    }
+    communicator.all_reduce(view_of(std::span(own)), ReduceOp::max).wait();
+    if (!bench.bare) return {.bytes = buffer.size_bytes(), .iterations = iterations, .time = timing(own)};
+    communicator.all_reduce(view_of(std::span(bare)), ReduceOp::max).wait();
+    std::vector<double> ratios(own.size());
+    for (std::size_t i = 0; i < own.size(); ++i) ratios[i] = own[i] / bare[i];
+    return {buffer.size_bytes(), iterations, timing(own), timing(bare), median(ratios)};
+}
+
+std::vector<float> allocate(Communicator& communicator, std::span<const std::uint64_t> sizes) {
+    const std::uint64_t bytes = *std::max_element(sizes.begin(), sizes.end());
+    std::vector<float> buffer;
+    together(communicator, "allocating the buffer", [&] {
+        try {
+            buffer.resize((bytes + sizeof(float) - 1) / sizeof(float));
+        } catch (const std::exception&) {
+            throw UsageError("there is no memory for a buffer of " + std::to_string(bytes) + " bytes",
+                             "measure smaller sizes");
+        }
+    });
+    return buffer;
+}
+
+}  // namespace
+
+std::vector<AllReduceRow> bench_all_reduce(Communicator& communicator, const AllReduceBench& bench) {
+    if (bench.sizes.empty() || *std::min_element(bench.sizes.begin(), bench.sizes.end()) == 0)
+        throw UsageError("an all-reduce of 0 bytes cannot be measured", "measure sizes of at least 4 bytes");
+    if (bench.iterations < 0 || bench.warmup < 0)
+        throw UsageError("the number of iterations is negative", "give at least 1 iteration");
+    if (communicator.size() > most_ranks)
+        throw UsageError("sums of " + std::to_string(communicator.size()) + " ranks are not exact in f32",
+                         "measure up to " + std::to_string(most_ranks) + " ranks");
+    const Pattern pattern(communicator.rank(), communicator.size());
+    std::vector<float> buffer = allocate(communicator, bench.sizes);
+    std::vector<AllReduceRow> rows;
+    for (const std::uint64_t bytes : bench.sizes) {
+        const std::size_t count = (bytes + sizeof(float) - 1) / sizeof(float);
+        rows.push_back(measure(communicator, bench, pattern, std::span(buffer).first(count)));
+        if (bench.done) bench.done(rows.back());
+    }
+    return rows;
+}
+
+CostModel fit_cost(std::span<const AllReduceRow> rows, int ranks) {
+    if (ranks == 1) return {};
+    std::vector<CostSample> samples;
+    for (const AllReduceRow& row : rows) samples.push_back({static_cast<double>(row.bytes), row.time.median});
+    return fit_cost(samples);
+}
+
+}  // namespace tutti

@@ -1,0 +1,173 @@
+// Ranks as threads over plain memory: what the processes do over a mapping.
+
+#include "shared_all_reduce.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace tutti {
+namespace {
+
+using Sizes = SharedAllReduce::Sizes;
+
+/// Zeroed memory at a cache line's border.
+class Region {
+  public:
+    Region(int ranks, const Sizes& sizes)
+        : bytes_(SharedAllReduce::region_bytes(ranks, sizes)),
+          data_(static_cast<std::byte*>(std::aligned_alloc(64, (bytes_ + 63) / 64 * 64))) {
+        std::memset(data_.get(), 0, bytes_);
+    }
+    std::byte* data() const { return data_.get(); }
+
+  private:
+    struct Free {
+        void operator()(std::byte* data) const { std::free(data); }
+    };
+    std::size_t bytes_;
+    std::unique_ptr<std::byte, Free> data_;
+};
+
+void on_ranks(int ranks, const Sizes& sizes, const std::function<void(SharedAllReduce&, int)>& work) {
+    const Region region(ranks, sizes);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks; ++rank)
+        threads.emplace_back([&, rank] {
+            SharedAllReduce all_reduce(region.data(), rank, ranks, sizes);
+            work(all_reduce, rank);
+        });
+    for (std::thread& thread : threads) thread.join();
+}
+
+void finish(SharedAllReduce& all_reduce, std::uint64_t request) {
+    while (!all_reduce.finished(request)) {
+        all_reduce.progress();
+        std::this_thread::yield();
+    }
+}
+
+/// Values whose sum depends on the order of addition.
+float inexact(int rank, std::size_t i) {
+    return 1.0F / static_cast<float>(3 + 7 * rank) + static_cast<float>(i % 1013) / 7.0F;
+}
+std::vector<float> inexact(int rank, std::size_t count, std::size_t first) {
+    std::vector<float> values(count);
+    for (std::size_t i = 0; i < count; ++i) values[i] = inexact(rank, first + i);
+    return values;
+}
+/// In rank order.
+std::vector<float> sums(int ranks, std::size_t count, std::size_t first) {
+    auto result = inexact(0, count, first);
+    for (int rank = 1; rank < ranks; ++rank)
+        for (std::size_t i = 0; i < count; ++i) result[i] += inexact(rank, first + i);
+    return result;
+}
+
+struct Setting {
+    std::string name;
+    int ranks;
+    Sizes sizes;
+};
+
+class SharedAllReduceTest : public testing::TestWithParam<Setting> {};
+
+TEST_P(SharedAllReduceTest, sums_in_rank_order_whatever_the_size) {
+    const auto& [name, ranks, sizes] = GetParam();
+    on_ranks(ranks, sizes, [&, ranks = ranks](SharedAllReduce& all_reduce, int rank) {
+        for (const std::size_t count :
+             std::vector<std::size_t>{1, 2, 15, 16, 17, 255, 256, 257, 1000, 5000}) {
+            auto values = inexact(rank, count, 0);
+            finish(all_reduce, all_reduce.issue(view_of(std::span(values)), ReduceOp::sum));
+            EXPECT_EQ(values, sums(ranks, count, 0)) << count << " elements on rank " << rank;
+        }
+    });
+}
+
+TEST_P(SharedAllReduceTest, bits_do_not_depend_on_where_a_buffer_is_cut) {
+    const auto& [name, ranks, sizes] = GetParam();
+    const std::vector<std::size_t> cuts = {0, 1, 77, 1100, 1101, 4000};
+    on_ranks(ranks, sizes, [&, ranks = ranks](SharedAllReduce& all_reduce, int rank) {
+        auto values = inexact(rank, cuts.back(), 0);
+        std::uint64_t last = 0;
+        for (std::size_t k = 0; k + 1 < cuts.size(); ++k)
+            last = all_reduce.issue(view_of(std::span(values).subspan(cuts[k], cuts[k + 1] - cuts[k])),
+                                    ReduceOp::sum);
+        finish(all_reduce, last);
+        EXPECT_EQ(values, sums(ranks, cuts.back(), 0)) << "rank " << rank;
+    });
+}
+
+TEST_P(SharedAllReduceTest, requests_finish_in_order_and_may_differ_in_type_and_operation) {
+    const auto& [name, ranks, sizes] = GetParam();
+    on_ranks(ranks, sizes, [&, ranks = ranks](SharedAllReduce& all_reduce, int rank) {
+        for (int round = 0; round < 20; ++round) {
+            std::vector<double> largest(300, rank), least(3, -rank);
+            std::vector<std::int64_t> total(700, rank + round);
+            all_reduce.issue(view_of(std::span(largest)), ReduceOp::max);
+            const auto middle = all_reduce.issue(view_of(std::span(total)), ReduceOp::sum);
+            const auto last = all_reduce.issue(view_of(std::span(least)), ReduceOp::min);
+            finish(all_reduce, last);
+            EXPECT_TRUE(all_reduce.finished(middle));
+            EXPECT_EQ(largest, std::vector<double>(300, ranks - 1));
+            EXPECT_EQ(total, std::vector<std::int64_t>(700, ranks * (ranks - 1) / 2 + ranks * round));
+            EXPECT_EQ(least, std::vector<double>(3, 1 - ranks));
+        }
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(sizes, SharedAllReduceTest,
+                         testing::Values(Setting{"two_ranks_whole_chunks", 2, {1024, 4, 4096}},
+                                         Setting{"two_ranks_shares", 2, {1024, 4, 0}},
+                                         Setting{"two_ranks_one_slot", 2, {256, 1, 0}},
+                                         Setting{"three_ranks", 3, {1024, 2, 600}},
+                                         Setting{"three_ranks_one_line", 3, {64, 3, 0}},
+                                         Setting{"four_ranks", 4, {2048, 4, 1024}},
+                                         Setting{"four_ranks_default", 4, {}}),
+                         [](const auto& row) { return row.param.name; });
+
+TEST(shared_all_reduce, waits_for_a_peer_that_has_not_issued_and_goes_on_when_it_has) {
+    const Sizes sizes{256, 2, 0};
+    const Region region(2, sizes);
+    SharedAllReduce first(region.data(), 0, 2, sizes), second(region.data(), 1, 2, sizes);
+    std::vector<float> a(500, 1), b(500, 2);
+    const auto request = first.issue(view_of(std::span(a)), ReduceOp::sum);
+    for (int poll = 0; poll < 10; ++poll) first.progress();
+    EXPECT_FALSE(first.finished(request));
+    EXPECT_EQ(a, std::vector<float>(500, 1));
+
+    second.issue(view_of(std::span(b)), ReduceOp::sum);
+    for (int poll = 0; poll < 100 && !(first.finished(request) && second.finished(request)); ++poll) {
+        second.progress();
+        first.progress();
+    }
+    EXPECT_EQ(a, std::vector<float>(500, 3));
+    EXPECT_EQ(b, std::vector<float>(500, 3));
+}
+
+TEST(shared_all_reduce, touches_no_buffer_after_stop) {
+    const Sizes sizes{256, 2, 0};
+    const Region region(2, sizes);
+    SharedAllReduce first(region.data(), 0, 2, sizes), second(region.data(), 1, 2, sizes);
+    std::vector<float> a(50, 1), b(50, 2);
+    const auto request = first.issue(view_of(std::span(a)), ReduceOp::sum);
+    first.progress();
+    first.stop();
+    second.issue(view_of(std::span(b)), ReduceOp::sum);
+    for (int poll = 0; poll < 10; ++poll) {
+        second.progress();
+        first.progress();
+    }
+    EXPECT_FALSE(first.finished(request));
+    EXPECT_EQ(a, std::vector<float>(50, 1));
+}
+
+}  // namespace
+}  // namespace tutti
