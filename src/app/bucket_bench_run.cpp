@@ -38,6 +38,7 @@ class BucketBenchRun {
         measure_all_reduce();
         const std::vector<StepTimeline> first = first_steps();
         report_.ready = agreed_ready_times(first, *control_);
+        prediction_ = agreed_prediction(first, *control_);
         measure_plans(first);
         return std::move(report_);
     }
@@ -146,7 +147,8 @@ class BucketBenchRun {
         request.first_bucket_mb = config_.distributed.first_bucket_mb;
         const auto slices = parameter_slices(bench_.graph());
         const auto ends = layer_ends(bench_.graph());
-        const auto by_cost = plan_by_cost(slices, ends, {report_.ready, report_.cost, report_.element_bytes});
+        const BucketTiming timing{report_.ready, report_.cost, report_.element_bytes};
+        const auto by_cost = plan_by_cost(slices, ends, timing);
         const auto plans = distinct_plans(request, slices, ends, report_.element_bytes, by_cost);
 
         const PlanSteps measured(
@@ -163,23 +165,27 @@ class BucketBenchRun {
             std::vector<StepFigures> figures;
             for (const StepTimeline& step : steps) figures.push_back(figures_of(step));
             take_slowest(figures, *control_);
-            report_.plans.push_back({plans[p], figures, steps[median_step(figures)]});
+            // The calls of one rank have ended when they return, although the reducer asks later.
+            if (control_->size() == 1)
+                for (StepFigures& step : figures) step.communication = step.exposed = 0;
+            report_.plans.push_back({plans[p], figures, steps[median_step(figures)],
+                                     prediction_.seconds(plans[p].buckets, timing)});
         }
         if (!replay_) report_.profile = profile_of(first);
-        report_.ideal = ideal(slices, ends);
+        report_.yardstick = yardstick(slices, ends);
     }
 
-    StepIdeal ideal(std::span<const ParameterSlice> slices, const std::vector<bool>& ends) const {
-        StepIdeal ideal;
+    StepYardstick yardstick(std::span<const ParameterSlice> slices, const std::vector<bool>& ends) const {
+        StepYardstick yardstick;
         const auto compute = [](const StepFigures& step) { return step.step - step.exposed; };
         for (const PlanResult& result : report_.plans) {
             const double seconds = spread_over(result.steps, compute).median;
-            ideal.compute = ideal.compute == 0 ? seconds : std::min(ideal.compute, seconds);
+            yardstick.compute = yardstick.compute == 0 ? seconds : std::min(yardstick.compute, seconds);
         }
         const auto per_layer = plan_buckets(slices, ends, {BucketPolicy::per_layer, report_.element_bytes});
-        ideal.communication = report_.cost.seconds(static_cast<double>(arena_bytes()));
-        ideal.tail = report_.cost.seconds(static_cast<double>(report_.bucket_bytes(per_layer.back())));
-        return ideal;
+        yardstick.communication = report_.cost.seconds(static_cast<double>(arena_bytes()));
+        yardstick.tail = report_.cost.seconds(static_cast<double>(report_.bucket_bytes(per_layer.back())));
+        return yardstick;
     }
 
     const JobStart& start_;
@@ -189,6 +195,7 @@ class BucketBenchRun {
     const std::unique_ptr<Communicator> timed_, gradients_, control_;
     StepBench bench_;
     std::optional<StepReplay> replay_;
+    StepPrediction prediction_;
     BucketReport report_;
 };
 

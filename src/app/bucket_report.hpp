@@ -17,6 +17,7 @@ struct PlanResult {
     BenchPlan plan;
     std::vector<StepFigures> steps;  ///< of the slowest rank each
     StepTimeline picture;            ///< of this rank: the step with the median time
+    double predicted = 0;            ///< seconds of a step by the cost model
 };
 
 struct BucketReport {
@@ -38,7 +39,7 @@ struct BucketReport {
 
     std::vector<AllReduceRow> all_reduce;  ///< empty on one rank
     CostModel cost;
-    StepIdeal ideal;
+    StepYardstick yardstick;
     std::vector<PlanResult> plans;
 
     int world_size() const { return provenance.at("world_size").get<int>(); }

@@ -23,13 +23,14 @@ std::string plan_row(const BucketReport& report, std::size_t index) {
         report.world_size() == 1
             ? "-"
             : fmt::format("{:.0f} %", 100 * spread([](const StepFigures& s) { return s.overlap(); }).median);
-    return fmt::format("  {:<14} {:>7}  {:<31}  {:>9.3f}  {:>8.3f}  {:<29}  {:>6}{}\n",
+    return fmt::format("  {:<14} {:>7}  {:<31}  {:>9.3f}  {:>9.3f}  {:>8.3f}  {:<29}  {:>6}{}\n",
                        result.plan.names.front().text(), result.plan.buckets.size(),
                        milliseconds(spread([](const StepFigures& s) { return s.step; })),
+                       result.predicted * ms,
                        spread([](const StepFigures& s) { return s.backward; }).median * ms,
                        spread([](const StepFigures& s) { return s.communication; }).median * ms,
                        milliseconds(spread([](const StepFigures& s) { return s.exposed; })), overlap,
-                       index == report.best() ? "  best" : "");
+                       report.world_size() > 1 && index == report.best() ? "  best" : "");
 }
 
 std::string same_cuts(const BucketReport& report) {
@@ -94,16 +95,16 @@ std::string to_text(const BucketReport& report) {
     text += fmt::format(
         "{} steps of each plan in turn, after {} to warm up; ms of the slowest rank, median (min - max)\n\n",
         report.rounds.steps, report.rounds.warmup);
-    text += fmt::format("  {:<14} {:>7}  {:<31}  {:>9}  {:>8}  {:<29}  {:>6}\n", "plan", "buckets",
-                        "     step", "backward", "all-red.", "  exposed", "hidden");
+    text += fmt::format("  {:<14} {:>7}  {:<31}  {:>9}  {:>9}  {:>8}  {:<29}  {:>6}\n", "plan", "buckets",
+                        "     step", "predicted", "backward", "all-red.", "  exposed", "hidden");
     for (std::size_t i = 0; i < report.plans.size(); ++i) text += plan_row(report, i);
     text += same_cuts(report);
     if (world == 1) return text + "  one rank: nothing is communicated, and there is nothing to hide\n";
     text += fmt::format(
-        "  at best: max(compute {:.3f}, communication {:.3f}) + the first layer's bucket {:.3f} = "
+        "  yardstick: max(compute {:.3f}, communication {:.3f}) + the first layer's bucket {:.3f} = "
         "{:.3f} ms\n",
-        report.ideal.compute * ms, report.ideal.communication * ms, report.ideal.tail * ms,
-        report.ideal.seconds() * ms);
+        report.yardstick.compute * ms, report.yardstick.communication * ms, report.yardstick.tail * ms,
+        report.yardstick.seconds() * ms);
     return text + bucket_rows(report) + all_reduce_rows(report);
 }
 

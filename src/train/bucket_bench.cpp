@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "tutti/base/error.hpp"
@@ -141,6 +142,21 @@ std::vector<double> agreed_ready_times(std::span<const StepTimeline> steps, Comm
     }
     communicator.all_reduce(view_of(std::span(ready)), ReduceOp::max).wait();
     return ready;
+}
+
+double StepPrediction::seconds(std::span<const Bucket> buckets, const BucketTiming& timing) const {
+    return std::max(finish_time(buckets, timing), backward_end) + rest;
+}
+
+StepPrediction agreed_prediction(std::span<const StepTimeline> steps, Communicator& communicator) {
+    std::vector<double> ends, rests;
+    for (const StepTimeline& step : steps) {
+        ends.push_back(step.backward_end());
+        rests.push_back(step.seconds - step.backward_end() - step.exposed_communication());
+    }
+    std::array<double, 2> numbers{spread_of(std::move(ends)).median, spread_of(std::move(rests)).median};
+    communicator.all_reduce(view_of(std::span(numbers)), ReduceOp::max).wait();
+    return {numbers[0], numbers[1]};
 }
 
 }  // namespace tutti

@@ -74,9 +74,19 @@ class PlanSteps {
 /// since the step began. Collective.
 std::vector<double> agreed_ready_times(std::span<const StepTimeline> steps, Communicator& communicator);
 
-/// What a plan can hope for, in seconds: computation and communication at the same time, and then the bucket
-/// that can only be sent when backward has ended, the one of the first layers.
-struct StepIdeal {
+/// When the step of a plan should end by the cost model.
+struct StepPrediction {
+    double backward_end = 0;  ///< seconds since the step began, without transfers beside it
+    double rest = 0;          ///< from the end of backward and of all transfers to the end of the step
+    double seconds(std::span<const Bucket> buckets, const BucketTiming& timing) const;
+};
+/// Medians of the slowest rank, from steps in one bucket. Collective.
+StepPrediction agreed_prediction(std::span<const StepTimeline> steps, Communicator& communicator);
+
+/// A yardstick for plans, in seconds: computation and communication at the same time, and then the bucket
+/// that can only be sent when backward has ended, the one of the first layers. Where communication dominates
+/// a step can be faster, because that bucket is part of the communication.
+struct StepYardstick {
     double compute = 0;        ///< a step without exposed communication: the least median of all plans
     double communication = 0;  ///< all gradients in one transfer
     double tail = 0;           ///< the first layer's gradients in one transfer
