@@ -7,7 +7,6 @@
 
 #include "checks.hpp"
 #include "mpi_transfer.hpp"
-#include "shared_lane.hpp"
 
 namespace tutti {
 namespace {
@@ -140,7 +139,8 @@ class MpiCommunicator final : public Communicator {
         check(MPI_Comm_set_errhandler(copy->comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
         copy->lanes = handle_->lanes;
         copy->crowded = handle_->crowded;
-        if (handle_->lane) copy->lane = make_shared_lane(copy);
+        copy->make_lane = handle_->make_lane;
+        if (copy->make_lane != nullptr) copy->lane = copy->make_lane(copy);
         return std::make_unique<MpiCommunicator>(std::move(copy));
     }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <exception>
 
+#include "exchange_lane.hpp"
 #include "mpi_communicator.hpp"
 #include "mpi_transfer.hpp"
 #include "shared_lane.hpp"
@@ -17,6 +18,20 @@ namespace {
 // MPI has just brought all ranks up; who does not answer now has died.
 constexpr double start_timeout = 300;
 
+/// All ranks on one host: through shared memory. Each on a host of its own: direct messages. Otherwise MPI's
+/// all-reduce, which knows to sum within the hosts first.
+void choose_lane(const std::shared_ptr<Handle>& world, int local_size) {
+    int most = 0;
+    MpiTransfer agree(world, "comparing hosts", 1, DType::i64);
+    world->check(MPI_Iallreduce(&local_size, &most, 1, MPI_INT, MPI_MAX, world->comm, agree.add()),
+                 "MPI_Iallreduce");
+    agree.wait();
+    if (most != world->size && most != 1) return;
+    world->make_lane = most == 1 ? make_exchange_lane : make_shared_lane;
+    world->lane = world->make_lane(world);
+    if (!world->lane) world->make_lane = nullptr;
+}
+
 }  // namespace
 
 struct MpiSession::State {
@@ -24,9 +39,7 @@ struct MpiSession::State {
     int size = 1;
     int local_rank = 0;
     int local_size = 1;
-    std::shared_ptr<Lanes> lanes;
-    std::shared_ptr<AllReduceLane> lane;  ///< of MPI_COMM_WORLD; null: MPI's own all-reduce
-    bool crowded = false;
+    std::shared_ptr<Handle> world;  ///< with the lane of MPI_COMM_WORLD
     int exceptions = std::uncaught_exceptions();
 };
 
@@ -50,10 +63,10 @@ MpiSession::MpiSession() : state_(std::make_unique<State>()) {
     check_mpi(MPI_Comm_size(host, &state_->local_size), "MPI_Comm_size", state_->rank);
     check_mpi(MPI_Comm_free(&host), "MPI_Comm_free", state_->rank);
 
-    state_->crowded = state_->local_size > sysconf(_SC_NPROCESSORS_ONLN);
-    const auto world = make_handle(MPI_COMM_WORLD, start_timeout);
-    world->lanes = state_->lanes = std::make_shared<Lanes>();
-    state_->lane = make_shared_lane(world);
+    state_->world = make_handle(MPI_COMM_WORLD, start_timeout);
+    state_->world->crowded = state_->local_size > sysconf(_SC_NPROCESSORS_ONLN);
+    state_->world->lanes = std::make_shared<Lanes>();
+    choose_lane(state_->world, state_->local_size);
 }
 
 MpiSession::~MpiSession() {
@@ -87,9 +100,10 @@ std::string MpiSession::library_version() {
 
 std::unique_ptr<Communicator> MpiSession::world(double timeout, Notice notice) {
     auto handle = make_handle(MPI_COMM_WORLD, timeout, std::numeric_limits<int>::max(), std::move(notice));
-    handle->lanes = state_->lanes;
-    handle->lane = state_->lane;
-    handle->crowded = state_->crowded;
+    handle->lanes = state_->world->lanes;
+    handle->lane = state_->world->lane;
+    handle->make_lane = state_->world->make_lane;
+    handle->crowded = state_->world->crowded;
     return make_mpi_communicator(std::move(handle));
 }
 

@@ -109,7 +109,7 @@ bool LaneTransfer::poll() {
         int any = 0;
         handle().check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, handle().comm, &any, MPI_STATUS_IGNORE),
                        call());
-        handle().lanes->progress();
+        if (handle().lanes) handle().lanes->progress();
     }
     return false;
 }

@@ -33,7 +33,9 @@ struct Handle {
     std::shared_ptr<Job> job;
     std::shared_ptr<Lanes> lanes;         ///< all of the process; null where there are none
     std::shared_ptr<AllReduceLane> lane;  ///< of this communicator; null: MPI's own all-reduce
-    bool crowded = false;                 ///< this host is known to have fewer cores than ranks
+    /// How duplicates get theirs; collective.
+    std::shared_ptr<AllReduceLane> (*make_lane)(const std::shared_ptr<const Handle>&) = nullptr;
+    bool crowded = false;  ///< this host is known to have fewer cores than ranks
 
     Handle() = default;
     Handle(const Handle&) = delete;

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "communicator_contract.hpp"
+#include "exchange_lane.hpp"
 #include "mpi_environment.hpp"
 
 namespace tutti::test {
@@ -19,6 +22,25 @@ TEST_P(MpiContract, holds) {
 TEST_P(MpiContract, holds_in_pieces) {
     // Real pieces have 2^31 elements; these cut every larger call of the contract.
     GetParam().run(*make_mpi_communicator(MPI_COMM_WORLD, timeout, 1000));
+}
+
+/// The way of ranks on hosts of their own, on this one host.
+std::unique_ptr<Communicator> exchanging_world(const ExchangeLane::Sizes& sizes) {
+    const auto handle = make_handle(MPI_COMM_WORLD, timeout);
+    handle->lanes = std::make_shared<Lanes>();
+    if (handle->size > 1) {
+        handle->lane = std::make_shared<ExchangeLane>(*handle, sizes);
+        handle->make_lane = make_exchange_lane;
+    }
+    return make_mpi_communicator(handle);
+}
+
+TEST_P(MpiContract, holds_by_direct_exchange) {
+    GetParam().run(*exchanging_world({}));
+}
+
+TEST_P(MpiContract, holds_by_direct_exchange_in_small_messages) {
+    GetParam().run(*exchanging_world({.message = 400, .flying = 2000, .whole = 64}));
 }
 
 INSTANTIATE_TEST_SUITE_P(mpi, MpiContract, testing::ValuesIn(communicator_contract()),
@@ -42,6 +64,54 @@ TEST(mpi_communicator, a_work_outlives_its_communicator) {
     }
     work.wait();
     EXPECT_EQ(ranks, session().size());
+}
+
+TEST(mpi_communicator, own_sums_are_in_rank_order_wherever_buffers_are_cut) {
+    const int ranks = session().size();
+    if (ranks == 1) return;
+    const auto value = [](int rank, std::size_t i) {
+        return 1.0F / static_cast<float>(3 + 7 * rank) + static_cast<float>(i % 1013) / 7.0F;
+    };
+    std::vector<float> expected(50'001);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+        expected[i] = value(0, i);
+        for (int rank = 1; rank < ranks; ++rank) expected[i] += value(rank, i);
+    }
+    const auto shared = session().world(timeout);
+    const auto exchanging = exchanging_world({.message = 4000, .flying = 20000, .whole = 64});
+    EXPECT_EQ(shared->all_reduce_path(), "shared memory");
+    EXPECT_EQ(exchanging->all_reduce_path(), "direct exchange");
+    for (Communicator* communicator : {shared.get(), exchanging.get()})
+        for (const std::size_t cut : {std::size_t{0}, std::size_t{1}, std::size_t{12'345}}) {
+            std::vector<float> values(expected.size());
+            for (std::size_t i = 0; i < values.size(); ++i) values[i] = value(session().rank(), i);
+            const std::span whole(values);
+            Work first = communicator->all_reduce(view_of(whole.first(cut)), ReduceOp::sum);
+            Work second = communicator->all_reduce(view_of(whole.subspan(cut)), ReduceOp::sum);
+            second.wait();
+            first.wait();
+            EXPECT_EQ(values, expected) << communicator->all_reduce_path() << ", cut at " << cut;
+        }
+}
+
+TEST(mpi_communicator, without_an_own_way_all_reduces_are_mpis) {
+    EXPECT_EQ(make_mpi_communicator(MPI_COMM_WORLD, timeout)->all_reduce_path(), "MPI_Iallreduce");
+}
+
+TEST(mpi_communicator, who_waits_for_mpi_drives_the_all_reduces_of_others) {
+    // Rank 0 waits for the broadcast first, its sender for the all-reduce of another communicator first.
+    const auto one = session().world(timeout)->duplicate();
+    const auto other = one->duplicate();
+    const int last = session().size() - 1;
+    std::vector<float> sum(300'000, 1);
+    std::vector<unsigned char> text(300'000, session().rank() == last ? 7 : 0);
+    Work reduction = one->all_reduce(view_of(std::span(sum)), ReduceOp::sum);
+    if (session().rank() == last) reduction.wait();
+    Work broadcast = other->broadcast(view_of(std::span(text)), last);
+    broadcast.wait();
+    reduction.wait();
+    EXPECT_EQ(sum.back(), static_cast<float>(session().size()));
+    EXPECT_EQ(text.back(), 7);
 }
 
 TEST(mpi_communicator, errors_name_the_call_the_reason_and_the_rank) {

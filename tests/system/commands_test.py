@@ -8,7 +8,7 @@ class Commands(TrainingTest):
     def test_help_everywhere(self):
         for arguments in (["--help"], ["train", "--help"], ["inspect", "--help"], ["pack", "--help"],
                           ["pack", "idx", "--help"], ["sampler", "--help"], ["eval", "--help"],
-                          ["predict", "--help"]):
+                          ["predict", "--help"], ["bench", "--help"], ["bench", "allreduce", "--help"]):
             result = self.run_trainer(arguments)
             self.assert_exit(result, 0)
             self.assertTrue(result.stdout, arguments)

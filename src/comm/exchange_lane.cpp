@@ -1,0 +1,172 @@
+#include "exchange_lane.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "combine.hpp"
+#include "mpi_communicator.hpp"
+
+namespace tutti {
+
+ExchangeLane::ExchangeLane(const Handle& handle, const Sizes& sizes)
+    : comm_(handle.comm),
+      rank_(handle.rank),
+      ranks_(handle.size),
+      job_(handle.job),
+      lanes_(handle.lanes),
+      sizes_(sizes),
+      window_(
+          std::max<std::size_t>(4, sizes.flying / (sizes.message * static_cast<std::size_t>(ranks_ - 1)))) {
+    if (lanes_) lanes_->add(this);
+}
+
+ExchangeLane::~ExchangeLane() {
+    if (lanes_) lanes_->remove(this);
+}
+
+std::uint64_t ExchangeLane::issue(const TensorView& buffer, ReduceOp op) {
+    requests_.push_back({buffer.data, buffer.count(), buffer.dtype, op});
+    return issued_++;
+}
+
+void ExchangeLane::progress() {
+    for (bool moved = true; moved && !stopped_ && finished_ < issued_;) {
+        moved = try_post();
+        moved |= try_add();
+        moved |= try_finish();
+    }
+}
+
+void ExchangeLane::check(int code, const char* call) const {
+    if (code != MPI_SUCCESS && job_->broken.empty()) job_->broken = std::string(call) + " failed before";
+    check_mpi(code, call, rank_);
+}
+
+/// MPI guarantees tags up to 32767; far fewer segments are under way at once.
+int ExchangeLane::tag(std::uint64_t segment, int round) {
+    return static_cast<int>(segment % 16384) * 2 + round;
+}
+
+ExchangeLane::Share ExchangeLane::share(const Segment& segment, int rank) const {
+    const std::int64_t each = (segment.count + ranks_ - 1) / ranks_;
+    const std::int64_t first = std::min(each * rank, segment.count);
+    return {first, std::min(each, segment.count - first)};
+}
+
+ExchangeLane::Share ExchangeLane::added_here(const Segment& segment) const {
+    return segment.whole ? Share{0, segment.count} : share(segment, rank_);
+}
+
+void ExchangeLane::send(Segment& segment, const Share& part, int to, int tag) {
+    check(MPI_Isend(segment.data + segment.bytes(part.first), static_cast<int>(segment.bytes(part.count)),
+                    MPI_BYTE, to, tag, comm_, &segment.messages.emplace_back(MPI_REQUEST_NULL)),
+          "MPI_Isend");
+}
+
+void ExchangeLane::receive(Segment& segment, std::byte* to, std::size_t bytes, int from, int tag) {
+    check(MPI_Irecv(to, static_cast<int>(bytes), MPI_BYTE, from, tag, comm_,
+                    &segment.messages.emplace_back(MPI_REQUEST_NULL)),
+          "MPI_Irecv");
+}
+
+bool ExchangeLane::arrived(Segment& segment) {
+    int all = 0;
+    check(MPI_Testall(static_cast<int>(segment.messages.size()), segment.messages.data(), &all,
+                      MPI_STATUSES_IGNORE),
+          "MPI_Testall");
+    return all != 0;
+}
+
+bool ExchangeLane::try_post() {
+    if (requests_.empty() || segments_.size() >= window_) return false;
+    const Request request = requests_.front();
+    Segment segment;
+    if (!spare_.empty()) {
+        segment = std::move(spare_.back());
+        spare_.pop_back();
+    }
+    segment.element_bytes = size_of(request.dtype);
+    segment.dtype = request.dtype;
+    segment.op = request.op;
+    segment.data = request.data + segment.bytes(posted_elements_);
+    const std::int64_t rest = request.count - posted_elements_;
+    const auto message = static_cast<std::int64_t>(sizes_.message / segment.element_bytes);
+    segment.whole = ranks_ == 2 || segment.bytes(rest) <= sizes_.whole;
+    segment.count = std::min(rest, segment.whole ? message : message * ranks_);
+    segment.last = segment.count == rest;
+    segment.messages.clear();
+
+    const std::uint64_t number = first_segment_ + segments_.size();
+    const Share mine = added_here(segment);
+    segment.received.resize(segment.bytes(mine.count) * static_cast<std::size_t>(ranks_));
+    segments_.push_back(std::move(segment));
+    Segment& posted = segments_.back();
+    for (int other = 1; other < ranks_; ++other) {
+        const int from = (rank_ + ranks_ - other) % ranks_;
+        receive(posted, posted.received.data() + posted.bytes(mine.count) * static_cast<std::size_t>(from),
+                posted.bytes(mine.count), from, tag(number, 0));
+    }
+    for (int other = 1; other < ranks_; ++other) {  // not all to one rank at once
+        const int to = (rank_ + other) % ranks_;
+        send(posted, posted.whole ? mine : share(posted, to), to, tag(number, 0));
+    }
+    posted_elements_ += posted.count;
+    if (posted.last) {
+        posted_elements_ = 0;
+        requests_.pop_front();
+    }
+    return true;
+}
+
+void ExchangeLane::add(Segment& segment) const {
+    const Share mine = added_here(segment);
+    if (mine.count == 0) return;
+    std::byte* const own = segment.data + segment.bytes(mine.first);
+    const auto of = [&](int rank) {
+        return rank == rank_
+                   ? own
+                   : segment.received.data() + segment.bytes(mine.count) * static_cast<std::size_t>(rank);
+    };
+    // The first two into received memory: the own values are still needed while their turn has not come.
+    std::byte* const sum = ranks_ == 2 || rank_ < 2 ? own : of(0);
+    combine(sum, of(0), of(1), mine.count, segment.dtype, segment.op);
+    for (int rank = 2; rank < ranks_; ++rank)
+        combine(sum, sum, of(rank), mine.count, segment.dtype, segment.op);
+    if (sum != own) std::memcpy(own, sum, segment.bytes(mine.count));
+}
+
+bool ExchangeLane::try_add() {
+    if (added_ == segments_.size()) return false;
+    Segment& segment = segments_[added_];
+    if (!arrived(segment)) return false;
+    add(segment);
+    segment.messages.clear();
+    const std::uint64_t number = first_segment_ + added_++;
+    if (segment.whole) return true;
+    for (int other = 1; other < ranks_; ++other) {
+        const int from = (rank_ + ranks_ - other) % ranks_;
+        const Share part = share(segment, from);
+        receive(segment, segment.data + segment.bytes(part.first), segment.bytes(part.count), from,
+                tag(number, 1));
+    }
+    for (int other = 1; other < ranks_; ++other)
+        send(segment, share(segment, rank_), (rank_ + other) % ranks_, tag(number, 1));
+    return true;
+}
+
+bool ExchangeLane::try_finish() {
+    if (added_ == 0 || !arrived(segments_.front())) return false;
+    if (segments_.front().last) ++finished_;
+    spare_.push_back(std::move(segments_.front()));
+    segments_.pop_front();
+    ++first_segment_;
+    --added_;
+    return true;
+}
+
+std::shared_ptr<AllReduceLane> make_exchange_lane(const std::shared_ptr<const Handle>& handle) {
+    if (handle->size == 1 || handle->size > ExchangeLane::most_ranks) return nullptr;
+    return std::make_shared<ExchangeLane>(*handle, ExchangeLane::Sizes());
+}
+
+}  // namespace tutti

@@ -1,0 +1,98 @@
+#pragma once
+// Private to comm: all-reduce by messages between every two ranks.
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "mpi_transfer.hpp"
+
+namespace tutti {
+
+/// For ranks on hosts of their own, a few of them. A buffer goes in segments, many under way at once, so that
+/// the network has work between two polls. Of each segment every rank owns a share: it receives what the
+/// others have there, adds in rank order, and sends the sum to all (a direct reduce-scatter and all-gather:
+/// 2(p − 1)/p of the bytes leave each rank, the least that is possible). Between two ranks, and for small
+/// segments, every rank sends all it has and adds by itself: the same bytes (two ranks) and one round less.
+/// Messages are small enough for MPI to send them without asking the receiver first (its eager protocol):
+/// otherwise each would wait for a poll on either side.
+/// An element's sum is ((x₀ + x₁) + x₂) + …: it does not depend on where buffers or segments begin.
+class ExchangeLane final : public AllReduceLane {
+  public:
+    struct Sizes {
+        std::size_t message = 60 << 10;  ///< bytes, a multiple of 8; below the 64 KiB of Open MPI's TCP
+        std::size_t flying = 4 << 20;    ///< bytes that may be on their way to this rank
+        std::size_t whole = 8 << 10;     ///< segments up to this many bytes are sent whole
+    };
+    /// most_ranks: with more, every rank would have too many messages of too few bytes.
+    static constexpr int most_ranks = 8;
+
+    /// handle: rank, size and comm are read here; the communicator must live as long as a request.
+    ExchangeLane(const Handle& handle, const Sizes& sizes);
+    ~ExchangeLane() override;
+
+    std::uint64_t issue(const TensorView& buffer, ReduceOp op) override;
+    void progress() override;
+    bool finished(std::uint64_t request) const override { return finished_ > request; }
+    void stop() override { stopped_ = true; }
+    const char* name() const override { return "direct exchange"; }
+
+  private:
+    struct Request {
+        std::byte* data;
+        std::int64_t count;
+        DType dtype;
+        ReduceOp op;
+    };
+    struct Segment {
+        std::byte* data = nullptr;
+        std::int64_t count = 0;
+        std::size_t element_bytes = 0;
+        DType dtype = DType::f32;
+        ReduceOp op = ReduceOp::sum;
+        bool whole = false;
+        bool last = false;  ///< of its request
+        std::vector<MPI_Request> messages;
+        std::vector<std::byte> received;  ///< the others' part of what this rank adds, by rank
+
+        std::size_t bytes(std::int64_t elements) const {
+            return static_cast<std::size_t>(elements) * element_bytes;
+        }
+    };
+    struct Share {
+        std::int64_t first, count;
+    };
+
+    void check(int code, const char* call) const;
+    Share share(const Segment& segment, int rank) const;
+    Share added_here(const Segment& segment) const;
+    void send(Segment& segment, const Share& part, int to, int tag);
+    void receive(Segment& segment, std::byte* to, std::size_t bytes, int from, int tag);
+    bool arrived(Segment& segment);
+    bool try_post();
+    bool try_add();
+    bool try_finish();
+    void add(Segment& segment) const;
+    static int tag(std::uint64_t segment, int round);
+
+    MPI_Comm comm_;
+    int rank_, ranks_;
+    std::shared_ptr<Job> job_;
+    std::shared_ptr<Lanes> lanes_;
+    Sizes sizes_;
+    std::size_t window_;  ///< segments
+    std::deque<Request> requests_;
+    std::int64_t posted_elements_ = 0;  ///< of requests_.front()
+    std::deque<Segment> segments_;      ///< under way; the first is the oldest
+    std::vector<Segment> spare_;        ///< whose memory is used again
+    std::uint64_t first_segment_ = 0;
+    std::size_t added_ = 0;  ///< of segments_, how many have been added up
+    std::uint64_t issued_ = 0, finished_ = 0;
+    bool stopped_ = false;
+};
+
+/// Null where it does not pay: with more than most_ranks ranks. Not collective.
+std::shared_ptr<AllReduceLane> make_exchange_lane(const std::shared_ptr<const Handle>& handle);
+
+}  // namespace tutti

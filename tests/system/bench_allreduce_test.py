@@ -1,0 +1,94 @@
+"""trainer bench allreduce, alone and under mpirun."""
+
+import json
+import signal
+
+import system_test
+
+SMALL = ["--sizes", "4K:64K:4", "--iterations", 5, "--warmup", 1]
+
+
+class BenchAllreduce(system_test.SystemTest):
+    def test_table_and_json_at_every_number_of_ranks(self):
+        for ranks in (1, 2, 3, 4):
+            out = self.dir / f"out{ranks}"
+            result = self.mpirun(ranks, ["bench", "allreduce", *SMALL, "--out", out])
+            self.assert_exit(result, 0)
+            lines = [line.split() for line in result.stdout.splitlines() if line and not line.startswith("#")]
+            self.assertEqual([int(line[0]) for line in lines], [4096, 16384, 65536])
+
+            report = json.loads((out / "allreduce.json").read_text())
+            self.assertEqual(report["world_size"], ranks)
+            self.assertEqual([row["bytes"] for row in report["rows"]], [4096, 16384, 65536])
+            for row in report["rows"]:
+                time = row["seconds"]
+                self.assertTrue(0 < time["min"] <= time["median"] <= time["max"], row)
+                self.assertAlmostEqual(row["algorithm_bandwidth"], row["bytes"] / time["median"])
+                self.assertAlmostEqual(row["bus_bandwidth"], row["algorithm_bandwidth"] * 2 * (ranks - 1) / ranks)
+                self.assertTrue(row["verified"])
+            pieces = report["fit"]["pieces"]
+            self.assertEqual(bool(pieces), ranks > 1)
+            if ranks > 1:
+                self.assertEqual(pieces[0]["from_bytes"], 0)
+                self.assertEqual(len(report["fit"]["residuals"]), 3)
+                self.assertIn("fit:", result.stdout)
+                self.assertEqual(report["path"], "shared memory")
+            else:
+                self.assertIn("nothing is exchanged", result.stdout)
+            self.assertEqual([path.name for path in out.iterdir()], ["allreduce.json"])
+
+    def test_json_on_standard_output_and_without_mpirun(self):
+        result = self.run_trainer(["bench", "allreduce", "--sizes", "4,1K", "--iterations", 2, "--json"])
+        self.assert_exit(result, 0)
+        self.assertEqual([row["bytes"] for row in json.loads(result.stdout)["rows"]], [4, 1024])
+        self.assertEqual(json.loads(result.stdout), json.loads((self.dir / "allreduce.json").read_text()))
+
+    def test_bad_arguments_are_named_with_the_remedy(self):
+        (self.dir / "file").write_text("")
+        for arguments, words in [
+            (["allreduce", "--iteration", 3], ["--iteration", "did you mean --iterations?"]),
+            (["allreduce", "--sizes", "8K:4K"], ['"8K:4K"', "FROM:TO"]),
+            (["allreduce", "--sizes", "4X"], ['"4X"', "K, M, G or T"]),
+            (["allreduce", "--sizes", "0,4K"], ["--sizes", "0 bytes"]),
+            (["allreduce", "--iterations", 0], ["--iterations"]),
+            (["allreduce", "--out", self.dir / "file"], ["file", "--out"]),
+            (["allreduce", "more"], ["more"]),
+            (["allredcue"], ["allredcue", "did you mean allreduce?"]),
+            (["allreduce", "--sizes", "4000000000G"], ["memory", "smaller"]),
+        ]:
+            result = self.run_trainer(["bench", *arguments])
+            self.assert_exit(result, 2)
+            for word in words:
+                self.assertIn(word, result.stderr, arguments)
+        self.assert_exit(self.run_trainer(["bench"]), 2)
+        self.assertEqual([path.name for path in self.dir.glob("*allreduce*")], [])
+
+    def test_bad_arguments_end_every_rank(self):
+        result = self.mpirun(2, ["bench", "allreduce", "--sizes", "4K:"], per_rank_exit_codes=True)
+        self.assertEqual(result.exit_codes, [2, 2])
+
+    def test_an_interrupted_measurement_leaves_the_old_report_and_no_other_file(self):
+        report = self.dir / "allreduce.json"
+        report.write_text("old")
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.start(["bench", "allreduce", "--sizes", "4K,1M", "--iterations", 1000000]) as job:
+                job.wait_until(lambda: "bytes" in job.stdout())
+                job.signal(number)
+                result = job.wait(timeout=60)
+            self.assert_exit(result, 1)
+            self.assertIn("interrupted", result.stderr)
+            self.assertEqual(report.read_text(), "old")
+            self.assertEqual([path.name for path in self.dir.glob("*allreduce*")], ["allreduce.json"])
+
+    def test_an_interrupted_rank_ends_all(self):
+        with self.start_mpirun(2, ["bench", "allreduce", "--sizes", "4K,1M", "--iterations", 1000000],
+                               per_rank_exit_codes=True) as job:
+            job.wait_until(lambda: "bytes" in job.stdout())
+            job.signal_rank(1, signal.SIGINT)
+            result = job.wait(timeout=60)
+        self.assertEqual(result.exit_codes, [1, 1])
+        self.assertEqual([path.name for path in self.dir.glob("*allreduce*")], [])
+
+
+if __name__ == "__main__":
+    system_test.main()
