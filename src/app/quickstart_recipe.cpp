@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "tutti/base/cache_directory.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/input/pack.hpp"
 
@@ -23,12 +24,6 @@ bool is_complete(const fs::path& directory) {
     std::error_code ignored;
     return fs::is_regular_file(directory / "train.h5", ignored) &&
            fs::is_regular_file(directory / "test.h5", ignored);
-}
-
-fs::path cache_directory() {
-    if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return fs::path(cache) / "tutti";
-    if (const char* home = std::getenv("HOME"); home && *home) return fs::path(home) / ".cache" / "tutti";
-    return fs::temp_directory_path() / "tutti";
 }
 
 void pack(const fs::path& directory) {

@@ -311,9 +311,11 @@ void add_distributed(std::vector<Row>& rows) {
                 choice<BucketPolicy>({{"ddp", BucketPolicy::ddp},
                                       {"single", BucketPolicy::single},
                                       {"per_layer", BucketPolicy::per_layer},
-                                      {"cost_model", BucketPolicy::cost_model, false},
-                                      {"auto", BucketPolicy::automatic, false}}),
-                "how gradients are cut into buckets"),
+                                      {"cost_model", BucketPolicy::cost_model},
+                                      {"auto", BucketPolicy::automatic}}),
+                "how gradients are cut into buckets: ddp by bucket_mb as PyTorch does, one, one per layer; "
+                "cost_model and auto measure in the first steps: the cut with the least exposed "
+                "communication; the best of that, one, and several sizes in real steps"),
             row("distributed.compress", at(distributed, &D::compress),
                 choice<Compress>({{"none", Compress::none}, {"bf16", Compress::bf16, false}}),
                 "type of gradients in transit"),

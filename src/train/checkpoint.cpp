@@ -23,6 +23,7 @@ using store::Object;
 constexpr std::int64_t version = 2;
 constexpr const char* version_name = "tutti_checkpoint_version";
 constexpr const char* hash_name = "sha256";
+constexpr const char* bucket_plan_name = "bucket_plan";
 constexpr const char* model_hash_name = "model_sha256";
 /// KIND/NAME is two levels; more than this is a loop in a damaged file.
 constexpr int deepest = 8;
@@ -98,6 +99,8 @@ std::string hash_of(const Checkpoint& checkpoint, const std::string& model_hash)
     hash.add(model_hash);
     hash.add(hash_of(checkpoint.optimizer));
     hash.add(hash_of(checkpoint.ema));
+    // Files of runs without one are as they were before there were any.
+    if (!checkpoint.bucket_plan.empty()) hash.add(checkpoint.bucket_plan);
     return hash.hex();
 }
 
@@ -157,6 +160,8 @@ void write_content(const store::OutputFile& output, const Checkpoint& checkpoint
     const Object run = store::create_group(file, "run");
     store::write_tensor(run, "config", as_tensor(checkpoint.config));
     store::write_tensor(run, "last_eval", as_tensor(checkpoint.last_eval));
+    if (!checkpoint.bucket_plan.empty())
+        store::write_tensor(run, bucket_plan_name, as_tensor(checkpoint.bucket_plan));
     const auto write_group = [&](const char* name, const std::vector<NamedTensor>& tensors) {
         const Object group = store::create_group(file, name);
         for (const NamedTensor& tensor : tensors) {
@@ -260,6 +265,9 @@ Checkpoint read(const std::string& path, bool with_bytes) {
         });
         checkpoint.config = read_text(file, "run/config");
         checkpoint.last_eval = read_text(file, "run/last_eval");
+        const std::string plan = std::string("run/") + bucket_plan_name;
+        if (H5Lexists(file, plan.c_str(), H5P_DEFAULT) > 0)
+            checkpoint.bucket_plan = read_text(file, plan.c_str());
         checkpoint.model = read_group(file, "model", with_bytes);
         checkpoint.optimizer = read_group(file, "optimizer", with_bytes);
         checkpoint.ema = read_group(file, "ema", with_bytes);

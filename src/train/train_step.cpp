@@ -52,6 +52,7 @@ UpdateReport TrainStep::update(bool checkpoint_due) {
     const bool skips = config.train.nan_policy == NanPolicy::skip;
     if (config.optim.clip_norm || skips) report.gradient_norm = gradient_norm();
     const std::string problem = not_finite(mine, report.gradient_norm);
+    report.samples = batch.end - batch.begin;
     report.skipped = !problem.empty();
     if (!report.skipped) {
         update_weights(report);
@@ -70,7 +71,7 @@ UpdateReport TrainStep::update(bool checkpoint_due) {
     graph.observe(nullptr);
     if (recorder) recorder->end_step();
     progress.position = batch.end;
-    progress.samples += batch.end - batch.begin;
+    progress.samples += report.samples;
     return report;
 }
 

@@ -31,6 +31,7 @@ struct GlobalBatch {
 struct UpdateReport {
     double lr = 0;
     double gradient_norm = 0;  ///< before clipping; 0 where nobody asked for it
+    std::int64_t samples = 0;  ///< positions of the epoch that it consumed
     bool skipped = false;      ///< by nan_policy: no step, but its samples are consumed
 };
 

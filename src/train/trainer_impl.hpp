@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "bucket_tuner.hpp"
 #include "progress_report.hpp"
 #include "train_step.hpp"
 #include "tutti/train/evaluation.hpp"
@@ -36,6 +37,14 @@ struct Trainer::Impl {
     bool minutes_passed() const;
     std::int64_t total_steps() const;
 
+    // trainer_buckets.cpp: plans that are measured
+    void choose_buckets();
+    bool use_buckets_of_checkpoint();
+    bool use_kept_profile();
+    void use_buckets(const BucketTrial& choice);
+    void tune_buckets(const UpdateReport& update);
+    void recorder_for_steps();
+
     // trainer_evaluation.cpp: metrics of data.val, and what follows from them
     void report_eval();
     void note_best(const EvaluationResult& result);
@@ -56,6 +65,11 @@ struct Trainer::Impl {
     std::unique_ptr<Loss> val_loss;  // evaluation knows no label smoothing
     std::optional<BatchStage> val_stage;
     std::optional<Loader> val_loader;
+
+    std::optional<StepRecorder> recorder;
+    std::optional<BucketTuner> tuner;  // until the buckets are chosen
+    std::string bucket_plan;  // the chosen one, for the checkpoint (JSON); empty before, or by config
+    std::string bucket_key;
 
     std::string last_eval;
     std::int64_t last_eval_step = -1;

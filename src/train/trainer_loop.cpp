@@ -41,6 +41,7 @@ TrainingResult Trainer::Impl::run() {
                 "train.early_stopping=null, it goes on");
         return result;
     }
+    choose_buckets();
     report.start(progress.samples);
     watch.restart();
     while (!finished() && !stopping) {
@@ -54,6 +55,7 @@ TrainingResult Trainer::Impl::run() {
         }
         while (training.epoch_has_more() && !finished() && !stopping) step();
     }
+    if (tuner) job.log.info("buckets: the run ended before it had measured enough steps to choose");
     // A checkpoint holds the last evaluation: one that was written before it is written again.
     bool save_again = last_save_samples != progress.samples;
     if ((!stopping || finished()) && !evaluated()) {
@@ -70,10 +72,12 @@ TrainingResult Trainer::Impl::run() {
 }
 
 void Trainer::Impl::step() {
+    if (tuner) tuner->before_update();
     // Clocks differ: rank 0's decides when minutes have passed.
     const UpdateReport update = training.update(rank == 0 && minutes_passed());
     stopping = training.sums.stop();
     if (world > 1 && !ready_order_checked) check_ready_order();
+    if (tuner) tune_buckets(update);
     if (!update.skipped) report_step(update);
     after_update(update.skipped);
 }

@@ -61,6 +61,7 @@ void Trainer::Impl::restore(const std::string& path) {
         if (average && !checkpoint.ema.empty()) graph.load_arena(average->arena(), checkpoint.ema, "", path);
         progress = checkpoint.progress;
         last_eval = checkpoint.last_eval;
+        bucket_plan = checkpoint.bucket_plan;
         const std::vector<std::string> course =
             changes(before, static_cast<int>(progress.world_size), config, world);
         if (!course.empty())
@@ -102,6 +103,7 @@ void Trainer::Impl::broadcast_state() {
         reinterpret_cast<std::byte*>(&progress), DType::u8, {static_cast<std::int64_t>(sizeof(Progress))}};
     job.gradients.broadcast(bytes, 0).wait();
     last_eval = broadcast_text(job.control, last_eval, 0);
+    bucket_plan = broadcast_text(job.control, bucket_plan, 0);
     progress.world_size = world;
 }
 
@@ -111,6 +113,7 @@ void Trainer::Impl::save() {
         checkpoint.progress = progress;
         checkpoint.config = to_yaml(config);
         checkpoint.last_eval = last_eval;
+        checkpoint.bucket_plan = bucket_plan;
         checkpoint.model = graph.save();
         for (const NamedTensor& tensor : checkpoint.model)
             if (!all_finite(tensor))

@@ -179,8 +179,7 @@ TEST(ConfigAvailability, refuses_words_that_nothing_carries_out_yet) {
               "data.on_error: skip is not available in this version; use stop");
     for (const char* argument :
          {"train.precision=tf32", "distributed.strategy=zero1", "distributed.backend=nccl",
-          "distributed.backend=gloo", "distributed.bucket_policy=auto",
-          "distributed.bucket_policy=cost_model", "distributed.compress=bf16"})
+          "distributed.backend=gloo", "distributed.compress=bf16"})
         EXPECT_NE(override_refusal(argument).find("is not available in this version"), std::string::npos)
             << argument;
 }

@@ -22,6 +22,8 @@ RECIPES = {
         "train.batch_size": 4, "model.name": "null", "model.hidden": "null", "train.ema": 0.9, "optim.momentum": 0.9,
         "model.layers": "[{conv2d: {out: 4, kernel: 3}}, batch_norm2d, relu, {max_pool2d: {kernel: 2}}, "
                         "{dropout: {p: 0.3}}, flatten, {linear: {out: 4}}]"}),
+    "measured buckets on two ranks": (2, {
+        "train.batch_size": 4, "distributed.bucket_policy": "auto", "optim.momentum": 0.9}),
     "synchronized batch-norm with accumulation": (2, {
         "train.batch_size": 2, "train.accumulate": 2, "model.name": "null", "model.hidden": "null",
         "distributed.sync_batch_norm": "true", "train.recompute": "true",
@@ -36,6 +38,9 @@ RECIPES = {
 
 
 class ExactResume(TrainingTest):
+    def environment(self, extra=None):
+        return super().environment({"TUTTI_CACHE": str(self.dir / "cache"), **(extra or {})})
+
     def train(self, ranks, settings):
         result = self.mpirun(ranks, settings) if ranks > 1 else self.run_trainer(settings)
         self.assert_exit(result, 0)

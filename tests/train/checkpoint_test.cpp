@@ -60,6 +60,7 @@ Checkpoint example() {
                            .stale_evals = 2};
     checkpoint.config = "model:\n  name: mlp  # ü\n" + std::string(100'000, 'x');
     checkpoint.last_eval = R"({"type": "eval", "loss": 1e-3})";
+    checkpoint.bucket_plan = R"({"ends": [1]})";
     checkpoint.model = {tensor("model.z.weight", DType::f32, {3, 5, 7}, 1),
                         tensor("fc1.weight", DType::f64, {4, 2}, 2),
                         tensor("bn.num_batches_tracked", DType::i64, {}, 3),
@@ -170,6 +171,7 @@ TEST_F(CheckpointFile, RoundTripKeepsEveryBit) {
     expect_equal(saved.progress, loaded.progress);
     EXPECT_EQ(saved.config, loaded.config);
     EXPECT_EQ(saved.last_eval, loaded.last_eval);
+    EXPECT_EQ(saved.bucket_plan, loaded.bucket_plan);
     expect_equal(saved.model, loaded.model);
     expect_equal(saved.optimizer, loaded.optimizer);
     expect_equal(saved.ema, loaded.ema);

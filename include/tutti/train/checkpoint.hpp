@@ -36,6 +36,7 @@ struct Checkpoint {
     std::vector<NamedTensor> model;
     std::vector<NamedTensor> optimizer;  ///< name: "momentum_buffer/fc1.weight"
     std::vector<NamedTensor> ema;        ///< names as in `model`; empty without train.ema
+    std::string bucket_plan;             ///< that measurements chose (JSON), or empty
     std::string last_eval;               ///< the last "eval" row of metrics.jsonl (JSON), or empty
 };
 

@@ -1,0 +1,12 @@
+#pragma once
+// Where things are kept that can be made again.
+
+#include <filesystem>
+
+namespace tutti {
+
+/// $TUTTI_CACHE, else $XDG_CACHE_HOME/tutti (XDG Base Directory Specification), else $HOME/.cache/tutti, else
+/// tutti in the folder for temporaries. It need not exist.
+std::filesystem::path cache_directory();
+
+}  // namespace tutti

@@ -1,0 +1,169 @@
+#include "bucket_profile.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "atomic_file.hpp"
+#include "tutti/base/cache_directory.hpp"
+#include "tutti/base/error.hpp"
+#include "tutti/base/sha256.hpp"
+#include "tutti/train/bucket_plan.hpp"
+
+namespace tutti {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int version = 1;
+constexpr const char* version_name = "tutti_bucket_profile";
+
+std::string host_name() {
+    std::array<char, 256> name{};
+    if (::gethostname(name.data(), name.size() - 1) != 0) return "?";
+    return name.data();
+}
+
+/// "4" for four ranks on one host, "2,2" for two hosts; in the order of their first ranks.
+std::string ranks_by_host(const std::vector<std::string>& hosts) {
+    std::vector<std::pair<std::string, int>> counts;
+    for (const std::string& host : hosts) {
+        const auto found =
+            std::find_if(counts.begin(), counts.end(), [&](const auto& one) { return one.first == host; });
+        if (found == counts.end())
+            counts.emplace_back(host, 1);
+        else
+            ++found->second;
+    }
+    std::string text;
+    for (const auto& [host, count] : counts) text += (text.empty() ? "" : ",") + std::to_string(count);
+    return text;
+}
+
+/// What the user told the MPI library about transports; empty where it chooses itself.
+std::string transport() {
+    std::string text;
+    for (const char* name : {"OMPI_MCA_pml", "OMPI_MCA_btl", "OMPI_MCA_btl_tcp_if_include", "UCX_TLS"})
+        if (const char* value = std::getenv(name); value && *value)
+            text += (text.empty() ? "" : " ") + std::string(name) + "=" + value;
+    return text;
+}
+
+std::string shapes_of(const Graph& graph) {
+    Sha256 hash;
+    for (const Graph::LayerReport& layer : graph.report())
+        hash.update(layer.name + " " + layer.kind + " " + to_string(layer.output) + "\n");
+    for (const Parameter& parameter : graph.parameters())
+        hash.update(parameter.name + " " + to_string(parameter.spec.file_shape) + "\n");
+    return hash.hex();
+}
+
+Json to_object(const BucketTrial& trial) {
+    return {{"name", trial.name},
+            {"ends", trial.ends},
+            {"predicted_seconds", trial.predicted},
+            {"step_seconds", trial.step}};
+}
+
+BucketTrial trial_from(const Json& object) {
+    return {object.at("name").get<std::string>(), object.at("ends").get<std::vector<std::size_t>>(),
+            object.at("predicted_seconds").get<double>(), object.at("step_seconds").get<double>()};
+}
+
+}  // namespace
+
+std::string bucket_profile_key(Communicator& communicator, const Graph& graph, const Config& config,
+                               const Device& device, const std::string& backend) {
+    const auto hosts = all_gather_text(communicator, host_name());
+    const auto devices = all_gather_text(communicator, device.description());
+    Json key{{"model", shapes_of(graph)},
+             {"precision", std::string(name_of(graph.compute()))},
+             {"batch_size", config.train.batch_size},
+             {"accumulate", config.train.accumulate},
+             {"recompute", config.train.recompute},
+             {"device", devices.front()},
+             {"world", communicator.size()},
+             {"ranks_by_host", ranks_by_host(hosts)},
+             {"backend", backend},
+             {"transport", transport()},
+             {"policy", config.distributed.bucket_policy == BucketPolicy::automatic ? "auto" : "cost_model"}};
+    if (config.train.precision == Precision::bf16) key["precision"] = "bf16";
+    // Transports and processors may be told each rank in its own words: rank 0's count.
+    return broadcast_text(communicator, key.dump(), 0);
+}
+
+std::string bucket_profile_path(const std::string& key) {
+    Sha256 hash;
+    hash.update(key);
+    return (cache_directory() / ("buckets-" + hash.hex().substr(0, 16) + ".json")).string();
+}
+
+std::string to_json(const BucketProfile& profile) {
+    Json trials = Json::array();
+    for (const BucketTrial& trial : profile.trials) trials.push_back(to_object(trial));
+    const Json document{{version_name, version},
+                        {"key", Json::parse(profile.key)},
+                        {"chosen", to_object(profile.chosen)},
+                        {"trials", trials},
+                        {"all_reduce", Json::parse(to_json(profile.cost))},
+                        {"backward_seconds", profile.backward_end},
+                        {"ready_seconds", profile.ready}};
+    return document.dump(2) + "\n";
+}
+
+BucketProfile bucket_profile_from_json(const std::string& text, const std::string& key,
+                                       std::size_t parameters) {
+    const Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (document.is_discarded() || !document.is_object()) throw DataError("it is not a JSON object");
+    if (!document.contains(version_name)) throw DataError("it is not a bucket profile");
+    if (document.at(version_name) != version) throw DataError("it is another version's");
+    try {
+        if (document.at("key") != Json::parse(key)) throw DataError("it is for another training");
+        BucketProfile profile;
+        profile.key = key;
+        profile.chosen = trial_from(document.at("chosen"));
+        for (const Json& trial : document.at("trials")) profile.trials.push_back(trial_from(trial));
+        profile.cost = cost_model_from_json(document.at("all_reduce").dump());
+        profile.backward_end = document.at("backward_seconds").get<double>();
+        profile.ready = document.at("ready_seconds").get<std::vector<double>>();
+        if (profile.ready.size() != parameters)
+            throw DataError("it has " + std::to_string(profile.ready.size()) + " parameters, the model " +
+                            std::to_string(parameters));
+        // Checks the list; the slices do not matter for that.
+        plan_from_ends(std::vector<ParameterSlice>(parameters), profile.chosen.ends);
+        return profile;
+    } catch (const nlohmann::json::exception& error) {
+        throw DataError(std::string("it is damaged: ") + error.what());
+    }
+}
+
+std::optional<BucketProfile> read_bucket_profile(const std::string& path, const std::string& key,
+                                                 std::size_t parameters) {
+    std::error_code error;
+    const auto status = std::filesystem::status(path, error);
+    if (status.type() == std::filesystem::file_type::not_found) return std::nullopt;
+    std::ifstream file(path);
+    std::ostringstream text;
+    if (!(file && text << file.rdbuf())) throw DataError(path + " cannot be read");
+    try {
+        return bucket_profile_from_json(text.str(), key, parameters);
+    } catch (const DataError& problem) {
+        throw DataError(path + ": " + problem.what());
+    }
+}
+
+void write_bucket_profile(const std::string& path, const BucketProfile& profile) {
+    try {
+        std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+        file::replace(path, to_json(profile));
+    } catch (const std::system_error& error) {
+        throw RunError("cannot write " + path + ": " + file::cause(error));
+    }
+}
+
+}  // namespace tutti

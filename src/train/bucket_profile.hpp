@@ -1,0 +1,54 @@
+#pragma once
+// What `distributed.bucket_policy: auto` has learnt, kept for later runs in a small JSON file.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tutti/base/config.hpp"
+#include "tutti/comm/communicator.hpp"
+#include "tutti/comm/cost_model.hpp"
+#include "tutti/device/device.hpp"
+#include "tutti/model/graph.hpp"
+
+namespace tutti {
+
+/// A plan that was tried, and how long a step took with it.
+struct BucketTrial {
+    std::string name;               ///< "cost_model", "ddp 5 MiB", "single"
+    std::vector<std::size_t> ends;  ///< the last parameter of each bucket, in arena order
+    double predicted = 0;           ///< finish_time, in seconds after the beginning of backward
+    double step = 0;                ///< median of the real steps, seconds; 0: not tried
+};
+
+struct BucketProfile {
+    std::string key = "{}";  ///< what it holds for: one JSON object
+    BucketTrial chosen;
+    std::vector<BucketTrial> trials;
+    CostModel cost;             ///< of the all-reduce
+    double backward_end = 0;    ///< seconds after the beginning of backward
+    std::vector<double> ready;  ///< by parameter, likewise
+};
+
+/// One JSON object that names all that decides about step and transfer times: shapes of the model, compute
+/// type, batch, accumulation, processors, ranks, ranks by host, backend and transport. The same on every
+/// rank. Collective.
+std::string bucket_profile_key(Communicator& communicator, const Graph& graph, const Config& config,
+                               const Device& device, const std::string& backend);
+
+/// buckets-<beginning of the key's SHA-256>.json in the cache directory.
+std::string bucket_profile_path(const std::string& key);
+
+std::string to_json(const BucketProfile& profile);
+/// Throws DataError that says what is wrong: no profile, another version's, for another key, a plan that does
+/// not fit `parameters`.
+BucketProfile bucket_profile_from_json(const std::string& text, const std::string& key,
+                                       std::size_t parameters);
+
+/// For rank 0. A file that is not there gives nothing. Throws DataError naming the file.
+std::optional<BucketProfile> read_bucket_profile(const std::string& path, const std::string& key,
+                                                 std::size_t parameters);
+/// For rank 0. Creates the folder; the file is complete or as it was. Throws RunError naming file and cause.
+void write_bucket_profile(const std::string& path, const BucketProfile& profile);
+
+}  // namespace tutti

@@ -1,0 +1,151 @@
+#include "bucket_tuner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tutti/base/units.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::size_t warm_up_steps = 2, ready_steps = 4, rounds = 5;
+constexpr double mebibyte = 1048576.0;
+constexpr double ddp_sizes[] = {0.5, 1, 2.5, 5, 10, 25, 50};  // MiB
+constexpr std::size_t ddp_trials = 2;
+
+std::vector<std::size_t> ends_of(std::span<const Bucket> plan) {
+    std::vector<std::size_t> ends;
+    for (const Bucket& bucket : plan) ends.push_back(bucket.last);
+    return ends;
+}
+
+std::string milliseconds(double seconds) {
+    return fmt::format("{:.3g} ms", seconds * 1e3);
+}
+
+}  // namespace
+
+BucketTuner::BucketTuner(TrainStep& training, const StepRecorder& recorder)
+    : training_(training), recorder_(recorder) {}
+
+std::size_t BucketTuner::current_trial() const {
+    // Each round begins with another one: what befalls every n-th step then befalls all alike.
+    const std::size_t trials = result_.trials.size();
+    return (steps_ / trials + steps_ % trials) % trials;
+}
+
+void BucketTuner::before_update() {
+    const auto slices = parameter_slices(training_.graph);
+    if (phase_ == Phase::ready_times && steps_ == 0)
+        training_.reducer.replan(plan_buckets(slices, layer_ends(training_.graph), {BucketPolicy::single}));
+    if (phase_ == Phase::trials)
+        training_.reducer.replan(plan_from_ends(slices, result_.trials[current_trial()].ends));
+}
+
+bool BucketTuner::after_update(const UpdateReport& report) {
+    if (report.samples != training_.global_batch()) return false;
+    if (phase_ == Phase::ready_times) ready_.push_back(ready_times_of(recorder_.timeline()));
+    if (phase_ == Phase::trials) seconds_[current_trial()].push_back(recorder_.timeline().seconds);
+    ++steps_;
+    if (phase_ == Phase::warm_up && steps_ == warm_up_steps) {
+        phase_ = Phase::ready_times;
+        steps_ = 0;
+    } else if (phase_ == Phase::ready_times && steps_ == ready_steps) {
+        plan_trials();
+        phase_ = Phase::trials;
+        steps_ = 0;
+        return result_.trials.size() == 1 && finish();
+    }
+    return phase_ == Phase::trials && steps_ == rounds * result_.trials.size() && finish();
+}
+
+void BucketTuner::plan_trials() {
+    const ReadyTimes times = agree_on_ready_times(training_.job.control, ready_);
+    result_.ready = times.ready;
+    result_.backward_end = times.backward_end;
+    result_.cost = measure_all_reduce(training_.job.gradients, training_.job.control, training_.arena_ops,
+                                      training_.graph.gradient_arena());
+
+    const auto slices = parameter_slices(training_.graph);
+    const auto ends = layer_ends(training_.graph);
+    const BucketTiming timing{result_.ready, result_.cost, size_of(training_.graph.compute())};
+    const auto trial = [&](const std::string& name, const std::vector<Bucket>& plan) {
+        return BucketTrial{name, ends_of(plan), finish_time(plan, timing), 0};
+    };
+    const auto add = [&](const BucketTrial& one) {
+        const bool known = std::ranges::any_of(
+            result_.trials, [&](const BucketTrial& other) { return other.ends == one.ends; });
+        if (!known) result_.trials.push_back(one);
+        return !known;
+    };
+    add(trial("cost_model", plan_by_cost(slices, ends, timing)));
+    if (training_.config.distributed.bucket_policy == BucketPolicy::automatic) {
+        add(trial("single", plan_buckets(slices, ends, {BucketPolicy::single})));
+        std::vector<BucketTrial> ddp;
+        const auto first = static_cast<std::size_t>(training_.config.distributed.first_bucket_mb * mebibyte);
+        for (const double size : ddp_sizes) {
+            const auto limit = static_cast<std::size_t>(size * mebibyte);
+            const BucketOptions options{BucketPolicy::ddp, timing.element_bytes, limit,
+                                        std::min(first, limit)};
+            ddp.push_back(trial(fmt::format("ddp {:g} MiB", size), plan_buckets(slices, ends, options)));
+        }
+        std::ranges::stable_sort(ddp, {}, &BucketTrial::predicted);
+        std::size_t added = 0;
+        for (const BucketTrial& one : ddp)
+            if (added < ddp_trials && add(one)) ++added;
+    }
+    result_.chosen = result_.trials.front();
+    // Ranks on unlike processors could round a prediction differently: rank 0's list counts.
+    const std::string text = broadcast_text(training_.job.control, to_json(result_), 0);
+    result_ = bucket_profile_from_json(text, result_.key, slices.size());
+    seconds_.assign(result_.trials.size(), {});
+}
+
+bool BucketTuner::finish() {
+    std::vector<double> step(result_.trials.size(), 0.0);
+    for (std::size_t t = 0; t < step.size(); ++t)
+        if (!seconds_[t].empty()) step[t] = median(seconds_[t]);
+    training_.job.control.all_reduce(view_of(std::span(step)), ReduceOp::max).wait();
+    for (std::size_t t = 0; t < step.size(); ++t) result_.trials[t].step = step[t];
+    result_.chosen = *std::ranges::min_element(result_.trials, {}, &BucketTrial::step);
+    training_.reducer.replan(plan_from_ends(parameter_slices(training_.graph), result_.chosen.ends));
+    return true;
+}
+
+std::string describe_buckets(std::span<const Bucket> buckets, std::size_t element_bytes) {
+    const auto mib = [&](const Bucket& bucket) {
+        return fmt::format("{:.3g}",
+                           static_cast<double>(bucket.count) * static_cast<double>(element_bytes) / mebibyte);
+    };
+    if (buckets.size() == 1) return "1 bucket of " + mib(buckets.front()) + " MiB";
+    std::string text = fmt::format("{} buckets of ", buckets.size());
+    if (buckets.size() > 6) {
+        const auto [least, most] = std::ranges::minmax_element(buckets, {}, &Bucket::count);
+        return text + mib(*least) + " to " + mib(*most) + " MiB";
+    }
+    for (std::size_t b = 0; b < buckets.size(); ++b)
+        text += (b == 0 ? "" : b + 1 == buckets.size() ? " and " : ", ") + mib(buckets[b]);
+    return text + " MiB";
+}
+
+std::string describe_choice(const BucketProfile& profile, std::span<const Bucket> buckets,
+                            std::size_t element_bytes) {
+    const BucketTrial& chosen = profile.chosen;
+    std::string text = "buckets: " + chosen.name + ", " + describe_buckets(buckets, element_bytes);
+    if (chosen.step > 0) text += "; a step takes " + milliseconds(chosen.step);
+    bool first = true;
+    for (const BucketTrial& trial : profile.trials) {
+        if (trial.ends == chosen.ends || trial.step == 0) continue;
+        text += (first ? ", with " : ", ") + trial.name + " " + milliseconds(trial.step);
+        first = false;
+    }
+    const Bucket& last = buckets.back();
+    const double all = static_cast<double>(last.offset + last.count) * static_cast<double>(element_bytes);
+    text += "; backward takes " + milliseconds(profile.backward_end) + ", the all-reduce of all at once " +
+            milliseconds(profile.cost.seconds(all)) + ", exposed by the model " +
+            milliseconds(std::max(chosen.predicted - profile.backward_end, 0.0));
+    return text;
+}
+
+}  // namespace tutti

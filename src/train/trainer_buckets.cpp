@@ -1,0 +1,108 @@
+// How a run comes to its buckets where the config leaves them to measurements.
+
+#include <nlohmann/json.hpp>
+
+#include "trainer_impl.hpp"
+
+namespace tutti {
+namespace {
+
+bool is_measured(BucketPolicy policy) {
+    return policy == BucketPolicy::automatic || policy == BucketPolicy::cost_model;
+}
+
+const char* name_of_policy(BucketPolicy policy) {
+    return policy == BucketPolicy::automatic ? "auto" : "cost_model";
+}
+
+}  // namespace
+
+void Trainer::Impl::use_buckets(const BucketTrial& choice) {
+    training.reducer.replan(plan_from_ends(parameter_slices(graph), choice.ends));
+    bucket_plan = nlohmann::ordered_json{
+        {"policy", name_of_policy(config.distributed.bucket_policy)},
+        {"world", world},
+        {"name", choice.name},
+        {"ends",
+         choice.ends}}.dump();
+}
+
+void Trainer::Impl::choose_buckets() {
+    if (!is_measured(config.distributed.bucket_policy)) return bucket_plan.clear();
+    if (world == 1) {
+        bucket_plan.clear();
+        return job.log.info("buckets: one rank has nothing to send, so there is nothing to choose");
+    }
+    if (use_buckets_of_checkpoint()) return;
+    bucket_key = bucket_profile_key(job.control, graph, config, job.device, job.gradients.backend());
+    if (use_kept_profile()) return;
+    recorder_for_steps();
+    tuner.emplace(training, *recorder);
+}
+
+bool Trainer::Impl::use_buckets_of_checkpoint() {
+    if (bucket_plan.empty()) return false;
+    const auto plan = nlohmann::json::parse(std::exchange(bucket_plan, {}), nullptr, false);
+    try {
+        if (plan.at("policy") != name_of_policy(config.distributed.bucket_policy) ||
+            plan.at("world") != world)
+            return false;
+        use_buckets({plan.at("name").get<std::string>(), plan.at("ends").get<std::vector<std::size_t>>()});
+    } catch (const std::exception& error) {
+        job.log.warning(std::string("the checkpoint's buckets are not used: ") + error.what());
+        return false;
+    }
+    job.log.info("buckets: " + plan.at("name").get<std::string>() + ", " +
+                 describe_buckets(training.reducer.buckets(), size_of(graph.compute())) +
+                 ", as when the checkpoint was saved");
+    return true;
+}
+
+bool Trainer::Impl::use_kept_profile() {
+    const std::string path = bucket_profile_path(bucket_key);
+    std::string text;
+    if (rank == 0) {
+        try {
+            if (const auto kept = read_bucket_profile(path, bucket_key, graph.parameters().size()))
+                text = to_json(*kept);
+        } catch (const DataError& error) {
+            job.log.warning(std::string("bucket profile ignored: ") + error.what());
+        }
+    }
+    text = broadcast_text(job.control, text, 0);
+    if (text.empty()) return false;
+    const BucketProfile profile = bucket_profile_from_json(text, bucket_key, graph.parameters().size());
+    use_buckets(profile.chosen);
+    job.log.info(describe_choice(profile, training.reducer.buckets(), size_of(graph.compute())) +
+                 "; measured by an earlier run (" + path + ")");
+    return true;
+}
+
+void Trainer::Impl::tune_buckets(const UpdateReport& update) {
+    const bool chosen = tuner->after_update(update);
+    watch.lap(account.communication);
+    if (!chosen) return;
+    BucketProfile profile = tuner->result();
+    profile.key = bucket_key;
+    use_buckets(profile.chosen);
+    std::string kept;
+    if (rank == 0) {
+        const std::string path = bucket_profile_path(bucket_key);
+        try {
+            write_bucket_profile(path, profile);
+            kept = "; kept for later runs in " + path;
+        } catch (const RunError& error) {
+            job.log.warning(std::string("the bucket profile is not kept: ") + error.what());
+        }
+    }
+    job.log.info(describe_choice(profile, training.reducer.buckets(), size_of(graph.compute())) + kept);
+    tuner.reset();
+    training.record(nullptr);
+}
+
+void Trainer::Impl::recorder_for_steps() {
+    if (!recorder) recorder.emplace(graph, static_cast<std::size_t>(config.train.accumulate));
+    training.record(&*recorder);
+}
+
+}  // namespace tutti

@@ -1,0 +1,110 @@
+// The choice of buckets by measurement, with ranks as threads.
+#include "bucket_tuner.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "training_fixture.hpp"
+
+namespace tutti {
+namespace {
+
+/// Trains until the tuner has chosen; the number of updates that took.
+std::size_t tune(TrainStep& training, BucketTuner& tuner) {
+    for (std::size_t updates = 1; updates < 100; ++updates) {
+        while (!training.epoch_has_more()) {
+            ++training.progress.epoch;
+            training.progress.position = 0;
+            training.start_epoch();
+        }
+        tuner.before_update();
+        if (tuner.after_update(training.update())) return updates;
+    }
+    return 0;
+}
+
+class BucketTunerRanks : public ::testing::TestWithParam<int> {};
+
+TEST_P(BucketTunerRanks, AllRanksGetThePlanOfTheFastestTrial) {
+    std::mutex mutex;
+    std::vector<std::vector<std::size_t>> chosen;
+    test::run_training(GetParam(), {"distributed.bucket_policy=auto"}, [&](const TrainingJob& job) {
+        TrainStep training(job);
+        training.initial_weights();
+        StepRecorder recorder(training.graph, 1);
+        training.record(&recorder);
+        BucketTuner tuner(training, recorder);
+        ASSERT_GT(tune(training, tuner), 6u);
+        const BucketProfile& result = tuner.result();
+        double least = result.trials.front().step;
+        for (const BucketTrial& trial : result.trials) {
+            EXPECT_GT(trial.step, 0) << trial.name;
+            least = std::min(least, trial.step);
+            // The tables of the plans: no plan twice.
+            for (const BucketTrial& other : result.trials)
+                EXPECT_EQ(trial.ends == other.ends, &trial == &other);
+        }
+        EXPECT_EQ(result.chosen.step, least);
+        EXPECT_EQ(result.ready.size(), training.graph.parameters().size());
+        EXPECT_TRUE(std::is_sorted(result.ready.begin(), result.ready.end()));
+        EXPECT_GE(result.backward_end, result.ready.back());
+        EXPECT_EQ(training.reducer.buckets(),
+                  plan_from_ends(parameter_slices(training.graph), result.chosen.ends));
+        const std::lock_guard lock(mutex);
+        chosen.push_back(result.chosen.ends);
+    });
+    for (const auto& ends : chosen) EXPECT_EQ(ends, chosen.front());
+}
+
+TEST_P(BucketTunerRanks, CostModelPlansWithoutTrials) {
+    test::run_training(GetParam(), {"distributed.bucket_policy=cost_model"}, [](const TrainingJob& job) {
+        TrainStep training(job);
+        training.initial_weights();
+        StepRecorder recorder(training.graph, 1);
+        training.record(&recorder);
+        BucketTuner tuner(training, recorder);
+        tune(training, tuner);
+        const BucketProfile& result = tuner.result();
+        ASSERT_EQ(result.trials.size(), 1u);
+        EXPECT_EQ(result.chosen.name, "cost_model");
+        const BucketTiming timing{result.ready, result.cost, 4};
+        EXPECT_EQ(training.reducer.buckets(),
+                  plan_by_cost(parameter_slices(training.graph), layer_ends(training.graph), timing));
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, BucketTunerRanks, ::testing::Values(2, 3, 4));
+
+TEST(AgreeOnReadyTimes, TakesTheMedianOfStepsAndTheSlowestRank) {
+    test::run_on_threads(2, [](Communicator& communicator) {
+        const double late = communicator.rank() == 0 ? 0 : 2;
+        const std::vector<ReadyTimes> steps{{{1, 4 - late}, 9}, {{2 + late, 4}, 5}, {{3 + late, 40}, 7}};
+        const ReadyTimes agreed = agree_on_ready_times(communicator, steps);
+        EXPECT_EQ(agreed.ready, (std::vector<double>{4, 4}));
+        EXPECT_EQ(agreed.backward_end, 7);
+    });
+}
+
+TEST(Median, OfOddAndEvenNumbers) {
+    EXPECT_EQ(median({3, 1, 2}), 2);
+    EXPECT_EQ(median({4, 1, 2, 3}), 2.5);
+    EXPECT_EQ(median({5}), 5);
+}
+
+TEST(DescribeBuckets, SaysSizesOfFewAndTheRangeOfMany) {
+    const auto plan = [](std::initializer_list<std::int64_t> counts) {
+        std::vector<Bucket> buckets;
+        for (const std::int64_t count : counts) buckets.push_back({.count = count});
+        return buckets;
+    };
+    EXPECT_EQ(describe_buckets(plan({262144}), 4), "1 bucket of 1 MiB");
+    EXPECT_EQ(describe_buckets(plan({131072, 1048576}), 4), "2 buckets of 0.5 and 4 MiB");
+    EXPECT_EQ(describe_buckets(plan({131072, 262144, 1048576}), 4), "3 buckets of 0.5, 1 and 4 MiB");
+    EXPECT_EQ(describe_buckets(plan({262144, 131072, 1, 1, 1, 1, 524288}), 8),
+              "7 buckets of 7.63e-06 to 4 MiB");
+}
+
+}  // namespace
+}  // namespace tutti
