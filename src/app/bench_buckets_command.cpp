@@ -44,10 +44,10 @@ int bench_buckets_command(const Arguments& arguments) {
     app.add_option("--bucket-mb", sizes, "MiB, the sizes of the policy ddp")->capture_default_str();
     app.add_option("--policies", policies, "which bucket policies")->capture_default_str();
     app.add_option("--steps", options.rounds.steps, "measured steps of each plan")
-        ->check(CLI::Range(1, 100'000))
+        ->check(CLI::Range(1, 10'000))
         ->capture_default_str();
     app.add_option("--warmup", options.rounds.warmup, "steps of each plan before them")
-        ->check(CLI::Range(0, 100'000))
+        ->check(CLI::Range(0, 10'000))
         ->capture_default_str();
     const CLI::Option* replays =
         app.add_option("--replay", replay,

@@ -37,8 +37,7 @@ class BucketBenchRun {
         if (options_.replay) prepare_replay();
         measure_all_reduce();
         const std::vector<StepTimeline> first = first_steps();
-        report_.ready = agreed_ready_times(first, *control_);
-        prediction_ = agreed_prediction(first, *control_);
+        report_.measurement = agree_on_measurement(first, *control_);
         measure_plans(first);
         return std::move(report_);
     }
@@ -145,9 +144,14 @@ class BucketBenchRun {
     void measure_plans(std::span<const StepTimeline> first) {
         PlanRequest request = options_.plans;
         request.first_bucket_mb = config_.distributed.first_bucket_mb;
+        if (std::ranges::any_of(request.bucket_mb, [&](double mb) { return mb < request.first_bucket_mb; }))
+            report_.notes.push_back(fmt::format(
+                "The first bucket of ddp has at most {:g} MB (distributed.first_bucket_mb), and at most the size "
+                "of the others here: to train with such a size, set both keys.",
+                request.first_bucket_mb));
         const auto slices = parameter_slices(bench_.graph());
         const auto ends = layer_ends(bench_.graph());
-        const BucketTiming timing{report_.ready, report_.cost, report_.element_bytes};
+        const BucketTiming timing{report_.measurement.ready, report_.cost, report_.element_bytes};
         const auto by_cost = plan_by_cost(slices, ends, timing);
         const auto plans = distinct_plans(request, slices, ends, report_.element_bytes, by_cost);
 
@@ -169,7 +173,7 @@ class BucketBenchRun {
             if (control_->size() == 1)
                 for (StepFigures& step : figures) step.communication = step.exposed = 0;
             report_.plans.push_back({plans[p], figures, steps[median_step(figures)],
-                                     prediction_.seconds(plans[p].buckets, timing)});
+                                     report_.measurement.predict(plans[p].buckets, timing)});
         }
         if (!replay_) report_.profile = profile_of(first);
         report_.yardstick = yardstick(slices, ends);
@@ -195,7 +199,6 @@ class BucketBenchRun {
     const std::unique_ptr<Communicator> timed_, gradients_, control_;
     StepBench bench_;
     std::optional<StepReplay> replay_;
-    StepPrediction prediction_;
     BucketReport report_;
 };
 

@@ -127,7 +127,7 @@ Json parameters_json(const BucketReport& report) {
         parameters.push_back({{"name", report.parameters[p].name},
                               {"bytes", static_cast<std::size_t>(report.parameters[p].count) *
                                             report.element_bytes},
-                              {"ready", report.ready[p]}});
+                              {"ready", report.measurement.ready[p]}});
     return parameters;
 }
 

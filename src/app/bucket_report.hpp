@@ -34,8 +34,8 @@ struct BucketReport {
     std::vector<Graph::LayerReport> layers;
     std::vector<Parameter> parameters;  ///< arena order
     std::size_t element_bytes = 4;
-    std::vector<double> ready;  ///< by parameter, see agreed_ready_times
-    StepProfile profile;        ///< rank 0's computation
+    StepMeasurement measurement;
+    StepProfile profile;  ///< rank 0's computation
 
     std::vector<AllReduceRow> all_reduce;  ///< empty on one rank
     CostModel cost;

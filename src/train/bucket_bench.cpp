@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "bucket_measurement.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/suggest.hpp"
 
@@ -102,7 +103,7 @@ std::vector<BenchPlan> distinct_plans(const PlanRequest& request, std::span<cons
             for (const double mb : request.bucket_mb)
                 add({policy, mb}, plan_buckets(parameters, layer_ends,
                                                {policy, element_bytes, bytes(mb),
-                                                bytes(request.first_bucket_mb)}));
+                                                bytes(std::min(request.first_bucket_mb, mb))}));
         } else {
             add({policy, 0}, plan_buckets(parameters, layer_ends, {policy, element_bytes}));
         }
@@ -132,31 +133,22 @@ PlanSteps::PlanSteps(std::span<const BenchPlan> plans, const BenchRounds& rounds
     }
 }
 
-std::vector<double> agreed_ready_times(std::span<const StepTimeline> steps, Communicator& communicator) {
-    if (steps.empty()) return {};
-    std::vector<double> ready;
-    for (std::size_t p = 0; p < steps.front().parameter_ready.size(); ++p) {
-        std::vector<double> values;
-        for (const StepTimeline& step : steps) values.push_back(step.parameter_ready[p]);
-        ready.push_back(spread_of(std::move(values)).median);
-    }
-    communicator.all_reduce(view_of(std::span(ready)), ReduceOp::max).wait();
-    return ready;
+double StepMeasurement::predict(std::span<const Bucket> buckets, const BucketTiming& timing) const {
+    return before + std::max(finish_time(buckets, timing), backward_end) + rest;
 }
 
-double StepPrediction::seconds(std::span<const Bucket> buckets, const BucketTiming& timing) const {
-    return std::max(finish_time(buckets, timing), backward_end) + rest;
-}
-
-StepPrediction agreed_prediction(std::span<const StepTimeline> steps, Communicator& communicator) {
-    std::vector<double> ends, rests;
+StepMeasurement agree_on_measurement(std::span<const StepTimeline> steps, Communicator& communicator) {
+    std::vector<ReadyTimes> times;
+    std::vector<double> before, rest;
     for (const StepTimeline& step : steps) {
-        ends.push_back(step.backward_end());
-        rests.push_back(step.seconds - step.backward_end() - step.exposed_communication());
+        times.push_back(ready_times_of(step));
+        before.push_back(step.micro_batches().back().backward.begin);
+        rest.push_back(step.seconds - step.backward_end() - step.exposed_communication());
     }
-    std::array<double, 2> numbers{spread_of(std::move(ends)).median, spread_of(std::move(rests)).median};
+    const ReadyTimes agreed = agree_on_ready_times(communicator, times);
+    std::array<double, 2> numbers{median(std::move(before)), median(std::move(rest))};
     communicator.all_reduce(view_of(std::span(numbers)), ReduceOp::max).wait();
-    return {numbers[0], numbers[1]};
+    return {numbers[0], agreed.ready, agreed.backward_end, numbers[1]};
 }
 
 }  // namespace tutti

@@ -4,6 +4,8 @@
 #include <cassert>
 #include <numeric>
 
+#include "bucket_measurement.hpp"
+
 namespace tutti {
 namespace {
 
@@ -28,18 +30,12 @@ void for_numbers(StepFigures& step, const Visit& visit) {
         for (double* number : {&bucket.ready, &bucket.issued, &bucket.done}) visit(*number);
 }
 
-double median(std::vector<double> values) {
-    return spread_of(std::move(values)).median;
-}
-
 }  // namespace
 
 Spread spread_of(std::vector<double> values) {
     if (values.empty()) return {};
-    std::ranges::sort(values);
-    const std::size_t middle = values.size() / 2;
-    const double median = values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-    return {values.front(), median, values.back()};
+    const auto [min, max] = std::ranges::minmax(values);
+    return {min, median(std::move(values)), max};
 }
 
 StepFigures figures_of(const StepTimeline& step) {

@@ -17,7 +17,7 @@ namespace tutti {
 struct PlanRequest {
     std::vector<BucketPolicy> policies;
     std::vector<double> bucket_mb;  ///< MiB; for ddp, which alone has a limit
-    double first_bucket_mb = 1;
+    double first_bucket_mb = 1;     ///< at most; a smaller size holds for the first bucket, too
 };
 
 /// "ddp,single"; "0.25,1,4". Throws UsageError that names `flag` and the wrong item.
@@ -70,18 +70,19 @@ class PlanSteps {
     std::vector<std::vector<StepTimeline>> steps_;
 };
 
-/// By parameter, in arena order: when it was ready on the slowest rank, the median over the steps, in seconds
-/// since the step began. Collective.
-std::vector<double> agreed_ready_times(std::span<const StepTimeline> steps, Communicator& communicator);
+/// What the cost model makes a prediction from: medians of the slowest rank over steps in one bucket, which
+/// leaves backward alone.
+struct StepMeasurement {
+    double before = 0;          ///< seconds from the beginning of the step to that of the last backward
+    std::vector<double> ready;  ///< by parameter, seconds after the beginning of that backward
+    double backward_end = 0;    ///< likewise
+    double rest = 0;            ///< seconds from the end of backward and of all transfers to that of the step
 
-/// When the step of a plan should end by the cost model.
-struct StepPrediction {
-    double backward_end = 0;  ///< seconds since the step began, without transfers beside it
-    double rest = 0;          ///< from the end of backward and of all transfers to the end of the step
-    double seconds(std::span<const Bucket> buckets, const BucketTiming& timing) const;
+    /// Of a step under a plan.
+    double predict(std::span<const Bucket> buckets, const BucketTiming& timing) const;
 };
-/// Medians of the slowest rank, from steps in one bucket. Collective.
-StepPrediction agreed_prediction(std::span<const StepTimeline> steps, Communicator& communicator);
+/// Collective.
+StepMeasurement agree_on_measurement(std::span<const StepTimeline> steps, Communicator& communicator);
 
 /// A yardstick for plans, in seconds: computation and communication at the same time, and then the bucket
 /// that can only be sent when backward has ended, the one of the first layers. Where communication dominates
