@@ -41,14 +41,13 @@ class Page(html.parser.HTMLParser):
 
 
 class BenchBuckets(TrainingTest):
-    def bench(self, ranks, *more, model=("model.name=mlp", "model.hidden=[32,16]"), **options):
+    def bench(self, ranks, *more, model=("model.name=mlp", "model.hidden=[32,16]"), out="out"):
         data = self.dir / "data.h5"
         if not data.exists():
             self.pack(*self.synthetic_idx(160, classes=4, side=8))
-        arguments = ["bench", "buckets", "--steps", 4, "--warmup", 1, "--out", "out",
+        arguments = ["bench", "buckets", "--steps", 4, "--warmup", 1, "--out", out,
                      "-c", self.config(data), "train.batch_size=8", *model, *more]
-        run = self.run_trainer if ranks == 1 else lambda given, **other: self.mpirun(ranks, given, **other)
-        return run(arguments, **options)
+        return self.run_trainer(arguments) if ranks == 1 else self.mpirun(ranks, arguments)
 
     def config(self, data):
         (self.dir / "c.yaml").write_text(f"data: {{train: {data}, workers: 0}}\noptim: {{lr: 0.001}}\n")
@@ -171,7 +170,7 @@ class BenchBuckets(TrainingTest):
         self.assert_exit(self.run_trainer(["bench", "bukets"]), 2)
         self.assertFalse((self.dir / "out" / "buckets.json").exists())
         (self.dir / "file").write_text("")
-        result = self.bench(2, "--out", "file/below")
+        result = self.bench(2, out="file/below")
         self.assert_exit(result, 2)
         self.assertIn("file/below", result.stderr)
 
