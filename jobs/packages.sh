@@ -8,7 +8,8 @@ build_packages=(
     libyaml-cpp-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libssl-dev zlib1g-dev
     dataset-fashion-mnist
 )
-test_packages=(libgtest-dev clang-format)
+# Slurm's daemons and iproute2: launches over several nodes are tested on clusters inside this machine.
+test_packages=(libgtest-dev clang-format slurmctld slurmd slurm-client munge iproute2)
 
 # Installs those of the named packages that are missing. Silent when there is nothing to do.
 install_packages() {
@@ -49,12 +50,31 @@ install_packages() {
     log=$(mktemp "${TMPDIR:-/tmp}/tutti-apt-XXXXXX")
     # An update may fail because of a source that we do not need: whether it matters, the installation shows.
     run_apt "$log" update || true
-    if ! run_apt "$log" install --no-install-recommends "${missing[@]}"; then
+    forbid_services
+    local status=0
+    run_apt "$log" install --no-install-recommends "${missing[@]}" || status=$?
+    allow_services
+    if ((status != 0)); then
         tail -n 20 "$log" >&2
         echo "packages: apt-get failed; its output is in $log" >&2
         return 1
     fi
     rm -f "$log"
+}
+
+# Packages that bring daemons start them when they are installed; nobody asked for those. Debian's maintainer scripts
+# ask policy-rc.d before (invoke-rc.d(8)); 101 means no. One that is there already stays.
+service_policy=/usr/sbin/policy-rc.d
+made_service_policy=false
+forbid_services() {
+    if [[ -e $service_policy ]]; then return 0; fi
+    made_service_policy=true
+    # shellcheck disable=SC2016  # $1 is the inner shell's
+    ${as_root[@]+"${as_root[@]}"} sh -c 'printf "#!/bin/sh\nexit 101\n" >"$1" && chmod 755 "$1"' sh "$service_policy"
+}
+allow_services() {
+    if $made_service_policy; then ${as_root[@]+"${as_root[@]}"} rm -f "$service_policy"; fi
+    made_service_policy=false
 }
 
 # apt-get with its output in a log. The time-out covers dpkg's lock only: those of the package lists and of the

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "../common/batch_norm_math.hpp"
 #include "eigen_ops.hpp"
 #include "parallel.hpp"
 #include "tutti/base/error.hpp"
@@ -82,17 +83,14 @@ class CpuBatchNorm final : public BatchNormOp {
         double* tracked_variance = tracked_mean + channels_;
         normalizer.as<double>()[0] = statistics.as<double>()[0] = rows;
         statistics.as<double>()[1] = weight;
-        const double divisor = rows > 0 ? rows : 1, unbiased = weight > 0 ? weight / (rows - 1) : 0;
 #pragma omp simd
         for (std::int64_t c = 0; c < channels_; ++c) {
-            const double distance = sums[c] / divisor;
-            const double difference = squares[c] - sums[c] * distance;
-            // Rounding may leave a little less than nothing; a NaN must stay one.
-            const double deviations = difference < 0 ? 0.0 : difference;
-            mean[c] = static_cast<double>(guess[c]) + distance;
-            inverse[c] = 1 / std::sqrt(deviations / divisor + shape_.eps);
-            tracked_mean[c] = rows * mean[c];
-            tracked_variance[c] = unbiased * deviations;
+            const BatchNormStatistics channel =
+                batch_norm_statistics(rows, sums[c], squares[c], static_cast<double>(guess[c]), shape_.eps);
+            mean[c] = channel.mean;
+            inverse[c] = channel.inverse;
+            tracked_mean[c] = channel.weighted_mean;
+            tracked_variance[c] = channel.weighted_variance;
         }
     }
 
@@ -119,8 +117,8 @@ class CpuBatchNorm final : public BatchNormOp {
         // skipped or ends the run.
         const auto finite = [](double value) { return std::isfinite(value); };
         if (rows <= 0 || !std::all_of(mean, mean + 2 * channels_, finite)) return;
-        follow(mean, rows, running_mean.as<T>());
-        if (weight > 0) follow(variance, weight, running_var.as<T>());
+        follow_all(mean, rows, running_mean.as<T>());
+        if (weight > 0) follow_all(variance, weight, running_var.as<T>());
         ++batches.as<std::int64_t>()[0];
     }
 
@@ -143,7 +141,8 @@ class CpuBatchNorm final : public BatchNormOp {
             const T* from = in + row * channels;
             T* to = out + row * channels;
 #pragma omp simd
-            for (std::int64_t c = 0; c < channels; ++c) to[c] = (from[c] - middle[c]) * scale[c] + offset[c];
+            for (std::int64_t c = 0; c < channels; ++c)
+                to[c] = BatchNormForward<T>{middle[c], scale[c], offset[c]}(from[c]);
         });
     }
 
@@ -196,7 +195,7 @@ class CpuBatchNorm final : public BatchNormOp {
             T* to = out + row * channels;
 #pragma omp simd
             for (std::int64_t c = 0; c < channels; ++c)
-                to[c] = scale[c] * (gradient[c] - offset[c] - (from[c] - middle[c]) * slope[c]);
+                to[c] = BatchNormBackward<T>{middle[c], scale[c], offset[c], slope[c]}(from[c], gradient[c]);
         });
     }
 
@@ -242,12 +241,12 @@ class CpuBatchNorm final : public BatchNormOp {
         }
     }
 
-    void follow(const double* weighted, double weight, T* running) const {
+    void follow_all(const double* weighted, double weight, T* running) const {
         const double momentum = shape_.momentum;
 #pragma omp simd
         for (std::int64_t c = 0; c < channels_; ++c)
-            running[c] = static_cast<T>((1 - momentum) * static_cast<double>(running[c]) +
-                                        momentum * (weighted[c] / weight));
+            running[c] =
+                static_cast<T>(follow(static_cast<double>(running[c]), weighted[c], weight, momentum));
     }
 
     const BatchNormShape shape_;

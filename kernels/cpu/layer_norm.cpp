@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../common/layer_norm_math.hpp"
 #include "eigen_ops.hpp"
 #include "parallel.hpp"
 
@@ -29,9 +30,10 @@ T squares_around(const T* x, std::int64_t count, T mean) {
 template <class T>
 void backward_row(const T* x, const T* gamma, const T* dy, std::int64_t width, T mean, T scale, T* dx,
                   T* dgamma, T* dbeta) {
+    const LayerNormRow<T> norm{mean, scale};
 #pragma omp simd
     for (std::int64_t i = 0; i < width; ++i) {
-        dgamma[i] += dy[i] * ((x[i] - mean) * scale);
+        dgamma[i] += dy[i] * norm.normalized(x[i]);
         dbeta[i] += dy[i];
     }
     if (!dx) return;
@@ -40,12 +42,11 @@ void backward_row(const T* x, const T* gamma, const T* dy, std::int64_t width, T
     for (std::int64_t i = 0; i < width; ++i) {
         const T g = dy[i] * gamma[i];
         sum += g;
-        product_sum += g * ((x[i] - mean) * scale);
+        product_sum += g * norm.normalized(x[i]);
     }
     const T g_mean = sum / static_cast<T>(width), g_slope = product_sum / static_cast<T>(width);
 #pragma omp simd
-    for (std::int64_t i = 0; i < width; ++i)
-        dx[i] = scale * (dy[i] * gamma[i] - g_mean - (x[i] - mean) * scale * g_slope);
+    for (std::int64_t i = 0; i < width; ++i) dx[i] = norm.backward(x[i], dy[i] * gamma[i], g_mean, g_slope);
 }
 
 }  // namespace
@@ -73,8 +74,9 @@ void EigenOps<T>::layer_norm_forward(const TensorView& x, const TensorView& gamm
                 const T scale = T(1) / std::sqrt(variance + static_cast<T>(eps));
                 kept[2 * row] = static_cast<double>(mean);
                 kept[2 * row + 1] = static_cast<double>(scale);
+                const LayerNormRow<T> norm{mean, scale};
 #pragma omp simd
-                for (std::int64_t i = 0; i < width; ++i) to[i] = (from[i] - mean) * scale * g[i] + b[i];
+                for (std::int64_t i = 0; i < width; ++i) to[i] = norm.forward(from[i], g[i], b[i]);
             }
         },
         width);

@@ -1,11 +1,12 @@
-// Convolution on NHWC activations. oneDNN chooses the order of the weights; the plain weights [O, KH, KW,
-// I/groups] are brought into it before, and weight gradients back after, each call. With products in bf16
-// each call rounds its inputs.
+// Convolution on NHWC activations, each pass in the way that onednn_convolution_ways.hpp chooses. oneDNN
+// chooses the order of the weights; the plain weights [O, KH, KW, I/groups] are brought into it before, and
+// weight gradients back after, each call. With products in bf16 each call rounds its inputs.
 
 #include <map>
 #include <optional>
 #include <string_view>
 
+#include "onednn_convolution_ways.hpp"
 #include "onednn_operators.hpp"
 #include "onednn_product.hpp"
 #include "shape_checks.hpp"
@@ -31,7 +32,7 @@ class OnednnConv2d final : public Conv2dOp {
         assert(bias.defined() == shape_.bias);
         if (batch == 0) return;
         with_onednn_errors(name_, [&] {
-            OnednnProduct& plan = find_or_make(forward_, batch, &OnednnConv2d::plan_forward);
+            OnednnProduct& plan = forward_plan(batch);
             if (!plan) return fallback_->forward(x, weight, bias, y);
             plan.execute(*context_, x.data, weight.data, y.data, bias.data);
         });
@@ -43,11 +44,10 @@ class OnednnConv2d final : public Conv2dOp {
         assert(dbias.defined() == shape_.bias);
         if (batch == 0) return fallback_->backward(x, weight, dy, dx, dweight, dbias);
         with_onednn_errors(name_, [&] {
-            OnednnProduct& for_weight =
-                find_or_make(backward_weight_, batch, &OnednnConv2d::plan_backward_weight);
+            OnednnProduct& for_weight = weight_plan(batch);
             if (!dx.defined() && for_weight)
                 return for_weight.execute(*context_, x.data, dy.data, dweight.data, dbias.data);
-            OnednnProduct& for_data = find_or_make(backward_data_, batch, &OnednnConv2d::plan_backward_data);
+            OnednnProduct& for_data = data_plan(batch);
             if (!for_weight || !for_data) return fallback_->backward(x, weight, dy, dx, dweight, dbias);
             for_weight.execute(*context_, x.data, dy.data, dweight.data, dbias.data);
             for_data.execute(*context_, dy.data, weight.data, dx.data);
@@ -58,7 +58,7 @@ class OnednnConv2d final : public Conv2dOp {
         const std::int64_t batch = dy.shape[0];
         if (batch == 0) return;
         with_onednn_errors(name_, [&] {
-            OnednnProduct& plan = find_or_make(backward_data_, batch, &OnednnConv2d::plan_backward_data);
+            OnednnProduct& plan = data_plan(batch);
             if (!plan) return fallback_->backward_data(weight, dy, dx);
             plan.execute(*context_, dy.data, weight.data, dx.data);
         });
@@ -70,18 +70,33 @@ class OnednnConv2d final : public Conv2dOp {
     using Plans = std::map<std::int64_t, OnednnProduct>;
     using Type = memory::data_type;
 
-    OnednnProduct& find_or_make(Plans& plans, std::int64_t batch,
-                                OnednnProduct (OnednnConv2d::*make)(std::int64_t) const) {
+    OnednnProduct& forward_plan(std::int64_t batch) {
+        return find_or_make(forward_, batch, ConvolutionPass::forward, &OnednnConv2d::plan_forward);
+    }
+    OnednnProduct& data_plan(std::int64_t batch) {
+        return find_or_make(backward_data_, batch, ConvolutionPass::backward_data,
+                            &OnednnConv2d::plan_backward_data);
+    }
+    OnednnProduct& weight_plan(std::int64_t batch) {
+        return find_or_make(backward_weight_, batch, ConvolutionPass::backward_weight,
+                            &OnednnConv2d::plan_backward_weight);
+    }
+    OnednnProduct& find_or_make(Plans& plans, std::int64_t batch, ConvolutionPass pass,
+                                OnednnProduct (OnednnConv2d::*make)(std::int64_t, const ConvolutionWay&)
+                                    const) {
         auto found = plans.find(batch);
-        if (found == plans.end()) found = plans.emplace(batch, (this->*make)(batch)).first;
+        if (found == plans.end()) found = plans.emplace(batch, plan(pass, batch, make)).first;
         return found->second;
     }
 
-    memory::desc x_layout(std::int64_t batch, Type type) const {
-        return {{batch, shape_.in, shape_.height, shape_.width}, type, Tag::nhwc};
+    memory::dims x_dims(std::int64_t batch) const { return {batch, shape_.in, shape_.height, shape_.width}; }
+    memory::dims y_dims(std::int64_t batch) const {
+        return {batch, shape_.out, shape_.out_height(), shape_.out_width()};
     }
-    memory::desc y_layout(std::int64_t batch, Type type) const {
-        return {{batch, shape_.out, shape_.out_height(), shape_.out_width()}, type, Tag::nhwc};
+    memory::desc plain_x(std::int64_t batch) const { return {x_dims(batch), Type::f32, Tag::nhwc}; }
+    memory::desc plain_y(std::int64_t batch) const { return {y_dims(batch), Type::f32, Tag::nhwc}; }
+    memory::desc plain_weight() const {
+        return {weight_dims(), Type::f32, shape_.groups == 1 ? Tag::ohwi : Tag::gohwi};
     }
     /// Leaves the order to oneDNN.
     memory::desc weight_layout(Type type) const { return {weight_dims(), type, Tag::any}; }
@@ -97,64 +112,83 @@ class OnednnConv2d final : public Conv2dOp {
         return {shape_.groups, shape_.out / shape_.groups, shape_.in / shape_.groups, shape_.kernel_h,
                 shape_.kernel_w};
     }
-    memory::desc plain_weight() const {
-        return {weight_dims(), Type::f32, shape_.groups == 1 ? Tag::ohwi : Tag::gohwi};
-    }
     memory::dims strides() const { return {shape_.stride_h, shape_.stride_w}; }
     memory::dims padding() const { return {shape_.padding_h, shape_.padding_w}; }
 
-    dnnl::convolution_forward::primitive_desc describe_forward(std::int64_t batch) const {
-        const Type type = context_->products;
-        return {
-            {dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, x_layout(batch, type),
-             weight_layout(type), bias_layout(), y_layout(batch, Type::f32), strides(), padding(), padding()},
-            context_->attributes(),
-            context_->engine,
-            /*allow_empty=*/true};
+    /// The first of the ways that oneDNN has for this CPU.
+    OnednnProduct plan(ConvolutionPass pass, std::int64_t batch,
+                       OnednnProduct (OnednnConv2d::*make)(std::int64_t, const ConvolutionWay&) const) const {
+        OnednnProduct product;
+        for (const ConvolutionWay& way : convolution_ways(shape_, pass, context_->products))
+            if (!product) product = (this->*make)(batch, way);
+        return product;
     }
 
-    OnednnProduct plan_forward(std::int64_t batch) const {
-        const auto description = describe_forward(batch);
+    dnnl::convolution_forward::primitive_desc describe_forward(std::int64_t batch,
+                                                               const ConvolutionWay& way) const {
+        return {{dnnl::prop_kind::forward_training,
+                 way.algorithm,
+                 {x_dims(batch), way.products, way.activations},
+                 weight_layout(way.products),
+                 bias_layout(),
+                 {y_dims(batch), Type::f32, way.activations},
+                 strides(),
+                 padding(),
+                 padding()},
+                context_->attributes(),
+                context_->engine,
+                /*allow_empty=*/true};
+    }
+
+    OnednnProduct plan_forward(std::int64_t batch, const ConvolutionWay& way) const {
+        const auto description = describe_forward(batch, way);
         if (!is_fast(description)) return {};
         return {*context_,
                 description,
-                {DNNL_ARG_SRC, x_layout(batch, Type::f32), x_layout(batch, context_->products)},
+                {DNNL_ARG_SRC, plain_x(batch), description.src_desc()},
                 {DNNL_ARG_WEIGHTS, plain_weight(), description.weights_desc()},
-                {DNNL_ARG_DST, y_layout(batch, Type::f32), y_layout(batch, Type::f32)},
+                {DNNL_ARG_DST, plain_y(batch), description.dst_desc()},
                 bias(DNNL_ARG_BIAS)};
     }
 
-    OnednnProduct plan_backward_data(std::int64_t batch) const {
-        const Type type = context_->products;
-        const auto hint = describe_forward(batch);
+    OnednnProduct plan_backward_data(std::int64_t batch, const ConvolutionWay& way) const {
+        const auto hint = describe_forward(batch, way);
         if (!hint) return {};
-        const memory::desc dx = x_layout(batch, Type::f32), dy = y_layout(batch, type);
         const dnnl::convolution_backward_data::primitive_desc description(
-            {dnnl::algorithm::convolution_direct, dx, weight_layout(type), dy, strides(), padding(),
+            {way.algorithm,
+             {x_dims(batch), Type::f32, way.activations},
+             weight_layout(way.products),
+             {y_dims(batch), way.products, way.activations},
+             strides(),
+             padding(),
              padding()},
             context_->attributes(), context_->engine, hint, /*allow_empty=*/true);
         if (!is_fast(description)) return {};
         return {*context_,
                 description,
-                {DNNL_ARG_DIFF_DST, y_layout(batch, Type::f32), dy},
+                {DNNL_ARG_DIFF_DST, plain_y(batch), description.diff_dst_desc()},
                 {DNNL_ARG_WEIGHTS, plain_weight(), description.weights_desc()},
-                {DNNL_ARG_DIFF_SRC, dx, dx}};
+                {DNNL_ARG_DIFF_SRC, plain_x(batch), description.diff_src_desc()}};
     }
 
-    OnednnProduct plan_backward_weight(std::int64_t batch) const {
-        const Type type = context_->products;
-        const auto hint = describe_forward(batch);
+    OnednnProduct plan_backward_weight(std::int64_t batch, const ConvolutionWay& way) const {
+        const auto hint = describe_forward(batch, way);
         if (!hint) return {};
-        const memory::desc x = x_layout(batch, type), dy = y_layout(batch, type);
         const dnnl::convolution_backward_weights::primitive_desc description(
-            {dnnl::algorithm::convolution_direct, x, weight_layout(Type::f32), bias_layout(), dy, strides(),
-             padding(), padding()},
+            {way.algorithm,
+             {x_dims(batch), way.products, way.activations},
+             weight_layout(Type::f32),
+             bias_layout(),
+             {y_dims(batch), way.products, way.activations},
+             strides(),
+             padding(),
+             padding()},
             context_->attributes(), context_->engine, hint, /*allow_empty=*/true);
         if (!is_fast(description)) return {};
         return {*context_,
                 description,
-                {DNNL_ARG_SRC, x_layout(batch, Type::f32), x},
-                {DNNL_ARG_DIFF_DST, y_layout(batch, Type::f32), dy},
+                {DNNL_ARG_SRC, plain_x(batch), description.src_desc()},
+                {DNNL_ARG_DIFF_DST, plain_y(batch), description.diff_dst_desc()},
                 {DNNL_ARG_DIFF_WEIGHTS, plain_weight(), description.diff_weights_desc()},
                 bias(DNNL_ARG_DIFF_BIAS)};
     }

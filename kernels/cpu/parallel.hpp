@@ -18,14 +18,21 @@ constexpr std::int64_t share_begin(std::int64_t count, std::int64_t shares, std:
     return count / shares * index + std::min(index, count % shares);
 }
 
+/// The body of one share, compiled once: inlined into the function that GCC makes of a parallel region, loops
+/// were seen not to vectorize, and several threads were slower than one.
+template <class Body>
+[[gnu::noinline]] void run_share(const Body& body, std::int64_t share, std::int64_t begin, std::int64_t end) {
+    body(share, begin, end);
+}
+
 /// Calls body(share, begin, end) for `shares` contiguous parts of [0, count), concurrently. The parts do not
 /// depend on how many threads OpenMP really provides.
 template <class Body>
 void for_shares(std::int64_t count, std::int64_t shares, const Body& body) {
-    if (shares == 1) return body(std::int64_t{0}, std::int64_t{0}, count);
+    if (shares == 1) return run_share(body, 0, 0, count);
 #pragma omp parallel for schedule(static, 1)
     for (std::int64_t i = 0; i < shares; ++i)
-        body(i, share_begin(count, shares, i), share_begin(count, shares, i + 1));
+        run_share(body, i, share_begin(count, shares, i), share_begin(count, shares, i + 1));
 }
 
 /// Calls body(begin, end) on parts of [0, count), in several threads when count · cost elements are worth it.

@@ -25,7 +25,10 @@ void EigenOps<T>::relu_backward(const TensorView& y, const TensorView& dy, const
     T* din = dx.as<T>();
     for_ranges(y.count(), [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-        for (std::int64_t i = begin; i < end; ++i) din[i] = out[i] <= T(0) ? T(0) : dout[i];
+        for (std::int64_t i = begin; i < end; ++i) {
+            const T gradient = dout[i];  // read in any case: a read under a condition would be a branch
+            din[i] = out[i] <= T(0) ? T(0) : gradient;
+        }
     });
 }
 

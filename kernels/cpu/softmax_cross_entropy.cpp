@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "../common/softmax_math.hpp"
 #include "eigen_ops.hpp"
 #include "parallel.hpp"
 
@@ -11,13 +12,6 @@ struct RowResult {
     bool correct;
 };
 
-/// True when `value` comes before `best` as the maximum of a row; NaN is the greatest, as in PyTorch's
-/// argmax, so that a diverged row does not pass for label 0.
-template <class T>
-bool exceeds(T value, T best) {
-    return value > best || (value != value && best == best);
-}
-
 /// p_k = exp(x_k − max) / Σ exp(x_j − max); −log p_k = log Σ exp(x_j − max) − (x_k − max), which stays finite
 /// where p_k underflows. `logits` may be `probabilities`.
 template <class T>
@@ -28,14 +22,11 @@ RowResult softmax_row(const T* logits, std::int64_t classes, std::int64_t label,
         if (exceeds(logits[k], logits[first_maximum])) first_maximum = k;
     const T maximum = logits[first_maximum];
     double target_gap = static_cast<double>(logits[label]) - static_cast<double>(maximum);
-    // Not for 0, where a class whose logit is −∞ costs nothing.
-    if (label_smoothing > 0) {
-        double gaps = 0;
+    double gaps = 0;
+    if (label_smoothing > 0)
         for (std::int64_t k = 0; k < classes; ++k)
             gaps += static_cast<double>(logits[k]) - static_cast<double>(maximum);
-        target_gap =
-            (1 - label_smoothing) * target_gap + label_smoothing / static_cast<double>(classes) * gaps;
-    }
+    target_gap = smoothed_gap(target_gap, gaps, label_smoothing, static_cast<double>(classes));
     double sum = 0;
     for (std::int64_t k = 0; k < classes; ++k) {
         const T e = std::exp(logits[k] - maximum);
@@ -90,9 +81,7 @@ void EigenOps<T>::softmax_cross_entropy_backward(const TensorView& probabilities
     const T* p = probabilities.as<T>();
     const std::int64_t* label = labels.as<std::int64_t>();
     T* out = dlogits.as<T>();
-    const T factor = static_cast<T>(scale);
-    const T elsewhere = static_cast<T>(label_smoothing / static_cast<double>(classes));
-    const T at_target = static_cast<T>(1 - label_smoothing) + elsewhere;
+    const SoftmaxGradient<T> gradient(scale, label_smoothing, static_cast<double>(classes));
     for_ranges(
         rows,
         [=](std::int64_t begin, std::int64_t end) {
@@ -101,9 +90,9 @@ void EigenOps<T>::softmax_cross_entropy_backward(const TensorView& probabilities
                 const T* from = p + row * classes;
                 T* to = out + row * classes;
                 // Taken first: dlogits may be probabilities.
-                const T at_label = factor * (from[label[row]] - at_target);
+                const T at_label = gradient(from[label[row]], true);
 #pragma omp simd
-                for (std::int64_t k = 0; k < classes; ++k) to[k] = factor * (from[k] - elsewhere);
+                for (std::int64_t k = 0; k < classes; ++k) to[k] = gradient(from[k], false);
                 to[label[row]] = at_label;
             }
         },

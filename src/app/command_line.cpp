@@ -5,6 +5,7 @@
 
 #include "tutti/base/error.hpp"
 #include "tutti/base/suggest.hpp"
+#include "tutti/comm/launch.hpp"
 
 namespace tutti {
 namespace {
@@ -20,13 +21,17 @@ std::vector<std::string> flags_of(const CLI::App& app) {
 
 }  // namespace
 
+bool is_first_rank() {
+    return read_launch(current_environment()).rank.value_or(0) == 0;
+}
+
 bool parse_arguments(CLI::App& app, const Arguments& arguments) {
     const std::string help = "run " + app.get_name() + " --help";
     try {
         Arguments reversed(arguments.rbegin(), arguments.rend());  // CLI11 takes them from the back
         app.parse(reversed);
     } catch (const CLI::CallForHelp&) {
-        std::cout << app.help();
+        if (is_first_rank()) std::cout << app.help();
         return false;
     } catch (const CLI::ExtrasError&) {
         const std::vector<std::string> known = flags_of(app);

@@ -8,8 +8,11 @@
 
 namespace tutti {
 
-/// Parses `arguments`. Returns false after printing the help (the command is then done). Throws UsageError
-/// that suggests the nearest flag.
+/// Whether this is the first rank of the job, as far as the environment tells; MPI need not run yet.
+bool is_first_rank();
+
+/// Parses `arguments`. Returns false after printing the help (on the first rank) (the command is then done).
+/// Throws UsageError that suggests the nearest flag.
 bool parse_arguments(CLI::App& app, const Arguments& arguments);
 
 }  // namespace tutti

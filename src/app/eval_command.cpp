@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
@@ -9,24 +10,47 @@
 namespace tutti {
 namespace {
 
+/// [label][prediction]
+std::vector<std::vector<std::int64_t>> confusion_rows(const EvaluationResult& result) {
+    const std::size_t classes = result.of_label.size();
+    std::vector<std::vector<std::int64_t>> rows;
+    for (std::size_t label = 0; label < classes; ++label) {
+        const auto row = std::span(result.confusion).subspan(label * classes, classes);
+        rows.emplace_back(row.begin(), row.end());
+    }
+    return rows;
+}
+
+void print_confusion(const EvaluationResult& result, const std::vector<std::string>& class_names) {
+    fmt::print("confusion, a row per label, a column per prediction\n");
+    const auto rows = confusion_rows(result);
+    for (std::size_t label = 0; label < rows.size(); ++label)
+        fmt::print("  {:>6}  {}\n", fmt::join(rows[label], " "),
+                   label < class_names.size() ? class_names[label] : std::to_string(label));
+}
+
 int eval(const JobStart& start, const InferenceArguments& arguments, bool json) {
     Inference model = open_inference(start, arguments, false);
     const auto loss = make_softmax_cross_entropy(*model.device, model.graph->compute());
-    const LossSums sums = evaluate({.graph = *model.graph,
-                                    .loss = *loss,
-                                    .stage = *model.stage,
-                                    .dataset = *model.data,
-                                    .loader = *model.loader,
-                                    .communicator = *model.control,
-                                    .batch_size = model.config.train.batch_size,
-                                    .seed = model.config.run.seed});
+    const EvaluationResult sums =
+        evaluate({.graph = *model.graph,
+                  .loss = *loss,
+                  .stage = *model.stage,
+                  .dataset = *model.data,
+                  .loader = *model.loader,
+                  .communicator = *model.control,
+                  .batch_size = model.config.train.batch_size,
+                  .seed = model.config.run.seed,
+                  .topk = topk_of(model.config.train, model.graph->output_shape().count()),
+                  .confusion = model.config.train.confusion});
     if (start.world.rank() != 0) return 0;
-    const double mean = sums.weight > 0 ? sums.loss / sums.weight : 0.0;
-    const double accuracy = sums.weight > 0 ? static_cast<double>(sums.correct) / sums.weight : 0.0;
     if (json) {
         nlohmann::ordered_json row;
-        row["loss"] = mean;
-        row["accuracy"] = accuracy;
+        row["loss"] = sums.mean_loss();
+        row["accuracy"] = sums.accuracy();
+        if (sums.topk > 0) row[fmt::format("top{}", sums.topk)] = sums.topk_accuracy();
+        row["balanced_accuracy"] = sums.balanced_accuracy();
+        if (!sums.confusion.empty()) row["confusion"] = confusion_rows(sums);
         row["correct"] = sums.correct;
         row["samples"] = static_cast<std::int64_t>(sums.weight);
         row["data"] = model.data->name();
@@ -35,7 +59,11 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json) 
         row["world_size"] = start.world.size();
         fmt::print("{}\n", row.dump());
     } else {
-        fmt::print("accuracy {}, loss {:.4f}\n", accuracy_text(sums), mean);
+        fmt::print("accuracy {}, loss {:.4f}, balanced accuracy {:.4f}", accuracy_text(sums),
+                   sums.mean_loss(), sums.balanced_accuracy());
+        if (sums.topk > 0) fmt::print(", top-{} accuracy {:.4f}", sums.topk, sums.topk_accuracy());
+        fmt::print("\n");
+        if (!sums.confusion.empty()) print_confusion(sums, model.data->info().class_names);
         fmt::print("test accuracy {}\n", accuracy_text(sums));
     }
     std::fflush(stdout);

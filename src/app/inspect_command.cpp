@@ -82,7 +82,7 @@ int inspect_command(const Arguments& arguments) {
         "trainer inspect");
     std::string path, config;
     std::vector<std::string> overrides;
-    bool sha256 = false, config_keys = false, layers = false;
+    bool sha256 = false, config_keys = false, layers = false, options = false;
     std::int64_t world = 1;
     app.add_option("path", path, "HDF5 file or run directory");
     app.add_option("key=value", overrides, "with -c: settings that override the file");
@@ -93,10 +93,13 @@ int inspect_command(const Arguments& arguments) {
                  "of predictions");
     app.add_flag("--config-reference", config_keys, "print all config keys as a Markdown table");
     app.add_flag("--layer-reference", layers, "print the kinds of model.layers as a Markdown table");
+    app.add_flag("--option-reference", options,
+                 "print the options of other trainers that are understood as a Markdown table");
     if (!parse_arguments(app, arguments)) return 0;
-    if (config_keys || layers) {
+    if (config_keys || layers || options) {
         if (config_keys) print_config_reference();
         if (layers) print_layer_reference();
+        if (options) print_option_reference();
         return 0;
     }
     if (!config.empty()) {
@@ -108,6 +111,9 @@ int inspect_command(const Arguments& arguments) {
         throw UsageError("trainer inspect: nothing to look at", "give a file, a run directory or -c FILE");
     if (sha256) {
         const std::string file = checkpoint_of(path);
+        if (!is_prediction_file(file) && !is_checkpoint(file) && std::filesystem::exists(file))
+            throw DataError(file + ": neither a checkpoint nor predictions",
+                            "--sha256 hashes those; trainer inspect " + file + " shows what it is");
         fmt::print("{}\n", is_prediction_file(file) ? read_prediction_summary(file).sha256
                                                     : model_sha256(load_checkpoint(file)));
         return 0;

@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <system_error>
+
 #include "command_line.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/suggest.hpp"
@@ -22,6 +25,11 @@ int pack_idx_command(const Arguments& arguments) {
         ->delimiter(',');
     app.add_option("--std", options.std, "standard deviation per channel")->delimiter(',');
     if (!parse_arguments(app, arguments)) return 0;
+    for (const std::string& source : {options.images, options.labels}) {
+        std::error_code missing;  // a file that does not exist yet is no source
+        if (std::filesystem::equivalent(source, options.output, missing))
+            throw UsageError("-o " + options.output + " would overwrite " + source, "give another name");
+    }
     const DatasetInfo info = pack_idx(options);
     fmt::print("{}: {} samples {} u8, {} classes\n", options.output, info.samples,
                to_string(info.sample_shape), info.classes);

@@ -4,6 +4,7 @@
 
 #include "command_line.hpp"
 #include "inference.hpp"
+#include "tutti/base/familiar_options.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/train/evaluation.hpp"
 #include "tutti/train/prediction.hpp"
@@ -77,7 +78,7 @@ int predict_command(const Arguments& arguments) {
     app.add_option("-o,--output", given.output, "file to write: .h5 or .csv")->required();
     app.add_flag("--embeddings", given.embeddings, "also write the input of the last linear layer");
     app.add_flag("--no-logits", given.no_logits, "leave out the logits");
-    if (!parse_arguments(app, arguments)) return 0;
+    if (!parse_arguments(app, translate_familiar_flags(arguments, "predict"))) return 0;
     finish(given.inference);
     check_prediction_path(given.output);
     return run_on_all_ranks([&](const JobStart& start) { return predict_job(start, given); });

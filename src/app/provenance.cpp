@@ -36,7 +36,8 @@ std::string provenance(const Device& device, const std::vector<RankPlace>& place
                                      {"host", places[rank].host},
                                      {"local_rank", places[rank].local_rank},
                                      {"cores", places[rank].cores},
-                                     {"threads", places[rank].threads}});
+                                     {"threads", places[rank].threads},
+                                     {"visible_gpus", places[rank].visible_gpus}});
     document["overrides"] = overrides;
     return document.dump(2) + "\n";
 }

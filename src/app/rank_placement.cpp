@@ -1,5 +1,6 @@
 #include "rank_placement.hpp"
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "tutti/comm/launch.hpp"
@@ -7,12 +8,15 @@
 namespace tutti {
 
 std::vector<RankPlace> exchange_places(Communicator& world, const MpiSession& session) {
-    const nlohmann::json mine = {
-        {"host", session.host()}, {"local_rank", session.local_rank()}, {"cores", bound_cores()}};
+    const char* const gpus = std::getenv("CUDA_VISIBLE_DEVICES");
+    const nlohmann::json mine = {{"host", session.host()},
+                                 {"local_rank", session.local_rank()},
+                                 {"cores", bound_cores()},
+                                 {"visible_gpus", gpus ? gpus : ""}};
     std::vector<RankPlace> places;
     for (const std::string& text : all_gather_text(world, mine.dump())) {
         const auto row = nlohmann::json::parse(text);
-        places.push_back({row.at("host"), row.at("local_rank"), row.at("cores"), 1});
+        places.push_back({row.at("host"), row.at("local_rank"), row.at("cores"), 1, row.at("visible_gpus")});
     }
     for (std::size_t rank = 0; rank < places.size(); ++rank) {
         std::vector<std::vector<int>> neighbours;

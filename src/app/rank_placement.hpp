@@ -13,6 +13,7 @@ struct RankPlace {
     int local_rank = 0;
     std::vector<int> cores;
     int threads = 1;
+    std::string visible_gpus;  ///< CUDA_VISIBLE_DEVICES of the rank: what the launcher gave it
 };
 
 /// Of every rank, by rank. Collective. Threads follow the bound cores (threads_for_rank).

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tutti/base/config.hpp"
+#include "tutti/base/familiar_options.hpp"
 #include "tutti/model/zoo.hpp"
 
 namespace tutti {
@@ -43,6 +44,21 @@ void print_layer_reference() {
     fmt::print("| layer | needs | may have |\n|---|---|---|\n");
     for (const LayerKind& kind : layer_kinds())
         fmt::print("| {} | {} | {} |\n", code(kind.kind), list(kind.required), list(kind.optional));
+}
+
+void print_option_reference() {
+    using Meaning = FamiliarOption::Meaning;
+    const auto meaning = [](const FamiliarOption& option) {
+        if (option.meaning == Meaning::refused) return "refused: " + cell(option.note);
+        if (option.meaning == Meaning::needless) return "accepted: " + cell(option.note);
+        const std::string fixed = option.fixed.empty() ? "" : "=" + option.fixed;
+        return code(option.target + fixed) + (option.note.empty() ? "" : ", " + cell(option.note));
+    };
+    fmt::print("| option | of | here |\n|---|---|---|\n");
+    for (const FamiliarOption& option : familiar_options())
+        fmt::print("| {}{} | {} | {} |\n", code(option.name),
+                   option.command.empty() || option.command == "train" ? "" : ", " + option.command,
+                   option.from, meaning(option));
 }
 
 }  // namespace tutti

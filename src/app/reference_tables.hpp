@@ -7,5 +7,7 @@ namespace tutti {
 void print_config_reference();
 /// Markdown on standard output: layer, required and optional arguments.
 void print_layer_reference();
+/// Options of other trainers and what they are here.
+void print_option_reference();
 
 }  // namespace tutti

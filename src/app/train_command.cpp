@@ -7,6 +7,7 @@
 #include "job_start.hpp"
 #include "provenance.hpp"
 #include "training_recipe.hpp"
+#include "tutti/base/familiar_options.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/input/dataset.hpp"
 #include "tutti/train/trainer.hpp"
@@ -94,7 +95,8 @@ int train_command(const Arguments& arguments) {
                  "trainer train");
     RecipeArguments parsed;
     add_recipe_options(app, parsed);
-    if (!parse_arguments(app, arguments)) return 0;
+    app.footer("Flags of other trainers are understood, too: trainer inspect --option-reference");
+    if (!parse_arguments(app, translate_familiar_flags(arguments, "train"))) return 0;
 
     return run_on_all_ranks([&](const JobStart& start) { return train(start, parsed); });
 }

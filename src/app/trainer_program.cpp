@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <iostream>
+#include <new>
 
-#include "commands.hpp"
+#include "command_line.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/suggest.hpp"
-#include "tutti/comm/launch.hpp"
 
 namespace tutti {
 namespace {
@@ -44,21 +44,15 @@ void print_help() {
     std::cout << "\ntrainer COMMAND --help tells more. Under MPI: mpirun -np 4 trainer -c FILE.yaml\n";
 }
 
-// Bad usage is the same on every rank; one line is enough. MPI may not be running yet, so the environment
-// tells.
-bool first_rank() {
-    return read_launch(current_environment()).rank.value_or(0) == 0;
-}
-
 int dispatch(Arguments arguments) {
     if (arguments.empty()) return train_command(arguments);
     const std::string first = arguments.front();
     if (first == "--help" || first == "-h" || first == "help") {
-        if (first_rank()) print_help();
+        if (is_first_rank()) print_help();
         return 0;
     }
     if (first == "--version") {
-        if (first_rank()) std::cout << "tutti " TUTTI_VERSION "\n";
+        if (is_first_rank()) std::cout << "tutti " TUTTI_VERSION "\n";
         return 0;
     }
     if (first.starts_with("-") || first.find('=') != std::string::npos) return train_command(arguments);
@@ -66,8 +60,8 @@ int dispatch(Arguments arguments) {
     std::vector<std::string> names;
     for (const Command& command : commands()) {
         if (command.name == first)
-            return command.on_all_ranks || first_rank() ? command.run(arguments)
-                                                        : static_cast<int>(ExitCode::done);
+            return command.on_all_ranks || is_first_rank() ? command.run(arguments)
+                                                           : static_cast<int>(ExitCode::done);
         names.push_back(command.name);
     }
     const std::string near = nearest(first, names);
@@ -83,8 +77,12 @@ int run_trainer(int argc, char** argv) {
     try {
         return dispatch(Arguments(argv + 1, argv + argc));
     } catch (const Error& error) {
-        if (first_rank()) std::cerr << "error: " << error.what() << std::endl;
+        // Bad usage is the same on every rank; one line is enough.
+        if (is_first_rank()) std::cerr << "error: " << error.what() << std::endl;
         return static_cast<int>(error.code());
+    } catch (const std::bad_alloc&) {
+        std::cerr << "error: not enough memory" << std::endl;
+        return static_cast<int>(ExitCode::failed);
     } catch (const std::exception& error) {
         std::cerr << "error: " << error.what() << std::endl;
         return static_cast<int>(ExitCode::failed);

@@ -62,7 +62,10 @@ void add_run(std::vector<Row>& rows) {
                         "the same bits on any power-of-two number of ranks")),
             not_yet(row("run.virtual_shards", at(run, &R::virtual_shards), integer(1),
                         "pieces of the global batch in deterministic mode")),
-            not_yet(row("run.trace", at(run, &R::trace), boolean(), "write a time line of every step")),
+            row("run.trace", at(run, &R::trace), boolean(),
+                "write trace.json, a time line of all ranks for Perfetto or chrome://tracing"),
+            row("run.trace_steps", at(run, &R::trace_steps), integer(1, 10000),
+                "updates that the trace holds, from the start or resume of the run on"),
             not_yet(row("run.walltime", at(run, &R::walltime), optional(number({.low = 0, .low_open = true})),
                         "seconds after which to save and stop")),
         });
@@ -81,9 +84,9 @@ void add_data(std::vector<Row>& rows) {
         {
             row("data.train", at(data, &D::train), paths(), "HDF5 files to train on"),
             row("data.val", at(data, &D::val), paths(), "HDF5 files to evaluate on"),
-            row("data.workers", at(data, &D::workers), optional(integer(0), "auto"),
+            row("data.workers", at(data, &D::workers), optional(integer(0, 1024), "auto"),
                 "threads that load batches, per rank"),
-            row("data.prefetch", at(data, &D::prefetch), integer(1), "batches held ready"),
+            row("data.prefetch", at(data, &D::prefetch), integer(1, 4096), "batches held ready"),
             row("data.shuffle", at(data, &D::shuffle), boolean(), "a new order each epoch"),
             row("data.drop_last", at(data, &D::drop_last), boolean(),
                 "leave out the samples of an uneven end"),

@@ -7,6 +7,7 @@
 
 #include "config_schema.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/familiar_options.hpp"
 #include "tutti/base/suggest.hpp"
 
 namespace tutti::config {
@@ -78,6 +79,14 @@ std::string advice(std::string path) {
     throw UsageError(fmt::format("{}: {} is not a known key", where, path), advice(path));
 }
 
+/// One file must not give a setting by two names; the command line overrides either.
+void refuse_twice(const std::string& name, const std::string& other, const std::string& where,
+                  const std::string& source) {
+    if (name != other && source != command_line)
+        throw UsageError(fmt::format("{}: {} and {} are the same setting", where, name, other),
+                         "keep one of them");
+}
+
 std::string place(const std::string& source, const YAML::Mark& mark) {
     if (source == command_line || mark.is_null()) return source;
     return fmt::format("{}:{}", source, mark.line + 1);
@@ -124,15 +133,31 @@ void Settings::add_map(const YAML::Node& map, const std::string& section, const 
         if (name.find('.') != std::string::npos && find_row(path))
             throw UsageError(fmt::format("{}: {} is written with a dot", where, path),
                              fmt::format("write {} inside {}:", leaf_of(path), section_of(path)));
-        if (!find_row(path) && !is_section(path)) unknown(path, where);
+        if (!find_row(path) && !is_section(path) && !find_familiar_key(path) && !is_familiar_section(path))
+            unknown(path, where);
         if (!seen.insert(name).second)
             throw UsageError(fmt::format("{}: {} is given twice", where, path), "keep one of them");
         add_value({path, where, entry.second}, source);
     }
 }
 
+void Settings::add_familiar(const FamiliarOption& option, const Setting& setting, const std::string& source) {
+    if (option.meaning == FamiliarOption::Meaning::refused) refuse_familiar(option, setting.where);
+    if (find(option.target)) refuse_twice(option.name, option.target, setting.where, source);
+    const bool is_text = setting.node.IsScalar();
+    const std::string value = is_text ? familiar_value(option, setting.node.Scalar(), setting.where) : "";
+    const YAML::Node node = is_text ? YAML::Node(value) : setting.node;
+    by_path_.erase(option.target);
+    by_path_.emplace(option.target, Setting{option.target, setting.where, node});
+    if (option.name != option.target) familiar_names_[option.target] = option.name;
+}
+
 void Settings::add_value(const Setting& setting, const std::string& source) {
+    if (const FamiliarOption* const option = find_familiar_key(setting.path))
+        return add_familiar(*option, setting, source);
     if (find_row(setting.path)) {
+        if (const auto other = familiar_names_.find(setting.path); other != familiar_names_.end())
+            refuse_twice(setting.path, other->second, setting.where, source);
         by_path_.erase(setting.path);
         by_path_.emplace(setting.path, setting);
         return;
@@ -151,7 +176,8 @@ void Settings::override_with(const std::string& argument) {
                          "write for example train.epochs=5");
     const std::string path = argument.substr(0, equals);
     const std::string value = argument.substr(equals + 1);
-    if (!find_row(path) && !is_section(path)) unknown(path, command_line);
+    if (!find_row(path) && !is_section(path) && !find_familiar_key(path) && !is_familiar_section(path))
+        unknown(path, command_line);
 
     // YAML reads nothing as null; here it is an empty text, which only keys of text accept.
     const Setting setting{path, command_line,

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "config_values.hpp"
+#include "tutti/base/familiar_options.hpp"
 
 namespace tutti::config {
 
@@ -22,8 +23,10 @@ class Settings {
 
   private:
     void add_map(const YAML::Node& map, const std::string& section, const std::string& source);
+    void add_familiar(const FamiliarOption& option, const Setting& setting, const std::string& source);
     void add_value(const Setting& setting, const std::string& source);
     std::map<std::string, Setting> by_path_;
+    std::map<std::string, std::string> familiar_names_;  ///< of keys given by another trainer's name
 };
 
 }  // namespace tutti::config

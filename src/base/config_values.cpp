@@ -141,7 +141,7 @@ Kind<bool> boolean() {
             {}};
 }
 
-Kind<std::int64_t> integer(std::int64_t at_least) {
+Kind<std::int64_t> integer(std::int64_t at_least, std::int64_t at_most) {
     return {"integer",
             [=](const Setting& setting) {
                 std::int64_t value = 0;
@@ -149,6 +149,7 @@ Kind<std::int64_t> integer(std::int64_t at_least) {
                 if (status == std::errc::result_out_of_range) setting.wrong("an integer of 64 bits");
                 if (status != std::errc()) setting.wrong("an integer");
                 if (value < at_least) setting.wrong(fmt::format("an integer of at least {}", at_least));
+                if (value > at_most) setting.wrong(fmt::format("an integer of at most {}", at_most));
                 return value;
             },
             [](const std::int64_t& value) { return fmt::format("{}", value); },

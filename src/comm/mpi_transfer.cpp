@@ -28,8 +28,15 @@ void Handle::check(int code, const char* call) const {
 
 bool WatchedTransfer::test() {
     if (poll()) return true;
+    if (handle_->job->broken.empty()) drive_others();
     watch();
     return false;
+}
+
+void WatchedTransfer::drive_others() const {
+    int any = 0;
+    handle_->check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, handle_->comm, &any, MPI_STATUS_IGNORE), call_);
+    if (handle_->lanes) handle_->lanes->progress();
 }
 
 void WatchedTransfer::wait() {
@@ -103,14 +110,8 @@ bool LaneTransfer::poll() {
     if (!handle().job->broken.empty()) return false;
     lane.progress();
     if (lane.finished(request_)) return true;
-    // A peer may wait for something else first that needs this rank: MPI's transfers or other lanes.
-    constexpr unsigned between = 64;
-    if (++polls_ % between == 0) {
-        int any = 0;
-        handle().check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, handle().comm, &any, MPI_STATUS_IGNORE),
-                       call());
-        if (handle().lanes) handle().lanes->progress();
-    }
+    constexpr unsigned between = 64;  // MPI's progress costs more than a look at the peers' counters
+    if (++polls_ % between == 0) drive_others();
     return false;
 }
 

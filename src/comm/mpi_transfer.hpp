@@ -57,6 +57,8 @@ class WatchedTransfer : public Work::Transfer {
   protected:
     /// Progresses; true when finished.
     virtual bool poll() = 0;
+    /// What else waits in this process for a call to move on: a peer may wait for that first.
+    void drive_others() const;
 
     const Handle& handle() const { return *handle_; }
     const char* call() const { return call_; }

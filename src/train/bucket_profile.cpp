@@ -1,8 +1,6 @@
 #include "bucket_profile.hpp"
 
-#include <unistd.h>
-
-#include <array>
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +10,7 @@
 #include "atomic_file.hpp"
 #include "tutti/base/cache_directory.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/host_name.hpp"
 #include "tutti/base/sha256.hpp"
 #include "tutti/train/bucket_plan.hpp"
 
@@ -22,12 +21,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr int version = 1;
 constexpr const char* version_name = "tutti_bucket_profile";
-
-std::string host_name() {
-    std::array<char, 256> name{};
-    if (::gethostname(name.data(), name.size() - 1) != 0) return "?";
-    return name.data();
-}
 
 /// "4" for four ranks on one host, "2,2" for two hosts; in the order of their first ranks.
 std::string ranks_by_host(const std::vector<std::string>& hosts) {

@@ -68,6 +68,14 @@ class EvaluationSums {
 
 }  // namespace
 
+std::int64_t topk_of(const TrainConfig& config, std::int64_t classes) {
+    constexpr std::int64_t classes_worth_top5 = 10;
+    if (config.topk) return *config.topk;
+    const auto& early = config.early_stopping;
+    const bool asked = config.checkpoint.best == "val/top5" || (early && early->metric == "val/top5");
+    return asked || classes >= classes_worth_top5 ? 5 : 0;
+}
+
 double EvaluationResult::mean_loss() const {
     return weight > 0 ? loss / weight : 0.0;
 }

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "tutti/base/error.hpp"
+#include "tutti/base/host_name.hpp"
 
 namespace tutti {
 namespace {
@@ -33,11 +34,6 @@ std::string holder(int descriptor) {
     std::string process;
     if (!(words >> host >> process)) return "another process";
     return "process " + process + " on " + host;
-}
-
-std::string host_name() {
-    std::array<char, 256> name{};
-    return ::gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' ? name.data() : "unknown";
 }
 
 }  // namespace

@@ -36,8 +36,9 @@ void Trainer::Impl::choose_buckets() {
     if (use_buckets_of_checkpoint()) return;
     bucket_key = bucket_profile_key(job.control, graph, config, job.device, job.gradients.backend());
     if (use_kept_profile()) return;
-    recorder_for_steps();
+    recorder.emplace(graph, static_cast<std::size_t>(config.train.accumulate));
     tuner.emplace(training, *recorder);
+    record_if_needed();
 }
 
 bool Trainer::Impl::use_buckets_of_checkpoint() {
@@ -97,12 +98,7 @@ void Trainer::Impl::tune_buckets(const UpdateReport& update) {
     }
     job.log.info(describe_choice(profile, training.reducer.buckets(), size_of(graph.compute())) + kept);
     tuner.reset();
-    training.record(nullptr);
-}
-
-void Trainer::Impl::recorder_for_steps() {
-    if (!recorder) recorder.emplace(graph, static_cast<std::size_t>(config.train.accumulate));
-    training.record(&*recorder);
+    record_if_needed();
 }
 
 }  // namespace tutti

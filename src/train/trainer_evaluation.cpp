@@ -11,8 +11,6 @@
 namespace tutti {
 namespace {
 
-constexpr std::int64_t classes_worth_top5 = 10;
-
 /// The members of an "eval" row that depend on the config.
 std::string more_metrics(const EvaluationResult& result) {
     std::string text;
@@ -30,13 +28,6 @@ std::string more_metrics(const EvaluationResult& result) {
 
 }  // namespace
 
-std::int64_t Trainer::Impl::topk() const {
-    if (config.train.topk) return *config.train.topk;
-    const auto& early = config.train.early_stopping;
-    const bool asked = config.train.checkpoint.best == "val/top5" || (early && early->metric == "val/top5");
-    return asked || graph.output_shape().count() >= classes_worth_top5 ? 5 : 0;
-}
-
 void Trainer::Impl::report_eval() {
     watch.restart();
     EvaluationResult result;
@@ -51,7 +42,7 @@ void Trainer::Impl::report_eval() {
                            .communicator = job.control,
                            .batch_size = config.train.batch_size,
                            .seed = config.run.seed,
-                           .topk = topk(),
+                           .topk = topk_of(config.train, graph.output_shape().count()),
                            .confusion = config.train.confusion});
     }
     last_eval_step = progress.step;

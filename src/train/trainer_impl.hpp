@@ -7,6 +7,7 @@
 
 #include "bucket_tuner.hpp"
 #include "progress_report.hpp"
+#include "trace.hpp"
 #include "train_step.hpp"
 #include "tutti/train/evaluation.hpp"
 #include "tutti/train/trainer.hpp"
@@ -43,13 +44,17 @@ struct Trainer::Impl {
     bool use_kept_profile();
     void use_buckets(const BucketTrial& choice);
     void tune_buckets(const UpdateReport& update);
-    void recorder_for_steps();
+
+    // trainer_trace.cpp: time lines of the first steps
+    void start_trace();
+    void trace_step();
+    void write_trace();
+    void record_if_needed();
 
     // trainer_evaluation.cpp: metrics of data.val, and what follows from them
     void report_eval();
     void note_best(const EvaluationResult& result);
     void note_for_early_stopping(const EvaluationResult& result);
-    std::int64_t topk() const;
 
     const TrainingJob job;
     const Config& config;
@@ -67,6 +72,7 @@ struct Trainer::Impl {
     std::optional<Loader> val_loader;
 
     std::optional<StepRecorder> recorder;
+    std::optional<Trace> trace;        // until it is written
     std::optional<BucketTuner> tuner;  // until the buckets are chosen
     std::string bucket_plan;  // the chosen one, for the checkpoint (JSON); empty before, or by config
     std::string bucket_key;

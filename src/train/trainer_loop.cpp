@@ -42,6 +42,7 @@ TrainingResult Trainer::Impl::run() {
         return result;
     }
     choose_buckets();
+    start_trace();
     report.start(progress.samples);
     watch.restart();
     while (!finished() && !stopping) {
@@ -55,6 +56,7 @@ TrainingResult Trainer::Impl::run() {
         }
         while (training.epoch_has_more() && !finished() && !stopping) step();
     }
+    if (trace) write_trace();
     if (tuner) job.log.info("buckets: the run ended before it had measured enough steps to choose");
     // A checkpoint holds the last evaluation: one that was written before it is written again.
     bool save_again = last_save_samples != progress.samples;
@@ -77,6 +79,7 @@ void Trainer::Impl::step() {
     const UpdateReport update = training.update(rank == 0 && minutes_passed());
     stopping = training.sums.stop();
     if (world > 1 && !ready_order_checked) check_ready_order();
+    if (trace) trace_step();
     if (tuner) tune_buckets(update);
     if (!update.skipped) report_step(update);
     after_update(update.skipped);

@@ -18,8 +18,8 @@ TEST(ConfigKeys, of_a_nested_section_are_suggested_too) {
 }
 
 TEST(ConfigKeys, that_exist_in_another_section_are_suggested_there) {
-    EXPECT_EQ(refusal("train:\n  lr: 0.1"),
-              "jobs/x.yaml:2: train.lr is not a known key; did you mean optim.lr?");
+    EXPECT_EQ(refusal("train:\n  momentum: 0.1"),
+              "jobs/x.yaml:2: train.momentum is not a known key; did you mean optim.momentum?");
     EXPECT_EQ(refusal("batch_size: 3"),
               "jobs/x.yaml:1: batch_size is not a known key; did you mean train.batch_size?");
 }

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* every_available_key = R"(
-run: {dir: "runs/mine: 1", seed: -9223372036854775808, resume: never, log_level: debug}
+run: {dir: "runs/mine: 1", seed: -9223372036854775808, resume: never, log_level: debug, trace: true, trace_steps: 7}
 device: cuda
 data:
   train: [a.h5, "b, c.h5"]
@@ -75,6 +75,8 @@ TEST(Config, takes_every_available_key) {
     EXPECT_EQ(config.run.seed, std::numeric_limits<std::int64_t>::min());
     EXPECT_EQ(config.run.resume, "never");
     EXPECT_EQ(config.run.log_level, "debug");
+    EXPECT_TRUE(config.run.trace);
+    EXPECT_EQ(config.run.trace_steps, 7);
     EXPECT_EQ(config.device, DeviceChoice::cuda);
     EXPECT_EQ(config.data.train, (std::vector<std::string>{"a.h5", "b, c.h5"}));
     EXPECT_EQ(config.data.val, (std::vector<std::string>{"v.h5"}));

@@ -27,6 +27,7 @@ TEST(ConfigInteger, has_a_smallest_value) {
     EXPECT_EQ(override_refusal("train.epochs=-1"), "train.epochs: -1 is not an integer of at least 0");
     EXPECT_EQ(override_refusal("train.log_every=0"), "train.log_every: 0 is not an integer of at least 1");
     EXPECT_EQ(override_refusal("data.prefetch=0"), "data.prefetch: 0 is not an integer of at least 1");
+    EXPECT_EQ(override_refusal("data.prefetch=5000"), "data.prefetch: 5000 is not an integer of at most 4096");
     EXPECT_EQ(override_refusal("data.workers=-1"), "data.workers: -1 is not an integer of at least 0");
     EXPECT_EQ(override_refusal("train.max_steps=-1"), "train.max_steps: -1 is not an integer of at least 0");
 }
@@ -160,11 +161,19 @@ TEST(ConfigAvailability, refuses_other_values_of_keys_that_nothing_carries_out_y
     EXPECT_EQ(
         refusal("run:\n  virtual_shards: 4"),
         "jobs/x.yaml:2: run.virtual_shards: 4 is not available in this version; remove it or set it to 8");
-    for (const char* argument : {"run.deterministic=true", "run.virtual_shards=4", "run.trace=true",
-                                 "run.walltime=3600", "data.transforms=[flip, {crop: 4}]",
+    for (const char* argument : {"run.deterministic=true", "run.virtual_shards=4", "run.walltime=3600",
+                                 "data.transforms=[flip, {crop: 4}]",
                                  "distributed.find_unused_parameters=true", "distributed.verify_every=10"})
         EXPECT_NE(override_refusal(argument).find("is not available in this version"), std::string::npos)
             << argument;
+}
+
+TEST(ConfigValues, a_trace_is_bounded) {
+    EXPECT_EQ(parse("").run.trace_steps, 50);
+    EXPECT_EQ(override_refusal("run.trace_steps=0"), "run.trace_steps: 0 is not an integer of at least 1");
+    EXPECT_EQ(override_refusal("run.trace_steps=10001"),
+              "run.trace_steps: 10001 is not an integer of at most 10000");
+    EXPECT_NE(override_refusal("run.trace_step=5").find("run.trace_steps"), std::string::npos);
 }
 
 TEST(ConfigValues, label_smoothing_is_a_part_below_one) {

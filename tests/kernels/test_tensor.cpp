@@ -4,6 +4,8 @@
 #include <cstring>
 #include <random>
 
+#include "../../kernels/common/bf16.hpp"
+
 namespace tutti::test {
 namespace {
 
@@ -17,6 +19,15 @@ template <class T>
 void store(std::vector<std::byte>& bytes, std::size_t i, double value) {
     const T element = static_cast<T>(value);
     std::memcpy(bytes.data() + i * sizeof(T), &element, sizeof(T));
+}
+
+std::uint16_t load_bits(const std::vector<std::byte>& bytes, std::size_t i) {
+    std::uint16_t bits;
+    std::memcpy(&bits, bytes.data() + i * sizeof bits, sizeof bits);
+    return bits;
+}
+void store_bits(std::vector<std::byte>& bytes, std::size_t i, std::uint16_t bits) {
+    std::memcpy(bytes.data() + i * sizeof bits, &bits, sizeof bits);
 }
 
 }  // namespace
@@ -49,6 +60,8 @@ double TestTensor::get(std::size_t i) const {
             return load<double>(bytes_, i);
         case DType::i64:
             return load<std::int64_t>(bytes_, i);
+        case DType::bf16:
+            return static_cast<double>(to_float(Bf16{load_bits(bytes_, i)}));
         default:
             return load<unsigned char>(bytes_, i);
     }
@@ -62,6 +75,8 @@ void TestTensor::set(std::size_t i, double value) {
             return store<double>(bytes_, i, value);
         case DType::i64:
             return store<std::int64_t>(bytes_, i, value);
+        case DType::bf16:
+            return store_bits(bytes_, i, to_bf16(static_cast<float>(value)).bits);
         default:
             return store<unsigned char>(bytes_, i, value);
     }

@@ -23,10 +23,19 @@ class Commands(TrainingTest):
         result = self.run_trainer(["sampler", "--samples", 5, "--world", 2, "--rank", 1, "--no-shuffle"])
         self.assertEqual(result.stdout.split(), ["1", "3", "0"])
 
-    def test_sampler_refuses_a_rank_outside_the_world(self):
-        result = self.run_trainer(["sampler", "--samples", 5, "--world", 2, "--rank", 2])
-        self.assert_exit(result, 2)
-        self.assertIn("--rank", result.stderr)
+    def test_sampler_names_the_number_that_makes_no_sense(self):
+        for changed, value in (("--rank", 2), ("--rank", -1), ("--world", 0), ("--samples", -1), ("--epoch", -1),
+                               ("--samples", 10**17)):
+            arguments = {"--samples": 5, "--world": 2, "--rank": 1, "--epoch": 0, changed: value}
+            result = self.run_trainer(["sampler", *(word for pair in arguments.items() for word in pair)])
+            self.assert_exit(result, 2)
+            self.assertIn(changed, result.stderr)
+
+    def test_help_is_printed_once_by_several_ranks(self):
+        for arguments in (["train", "--help"], ["eval", "--help"], ["predict", "--help"]):
+            result = self.mpirun(2, arguments)
+            self.assert_exit(result, 0)
+            self.assertEqual(result.stdout.count("Usage"), 1, arguments)
 
     def test_inspect_shows_a_data_set(self):
         data = self.pack(*self.synthetic_idx(40, classes=4, side=8), options=["--class-names", "a,b,c,d"])
@@ -62,6 +71,21 @@ class Commands(TrainingTest):
         result = self.run_trainer(["pack", "idz"])
         self.assert_exit(result, 2)
         self.assertIn("idx", result.stderr)
+
+    def test_pack_does_not_overwrite_its_own_source(self):
+        images, labels = self.synthetic_idx(30)
+        for source in (images, labels):
+            before = source.read_bytes()
+            result = self.run_trainer(["pack", "idx", "--images", images, "--labels", labels, "-o", source])
+            self.assert_exit(result, 2)
+            self.assertIn("overwrite", result.stderr)
+            self.assertEqual(source.read_bytes(), before)
+
+    def test_a_hash_is_asked_of_weights_only(self):
+        data = self.small_data(8)
+        result = self.run_trainer(["inspect", data, "--sha256"])
+        self.assert_exit(result, 4)
+        self.assertIn("neither a checkpoint nor predictions", result.stderr)
 
     def test_packing_twice_gives_the_same_bytes(self):
         images, labels = self.synthetic_idx(30)

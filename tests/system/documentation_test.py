@@ -26,6 +26,15 @@ class Documentation(TrainingTest):
         self.assertTrue(found, "README.md has no layer reference")
         self.assertEqual(found[1].strip(), reference.stdout.strip())
 
+    def test_the_options_of_other_trainers_in_the_readme_are_the_programs(self):
+        reference = self.run_trainer(["inspect", "--option-reference"])
+        self.assert_exit(reference, 0)
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        found = re.search(r"<!-- option reference -->\n(.*?)<!-- end -->", readme, re.S)
+        self.assertTrue(found, "README.md has no option reference")
+        self.assertEqual(found[1].strip(), reference.stdout.strip(),
+                         "renew it with: build/trainer inspect --option-reference")
+
     def test_every_subcommand_is_in_the_readme(self):
         readme = (ROOT / "README.md").read_text(encoding="utf-8")
         for name in re.findall(r"^  (\w+)  ", self.run_trainer(["--help"]).stdout, re.M):

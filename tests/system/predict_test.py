@@ -42,12 +42,23 @@ class Predict(TrainingTest):
             self.assertAlmostEqual(row["loss"], last["loss"], delta=1e-12 * last["loss"])
             self.assertEqual(row["world_size"], ranks)
 
+    def test_eval_gives_the_metrics_that_training_gives(self):
+        run, _ = self.trained(train__topk=2, train__confusion=True)
+        last = self.metrics("run", "eval")[-1]
+        row = self.evaluated("--run", run, ranks=2)
+        for metric in ("top2", "balanced_accuracy", "confusion"):
+            self.assertEqual(row[metric], last[metric], metric)
+        text = self.run_trainer(["eval", "--run", run]).stdout
+        self.assertIn(f"top-2 accuracy {last['top2']:.4f}", text)
+        self.assertIn("confusion, a row per label", text)
+
     def test_eval_ends_with_the_line_that_scripts_look_for(self):
         run, _ = self.trained()
         result = self.run_trainer(["eval", "--checkpoint", run])
         self.assert_exit(result, 0)
         first, last = result.stdout.splitlines()
-        self.assertRegex(first, r"^accuracy [01]\.\d{4} \(\d+ of 101\), loss \d\.\d{4}$")
+        self.assertRegex(first, r"^accuracy [01]\.\d{4} \(\d+ of 101\), loss \d\.\d{4}, "
+                                r"balanced accuracy [01]\.\d{4}$")
         self.assertRegex(last, r"^test accuracy [01]\.\d{4} \(\d+ of 101\)$")
 
     def test_weights_and_config_may_be_named_in_several_ways(self):

@@ -57,6 +57,7 @@ struct RunConfig {
     bool deterministic = false;
     std::int64_t virtual_shards = 8;
     bool trace = false;
+    std::int64_t trace_steps = 50;
     std::optional<double> walltime;  ///< seconds
     friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };

@@ -8,7 +8,10 @@ namespace tutti {
 
 /// Handle of an asynchronous collective. It owns what the transfer needs besides the caller's buffer. Until
 /// wait() returns, or test() has returned true, the buffer given to the call must neither be read, written
-/// nor freed by anybody. Move-only. Destroying a pending Work waits first. Used by the thread that issued it.
+/// nor freed by anybody. A transfer only moves on within calls: test() and wait() of any Work drive all
+/// transfers of the process's all-reduces, and whatever MPI has under way. So poll now and then while
+/// computing, any pending Work will do. Move-only. Destroying a pending Work waits first. Used by the thread
+/// that issued it.
 class Work {
   public:
     class Transfer {

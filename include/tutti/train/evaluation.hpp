@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tutti/base/config.hpp"
 #include "tutti/comm/communicator.hpp"
 #include "tutti/input/loader.hpp"
 #include "tutti/model/graph.hpp"
@@ -12,6 +13,10 @@
 #include "tutti/train/batch_stage.hpp"
 
 namespace tutti {
+
+/// The k of the top-k accuracy that a config asks for, 0: none. Unless it says, 5 where "val/top5" decides
+/// something or there are 10 classes and more. Pure.
+std::int64_t topk_of(const TrainConfig& config, std::int64_t classes);
 
 /// What one pass needs; all references must outlive the call.
 struct EvaluationJob {

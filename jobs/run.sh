@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# Starts the trainer on several ranks: with srun inside a Slurm job, else with mpirun.
+set -euo pipefail
+
+usage() {
+    cat <<'END'
+usage: jobs/run.sh [-n RANKS] [-c FILE] [-l LEVEL] [--launcher srun|mpirun] [ARG...]
+
+  -n RANKS     processes in all, one per GPU. Default: the tasks of the Slurm job, else the GPUs of this machine, else 1
+  -c FILE      the config
+  -l LEVEL     DEBUG, INFO, WARNING or ERROR
+  --launcher   default: srun inside a Slurm job, mpirun elsewhere
+  ARG...       the trainer's: key=value settings, or a command: predict --run runs/mine -o out.csv
+
+  jobs/run.sh -n 2 -c jobs/mnist.yaml -l INFO train.epochs=1
+
+In a batch job SIGUSR1 and SIGTERM reach every rank as "save and stop", and a run that stopped so (exit code 75) is
+requeued, when the job may be (#SBATCH --requeue).
+
+TUTTI_TRAINER          the program (default: build/trainer beside this folder, else trainer from PATH)
+TUTTI_SRUN_OPTIONS     more options of srun
+TUTTI_MPIRUN_OPTIONS   options of mpirun about mapping and binding, instead of this script's
+END
+}
+
+say() { echo "run: $*" >&2; }
+fail() {
+    echo "error: jobs/run.sh: $*" >&2
+    exit 2
+}
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+ranks='' config='' level='' launcher='' arguments=()
+while (($#)); do
+    case $1 in
+        -n | -c | -l | --launcher)
+            (($# > 1)) || fail "$1 needs a value; see jobs/run.sh --help"
+            case $1 in
+                -n) ranks=$2 ;;
+                -c) config=$2 ;;
+                -l) level=${2,,} ;;
+                *) launcher=$2 ;;
+            esac
+            shift 2
+            ;;
+        -h | --help) usage && exit 0 ;;
+        *) arguments+=("$1") && shift ;;
+    esac
+done
+[[ -z $ranks || $ranks =~ ^[1-9][0-9]*$ ]] || fail "-n $ranks: give the number of ranks, 1 or more"
+[[ -z $level || $level =~ ^(debug|info|warning|error)$ ]] || fail "-l $level: give DEBUG, INFO, WARNING or ERROR"
+[[ $launcher =~ ^(srun|mpirun|)$ ]] || fail "--launcher $launcher: give srun or mpirun"
+if ((${SLURM_STEP_NUM_TASKS:-1} > 1)); then
+    fail "srun started this script ${SLURM_STEP_NUM_TASKS} times; start it once, without srun: it calls srun itself"
+fi
+
+trainer=${TUTTI_TRAINER-}
+if [[ -z $trainer ]]; then
+    trainer=$here/../build/trainer
+    if [[ ! -x $trainer ]]; then trainer=$(command -v trainer) || fail "no trainer: build it, or set TUTTI_TRAINER"; fi
+fi
+
+# A command comes before its options.
+program=("$trainer")
+if [[ ${arguments[0]-} =~ ^[a-z]+$ ]]; then
+    program+=("${arguments[0]}")
+    arguments=("${arguments[@]:1}")
+fi
+[[ -z $config ]] || program+=(-c "$config")
+program+=(${arguments[@]+"${arguments[@]}"})
+[[ -z $level ]] || program+=("run.log_level=$level")
+
+in_slurm=false
+if [[ ${SLURM_JOB_ID-} ]]; then in_slurm=true; fi
+if [[ -z $launcher ]]; then
+    if $in_slurm; then launcher=srun; else launcher=mpirun; fi
+fi
+if [[ -z $ranks ]]; then
+    if $in_slurm; then
+        ranks=${SLURM_NTASKS:-1}
+    else
+        ranks=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ') || ranks=1
+    fi
+fi
+
+if [[ $launcher == srun ]]; then
+    # --wait: a rank that dies must not leave the others waiting; ranks that end well end together.
+    # --cpus-per-task: since Slurm 22.05 srun does not take it over from the job.
+    # shellcheck disable=SC2206  # options are words
+    command=(srun --mpi=pmix "--ntasks=$ranks" --kill-on-bad-exit=0 --wait=60
+        ${SLURM_CPUS_PER_TASK:+--cpus-per-task=$SLURM_CPUS_PER_TASK} ${TUTTI_SRUN_OPTIONS-})
+else
+    command=(mpirun -np "$ranks")
+    if [[ $(mpirun --version 2>&1) == *"Open MPI"* ]]; then
+        # Many containers forbid a process to read another's memory; without that single copy it works everywhere.
+        command+=(--quiet --mca btl_vader_single_copy_mechanism none)
+        if ((EUID == 0)); then command+=(--allow-run-as-root); fi
+        if [[ ${TUTTI_MPIRUN_OPTIONS-} ]]; then
+            # shellcheck disable=SC2206  # options are words
+            command+=($TUTTI_MPIRUN_OPTIONS)
+        elif $in_slurm; then
+            command+=(--map-by "slot:PE=${SLURM_CPUS_PER_TASK:-1}" --report-bindings)
+        else
+            # Not bound: the ranks share all cores (the trainer divides them), while mpirun's default is one each.
+            command+=(--bind-to none)
+            # mpirun itself knows best how many ranks it accepts: it counts cores, and minds cpusets.
+            if ! "${command[@]}" true >/dev/null 2>&1; then
+                say "fewer than $ranks cores for mpirun: --oversubscribe"
+                command+=(--oversubscribe)
+            fi
+        fi
+    fi
+fi
+command+=("${program[@]}")
+say "${command[*]}"
+if [[ ${ENVIRONMENT-} != BATCH ]]; then exec "${command[@]}"; fi
+
+# A batch script is alone in hearing `--signal=B:…`, and with mpirun also in hearing scancel for this node's ranks.
+child='' signalled=false
+# shellcheck disable=SC2317  # called by the trap
+forward() {
+    signalled=true
+    if [[ $child ]]; then kill -USR1 "$child" 2>/dev/null || true; fi
+}
+trap forward USR1 TERM
+"${command[@]}" &
+child=$!
+while :; do
+    signalled=false
+    status=0
+    wait "$child" || status=$?
+    $signalled || break
+done
+say "exit code $status, restart ${SLURM_RESTART_COUNT:-0}"
+if ((status == 75)); then
+    if scontrol requeue "$SLURM_JOB_ID"; then
+        # Slurm ends this script as part of the requeue. One that ends on its own at that moment may be taken for the
+        # end of the next run.
+        trap - TERM
+        sleep 60
+    else
+        say "not requeued; the same sbatch command goes on from the checkpoint"
+    fi
+fi
+exit "$status"

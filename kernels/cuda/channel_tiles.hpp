@@ -1,0 +1,88 @@
+#pragma once
+// Work on x[rows, C] by channels: a block covers a tile of neighbouring channels and a share of the rows; a
+// thread has the same N channels in each of its rows, so what belongs to a channel stays in registers.
+
+#include <algorithm>
+
+#include "column_sums.hpp"
+#include "launch.hpp"
+
+namespace tutti::cuda {
+
+inline constexpr int tile_threads = 256;
+
+/// The plan; the same numbers in the launch and in the kernel.
+struct ChannelTiles {
+    std::int64_t rows, channels;
+    std::int64_t rows_per_share;
+    int lanes;  ///< threads side by side, a power of two up to 32, each with N channels
+    unsigned tiles, shares;
+    HOST_DEVICE int rows_at_once() const { return tile_threads / lanes; }
+    Geometry geometry() const { return {{rows > 0 ? tiles : 0, shares}, {tile_threads}}; }
+};
+
+/// `width` channels per thread. Enough shares for about `blocks` blocks, of at most `longest` rows per
+/// thread.
+inline ChannelTiles channel_tiles(std::int64_t rows, std::int64_t channels, int width, std::int64_t longest) {
+    constexpr std::int64_t blocks = 1024, most_shares = 65535;  // a grid's second dimension has 16 bits
+    const std::int64_t groups = divide_up(channels, width);
+    int lanes = 1;
+    while (lanes < 32 && lanes < groups) lanes *= 2;
+    const std::int64_t tiles = divide_up(groups, lanes), at_once = tile_threads / lanes;
+    std::int64_t per_thread = std::min(divide_up(rows * tiles, at_once * blocks), longest);
+    per_thread = std::max({std::int64_t{1}, per_thread, divide_up(rows, at_once * most_shares)});
+    const std::int64_t per_share = at_once * per_thread;
+    return {rows,
+            channels,
+            per_share,
+            lanes,
+            static_cast<unsigned>(tiles),
+            static_cast<unsigned>(std::max<std::int64_t>(1, divide_up(rows, per_share)))};
+}
+
+/// Where a thread of the tiles works. A thread beyond the last channel has no rows.
+struct TilePlace {
+    std::int64_t channel;   ///< the first of N
+    std::int64_t row, end;  ///< its rows: row, row + step, … below end
+    int step, lane, line;
+};
+
+template <int N>
+__device__ inline TilePlace tile_place(const ChannelTiles& tiles) {
+    const int lane = thread_index() % tiles.lanes, line = thread_index() / tiles.lanes;
+    const std::int64_t channel = (block_index() * tiles.lanes + lane) * N;
+    const std::int64_t begin = static_cast<std::int64_t>(blockIdx.y) * tiles.rows_per_share;
+    const std::int64_t end =
+        begin + tiles.rows_per_share < tiles.rows ? begin + tiles.rows_per_share : tiles.rows;
+    return {channel, begin + line, channel < tiles.channels ? end : 0, tiles.rows_at_once(), lane, line};
+}
+
+/// Doubles of workspace for `sums` sums per channel.
+inline std::int64_t tile_workspace(const ChannelTiles& tiles, int sums) {
+    return sums * tiles.channels * tiles.shares;
+}
+
+/// Adds the values of the block's threads for each channel and writes parts[share][2][C]. Called by all
+/// threads; values[s][i] is sum s of the thread's channel i.
+template <int N>
+__device__ inline void write_tile_sums(const ChannelTiles& tiles, const float (&values)[2][N],
+                                       double* RESTRICT parts) {
+    SHARED(float, tile, [2 * N * tile_threads]);
+#pragma unroll
+    for (int s = 0; s < 2; ++s)
+#pragma unroll
+        for (int i = 0; i < N; ++i) tile[(s * N + i) * tile_threads + thread_index()] = values[s][i];
+    __syncthreads();
+    const int columns = 2 * N * tiles.lanes;
+    for (int column = thread_index(); column < columns; column += tile_threads) {
+        const int lane = column % tiles.lanes, value = column / tiles.lanes;
+        double sum = 0;
+        for (int line = 0; line < tiles.rows_at_once(); ++line)
+            sum += static_cast<double>(tile[value * tile_threads + line * tiles.lanes + lane]);
+        const std::int64_t channel = (block_index() * tiles.lanes + lane) * N + value % N;
+        if (channel < tiles.channels)
+            parts[(static_cast<std::int64_t>(blockIdx.y) * 2 + value / N) * tiles.channels + channel] = sum;
+    }
+}
+
+}  // namespace tutti::cuda

@@ -1,0 +1,36 @@
+#pragma once
+// How many threads a kernel gets: pure functions of the shape, so the order of every sum, and with it every
+// bit of a result, is the same on any GPU.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace tutti::cuda {
+
+struct Extent3 {
+    unsigned x = 1, y = 1, z = 1;
+};
+
+/// A grid of blocks. A launch with no blocks does nothing.
+struct Geometry {
+    Extent3 grid, block;
+    std::size_t dynamic_shared = 0;  ///< bytes
+    bool empty() const { return grid.x == 0 || grid.y == 0 || grid.z == 0; }
+};
+
+constexpr std::int64_t divide_up(std::int64_t count, std::int64_t by) {
+    return (count + by - 1) / by;
+}
+
+/// More blocks than any GPU of today runs at once with 256 threads each (a B200: 148 · 8); kernels that walk
+/// with grid_threads() as their step take several rounds.
+inline constexpr std::int64_t most_blocks = 2048;
+
+/// For kernels in which thread i does items i, i + grid_threads(), …: one round if it fits.
+constexpr Geometry elementwise(std::int64_t items) {
+    constexpr std::int64_t threads = 256;
+    return {{static_cast<unsigned>(std::min(divide_up(items, threads), most_blocks))}, {threads}};
+}
+
+}  // namespace tutti::cuda

@@ -1,0 +1,180 @@
+#include "layer_norm.hpp"
+
+#include "../common/layer_norm_math.hpp"
+#include "column_sums.hpp"
+#include "row_groups.hpp"
+#include "storage.hpp"
+#include "vectors.hpp"
+
+namespace tutti::cuda {
+namespace {
+
+template <class T, int N, class Group>
+__global__ void __launch_bounds__(row_threads)
+    normalize_rows(const T* RESTRICT x, const float* RESTRICT gamma, const float* RESTRICT beta,
+                   std::int64_t rows, std::int64_t width, float eps, T* RESTRICT y,
+                   double* RESTRICT statistics) {
+    const std::int64_t first = Group::member() * N, step = row_threads / Group::per_block * N;
+    for (std::int64_t row = Group::first_row(); row < rows; row += Group::row_step()) {
+        const T* from = x + row * width;
+        float values[N], sum = 0, squares = 0;
+        for (std::int64_t i = first; i < width; i += step) {
+            load<N>(from + i, values);
+#pragma unroll
+            for (int k = 0; k < N; ++k) sum += values[k];
+        }
+        const float mean = Group::sum(sum) / static_cast<float>(width);
+        // Around the mean, because Σ x² − (Σ x)² cancels.
+        for (std::int64_t i = first; i < width; i += step) {
+            load<N>(from + i, values);
+#pragma unroll
+            for (int k = 0; k < N; ++k) squares = fmaf(values[k] - mean, values[k] - mean, squares);
+        }
+        const float variance = Group::sum(squares) / static_cast<float>(width);
+        const LayerNormRow<float> norm{mean, 1.0f / sqrtf(variance + eps)};
+        if (Group::member() == 0) {
+            statistics[2 * row] = static_cast<double>(norm.mean);
+            statistics[2 * row + 1] = static_cast<double>(norm.scale);
+        }
+        for (std::int64_t i = first; i < width; i += step) {
+            float scales[N], offsets[N];
+            load<N>(from + i, values);
+            load<N>(gamma + i, scales);
+            load<N>(beta + i, offsets);
+#pragma unroll
+            for (int k = 0; k < N; ++k) values[k] = norm.forward(values[k], scales[k], offsets[k]);
+            store<N>(y + row * width + i, values);
+        }
+    }
+}
+
+/// dx, and parts[block][2][width]: Σ dy·x̂ and Σ dy over the block's rows. Each group has its own sums in
+/// shared memory, [2][N][width/N] so that neighbours lie in different banks; only their owner touches them
+/// until the end.
+// dx may be dy: neither is RESTRICT.
+template <class T, int N, class Group>
+__global__ void __launch_bounds__(row_threads)
+    differentiate_rows(const T* RESTRICT x, const float* RESTRICT gamma, const double* RESTRICT statistics,
+                       const T* dy, std::int64_t rows, std::int64_t width, T* dx, float* RESTRICT parts) {
+    constexpr int threads = row_threads / Group::per_block;
+    const std::int64_t vectors = width / N;
+    float* sums = dynamic_shared<float>() + Group::number() * 2 * width;
+    for (std::int64_t v = Group::member(); v < vectors; v += threads)
+#pragma unroll
+        for (int k = 0; k < 2 * N; ++k) sums[k * vectors + v] = 0;
+
+    for (std::int64_t row = Group::first_row(); row < rows; row += Group::row_step()) {
+        const LayerNormRow<float> norm{static_cast<float>(statistics[2 * row]),
+                                       static_cast<float>(statistics[2 * row + 1])};
+        const T *from = x + row * width, *gradient = dy + row * width;
+        float values[N], gradients[N], scales[N], sum = 0, product_sum = 0;
+        for (std::int64_t v = Group::member(); v < vectors; v += threads) {
+            load<N>(from + v * N, values);
+            load<N>(gradient + v * N, gradients);
+            load<N>(gamma + v * N, scales);
+#pragma unroll
+            for (int k = 0; k < N; ++k) {
+                const float normalized = norm.normalized(values[k]), g = gradients[k] * scales[k];
+                sum += g;
+                product_sum = fmaf(g, normalized, product_sum);
+                sums[k * vectors + v] = fmaf(gradients[k], normalized, sums[k * vectors + v]);
+                sums[(N + k) * vectors + v] += gradients[k];
+            }
+        }
+        if (!dx) continue;
+        const float g_mean = Group::sum(sum) / static_cast<float>(width);
+        const float slope = Group::sum(product_sum) / static_cast<float>(width);
+        for (std::int64_t v = Group::member(); v < vectors; v += threads) {
+            load<N>(from + v * N, values);
+            load<N>(gradient + v * N, gradients);
+            load<N>(gamma + v * N, scales);
+#pragma unroll
+            for (int k = 0; k < N; ++k)
+                values[k] = norm.backward(values[k], gradients[k] * scales[k], g_mean, slope);
+            store<N>(dx + row * width + v * N, values);
+        }
+    }
+
+    __syncthreads();
+    const float* all = dynamic_shared<float>();
+    for (std::int64_t column = thread_index(); column < 2 * width; column += row_threads) {
+        const std::int64_t which = column / width, channel = column % width;
+        const std::int64_t at = (which * N + channel % N) * vectors + channel / N;
+        float sum = 0;
+        for (int group = 0; group < Group::per_block; ++group) sum += all[group * 2 * width + at];
+        parts[block_index() * 2 * width + column] = sum;
+    }
+}
+
+struct StoreGradients {
+    std::int64_t width;
+    float *dgamma, *dbeta;
+    __device__ void operator()(std::int64_t column, double sum) const {
+        (column < width ? dgamma[column] : dbeta[column - width]) = static_cast<float>(sum);
+    }
+};
+
+/// Blocks of the backward kernel: enough for any GPU with the shared memory that they take, few enough to
+/// add.
+Geometry backward_geometry(std::int64_t rows, std::int64_t width) {
+    const int groups = width <= longest_row_of_a_warp ? RowGroup<32>::per_block : 1;
+    Geometry geometry = row_geometry(rows, groups, 512);
+    geometry.dynamic_shared = static_cast<std::size_t>(groups * 2 * width) * sizeof(float);
+    return geometry;
+}
+
+bool wide(std::int64_t width, const TensorView& x, const TensorView& gamma, const TensorView& other) {
+    return width % static_cast<std::int64_t>(16 / size_of(x.dtype)) == 0 &&
+           aligned(x.data, gamma.data, other.data);
+}
+
+template <class Body>
+void with_kind(DType dtype, bool all_wide, std::int64_t width, const Body& body) {
+    with_storage(dtype, [&]<class T>(Storage<T>) {
+        with_lanes<T>(all_wide, [&]<int N>(Lanes<N> lanes) {
+            with_row_group(width, [&](auto group) { body(static_cast<T*>(nullptr), lanes, group); });
+        });
+    });
+}
+
+}  // namespace
+
+void layer_norm_forward(const TensorView& x, const TensorView& gamma, const TensorView& beta, double eps,
+                        const TensorView& y, const TensorView& statistics, Stream stream) {
+    const std::int64_t width = gamma.count(), rows = x.count() / width;
+    assert(x.count() == rows * width && y.count() == x.count() && statistics.count() == 2 * rows);
+    const bool all_wide = wide(width, x, gamma, y) && aligned(beta.data);
+    with_kind(x.dtype, all_wide, width, [&]<class T, int N, class Group>(T*, Lanes<N>, Group) {
+        launch("layer_norm_forward", normalize_rows<T, N, Group>, row_geometry(rows, Group::per_block),
+               stream, elements<const T>(x), gamma.as<float>(), beta.as<float>(), rows, width,
+               static_cast<float>(eps), elements<T>(y), statistics.as<double>());
+    });
+}
+
+std::int64_t layer_norm_workspace(std::int64_t rows, std::int64_t width) {
+    return static_cast<std::int64_t>(backward_geometry(rows, width).grid.x) * 2 * width;
+}
+
+void layer_norm_backward(const TensorView& x, const TensorView& gamma, const TensorView& statistics,
+                         const TensorView& dy, const TensorView& workspace, const TensorView& dx,
+                         const TensorView& dgamma, const TensorView& dbeta, Stream stream) {
+    const std::int64_t width = gamma.count(), rows = x.count() / width;
+    assert(dy.count() == x.count() && statistics.count() == 2 * rows);
+    assert(workspace.count() >= layer_norm_workspace(rows, width));
+    const Geometry geometry = backward_geometry(rows, width);
+    if (geometry.dynamic_shared > 227 * 1024)
+        throw UsageError(
+            "layer_norm: rows of " + std::to_string(width) + " channels are too long for the GPU",
+            "at most 29056 are possible");
+    const bool all_wide = wide(width, x, gamma, dy) && aligned(dx.data);
+    with_kind(x.dtype, all_wide, width, [&]<class T, int N, class Group>(T*, Lanes<N>, Group) {
+        launch("layer_norm_backward", differentiate_rows<T, N, Group>, geometry, stream, elements<const T>(x),
+               gamma.as<float>(), statistics.as<double>(), elements<const T>(dy), rows, width,
+               elements<T>(dx), workspace.as<float>());
+    });
+    launch("layer_norm_backward sum", add_parts<float, StoreGradients>, add_parts_geometry(2 * width), stream,
+           workspace.as<float>(), static_cast<std::int64_t>(geometry.grid.x), 2 * width,
+           StoreGradients{width, dgamma.as<float>(), dbeta.as<float>()});
+}
+
+}  // namespace tutti::cuda

@@ -1,0 +1,145 @@
+#include "softmax_cross_entropy.hpp"
+
+#include <limits>
+
+#include "../common/softmax_math.hpp"
+#include "row_groups.hpp"
+#include "storage.hpp"
+#include "vectors.hpp"
+
+namespace tutti::cuda {
+namespace {
+
+/// A logit that may be its row's first maximum.
+struct Candidate {
+    float logit;
+    int place;
+};
+struct FirstMaximum {
+    __device__ Candidate operator()(const Candidate& a, const Candidate& b) const {
+        if (exceeds(a.logit, b.logit)) return a;
+        if (exceeds(b.logit, a.logit)) return b;
+        return a.place < b.place ? a : b;
+    }
+};
+__device__ inline Candidate from_lane_xor(const Candidate& value, int distance) {
+    return {__shfl_xor_sync(whole_warp, value.logit, distance),
+            __shfl_xor_sync(whole_warp, value.place, distance)};
+}
+
+/// rows_done[row] = loss, rows_done[rows + row] = 1 where the first maximum is the label.
+// probabilities may be logits: neither is RESTRICT, and each element is read and written by one thread.
+template <class T, class Group>
+__global__ void __launch_bounds__(row_threads)
+    softmax_rows(const T* logits, const std::int64_t* RESTRICT labels, std::int64_t rows, int classes,
+                 double smoothing, float* probabilities, double* RESTRICT rows_done) {
+    constexpr int threads = row_threads / Group::per_block;
+    for (std::int64_t row = Group::first_row(); row < rows; row += Group::row_step()) {
+        const T* from = logits + row * classes;
+        float* to = probabilities + row * classes;
+        const Candidate none{-std::numeric_limits<float>::infinity(), std::numeric_limits<int>::max()};
+        Candidate best = none;
+        for (int k = Group::member(); k < classes; k += threads)
+            best = FirstMaximum{}(best, Candidate{to_float(from[k]), k});
+        best = Group::reduce(best, none, FirstMaximum{});
+
+        const int label = static_cast<int>(labels[row]);
+        double sum = 0, label_gap = 0, all_gaps = 0;
+        for (int k = Group::member(); k < classes; k += threads) {
+            const float gap = to_float(from[k]) - best.logit;
+            if (k == label) label_gap = static_cast<double>(gap);
+            if (smoothing > 0) all_gaps += static_cast<double>(gap);
+            const float e = expf(gap);
+            to[k] = e;
+            sum += static_cast<double>(e);
+        }
+        sum = Group::sum(sum);
+        label_gap = Group::sum(label_gap);
+        if (smoothing > 0) all_gaps = Group::sum(all_gaps);
+        const double inverse = 1 / sum;
+        for (int k = Group::member(); k < classes; k += threads)
+            to[k] = static_cast<float>(static_cast<double>(to[k]) * inverse);
+        if (Group::member() == 0) {
+            rows_done[row] =
+                log(sum) - smoothed_gap(label_gap, all_gaps, smoothing, static_cast<double>(classes));
+            rows_done[rows + row] = best.place == label ? 1 : 0;
+        }
+    }
+}
+
+__global__ void __launch_bounds__(row_threads)
+    add_rows(const double* RESTRICT rows_done, std::int64_t rows, double* RESTRICT sums) {
+    double loss = 0, correct = 0;
+    for (std::int64_t row = thread_index(); row < rows; row += row_threads) {
+        loss += rows_done[row];
+        correct += rows_done[rows + row];
+    }
+    loss = block_sum<row_threads>(loss);
+    correct = block_sum<row_threads>(correct);
+    if (thread_index() == 0) {
+        sums[0] = loss;
+        sums[1] = static_cast<double>(rows);
+        sums[2] = correct;
+    }
+}
+
+// dlogits may be probabilities: neither is RESTRICT.
+template <class T, int N, class Group>
+__global__ void __launch_bounds__(row_threads)
+    differentiate_rows(const float* probabilities, const std::int64_t* RESTRICT labels,
+                       const double* RESTRICT scale, std::int64_t rows, int classes, double smoothing,
+                       T* dlogits) {
+    constexpr int step = row_threads / Group::per_block * N;
+    const SoftmaxGradient<float> gradient(*scale, smoothing, static_cast<double>(classes));
+    for (std::int64_t row = Group::first_row(); row < rows; row += Group::row_step()) {
+        const int label = static_cast<int>(labels[row]);
+        for (int k = Group::member() * N; k < classes; k += step) {
+            float values[N];
+            load<N>(probabilities + row * classes + k, values);
+#pragma unroll
+            for (int i = 0; i < N; ++i) values[i] = gradient(values[i], k + i == label);
+            store<N>(dlogits + row * classes + k, values);
+        }
+    }
+}
+
+}  // namespace
+
+void softmax_cross_entropy_forward(const TensorView& logits, const TensorView& labels,
+                                   const TensorView& workspace, const TensorView& probabilities,
+                                   const TensorView& sums, double label_smoothing, Stream stream) {
+    const std::int64_t rows = logits.shape[0], classes = logits.shape[1];
+    assert(probabilities.count() == rows * classes && labels.count() == rows && sums.count() == 3);
+    assert(workspace.count() >= 2 * rows && classes <= std::numeric_limits<int>::max());
+    double* rows_done = workspace.as<double>();
+    with_storage(logits.dtype, [&]<class T>(Storage<T>) {
+        with_row_group(classes, [&]<class Group>(Group) {
+            launch("softmax_cross_entropy_forward", softmax_rows<T, Group>,
+                   row_geometry(rows, Group::per_block), stream, elements<const T>(logits),
+                   labels.as<std::int64_t>(), rows, static_cast<int>(classes), label_smoothing,
+                   probabilities.as<float>(), rows_done);
+        });
+    });
+    launch("softmax_cross_entropy_forward sum", add_rows, Geometry{{1}, {row_threads}}, stream, rows_done,
+           rows, sums.as<double>());
+}
+
+void softmax_cross_entropy_backward(const TensorView& probabilities, const TensorView& labels,
+                                    const TensorView& scale, const TensorView& dlogits,
+                                    double label_smoothing, Stream stream) {
+    const std::int64_t rows = probabilities.shape[0], classes = probabilities.shape[1];
+    assert(dlogits.count() == rows * classes && labels.count() == rows && scale.count() == 1);
+    with_storage(dlogits.dtype, [&]<class T>(Storage<T>) {
+        const bool wide = classes % vector_size<T> == 0 && aligned(probabilities.data, dlogits.data);
+        with_lanes<T>(wide, [&]<int N>(Lanes<N>) {
+            with_row_group(classes, [&]<class Group>(Group) {
+                launch("softmax_cross_entropy_backward", differentiate_rows<T, N, Group>,
+                       row_geometry(rows, Group::per_block), stream, probabilities.as<float>(),
+                       labels.as<std::int64_t>(), scale.as<double>(), rows, static_cast<int>(classes),
+                       label_smoothing, elements<T>(dlogits));
+            });
+        });
+    });
+}
+
+}  // namespace tutti::cuda

@@ -1,0 +1,112 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "tutti/base/error.hpp"
+#include "tutti/base/familiar_options.hpp"
+
+namespace tutti {
+namespace {
+
+using Form = FamiliarOption::Form;
+using Meaning = FamiliarOption::Meaning;
+using Value = FamiliarOption::Value;
+
+constexpr const char* command_line = "command line";
+
+template <class Fits>
+const FamiliarOption* find(const Fits& fits) {
+    const auto& table = familiar_options();
+    const auto found = std::find_if(table.begin(), table.end(), fits);
+    return found == table.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+const FamiliarOption* find_familiar_flag(std::string_view name, std::string_view command) {
+    return find([&](const FamiliarOption& option) {
+        return option.form == Form::flag && option.name == name &&
+               (option.command.empty() || option.command == command);
+    });
+}
+
+const FamiliarOption* find_familiar_key(std::string_view path) {
+    return find(
+        [&](const FamiliarOption& option) { return option.form == Form::yaml && option.name == path; });
+}
+
+bool is_familiar_section(std::string_view path) {
+    const std::string begin = std::string(path) + ".";
+    return find([&](const FamiliarOption& option) {
+               return option.form == Form::yaml && option.name.starts_with(begin);
+           }) != nullptr;
+}
+
+std::string familiar_value(const FamiliarOption& option, const std::string& value, const std::string& where) {
+    for (const auto& [theirs, ours] : option.words)
+        if (value == theirs) return ours;
+    switch (option.value) {
+        case Value::hdf5:
+            if (value.ends_with(".csv") || value.ends_with(".json"))
+                throw UsageError(fmt::format("{}: {}: {} is a list of files, but samples are read from HDF5",
+                                             where, option.name, value),
+                                 "pack them once (data/README.md), and name the HDF5 file there");
+            return value;
+        case Value::lower_case: {
+            std::string lower = value;
+            std::transform(lower.begin(), lower.end(), lower.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+            return lower;
+        }
+        case Value::epochs:
+            return value + " epochs";
+        case Value::as_given:
+        case Value::switch_on:
+            break;
+    }
+    return value;
+}
+
+void refuse_familiar(const FamiliarOption& option, const std::string& where) {
+    throw UsageError(fmt::format("{}: {} ({}) is not taken over", where, option.name, option.from),
+                     option.note);
+}
+
+std::vector<std::string> translate_familiar_flags(std::span<const std::string> arguments,
+                                                  std::string_view command) {
+    std::vector<std::string> result;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+        const std::string& word = arguments[i];
+        const std::size_t equals = word.find('=');
+        const FamiliarOption* const option =
+            word.starts_with("--") ? find_familiar_flag(word.substr(0, equals), command) : nullptr;
+        if (!option) {
+            result.push_back(word);
+            continue;
+        }
+        if (option->meaning == Meaning::refused) refuse_familiar(*option, command_line);
+        if (option->value == Value::switch_on) {
+            if (equals != std::string::npos)
+                throw UsageError(fmt::format("{}: {} takes no value", command_line, option->name),
+                                 "write it alone");
+            if (option->meaning == Meaning::setting) result.push_back(option->target + "=" + option->fixed);
+            if (option->meaning == Meaning::option) result.push_back(option->target);
+            continue;
+        }
+        const bool separate = equals == std::string::npos;
+        if (separate && (i + 1 == arguments.size() || arguments[i + 1].starts_with("--")))
+            throw UsageError(fmt::format("{}: {} needs a value", command_line, option->name),
+                             fmt::format("write {} VALUE", option->name));
+        const std::string value =
+            familiar_value(*option, separate ? arguments[++i] : word.substr(equals + 1), command_line);
+        if (option->meaning == Meaning::setting) result.push_back(option->target + "=" + value);
+        if (option->meaning == Meaning::option) {
+            result.push_back(option->target);
+            result.push_back(value);
+        }
+    }
+    return result;
+}
+
+}  // namespace tutti

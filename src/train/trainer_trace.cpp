@@ -1,0 +1,35 @@
+// Time lines of the first steps: for the trace, and for who else measures them.
+
+#include <algorithm>
+
+#include "trainer_impl.hpp"
+
+namespace tutti {
+
+void Trainer::Impl::record_if_needed() {
+    const bool needed = tuner || trace;
+    if (needed && !recorder) recorder.emplace(graph, static_cast<std::size_t>(config.train.accumulate));
+    training.record(needed ? &*recorder : nullptr);
+}
+
+void Trainer::Impl::start_trace() {
+    const std::int64_t steps = std::min(config.run.trace_steps, total_steps() - progress.step);
+    if (!config.run.trace || steps < 1) return;
+    trace.emplace(job.control, graph, static_cast<std::size_t>(config.train.accumulate),
+                  static_cast<std::size_t>(steps));
+    record_if_needed();
+}
+
+void Trainer::Impl::trace_step() {
+    trace->add(recorder->timeline(), progress.step, training.reducer.buckets());
+    if (trace->full()) write_trace();
+}
+
+void Trainer::Impl::write_trace() {
+    trace->write(job.directory ? job.directory->path() + "/trace.json" : "", job.log);
+    trace.reset();
+    watch.restart();
+    record_if_needed();
+}
+
+}  // namespace tutti

@@ -1,0 +1,209 @@
+#include "batch_norm.hpp"
+
+#include <cmath>
+
+#include "kernel_test.hpp"
+
+namespace tutti::test {
+namespace {
+
+using Sizes = std::pair<std::int64_t, std::int64_t>;  // rows, channels
+
+/// None, one, fewer and more than a warp, a tile and a block; vectors and single elements.
+constexpr Sizes sizes[] = {{0, 3}, {1, 1}, {1, 8}, {5, 3}, {37, 64}, {129, 70}, {700, 8}, {67, 272}};
+
+class CudaBatchNormTest : public CudaKernelTest {
+  protected:
+    /// Everything that one batch of training has, with inputs of the storage type.
+    struct Batch {
+        std::int64_t channels;
+        BatchNormShape shape;
+        TestTensor x, dy, residual, weight, bias, shift, moments, normalizer, statistics, sums, dweight,
+            dbias, y, dx, dresidual;
+        Batch(DType dtype, std::int64_t rows, std::int64_t c)
+            : channels(c),
+              shape{.channels = c, .eps = 1e-3, .momentum = 0.25},
+              x(TestTensor::random(dtype, {rows, c}, 1)),
+              dy(TestTensor::random(dtype, {rows, c}, 2)),
+              residual(TestTensor::random(dtype, {rows, c}, 3)),
+              weight(TestTensor::random(DType::f32, {c}, 4)),
+              bias(TestTensor::random(DType::f32, {c}, 5)),
+              shift(TestTensor::random(DType::f32, {c}, 6)),
+              moments(DType::f64, {1 + 2 * c}),
+              normalizer(DType::f64, {1 + 2 * c}),
+              statistics(DType::f64, {2 + 2 * c}),
+              sums(DType::f64, {2 * c}),
+              dweight(DType::f32, {c}),
+              dbias(DType::f32, {c}),
+              y(dtype, {rows, c}),
+              dx(dtype, {rows, c}),
+              dresidual(dtype, {rows, c}) {}
+        TestTensor workspace() { return {DType::f64, {cuda::batch_norm_workspace(x.view(), channels)}}; }
+    };
+
+    void forward_on_cpu(EigenOps<float>& ops, Batch& b, bool add, bool relu) {
+        const auto op = ops.batch_norm(b.shape);
+        op->moments(b.x.view(), b.shift.view(), b.moments.view());
+        op->normalizer(b.moments.view(), b.shift.view(), b.normalizer.view(), b.statistics.view());
+        op->forward(b.x.view(), b.normalizer.view(), b.weight.view(), b.bias.view(), b.y.view());
+        if (add) ops.sum(b.y.view(), b.residual.view(), b.y.view());
+        if (relu) ops.relu_forward(b.y.view(), b.y.view());
+    }
+    void backward_on_cpu(EigenOps<float>& ops, Batch& b, bool relu) {
+        const auto op = ops.batch_norm(b.shape);
+        ops.copy(b.dy.view(), b.dresidual.view());
+        if (relu) ops.relu_backward(b.y.view(), b.dy.view(), b.dresidual.view());
+        op->backward_sums(b.x.view(), b.dresidual.view(), b.normalizer.view(), b.sums.view(),
+                          b.dweight.view(), b.dbias.view());
+        op->backward(b.x.view(), b.dresidual.view(), b.normalizer.view(), b.weight.view(), b.sums.view(),
+                     b.dx.view());
+    }
+    /// As f32, the same numbers.
+    static void widen(TestTensor& tensor) {
+        tensor = TestTensor(DType::f32, tensor.view().shape, tensor.values());
+    }
+    static void copy_inputs(const Batch& from, Batch& to) {
+        to.x = from.x;
+        to.dy = from.dy;
+        to.residual = from.residual;
+        for (TestTensor* tensor : {&to.x, &to.dy, &to.residual}) widen(*tensor);
+    }
+};
+TUTTI_KERNEL_TEST(CudaBatchNormTest);
+
+TEST_P(CudaBatchNormTest, moments_agree_with_the_cpu) {
+    for (const DType dtype : {DType::f32, DType::bf16})
+        for (const auto& [rows, channels] : sizes) {
+            SCOPED_TRACE(testing::Message() << name_of(dtype) << ", " << rows << " x " << channels);
+            Batch b(dtype, rows, channels), expected(DType::f32, rows, channels);
+            copy_inputs(b, expected);
+            auto workspace = b.workspace();
+            cuda::batch_norm_moments(b.x.view(), b.shift.view(), workspace.view(), b.moments.view(), stream_);
+            cpu_.batch_norm(b.shape)->moments(expected.x.view(), b.shift.view(), expected.moments.view());
+            // 64 terms up to 4 in fp32, the rest in double.
+            expect_near(b.moments.values(), expected.moments.values(), 64 * 4 * 0x1p-24);
+        }
+}
+
+TEST_P(CudaBatchNormTest, statistics_have_the_bits_of_the_cpu) {
+    for (const std::int64_t channels : {1, 33, 300}) {
+        Batch b(DType::f32, 7, channels), expected(DType::f32, 7, channels);
+        forward_on_cpu(cpu_, expected, false, false);
+        cuda::batch_norm_normalizer(b.shape, expected.moments.view(), b.shift.view(), b.normalizer.view(),
+                                    b.statistics.view(), stream_);
+        EXPECT_EQ(b.normalizer.bytes(), expected.normalizer.bytes());
+        EXPECT_EQ(b.statistics.bytes(), expected.statistics.bytes());
+
+        auto mean = TestTensor::random(DType::f32, {channels}, 7), variance = mean, cpu_mean = mean,
+             cpu_variance = mean;
+        TestTensor batches(DType::i64, {1}, {41}), cpu_batches = batches;
+        cuda::batch_norm_track(b.shape, b.statistics.view(), mean.view(), variance.view(), batches.view(),
+                               stream_);
+        cpu_.batch_norm(b.shape)->track(b.statistics.view(), cpu_mean.view(), cpu_variance.view(),
+                                        cpu_batches.view());
+        EXPECT_EQ(mean.bytes(), cpu_mean.bytes());
+        EXPECT_EQ(variance.bytes(), cpu_variance.bytes());
+        EXPECT_EQ(batches.get(0), 42);
+
+        cuda::batch_norm_running_normalizer(b.shape, mean.view(), b.weight.view(), b.normalizer.view(),
+                                            stream_);
+        cpu_.batch_norm(b.shape)->running_normalizer(mean.view(), b.weight.view(),
+                                                     expected.normalizer.view());
+        EXPECT_EQ(b.normalizer.bytes(), expected.normalizer.bytes());
+    }
+}
+
+TEST_P(CudaBatchNormTest, a_batch_without_rows_or_not_finite_leaves_the_running_statistics) {
+    for (const bool empty : {true, false}) {
+        Batch b(DType::f32, 0, 300);
+        TestTensor statistics(DType::f64, {602}, std::vector<double>(602, empty ? 0 : 2));
+        if (!empty) statistics.set(601, NAN);
+        auto mean = TestTensor::random(DType::f32, {300}, 7), variance = mean;
+        const auto before = mean;
+        TestTensor batches(DType::i64, {1}, {41});
+        cuda::batch_norm_track(b.shape, statistics.view(), mean.view(), variance.view(), batches.view(),
+                               stream_);
+        EXPECT_EQ(mean.bytes(), before.bytes());
+        EXPECT_EQ(variance.bytes(), before.bytes());
+        EXPECT_EQ(batches.get(0), 41);
+    }
+}
+
+TEST_P(CudaBatchNormTest, forward_has_the_bits_of_the_cpu_with_addition_and_relu_fused) {
+    for (const auto& [rows, channels] : sizes)
+        for (const bool add : {false, true})
+            for (const bool relu : {false, true}) {
+                SCOPED_TRACE(testing::Message()
+                             << rows << " x " << channels << ", add " << add << ", relu " << relu);
+                Batch b(DType::f32, rows, channels), expected(DType::f32, rows, channels);
+                forward_on_cpu(cpu_, expected, add, relu);
+                cuda::batch_norm_forward(
+                    b.x.view(), expected.normalizer.view(), b.weight.view(), b.bias.view(),
+                    {.residual = add ? b.residual.view() : TensorView{}, .relu = relu}, b.y.view(), stream_);
+                EXPECT_EQ(b.y.bytes(), expected.y.bytes());
+            }
+}
+
+TEST_P(CudaBatchNormTest, backward_agrees_with_the_cpu) {
+    for (const auto& [rows, channels] : sizes)
+        for (const bool relu : {false, true}) {
+            SCOPED_TRACE(testing::Message() << rows << " x " << channels << ", relu " << relu);
+            Batch b(DType::f32, rows, channels), expected(DType::f32, rows, channels);
+            forward_on_cpu(cpu_, expected, true, relu);
+            backward_on_cpu(cpu_, expected, relu);
+            auto workspace = b.workspace();
+            const TensorView y = relu ? expected.y.view() : TensorView{};
+            cuda::batch_norm_backward_sums(b.x.view(), b.dy.view(), y, expected.normalizer.view(),
+                                           workspace.view(), b.sums.view(), b.dweight.view(), b.dbias.view(),
+                                           stream_);
+            // 1/√(variance + eps) is at most 32.
+            const double tolerance = 64 * 4 * 32 * 0x1p-24;
+            expect_near(b.sums.values(), expected.sums.values(), tolerance);
+            expect_near(b.dweight.values(), expected.dweight.values(), tolerance);
+            expect_near(b.dbias.values(), expected.dbias.values(), tolerance);
+            cuda::batch_norm_backward(b.x.view(), b.dy.view(), y, expected.normalizer.view(), b.weight.view(),
+                                      expected.sums.view(), b.dx.view(), b.dresidual.view(), stream_);
+            EXPECT_EQ(b.dx.bytes(), expected.dx.bytes());
+            EXPECT_EQ(b.dresidual.bytes(), expected.dresidual.bytes());
+        }
+}
+
+TEST_P(CudaBatchNormTest, bf16_agrees_up_to_its_rounding) {
+    for (const auto& [rows, channels] : sizes) {
+        SCOPED_TRACE(testing::Message() << rows << " x " << channels);
+        Batch b(DType::bf16, rows, channels), expected(DType::f32, rows, channels);
+        copy_inputs(b, expected);
+        forward_on_cpu(cpu_, expected, true, true);
+        // The mask of ReLU comes from the same numbers.
+        TestTensor y(DType::bf16, {rows, channels}, expected.y.values());
+        expected.y = y;
+        widen(expected.y);
+        backward_on_cpu(cpu_, expected, true);
+        auto workspace = b.workspace();
+        cuda::batch_norm_forward(b.x.view(), expected.normalizer.view(), b.weight.view(), b.bias.view(),
+                                 {.residual = b.residual.view(), .relu = true}, b.y.view(), stream_);
+        EXPECT_EQ(b.y.bytes(), y.bytes());
+        cuda::batch_norm_backward_sums(b.x.view(), b.dy.view(), y.view(), expected.normalizer.view(),
+                                       workspace.view(), b.sums.view(), b.dweight.view(), b.dbias.view(),
+                                       stream_);
+        expect_near(b.sums.values(), expected.sums.values(), 64 * 4 * 32 * 0x1p-24);
+        cuda::batch_norm_backward(b.x.view(), b.dy.view(), y.view(), expected.normalizer.view(),
+                                  b.weight.view(), expected.sums.view(), b.dx.view(), b.dresidual.view(),
+                                  stream_);
+        EXPECT_EQ(b.dx.bytes(), TestTensor(DType::bf16, {rows, channels}, expected.dx.values()).bytes());
+        EXPECT_EQ(b.dresidual.bytes(),
+                  TestTensor(DType::bf16, {rows, channels}, expected.dresidual.values()).bytes());
+    }
+}
+
+TEST_P(CudaBatchNormTest, gradients_may_take_the_place_of_dy) {
+    Batch b(DType::f32, 37, 70), expected(DType::f32, 37, 70);
+    forward_on_cpu(cpu_, expected, false, false);
+    backward_on_cpu(cpu_, expected, false);
+    cuda::batch_norm_backward(b.x.view(), b.dy.view(), {}, expected.normalizer.view(), b.weight.view(),
+                              expected.sums.view(), b.dy.view(), {}, stream_);
+    EXPECT_EQ(b.dy.bytes(), expected.dx.bytes());
+}
+
+}  // namespace
+}  // namespace tutti::test

@@ -1,0 +1,103 @@
+#include "layer_norm.hpp"
+
+#include "kernel_test.hpp"
+#include "tutti/base/error.hpp"
+
+namespace tutti::test {
+namespace {
+
+/// Rows and widths: none, one, less and more than a warp's vectors, and rows that take a whole block.
+constexpr std::pair<std::int64_t, std::int64_t> sizes[] = {{0, 5},   {1, 1},   {1, 8},    {3, 45},
+                                                           {19, 48}, {9, 264}, {3, 1027}, {2, 2056}};
+
+class CudaLayerNormTest : public CudaKernelTest {
+  protected:
+    struct Batch {
+        TestTensor x, dy, gamma, beta, y, statistics, dx, dgamma, dbeta;
+        Batch(DType dtype, std::int64_t rows, std::int64_t width)
+            : x(TestTensor::random(dtype, {rows, width}, 1)),
+              dy(TestTensor::random(dtype, {rows, width}, 2)),
+              gamma(TestTensor::random(DType::f32, {width}, 3)),
+              beta(TestTensor::random(DType::f32, {width}, 4)),
+              y(dtype, {rows, width}),
+              statistics(DType::f64, {rows, 2}),
+              dx(dtype, {rows, width}),
+              dgamma(DType::f32, {width}),
+              dbeta(DType::f32, {width}) {}
+        /// The same numbers in fp64, whose outputs these are compared with.
+        Batch in_fp64() {
+            Batch b(DType::f64, x.view().shape[0], x.view().shape[1]);
+            b.x = exact(x);
+            b.dy = exact(dy);
+            b.gamma = exact(gamma);
+            b.beta = exact(beta);
+            b.dgamma = exact(dgamma);
+            b.dbeta = exact(dbeta);
+            return b;
+        }
+        static TestTensor exact(TestTensor& tensor) {
+            return {DType::f64, tensor.view().shape, tensor.values()};
+        }
+    };
+
+    void run(Batch& b, bool with_dx = true) {
+        const std::int64_t rows = b.x.view().shape[0], width = b.x.view().shape[1];
+        cuda::layer_norm_forward(b.x.view(), b.gamma.view(), b.beta.view(), 1e-3, b.y.view(),
+                                 b.statistics.view(), stream_);
+        TestTensor workspace(DType::f32, {cuda::layer_norm_workspace(rows, width)});
+        cuda::layer_norm_backward(b.x.view(), b.gamma.view(), b.statistics.view(), b.dy.view(),
+                                  workspace.view(), with_dx ? b.dx.view() : TensorView{}, b.dgamma.view(),
+                                  b.dbeta.view(), stream_);
+    }
+    Batch expected(Batch& b) {
+        Batch e = b.in_fp64();
+        exact_.layer_norm_forward(e.x.view(), e.gamma.view(), e.beta.view(), 1e-3, e.y.view(),
+                                  e.statistics.view());
+        exact_.layer_norm_backward(e.x.view(), e.gamma.view(), e.statistics.view(), e.dy.view(), e.dx.view(),
+                                   e.dgamma.view(), e.dbeta.view());
+        return e;
+    }
+};
+TUTTI_KERNEL_TEST(CudaLayerNormTest);
+
+TEST_P(CudaLayerNormTest, agrees_with_the_cpu_in_fp64) {
+    for (const DType dtype : {DType::f32, DType::bf16})
+        for (const auto& [rows, width] : sizes) {
+            SCOPED_TRACE(testing::Message() << name_of(dtype) << ", " << rows << " x " << width);
+            Batch b(dtype, rows, width);
+            run(b);
+            Batch e = expected(b);
+            // Sums of `width` numbers along a tree, times a scale of at most 32 (width 1: variance 0).
+            const double tolerance = 32 * 32 * 0x1p-24, stored = dtype == DType::bf16 ? 0x1p-7 : tolerance;
+            expect_near(b.statistics.values(), e.statistics.values(), tolerance);
+            expect_near(b.y.values(), e.y.values(), stored);
+            expect_near(b.dx.values(), e.dx.values(), stored);
+            expect_near(b.dgamma.values(), e.dgamma.values(), tolerance);
+            expect_near(b.dbeta.values(), e.dbeta.values(), tolerance);
+        }
+}
+
+TEST_P(CudaLayerNormTest, many_rows_take_several_rounds) {
+    Batch b(DType::f32, 8 * 512 + 77, 3);
+    run(b);
+    Batch e = expected(b);
+    expect_near(b.dx.values(), e.dx.values(), 4096 * 0x1p-24);
+    expect_near(b.dgamma.values(), e.dgamma.values(), 4096 * 0x1p-24);
+}
+
+TEST_P(CudaLayerNormTest, skips_an_undefined_input_gradient) {
+    Batch b(DType::f32, 19, 48), with_dx(DType::f32, 19, 48);
+    run(b, false);
+    run(with_dx);
+    EXPECT_EQ(b.dgamma.bytes(), with_dx.dgamma.bytes());
+    EXPECT_EQ(b.dbeta.bytes(), with_dx.dbeta.bytes());
+    EXPECT_EQ(b.dx.bytes(), std::vector<std::byte>(19 * 48 * 4, std::byte{0xff}));
+}
+
+TEST_P(CudaLayerNormTest, rows_that_do_not_fit_are_refused) {
+    Batch b(DType::f32, 1, 29057);
+    EXPECT_THROW(run(b), UsageError);
+}
+
+}  // namespace
+}  // namespace tutti::test

@@ -1,0 +1,75 @@
+#include "onednn_convolution_ways.hpp"
+
+#include <gtest/gtest.h>
+
+namespace tutti {
+namespace {
+
+using Type = dnnl::memory::data_type;
+using Tag = dnnl::memory::format_tag;
+using Pass = ConvolutionPass;
+
+constexpr auto direct = dnnl::algorithm::convolution_direct;
+constexpr auto winograd = dnnl::algorithm::convolution_winograd;
+
+Conv2dShape three_by_three(std::int64_t size, std::int64_t in, std::int64_t out, std::int64_t stride = 1) {
+    return {.height = size,
+            .width = size,
+            .in = in,
+            .out = out,
+            .kernel_h = 3,
+            .kernel_w = 3,
+            .stride_h = stride,
+            .stride_w = stride,
+            .padding_h = 1,
+            .padding_w = 1};
+}
+
+ConvolutionWay best(const Conv2dShape& shape, Pass pass, Type products = Type::f32) {
+    return convolution_ways(shape, pass, products).front();
+}
+
+TEST(ConvolutionWays, EndWithDirectOnNhwcWhichEveryCpuHas) {
+    for (const Type products : {Type::f32, Type::bf16})
+        for (const Pass pass : {Pass::forward, Pass::backward_data, Pass::backward_weight})
+            for (const Conv2dShape& shape : {three_by_three(28, 1, 32), three_by_three(4, 512, 512),
+                                             Conv2dShape{.height = 7, .width = 7, .in = 3, .out = 5}})
+                EXPECT_EQ(convolution_ways(shape, pass, products).back(),
+                          (ConvolutionWay{direct, Tag::nhwc, products}));
+}
+
+TEST(ConvolutionWays, WinogradIsForWide3x3WindowsWithStride1) {
+    EXPECT_EQ(best(three_by_three(28, 64, 64), Pass::forward).algorithm, winograd);
+    EXPECT_EQ(best(three_by_three(28, 64, 64), Pass::backward_data).algorithm, winograd);
+    EXPECT_EQ(best(three_by_three(28, 64, 64), Pass::backward_weight).algorithm, winograd);
+    EXPECT_EQ(best(three_by_three(28, 64, 64, 2), Pass::forward).algorithm, direct);
+    EXPECT_EQ(best(three_by_three(28, 1, 64), Pass::forward).algorithm, direct);
+    EXPECT_EQ(best(three_by_three(28, 40, 64), Pass::forward).algorithm, direct);
+    Conv2dShape grouped = three_by_three(28, 64, 64);
+    grouped.groups = 2;
+    EXPECT_EQ(best(grouped, Pass::forward).algorithm, direct);
+    EXPECT_EQ(best({.height = 7, .width = 7, .in = 64, .out = 64}, Pass::forward).algorithm, direct);
+}
+
+TEST(ConvolutionWays, OfNarrowLayersTheWeightGradientStaysDirect) {
+    EXPECT_EQ(best(three_by_three(14, 32, 64), Pass::forward).algorithm, winograd);
+    EXPECT_EQ(best(three_by_three(14, 32, 64), Pass::backward_weight).algorithm, direct);
+}
+
+TEST(ConvolutionWays, SmallImagesGoForwardInBlocksOfChannels) {
+    EXPECT_EQ(best(three_by_three(7, 256, 512, 2), Pass::forward).activations, Tag::nChw16c);
+    EXPECT_EQ(best(three_by_three(7, 256, 512, 2), Pass::backward_data).activations, Tag::nhwc);
+    EXPECT_EQ(best(three_by_three(14, 128, 256, 2), Pass::forward).activations, Tag::nhwc);
+}
+
+TEST(ConvolutionWays, ProductsInBf16StayDirectWhereThatIsFaster) {
+    EXPECT_EQ(best(three_by_three(28, 64, 64), Pass::forward, Type::bf16),
+              (ConvolutionWay{direct, Tag::nhwc, Type::bf16}));
+    EXPECT_EQ(best(three_by_three(4, 512, 512), Pass::backward_data, Type::bf16).products, Type::bf16);
+    const ConvolutionWay wide = best(three_by_three(4, 512, 512), Pass::backward_weight, Type::bf16);
+    EXPECT_EQ(wide.algorithm, winograd);
+    EXPECT_EQ(wide.products, Type::f32);
+}
+
+}  // namespace
+}  // namespace tutti

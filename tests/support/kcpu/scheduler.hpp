@@ -1,0 +1,60 @@
+#pragma once
+// Runs the threads of a CUDA launch on the CPU: blocks one after the other, the threads of a block as fibers
+// that switch at barriers and warp operations only.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <source_location>
+#include <stdexcept>
+#include <string>
+
+namespace tutti::kcpu {
+
+/// What a GPU would answer with a hang, a wrong number or an aborted launch.
+struct Error : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/// In which order the threads of a block (and the blocks) go on when several could. Code without a race gives
+/// the same in all.
+enum class Order { forward, reverse, random };
+void set_order(Order order, unsigned seed = 1);
+
+struct Extent {
+    unsigned x = 1, y = 1, z = 1;
+    std::uint64_t count() const { return std::uint64_t{x} * y * z; }
+};
+
+/// Calls `body` once per thread of the launch, with threadIdx and the like set. Throws Error for a launch
+/// that CUDA would refuse, for divergent barriers, misused warp operations and races.
+void run(const char* kernel, Extent grid, Extent block, std::size_t dynamic_shared,
+         const std::function<void()>& body);
+
+// What follows is called from inside a kernel.
+
+/// Ends the launch with an Error that names the thread; never comes back.
+[[noreturn]] void fail(const std::string& problem);
+
+/// Memory of the running block: filled with 0xff (NaN) at each block's begin, of exactly that size. `key`
+/// tells one variable from another.
+void* shared_variable(const void* key, std::size_t bytes, const char* name);
+void* dynamic_shared_memory();
+
+using Place = std::source_location;
+
+/// Waits for the block; gives the sum of all threads' values.
+int block_barrier(int value, const Place& place);
+
+enum class WarpOperation { sync, shuffle, ballot, matrix };
+/// What each lane of the warp put in, and which lanes took part.
+struct Exchange {
+    const std::uint64_t* values;
+    unsigned lanes;
+    int lane;  ///< the caller's
+};
+/// Waits for all lanes of the mask that have not left the kernel. The values stay valid until the caller's
+/// next exchange.
+Exchange exchange(WarpOperation operation, unsigned mask, std::uint64_t value, const Place& place);
+
+}  // namespace tutti::kcpu

@@ -1,0 +1,104 @@
+"""Tests on a real Slurm cluster of this machine (mini_slurm): `nodes`, `cores` and `gpus` of the class say its size.
+
+    class Step(slurm_test.SlurmTest):
+        def test_srun_starts_four_ranks(self):
+            result = self.srun(["--nodes=2", "--ntasks-per-node=2"], [self.trainer, *self.settings(data)])
+            self.assertEqual(result.exit_code, 0)
+
+        def test_a_job(self):
+            job = self.sbatch([], "jobs/mnist/mnist_2x2.sbatch", ["train.epochs=1"])
+            self.assertEqual(self.wait_for(job).exit_code, 0)
+
+The cluster comes up once per class, in half a second, and ends with it. Classes skip where Slurm is not installed or
+cannot run.
+"""
+
+import re
+import shutil
+import time
+import unittest
+
+import private_machine
+import system_test
+from recipes import TrainingTest
+
+MINI_SLURM = private_machine.HERE / "mini_slurm"
+TIMEOUT = 120
+
+
+class SlurmTest(TrainingTest):
+    nodes, cores, gpus = 2, 4, 2
+
+    @classmethod
+    def setUpClass(cls):
+        if shutil.which("slurmctld") is None or shutil.which("slurmd") is None:
+            raise unittest.SkipTest("Slurm is not installed (slurmctld slurmd slurm-client munge)")
+        cls.machine = private_machine.start(cls)
+        cls.cluster = cls.machine.folder / "slurm"
+        up = cls.machine.run([MINI_SLURM, "up", cls.cluster, "-n", cls.nodes, "-c", cls.cores, "-g", cls.gpus])
+        if up.returncode == 3:
+            raise unittest.SkipTest(up.stderr)
+        if up.returncode != 0:
+            raise AssertionError(f"Slurm does not come up:\n{up.stderr[-4000:]}")
+
+    def slurm(self, command, env=None, timeout=TIMEOUT):
+        """Runs a command as a user of the cluster, in self.dir; a Result."""
+        clean = {name: value for name, value in self.environment().items() if not name.startswith("OMPI_")}
+        clean.update(env or {})
+        done = self.machine.run([MINI_SLURM, "run", self.cluster, "env", "-C", self.dir, *command], timeout, env=clean)
+        return system_test.Result(done.returncode, done.stdout, done.stderr, [])
+
+    def srun(self, options, command, **more):
+        return self.slurm(["srun", *options, *command], **more)
+
+    def sbatch(self, options, script, arguments=(), **more):
+        """Submits a script; the job's number."""
+        result = self.slurm(["sbatch", "--parsable", f"--output={self.dir}/slurm-%j.out", "--open-mode=append",
+                             *options, script, *arguments], **more)
+        self.assertEqual(result.exit_code, 0, result.stderr)
+        return int(result.stdout.split(";")[0])
+
+    def write_script(self, lines, name="job.sh"):
+        path = self.dir / name
+        path.write_text("#!/bin/bash\n" + "\n".join(lines) + "\n")
+        return path
+
+    def facts(self, job):
+        """What scontrol says of a job, as a map: NumNodes, NumTasks, Requeue, JobState, ExitCode, …"""
+        shown = self.slurm(["scontrol", "show", "job", job]).stdout
+        return dict(re.findall(r"(\S+?)=(.*?)(?=\s+[A-Za-z/:]+=|\s*$)", shown, re.M))
+
+    def output(self, job):
+        path = self.dir / f"slurm-{job}.out"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def wait_until_job(self, job, condition, timeout=TIMEOUT):
+        """Until condition(facts) holds; what the facts were then."""
+        deadline = time.monotonic() + timeout
+        while True:
+            facts = self.facts(job)
+            if condition(facts):
+                return facts
+            if time.monotonic() > deadline:
+                self.fail(f"job {job} not within {timeout} s: {facts}\n{self.output(job)[-4000:]}")
+            time.sleep(0.1)
+
+    def start_requeued(self, job, timeout=TIMEOUT):
+        """Waits until a job is requeued and its first run is gone from the nodes, which refuse a second copy of a job;
+        then starts it again without Slurm's pause of two minutes."""
+        self.wait_until_job(job, lambda facts: facts.get("Restarts") == "1" and facts["JobState"] == "PENDING", timeout)
+        deadline = time.monotonic() + timeout
+        log = self.cluster / "log/slurmd.node1.log"
+        while (f"[{job}.batch] done with job" not in log.read_text(errors="replace")
+               or set(self.slurm(["sinfo", "-h", "-N", "-o", "%T"]).stdout.split()) != {"idle"}):
+            self.assertLess(time.monotonic(), deadline, "the first run does not leave the nodes")
+            time.sleep(0.1)
+        result = self.slurm(["scontrol", "update", f"jobid={job}", "StartTime=now"])
+        self.assertEqual(result.exit_code, 0, result.stderr)
+
+    def wait_for(self, job, timeout=TIMEOUT):
+        """Waits for a job's end; a Result whose stdout is the job's output."""
+        ended = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
+        facts = self.wait_until_job(job, lambda seen: seen.get("JobState") in ended, timeout)
+        code, ended_by = (int(part) for part in facts["ExitCode"].split(":"))
+        return system_test.Result(code or (128 + ended_by if ended_by else 0), self.output(job), "", [])

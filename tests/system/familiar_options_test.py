@@ -1,0 +1,122 @@
+"""Command lines and configs as people have them for other trainers, and jobs/run.sh, which they start with -n, -c, -l."""
+
+import json
+import pathlib
+import subprocess
+
+import system_test
+from recipes import TrainingTest
+
+JOBS = pathlib.Path(__file__).resolve().parents[2] / "jobs"
+
+
+class FamiliarOptions(TrainingTest):
+    def config(self, run):
+        """Lines of the resolved configuration, stripped."""
+        return [line.strip() for line in (self.dir / run / "config.yaml").read_text().splitlines()]
+
+    def assert_set(self, run, *lines):
+        for line in lines:
+            self.assertIn(line, self.config(run))
+
+    def test_the_mnist_examples_flags(self):
+        data = self.small_data(64, classes=10, side=28)
+        result = self.run_trainer(["-c", JOBS / "mnist.yaml", f"data.train={data}", "data.val=[]", "run.dir=run",
+                                   "--batch-size", "64", "--test-batch-size", "1000", "--epochs", "14", "--lr", "1.0",
+                                   "--gamma", ".7", "--no-cuda", "--dry-run", "--seed", "1", "--log-interval", "1",
+                                   "--save-model"])
+        self.assert_exit(result, 0)
+        self.assert_set("run", "device: cpu", "batch_size: 64", "epochs: 14", "max_steps: 1", "gamma: 0.7", "seed: 1",
+                        "log_every: 1")
+        self.assertEqual(self.metrics("run", "step")[-1]["step"], 1)
+
+    def test_the_locators_flags_and_keys(self):
+        data, val = self.small_data(64, classes=2), self.small_data(16, "val.h5", classes=2)
+        (self.dir / "locator.yaml").write_text(
+            f"data: {{manifest_train: absent.h5, manifest_val: {val}}}\n"
+            "train: {batch_size: 256, num_workers: 0, epochs: 500, lr: 2e-4, weight_decay: 1e-4, amp: false,\n"
+            "        scale_lr_by_world_size: true, seed: 491, save_dir: checkpoints, val_every: 2}\n"
+            "model: {name: mlp, hidden: [8]}\noptim: {name: adamw}\n")
+        result = self.run_trainer(["--config", "locator.yaml", "--train_csv", data, "--log_dir", "logs", "--epochs", "2",
+                                   "--bs", "16", "--lr", "0.01", "--num_workers", "1"])
+        self.assert_exit(result, 0)
+        self.assert_set("logs", "batch_size: 16", "epochs: 2", "lr: 0.01", "workers: 1", "eval_every: 2", "seed: 491",
+                        "weight_decay: 0.0001", "precision: fp32", "scale_lr_by_world_size: true")
+        self.assertEqual(len(self.metrics("logs", "eval")), 1)
+
+    def test_an_explicit_0_is_not_lost(self):
+        result = self.run_trainer(["--train_csv", self.small_data(64), "--epochs", "0"])
+        self.assert_exit(result, 0)
+        self.assertIn("finished after 0 steps", result.stderr)
+
+    def test_the_clip_selections_keys_and_flags(self):
+        data = self.small_data(64)
+        (self.dir / "clips.yaml").write_text(
+            "train: {seed: 1234, lr: 1e-3, epochs: 1, weight_decay: 1e-4, warmup_epochs: 1, save_epochs: 10,\n"
+            "        batch_size: 6, eval_freq: 1}\n"
+            "distributed: {strategy: dp, backend: mpi, timeout: 1800, find_unused_parameters: false}\n"
+            "optim: {name: adam}\nmodel: {name: mlp, hidden: [8]}\n")
+        result = self.run_trainer(["--config_path", "clips.yaml", "--log-level", "INFO", f"data.train={data}"])
+        self.assert_exit(result, 0)
+        self.assert_set("runs/clips", "seed: 1234", "lr: 0.001", "weight_decay: 0.0001", "warmup_epochs: 1",
+                        "every: 10 epochs", "strategy: ddp", "timeout: 1800", "batch_size: 6")
+
+    def test_refused_ones_end_all_ranks_with_2(self):
+        (self.dir / "clips.yaml").write_text("train_dataset:\n  label_path: data/train.json\n")
+        for args, message in ((["--config_path", "clips.yaml"], "clips.yaml:2: train_dataset.label_path"),
+                              (["--train_csv", "train.csv"], "samples are read from HDF5"),
+                              (["--variant", "neighboring"], "-c jobs/cyclone_video/neighbouring.yaml"),
+                              (["--local_rank=0"], "leave it out")):
+            with self.subTest(args=args):
+                result = self.mpirun(2, args)
+                self.assert_exit(result, 2)
+                self.assertEqual(result.stderr.count("error:"), 1)
+                self.assertIn(message, result.stderr)
+
+    def test_the_video_models_prediction_flags(self):
+        data = self.small_data(30)
+        self.assert_exit(self.run_trainer(self.settings(data)), 0)
+        result = self.run_trainer(["predict", "--csvfile", data, "--inference_model", "run", "--preds_csv", "out.csv",
+                                   "--get_logits", "--get_embeddings"])
+        self.assert_exit(result, 0)
+        rows = (self.dir / "out.csv").read_text().splitlines()
+        self.assertEqual(len(rows), 31)
+
+
+class RunScript(TrainingTest):
+    def run_script(self, args, env=None):
+        environment = {**self.environment(), "TUTTI_TRAINER": str(self.trainer), **(env or {})}
+        return subprocess.run([str(part) for part in (JOBS / "run.sh", *args)], cwd=self.dir, env=environment,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
+
+    def test_n_c_l_start_two_ranks_with_that_config(self):
+        data = self.small_data(128)
+        (self.dir / "mine.yaml").write_text(f"data: {{train: {data}}}\nmodel: {{hidden: [8]}}\n")
+        result = self.run_script(["-n", "2", "-c", "mine.yaml", "-l", "WARNING", "train.epochs=1"])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        document = json.loads((self.dir / "runs/mine/provenance.json").read_text())
+        self.assertEqual((document["world_size"], document["launcher"]), (2, "mpirun"))
+        self.assertNotIn("finished after", result.stderr)  # a message of the level info
+
+    def test_commands_pass_through(self):
+        data = self.small_data(64)
+        self.assert_exit(self.run_trainer(self.settings(data)), 0)
+        result = self.run_script(["-n", "2", "eval", "--run", "run", "--data", data])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("test accuracy", result.stdout)
+
+    def test_the_exit_code_is_the_trainers(self):
+        self.assertEqual(self.run_script(["-n", "1", "train.batchsize=3"]).returncode, 2)
+
+    def test_mistakes_are_named(self):
+        for args, env, message in ((["-n", "0"], {}, "-n 0"), (["-l", "LOUD"], {}, "-l loud"), (["-c"], {}, "-c needs"),
+                                   (["--launcher", "ssh"], {}, "--launcher ssh"),
+                                   ([], {"SLURM_STEP_NUM_TASKS": "4"}, "without srun")):
+            with self.subTest(args=args):
+                result = self.run_script(args, env)
+                self.assertEqual(result.returncode, 2)
+                self.assertIn(message, result.stderr)
+
+
+if __name__ == "__main__":
+    system_test.main()

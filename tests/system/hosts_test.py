@@ -1,0 +1,50 @@
+"""mpirun over several hosts: network namespaces joined by a switch whose links have a rate and a delay."""
+
+import json
+import shutil
+import unittest
+
+import private_machine
+import system_test
+from recipes import TrainingTest
+
+NETLAB = private_machine.HERE / "netlab"
+
+
+class Hosts(TrainingTest):
+    @classmethod
+    def setUpClass(cls):
+        if shutil.which("ip") is None:
+            raise unittest.SkipTest("ip is not installed (iproute2)")
+        cls.machine = private_machine.start(cls)
+        cls.lab = cls.machine.folder / "lab"
+        up = cls.machine.run([NETLAB, "up", cls.lab, "2"])
+        if up.returncode != 0:
+            raise unittest.SkipTest(f"no hosts here: {up.stderr}")
+
+    def netlab(self, options, args):
+        env = {name: value for name, value in self.environment().items() if not name.startswith("OMPI_")}
+        command = [NETLAB, "run", self.lab, "--ppn", "2", "--wdir", self.dir, *options, self.trainer, *args]
+        return self.machine.run(command, 120, env=env)
+
+    def test_two_ranks_on_each_of_two_hosts_train_as_four_on_one(self):
+        data = self.small_data()
+        common = {"train__batch_size": 8, "train__log_every": 1}
+        result = self.netlab([], self.settings(data, "hosts", **common))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        document = json.loads((self.dir / "hosts/provenance.json").read_text())
+        self.assertEqual([(row["host"], row["local_rank"]) for row in document["ranks"]],
+                         [("node1", 0), ("node1", 1), ("node2", 0), ("node2", 1)])
+        self.assert_exit(self.mpirun(4, self.settings(data, "one", **common)), 0)
+        self.assertEqual(self.losses("hosts"), self.losses("one"))
+        hashes = [self.run_trainer(["inspect", run, "--sha256"]).stdout for run in ("hosts", "one")]
+        self.assertEqual(*hashes)
+
+    def test_bad_usage_ends_the_ranks_of_all_hosts_with_2(self):
+        result = self.netlab([], ["train.batchsize=8"])
+        self.assertEqual(result.returncode, 2)
+        self.assertEqual(result.stderr.count("error: command line: train.batchsize is not a known key"), 1)
+
+
+if __name__ == "__main__":
+    system_test.main()

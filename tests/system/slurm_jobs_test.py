@@ -1,0 +1,191 @@
+"""jobs/*/*.sbatch, submitted as they are to a real Slurm: four nodes of 64 cores and 4 (fake) GPUs. Only the training is
+made small, with settings; nodes, ranks, cores and GPUs are the files' own, and asserted from what ran."""
+
+import collections
+import json
+import pathlib
+import re
+
+import slurm_test
+import system_test
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+JOBS = ROOT / "jobs"
+
+Shape = collections.namedtuple("Shape", "nodes tasks cpus gpus")  # tasks and gpus: per node; cpus: per task
+SHAPES = {
+    "cyclone_video/pretrain": Shape(4, 4, 4, 4),
+    "cyclone_video/classify": Shape(4, 4, 4, 4),
+    "cyclone_video/neighbouring": Shape(4, 4, 4, 4),
+    "cyclone_video/track": Shape(4, 4, 4, 4),
+    "cyclone_video/predict_classify": Shape(4, 4, 4, 4),
+    "cyclone_video/predict_classify_val2": Shape(4, 4, 4, 4),
+    "cyclone_video/predict_track": Shape(4, 4, 4, 4),
+    "cyclone_video/preprocess": Shape(1, 1, 1, 0),
+    "locator/train_2x4": Shape(2, 4, 8, 4),
+    "locator/train_4x4": Shape(4, 4, 8, 4),
+    "mnist/train_2x2": Shape(2, 2, 32, 2),
+    "clip_selection/train": Shape(1, 2, 8, 2),
+    "checks/allreduce": Shape(4, 1, 4, 1),
+    "checks/bench_allreduce": Shape(4, 1, 4, 1),
+    "checks/bucket_sweep": Shape(2, 4, 4, 4),
+}
+
+# Models of the recipe's kind that a core trains in a moment.
+SMALL_VIT = ["model.patch=4", "model.dim=8", "model.depth=1", "model.heads=2", "data.normalize=null",
+             "train.precision=fp32"]
+SMALL_RESNET = ["train.precision=fp32", "model.stem=cifar"]
+SMALL_MLP = ["model.hidden=[8]"]
+
+
+class SlurmJobs(slurm_test.SlurmTest):
+    nodes, cores, gpus = 4, 64, 4
+
+    def submit(self, name, arguments=(), options=(), **env):
+        """Submits a file of jobs/ as a user would; binding is off, because the nodes' cores are not there."""
+        given = {"TUTTI_TRAINER": str(self.trainer), "TUTTI_JOBS": str(JOBS), "TUTTI_MPIRUN_OPTIONS": "--bind-to none"}
+        return self.sbatch(options, JOBS / f"{name}.sbatch", arguments, env={**given, **env})
+
+    def assert_directives(self, name, facts):
+        shape = SHAPES[name]
+        ranks = shape.nodes * shape.tasks
+        seen = {key: facts.get(key) for key in ("JobName", "NumNodes", "NumTasks", "CPUs/Task", "NumCPUs", "Requeue")}
+        seen["NumNodes"] = seen["NumNodes"].split("-")[0]  # "2-2" while the job waits
+        self.assertEqual(seen, {"JobName": name.replace("/", "_"), "NumNodes": str(shape.nodes), "NumTasks": str(ranks),
+                                "CPUs/Task": str(shape.cpus), "NumCPUs": str(ranks * shape.cpus), "Requeue": "1"})
+        self.assertEqual(facts["NtasksPerN:B:S:C"].split(":")[0], str(shape.tasks))
+        self.assertEqual(facts.get("TresPerNode"), f"gres:gpu:{shape.gpus}" if shape.gpus else None)
+
+    def run_to_its_end(self, name, *more, **env):
+        job = self.submit(name, *more, **env)
+        result = self.wait_for(job)
+        self.assertEqual(result.exit_code, 0, result.stdout)
+        self.assert_directives(name, self.facts(job))
+        return result
+
+    def assert_ranks(self, name, run, launcher):
+        """World, hosts and GPUs of the ranks that trained."""
+        shape = SHAPES[name]
+        document = json.loads((self.dir / run / "provenance.json").read_text())
+        self.assertEqual(document["launcher"], launcher)
+        ranks = [(row["host"], row["local_rank"], row["visible_gpus"]) for row in document["ranks"]]
+        gpus = ",".join(str(gpu) for gpu in range(shape.gpus))
+        self.assertEqual(ranks, [(f"node{node + 1}", local, gpus)
+                                 for node in range(shape.nodes) for local in range(shape.tasks)])
+
+    def train(self, name, launcher, settings, classes=4, side=8):
+        data = self.small_data(96, classes=classes, side=side)
+        common = [f"data.train={data}", f"data.val={data}", "run.dir=run", "train.batch_size=2", "train.epochs=1"]
+        result = self.run_to_its_end(name, [*common, *settings])
+        self.assert_ranks(name, "run", launcher)
+        self.assertRegex(result.stdout, r"test accuracy \d\.\d{4} \(\d+ of 96\)")
+
+    def test_every_file_is_listed_here_and_has_the_comments_it_promises(self):
+        files = sorted(path.relative_to(JOBS).with_suffix("").as_posix() for path in JOBS.glob("**/*.sbatch"))
+        self.assertEqual(files, sorted(SHAPES))
+        for name in files:
+            text = (JOBS / f"{name}.sbatch").read_text()
+            for line in re.findall(r"^#SBATCH .*", text, re.M):
+                self.assertRegex(line, r"^#SBATCH --\S+ +# \w", name)
+            self.assertRegex(text, r"(?m)^#SBATCH --signal=B:USR1@\d+ ")
+            self.assertIn("\n#SBATCH --requeue ", text)
+
+    def test_cyclone_video_pretrain(self):
+        self.train("cyclone_video/pretrain", "mpirun", [*SMALL_VIT, "model.classes=4"])
+
+    def test_cyclone_video_neighbouring(self):
+        self.train("cyclone_video/neighbouring", "mpirun", SMALL_VIT, classes=3)
+
+    def test_cyclone_video_track_and_its_prediction(self):
+        self.train("cyclone_video/track", "mpirun", SMALL_VIT, classes=2)
+        self.predict("cyclone_video/predict_track")
+
+    def test_cyclone_video_classify_and_its_predictions(self):
+        self.train("cyclone_video/classify", "mpirun", SMALL_VIT, classes=2)
+        self.predict("cyclone_video/predict_classify")
+        self.predict("cyclone_video/predict_classify_val2")
+
+    def predict(self, name):
+        """Exactly one row per sample, in order, from 16 ranks."""
+        data = self.small_data(89, f"{name[-5:]}.h5", classes=2)
+        result = self.run_to_its_end(name, RUN="run", DATA=str(data), OUTPUT="out.csv")
+        self.assertIn("89 samples, 16 ranks", result.stdout)
+        rows = (self.dir / "out.csv").read_text().splitlines()[1:]
+        self.assertEqual([int(row.split(",")[0]) for row in rows], list(range(89)))
+
+    def test_cyclone_video_preprocess(self):
+        images, labels = self.synthetic_idx(50, classes=2, side=8)
+        self.run_to_its_end("cyclone_video/preprocess", IMAGES=str(images), LABELS=str(labels), OUTPUT="packed.h5")
+        shown = self.run_trainer(["inspect", "packed.h5"])
+        self.assertRegex(shown.stdout, r"samples +50\n")
+
+    def test_locator_on_two_nodes(self):
+        self.train("locator/train_2x4", "srun", SMALL_RESNET, classes=2)
+
+    def test_locator_on_four_nodes(self):
+        self.train("locator/train_4x4", "srun", SMALL_RESNET, classes=2)
+
+    def test_mnist(self):
+        self.train("mnist/train_2x2", "srun", [], side=28)
+
+    def test_clip_selection(self):
+        self.train("clip_selection/train", "srun", SMALL_MLP, classes=2)
+
+    def test_a_preempted_job_is_requeued_by_its_own_script_and_finishes(self):
+        for launcher, name, settings in (("srun", "clip_selection/train", SMALL_MLP),
+                                         ("mpirun", "clip_selection/train", ["--launcher", "mpirun", *SMALL_MLP])):
+            with self.subTest(launcher=launcher):
+                data = self.small_data(2000, classes=2)
+                job = self.submit(name, [f"data.train={data}", "data.val=[]", f"run.dir={launcher}", "train.batch_size=8",
+                                         "train.epochs=100000", "train.max_steps=4000", "train.log_every=10",
+                                         "train.checkpoint={every: never}", *settings],
+                                  ["--nodes=2", "--ntasks-per-node=1", "--gres=gpu:1", "--cpus-per-task=1"])
+                metrics = self.dir / launcher / "metrics.jsonl"
+                self.wait_until_job(job, lambda _, path=metrics: path.exists() and path.stat().st_size > 2000)
+                # What --signal=B:USR1@300 does 300 s before the limit: the batch shell alone is told.
+                self.slurm(["scancel", "--batch", "--signal=USR1", job])
+                self.start_requeued(job)
+                self.assertIn("exit code 75, restart 0", self.output(job))
+                result = self.wait_for(job)
+                self.assertEqual(result.exit_code, 0, result.stdout)
+                self.assertIn("exit code 0, restart 1", result.stdout)
+                self.assertEqual([row["step"] for row in self.metrics(launcher, "step")], list(range(10, 4001, 10)))
+
+    def skip_without(self, *command):
+        words = self.run_trainer([*command, "--help"])
+        if words.exit_code != 0:
+            self.skipTest(f"this version has no trainer {' '.join(command)}")
+
+    def test_allreduce_check(self):
+        self.skip_without("doctor")
+        result = self.run_to_its_end("checks/allreduce")
+        for node in range(1, 5):
+            self.assertIn(f"node{node}", result.stdout)
+
+    def test_allreduce_benchmark(self):
+        self.skip_without("bench", "allreduce")
+        self.run_to_its_end("checks/bench_allreduce", SIZES="4K:64K", OUTPUT="out")
+        self.assertTrue(json.loads((self.dir / "out/allreduce.json").read_text()))
+
+    def test_bucket_sweep_has_a_table_for_each_size(self):
+        self.skip_without("bench", "buckets")
+        data = self.small_data(64, side=28)
+        job = self.submit("checks/bucket_sweep", [f"data.train={data}", "data.val=[]", "train.batch_size=2"],
+                          ["--array=0-1"], OUTPUT="out")
+        for task in (0, 1):
+            self.assertEqual(self.wait_for(f"{job}_{task}").exit_code, 0)
+        for size in ("0.25", "1"):
+            self.assertTrue(json.loads((self.dir / "out" / size / "buckets.json").read_text()))
+
+    def test_the_array_of_the_bucket_sweep_has_a_size_for_each_task(self):
+        text = (JOBS / "checks/bucket_sweep.sbatch").read_text()
+        sizes = re.search(r"^sizes=\((.*?)\)", text, re.M)[1].split()
+        self.assertIn(f"#SBATCH --array=0-{len(sizes) - 1} ", text)
+        for name in ("checks/bucket_sweep", "checks/allreduce", "checks/bench_allreduce"):
+            job = self.submit(name, options=["--hold"])
+            self.assert_directives(name, self.facts(job))
+            self.slurm(["scancel", job])
+
+
+if __name__ == "__main__":
+    system_test.main()

@@ -1,0 +1,104 @@
+"""Launched by a real Slurm, over two nodes: the same training as under mpirun and bare, preemption, launch mistakes."""
+
+import json
+
+import slurm_test
+
+import system_test
+
+TWO_BY_TWO = ["--nodes=2", "--ntasks-per-node=2"]
+
+
+class SlurmLaunch(slurm_test.SlurmTest):
+    def places(self, run):
+        """(host, local rank) of each rank."""
+        document = json.loads((self.dir / run / "provenance.json").read_text())
+        return [(row["host"], row["local_rank"]) for row in document["ranks"]]
+
+    def launcher(self, run):
+        return json.loads((self.dir / run / "provenance.json").read_text())["launcher"]
+
+    def weights(self, run):
+        result = self.run_trainer(["inspect", self.dir / run, "--sha256"])
+        self.assert_exit(result, 0)
+        return result.stdout.strip()
+
+    def recipe(self, data, ranks=4, **more):
+        """Arguments for the same training on any number of ranks."""
+        given = {"train__batch_size": 32 // ranks, "train__log_every": 1, "train__epochs": 2, **more}
+        return self.settings(data, "run", **given)[:1] + self.settings(data, "run", **given)[2:]
+
+    def in_run(self, run):
+        return [f"run.dir={self.dir / run}"]
+
+    def test_srun_with_pmix_connects_two_tasks_on_each_of_two_nodes(self):
+        data = self.small_data()
+        result = self.srun(["--mpi=pmix", *TWO_BY_TWO],
+                           [self.trainer, *self.recipe(data), *self.in_run("run")])
+        self.assertEqual(result.exit_code, 0, result.stderr)
+        self.assertEqual(self.places("run"), [("node1", 0), ("node1", 1), ("node2", 0), ("node2", 1)])
+        self.assertEqual(self.launcher("run"), "srun")
+
+    def test_all_launches_train_the_same(self):
+        data = self.small_data()
+        recipe = self.recipe(data, train__precision="fp64")
+        self.assert_exit(self.mpirun(4, [*recipe, *self.in_run("mpirun")]), 0)
+        self.assert_exit(self.run_trainer([*self.recipe(data, 1, train__precision="fp64"), *self.in_run("bare")]), 0)
+        train = " ".join(str(word) for word in (self.trainer, *recipe))
+        step = self.srun(["--mpi=pmix", *TWO_BY_TWO], [self.trainer, *recipe, *self.in_run("srun")])
+        self.assertEqual(step.exit_code, 0, step.stderr)
+        jobs = {"sbatch_srun": f"srun --mpi=pmix {train} {self.in_run('sbatch_srun')[0]}",
+                "sbatch_mpirun": f"mpirun {train} {self.in_run('sbatch_mpirun')[0]}"}
+        for name, line in jobs.items():
+            result = self.wait_for(self.sbatch(TWO_BY_TWO, self.write_script([line], name + ".sh")))
+            self.assertEqual(result.exit_code, 0, result.stdout)
+            self.assertEqual([host for host, _ in self.places(name)], ["node1", "node1", "node2", "node2"])
+        self.assertEqual(self.launcher("sbatch_mpirun"), "mpirun")
+
+        # On four ranks the launcher changes no bit; on one, only the rounding of the sums.
+        for name in ("srun", *jobs):
+            self.assertEqual(self.weights(name), self.weights("mpirun"), name)
+            self.assertEqual(self.losses(name), self.losses("mpirun"), name)
+        for alone, together in zip(self.losses("bare"), self.losses("mpirun"), strict=True):
+            self.assertAlmostEqual(alone, together, places=12)
+
+    def test_a_preempted_job_saves_and_the_requeued_one_goes_on_to_the_same_weights(self):
+        data = self.small_data(2000)
+        recipe = self.recipe(data, train__epochs=40, train__checkpoint__every="never")
+        self.assert_exit(self.mpirun(4, [*recipe, *self.in_run("whole")]), 0)
+        train = " ".join(str(word) for word in (self.trainer, *recipe, *self.in_run("run")))
+        script = self.write_script([f"srun --mpi=pmix {train}", "code=$?", "echo restart ${SLURM_RESTART_COUNT:-0} code $code",
+                                    "[ $code = 75 ] && scontrol requeue $SLURM_JOB_ID", "exit $code"])
+        job = self.sbatch([*TWO_BY_TWO, "--requeue"], script)
+        metrics = self.dir / "run/metrics.jsonl"
+        self.wait_until_job(job, lambda _: metrics.exists() and metrics.stat().st_size > 2000)
+        self.assertEqual(self.slurm(["scancel", "--signal=USR1", job]).exit_code, 0)
+        self.start_requeued(job)
+        self.assertIn("restart 0 code 75", self.output(job))
+        result = self.wait_for(job)
+        self.assertEqual(result.exit_code, 0, result.stdout)
+        self.assertIn("restart 1 code 0", result.stdout)
+        self.assertEqual(self.losses("run"), self.losses("whole"))
+        self.assertEqual(self.weights("run"), self.weights("whole"))
+
+    def test_srun_without_pmix_trains_together_or_says_how_to_start(self):
+        data = self.small_data(64)
+        result = self.srun(["--mpi=none", *TWO_BY_TWO], [self.trainer, *self.recipe(data), *self.in_run("run")])
+        if result.exit_code == 0:
+            self.assertEqual(len(self.places("run")), 4)
+        else:
+            self.assertEqual(result.exit_code, 3, result.stderr)
+            self.assertIn("srun --mpi=pmix --ntasks=4", result.stderr)
+            self.assertFalse((self.dir / "run").exists())
+
+    def test_bare_inside_an_allocation_is_one_rank(self):
+        data = self.small_data(64)
+        script = self.write_script([" ".join(str(word) for word in
+                                             (self.trainer, *self.recipe(data, 1), *self.in_run("run")))])
+        result = self.wait_for(self.sbatch(TWO_BY_TWO, script))
+        self.assertEqual(result.exit_code, 0, result.stdout)
+        self.assertEqual(self.places("run"), [("node1", 0)])
+
+
+if __name__ == "__main__":
+    system_test.main()
