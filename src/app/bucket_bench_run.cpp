@@ -52,8 +52,8 @@ class BucketBenchRun {
 
     void describe() {
         const Graph& graph = bench_.graph();
-        report_.provenance = nlohmann::ordered_json::parse(provenance(
-            *inputs_.device, inputs_.places, start_.environment, options_.recipe.overrides));
+        report_.provenance = nlohmann::ordered_json::parse(
+            provenance(*inputs_.device, inputs_.places, start_.environment, options_.recipe.overrides));
         report_.model = (config_.model.name.empty() ? "layers" : config_.model.name) +
                         products_note(config_.train.precision);
         report_.batch_size = config_.train.batch_size;
@@ -69,8 +69,8 @@ class BucketBenchRun {
         std::int64_t stop = StopSignal::pending();
         control_->all_reduce(view_of(std::span(&stop, 1)), ReduceOp::max).wait();
         if (stop != 0)
-            throw AgreedError(ExitCode::failed, fmt::format("stopped by signal {} while {}; no file was written",
-                                                            stop, phase));
+            throw AgreedError(ExitCode::failed,
+                              fmt::format("stopped by signal {} while {}; no file was written", stop, phase));
     }
 
     std::uint64_t arena_bytes() const { return bench_.graph().gradient_arena().bytes(); }
@@ -92,8 +92,8 @@ class BucketBenchRun {
     StepProfile measured_profile() {
         const auto alone = make_single_communicator();
         const auto control = make_single_communicator();
-        StepBench bench({config_, *inputs_.device, *alone, *control, start_.log, nullptr, *inputs_.train,
-                         nullptr});
+        StepBench bench(
+            {config_, *inputs_.device, *alone, *control, start_.log, nullptr, *inputs_.train, nullptr});
         std::vector<StepTimeline> warmup(std::max<std::size_t>(options_.rounds.warmup, 1),
                                          bench.make_timeline());
         std::vector<StepTimeline> steps(options_.rounds.steps, bench.make_timeline());
@@ -145,10 +145,11 @@ class BucketBenchRun {
         PlanRequest request = options_.plans;
         request.first_bucket_mb = config_.distributed.first_bucket_mb;
         if (std::ranges::any_of(request.bucket_mb, [&](double mb) { return mb < request.first_bucket_mb; }))
-            report_.notes.push_back(fmt::format(
-                "The first bucket of ddp has at most {:g} MB (distributed.first_bucket_mb), and at most the size "
-                "of the others here: to train with such a size, set both keys.",
-                request.first_bucket_mb));
+            report_.notes.push_back(
+                fmt::format("The first bucket of ddp has at most {:g} MB (distributed.first_bucket_mb), and "
+                            "at most the size "
+                            "of the others here: to train with such a size, set both keys.",
+                            request.first_bucket_mb));
         const auto slices = parameter_slices(bench_.graph());
         const auto ends = layer_ends(bench_.graph());
         const BucketTiming timing{report_.measurement.ready, report_.cost, report_.element_bytes};

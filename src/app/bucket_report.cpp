@@ -124,10 +124,10 @@ Json layers_json(const BucketReport& report) {
 Json parameters_json(const BucketReport& report) {
     Json parameters = Json::array();
     for (std::size_t p = 0; p < report.parameters.size(); ++p)
-        parameters.push_back({{"name", report.parameters[p].name},
-                              {"bytes", static_cast<std::size_t>(report.parameters[p].count) *
-                                            report.element_bytes},
-                              {"ready", report.measurement.ready[p]}});
+        parameters.push_back(
+            {{"name", report.parameters[p].name},
+             {"bytes", static_cast<std::size_t>(report.parameters[p].count) * report.element_bytes},
+             {"ready", report.measurement.ready[p]}});
     return parameters;
 }
 
@@ -138,9 +138,7 @@ Json all_reduce_json(const BucketReport& report) {
                         {"time", {{"min", row.time.min}, {"median", row.time.median}, {"max", row.time.max}}},
                         {"bus_bandwidth", row.bus_bandwidth(report.world_size())},
                         {"model", report.cost.seconds(static_cast<double>(row.bytes))}});
-    return {{"path", report.all_reduce_path},
-            {"sizes", rows},
-            {"fit", Json::parse(to_json(report.cost))}};
+    return {{"path", report.all_reduce_path}, {"sizes", rows}, {"fit", Json::parse(to_json(report.cost))}};
 }
 
 }  // namespace

@@ -48,8 +48,8 @@ std::string same_cuts(const BucketReport& report) {
 
 std::string bucket_rows(const BucketReport& report) {
     const PlanResult& best = report.plans[report.best()];
-    std::string text = fmt::format("\nbuckets of {} (ms since the step began, medians)\n",
-                                   best.plan.names.front().text());
+    std::string text =
+        fmt::format("\nbuckets of {} (ms since the step began, medians)\n", best.plan.names.front().text());
     text += "            size      ready      start       done  parameters\n";
     for (std::size_t b = 0; b < best.plan.buckets.size(); ++b) {
         const Bucket& bucket = best.plan.buckets[b];
@@ -86,9 +86,9 @@ std::string all_reduce_rows(const BucketReport& report) {
 
 std::string to_text(const BucketReport& report) {
     const int world = report.world_size();
-    std::string text = fmt::format(
-        "{}, {} per rank, {} {}, {} of gradients, all-reduce by {}\n", report.model, report.batch_size, world,
-        world == 1 ? "rank" : "ranks", format_bytes(report.gradient_bytes()), report.all_reduce_path);
+    std::string text = fmt::format("{}, {} per rank, {} {}, {} of gradients, all-reduce by {}\n",
+                                   report.model, report.batch_size, world, world == 1 ? "rank" : "ranks",
+                                   format_bytes(report.gradient_bytes()), report.all_reduce_path);
     if (report.replay)
         text += fmt::format("REPLAY: nothing is computed; layers are timed waits, {}\n", *report.replay);
     for (const std::string& note : report.notes) text += note + "\n";

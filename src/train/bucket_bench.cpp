@@ -53,9 +53,9 @@ std::vector<BucketPolicy> parse_policies(std::string_view text, const std::strin
         const auto found = std::ranges::find(known, item);
         if (found == known.end()) {
             const std::string near = nearest(item, known);
-            throw UsageError(
-                fmt::format("{}: '{}' is not a bucket policy", flag, item),
-                near.empty() ? fmt::format("there are {}", fmt::join(known, ", ")) : "did you mean " + near + "?");
+            throw UsageError(fmt::format("{}: '{}' is not a bucket policy", flag, item),
+                             near.empty() ? fmt::format("there are {}", fmt::join(known, ", "))
+                                          : "did you mean " + near + "?");
         }
         const BucketPolicy policy = policy_names()[static_cast<std::size_t>(found - known.begin())].second;
         if (std::ranges::find(policies, policy) == policies.end()) policies.push_back(policy);

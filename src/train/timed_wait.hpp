@@ -15,8 +15,8 @@ class TimedWait {
 
     void wait(double seconds) {
         const Clock::time_point until =
-            Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)) -
-            late_;
+            Clock::now() +
+            std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)) - late_;
         // A sleeper comes back late by some 0.05 ms at best: the rest is spent awake.
         constexpr std::chrono::microseconds awake{100};
         if (until - Clock::now() > awake) sleep_until(until - awake);

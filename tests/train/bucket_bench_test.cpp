@@ -40,12 +40,11 @@ TEST(DistinctPlans, TheSameCutsAreOnePlanWithAllNames) {
     const std::vector<ParameterSlice> parameters{{0, 262144}, {262144, 262144}, {524288, 16}};
     const std::vector<bool> ends{true, true, true};
     const auto by_cost = plan_buckets(parameters, ends, {BucketPolicy::single});
-    const auto plans =
-        distinct_plans({{BucketPolicy::ddp, BucketPolicy::single, BucketPolicy::per_layer,
-                         BucketPolicy::cost_model},
-                        {0.5, 1, 25, 100},
-                        30},
-                       parameters, ends, 4, by_cost);
+    const auto plans = distinct_plans(
+        {{BucketPolicy::ddp, BucketPolicy::single, BucketPolicy::per_layer, BucketPolicy::cost_model},
+         {0.5, 1, 25, 100},
+         30},
+        parameters, ends, 4, by_cost);
     std::vector<std::string> names;
     for (const BenchPlan& plan : plans) {
         std::string all;

@@ -67,16 +67,15 @@ TEST_P(StepCommunication, IsHiddenPlusExposed) {
 
 INSTANTIATE_TEST_SUITE_P(
     Table, StepCommunication,
-    ::testing::Values(
-        CommunicationCase{"NoBuckets", {}, 0, 0, 0},
-        CommunicationCase{"AllHidden", {{3.5, 3.5, 5}}, 1.5, 1.5, 0},
-        CommunicationCase{"AllExposed", {{6, 6, 8.5}}, 2.5, 0, 2.5},
-        CommunicationCase{"OverTheEndOfBackward", {{4, 4, 8}}, 4, 2, 2},
-        // Two at once count once; the pause between 5 and 5.5 does not count.
-        CommunicationCase{"Overlapping", {{3, 3, 4.5}, {4, 4, 5}, {5.5, 5.5, 7}}, 3.5, 2.5, 1},
-        CommunicationCase{"OneInsideAnother", {{3, 3, 8}, {4, 4, 5}, {6, 6, 8}}, 5, 3, 2},
-        // Ready does not count: it waits for the one before it, on another rank's account.
-        CommunicationCase{"WaitingIsNoCommunication", {{3, 5, 6}}, 1, 1, 0}),
+    ::testing::Values(CommunicationCase{"NoBuckets", {}, 0, 0, 0},
+                      CommunicationCase{"AllHidden", {{3.5, 3.5, 5}}, 1.5, 1.5, 0},
+                      CommunicationCase{"AllExposed", {{6, 6, 8.5}}, 2.5, 0, 2.5},
+                      CommunicationCase{"OverTheEndOfBackward", {{4, 4, 8}}, 4, 2, 2},
+                      // Two at once count once; the pause between 5 and 5.5 does not count.
+                      CommunicationCase{"Overlapping", {{3, 3, 4.5}, {4, 4, 5}, {5.5, 5.5, 7}}, 3.5, 2.5, 1},
+                      CommunicationCase{"OneInsideAnother", {{3, 3, 8}, {4, 4, 5}, {6, 6, 8}}, 5, 3, 2},
+                      // Ready does not count: it waits for the one before it, on another rank's account.
+                      CommunicationCase{"WaitingIsNoCommunication", {{3, 5, 6}}, 1, 1, 0}),
     [](const auto& one) { return one.param.name; });
 
 TEST(StepFigures, TheSlowestRankCounts) {

@@ -29,7 +29,7 @@ std::string to_string(BucketPolicy policy);
 /// How a plan was asked for.
 struct PlanName {
     BucketPolicy policy = BucketPolicy::ddp;
-    double bucket_mb = 0;  ///< 0: the policy has no limit
+    double bucket_mb = 0;      ///< 0: the policy has no limit
     std::string text() const;  ///< "ddp 25 MB", "single"
 };
 
