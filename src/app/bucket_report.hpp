@@ -54,7 +54,16 @@ struct BucketReport {
 /// The spread of one figure over steps.
 Spread spread_over(std::span<const StepFigures> steps, double (*figure)(const StepFigures&));
 
-/// Seconds and bytes; every number as measured. The README describes the fields.
+/// Seconds and bytes, as measured. A spread is {min, median, max}.
+///   benchmark "buckets"; provenance; model, batch_size, accumulate, gradient_bytes; steps, warmup; notes
+///   replay: null, or how layers were waited for instead of computed; best: number of the fastest plan
+///   yardstick: {compute, communication, tail, step}
+///   plans: of each its names [{policy, bucket_mb or null, text}]; spreads of step, data, forward, backward,
+///     optimizer, communication, hidden, exposed, overlap (null on one rank); predicted; buckets [{bytes,
+///     first, last (parameters), spreads of ready, start, done}]; steps [{step, backward, communication,
+///     hidden, exposed}]; timeline: one step of rank 0, spans as [begin, end]
+///   all_reduce: {path, sizes [{bytes, time (spread), bus_bandwidth, model}], fit}
+///   layers, parameters (arena order, ready after the beginning of backward), profile: rank 0's computation
 nlohmann::ordered_json to_json(const BucketReport& report);
 /// A table for the terminal, with line ends.
 std::string to_text(const BucketReport& report);
