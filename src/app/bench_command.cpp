@@ -16,6 +16,7 @@ struct Bench {
 const std::vector<Bench>& benches() {
     static const std::vector<Bench> table = {
         {"allreduce", "time and bandwidth of all-reduces against their size", bench_allreduce_command},
+        {"buckets", "real training steps under several bucket plans", bench_buckets_command},
         {"kernels", "own CUDA kernels against the time that memory alone takes", bench_kernels_command},
     };
     return table;

@@ -1,15 +1,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "command_line.hpp"
 #include "job_start.hpp"
 #include "provenance.hpp"
-#include "quickstart_recipe.hpp"
-#include "rank_placement.hpp"
-#include "select.hpp"
+#include "training_recipe.hpp"
 #include "tutti/base/familiar_options.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/input/dataset.hpp"
@@ -17,33 +14,6 @@
 
 namespace tutti {
 namespace {
-
-struct TrainArguments {
-    std::string config_path;
-    std::vector<std::string> overrides;
-};
-
-// Who names data of their own does not want the recipe's, neither for training nor for validation.
-bool names_data(const std::vector<std::string>& overrides) {
-    return std::any_of(overrides.begin(), overrides.end(), [](const std::string& setting) {
-        return setting.starts_with("data.train=") || setting.starts_with("data=");
-    });
-}
-
-Recipe read_recipe(const TrainArguments& arguments) {
-    if (!arguments.config_path.empty())
-        return {read_config_text(arguments.config_path), arguments.config_path};
-    return {quickstart_recipe(names_data(arguments.overrides) ? "" : find_quickstart_data()), "quickstart"};
-}
-
-void check_strategy(const Config& config, int world) {
-    if (config.distributed.strategy == Strategy::single && world > 1)
-        throw UsageError("distributed.strategy is single, but there are " + std::to_string(world) + " ranks",
-                         "start one rank, or set distributed.strategy: auto");
-    if (config.data.train.empty())
-        throw UsageError("data.train is not set",
-                         "give an HDF5 file: data.train=FILE.h5 (trainer pack makes one)");
-}
 
 // The line that scripts look for is the last one on standard output.
 void print_result(const std::string& last_eval) {
@@ -72,27 +42,11 @@ std::unique_ptr<RunDirectory> open_run_directory(Communicator& world, const Conf
     return directory;
 }
 
-int train(const JobStart& start, const TrainArguments& arguments) {
+int train(const JobStart& start, const RecipeArguments& arguments) {
     auto& [session, world, log, environment] = start;
     const StopSignal signals;  // from here on: a signal during a long start must not be lost
-    const Recipe recipe = share_recipe(world, [&] { return read_recipe(arguments); });
-    Config config;
-    together(world, "reading the config", [&] {
-        config = parse_config(recipe.text, recipe.source, arguments.overrides);
-        check_strategy(config, world.size());
-        log.set_level(parse_log_level(config.run.log_level));
-    });
-
-    const std::vector<RankPlace> places = exchange_places(world, session);
-    const RankPlace& mine = places[static_cast<std::size_t>(world.rank())];
-    std::unique_ptr<Device> device;
-    std::unique_ptr<Dataset> train_data, val_data;
-    together(world, "opening device and data", [&] {
-        device = select_device(config.device, mine.threads);
-        train_data = open_datasets(config.data.train);
-        if (!config.data.val.empty()) val_data = open_datasets(config.data.val);
-        check_training(config, *train_data, val_data.get(), world.size());
-    });
+    const Config config = read_training_config(start, arguments);
+    const auto [places, device, train_data, val_data] = open_training(start, config, true);
 
     const auto timed = start.timed_world(config.distributed);
     const auto gradients = timed->duplicate();
@@ -134,24 +88,15 @@ int train(const JobStart& start, const TrainArguments& arguments) {
     return static_cast<int>(result.code);
 }
 
-TrainArguments parse(const Arguments& arguments, bool& help) {
-    CLI::App app("Trains a model. Without a config the built-in quick-start recipe (lenet on Fashion-MNIST).",
-                 "trainer train");
-    TrainArguments result;
-    app.add_option("-c,--config", result.config_path, "YAML file");
-    app.add_option("key=value", result.overrides,
-                   "settings that override the file, for example train.epochs=1");
-    app.footer("Flags of other trainers are understood, too: trainer inspect --option-reference");
-    help = !parse_arguments(app, translate_familiar_flags(arguments, "train"));
-    return result;
-}
-
 }  // namespace
 
 int train_command(const Arguments& arguments) {
-    bool help = false;
-    const TrainArguments parsed = parse(arguments, help);
-    if (help) return 0;
+    CLI::App app("Trains a model. Without a config the built-in quick-start recipe (lenet on Fashion-MNIST).",
+                 "trainer train");
+    RecipeArguments parsed;
+    add_recipe_options(app, parsed);
+    app.footer("Flags of other trainers are understood, too: trainer inspect --option-reference");
+    if (!parse_arguments(app, translate_familiar_flags(arguments, "train"))) return 0;
 
     return run_on_all_ranks([&](const JobStart& start) { return train(start, parsed); });
 }

@@ -110,7 +110,6 @@ AllReduceRow measure(Communicator& communicator, const AllReduceBench& bench, co
         check_result(communicator, pattern, buffer);
     };
     const auto time_bare = [&] {
-        if (!bench.bare) return;
         pattern.fill(buffer);
         communicator.barrier();
         bare.push_back(seconds_of([&] { bench.bare(buffer); }));
@@ -122,7 +121,9 @@ AllReduceRow measure(Communicator& communicator, const AllReduceBench& bench, co
             bare.clear();
         }
         // Whoever comes first finds other caches than who comes second.
-        if (i % 2 == 0) {
+        if (!bench.bare) {
+            time_own();
+        } else if (i % 2 == 0) {
             time_own();
             time_bare();
         } else {
@@ -131,7 +132,7 @@ AllReduceRow measure(Communicator& communicator, const AllReduceBench& bench, co
         }
     }
     communicator.all_reduce(view_of(std::span(own)), ReduceOp::max).wait();
-    if (!bench.bare) return {buffer.size_bytes(), iterations, timing(own), {}, 0};
+    if (!bench.bare) return {.bytes = buffer.size_bytes(), .iterations = iterations, .time = timing(own)};
     communicator.all_reduce(view_of(std::span(bare)), ReduceOp::max).wait();
     std::vector<double> ratios(own.size());
     for (std::size_t i = 0; i < own.size(); ++i) ratios[i] = own[i] / bare[i];

@@ -19,8 +19,8 @@ struct Timing {
 struct AllReduceRow {
     std::uint64_t bytes = 0;  ///< of the buffer on each rank, whole f32 elements
     int iterations = 0;
-    Timing time;  ///< of Communicator::all_reduce(…).wait()
-    Timing bare;  ///< of the call it is compared with; zeros where there is none
+    Timing time{};  ///< of Communicator::all_reduce(…).wait()
+    Timing bare{};  ///< of the call it is compared with; 0 without one
     /// Median over the iterations of time / bare: the two are called in turn, so that what disturbs a machine
     /// for a while disturbs both. 0 without a comparison.
     double ratio = 0;
@@ -36,7 +36,7 @@ struct AllReduceBench {
     std::vector<std::uint64_t> sizes;  ///< bytes; rounded up to whole f32 elements
     int iterations = 0;                ///< 0: 10 to 500, fewer for larger sizes
     int warmup = 5;                    ///< iterations that are not counted
-    /// A plain all-reduce (sum, in place) over the same ranks to compare with. Optional, on all ranks alike.
+    /// A plain all-reduce (sum, in place) over the same ranks, to compare with. Optional.
     std::function<void(std::span<float>)> bare;
     /// Whether this rank was asked to stop; asked between iterations. Optional.
     std::function<bool()> stop;

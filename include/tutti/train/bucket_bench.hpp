@@ -1,0 +1,97 @@
+#pragma once
+// Bucket plans side by side: which are worth a measurement, their steps in turn, and what bounds them.
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tutti/train/bucket_plan.hpp"
+#include "tutti/train/step_figures.hpp"
+
+namespace tutti {
+
+/// Plans to compare, as the command line names them.
+struct PlanRequest {
+    std::vector<BucketPolicy> policies;
+    std::vector<double> bucket_mb;  ///< MiB; for ddp, which alone has a limit
+    double first_bucket_mb = 1;     ///< at most; a smaller size holds for the first bucket, too
+};
+
+/// "ddp,single"; "0.25,1,4". Throws UsageError that names `flag` and the wrong item.
+std::vector<BucketPolicy> parse_policies(std::string_view text, const std::string& flag);
+std::vector<double> parse_bucket_sizes(std::string_view text, const std::string& flag);
+
+std::string to_string(BucketPolicy policy);
+
+/// How a plan was asked for.
+struct PlanName {
+    BucketPolicy policy = BucketPolicy::ddp;
+    double bucket_mb = 0;      ///< 0: the policy has no limit
+    std::string text() const;  ///< "ddp 25 MB", "single"
+};
+
+/// A plan that is measured once, under all names that lead to it.
+struct BenchPlan {
+    std::vector<PlanName> names;
+    std::vector<Bucket> buckets;
+};
+
+/// The different plans of a request, in its order. by_cost: the plan of the policy cost_model, where it is
+/// asked for.
+std::vector<BenchPlan> distinct_plans(const PlanRequest& request, std::span<const ParameterSlice> parameters,
+                                      const std::vector<bool>& layer_ends, std::size_t element_bytes,
+                                      const std::vector<Bucket>& by_cost);
+
+struct BenchRounds {
+    std::size_t steps = 20;  ///< measured of each plan
+    std::size_t warmup = 3;  ///< before them, of each plan
+};
+
+/// Steps of all plans in turn, two of each per round, forwards and backwards through the list by turns, so
+/// that a machine that becomes slower or faster does it to all alike.
+class PlanSteps {
+  public:
+    /// Runs steps.size() steps under these buckets.
+    using Run = std::function<void(const std::vector<Bucket>& buckets, std::span<StepTimeline> steps)>;
+    /// Told before each round; what it throws ends the measurement.
+    using BeforeRound = std::function<void(std::size_t round, std::size_t rounds)>;
+
+    /// Collective through `run`. empty: a timeline of the bench's kind.
+    PlanSteps(std::span<const BenchPlan> plans, const BenchRounds& rounds, const StepTimeline& empty,
+              const Run& run, const BeforeRound& before_round);
+
+    /// This rank's steps of a plan, in their order.
+    std::span<const StepTimeline> steps(std::size_t plan) const { return steps_[plan]; }
+
+  private:
+    std::vector<std::vector<StepTimeline>> steps_;
+};
+
+/// What the cost model makes a prediction from: medians of the slowest rank over steps in one bucket, which
+/// leaves backward alone.
+struct StepMeasurement {
+    double before = 0;          ///< seconds from the beginning of the step to that of the last backward
+    std::vector<double> ready;  ///< by parameter, seconds after the beginning of that backward
+    double backward_end = 0;    ///< likewise
+    double rest = 0;            ///< seconds from the end of backward and of all transfers to that of the step
+
+    /// Of a step under a plan.
+    double predict(std::span<const Bucket> buckets, const BucketTiming& timing) const;
+};
+/// Collective.
+StepMeasurement agree_on_measurement(std::span<const StepTimeline> steps, Communicator& communicator);
+
+/// A yardstick for plans, in seconds: computation and communication at the same time, and then the bucket
+/// that can only be sent when backward has ended, the one of the first layers. Where communication dominates
+/// a step can be faster, because that bucket is part of the communication.
+struct StepYardstick {
+    double compute = 0;        ///< a step without exposed communication: the least median of all plans
+    double communication = 0;  ///< all gradients in one transfer
+    double tail = 0;           ///< the first layer's gradients in one transfer
+    double seconds() const { return (compute > communication ? compute : communication) + tail; }
+};
+
+}  // namespace tutti

@@ -1,0 +1,74 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "bench_commands.hpp"
+#include "bucket_bench_run.hpp"
+#include "command_line.hpp"
+#include "tutti/base/error.hpp"
+#include "tutti/base/stop_signal.hpp"
+#include "tutti/train/report_file.hpp"
+
+namespace tutti {
+namespace {
+
+int bench(const JobStart& start, const BucketBenchOptions& options, const std::string& out) {
+    const StopSignal signals;
+    std::string json_path, page_path;
+    together_on_first_rank(start.world, "preparing the report", [&] {
+        json_path = prepare_report(out, "buckets.json");
+        page_path = prepare_report(out, "buckets.html");
+    });
+    const BucketReport report = run_bucket_bench(start, options);
+    together_on_first_rank(start.world, "writing the report", [&] {
+        const auto document = to_json(report);
+        write_report(page_path, to_html(document));
+        write_report(json_path, document.dump(1) + "\n");
+        fmt::print("{}\n{} and {} are written\n", to_text(report), json_path, page_path);
+        std::fflush(stdout);
+    });
+    return 0;
+}
+
+}  // namespace
+
+int bench_buckets_command(const Arguments& arguments) {
+    CLI::App app(
+        "Which bucket size, on this network? Real training steps under several bucket plans in turn: step, "
+        "backward, exposed communication. Writes buckets.json and buckets.html. Without a config the "
+        "quick-start recipe; nothing is trained, saved or resumed.",
+        "trainer bench buckets");
+    BucketBenchOptions options;
+    std::string sizes = "0.25,1,4,10,25,100", policies = "ddp,single,per_layer,cost_model", out = ".", replay;
+    add_recipe_options(app, options.recipe);
+    app.add_option("--bucket-mb", sizes, "MiB, the sizes of the policy ddp")->capture_default_str();
+    app.add_option("--policies", policies, "which bucket policies")->capture_default_str();
+    app.add_option("--steps", options.rounds.steps, "measured steps of each plan")
+        ->check(CLI::Range(1, 10'000))
+        ->capture_default_str();
+    app.add_option("--warmup", options.rounds.warmup, "steps of each plan before them")
+        ->check(CLI::Range(0, 10'000))
+        ->capture_default_str();
+    const CLI::Option* replays =
+        app.add_option("--replay", replay,
+                       "wait instead of computing, as long as each layer takes in FILE (a buckets.json) or, "
+                       "without one, on rank 0 alone: for more ranks than cores")
+            ->expected(0, 1)
+            ->type_name("[FILE]");
+    app.add_option("--out", out, "directory for buckets.json and buckets.html")->capture_default_str();
+    if (!parse_arguments(app, arguments)) return 0;
+
+    options.plans.policies = parse_policies(policies, "--policies");
+    options.plans.bucket_mb = parse_bucket_sizes(sizes, "--bucket-mb");
+    if (replays->count() > 0) {
+        // "--replay key=value": the setting is none of a file.
+        if (replay.find('=') != std::string::npos && !std::filesystem::exists(replay)) {
+            options.recipe.overrides.push_back(replay);
+            replay.clear();
+        }
+        options.replay = replay;
+    }
+    return run_on_all_ranks([&](const JobStart& start) { return bench(start, options, out); });
+}
+
+}  // namespace tutti

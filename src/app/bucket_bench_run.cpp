@@ -1,0 +1,213 @@
+#include "bucket_bench_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "provenance.hpp"
+#include "tutti/base/stop_signal.hpp"
+#include "tutti/train/precision.hpp"
+#include "tutti/train/step_bench.hpp"
+#include "tutti/train/step_replay.hpp"
+
+namespace tutti {
+namespace {
+
+// Enough for the least of the fluctuations, and short: the steps are what is asked for.
+constexpr int all_reduce_iterations = 15;
+constexpr std::uint64_t smallest_all_reduce = 4096;
+constexpr int size_factor = 4;
+
+/// One measurement of all ranks.
+class BucketBenchRun {
+  public:
+    BucketBenchRun(const JobStart& start, const BucketBenchOptions& options)
+        : start_(start),
+          options_(options),
+          config_(config_for_bench(start, options)),
+          inputs_(open_training(start, config_, false)),
+          timed_(start.timed_world(config_.distributed)),
+          gradients_(timed_->duplicate()),
+          control_(timed_->duplicate()),
+          bench_({config_, *inputs_.device, *gradients_, *control_, start.log, nullptr, *inputs_.train,
+                  nullptr}) {}
+
+    BucketReport run() {
+        describe();
+        if (options_.replay) prepare_replay();
+        measure_all_reduce();
+        const std::vector<StepTimeline> first = first_steps();
+        report_.measurement = agree_on_measurement(first, *control_);
+        measure_plans(first);
+        return std::move(report_);
+    }
+
+  private:
+    static Config config_for_bench(const JobStart& start, const BucketBenchOptions& options) {
+        Config config = read_training_config(start, options.recipe);
+        // The shorter last step of an epoch would be a step of another kind.
+        config.data.drop_last = true;
+        return config;
+    }
+
+    void describe() {
+        const Graph& graph = bench_.graph();
+        report_.provenance = nlohmann::ordered_json::parse(
+            provenance(*inputs_.device, inputs_.places, start_.environment, options_.recipe.overrides));
+        report_.model = (config_.model.name.empty() ? "layers" : config_.model.name) +
+                        products_note(config_.train.precision);
+        report_.batch_size = config_.train.batch_size;
+        report_.accumulate = config_.train.accumulate;
+        report_.all_reduce_path = gradients_->all_reduce_path();
+        report_.rounds = options_.rounds;
+        report_.layers = graph.report();
+        report_.parameters = graph.parameters();
+        report_.element_bytes = size_of(graph.compute());
+    }
+
+    void check_stop(const std::string& phase) {
+        std::int64_t stop = StopSignal::pending();
+        control_->all_reduce(view_of(std::span(&stop, 1)), ReduceOp::max).wait();
+        if (stop != 0)
+            throw AgreedError(ExitCode::failed,
+                              fmt::format("stopped by signal {} while {}; no file was written", stop, phase));
+    }
+
+    std::uint64_t arena_bytes() const { return bench_.graph().gradient_arena().bytes(); }
+
+    void measure_all_reduce() {
+        if (gradients_->size() == 1) return;
+        AllReduceBench bench;
+        for (std::uint64_t bytes = smallest_all_reduce; bytes < arena_bytes(); bytes *= size_factor)
+            bench.sizes.push_back(bytes);
+        bench.sizes.push_back(std::max(arena_bytes(), smallest_all_reduce));
+        bench.iterations = all_reduce_iterations;
+        bench.stop = [] { return StopSignal::pending() != 0; };
+        start_.log.progress("all-reduce against size");
+        report_.all_reduce = bench_all_reduce(*gradients_, bench);
+        report_.cost = fit_cost(report_.all_reduce, gradients_->size());
+    }
+
+    /// What rank 0 needs for a step when nobody else computes.
+    StepProfile measured_profile() {
+        const auto alone = make_single_communicator();
+        const auto control = make_single_communicator();
+        StepBench bench(
+            {config_, *inputs_.device, *alone, *control, start_.log, nullptr, *inputs_.train, nullptr});
+        std::vector<StepTimeline> warmup(std::max<std::size_t>(options_.rounds.warmup, 1),
+                                         bench.make_timeline());
+        std::vector<StepTimeline> steps(options_.rounds.steps, bench.make_timeline());
+        bench.run(warmup);
+        bench.run(steps);
+        return profile_of(steps);
+    }
+
+    void prepare_replay() {
+        start_.log.progress("the layers, on rank 0 alone");
+        std::string profile;
+        together_on_first_rank(*control_, "measuring the layers", [&] {
+            profile = to_json(options_.replay->empty() ? measured_profile()
+                                                       : read_profile(*options_.replay, report_.layers));
+        });
+        check_stop("measuring the layers");
+        const std::string source = options_.replay->empty()
+                                       ? "measured in this run on rank 0, the others idle"
+                                       : "taken from " + *options_.replay;
+        report_.profile = profile_from_json(broadcast_text(*control_, profile, 0));
+        replay_.emplace(bench_.graph(), report_.profile, static_cast<std::size_t>(config_.train.accumulate),
+                        *gradients_, *control_, bench_.buckets());
+        report_.replay = fmt::format("{} (times of the layers: {})", replay_waits, source);
+    }
+
+    void run_steps(const std::vector<Bucket>& buckets, std::span<StepTimeline> steps) {
+        if (replay_) {
+            replay_->set_buckets(buckets);
+            replay_->run(steps);
+        } else {
+            bench_.set_buckets(buckets);
+            bench_.run(steps);
+        }
+    }
+
+    /// In one bucket, which leaves backward alone: when are which gradients ready?
+    std::vector<StepTimeline> first_steps() {
+        constexpr std::size_t cold = 2, counted = 4;
+        start_.log.progress("when gradients become ready");
+        std::vector<StepTimeline> steps(cold + counted, bench_.make_timeline());
+        run_steps(plan_buckets(parameter_slices(bench_.graph()), layer_ends(bench_.graph()),
+                               {BucketPolicy::single, report_.element_bytes}),
+                  steps);
+        check_stop("measuring when gradients become ready");
+        return {steps.begin() + cold, steps.end()};
+    }
+
+    void measure_plans(std::span<const StepTimeline> first) {
+        PlanRequest request = options_.plans;
+        request.first_bucket_mb = config_.distributed.first_bucket_mb;
+        if (std::ranges::any_of(request.bucket_mb, [&](double mb) { return mb < request.first_bucket_mb; }))
+            report_.notes.push_back(
+                fmt::format("The first bucket of ddp has at most {:g} MB (distributed.first_bucket_mb), and "
+                            "at most the size "
+                            "of the others here: to train with such a size, set both keys.",
+                            request.first_bucket_mb));
+        const auto slices = parameter_slices(bench_.graph());
+        const auto ends = layer_ends(bench_.graph());
+        const BucketTiming timing{report_.measurement.ready, report_.cost, report_.element_bytes};
+        const auto by_cost = plan_by_cost(slices, ends, timing);
+        const auto plans = distinct_plans(request, slices, ends, report_.element_bytes, by_cost);
+
+        const PlanSteps measured(
+            plans, options_.rounds, bench_.make_timeline(),
+            [this](const std::vector<Bucket>& buckets, std::span<StepTimeline> steps) {
+                run_steps(buckets, steps);
+            },
+            [this](std::size_t round, std::size_t rounds) {
+                check_stop(fmt::format("measuring round {} of {}", round + 1, rounds));
+                start_.log.progress(fmt::format("round {} of {}", round + 1, rounds));
+            });
+        for (std::size_t p = 0; p < plans.size(); ++p) {
+            const auto steps = measured.steps(p);
+            std::vector<StepFigures> figures;
+            for (const StepTimeline& step : steps) figures.push_back(figures_of(step));
+            take_slowest(figures, *control_);
+            // The calls of one rank have ended when they return, although the reducer asks later.
+            if (control_->size() == 1)
+                for (StepFigures& step : figures) step.communication = step.exposed = 0;
+            report_.plans.push_back({plans[p], figures, steps[median_step(figures)],
+                                     report_.measurement.predict(plans[p].buckets, timing)});
+        }
+        if (!replay_) report_.profile = profile_of(first);
+        report_.yardstick = yardstick(slices, ends);
+    }
+
+    StepYardstick yardstick(std::span<const ParameterSlice> slices, const std::vector<bool>& ends) const {
+        StepYardstick yardstick;
+        const auto compute = [](const StepFigures& step) { return step.step - step.exposed; };
+        for (const PlanResult& result : report_.plans) {
+            const double seconds = spread_over(result.steps, compute).median;
+            yardstick.compute = yardstick.compute == 0 ? seconds : std::min(yardstick.compute, seconds);
+        }
+        const auto per_layer = plan_buckets(slices, ends, {BucketPolicy::per_layer, report_.element_bytes});
+        yardstick.communication = report_.cost.seconds(static_cast<double>(arena_bytes()));
+        yardstick.tail = report_.cost.seconds(static_cast<double>(report_.bucket_bytes(per_layer.back())));
+        return yardstick;
+    }
+
+    const JobStart& start_;
+    const BucketBenchOptions& options_;
+    const Config config_;
+    const TrainingInputs inputs_;
+    const std::unique_ptr<Communicator> timed_, gradients_, control_;
+    StepBench bench_;
+    std::optional<StepReplay> replay_;
+    BucketReport report_;
+};
+
+}  // namespace
+
+BucketReport run_bucket_bench(const JobStart& start, const BucketBenchOptions& options) {
+    BucketBenchRun run(start, options);
+    return run.run();
+}
+
+}  // namespace tutti

@@ -1,0 +1,81 @@
+#pragma once
+// What `trainer bench buckets` has found, and its three forms: JSON, text, HTML.
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tutti/comm/all_reduce_bench.hpp"
+#include "tutti/comm/cost_model.hpp"
+#include "tutti/model/graph.hpp"
+#include "tutti/train/bucket_bench.hpp"
+
+namespace tutti {
+
+struct PlanResult {
+    BenchPlan plan;
+    std::vector<StepFigures> steps;  ///< of the slowest rank each
+    StepTimeline picture;            ///< of this rank: the step with the median time
+    double predicted = 0;            ///< seconds of a step by the cost model
+};
+
+struct BucketReport {
+    nlohmann::ordered_json provenance;  ///< as in a run's provenance.json
+    std::string model;                  ///< "lenet, fp32"
+    std::int64_t batch_size = 0;        ///< per rank and micro-batch
+    std::int64_t accumulate = 1;
+    std::string all_reduce_path;  ///< Communicator::all_reduce_path()
+    BenchRounds rounds;
+    /// Where the times of the layers are from when they are waited for instead of computed; else nothing.
+    std::optional<std::string> replay;
+    std::vector<std::string> notes;  ///< what a reader must know besides
+
+    std::vector<Graph::LayerReport> layers;
+    std::vector<Parameter> parameters;  ///< arena order
+    std::size_t element_bytes = 4;
+    StepMeasurement measurement;
+    StepProfile profile;  ///< rank 0's computation
+
+    std::vector<AllReduceRow> all_reduce;  ///< empty on one rank
+    CostModel cost;
+    StepYardstick yardstick;
+    std::vector<PlanResult> plans;
+
+    int world_size() const { return provenance.at("world_size").get<int>(); }
+    std::size_t bucket_bytes(const Bucket& bucket) const {
+        return static_cast<std::size_t>(bucket.count) * element_bytes;
+    }
+    std::size_t gradient_bytes() const;
+    /// The plan with the least median step.
+    std::size_t best() const;
+};
+
+/// The spread of one figure over steps.
+Spread spread_over(std::span<const StepFigures> steps, double (*figure)(const StepFigures&));
+
+/// Seconds and bytes, as measured. A spread is {min, median, max}.
+///   benchmark "buckets"; provenance; model, batch_size, accumulate, gradient_bytes; steps, warmup; notes
+///   replay: null, or how layers were waited for instead of computed; best: number of the fastest plan
+///   yardstick: {compute, communication, tail, step}
+///   plans: of each its names [{policy, bucket_mb or null, text}]; spreads of step, data, forward, backward,
+///     optimizer, communication, hidden, exposed, overlap (null on one rank); predicted; buckets [{bytes,
+///     first, last (parameters), spreads of ready, start, done}]; steps [{step, backward, communication,
+///     hidden, exposed}]; timeline: one step of rank 0, spans as [begin, end]
+///   all_reduce: {path, sizes [{bytes, time (spread), bus_bandwidth, model}], fit}
+///   layers, parameters (arena order, ready after the beginning of backward), profile: rank 0's computation
+nlohmann::ordered_json to_json(const BucketReport& report);
+/// A table for the terminal, with line ends.
+std::string to_text(const BucketReport& report);
+/// One self-contained page that shows `document`, which is to_json's.
+std::string to_html(const nlohmann::ordered_json& document);
+
+/// To send a profile to other ranks.
+std::string to_json(const StepProfile& profile);
+StepProfile profile_from_json(const std::string& text);
+
+/// The profile in a file that to_json has given. Throws DataError: unreadable, not such a file, or of another
+/// model than `layers`.
+StepProfile read_profile(const std::string& path, std::span<const Graph::LayerReport> layers);
+
+}  // namespace tutti

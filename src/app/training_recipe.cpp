@@ -1,0 +1,67 @@
+#include "training_recipe.hpp"
+
+#include <algorithm>
+
+#include "quickstart_recipe.hpp"
+#include "select.hpp"
+#include "tutti/base/error.hpp"
+#include "tutti/train/trainer.hpp"
+
+namespace tutti {
+namespace {
+
+// Who names data of their own does not want the recipe's, neither for training nor for validation.
+bool names_data(const std::vector<std::string>& overrides) {
+    return std::any_of(overrides.begin(), overrides.end(), [](const std::string& setting) {
+        return setting.starts_with("data.train=") || setting.starts_with("data=");
+    });
+}
+
+Recipe read_recipe(const RecipeArguments& arguments) {
+    if (!arguments.config_path.empty())
+        return {read_config_text(arguments.config_path), arguments.config_path};
+    return {quickstart_recipe(names_data(arguments.overrides) ? "" : find_quickstart_data()), "quickstart"};
+}
+
+void check_strategy(const Config& config, int world) {
+    if (config.distributed.strategy == Strategy::single && world > 1)
+        throw UsageError("distributed.strategy is single, but there are " + std::to_string(world) + " ranks",
+                         "start one rank, or set distributed.strategy: auto");
+    if (config.data.train.empty())
+        throw UsageError("data.train is not set",
+                         "give an HDF5 file: data.train=FILE.h5 (trainer pack makes one)");
+}
+
+}  // namespace
+
+void add_recipe_options(CLI::App& app, RecipeArguments& arguments) {
+    app.add_option("-c,--config", arguments.config_path, "YAML file");
+    app.add_option("key=value", arguments.overrides,
+                   "settings that override the file, for example train.epochs=1");
+}
+
+Config read_training_config(const JobStart& start, const RecipeArguments& arguments) {
+    const Recipe recipe = share_recipe(start.world, [&] { return read_recipe(arguments); });
+    Config config;
+    together(start.world, "reading the config", [&] {
+        config = parse_config(recipe.text, recipe.source, arguments.overrides);
+        check_strategy(config, start.world.size());
+        start.log.set_level(parse_log_level(config.run.log_level));
+    });
+    return config;
+}
+
+TrainingInputs open_training(const JobStart& start, const Config& config, bool with_validation) {
+    TrainingInputs inputs;
+    inputs.places = exchange_places(start.world, start.session);
+    const RankPlace& mine = inputs.places[static_cast<std::size_t>(start.world.rank())];
+    together(start.world, "opening device and data", [&] {
+        inputs.device = select_device(config.device, mine.threads);
+        inputs.train = open_datasets(config.data.train);
+        if (with_validation && !config.data.val.empty()) inputs.val = open_datasets(config.data.val);
+        check_training(config, *inputs.train, inputs.val.get(), start.world.size());
+    });
+    return inputs;
+}
+
+}  // namespace tutti

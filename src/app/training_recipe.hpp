@@ -1,0 +1,39 @@
+#pragma once
+// The config and the data of a command that trains.
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "job_start.hpp"
+#include "rank_placement.hpp"
+#include "tutti/base/config.hpp"
+#include "tutti/device/device.hpp"
+#include "tutti/input/dataset.hpp"
+
+namespace tutti {
+
+struct RecipeArguments {
+    std::string config_path;
+    std::vector<std::string> overrides;
+};
+
+/// -c and key=value.
+void add_recipe_options(CLI::App& app, RecipeArguments& arguments);
+
+/// What -c and the overrides say; without -c the quick-start recipe. Collective; throws AgreedError.
+Config read_training_config(const JobStart& start, const RecipeArguments& arguments);
+
+struct TrainingInputs {
+    std::vector<RankPlace> places;  ///< of all ranks
+    std::unique_ptr<Device> device;
+    std::unique_ptr<Dataset> train;
+    std::unique_ptr<Dataset> val;  ///< null without data.val, or when not asked for
+};
+
+/// Places the ranks and opens device and data, which then fit the config (check_training). Collective; throws
+/// AgreedError.
+TrainingInputs open_training(const JobStart& start, const Config& config, bool with_validation);
+
+}  // namespace tutti

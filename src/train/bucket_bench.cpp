@@ -1,0 +1,154 @@
+#include "tutti/train/bucket_bench.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "bucket_measurement.hpp"
+#include "tutti/base/error.hpp"
+#include "tutti/base/suggest.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr double mebibyte = 1048576;
+
+const std::vector<std::pair<std::string, BucketPolicy>>& policy_names() {
+    static const std::vector<std::pair<std::string, BucketPolicy>> names = {
+        {"ddp", BucketPolicy::ddp},
+        {"single", BucketPolicy::single},
+        {"per_layer", BucketPolicy::per_layer},
+        {"cost_model", BucketPolicy::cost_model}};
+    return names;
+}
+
+std::vector<std::string> items_of(std::string_view text, const std::string& flag) {
+    std::vector<std::string> items;
+    for (std::size_t begin = 0; begin <= text.size();) {
+        const std::size_t end = std::min(text.find(',', begin), text.size());
+        items.emplace_back(text.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    if (std::ranges::find(items, std::string()) != items.end())
+        throw UsageError(fmt::format("{} is '{}', which has an empty item", flag, text),
+                         "separate items by single commas");
+    return items;
+}
+
+}  // namespace
+
+std::string to_string(BucketPolicy policy) {
+    for (const auto& [name, value] : policy_names())
+        if (value == policy) return name;
+    return "auto";
+}
+
+std::vector<BucketPolicy> parse_policies(std::string_view text, const std::string& flag) {
+    std::vector<std::string> known;
+    for (const auto& [name, value] : policy_names()) known.push_back(name);
+    std::vector<BucketPolicy> policies;
+    for (const std::string& item : items_of(text, flag)) {
+        const auto found = std::ranges::find(known, item);
+        if (found == known.end()) {
+            const std::string near = nearest(item, known);
+            throw UsageError(fmt::format("{}: '{}' is not a bucket policy", flag, item),
+                             near.empty() ? fmt::format("there are {}", fmt::join(known, ", "))
+                                          : "did you mean " + near + "?");
+        }
+        const BucketPolicy policy = policy_names()[static_cast<std::size_t>(found - known.begin())].second;
+        if (std::ranges::find(policies, policy) == policies.end()) policies.push_back(policy);
+    }
+    return policies;
+}
+
+std::vector<double> parse_bucket_sizes(std::string_view text, const std::string& flag) {
+    std::vector<double> sizes;
+    for (const std::string& item : items_of(text, flag)) {
+        double size = 0;
+        std::size_t used = 0;
+        try {
+            size = std::stod(item, &used);
+        } catch (const std::exception&) {
+        }
+        if (used != item.size() || !std::isfinite(size) || size <= 0)
+            throw UsageError(fmt::format("{}: '{}' is not a bucket size", flag, item),
+                             "give numbers of MiB above 0, for example 0.25,1,25");
+        if (std::ranges::find(sizes, size) == sizes.end()) sizes.push_back(size);
+    }
+    return sizes;
+}
+
+std::string PlanName::text() const {
+    return bucket_mb > 0 ? fmt::format("{} {:g} MB", to_string(policy), bucket_mb) : to_string(policy);
+}
+
+std::vector<BenchPlan> distinct_plans(const PlanRequest& request, std::span<const ParameterSlice> parameters,
+                                      const std::vector<bool>& layer_ends, std::size_t element_bytes,
+                                      const std::vector<Bucket>& by_cost) {
+    std::vector<BenchPlan> plans;
+    const auto add = [&](const PlanName& name, std::vector<Bucket> buckets) {
+        const auto same = std::ranges::find(plans, buckets, &BenchPlan::buckets);
+        if (same != plans.end())
+            same->names.push_back(name);
+        else
+            plans.push_back({{name}, std::move(buckets)});
+    };
+    const auto bytes = [](double mb) { return static_cast<std::size_t>(mb * mebibyte); };
+    for (const BucketPolicy policy : request.policies) {
+        if (policy == BucketPolicy::cost_model) {
+            add({policy, 0}, by_cost);
+        } else if (policy == BucketPolicy::ddp) {
+            for (const double mb : request.bucket_mb)
+                add({policy, mb}, plan_buckets(parameters, layer_ends,
+                                               {policy, element_bytes, bytes(mb),
+                                                bytes(std::min(request.first_bucket_mb, mb))}));
+        } else {
+            add({policy, 0}, plan_buckets(parameters, layer_ends, {policy, element_bytes}));
+        }
+    }
+    return plans;
+}
+
+PlanSteps::PlanSteps(std::span<const BenchPlan> plans, const BenchRounds& rounds, const StepTimeline& empty,
+                     const Run& run, const BeforeRound& before_round)
+    : steps_(plans.size(), std::vector<StepTimeline>(rounds.steps, empty)) {
+    constexpr std::size_t steps_per_turn = 2;
+    const std::size_t turns = (rounds.steps + steps_per_turn - 1) / steps_per_turn;
+    const std::size_t all = turns + (rounds.warmup > 0 ? 1 : 0);
+    if (rounds.warmup > 0) {
+        before_round(0, all);
+        std::vector<StepTimeline> forgotten(rounds.warmup, empty);
+        for (const BenchPlan& plan : plans) run(plan.buckets, forgotten);
+    }
+    for (std::size_t turn = 0; turn < turns; ++turn) {
+        before_round(all - turns + turn, all);
+        const std::size_t begin = turn * steps_per_turn;
+        const std::size_t count = std::min(steps_per_turn, rounds.steps - begin);
+        for (std::size_t i = 0; i < plans.size(); ++i) {
+            const std::size_t plan = turn % 2 == 0 ? i : plans.size() - 1 - i;
+            run(plans[plan].buckets, std::span(steps_[plan]).subspan(begin, count));
+        }
+    }
+}
+
+double StepMeasurement::predict(std::span<const Bucket> buckets, const BucketTiming& timing) const {
+    return before + std::max(finish_time(buckets, timing), backward_end) + rest;
+}
+
+StepMeasurement agree_on_measurement(std::span<const StepTimeline> steps, Communicator& communicator) {
+    std::vector<ReadyTimes> times;
+    std::vector<double> before, rest;
+    for (const StepTimeline& step : steps) {
+        times.push_back(ready_times_of(step));
+        before.push_back(step.micro_batches().back().backward.begin);
+        rest.push_back(step.seconds - step.backward_end() - step.exposed_communication());
+    }
+    const ReadyTimes agreed = agree_on_ready_times(communicator, times);
+    std::array<double, 2> numbers{median(std::move(before)), median(std::move(rest))};
+    communicator.all_reduce(view_of(std::span(numbers)), ReduceOp::max).wait();
+    return {numbers[0], agreed.ready, agreed.backward_end, numbers[1]};
+}
+
+}  // namespace tutti

@@ -1,0 +1,191 @@
+"""trainer bench buckets: the report's numbers agree with each other, on any number of ranks, real and replayed."""
+
+import html.parser
+import json
+import os
+import signal
+
+import system_test
+from recipes import TrainingTest
+
+FIGURES = ("step", "data", "forward", "backward", "optimizer", "communication", "hidden", "exposed")
+
+
+class Page(html.parser.HTMLParser):
+    """Notes unclosed elements, the embedded report, and whether anything would be loaded."""
+
+    VOID = {"meta", "link", "img", "br", "input", "hr"}
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.loads, self.report, self.closed_wrong = [], [], "", []
+        self.in_report = False
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        if tag not in self.VOID:
+            self.open.append(tag)
+        self.in_report = tag == "script" and attrs.get("id") == "report"
+        self.loads += [attrs[name] for name in ("src", "href") if name in attrs]
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.closed_wrong.append(tag)
+        self.in_report = False
+
+    def handle_data(self, data):
+        if self.in_report:
+            self.report += data
+
+
+class BenchBuckets(TrainingTest):
+    def bench(self, ranks, *more, model=("model.name=mlp", "model.hidden=[32,16]"), out="out"):
+        data = self.dir / "data.h5"
+        if not data.exists():
+            self.pack(*self.synthetic_idx(160, classes=4, side=8))
+        arguments = ["bench", "buckets", "--steps", 4, "--warmup", 1, "--out", out,
+                     "-c", self.config(data), "train.batch_size=8", *model, *more]
+        return self.run_trainer(arguments) if ranks == 1 else self.mpirun(ranks, arguments)
+
+    def config(self, data):
+        (self.dir / "c.yaml").write_text(f"data: {{train: {data}, workers: 0}}\noptim: {{lr: 0.001}}\n")
+        return "c.yaml"
+
+    def report(self):
+        return json.loads((self.dir / "out" / "buckets.json").read_text(encoding="utf-8"))
+
+    def check_plan(self, plan, report):
+        self.assertEqual(len(plan["steps"]), report["steps"])
+        for step in plan["steps"]:
+            self.assertAlmostEqual(step["hidden"] + step["exposed"], step["communication"], places=12)
+            self.assertGreaterEqual(step["hidden"], 0)
+            self.assertGreater(step["step"], step["backward"])
+        for figure in FIGURES:
+            spread = plan[figure]
+            self.assertLessEqual(spread["min"], spread["median"])
+            self.assertLessEqual(spread["median"], spread["max"])
+        for name in ("step", "backward", "exposed"):
+            self.assertEqual(plan[name]["max"], max(step[name] for step in plan["steps"]))
+        self.assertGreater(plan["predicted"], 0)
+        self.assertGreaterEqual(sum(bucket["bytes"] for bucket in plan["buckets"]), report["gradient_bytes"])
+        for bucket in plan["buckets"]:
+            for end in ("min", "median", "max"):
+                self.assertLessEqual(bucket["ready"][end], bucket["start"][end])
+                self.assertLessEqual(bucket["start"][end], bucket["done"][end])
+        line = plan["timeline"]
+        self.assertEqual(len(line["buckets"]), len(plan["buckets"]))
+        self.assertLess(line["micro_batches"][0]["backward"][0], line["backward_end"])
+        self.assertLessEqual(line["optimizer"][1], line["step"])
+        self.assertEqual(len(line["micro_batches"][0]["layer_forward"]), len(report["layers"]))
+
+    def check_report(self, ranks):
+        report = self.report()
+        self.assertEqual(report["benchmark"], "buckets")
+        self.assertEqual(report["provenance"]["world_size"], ranks)
+        self.assertEqual(report["steps"], 4)
+        for plan in report["plans"]:
+            self.check_plan(plan, report)
+        self.assertEqual(sum(parameter["bytes"] for parameter in report["parameters"]), report["gradient_bytes"])
+        medians = [plan["step"]["median"] for plan in report["plans"]]
+        self.assertEqual(medians[report["best"]], min(medians))
+        page = Page((self.dir / "out" / "buckets.html").read_text(encoding="utf-8"))
+        self.assertEqual(json.loads(page.report), report)
+        self.assertEqual((page.open, page.closed_wrong, page.loads), ([], [], []))
+        return report
+
+    def test_every_number_of_ranks(self):
+        for ranks in (1, 2, 3, 4):
+            result = self.bench(ranks)
+            self.assert_exit(result, 0)
+            report = self.check_report(ranks)
+            self.assertIsNone(report["replay"])
+            names = [name["text"] for plan in report["plans"] for name in plan["names"]]
+            self.assertEqual(sorted(names), sorted(["single", "per_layer", "cost_model"] +
+                                                   [f"ddp {mb} MB" for mb in ("0.25", 1, 4, 10, 25, 100)]))
+            if ranks == 1:
+                self.assertIn("nothing to hide", result.stdout)
+                self.assertEqual(report["all_reduce"]["sizes"], [])
+                self.assertIsNone(report["plans"][0]["overlap"])
+                self.assertEqual(report["plans"][0]["communication"]["max"], 0)
+            else:
+                self.assertGreater(report["all_reduce"]["sizes"][-1]["time"]["median"], 0)
+                self.assertGreater(len(report["all_reduce"]["fit"]["pieces"]), 0)
+                self.assertGreater(report["plans"][0]["communication"]["median"], 0)
+
+    def test_the_same_cuts_are_measured_once_and_named_together(self):
+        result = self.bench(2, "--policies", "ddp,single", "--bucket-mb", "25,100")
+        self.assert_exit(result, 0)
+        report = self.report()
+        self.assertEqual([[name["text"] for name in plan["names"]] for plan in report["plans"]],
+                         [["ddp 25 MB", "ddp 100 MB", "single"]])
+        self.assertIn("measured once: ddp 25 MB = ddp 100 MB = single", result.stdout)
+
+    def test_micro_batches_and_convolutions(self):
+        result = self.bench(2, "train.accumulate=2", "train.batch_size=4",
+                            model=("model.layers=[{conv2d: {out: 4, kernel: 3}}, relu, flatten, {linear: {out: 4}}]",))
+        self.assert_exit(result, 0)
+        report = self.check_report(2)
+        self.assertEqual(len(report["plans"][0]["timeline"]["micro_batches"]), 2)
+
+    def test_replay_of_a_measurement_in_the_same_run_says_so_everywhere(self):
+        for ranks in (1, 4):
+            result = self.bench(ranks, "--replay")
+            self.assert_exit(result, 0)
+            report = self.check_report(ranks)
+            self.assertIn("asleep", report["replay"])
+            self.assertIn("on rank 0", report["replay"])
+            self.assertIn("REPLAY", result.stdout)
+        page = (self.dir / "out" / "buckets.html").read_text(encoding="utf-8")
+        self.assertIn("Replay: nothing was computed", page)
+
+    def test_replay_of_a_file_keeps_its_times(self):
+        self.assert_exit(self.bench(1), 0)
+        profile = self.report()["profile"]
+        (self.dir / "out" / "buckets.json").rename(self.dir / "one.json")
+        result = self.bench(3, "--replay", "one.json")
+        self.assert_exit(result, 0)
+        report = self.check_report(3)
+        self.assertIn("one.json", report["replay"])
+        self.assertEqual(report["profile"], profile)
+        least = profile["optimizer"] + profile["data"] + sum(profile["layer_forward"] + profile["layer_backward"])
+        total = sum(step["step"] for plan in report["plans"] for step in plan["steps"])
+        steps = sum(len(plan["steps"]) for plan in report["plans"])
+        self.assertGreater(total, 0.9 * least * steps)
+        # Of another model: its layers are not these.
+        result = self.bench(2, "--replay", "one.json", "model.hidden=[32,16,16]")
+        self.assert_exit(result, 4)
+        self.assertIn("one.json", result.stderr)
+
+    def test_bad_arguments(self):
+        for words, said in ((["--bucket-mb", "0"], "--bucket-mb: '0'"), (["--bucket-mb", "1,x"], "'x'"),
+                            (["--policies", "sinlge"], "did you mean single"), (["--steps", "0"], "--steps"),
+                            (["--warmup", "-1"], "--warmup"), (["--bucket-bm", "1"], "did you mean --bucket-mb"),
+                            (["model.hiden=[1]"], "model.hidden"), (["data.train=[]"], "data.train is not set")):
+            result = self.bench(2, *words)
+            self.assert_exit(result, 2)
+            self.assertIn(said, result.stderr)
+        self.assert_exit(self.bench(2, "--replay", "nowhere.json"), 4)
+        self.assert_exit(self.run_trainer(["bench", "bukets"]), 2)
+        self.assertFalse((self.dir / "out" / "buckets.json").exists())
+        (self.dir / "file").write_text("")
+        result = self.bench(2, out="file/below")
+        self.assert_exit(result, 2)
+        self.assertIn("file/below", result.stderr)
+
+    def test_an_interrupted_bench_leaves_no_file(self):
+        self.pack(*self.synthetic_idx(160, classes=4, side=8))
+        arguments = ["bench", "buckets", "--steps", 10000, "--out", "out", "-c", self.config(self.dir / "data.h5"),
+                     "train.batch_size=8", "model.name=mlp"]
+        with self.start_mpirun(2, arguments) as job:
+            job.wait_until(lambda: (self.dir / "out").is_dir())
+            job.signal_rank(1, signal.SIGTERM)
+            result = job.wait(timeout=60)
+        self.assert_exit(result, 1)
+        self.assertIn("signal", result.stderr)
+        self.assertEqual(os.listdir(self.dir / "out"), [])
+
+
+if __name__ == "__main__":
+    system_test.main()
