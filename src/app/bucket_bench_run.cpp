@@ -182,11 +182,8 @@ class BucketBenchRun {
 
     StepYardstick yardstick(std::span<const ParameterSlice> slices, const std::vector<bool>& ends) const {
         StepYardstick yardstick;
-        const auto compute = [](const StepFigures& step) { return step.step - step.exposed; };
-        for (const PlanResult& result : report_.plans) {
-            const double seconds = spread_over(result.steps, compute).median;
-            yardstick.compute = yardstick.compute == 0 ? seconds : std::min(yardstick.compute, seconds);
-        }
+        yardstick.compute =
+            report_.measurement.before + report_.measurement.backward_end + report_.measurement.rest;
         const auto per_layer = plan_buckets(slices, ends, {BucketPolicy::per_layer, report_.element_bytes});
         yardstick.communication = report_.cost.seconds(static_cast<double>(arena_bytes()));
         yardstick.tail = report_.cost.seconds(static_cast<double>(report_.bucket_bytes(per_layer.back())));

@@ -65,6 +65,8 @@ struct StepReplay::Impl {
     }
     void step() {
         recorder.begin_step(reducer.buckets().size());
+        // A step that lost its processor for long must not shorten the next ones.
+        pause.forget();
         Work sums_work;
         for (std::size_t i = 0; i < micro_batches; ++i) {
             const bool last = i + 1 == micro_batches;

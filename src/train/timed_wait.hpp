@@ -13,6 +13,9 @@ class TimedWait {
     /// Asks the kernel not to round this thread's timers (50 µs by default, prctl(2)).
     TimedWait() { ::prctl(PR_SET_TIMERSLACK, 1UL); }
 
+    /// What has been late until now stays late.
+    void forget() { late_ = {}; }
+
     void wait(double seconds) {
         const Clock::time_point until =
             Clock::now() +

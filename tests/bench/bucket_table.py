@@ -27,7 +27,7 @@ ROOT = HERE.parent.parent
 MODELS = {
     "lenet": (128, ["model.name=lenet"], 20),
     "mlp": (256, ["model.name=mlp", "model.hidden=[1024,1024]"], 16),
-    "resnet18": (8, ["model.name=resnet18", "model.stem=cifar", "model.channels=1"], 4),
+    "resnet18": (8, ["model.name=resnet18", "model.stem=cifar", "model.channels=1"], 3),
     "vit": (32, ["model.name=vit"], 12),
 }
 # The plans of auto are among them.

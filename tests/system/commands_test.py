@@ -8,7 +8,7 @@ class Commands(TrainingTest):
     def test_help_everywhere(self):
         for arguments in (["--help"], ["train", "--help"], ["inspect", "--help"], ["pack", "--help"],
                           ["pack", "idx", "--help"], ["sampler", "--help"], ["eval", "--help"],
-                          ["predict", "--help"], ["bench", "--help"], ["bench", "allreduce", "--help"]):
+                          ["predict", "--help"], ["bench", "buckets", "--help"], ["bench", "--help"], ["bench", "allreduce", "--help"]):
             result = self.run_trainer(arguments)
             self.assert_exit(result, 0)
             self.assertTrue(result.stdout, arguments)
@@ -32,7 +32,7 @@ class Commands(TrainingTest):
             self.assertIn(changed, result.stderr)
 
     def test_help_is_printed_once_by_several_ranks(self):
-        for arguments in (["train", "--help"], ["eval", "--help"], ["predict", "--help"]):
+        for arguments in (["train", "--help"], ["eval", "--help"], ["predict", "--help"], ["bench", "buckets", "--help"]):
             result = self.mpirun(2, arguments)
             self.assert_exit(result, 0)
             self.assertEqual(result.stdout.count("Usage"), 1, arguments)

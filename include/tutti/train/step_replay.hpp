@@ -16,7 +16,7 @@ namespace tutti {
 
 /// How a replayed layer passes its time, for reports.
 inline constexpr const char* replay_waits =
-    "asleep, its last 0.1 ms awake; what one wait is late, the next ones are shorter";
+    "asleep, its last 0.1 ms awake; what one wait is late, the next ones of the step are shorter";
 
 /// Every part of a step lasts as long as a profile says: a rank sleeps through it, so that ranks that share a
 /// core do not disturb each other. The gradients, all zero, go through the real Reducer and communicator
