@@ -27,7 +27,8 @@ TEST(ConfigInteger, has_a_smallest_value) {
     EXPECT_EQ(override_refusal("train.epochs=-1"), "train.epochs: -1 is not an integer of at least 0");
     EXPECT_EQ(override_refusal("train.log_every=0"), "train.log_every: 0 is not an integer of at least 1");
     EXPECT_EQ(override_refusal("data.prefetch=0"), "data.prefetch: 0 is not an integer of at least 1");
-    EXPECT_EQ(override_refusal("data.prefetch=5000"), "data.prefetch: 5000 is not an integer of at most 4096");
+    EXPECT_EQ(override_refusal("data.prefetch=5000"),
+              "data.prefetch: 5000 is not an integer of at most 4096");
     EXPECT_EQ(override_refusal("data.workers=-1"), "data.workers: -1 is not an integer of at least 0");
     EXPECT_EQ(override_refusal("train.max_steps=-1"), "train.max_steps: -1 is not an integer of at least 0");
 }
