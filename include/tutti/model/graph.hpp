@@ -114,8 +114,8 @@ class Graph {
 
     /// Told from now on when layers run, in forward and backward; null: nobody. It must outlive its use.
     void observe(GraphObserver* observer);
-    /// Called in backward between the layers, and between the parts of those that take long, for transfers
-    /// that need the processor to go on; empty: nothing is called. It must not touch the graph.
+    /// Called in backward after each layer, for transfers that need the processor to go on; empty: nothing is
+    /// called. It must not touch the graph.
     void set_progress(std::function<void()> progress);
 
     /// Buffers get their initial values, parameters default values from Philox at (seed, number of the
