@@ -60,12 +60,12 @@ if [[ -z $trainer ]]; then
     if [[ ! -x $trainer ]]; then trainer=$(command -v trainer) || fail "no trainer: build it, or set TUTTI_TRAINER"; fi
 fi
 
-# A command comes before its options.
+# A command, of one word or two (bench buckets), comes before its options.
 program=("$trainer")
-if [[ ${arguments[0]-} =~ ^[a-z]+$ ]]; then
+while [[ ${arguments[0]-} =~ ^[a-z]+$ ]]; do
     program+=("${arguments[0]}")
     arguments=("${arguments[@]:1}")
-fi
+done
 [[ -z $config ]] || program+=(-c "$config")
 program+=(${arguments[@]+"${arguments[@]}"})
 [[ -z $level ]] || program+=("run.log_level=$level")

@@ -44,7 +44,9 @@ StopSignal::StopSignal() {
 }
 
 StopSignal::~StopSignal() {
-    for (const int number : {SIGUSR1, SIGTERM, SIGINT}) install(number, SIG_DFL, 0);
+    // A preemption notice that comes while a finished process ends has nothing left to stop.
+    install(SIGUSR1, SIG_IGN, 0);
+    for (const int number : {SIGTERM, SIGINT}) install(number, SIG_DFL, 0);
 }
 
 int StopSignal::pending() noexcept {

@@ -35,5 +35,12 @@ TEST(StopSignal, ANewOneForgetsTheOld) {
     EXPECT_EQ(StopSignal::pending(), 0);
 }
 
+TEST(StopSignal, APreemptionNoticeAfterTheEndIsIgnored) {
+    { const StopSignal signals; }
+    raise(SIGUSR1);
+    const StopSignal signals;
+    EXPECT_EQ(StopSignal::pending(), 0);
+}
+
 }  // namespace
 }  // namespace tutti

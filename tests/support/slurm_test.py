@@ -125,4 +125,4 @@ class SlurmTest(TrainingTest):
         ended = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
         facts = self.wait_until_job(job, lambda seen: seen.get("JobState") in ended, timeout)
         code, ended_by = (int(part) for part in facts["ExitCode"].split(":"))
-        return system_test.Result(code or (128 + ended_by if ended_by else 0), self.output(job), "", [])
+        return system_test.Result(code or (128 + ended_by if ended_by else 0), self.output(facts["JobId"]), "", [])

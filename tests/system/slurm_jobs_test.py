@@ -132,7 +132,7 @@ class SlurmJobs(slurm_test.SlurmTest):
 
     def test_a_preempted_job_is_requeued_by_its_own_script_and_finishes(self):
         name = "clip_selection/train"
-        for launcher, steps in (("srun", 4000), ("mpirun", 2000)):
+        for launcher, steps in (("srun", 60000), ("mpirun", 60000)):
             with self.subTest(launcher=launcher):
                 data = self.small_data(2000, classes=2)
                 job = self.submit(name, ["--launcher", launcher, *SMALL_MLP, f"data.train={data}", "data.val=[]",
@@ -158,9 +158,15 @@ class SlurmJobs(slurm_test.SlurmTest):
 
     def test_allreduce_check(self):
         self.skip_without("doctor")
-        result = self.run_to_its_end("checks/allreduce")
+        job, result = self.run_job(lambda: self.submit("checks/allreduce"))
+        self.assert_directives("checks/allreduce", self.facts(job))
         for node in range(1, 5):
             self.assertIn(f"node{node}", result.stdout)
+        self.assertRegex(result.stdout, r"all-reduce \(mpi\): ten random floats \S+ from the exact sum .*; 64 MB in ")
+        # On a machine with fewer than the four cores that a task asks for, the doctor says so.
+        problems = set(re.findall(r"\[([a-z-]+)\]$", result.stdout, re.M))
+        self.assertLessEqual(problems, {"binding-narrower-than-threads"}, result.stdout)
+        self.assertEqual(result.exit_code, 1 if problems else 0, result.stdout)
 
     def test_allreduce_benchmark(self):
         self.skip_without("bench", "allreduce")
@@ -173,7 +179,8 @@ class SlurmJobs(slurm_test.SlurmTest):
         job = self.submit("checks/bucket_sweep", [f"data.train={data}", "data.val=[]", "train.batch_size=2"],
                           ["--array=0-1"], OUTPUT="out")
         for task in (0, 1):
-            self.assertEqual(self.wait_for(f"{job}_{task}").exit_code, 0)
+            result = self.wait_for(f"{job}_{task}")
+            self.assertEqual(result.exit_code, 0, result.stdout)
         for size in ("0.25", "1"):
             self.assertTrue(json.loads((self.dir / "out" / size / "buckets.json").read_text()))
 

@@ -4,7 +4,7 @@
 namespace tutti {
 
 /// While it lives, SIGUSR1 (preemption notice), SIGTERM and SIGINT are noted instead of ending the process. A
-/// second SIGINT ends it as usual. One at a time.
+/// second SIGINT ends it as usual. Afterwards SIGUSR1 is ignored, the others end the process. One at a time.
 class StopSignal {
   public:
     StopSignal();

@@ -30,7 +30,7 @@ class Communicator {
     /// "mpi", "single", "nccl", "gloo", "threads".
     virtual std::string backend() const = 0;
     /// How all_reduce moves data, for people: "shared memory" (all ranks on one host), "direct
-    /// exchange" (up to 8 ranks, each on a host of its own), "MPI_Iallreduce".
+    /// exchange" (up to 8 ranks, each on a host of its own, and up to 4 ranks in any case), "MPI_Iallreduce".
     virtual std::string all_reduce_path() const { return backend(); }
 
     /// In place. dtype f32, f64 or i64. The result has the same bits on every rank. On the paths "shared
