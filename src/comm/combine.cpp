@@ -1,5 +1,7 @@
 #include "combine.hpp"
 
+#include <cstring>
+
 namespace tutti {
 namespace {
 
@@ -38,6 +40,20 @@ void combine(std::byte* out, const std::byte* a, const std::byte* b, std::int64_
         case DType::bf16:
             break;  // require_reducible came first
     }
+}
+
+void combine_in_rank_order(std::byte* own, std::byte* received, int rank, int ranks, std::int64_t count,
+                           DType dtype, ReduceOp op) {
+    if (count == 0 || ranks == 1) return;
+    const std::size_t bytes = static_cast<std::size_t>(count) * size_of(dtype);
+    const auto of = [&](int other) {
+        return other == rank ? own : received + bytes * static_cast<std::size_t>(other);
+    };
+    // The first two into received memory: the own values are still needed while their turn has not come.
+    std::byte* const sum = ranks == 2 || rank < 2 ? own : of(0);
+    combine(sum, of(0), of(1), count, dtype, op);
+    for (int other = 2; other < ranks; ++other) combine(sum, sum, of(other), count, dtype, op);
+    if (sum != own) std::memcpy(own, sum, bytes);
 }
 
 }  // namespace tutti

@@ -1,7 +1,6 @@
 #include "exchange_lane.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "combine.hpp"
 #include "mpi_communicator.hpp"
@@ -120,19 +119,8 @@ bool ExchangeLane::try_post() {
 
 void ExchangeLane::add(Segment& segment) const {
     const Share mine = added_here(segment);
-    if (mine.count == 0) return;
-    std::byte* const own = segment.data + segment.bytes(mine.first);
-    const auto of = [&](int rank) {
-        return rank == rank_
-                   ? own
-                   : segment.received.data() + segment.bytes(mine.count) * static_cast<std::size_t>(rank);
-    };
-    // The first two into received memory: the own values are still needed while their turn has not come.
-    std::byte* const sum = ranks_ == 2 || rank_ < 2 ? own : of(0);
-    combine(sum, of(0), of(1), mine.count, segment.dtype, segment.op);
-    for (int rank = 2; rank < ranks_; ++rank)
-        combine(sum, sum, of(rank), mine.count, segment.dtype, segment.op);
-    if (sum != own) std::memcpy(own, sum, segment.bytes(mine.count));
+    combine_in_rank_order(segment.data + segment.bytes(mine.first), segment.received.data(), rank_, ranks_,
+                          mine.count, segment.dtype, segment.op);
 }
 
 bool ExchangeLane::try_add() {

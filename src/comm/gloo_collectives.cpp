@@ -1,86 +1,91 @@
 #include "gloo_collectives.hpp"
 
 #include <gloo/allgather.h>
-#include <gloo/allreduce.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 #include <gloo/types.h>
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 #include <vector>
+
+#include "combine.hpp"
 
 namespace tutti {
 namespace {
 
-using Combine = void (*)(void*, const void*, const void*, std::size_t);
-
-template <class T, class Operation>
-void combine(void* result, const void* left, const void* right, std::size_t count) {
-    auto* const to = static_cast<T*>(result);
-    const auto* const a = static_cast<const T*>(left);
-    const auto* const b = static_cast<const T*>(right);
-    for (std::size_t i = 0; i < count; ++i) to[i] = Operation{}(a[i], b[i]);
-}
-
-struct Sum {
-    template <class T>
-    T operator()(T a, T b) const {
-        return a + b;
-    }
-};
-struct Max {
-    template <class T>
-    T operator()(T a, T b) const {
-        return std::max(a, b);
-    }
-};
-struct Min {
-    template <class T>
-    T operator()(T a, T b) const {
-        return std::min(a, b);
-    }
-};
-
-template <class Operation>
-Combine combine_of(DType dtype) {
-    if (dtype == DType::f32) return combine<float, Operation>;
-    if (dtype == DType::f64) return combine<double, Operation>;
-    return combine<std::int64_t, Operation>;  // require_reducible came first
-}
-Combine combine_of(ReduceOp op, DType dtype) {
-    if (op == ReduceOp::max) return combine_of<Max>(dtype);
-    if (op == ReduceOp::min) return combine_of<Min>(dtype);
-    return combine_of<Sum>(dtype);
-}
-
-// gloo takes the size of an element from a pointer's type; only that is used of it.
-template <class Set>
-void with_element_type(DType dtype, const Set& set) {
-    switch (size_of(dtype)) {
-        case 8:
-            return set(static_cast<std::uint64_t*>(nullptr));
-        case 4:
-            return set(static_cast<std::uint32_t*>(nullptr));
-        default:
-            return set(static_cast<std::uint8_t*>(nullptr));
-    }
-}
-
 // Next to the prefixes of gloo's own collectives (gloo/types.h).
-constexpr std::uint8_t reduce_scatter_prefix = 0x40;
+constexpr std::uint8_t gather_prefix = 0x40;
+constexpr std::uint8_t scatter_prefix = 0x41;
+
+/// A buffer goes in segments of that many bytes, so that what is received of it needs no more memory.
+constexpr std::int64_t segment_bytes = 4 << 20;
+/// Segments up to this size are sent whole: one round instead of two. With many ranks that would be too much.
+constexpr std::int64_t whole_bytes = 8 << 10;
+constexpr int most_ranks_for_whole = 8;
+
+struct Part {
+    std::size_t first, bytes;
+};
+
+/// Every rank sends `outgoing(other)` of `from` to each other and receives `incoming(other)` of `to` from it.
+template <class Outgoing, class Incoming>
+void exchange(const GlooCall& call, std::uint8_t prefix, gloo::transport::UnboundBuffer& from,
+              const Outgoing& outgoing, gloo::transport::UnboundBuffer& to, const Incoming& incoming) {
+    const int rank = call.context->rank;
+    const int size = call.context->size;
+    const auto slot = gloo::Slot::build(prefix, call.number);
+    int sends = 0, receives = 0;
+    for (int other = 1; other < size; ++other) {  // not all to one rank at once
+        const int source = (rank + size - other) % size, target = (rank + other) % size;
+        if (const Part part = incoming(source); part.bytes > 0) {
+            to.recv(source, slot, part.first, part.bytes);
+            ++receives;
+        }
+        if (const Part part = outgoing(target); part.bytes > 0) {
+            from.send(target, slot, part.first, part.bytes);
+            ++sends;
+        }
+    }
+    for (; receives > 0; --receives) to.waitRecv(call.timeout);
+    for (; sends > 0; --sends) from.waitSend(call.timeout);
+}
 
 }  // namespace
 
 void gloo_all_reduce(const GlooCall& call, const TensorView& buffer, ReduceOp op) {
-    gloo::AllreduceOptions options(call.context);
-    with_element_type(buffer.dtype, [&]<class T>(T*) {
-        options.setOutput(reinterpret_cast<T*>(buffer.data), static_cast<std::size_t>(buffer.count()));
-    });
-    options.setReduceFunction(combine_of(op, buffer.dtype));
-    options.setTag(call.number);
-    options.setTimeout(call.timeout);
-    gloo::allreduce(options);
+    const int rank = call.context->rank;
+    const int size = call.context->size;
+    const auto element = static_cast<std::int64_t>(size_of(buffer.dtype));
+    const auto data = call.context->createUnboundBuffer(buffer.data, buffer.bytes());
+    const std::int64_t longest = std::min(buffer.count(), segment_bytes / element);
+    std::vector<std::byte> received;
+    for (std::int64_t first = 0; first < buffer.count(); first += longest) {
+        const std::int64_t count = std::min(longest, buffer.count() - first);
+        const bool whole = size == 2 || (count * element <= whole_bytes && size <= most_ranks_for_whole);
+        const std::int64_t each = (count + size - 1) / size;
+        const auto share = [&](int of) {  // elements from the segment's first
+            const std::int64_t begin = whole ? 0 : std::min(each * of, count);
+            return std::pair(begin, whole ? count : std::min(each, count - begin));
+        };
+        const auto in_buffer = [&](int of) {
+            const auto [begin, elements] = share(of);
+            return Part{static_cast<std::size_t>((first + begin) * element),
+                        static_cast<std::size_t>(elements * element)};
+        };
+        const auto [begin, mine] = share(rank);
+        const auto bytes = static_cast<std::size_t>(mine * element);
+        received.resize(std::max<std::size_t>(1, bytes * static_cast<std::size_t>(size)));
+        const auto others = call.context->createUnboundBuffer(received.data(), received.size());
+        const auto received_of = [&](int of) { return Part{bytes * static_cast<std::size_t>(of), bytes}; };
+        exchange(call, scatter_prefix, *data, in_buffer, *others, received_of);
+        combine_in_rank_order(buffer.data + in_buffer(rank).first, received.data(), rank, size, mine,
+                              buffer.dtype, op);
+        if (!whole)
+            exchange(
+                call, gather_prefix, *data, [&](int) { return in_buffer(rank); }, *data, in_buffer);
+    }
 }
 
 void gloo_reduce_scatter(const GlooCall& call, const TensorView& input, const TensorView& output,
@@ -88,23 +93,15 @@ void gloo_reduce_scatter(const GlooCall& call, const TensorView& input, const Te
     const int rank = call.context->rank;
     const int size = call.context->size;
     const std::size_t bytes = output.bytes();
-    const auto block = [&](int of) { return static_cast<std::size_t>(of) * bytes; };
-    std::byte* const own = input.data + block(rank);
+    const auto block = [&](int of) { return Part{static_cast<std::size_t>(of) * bytes, bytes}; };
+    const std::byte* const own = input.data + block(rank).first;
     if (output.data != own) std::memcpy(output.data, own, bytes);
 
-    const auto combined = combine_of(op, output.dtype);
-    std::vector<std::byte> received(bytes);
-    const auto send = call.context->createUnboundBuffer(input.data, input.bytes());
-    const auto receive = call.context->createUnboundBuffer(received.data(), bytes);
-    const auto slot = gloo::Slot::build(reduce_scatter_prefix, call.number);
-    for (int turn = 1; turn < size; ++turn) {
-        const int to = (rank + turn) % size;
-        receive->recv((rank + size - turn) % size, slot);
-        send->send(to, slot, block(to), bytes);
-        receive->waitRecv(call.timeout);
-        combined(output.data, output.data, received.data(), static_cast<std::size_t>(output.count()));
-        send->waitSend(call.timeout);
-    }
+    std::vector<std::byte> received(input.bytes());
+    const auto from = call.context->createUnboundBuffer(input.data, input.bytes());
+    const auto to = call.context->createUnboundBuffer(received.data(), received.size());
+    exchange(call, scatter_prefix, *from, block, *to, block);
+    combine_in_rank_order(output.data, received.data(), rank, size, output.count(), output.dtype, op);
 }
 
 void gloo_all_gather(const GlooCall& call, const TensorView& input, const TensorView& output) {

@@ -18,8 +18,10 @@ struct GlooCall {
     std::chrono::milliseconds timeout{};
 };
 
+/// By direct exchange, as ExchangeLane and with the same sums, ((x₀ + x₁) + x₂) + … by rank: a launch that
+/// brings no MPI trains to the same bits. gloo's own all-reduce adds in the order of its ring.
 void gloo_all_reduce(const GlooCall& call, const TensorView& buffer, ReduceOp op);
-/// By pairwise exchange: in turn s each rank sends the block of the rank s places after it.
+/// In the same way; receives as much as the input.
 void gloo_reduce_scatter(const GlooCall& call, const TensorView& input, const TensorView& output,
                          ReduceOp op);
 void gloo_all_gather(const GlooCall& call, const TensorView& input, const TensorView& output);

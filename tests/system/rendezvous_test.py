@@ -50,6 +50,11 @@ class Rendezvous(RendezvousTest):
             for ours, theirs in zip(self.metrics(run, "eval"), self.metrics("mpirun", "eval"), strict=True):
                 self.assertEqual((ours["loss"], ours["accuracy"]), (theirs["loss"], theirs["accuracy"]))
 
+    def test_four_ranks_train_to_the_bits_of_mpirun(self):
+        self.assert_exit(self.mpirun(4, self.settings(self.data, "mpirun")), 0)
+        self.assert_all(self.by_hand(4, self.settings(self.data, "hand")), 0)
+        self.assertEqual(self.weights("hand"), self.weights("mpirun"))
+
     def test_one_rank_or_three_see_the_same_losses(self):
         self.assert_exit(self.run_trainer(self.settings(self.data, "one", train__batch_size=24, train__log_every=1)), 0)
         self.assert_all(self.by_hand(3, self.settings(self.data, "three", train__log_every=1)), 0)

@@ -34,8 +34,8 @@ class Communicator {
     virtual std::string all_reduce_path() const { return backend(); }
 
     /// In place. dtype f32, f64 or i64. The result has the same bits on every rank. On the paths "shared
-    /// memory" and "direct exchange" each element is summed in rank order, ((x₀ + x₁) + x₂) + …, so its bits
-    /// do not depend on how a buffer is cut into calls.
+    /// memory", "direct exchange" and "gloo" each element is summed in rank order, ((x₀ + x₁) + x₂) + …, so
+    /// its bits do not depend on how a buffer is cut into calls.
     virtual Work all_reduce(const TensorView& buffer, ReduceOp op) = 0;
     /// input: size()·n elements; output: this rank's n elements of the reduction; dtypes as all_reduce. In
     /// place when output is the rank()-th n elements of input (the others then hold no defined values); no
