@@ -131,7 +131,8 @@ TEST(all_reduce_bench, refuses_what_cannot_be_measured) {
     bench.iterations = -1;
     EXPECT_THROW(bench_all_reduce(*communicator, bench), UsageError);
     bench = small_bench(*communicator);
-    bench.sizes = {std::uint64_t{1} << 62};
+    bench.sizes = {
+        std::uint64_t{15} << 60};  // more than a vector holds: sanitizers end a program that asks for it
     try {
         bench_all_reduce(*communicator, bench);
         ADD_FAILURE() << "no error";
