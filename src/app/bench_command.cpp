@@ -17,6 +17,8 @@ const std::vector<Bench>& benches() {
     static const std::vector<Bench> table = {
         {"allreduce", "time and bandwidth of all-reduces against their size", bench_allreduce_command},
         {"buckets", "real training steps under several bucket plans", bench_buckets_command},
+        {"loader", "batches from the data against a plain sequential read of the same files",
+         bench_loader_command},
         {"kernels", "own CUDA kernels against the time that memory alone takes", bench_kernels_command},
     };
     return table;

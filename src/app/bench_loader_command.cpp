@@ -1,0 +1,53 @@
+#include <fmt/format.h>
+
+#include "bench_commands.hpp"
+#include "command_line.hpp"
+#include "loader_bench_run.hpp"
+#include "tutti/base/stop_signal.hpp"
+#include "tutti/train/report_file.hpp"
+
+namespace tutti {
+namespace {
+
+int bench(const JobStart& start, const LoaderBenchOptions& options, const std::string& out) {
+    const StopSignal signals;
+    std::string path;
+    together_on_first_rank(start.world, "preparing the report",
+                           [&] { path = prepare_report(out, "loader.json"); });
+    const LoaderReport report = run_loader_bench(start, options);
+    together_on_first_rank(start.world, "writing the report", [&] {
+        write_report(path, to_json(report).dump(1) + "\n");
+        fmt::print("{}{} is written\n", to_text(report), path);
+        std::fflush(stdout);
+    });
+    return 0;
+}
+
+}  // namespace
+
+int bench_loader_command(const Arguments& arguments) {
+    CLI::App app(
+        "How fast batches come from data.train: samples/s and GB/s in shuffled order and in the order of the "
+        "files, with 0, 1, 2 and the config's workers, with the files in memory and evicted from it, against "
+        "a "
+        "plain sequential read of the same files in the same run. Writes loader.json. Nothing is trained.",
+        "trainer bench loader");
+    LoaderBenchOptions options;
+    std::string out = ".";
+    add_recipe_options(app, options.recipe);
+    app.add_option("--rounds", options.rounds, "measured rounds with the files in memory")
+        ->check(CLI::Range(1, 10'000))
+        ->capture_default_str();
+    app.add_option("--cold-rounds", options.cold_rounds,
+                   "rounds with the files evicted from the page cache before; 0: none")
+        ->check(CLI::Range(0, 10'000))
+        ->capture_default_str();
+    app.add_option("--batches", options.batches,
+                   "batches of a round and rank; default: the epoch, but at most about 128 MiB")
+        ->check(CLI::Range(1, 1'000'000'000));
+    app.add_option("--out", out, "directory for loader.json")->capture_default_str();
+    if (!parse_arguments(app, arguments)) return 0;
+    return run_on_all_ranks([&](const JobStart& start) { return bench(start, options, out); });
+}
+
+}  // namespace tutti

@@ -1,0 +1,101 @@
+#include "loader_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tutti/base/units.hpp"
+
+namespace tutti {
+namespace {
+
+const char* state_of(const LoaderRow& row) {
+    return row.cold ? "cold" : "warm";
+}
+
+const char* order_of(const LoaderRow& row) {
+    if (!row.shuffled) return "sequential read";
+    return *row.shuffled ? "shuffled" : "file";
+}
+
+nlohmann::ordered_json to_json(const LoaderReport& report, const LoaderRow& row) {
+    const Spread seconds = spread_of(row.seconds);
+    nlohmann::ordered_json json{{"state", state_of(row)}, {"order", order_of(row)}};
+    json["workers"] = row.shuffled ? nlohmann::ordered_json(row.workers) : nullptr;
+    json["samples"] = row.shuffled ? nlohmann::ordered_json(row.samples) : nullptr;
+    json["bytes"] = row.bytes;
+    json["seconds"] = {{"min", seconds.min}, {"median", seconds.median}, {"max", seconds.max}};
+    json["samples_per_second"] = row.shuffled ? nlohmann::ordered_json(row.samples_per_second()) : nullptr;
+    json["bytes_per_second"] = row.bytes_per_second();
+    json["share"] = report.share(row);
+    return json;
+}
+
+std::string names(const std::vector<std::string>& files) {
+    return files.size() == 1 ? files.front() : fmt::format("{} and {} more", files.front(), files.size() - 1);
+}
+
+}  // namespace
+
+double LoaderReport::share(const LoaderRow& row) const {
+    const auto plain = std::ranges::find_if(
+        rows, [&](const LoaderRow& other) { return !other.shuffled && other.cold == row.cold; });
+    return row.bytes_per_second() / plain->bytes_per_second();
+}
+
+nlohmann::ordered_json to_json(const LoaderReport& report) {
+    nlohmann::ordered_json json;
+    json["benchmark"] = "loader";
+    json["version"] = TUTTI_VERSION;
+    json["provenance"] = report.provenance;
+    json["files"] = report.files;
+    json["samples"] = report.data.samples;
+    json["sample_shape"] =
+        std::vector<std::int64_t>(report.data.sample_shape.begin(), report.data.sample_shape.end());
+    json["dtype"] = name_of(report.data.dtype);
+    json["sample_bytes"] = report.data.sample_bytes();
+    json["batch_size"] = report.batch_size;
+    json["prefetch"] = report.prefetch;
+    json["batches"] = report.batches;
+    json["block_bytes"] = report.block;
+    json["rounds"] = report.rounds;
+    json["cold_rounds"] = report.cold_rounds;
+    json["left_in_memory"] = report.left_in_memory ? nlohmann::ordered_json(*report.left_in_memory) : nullptr;
+    json["rows"] = nlohmann::ordered_json::array();
+    for (const LoaderRow& row : report.rows) json["rows"].push_back(to_json(report, row));
+    return json;
+}
+
+std::string to_text(const LoaderReport& report) {
+    const int ranks = report.provenance.at("world_size").get<int>();
+    std::string text =
+        fmt::format("# loader: {}, {} samples {} of {}; batch {}, prefetch {}, {} rank{}\n",
+                    names(report.files), report.data.samples, to_string(report.data.sample_shape),
+                    format_bytes(static_cast<std::uint64_t>(report.data.sample_bytes())), report.batch_size,
+                    report.prefetch, ranks, ranks == 1 ? "" : "s");
+    text += fmt::format("# a round: {} batches of each rank, timed by the slowest; medians of {} rounds",
+                        report.batches, report.rounds);
+    if (report.cold_rounds > 0) text += fmt::format(" (cold: {})", report.cold_rounds);
+    text += fmt::format(
+        ", in turn\n# sequential read: read(2) of blocks of {}, as many bytes of the same files; share: of "
+        "its "
+        "bytes per second\n",
+        format_bytes(report.block));
+    if (report.left_in_memory)
+        text += fmt::format(
+            "# cold: before each round the files were evicted from the page cache; at most {:.0f} % stayed "
+            "in "
+            "it\n",
+            100 * *report.left_in_memory);
+    text += fmt::format("# {:<6} {:<16} {:>8} {:>14} {:>9} {:>8}\n", "state", "order", "workers", "samples/s",
+                        "GB/s", "share");
+    for (const LoaderRow& row : report.rows) {
+        text += fmt::format("  {:<6} {:<16} ", state_of(row), order_of(row));
+        text += row.shuffled ? fmt::format("{:>8} {:>14.0f}", row.workers, row.samples_per_second())
+                             : fmt::format("{:>8} {:>14}", "-", "-");
+        text += fmt::format(" {:>9.3f} {:>6.0f} %\n", row.bytes_per_second() * 1e-9, 100 * report.share(row));
+    }
+    return text;
+}
+
+}  // namespace tutti

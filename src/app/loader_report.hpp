@@ -1,0 +1,54 @@
+#pragma once
+// What `trainer bench loader` has found, as text and as JSON.
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tutti/input/dataset.hpp"
+#include "tutti/train/step_figures.hpp"
+
+namespace tutti {
+
+/// One way of reading, measured in turn with the others; of all ranks together.
+struct LoaderRow {
+    bool cold = false;             ///< the files were evicted from the page cache before every round
+    std::optional<bool> shuffled;  ///< empty: the plain sequential read
+    int workers = 0;               ///< threads of the loader
+    std::uint64_t bytes = 0;       ///< of a round
+    std::int64_t samples = 0;      ///< of a round; 0 for the plain sequential read
+    std::vector<double> seconds;   ///< of each round, by the slowest rank
+
+    double median() const { return spread_of(seconds).median; }
+    double bytes_per_second() const { return static_cast<double>(bytes) / median(); }
+    double samples_per_second() const { return static_cast<double>(samples) / median(); }
+};
+
+struct LoaderReport {
+    nlohmann::ordered_json provenance;  ///< as in a run's provenance.json
+    DatasetInfo data;
+    std::vector<std::string> files;
+    std::int64_t batch_size = 0, prefetch = 0, batches = 0;  ///< per rank; batches of a round
+    std::uint64_t block = 0;                                 ///< bytes of a read(2)
+    std::size_t rounds = 0, cold_rounds = 0;
+    /// The largest share of the files that was still in memory after an eviction; nothing without cold
+    /// rounds.
+    std::optional<double> left_in_memory;
+    std::vector<LoaderRow> rows;
+
+    /// The row's bytes per second over those of the sequential read under the same condition.
+    double share(const LoaderRow& row) const;
+};
+
+/// Seconds, bytes, samples. benchmark "loader"; version; provenance; files, samples, sample_shape, dtype,
+/// sample_bytes, batch_size, prefetch, batches; block_bytes; rounds, cold_rounds, left_in_memory (or null);
+/// rows: [{state "warm" | "cold", order "shuffled" | "file" | "sequential read", workers, samples, bytes,
+/// seconds {min, median, max}, samples_per_second, bytes_per_second, share}], where samples,
+/// samples_per_second and workers of the sequential read are null.
+nlohmann::ordered_json to_json(const LoaderReport& report);
+
+std::string to_text(const LoaderReport& report);
+
+}  // namespace tutti
