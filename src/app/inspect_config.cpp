@@ -20,11 +20,15 @@ namespace {
 constexpr std::size_t mpi_bytes = std::size_t{14} << 20;
 
 void print_memory(const Config& config, Graph& graph, Device& device, const Optimizer& optimizer,
-                  const DatasetInfo& train, std::int64_t world) {
+                  const Dataset& train, std::int64_t world) {
     std::unique_ptr<Dataset> val;
     if (!config.data.val.empty()) val = open_datasets(config.data.val);
-    std::vector<MemoryItem> items =
-        state_memory(config, graph, optimizer, train, val ? &val->info() : nullptr, static_cast<int>(world));
+    std::vector<MemoryItem> items = state_memory(config, graph, optimizer, train.info(),
+                                                 val ? &val->info() : nullptr, static_cast<int>(world));
+    const std::uint64_t mapped = train.mapped_bytes() + (val ? val->mapped_bytes() : 0);
+    if (mapped > 0)
+        items.push_back({"data", static_cast<std::size_t>(mapped),
+                         "mapped files: pages of the page cache, once for all ranks of a host"});
     std::size_t present = 0;  // in this process; the others are a training rank's
     for (const MemoryItem& item : items)
         if (item.arena) present += item.bytes;
@@ -70,7 +74,7 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     }
     fmt::print("  {:<46} {:>12} {:>14.3f}\n", "total", parameters, flops * 1e-6);
 
-    print_memory(config, graph, *device, *optimizer, dataset->info(), world);
+    print_memory(config, graph, *device, *optimizer, *dataset, world);
 
     const std::vector<Bucket> buckets = plan_buckets(graph, config.distributed);
     fmt::print("buckets (in the order of backward)\n");

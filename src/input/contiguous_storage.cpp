@@ -1,10 +1,14 @@
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <system_error>
+#include <vector>
 
+#include "mapped_samples.hpp"
 #include "sample_storage.hpp"
 #include "schema.hpp"
 #include "tutti/base/error.hpp"
@@ -16,36 +20,78 @@ std::string errno_text() {
     return std::generic_category().message(errno);
 }
 
+/// Closes itself.
+struct OpenFile {
+    explicit OpenFile(const std::string& path) : descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+        if (descriptor < 0) throw DataError(path + ": cannot be opened: " + errno_text());
+    }
+    ~OpenFile() { close(descriptor); }
+    OpenFile(const OpenFile&) = delete;
+    OpenFile& operator=(const OpenFile&) = delete;
+    int descriptor;
+};
+
+/// Samples that follow each other, in the file and in memory.
+struct Run {
+    std::int64_t first, count;
+    std::byte* out;
+};
+
 class ContiguousStorage final : public SampleStorage {
   public:
-    ContiguousStorage(const std::string& path, const DatasetInfo& info, std::uint64_t offset)
-        : path_(path), sample_bytes_(info.sample_bytes()), offset_(static_cast<std::int64_t>(offset)) {
-        file_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-        if (file_ < 0) throw DataError(path_ + ": cannot be opened: " + errno_text());
-        try {
-            require_whole(info.samples);
-        } catch (...) {
-            close(file_);
-            throw;
-        }
+    ContiguousStorage(const std::string& path, const DatasetInfo& info, std::uint64_t offset,
+                      std::uint64_t map_at_most)
+        : path_(path),
+          sample_bytes_(info.sample_bytes()),
+          offset_(static_cast<std::int64_t>(offset)),
+          file_(path) {
+        require_whole(info.samples);
+        const auto bytes = static_cast<std::uint64_t>(info.samples * sample_bytes_);
+        if (bytes <= map_at_most)
+            mapped_ =
+                MappedSamples::map(file_.descriptor, offset, bytes, static_cast<std::size_t>(sample_bytes_));
     }
-    ~ContiguousStorage() override { close(file_); }
-    ContiguousStorage(const ContiguousStorage&) = delete;
-    ContiguousStorage& operator=(const ContiguousStorage&) = delete;
 
-    void read_run(std::int64_t first, std::int64_t count, std::byte* out) const override {
-        const std::int64_t begin = first * sample_bytes_;
+    void read(std::span<const std::int64_t> indices, std::byte* out) const override {
+        if (mapped_ && mapped_->copy(indices, out)) return;
+        std::vector<Run> missing;
+        for_each_run(indices, [&](std::int64_t first, std::int64_t count, std::size_t begin) {
+            const Run run{first, count, out + static_cast<std::int64_t>(begin) * sample_bytes_};
+            if (!read_from_memory(run)) missing.push_back(run);
+        });
+        // All of them are under way before the first is waited for.
+        if (missing.size() > 1)
+            for (const Run& run : missing)
+                posix_fadvise(file_.descriptor, begin_of(run), bytes_of(run), POSIX_FADV_WILLNEED);
+        for (const Run& run : missing) read_run(run);
+    }
+
+    std::uint64_t mapped_bytes() const override { return mapped_ ? mapped_->bytes() : 0; }
+
+  private:
+    std::int64_t begin_of(const Run& run) const { return offset_ + run.first * sample_bytes_; }
+    std::int64_t bytes_of(const Run& run) const { return run.count * sample_bytes_; }
+
+    /// Whether all of it was in the page cache and is now in `out`.
+    bool read_from_memory(const Run& run) const {
+        if (!can_ask_.load(std::memory_order_relaxed)) return false;
+        const iovec part{run.out, static_cast<std::size_t>(bytes_of(run))};
+        const ssize_t got = preadv2(file_.descriptor, &part, 1, begin_of(run), RWF_NOWAIT);
+        if (got < 0 && errno != EAGAIN && errno != EINTR) can_ask_.store(false, std::memory_order_relaxed);
+        return got == bytes_of(run);
+    }
+
+    void read_run(const Run& run) const {
         std::int64_t done = 0;
-        for (const std::int64_t wanted = count * sample_bytes_; done < wanted;) {
-            const ssize_t got =
-                pread(file_, out + done, static_cast<std::size_t>(wanted - done), offset_ + begin + done);
+        for (const std::int64_t wanted = bytes_of(run); done < wanted;) {
+            const ssize_t got = pread(file_.descriptor, run.out + done,
+                                      static_cast<std::size_t>(wanted - done), begin_of(run) + done);
             if (got < 0 && errno == EINTR) continue;
-            if (got <= 0) fail_at((begin + done) / sample_bytes_, got < 0 ? errno_text() : "");
+            if (got <= 0) fail_at(run.first + done / sample_bytes_, got < 0 ? errno_text() : "");
             done += got;
         }
     }
 
-  private:
     [[noreturn]] void fail_at(std::int64_t sample, const std::string& reason) const {
         const std::string where = path_ + ": sample " + std::to_string(sample);
         if (!reason.empty()) throw DataError(where + " cannot be read: " + reason);
@@ -55,7 +101,8 @@ class ContiguousStorage final : public SampleStorage {
 
     void require_whole(std::int64_t samples) const {
         struct stat status {};
-        if (fstat(file_, &status) != 0) throw DataError(path_ + ": cannot be read: " + errno_text());
+        if (fstat(file_.descriptor, &status) != 0)
+            throw DataError(path_ + ": cannot be read: " + errno_text());
         const std::int64_t end = offset_ + samples * sample_bytes_;
         if (status.st_size < end)
             schema::fail(path_, "truncated: the samples end at byte " + std::to_string(end) +
@@ -64,14 +111,16 @@ class ContiguousStorage final : public SampleStorage {
 
     std::string path_;
     std::int64_t sample_bytes_, offset_;
-    int file_ = -1;
+    OpenFile file_;
+    std::unique_ptr<MappedSamples> mapped_;
+    mutable std::atomic<bool> can_ask_ = true;  ///< the file system knows RWF_NOWAIT
 };
 
 }  // namespace
 
 std::unique_ptr<SampleStorage> contiguous_storage(const std::string& path, const DatasetInfo& info,
-                                                  std::uint64_t offset) {
-    return std::make_unique<ContiguousStorage>(path, info, offset);
+                                                  std::uint64_t offset, std::uint64_t map_at_most) {
+    return std::make_unique<ContiguousStorage>(path, info, offset, map_at_most);
 }
 
 }  // namespace tutti

@@ -51,6 +51,12 @@ class Concatenation final : public Dataset {
                       });
     }
 
+    std::uint64_t mapped_bytes() const override {
+        std::uint64_t sum = 0;
+        for (const std::unique_ptr<Dataset>& part : parts_) sum += part->mapped_bytes();
+        return sum;
+    }
+
   private:
     /// Calls visit(part, its own indices, where they begin in `indices`) for each run of indices in one part.
     template <class Visit>
@@ -105,8 +111,10 @@ void Dataset::read_labels(std::span<const std::int64_t> indices, std::span<std::
 std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths) {
     if (paths.empty()) throw UsageError("no data set is given", "set data.train to a file");
     std::vector<std::unique_ptr<Dataset>> parts;
+    std::uint64_t may_be_mapped = mapped_limit;
     for (const std::string& path : paths) {
-        parts.push_back(open_hdf5_dataset(path));
+        parts.push_back(open_hdf5_dataset(path, may_be_mapped));
+        may_be_mapped -= parts.back()->mapped_bytes();
         require_alike(*parts.front(), *parts.back());
     }
     if (parts.size() == 1) return std::move(parts.front());

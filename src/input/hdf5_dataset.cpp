@@ -34,20 +34,17 @@ class Hdf5Dataset final : public Dataset {
 
     void read(std::span<const std::int64_t> indices, std::span<std::byte> samples,
               std::span<std::int64_t> labels) const override {
-        const auto bytes = static_cast<std::size_t>(info_.sample_bytes());
-        assert(samples.size() == indices.size() * bytes && labels.size() == indices.size());
+        assert(samples.size() == indices.size() * static_cast<std::size_t>(info_.sample_bytes()) &&
+               labels.size() == indices.size());
         read_labels(indices, labels);
-        for (std::size_t begin = 0, end = 0; begin < indices.size(); begin = end) {
-            end = begin + 1;
-            while (end < indices.size() && indices[end] == indices[end - 1] + 1) ++end;
-            storage_->read_run(indices[begin], static_cast<std::int64_t>(end - begin),
-                               samples.data() + begin * bytes);
-        }
+        storage_->read(indices, samples.data());
     }
 
     void read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const override {
         for (std::size_t i = 0; i < indices.size(); ++i) labels[i] = label_of(indices[i]);
     }
+
+    std::uint64_t mapped_bytes() const override { return storage_->mapped_bytes(); }
 
   private:
     std::int64_t label_of(std::int64_t index) const {
@@ -235,7 +232,7 @@ DatasetInfo read_attributes(const hdf5::File& file) {
 
 }  // namespace
 
-std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path) {
+std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, std::uint64_t map_at_most) {
     const hdf5::QuietErrors quiet;
     hdf5::File file = open_file(path);
     require_schema(file);
@@ -249,7 +246,7 @@ std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path) {
     require_filters(file, layout.get());
     const std::optional<std::uint64_t> offset = plain_offset(samples, layout.get());
     std::unique_ptr<SampleStorage> storage =
-        offset ? contiguous_storage(path, info, *offset)
+        offset ? contiguous_storage(path, info, *offset, map_at_most)
                : library_storage(path, info, std::move(file.handle), std::move(samples.data));
     return std::make_unique<Hdf5Dataset>(path, std::move(info), std::move(labels), std::move(storage));
 }

@@ -13,12 +13,20 @@ class LibraryStorage final : public SampleStorage {
     LibraryStorage(const std::string& path, const DatasetInfo& info, hdf5::Handle file, hdf5::Handle samples)
         : path_(path),
           shape_(info.sample_shape),
+          sample_bytes_(static_cast<std::size_t>(info.sample_bytes())),
           memory_type_(info.dtype == DType::f32 ? H5T_NATIVE_FLOAT : H5T_NATIVE_UINT8),
           file_(std::move(file)),
           samples_(std::move(samples)),
           space_(H5Dget_space(samples_.get()), H5Sclose) {}
 
-    void read_run(std::int64_t first, std::int64_t count, std::byte* out) const override {
+    void read(std::span<const std::int64_t> indices, std::byte* out) const override {
+        for_each_run(indices, [&](std::int64_t first, std::int64_t count, std::size_t begin) {
+            read_run(first, count, out + begin * sample_bytes_);
+        });
+    }
+
+  private:
+    void read_run(std::int64_t first, std::int64_t count, std::byte* out) const {
         // The selection lives in space_: no other thread may change it between here and H5Dread.
         const std::lock_guard lock(mutex_);
         const hdf5::QuietErrors quiet;
@@ -35,7 +43,6 @@ class LibraryStorage final : public SampleStorage {
             fail(first, count, hdf5::last_error());
     }
 
-  private:
     [[noreturn]] void fail(std::int64_t first, std::int64_t count, const std::string& reason) const {
         std::string which = "sample " + std::to_string(first);
         if (count > 1) which = "samples " + std::to_string(first) + ".." + std::to_string(first + count - 1);
@@ -45,6 +52,7 @@ class LibraryStorage final : public SampleStorage {
 
     std::string path_;
     Shape shape_;
+    std::size_t sample_bytes_;
     hid_t memory_type_;  ///< one of the library's own, never closed
     hdf5::Handle file_, samples_, space_;
     mutable std::mutex mutex_;

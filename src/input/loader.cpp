@@ -167,10 +167,16 @@ std::optional<HostBatch> Loader::next() {
     const std::size_t w = state.taken;
     Slot& slot = state.slots[w % state.slots.size()];
     const BatchWindow& window = state.windows[w];
-    if (state.workers.empty())
-        slot.error = try_read_batch(state.dataset, state.order, window, slot);
-    else
+    if (state.claimed == w) {
+        // No worker has begun it, or there is none: reading is no longer than waiting for it.
+        ++state.claimed;
+        lock.unlock();
+        std::exception_ptr error = try_read_batch(state.dataset, state.order, window, slot);
+        lock.lock();
+        slot.error = std::move(error);
+    } else {
         state.done.wait(lock, [&slot] { return slot.ready; });
+    }
     slot.ready = false;
     ++state.taken;
     if (std::exception_ptr error = std::exchange(slot.error, nullptr)) {

@@ -1,9 +1,10 @@
 #pragma once
-// Where the samples of an HDF5 file lie, and how runs of them are fetched.
+// Where the samples of an HDF5 file lie, and how they are fetched.
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "hdf5_support.hpp"
@@ -11,18 +12,33 @@
 
 namespace tutti {
 
-/// read_run() may be called from several threads at once.
+/// read() may be called from several threads at once.
 class SampleStorage {
   public:
     virtual ~SampleStorage() = default;
-    /// Samples first … first+count−1 to `out`. Throws DataError naming file and sample.
-    virtual void read_run(std::int64_t first, std::int64_t count, std::byte* out) const = 0;
+    /// The samples `indices`, all in [0, info.samples), one after the other to `out`. Throws DataError naming
+    /// file and sample.
+    virtual void read(std::span<const std::int64_t> indices, std::byte* out) const = 0;
+    /// Bytes of the file that are mapped into memory.
+    virtual std::uint64_t mapped_bytes() const { return 0; }
 };
 
-/// Samples in one piece of the file from byte `offset` on, as they are in memory: read with pread.
-/// DataError: the file ends before the last sample.
+/// Calls visit(first, count, begin) for each longest run of indices that follow each other: the samples first
+/// … first+count−1 are indices begin … begin+count−1.
+template <class Visit>
+void for_each_run(std::span<const std::int64_t> indices, Visit visit) {
+    for (std::size_t begin = 0, end = 0; begin < indices.size(); begin = end) {
+        end = begin + 1;
+        while (end < indices.size() && indices[end] == indices[end - 1] + 1) ++end;
+        visit(indices[begin], static_cast<std::int64_t>(end - begin), begin);
+    }
+}
+
+/// Samples in one piece of the file from byte `offset` on, as they are in memory: copied from a mapping of
+/// the file where that is safe and they are at most `map_at_most` bytes (MappedSamples), else read with
+/// pread. DataError: the file ends before the last sample.
 std::unique_ptr<SampleStorage> contiguous_storage(const std::string& path, const DatasetInfo& info,
-                                                  std::uint64_t offset);
+                                                  std::uint64_t offset, std::uint64_t map_at_most);
 
 /// Everything else (chunks, filters, another byte order): read through the library, one call at a time. Takes
 /// over the open file and its data set /samples.

@@ -11,6 +11,7 @@ namespace tutti {
 namespace {
 
 using test::data_error;
+using test::Hdf5File;
 using test::ImageFile;
 
 class OpenDatasets : public testing::Test {
@@ -48,6 +49,25 @@ TEST_F(OpenDatasets, ReadsFilesOneAfterTheOther) {
         const std::int64_t local = indices[i] < 3 ? indices[i] : indices[i] - 3;
         EXPECT_EQ(static_cast<std::int64_t>(samples[24 * i]), 24 * local);
     }
+}
+
+TEST_F(OpenDatasets, FilesTogetherAreMappedUpToTheLimit) {
+    // Holes: nothing is written, and reading gives zeros.
+    const auto hollow = [](Hdf5File& f) {
+        f.remove_table("samples");
+        f.table("samples", H5T_STD_U8LE, H5T_NATIVE_UINT8, {3, 20000, 10000, 1}, nullptr, [](hid_t creation) {
+            H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY);
+            H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER);
+        });
+    };
+    ImageFile file;
+    file.samples = 3;
+    file.change = hollow;
+    const std::vector<std::string> paths{write("a.h5", file), write("b.h5", file)};
+    const std::unique_ptr<Dataset> first = open_hdf5_dataset(paths[0]);
+    if (first->mapped_bytes() == 0) GTEST_SKIP() << "the temporary directory is on no local file system";
+    EXPECT_EQ(first->mapped_bytes(), 600'000'000U);
+    EXPECT_EQ(open_datasets(paths)->mapped_bytes(), 600'000'000U);
 }
 
 TEST_F(OpenDatasets, OneFileIsItself) {

@@ -8,6 +8,7 @@
 #include "hdf5_file.hpp"
 #include "support/temp_dir.hpp"
 #include "tutti/input/dataset.hpp"
+#include "tutti/input/sampler.hpp"
 
 namespace tutti {
 namespace {
@@ -180,18 +181,50 @@ TEST_F(Hdf5Dataset, TruncatedFileIsRefused) {
 }
 
 TEST_F(Hdf5Dataset, FileCutAfterOpeningNamesTheSample) {
-    for (const hsize_t user_block : {0U, 512U}) {
-        ImageFile{.samples = 5000, .user_block = user_block}.write(path());
-        const std::unique_ptr<Dataset> dataset = open_hdf5_dataset(path());
-        ASSERT_EQ(truncate(path().c_str(), 60000), 0);
-        std::vector<std::byte> samples(24);
-        std::vector<std::int64_t> labels(1);
-        dataset->read(std::vector<std::int64_t>{100}, samples, labels);
-        const std::string message =
-            data_error([&] { dataset->read(std::vector<std::int64_t>{4321}, samples, labels); });
-        EXPECT_NE(message.find("sample 4321"), std::string::npos) << message;
-        EXPECT_EQ(message.find(path()), 0U) << message;
-    }
+    for (const hsize_t user_block : {0U, 512U})
+        for (const std::uint64_t map_at_most : {std::uint64_t{0}, mapped_limit}) {
+            ImageFile{.samples = 5000, .user_block = user_block}.write(path());
+            const std::unique_ptr<Dataset> dataset = open_hdf5_dataset(path(), map_at_most);
+            std::vector<std::byte> samples(48);
+            std::vector<std::int64_t> labels(2);
+            dataset->read(std::vector<std::int64_t>{4321, 4999}, samples, labels);
+            ASSERT_EQ(truncate(path().c_str(), 60000), 0);
+            dataset->read(std::vector<std::int64_t>{100, 7}, samples, labels);
+            EXPECT_EQ(samples[0], static_cast<std::byte>(2400 % 251));
+            const std::string message = data_error([&] {
+                dataset->read(std::vector<std::int64_t>{5, 4321}, samples, labels);
+            });
+            EXPECT_NE(message.find("sample 4321"), std::string::npos) << message;
+            EXPECT_NE(message.find("cut or replaced"), std::string::npos) << message;
+            EXPECT_EQ(message.find(path()), 0U) << message;
+        }
+}
+
+TEST_F(Hdf5Dataset, EveryWayOfReadingGivesTheSameBits) {
+    const std::vector<std::int64_t> order = random_permutation(3000, 5);
+    std::vector<std::byte> expected(order.size() * 24);
+    std::vector<std::int64_t> labels(order.size());
+    for (std::size_t i = 0; i < order.size(); ++i)
+        for (std::size_t k = 0; k < 24; ++k)
+            expected[24 * i + k] =
+                static_cast<std::byte>((static_cast<std::size_t>(order[i]) * 24 + k) % 251);
+    for (const auto& layout : {std::function<void(hid_t)>(), std::function<void(hid_t)>(compressed)})
+        for (const std::uint64_t map_at_most : {std::uint64_t{0}, std::uint64_t{72000}}) {
+            ImageFile{.samples = 3000, .layout = layout}.write(path());
+            const std::unique_ptr<Dataset> dataset = open_hdf5_dataset(path(), map_at_most);
+            std::vector<std::byte> samples(expected.size());
+            dataset->read(order, samples, labels);
+            EXPECT_EQ(samples, expected) << "mapped " << dataset->mapped_bytes();
+        }
+}
+
+TEST_F(Hdf5Dataset, MapsNoMoreThanItMay) {
+    ImageFile{.samples = 1000}.write(path());
+    EXPECT_EQ(open_hdf5_dataset(path(), 23999)->mapped_bytes(), 0U);
+    const std::uint64_t mapped = open_hdf5_dataset(path(), 24000)->mapped_bytes();
+    EXPECT_TRUE(mapped == 24000 || mapped == 0) << mapped;  // 0: the temporary directory is no local one
+    ImageFile{.samples = 1000, .layout = compressed}.write(path());
+    EXPECT_EQ(open_hdf5_dataset(path())->mapped_bytes(), 0U);
 }
 
 TEST_F(Hdf5Dataset, DamagedChunkNamesTheSample) {

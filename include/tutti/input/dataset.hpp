@@ -38,16 +38,25 @@ class Dataset {
                       std::span<std::int64_t> labels) const = 0;
     /// The labels alone, as read() gives them. Unless overridden, the samples are read, too, and dropped.
     virtual void read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const;
+    /// Bytes of files that read() takes from a mapping: they are in the resident set once they were read, but
+    /// are pages of the page cache, shared by the processes of a host and taken back when memory is short.
+    virtual std::uint64_t mapped_bytes() const { return 0; }
 };
 
+/// Files are mapped as long as together they have no more than so many bytes of samples: so the resident set
+/// of a rank stays bounded, which batch systems watch.
+inline constexpr std::uint64_t mapped_limit = std::uint64_t{1} << 30;
+
 /// Opens an HDF5 data set written by `trainer pack` (schema: data/README.md). Contiguous uncompressed data
-/// are read with pread at offsets resolved here, without the library; chunked or filtered ones through HDF5.
+/// are read at offsets resolved here, without the library: from a mapping of a file on a local file system
+/// with at most `map_at_most` bytes of samples, else with pread; chunked or filtered ones through HDF5.
 /// Throws DataError: missing, unreadable, truncated, not of the schema (what is wrong and how to pack it
 /// again).
-std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path);
+std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, std::uint64_t map_at_most = mapped_limit);
 
-/// Several files as one, in the order given; all must agree in shape, dtype, classes and, where they have
-/// them, class names (DataError names both). The normalisation is the first file's. UsageError: no path.
+/// Several files as one, in the order given, mapped up to mapped_limit; all must agree in shape, dtype,
+/// classes and, where they have them, class names (DataError names both). The normalisation is the first
+/// file's. UsageError: no path.
 std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths);
 
 /// The labels as class counts: for inspection. Reads all labels.

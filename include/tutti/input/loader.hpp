@@ -22,12 +22,13 @@ struct HostBatch {
 };
 
 /// Batches in the order of the windows, whatever the number of workers. `prefetch` batches are held ready in
-/// buffers allocated once. Created, used and destroyed by one thread; workers are its own. A window of count
-/// 0 gives a batch of count 0.
+/// buffers allocated once; a batch that no worker has begun when it is asked for is read by the caller.
+/// Created, used and destroyed by one thread; workers are its own. A window of count 0 gives a batch of count
+/// 0.
 class Loader {
   public:
-    /// The data set must outlive the loader. Windows hold at most max_batch samples. With 0 workers next()
-    /// reads. UsageError: max_batch or prefetch < 1, workers < 0.
+    /// The data set must outlive the loader. Windows hold at most max_batch samples. UsageError: max_batch or
+    /// prefetch < 1, workers < 0.
     Loader(const Dataset& dataset, std::int64_t max_batch, int workers, int prefetch);
     ~Loader();
     Loader(const Loader&) = delete;

@@ -1,0 +1,47 @@
+#pragma once
+// Samples copied straight from the page cache, without a call of the system for each.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace tutti {
+
+/// A read-only mapping of the part of a file that holds the samples. Its pages are the page cache's, shared
+/// by all processes of a host.
+class MappedSamples {
+  public:
+    /// Of `bytes` bytes from byte `offset` of the open file on, in samples of `sample_bytes`. The file must
+    /// stay open as long as the mapping. Null where the samples are none, where the system does not map the
+    /// file, or where it is not on a file system of this host: over a network each page that is missing costs
+    /// a round trip, and what other hosts do to the file is seen late.
+    static std::unique_ptr<MappedSamples> map(int file, std::uint64_t offset, std::uint64_t bytes,
+                                              std::size_t sample_bytes);
+    ~MappedSamples();
+    MappedSamples(const MappedSamples&) = delete;
+    MappedSamples& operator=(const MappedSamples&) = delete;
+
+    /// The samples `indices`, one after the other. False, with nothing certain in `out`, when the file has
+    /// become too short or a page cannot be read: pread then tells which sample, and why. The first calls
+    /// bring the file into memory in large pieces. Any thread.
+    bool copy(std::span<const std::int64_t> indices, std::byte* out) const;
+
+    std::uint64_t bytes() const { return bytes_; }
+
+  private:
+    MappedSamples(int file, std::uint64_t offset, std::uint64_t bytes, std::size_t sample_bytes);
+    bool whole() const;
+    void read_ahead() const;
+
+    int file_;
+    std::uint64_t offset_, bytes_;
+    std::size_t sample_bytes_;
+    void* mapped_;
+    std::size_t mapped_bytes_;
+    const std::byte* samples_ = nullptr;
+    mutable std::atomic<std::uint64_t> asked_for_ = 0;  ///< bytes that the system was asked to bring
+};
+
+}  // namespace tutti

@@ -1,0 +1,121 @@
+#include "input/mapped_samples.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/temp_dir.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::size_t sample_bytes = 700;
+constexpr std::int64_t samples = 3000;  // 2.1 MB: several pieces of read-ahead, many pages
+
+std::byte content(std::uint64_t position) {
+    return static_cast<std::byte>(position % 251);
+}
+
+/// A file of `offset` other bytes and the samples.
+class MappedSamplesOf : public testing::TestWithParam<std::uint64_t> {
+  protected:
+    void SetUp() override {
+        std::string bytes(offset(), 'x');
+        for (std::uint64_t i = 0; i < samples * sample_bytes; ++i)
+            bytes.push_back(static_cast<char>(content(i)));
+        std::ofstream(path(), std::ios::binary) << bytes;
+        file_ = open(path().c_str(), O_RDWR | O_CLOEXEC);
+        ASSERT_GE(file_, 0);
+        mapped_ = MappedSamples::map(file_, offset(), samples * sample_bytes, sample_bytes);
+        if (!mapped_) GTEST_SKIP() << "the temporary directory is on no local file system";
+    }
+    void TearDown() override {
+        mapped_.reset();
+        close(file_);
+    }
+
+    static std::uint64_t offset() { return GetParam(); }
+    std::string path() const { return dir_.path() + "/file"; }
+    void cut(std::uint64_t sample_count) const {
+        ASSERT_EQ(ftruncate(file_, static_cast<off_t>(offset() + sample_count * sample_bytes)), 0);
+    }
+    bool copy(const std::vector<std::int64_t>& indices) const {
+        std::vector<std::byte> out(indices.size() * sample_bytes);
+        return mapped_->copy(indices, out.data());
+    }
+    void expect_copies(const std::vector<std::int64_t>& indices) const {
+        std::vector<std::byte> out(indices.size() * sample_bytes);
+        ASSERT_TRUE(mapped_->copy(indices, out.data()));
+        for (std::size_t i = 0; i < out.size(); ++i)
+            ASSERT_EQ(out[i], content(static_cast<std::uint64_t>(indices[i / sample_bytes]) * sample_bytes +
+                                      i % sample_bytes))
+                << "byte " << i;
+    }
+
+    test::TempDir dir_;
+    int file_ = -1;
+    std::unique_ptr<MappedSamples> mapped_;
+};
+
+TEST_P(MappedSamplesOf, CopiesAnyIndicesInTheirOrder) {
+    expect_copies({});
+    expect_copies({0});
+    expect_copies({samples - 1, 0, 1, 2, 1, 1, samples - 1});
+    std::mt19937 random(7);
+    std::vector<std::int64_t> indices(500);
+    for (std::int64_t& index : indices) index = static_cast<std::int64_t>(random() % samples);
+    expect_copies(indices);
+}
+
+TEST_P(MappedSamplesOf, CopiesOnSeveralThreads) {
+    std::vector<std::thread> threads;
+    for (std::int64_t t = 0; t < 4; ++t)
+        threads.emplace_back([this, t] {
+            for (std::int64_t i = 0; i < 50; ++i) expect_copies({(i * 61 + t) % samples, t, samples - 1 - i});
+        });
+    for (std::thread& thread : threads) thread.join();
+}
+
+TEST_P(MappedSamplesOf, AFileThatWasCutIsNoLongerCopied) {
+    expect_copies({samples - 1});
+    // Inside the last page that is left, the mapping shows zeros and no error.
+    cut(samples - 1);
+    EXPECT_FALSE(copy({samples - 1}));
+    cut(10);
+    EXPECT_FALSE(copy({samples - 1}));
+    EXPECT_FALSE(copy({0})) << "pread decides about samples that are left";
+}
+
+TEST_P(MappedSamplesOf, AFileThatIsCutMeanwhileEndsNoProcess) {
+    std::atomic<bool> stop = false;
+    std::thread cutter([this, &stop] {
+        while (!stop) {
+            cut(1);
+            cut(samples);  // zeros now
+        }
+    });
+    std::vector<std::int64_t> indices(400);
+    for (std::size_t i = 0; i < indices.size(); ++i) indices[i] = static_cast<std::int64_t>(i * 7);
+    int refused = 0;
+    for (int round = 0; round < 100'000 && refused < 50; ++round) refused += copy(indices) ? 0 : 1;
+    stop = true;
+    cutter.join();
+    EXPECT_EQ(refused, 50);
+}
+
+TEST_P(MappedSamplesOf, NothingIsMappedForNoSamples) {
+    EXPECT_EQ(MappedSamples::map(file_, offset(), 0, sample_bytes), nullptr);
+}
+
+INSTANTIATE_TEST_SUITE_P(Offset, MappedSamplesOf, testing::Values(0, 1, 2048, 4096, 70'001),
+                         testing::PrintToStringParamName());
+
+}  // namespace
+}  // namespace tutti
