@@ -91,6 +91,13 @@ struct Loader::State {
         return !paused && claimed < windows.size() && claimed < released + slots.size();
     }
 
+    /// Waking a worker may take longer than reading a small batch. While none is busy, so that reads are
+    /// quick, and more than half of the buffers are ready, they may sleep on.
+    bool worth_waking() const {
+        const std::size_t free = released + slots.size() - claimed;
+        return claimed < windows.size() && (busy > 0 || 2 * free >= slots.size());
+    }
+
     void worker_loop() {
         std::unique_lock lock(mutex);
         while (true) {
@@ -161,7 +168,7 @@ std::optional<HostBatch> Loader::next() {
     std::unique_lock lock(state.mutex);
     if (state.released != state.taken) {
         state.released = state.taken;
-        state.work.notify_one();
+        if (state.worth_waking()) state.work.notify_one();
     }
     if (state.taken == state.windows.size()) return std::nullopt;
     const std::size_t w = state.taken;

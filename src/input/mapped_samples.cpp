@@ -48,7 +48,7 @@ struct Copy {
     }
 
     void operator()() const {
-        constexpr std::size_t line = 64, most = 1024, under_way = 4096;
+        constexpr std::size_t line = 64, most = 1024, under_way = 8192;
         const std::size_t ahead = std::clamp<std::size_t>(under_way / bytes, 1, 16);
         const std::size_t lead = std::min(bytes, most);
         for (std::size_t i = 0; i < indices.size(); ++i) {
