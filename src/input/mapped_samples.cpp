@@ -88,18 +88,31 @@ bool MappedSamples::whole() const {
     return fstat(file_, &status) == 0 && static_cast<std::uint64_t>(status.st_size) >= offset_ + bytes_;
 }
 
-void MappedSamples::read_ahead() const {
+void MappedSamples::bring(std::uint64_t begin, std::uint64_t bytes) const {
     // Linux brings no more than the device's read-ahead per call, whatever is asked for.
-    constexpr std::uint64_t per_batch = std::uint64_t{64} << 20, per_call = std::uint64_t{128} << 10;
+    constexpr std::uint64_t per_call = std::uint64_t{128} << 10;
+    for (std::uint64_t done = 0; done < bytes; done += per_call)
+        posix_fadvise(file_, static_cast<off_t>(offset_ + begin + done),
+                      static_cast<off_t>(std::min(per_call, bytes - done)), POSIX_FADV_WILLNEED);
+}
+
+void MappedSamples::read_ahead(std::span<const std::int64_t> indices) const {
+    // From here on a disk reads a sample about as fast at any place as it reads the whole file.
+    constexpr std::size_t large_sample = std::size_t{64} << 10;
+    constexpr std::uint64_t per_batch = std::uint64_t{64} << 20;
     if (asked_for_.load(std::memory_order_relaxed) >= bytes_) return;
-    const std::uint64_t begin = asked_for_.fetch_add(per_batch, std::memory_order_relaxed);
-    for (std::uint64_t at = begin; at < std::min(begin + per_batch, bytes_); at += per_call)
-        posix_fadvise(file_, static_cast<off_t>(offset_ + at), static_cast<off_t>(per_call),
-                      POSIX_FADV_WILLNEED);
+    if (sample_bytes_ < large_sample) {
+        const std::uint64_t begin = asked_for_.fetch_add(per_batch, std::memory_order_relaxed);
+        if (begin < bytes_) bring(begin, std::min(per_batch, bytes_ - begin));
+        return;
+    }
+    asked_for_.fetch_add(indices.size() * sample_bytes_, std::memory_order_relaxed);
+    for (const std::int64_t index : indices)
+        bring(static_cast<std::uint64_t>(index) * sample_bytes_, sample_bytes_);
 }
 
 bool MappedSamples::copy(std::span<const std::int64_t> indices, std::byte* out) const {
-    read_ahead();
+    read_ahead(indices);
     // Behind the end of a file that was cut, its last page reads as zeros: only the size tells. Asked again
     // afterwards, as the file may have been cut during the copy.
     Copy work{samples_, indices, sample_bytes_, out};

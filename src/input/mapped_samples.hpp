@@ -25,7 +25,8 @@ class MappedSamples {
 
     /// The samples `indices`, one after the other. False, with nothing certain in `out`, when the file has
     /// become too short or a page cannot be read: pread then tells which sample, and why. The first calls
-    /// bring the file into memory in large pieces. Any thread.
+    /// ask the system for the whole file in large pieces, or where samples are large for all of theirs at
+    /// once. Any thread.
     bool copy(std::span<const std::int64_t> indices, std::byte* out) const;
 
     std::uint64_t bytes() const { return bytes_; }
@@ -33,7 +34,8 @@ class MappedSamples {
   private:
     MappedSamples(int file, std::uint64_t offset, std::uint64_t bytes, std::size_t sample_bytes);
     bool whole() const;
-    void read_ahead() const;
+    void bring(std::uint64_t begin, std::uint64_t bytes) const;
+    void read_ahead(std::span<const std::int64_t> indices) const;
 
     int file_;
     std::uint64_t offset_, bytes_;
