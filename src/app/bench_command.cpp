@@ -17,6 +17,7 @@ const std::vector<Bench>& benches() {
     static const std::vector<Bench> table = {
         {"allreduce", "time and bandwidth of all-reduces against their size", bench_allreduce_command},
         {"buckets", "real training steps under several bucket plans", bench_buckets_command},
+        {"step", "one training step: samples/s, share of the GEMM peak, layer by layer", bench_step_command},
         {"kernels", "own CUDA kernels against the time that memory alone takes", bench_kernels_command},
     };
     return table;
