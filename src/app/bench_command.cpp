@@ -19,6 +19,7 @@ const std::vector<Bench>& benches() {
         {"buckets", "real training steps under several bucket plans", bench_buckets_command},
         {"loader", "batches from the data against a plain sequential read of the same files",
          bench_loader_command},
+        {"step", "one training step: samples/s, share of the GEMM peak, layer by layer", bench_step_command},
         {"kernels", "own CUDA kernels against the time that memory alone takes", bench_kernels_command},
     };
     return table;

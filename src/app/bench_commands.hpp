@@ -9,5 +9,6 @@ int bench_allreduce_command(const Arguments& arguments);
 int bench_buckets_command(const Arguments& arguments);
 int bench_loader_command(const Arguments& arguments);
 int bench_kernels_command(const Arguments& arguments);
+int bench_step_command(const Arguments& arguments);
 
 }  // namespace tutti

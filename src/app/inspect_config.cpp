@@ -62,17 +62,20 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     fmt::print("{}: {} on {} samples {}, batch {} x {} ranks{}\n", path,
                config.model.layers.empty() ? config.model.name : "layers", dataset->info().samples,
                to_string(dataset->info().sample_shape), batch, world, products_note(config.train.precision));
-    fmt::print("  {:<12} {:<14} {:<18} {:>12} {:>14}\n", "layer", "kind", "output", "parameters",
-               "MFLOP/sample");
+    fmt::print("  {:<12} {:<14} {:<18} {:>12} {:>14} {:>14}\n", "layer", "kind", "output", "parameters",
+               "MFLOP forward", "backward");
     std::int64_t parameters = 0;
-    double flops = 0;
+    double forward = 0, backward = 0;  // of one sample
     for (const Graph::LayerReport& row : graph.report()) {
-        fmt::print("  {:<12} {:<14} {:<18} {:>12} {:>14.3f}\n", row.name, row.kind, to_string(row.output),
-                   row.parameters, row.forward_flops * 1e-6);
+        fmt::print("  {:<12} {:<14} {:<18} {:>12} {:>14.3f} {:>14.3f}\n", row.name, row.kind,
+                   to_string(row.output), row.parameters, row.forward_flops * 1e-6,
+                   row.backward_flops * 1e-6);
         parameters += row.parameters;
-        flops += row.forward_flops;
+        forward += row.forward_flops;
+        backward += row.backward_flops;
     }
-    fmt::print("  {:<46} {:>12} {:>14.3f}\n", "total", parameters, flops * 1e-6);
+    fmt::print("  {:<46} {:>12} {:>14.3f} {:>14.3f}  of one sample\n", "total", parameters, forward * 1e-6,
+               backward * 1e-6);
 
     print_memory(config, graph, *device, *optimizer, *dataset, world);
 

@@ -20,14 +20,15 @@ bool names_data(const std::vector<std::string>& overrides) {
 Recipe read_recipe(const RecipeArguments& arguments) {
     if (!arguments.config_path.empty())
         return {read_config_text(arguments.config_path), arguments.config_path};
-    return {quickstart_recipe(names_data(arguments.overrides) ? "" : find_quickstart_data()), "quickstart"};
+    const bool brings_data = arguments.own_data || names_data(arguments.overrides);
+    return {quickstart_recipe(brings_data ? "" : find_quickstart_data()), "quickstart"};
 }
 
-void check_strategy(const Config& config, int world) {
+void check_strategy(const Config& config, int world, bool own_data) {
     if (config.distributed.strategy == Strategy::single && world > 1)
         throw UsageError("distributed.strategy is single, but there are " + std::to_string(world) + " ranks",
                          "start one rank, or set distributed.strategy: auto");
-    if (config.data.train.empty())
+    if (config.data.train.empty() && !own_data)
         throw UsageError("data.train is not set",
                          "give an HDF5 file: data.train=FILE.h5 (trainer pack makes one)");
 }
@@ -45,19 +46,20 @@ Config read_training_config(const JobStart& start, const RecipeArguments& argume
     Config config;
     together(start.world, "reading the config", [&] {
         config = parse_config(recipe.text, recipe.source, arguments.overrides);
-        check_strategy(config, start.world.size());
+        check_strategy(config, start.world.size(), arguments.own_data);
         start.log.set_level(parse_log_level(config.run.log_level));
     });
     return config;
 }
 
-TrainingInputs open_training(const JobStart& start, const Config& config, bool with_validation) {
+TrainingInputs open_training(const JobStart& start, const Config& config, bool with_validation,
+                             const std::function<std::unique_ptr<Dataset>()>& make_data) {
     TrainingInputs inputs;
     inputs.places = exchange_places(start.world, start.session);
     const RankPlace& mine = inputs.places[static_cast<std::size_t>(start.world.rank())];
     together(start.world, "opening device and data", [&] {
         inputs.device = select_device(config.device, mine.threads);
-        inputs.train = open_datasets(config.data.train);
+        inputs.train = make_data ? make_data() : open_datasets(config.data.train);
         if (with_validation && !config.data.val.empty()) inputs.val = open_datasets(config.data.val);
         check_training(config, *inputs.train, inputs.val.get(), start.world.size());
     });

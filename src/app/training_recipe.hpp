@@ -2,6 +2,7 @@
 // The config and the data of a command that trains.
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ namespace tutti {
 struct RecipeArguments {
     std::string config_path;
     std::vector<std::string> overrides;
+    bool own_data = false;  ///< the command makes its data: data.train need not be set
 };
 
 /// -c and key=value.
@@ -33,7 +35,8 @@ struct TrainingInputs {
 };
 
 /// Places the ranks and opens device and data, which then fit the config (check_training). Collective; throws
-/// AgreedError.
-TrainingInputs open_training(const JobStart& start, const Config& config, bool with_validation);
+/// AgreedError. `make_data`: what to train on instead of data.train.
+TrainingInputs open_training(const JobStart& start, const Config& config, bool with_validation,
+                             const std::function<std::unique_ptr<Dataset>()>& make_data = {});
 
 }  // namespace tutti

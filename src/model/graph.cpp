@@ -1,5 +1,6 @@
 #include "tutti/model/graph.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 #include "graph_impl.hpp"
@@ -144,11 +145,14 @@ GraphMemory Graph::memory() const {
 
 std::vector<Graph::LayerReport> Graph::report() const {
     std::vector<LayerReport> rows;
-    for (const auto& node : impl_->spec.nodes()) {
-        if (!node.layer) continue;
+    for (std::size_t i = 1; i < impl_->spec.nodes().size(); ++i) {
+        const auto& node = impl_->spec.nodes()[i];
         std::int64_t count = 0;
         for (const ParameterSpec& one : node.layer->parameters()) count += one.file_shape.count();
-        rows.push_back({node.name, node.layer->kind(), node.shape, count, node.layer->forward_flops()});
+        const bool input_gradient =
+            std::ranges::any_of(impl_->calls[i].input_gradients, &TensorView::defined);
+        rows.push_back({node.name, node.layer->kind(), node.shape, count, node.layer->forward_flops(),
+                        node.layer->backward_flops(input_gradient)});
     }
     return rows;
 }

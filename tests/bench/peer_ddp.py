@@ -14,61 +14,13 @@ import statistics
 import time
 
 import torch
-from torch import nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
+from torch_models import MODELS, mlp, parameters_of
 
-def lenet():
-    return nn.Sequential(nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-                         nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-                         nn.Linear(3136, 128), nn.ReLU(), nn.Linear(128, 10))
-
-
-def mlp():
-    return nn.Sequential(nn.Flatten(), nn.Linear(784, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(),
-                         nn.Linear(1024, 10))
-
-
-class Block(nn.Module):
-    def __init__(self, channels, width, stride):
-        super().__init__()
-        self.main = nn.Sequential(nn.Conv2d(channels, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
-                                  nn.Conv2d(width, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width))
-        self.side = nn.Identity() if stride == 1 and channels == width else nn.Sequential(
-            nn.Conv2d(channels, width, 1, stride, bias=False), nn.BatchNorm2d(width))
-
-    def forward(self, x):
-        return functional.relu(self.main(x) + self.side(x))
-
-
-def resnet18():
-    layers, channels = [nn.Conv2d(1, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU()], 64
-    for width, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
-        layers += [Block(channels, width, stride), Block(width, width, 1)]
-        channels = width
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
-
-
-class Vit(nn.Module):
-    """model.name=vit with its defaults: patch 4, dim 128, depth 4, heads 4, class token."""
-
-    def __init__(self):
-        super().__init__()
-        self.patch = nn.Conv2d(1, 128, 4, 4)
-        self.token = nn.Parameter(torch.zeros(1, 1, 128))
-        self.position = nn.Parameter(torch.zeros(1, 50, 128))
-        self.blocks = nn.Sequential(*(nn.TransformerEncoderLayer(128, 4, 512, 0.0, "gelu", batch_first=True,
-                                                                 norm_first=True) for _ in range(4)))
-        self.norm, self.head = nn.LayerNorm(128), nn.Linear(128, 10)
-
-    def forward(self, x):
-        x = self.patch(x).flatten(2).transpose(1, 2)
-        x = torch.cat([self.token.expand(len(x), -1, -1), x], 1) + self.position
-        return self.head(self.norm(self.blocks(x))[:, 0])
-
-
-MODELS = {"lenet": lenet, "mlp": mlp, "resnet18": resnet18, "vit": Vit}
+# bucket_table.py trains a wider mlp than the zoo's default.
+NETWORKS = {**MODELS, "mlp": lambda: mlp((1024, 1024))}
 
 
 def measure(network, arguments, size):
@@ -94,13 +46,13 @@ def measure(network, arguments, size):
     def spread(values):
         return {"min": min(values), "median": statistics.median(values), "max": max(values)}
     return {"torch": torch.__version__, "model": arguments.model, "world_size": size, "bucket_mb": arguments.bucket_mb,
-            "threads": torch.get_num_threads(), "parameters": sum(p.numel() for p in network.parameters()),
+            "threads": torch.get_num_threads(), "parameters": parameters_of(network),
             "step": spread(steps), "communication": spread(communication), "exposed": spread(exposed)}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", choices=MODELS, required=True)
+    parser.add_argument("--model", choices=NETWORKS, required=True)
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--warmup", type=int, default=4)
@@ -112,7 +64,7 @@ def main():
     torch.manual_seed(0)
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     torch.distributed.init_process_group("gloo", init_method=f"tcp://{arguments.store}", rank=rank, world_size=size)
-    result = measure(MODELS[arguments.model](), arguments, size)
+    result = measure(NETWORKS[arguments.model](), arguments, size)
     if rank == 0:
         with open(arguments.out, "w", encoding="utf-8") as file:
             json.dump(result, file, indent=1)

@@ -78,12 +78,14 @@ class Graph {
 
     /// In arena order.
     const std::vector<Parameter>& parameters() const;
-    /// Number of layers, and for reports: name, kind, output shape, FLOPs of layer i.
+    /// Number of layers, and for reports: name, kind, output shape, FLOPs of one sample
+    /// (Layer::forward_flops) of layer i. The gradient of the model's input is not computed, and so not
+    /// counted; what recompute does a second time is not, either.
     struct LayerReport {
         std::string name, kind;
         Shape output;
         std::int64_t parameters;
-        double forward_flops;
+        double forward_flops, backward_flops;
     };
     std::vector<LayerReport> report() const;
 

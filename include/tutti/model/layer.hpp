@@ -87,8 +87,14 @@ class Layer {
     /// ranks, all layers' in one collective; then it calls track, with statistics and buffers set.
     virtual std::int64_t statistics_count() const { return 0; }
     virtual void track(const LayerCall&) {}
-    /// Multiplications and additions of one sample's forward, for reports.
+    /// Multiplications and additions of one sample's forward in training, for reports. Comparisons and
+    /// functions of one element (ReLU, GELU, softmax, dropout, drop path) count nothing.
     virtual double forward_flops() const { return 0; }
+    /// Likewise of one sample's backward, with or without the gradient of the input. As it is for products:
+    /// each gradient, of the input and of the parameters, costs what forward costs.
+    virtual double backward_flops(bool input_gradient) const {
+        return forward_flops() * ((input_gradient ? 1 : 0) + (parameters_.empty() ? 0 : 1));
+    }
 
     /// Creates the planned operators. Called once, before the first forward.
     virtual void prepare(Ops& ops) { ops_ = &ops; }

@@ -9,6 +9,7 @@ class Add final : public Layer {
     std::string kind() const override { return "add"; }
     bool works_in_place() const override { return true; }
     double forward_flops() const override { return static_cast<double>(output_shape().count()); }
+    double backward_flops(bool) const override { return 0; }
     void forward(const LayerCall& call) override { ops().sum(call.inputs[0], call.inputs[1], call.output); }
     void backward(const LayerCall& call) override {
         for (const TensorView& gradient : call.input_gradients)

@@ -15,6 +15,11 @@ class Attention final : public Layer {
     double forward_flops() const override {
         return 4.0 * static_cast<double>(shape_.tokens) * static_cast<double>(output_shape().count());
     }
+    /// Four products: the gradients of the probabilities, q, k and v. That the probabilities are computed
+    /// again is our choice and not counted.
+    double backward_flops(bool input_gradient) const override {
+        return input_gradient ? 2 * forward_flops() : 0;
+    }
     void forward(const LayerCall& call) override {
         ops().attention_forward(shape_, call.inputs[0], call.output);
     }

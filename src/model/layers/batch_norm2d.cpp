@@ -28,7 +28,12 @@ class BatchNorm2d final : public Layer {
         return 2 * moments_size(shape_.channels) * static_cast<std::int64_t>(sizeof(double));
     }
     std::int64_t statistics_count() const override { return 2 + 2 * shape_.channels; }
-    double forward_flops() const override { return 2.0 * static_cast<double>(output_shape().count()); }
+    /// Mean 1, variance 3, scale and shift 2.
+    double forward_flops() const override { return 6.0 * static_cast<double>(output_shape().count()); }
+    /// x̂ 2, dβ 1, dγ 2, whose means serve dx, too: γr·(dy − a − b·x̂) 4.
+    double backward_flops(bool input_gradient) const override {
+        return (input_gradient ? 9.0 : 5.0) * static_cast<double>(output_shape().count());
+    }
 
     void prepare(Ops& ops) override {
         Layer::prepare(ops);

@@ -28,7 +28,12 @@ class LayerNorm final : public Layer {
     std::int64_t state_bytes_per_sample() const override {
         return rows_ * 2 * static_cast<std::int64_t>(sizeof(double));
     }
+    /// Mean 1, variance 3, x̂ = (x − mean)·r 2, γ and β 2.
     double forward_flops() const override { return 8.0 * static_cast<double>(output_shape().count()); }
+    /// x̂ 2, dβ 1, dγ 2; for dx: γ·dy 1, the two means 3, r·(γ·dy − a − b·x̂) 4.
+    double backward_flops(bool input_gradient) const override {
+        return (input_gradient ? 13.0 : 5.0) * static_cast<double>(output_shape().count());
+    }
     void forward(const LayerCall& call) override {
         ops().layer_norm_forward(call.inputs[0], call.parameters[0], call.parameters[1], eps_, call.output,
                                  statistics(call));

@@ -26,6 +26,8 @@ class EmbedTokens final : public Layer {
 
     std::string kind() const override { return "embed_tokens"; }
     double forward_flops() const override { return static_cast<double>(output_shape().count()); }
+    /// The gradients of token and positions are sums over the batch; that of the input is a copy.
+    double backward_flops(bool) const override { return forward_flops(); }
     void forward(const LayerCall& call) override {
         ops().embed_tokens_forward(call.inputs[0], token_of(call.parameters), call.parameters.back(),
                                    call.output);
@@ -44,8 +46,12 @@ class EmbedTokens final : public Layer {
 
 class PoolTokens final : public Layer {
   public:
-    PoolTokens(const Shape& input, TokenPooling pooling) : Layer({input[1]}), pooling_(pooling) {}
+    PoolTokens(const Shape& input, TokenPooling pooling)
+        : Layer({input[1]}),
+          pooling_(pooling),
+          summed_(pooling == TokenPooling::mean ? static_cast<double>(input.count()) : 0) {}
     std::string kind() const override { return "pool_tokens"; }
+    double forward_flops() const override { return summed_; }
     void forward(const LayerCall& call) override {
         ops().pool_tokens_forward(pooling_, call.inputs[0], call.output);
     }
@@ -56,6 +62,7 @@ class PoolTokens final : public Layer {
 
   private:
     TokenPooling pooling_;
+    double summed_;
 };
 
 void require_tokens(const std::string& layer, const Shape& input) {

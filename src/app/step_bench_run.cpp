@@ -1,0 +1,198 @@
+#include "step_bench_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "provenance.hpp"
+#include "tutti/base/stop_signal.hpp"
+#include "tutti/input/random_dataset.hpp"
+#include "tutti/train/precision.hpp"
+#include "tutti/train/product_bench.hpp"
+#include "tutti/train/step_bench.hpp"
+
+namespace tutti {
+namespace {
+
+// Of each size, before the steps and again after them: the machine may have changed meanwhile.
+constexpr int product_repetitions = 5;
+// Between looks at the stop signal.
+constexpr std::size_t steps_at_once = 5;
+constexpr std::int64_t default_image = 28, default_channels = 1, default_classes = 10;
+
+/// One measurement of all ranks.
+class StepBenchRun {
+  public:
+    StepBenchRun(const JobStart& start, const StepBenchOptions& options)
+        : start_(start),
+          options_(options),
+          config_(config_for_bench(start, options)),
+          inputs_(open_training(start, config_, false, data_maker())),
+          timed_(start.timed_world(config_.distributed)),
+          gradients_(timed_->duplicate()),
+          control_(timed_->duplicate()),
+          bench_({config_, *inputs_.device, *gradients_, *control_, start.log, nullptr, *inputs_.train,
+                  nullptr}) {}
+
+    StepReport run() {
+        describe();
+        std::unique_ptr<ProductBench> products;
+        together(*control_, "preparing the matrix products", [&] {
+            products = std::make_unique<ProductBench>(*inputs_.device, arithmetic_of(config_.train.precision),
+                                                      options_.products);
+        });
+        measure_products(*products);
+        measure_steps();
+        measure_products(*products);
+        sum_products(products->times());
+        return std::move(report_);
+    }
+
+  private:
+    static Config config_for_bench(const JobStart& start, const StepBenchOptions& options) {
+        Config config = read_training_config(start, options.recipe);
+        // The shorter last step of an epoch would be a step of another kind.
+        config.data.drop_last = true;
+        return config;
+    }
+
+    std::function<std::unique_ptr<Dataset>()> data_maker() const {
+        if (!options_.recipe.own_data) return {};
+        return [this] {
+            const std::int64_t image = config_.model.image.value_or(default_image);
+            const Shape usual{image, image, config_.model.channels.value_or(default_channels)};
+            // One epoch, so that the loader begins once.
+            const auto updates = static_cast<std::int64_t>(options_.warmup + options_.steps);
+            return make_random_dataset(
+                options_.sample_shape.rank() > 0 ? options_.sample_shape : usual,
+                config_.train.batch_size * config_.train.accumulate * start_.world.size() * updates,
+                config_.model.classes.value_or(default_classes), config_.run.seed);
+        };
+    }
+
+    void describe() {
+        report_.provenance = nlohmann::ordered_json::parse(
+            provenance(*inputs_.device, inputs_.places, start_.environment, options_.recipe.overrides));
+        report_.model = (config_.model.name.empty() ? "layers" : config_.model.name) +
+                        products_note(config_.train.precision);
+        const Arithmetic arithmetic = arithmetic_of(config_.train.precision);
+        report_.precision = std::string(name_of(arithmetic.products));
+        report_.data =
+            inputs_.train->name() + ", samples of " + to_string(inputs_.train->info().sample_shape);
+        report_.batch_size = config_.train.batch_size;
+        report_.accumulate = config_.train.accumulate;
+        report_.all_reduce_path = gradients_->all_reduce_path();
+        report_.warmup = options_.warmup;
+        report_.layers = bench_.graph().report();
+        for (const RankPlace& place : inputs_.places) report_.threads += place.threads;
+    }
+
+    void check_stop(const std::string& phase) {
+        std::int64_t stop = StopSignal::pending();
+        control_->all_reduce(view_of(std::span(&stop, 1)), ReduceOp::max).wait();
+        if (stop != 0)
+            throw AgreedError(ExitCode::failed,
+                              fmt::format("stopped by signal {} while {}; no file was written", stop, phase));
+    }
+
+    /// On all ranks at the same time, as the steps are.
+    void measure_products(ProductBench& products) {
+        start_.log.progress("matrix products");
+        check_stop("measuring matrix products");
+        products.run(product_repetitions);
+    }
+
+    void sum_products(std::span<const ProductTimes> times) {
+        std::vector<double> rates;
+        for (const ProductTimes& one : times) rates.push_back(one.rate());
+        control_->all_reduce(view_of(std::span(rates)), ReduceOp::sum).wait();
+        for (std::size_t i = 0; i < times.size(); ++i) report_.products.push_back({times[i].n, rates[i]});
+    }
+
+    void run_steps(std::span<StepTimeline> steps, const std::string& phase) {
+        for (std::size_t done = 0; done < steps.size(); done += steps_at_once) {
+            check_stop(phase);
+            start_.log.progress(fmt::format("{} {} of {}", phase, done, steps.size()));
+            bench_.run(steps.subspan(done, std::min(steps_at_once, steps.size() - done)));
+        }
+    }
+
+    void measure_steps() {
+        std::vector<StepTimeline> steps(options_.warmup, bench_.make_timeline());
+        run_steps(steps, "warming up, step");
+        steps.assign(options_.steps, bench_.make_timeline());
+        run_steps(steps, "measuring step");
+
+        std::vector<StepFigures> figures;
+        for (const StepTimeline& step : steps) {
+            figures.push_back(figures_of(step));
+            // The calls of one rank have ended when they return, although the reducer asks later.
+            if (control_->size() == 1) figures.back().exposed = 0;
+        }
+        report_.account = account_of(figures);
+        report_.profile = profile_of(steps);
+        report_.slowest_rank = slowest_rank();
+        take_from(report_.slowest_rank);
+        take_slowest(figures, *control_);
+        for (const StepFigures& step : figures) report_.steps.push_back(step.step);
+    }
+
+    static StepAccount account_of(std::span<const StepFigures> steps) {
+        const auto median = [&](const auto& part) {
+            std::vector<double> values;
+            for (const StepFigures& step : steps) values.push_back(part(step));
+            return spread_of(std::move(values)).median;
+        };
+        using Step = const StepFigures&;
+        return {.data = median([](Step s) { return s.data; }),
+                .forward = median([](Step s) { return s.forward; }),
+                .backward = median([](Step s) { return s.backward; }),
+                .exposed = median([](Step s) { return s.exposed; }),
+                .optimizer = median([](Step s) { return s.optimizer; }),
+                .other = median([](Step s) {
+                    return s.step - s.data - s.forward - s.backward - s.exposed - s.optimizer;
+                })};
+    }
+
+    int slowest_rank() {
+        const StepAccount& mine = report_.account;
+        std::vector<double> busy(static_cast<std::size_t>(control_->size()), 0);
+        busy[static_cast<std::size_t>(control_->rank())] =
+            mine.data + mine.forward + mine.backward + mine.optimizer;
+        control_->all_reduce(view_of(std::span(busy)), ReduceOp::max).wait();
+        return static_cast<int>(std::ranges::max_element(busy) - busy.begin());
+    }
+
+    /// Account and profile of that rank, on every rank.
+    void take_from(int rank) {
+        StepAccount& account = report_.account;
+        StepProfile& profile = report_.profile;
+        std::vector<double*> places{&account.data,     &account.forward,      &account.backward,
+                                    &account.exposed,  &account.optimizer,    &account.other,
+                                    &profile.data,     &profile.loss_forward, &profile.loss_backward,
+                                    &profile.optimizer};
+        for (auto* layers : {&profile.layer_forward, &profile.layer_backward})
+            for (double& seconds : *layers) places.push_back(&seconds);
+        std::vector<double> numbers;
+        for (const double* place : places) numbers.push_back(*place);
+        control_->broadcast(view_of(std::span(numbers)), rank).wait();
+        for (std::size_t i = 0; i < places.size(); ++i) *places[i] = numbers[i];
+    }
+
+    const JobStart& start_;
+    const StepBenchOptions& options_;
+    const Config config_;
+    const TrainingInputs inputs_;
+    const std::unique_ptr<Communicator> timed_, gradients_, control_;
+    StepBench bench_;
+    StepReport report_;
+};
+
+}  // namespace
+
+StepReport run_step_bench(const JobStart& start, const StepBenchOptions& options) {
+    StepBenchRun run(start, options);
+    return run.run();
+}
+
+}  // namespace tutti

@@ -1,0 +1,23 @@
+#pragma once
+// The measurements of `trainer bench step`, in their order.
+
+#include <vector>
+
+#include "step_report.hpp"
+#include "training_recipe.hpp"
+
+namespace tutti {
+
+struct StepBenchOptions {
+    RecipeArguments recipe;  ///< own_data: random samples instead of data.train
+    /// Of the random samples; without it {image, image, channels} of the model, where it names them, else
+    /// {28, 28, 1}.
+    Shape sample_shape;
+    std::size_t steps = 50, warmup = 10;
+    std::vector<std::int64_t> products{1024, 2048};
+};
+
+/// Collective; the same report on every rank. Throws AgreedError, also when a signal asks any rank to stop.
+StepReport run_step_bench(const JobStart& start, const StepBenchOptions& options);
+
+}  // namespace tutti

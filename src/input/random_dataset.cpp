@@ -1,0 +1,68 @@
+#include "tutti/input/random_dataset.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "tutti/base/error.hpp"
+#include "tutti/base/random.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::int64_t pool_bytes = std::int64_t{16} << 20;
+
+class RandomDataset final : public Dataset {
+  public:
+    RandomDataset(const Shape& sample_shape, std::int64_t samples, std::int64_t classes, std::int64_t seed)
+        : labels_(seed, RandomPlace::augmentation, 1, 0) {
+        info_.samples = samples;
+        info_.sample_shape = sample_shape;
+        info_.classes = classes;
+        in_pool_ = std::clamp<std::int64_t>(pool_bytes / info_.sample_bytes(), 1, samples);
+        const RandomStream bytes(seed, RandomPlace::augmentation, 0, 0);
+        pool_.resize(static_cast<std::size_t>(in_pool_ * info_.sample_bytes()));
+        for (std::size_t i = 0; i < pool_.size(); i += 16) {
+            const auto bits = bytes.bits(i / 16);
+            std::memcpy(pool_.data() + i, bits.data(), std::min<std::size_t>(16, pool_.size() - i));
+        }
+    }
+
+    const DatasetInfo& info() const override { return info_; }
+    std::string name() const override { return "random data"; }
+
+    void read(std::span<const std::int64_t> indices, std::span<std::byte> samples,
+              std::span<std::int64_t> labels) const override {
+        const auto bytes = static_cast<std::size_t>(info_.sample_bytes());
+        for (std::size_t i = 0; i < indices.size(); ++i)
+            std::memcpy(samples.data() + i * bytes,
+                        pool_.data() + static_cast<std::size_t>(indices[i] % in_pool_) * bytes, bytes);
+        read_labels(indices, labels);
+    }
+    void read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const override {
+        for (std::size_t i = 0; i < indices.size(); ++i)
+            labels[i] = labels_.bits(static_cast<std::uint64_t>(indices[i]))[0] % info_.classes;
+    }
+
+  private:
+    const RandomStream labels_;
+    DatasetInfo info_;
+    std::int64_t in_pool_ = 0;
+    std::vector<std::byte> pool_;
+};
+
+}  // namespace
+
+std::unique_ptr<Dataset> make_random_dataset(const Shape& sample_shape, std::int64_t samples,
+                                             std::int64_t classes, std::int64_t seed) {
+    if (sample_shape.rank() == 0 ||
+        std::any_of(sample_shape.begin(), sample_shape.end(), [](std::int64_t size) { return size < 1; }))
+        throw UsageError("random data of shape " + to_string(sample_shape),
+                         "every dimension must be at least 1");
+    if (samples < 1 || classes < 1)
+        throw UsageError("random data of " + std::to_string(samples) + " samples in " +
+                             std::to_string(classes) + " classes",
+                         "at least one of each is needed");
+    return std::make_unique<RandomDataset>(sample_shape, samples, classes, seed);
+}
+
+}  // namespace tutti

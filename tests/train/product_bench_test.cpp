@@ -1,0 +1,38 @@
+#include "tutti/train/product_bench.hpp"
+
+#include <gtest/gtest.h>
+
+namespace tutti {
+namespace {
+
+TEST(ProductBench, EachRunAddsRepetitionsOfEachSize) {
+    const auto device = make_cpu_device(1);
+    const std::int64_t sizes[] = {16, 48, 5};
+    ProductBench bench(*device, DType::f32, sizes);
+    bench.run(3);
+    bench.run(2);
+    ASSERT_EQ(bench.times().size(), 3u);
+    for (std::size_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(bench.times()[i].n, sizes[i]);
+        EXPECT_EQ(bench.times()[i].seconds.size(), 5u);
+        EXPECT_GT(bench.times()[i].rate(), 0);
+    }
+}
+
+TEST(ProductBench, TakesMixedAndDoublePrecision) {
+    const auto device = make_cpu_device(1);
+    const std::int64_t sizes[] = {32};
+    for (const Arithmetic arithmetic : {Arithmetic{DType::f32, DType::bf16}, Arithmetic{DType::f64}}) {
+        ProductBench bench(*device, arithmetic, sizes);
+        bench.run(1);
+        EXPECT_GT(bench.times()[0].rate(), 0);
+    }
+}
+
+TEST(ProductTimes, TheRateIsThatOfTheMedian) {
+    EXPECT_DOUBLE_EQ((ProductTimes{10, {4, 2, 1000}}.rate()), 2000.0 / 4);
+    EXPECT_EQ((ProductTimes{10, {}}.rate()), 0);
+}
+
+}  // namespace
+}  // namespace tutti
