@@ -45,6 +45,10 @@ class BucketBenchRun {
   private:
     static Config config_for_bench(const JobStart& start, const BucketBenchOptions& options) {
         Config config = read_training_config(start, options.recipe);
+        if (shards_optimizer(config, start.world.size()))
+            throw AgreedError(ExitCode::usage,
+                              "distributed.strategy is zero1, whose buckets are fixed; this bench compares "
+                              "those of ddp: set distributed.strategy: ddp");
         // The shorter last step of an epoch would be a step of another kind.
         config.data.drop_last = true;
         return config;

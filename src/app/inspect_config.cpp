@@ -51,13 +51,19 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
         throw UsageError(path + ": data.train is not set",
                          "the model's shapes come from the data: data.train=FILE.h5");
     if (world < 1) throw UsageError("--world is " + std::to_string(world), "it must be at least 1");
+    check_zero1(config);
     const auto dataset = open_datasets(config.data.train);
     const auto device = select_device(config.device, 1);
     const DType compute = compute_type(config.train.precision);
     const std::int64_t batch = config.train.batch_size;
+    const int ranks = static_cast<int>(world);
+    const int shards = shards_optimizer(config, ranks) ? ranks : 1;
     Graph graph(build_model(config.model, {dataset->info().sample_shape, dataset->info().classes}), *device,
-                arithmetic_of(config.train.precision), batch, config.train.recompute);
-    const auto optimizer = make_optimizer(config.optim, graph, *device);
+                arithmetic_of(config.train.precision), batch, config.train.recompute, shards);
+    const std::vector<Bucket> buckets = plan_buckets(graph, config.distributed);
+    OwnedRanges owned;
+    if (shards > 1) owned = plan_shards(buckets, graph.parameter_arena().count(), 0, shards).owned;
+    const auto optimizer = make_optimizer(config.optim, graph, *device, owned);
 
     fmt::print("{}: {} on {} samples {}, batch {} x {} ranks{}\n", path,
                config.model.layers.empty() ? config.model.name : "layers", dataset->info().samples,
@@ -79,7 +85,6 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
 
     print_memory(config, graph, *device, *optimizer, *dataset, world);
 
-    const std::vector<Bucket> buckets = plan_buckets(graph, config.distributed);
     fmt::print("buckets (in the order of backward)\n");
     for (std::size_t b = 0; b < buckets.size(); ++b)
         fmt::print("  {:>3}  {:>10}  {} .. {}\n", b,

@@ -296,8 +296,9 @@ void add_distributed(std::vector<Row>& rows) {
                 choice<Strategy>({{"auto", Strategy::automatic},
                                   {"single", Strategy::single},
                                   {"ddp", Strategy::ddp},
-                                  {"zero1", Strategy::zero1, false}}),
-                "how ranks share the work"),
+                                  {"zero1", Strategy::zero1}}),
+                "how ranks share the work; zero1: as ddp, with the optimizer's state divided among the "
+                "ranks"),
             row("distributed.backend", at(distributed, &D::backend),
                 choice<Backend>({{"auto", Backend::automatic},
                                  {"nccl", Backend::nccl, false},

@@ -1,9 +1,10 @@
 #pragma once
-// An own way of doing all-reduces, beside MPI's.
+// An own way of doing all-reduces, and what they are made of, beside MPI's.
 
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tutti/comm/communicator.hpp"
@@ -22,6 +23,12 @@ class AllReduceLane {
     /// Appends a request (in place, at least one element) and returns its number, counted from 0. The buffer
     /// must stay until the request is finished or stop() was called.
     virtual std::uint64_t issue(const TensorView& buffer, ReduceOp op) = 0;
+    /// The same for a reduce-scatter and an all-gather, with at least one element per rank; input and output
+    /// as in Communicator. Nothing for an all-gather that is left to MPI.
+    virtual std::uint64_t issue_reduce_scatter(const TensorView& input, const TensorView& output,
+                                               ReduceOp op) = 0;
+    virtual std::optional<std::uint64_t> issue_all_gather(const TensorView& input,
+                                                          const TensorView& output) = 0;
     /// Does what the peers' state allows, for all requests.
     virtual void progress() = 0;
     virtual bool finished(std::uint64_t request) const = 0;

@@ -1,6 +1,7 @@
 #include "exchange_lane.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "combine.hpp"
 #include "mpi_communicator.hpp"
@@ -28,6 +29,12 @@ std::uint64_t ExchangeLane::issue(const TensorView& buffer, ReduceOp op) {
     return issued_++;
 }
 
+std::uint64_t ExchangeLane::issue_reduce_scatter(const TensorView& input, const TensorView& output,
+                                                 ReduceOp op) {
+    requests_.push_back({input.data, output.count(), input.dtype, op, output.data});
+    return issued_++;
+}
+
 void ExchangeLane::progress() {
     for (bool moved = true; moved && !stopped_ && finished_ < issued_;) {
         moved = try_post();
@@ -47,6 +54,7 @@ int ExchangeLane::tag(std::uint64_t segment, int round) {
 }
 
 ExchangeLane::Share ExchangeLane::share(const Segment& segment, int rank) const {
+    if (segment.output) return {segment.stride * rank, segment.count};
     const std::int64_t each = (segment.count + ranks_ - 1) / ranks_;
     const std::int64_t first = std::min(each * rank, segment.count);
     return {first, std::min(each, segment.count - first)};
@@ -90,8 +98,10 @@ bool ExchangeLane::try_post() {
     segment.data = request.data + segment.bytes(posted_elements_);
     const std::int64_t rest = request.count - posted_elements_;
     const auto message = static_cast<std::int64_t>(sizes_.message / segment.element_bytes);
-    segment.whole = ranks_ == 2 || segment.bytes(rest) <= sizes_.whole;
-    segment.count = std::min(rest, segment.whole ? message : message * ranks_);
+    segment.output = request.output ? request.output + segment.bytes(posted_elements_) : nullptr;
+    segment.stride = request.output ? request.count : 0;
+    segment.whole = !segment.output && (ranks_ == 2 || segment.bytes(rest) <= sizes_.whole);
+    segment.count = std::min(rest, segment.whole || segment.output ? message : message * ranks_);
     segment.last = segment.count == rest;
     segment.messages.clear();
 
@@ -119,8 +129,12 @@ bool ExchangeLane::try_post() {
 
 void ExchangeLane::add(Segment& segment) const {
     const Share mine = added_here(segment);
-    combine_in_rank_order(segment.data + segment.bytes(mine.first), segment.received.data(), rank_, ranks_,
-                          mine.count, segment.dtype, segment.op);
+    std::byte* own = segment.data + segment.bytes(mine.first);
+    if (segment.output && segment.output != own) {
+        std::memcpy(segment.output, own, segment.bytes(mine.count));
+        own = segment.output;
+    }
+    combine_in_rank_order(own, segment.received.data(), rank_, ranks_, mine.count, segment.dtype, segment.op);
 }
 
 bool ExchangeLane::try_add() {
@@ -130,7 +144,7 @@ bool ExchangeLane::try_add() {
     add(segment);
     segment.messages.clear();
     const std::uint64_t number = first_segment_ + added_++;
-    if (segment.whole) return true;
+    if (segment.whole || segment.output) return true;
     for (int other = 1; other < ranks_; ++other) {
         const int from = (rank_ + ranks_ - other) % ranks_;
         const Share part = share(segment, from);

@@ -1,5 +1,5 @@
 #pragma once
-// Private to comm: all-reduce by messages between every two ranks.
+// Private to comm: all-reduce and reduce-scatter by messages between every two ranks.
 
 #include <cstddef>
 #include <deque>
@@ -17,6 +17,7 @@ namespace tutti {
 /// segments, every rank sends all it has and adds by itself: the same bytes (two ranks) and one round less.
 /// Messages are small enough for MPI to send them without asking the receiver first (its eager protocol):
 /// otherwise each would wait for a poll on either side.
+/// A reduce-scatter is the first half of that; all-gathers are left to MPI.
 /// An element's sum is ((x₀ + x₁) + x₂) + …: it does not depend on where buffers or segments begin.
 class ExchangeLane final : public AllReduceLane {
   public:
@@ -33,6 +34,11 @@ class ExchangeLane final : public AllReduceLane {
     ~ExchangeLane() override;
 
     std::uint64_t issue(const TensorView& buffer, ReduceOp op) override;
+    std::uint64_t issue_reduce_scatter(const TensorView& input, const TensorView& output,
+                                       ReduceOp op) override;
+    std::optional<std::uint64_t> issue_all_gather(const TensorView&, const TensorView&) override {
+        return std::nullopt;
+    }
     void progress() override;
     bool finished(std::uint64_t request) const override { return finished_ > request; }
     void stop() override { stopped_ = true; }
@@ -41,13 +47,16 @@ class ExchangeLane final : public AllReduceLane {
   private:
     struct Request {
         std::byte* data;
-        std::int64_t count;
+        std::int64_t count;  ///< elements; of a block in a reduce-scatter
         DType dtype;
         ReduceOp op;
+        std::byte* output = nullptr;  ///< of a reduce-scatter; null: an all-reduce
     };
     struct Segment {
         std::byte* data = nullptr;
-        std::int64_t count = 0;
+        std::int64_t count = 0;   ///< elements; of each block in a reduce-scatter
+        std::int64_t stride = 0;  ///< from one block to the next in a reduce-scatter, else 0
+        std::byte* output = nullptr;
         std::size_t element_bytes = 0;
         DType dtype = DType::f32;
         ReduceOp op = ReduceOp::sum;

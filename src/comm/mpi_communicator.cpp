@@ -54,7 +54,7 @@ class MpiCommunicator final : public Communicator {
         if (handle_->lane) {
             require_whole_job();
             if (buffer.count() == 0) return {};
-            return Work(std::make_unique<LaneTransfer>(handle_, buffer, op));
+            return on_lane("all_reduce", buffer, handle_->lane->issue(buffer, op));
         }
         const auto type = mpi_type(buffer.dtype);
         return start("all_reduce", buffer, [&](MpiTransfer& transfer) {
@@ -69,6 +69,11 @@ class MpiCommunicator final : public Communicator {
     Work reduce_scatter(const TensorView& input, const TensorView& output, ReduceOp op) override {
         require_reducible("reduce_scatter", input);
         require_blocks("reduce_scatter", input, output, size());
+        if (handle_->lane) {
+            require_whole_job();
+            if (input.count() == 0) return {};
+            return on_lane("reduce_scatter", input, handle_->lane->issue_reduce_scatter(input, output, op));
+        }
         const auto type = mpi_type(input.dtype);
         const auto block = output.count();
         const bool in_place = output.data == at(input, block * rank());
@@ -95,6 +100,12 @@ class MpiCommunicator final : public Communicator {
 
     Work all_gather(const TensorView& input, const TensorView& output) override {
         require_blocks("all_gather", output, input, size());
+        if (handle_->lane) {
+            require_whole_job();
+            if (input.count() == 0) return {};
+            if (const auto request = handle_->lane->issue_all_gather(input, output))
+                return on_lane("all_gather", input, *request);
+        }
         const auto block = static_cast<std::int64_t>(input.bytes());
         std::byte* const own = output.data + block * rank();
         const bool in_place = input.data == own;
@@ -152,6 +163,10 @@ class MpiCommunicator final : public Communicator {
 
   private:
     void check(int code, const char* call) const { handle_->check(code, call); }
+
+    Work on_lane(const char* call, const TensorView& buffer, std::uint64_t request) const {
+        return Work(std::make_unique<LaneTransfer>(handle_, call, buffer, request));
+    }
 
     void require_whole_job() const {
         if (!handle_->job->broken.empty())

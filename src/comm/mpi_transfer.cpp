@@ -85,9 +85,9 @@ bool MpiTransfer::poll() {
     return true;
 }
 
-LaneTransfer::LaneTransfer(std::shared_ptr<const Handle> handle, const TensorView& buffer, ReduceOp op)
-    : WatchedTransfer(handle, "all_reduce", buffer.count(), buffer.dtype),
-      request_(handle->lane->issue(buffer, op)) {
+LaneTransfer::LaneTransfer(std::shared_ptr<const Handle> handle, const char* call, const TensorView& buffer,
+                           std::uint64_t request)
+    : WatchedTransfer(handle, call, buffer.count(), buffer.dtype), request_(request) {
     handle->lane->progress();
 }
 

@@ -88,10 +88,12 @@ class MpiTransfer final : public WatchedTransfer {
     std::size_t next_ = 0;
 };
 
-/// An all-reduce under way on the communicator's own lane.
+/// A collective under way on the communicator's own lane.
 class LaneTransfer final : public WatchedTransfer {
   public:
-    LaneTransfer(std::shared_ptr<const Handle> handle, const TensorView& buffer, ReduceOp op);
+    /// request: of the handle's lane.
+    LaneTransfer(std::shared_ptr<const Handle> handle, const char* call, const TensorView& buffer,
+                 std::uint64_t request);
     /// What is not finished now has been given up: the buffer may go, the lane must not touch it.
     ~LaneTransfer() override;
 

@@ -26,12 +26,26 @@ SharedAllReduce::SharedAllReduce(std::byte* region, int rank, int ranks, const S
       ranks_(ranks),
       sizes_(sizes) {
     static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
-    assert(sizes.chunk % 64 == 0 && sizes.chunk > 0 && sizes.slots > 0);
+    assert(sizes.chunk % 64 == 0 && sizes.chunk >= static_cast<std::size_t>(ranks) * 8 && sizes.slots > 0);
 }
 
 std::uint64_t SharedAllReduce::issue(const TensorView& buffer, ReduceOp op) {
-    assert(buffer.count() > 0);
-    requests_.push_back({buffer.data, buffer.count(), buffer.dtype, op});
+    return add({Kind::all_reduce, buffer.data, buffer.data, buffer.count(), buffer.dtype, op});
+}
+
+std::uint64_t SharedAllReduce::issue_reduce_scatter(const TensorView& input, const TensorView& output,
+                                                    ReduceOp op) {
+    return add({Kind::reduce_scatter, input.data, output.data, output.count(), input.dtype, op});
+}
+
+std::optional<std::uint64_t> SharedAllReduce::issue_all_gather(const TensorView& input,
+                                                               const TensorView& output) {
+    return add({Kind::all_gather, input.data, output.data, input.count(), input.dtype, ReduceOp::sum});
+}
+
+std::uint64_t SharedAllReduce::add(const Request& request) {
+    assert(request.count > 0);
+    requests_.push_back(request);
     return first_request_ + requests_.size() - 1;
 }
 
@@ -46,16 +60,17 @@ void SharedAllReduce::progress() {
 
 SharedAllReduce::Chunk SharedAllReduce::at(const Cursor& cursor) const {
     const Request& request = requests_[cursor.request - first_request_];
-    const std::size_t element_bytes = size_of(request.dtype);
-    const auto count =
-        std::min(request.count - cursor.element, static_cast<std::int64_t>(sizes_.chunk / element_bytes));
-    const auto bytes = static_cast<std::size_t>(count) * element_bytes;
-    return {request.data + static_cast<std::size_t>(cursor.element) * element_bytes,
-            count,
-            element_bytes,
-            request.dtype,
-            request.op,
-            bytes * static_cast<std::size_t>(ranks_) <= sizes_.whole};
+    Chunk chunk{request.kind,           request.input, request.output, 0,    0,
+                size_of(request.dtype), request.dtype, request.op,     false};
+    auto most = static_cast<std::int64_t>(sizes_.chunk / chunk.element_bytes);
+    if (request.kind == Kind::reduce_scatter) most = std::max<std::int64_t>(most / ranks_, 1);
+    if (request.kind != Kind::all_reduce) chunk.stride = request.count;
+    chunk.count = std::min(request.count - cursor.element, most);
+    chunk.input += chunk.bytes(cursor.element);
+    chunk.output += chunk.bytes(cursor.element);
+    chunk.whole = request.kind == Kind::all_reduce &&
+                  chunk.bytes(chunk.count) * static_cast<std::size_t>(ranks_) <= sizes_.whole;
+    return chunk;
 }
 
 void SharedAllReduce::advance(Cursor& cursor, std::int64_t count) const {
@@ -101,30 +116,38 @@ bool SharedAllReduce::try_stage() {
             return false;
     }
     const Chunk chunk = at(stage_);
-    std::byte* const to = slot(rank_, stage_.chunk);
+    stage(chunk, slot(rank_, stage_.chunk));
+    advance(stage_, chunk.count);
+    counters_[rank_].staged.store(stage_.chunk, std::memory_order_release);
+    return true;
+}
+
+void SharedAllReduce::stage(const Chunk& chunk, std::byte* to) const {
     const auto copy = [&](std::int64_t first, std::int64_t end) {
-        const auto begin = static_cast<std::size_t>(first) * chunk.element_bytes;
         if (end > first)
-            std::memcpy(to + begin, chunk.data + begin,
-                        static_cast<std::size_t>(end - first) * chunk.element_bytes);
+            std::memcpy(to + chunk.bytes(first), chunk.input + chunk.bytes(first), chunk.bytes(end - first));
     };
-    if (chunk.whole) {
+    if (chunk.kind == Kind::reduce_scatter) {
+        for (int rank = 0; rank < ranks_; ++rank)
+            if (rank != rank_)
+                std::memcpy(to + chunk.bytes(chunk.count * rank),
+                            chunk.input + chunk.bytes(chunk.stride * rank), chunk.bytes(chunk.count));
+    } else if (chunk.kind == Kind::all_gather || chunk.whole) {
         copy(0, chunk.count);
     } else {
         const auto [first, end] = share(chunk, rank_);
         copy(0, first);
         copy(end, chunk.count);
     }
-    advance(stage_, chunk.count);
-    counters_[rank_].staged.store(stage_.chunk, std::memory_order_release);
-    return true;
 }
 
-/// Elements [first, first + count) of the chunk, from every rank, in rank order.
-void SharedAllReduce::reduce_block(const Chunk& chunk, std::uint64_t number, std::int64_t first,
-                                   std::int64_t count, std::byte* out) const {
-    const auto begin = static_cast<std::size_t>(first) * chunk.element_bytes;
-    const auto of = [&](int rank) { return (rank == rank_ ? chunk.data : slot(rank, number)) + begin; };
+/// Elements [first, first + count) of what the peers staged and of the own values, in rank order.
+template <class Own>
+void SharedAllReduce::reduce_run(const Chunk& chunk, std::uint64_t number, std::int64_t first,
+                                 std::int64_t count, std::byte* out, const Own& own) const {
+    const auto of = [&](int rank) {
+        return rank == rank_ ? own(first) : slot(rank, number) + chunk.bytes(first);
+    };
     combine(out, of(0), of(1), count, chunk.dtype, chunk.op);
     for (int rank = 2; rank < ranks_; ++rank) combine(out, out, of(rank), count, chunk.dtype, chunk.op);
 }
@@ -134,37 +157,50 @@ bool SharedAllReduce::try_reduce() {
         !everybody_reached(reduce_.chunk + 1, &Counters::staged, all_staged_))
         return false;
     const Chunk chunk = at(reduce_);
-    const auto [begin, end] =
-        chunk.whole ? std::pair<std::int64_t, std::int64_t>{0, chunk.count} : share(chunk, rank_);
-    // A whole chunk's sum must not go where the peers still read: through a block of this rank's own.
-    alignas(64) std::byte scratch[block * 8];
-    std::byte* const mine = slot(rank_, reduce_.chunk);
-    for (std::int64_t first = begin; first < end; first += block) {
-        const std::int64_t count = std::min(block, end - first);
-        const auto offset = static_cast<std::size_t>(first) * chunk.element_bytes;
-        std::byte* const out = chunk.whole ? scratch : mine + offset;
-        reduce_block(chunk, reduce_.chunk, first, count, out);
-        std::memcpy(chunk.data + offset, out, static_cast<std::size_t>(count) * chunk.element_bytes);
-    }
+    if (chunk.kind == Kind::all_reduce) reduce(chunk, reduce_.chunk);
+    if (chunk.kind == Kind::reduce_scatter) reduce_to_block(chunk, reduce_.chunk);
     advance(reduce_, chunk.count);
     counters_[rank_].reduced.store(reduce_.chunk, std::memory_order_release);
     return true;
 }
 
+void SharedAllReduce::reduce(const Chunk& chunk, std::uint64_t number) {
+    const auto [begin, end] =
+        chunk.whole ? std::pair<std::int64_t, std::int64_t>{0, chunk.count} : share(chunk, rank_);
+    const auto own = [&](std::int64_t element) { return chunk.input + chunk.bytes(element); };
+    // A whole chunk's sum must not go where the peers still read: through a block of this rank's own.
+    alignas(64) std::byte scratch[block * 8];
+    std::byte* const mine = slot(rank_, number);
+    for (std::int64_t first = begin; first < end; first += block) {
+        const std::int64_t count = std::min(block, end - first);
+        std::byte* const out = chunk.whole ? scratch : mine + chunk.bytes(first);
+        reduce_run(chunk, number, first, count, out, own);
+        std::memcpy(chunk.output + chunk.bytes(first), out, chunk.bytes(count));
+    }
+}
+
+void SharedAllReduce::reduce_to_block(const Chunk& chunk, std::uint64_t number) const {
+    // The output may be the own part of the input, which is needed when its turn in the order comes.
+    alignas(64) std::byte scratch[block * 8];
+    const std::int64_t begin = chunk.count * rank_;
+    const std::byte* const block_begin = chunk.input + chunk.bytes(chunk.stride * rank_);
+    const auto own = [&](std::int64_t element) { return block_begin + chunk.bytes(element - begin); };
+    for (std::int64_t done = 0; done < chunk.count; done += block) {
+        const std::int64_t count = std::min(block, chunk.count - done);
+        reduce_run(chunk, number, begin + done, count, scratch, own);
+        std::memcpy(chunk.output + chunk.bytes(done), scratch, chunk.bytes(count));
+    }
+}
+
 bool SharedAllReduce::try_collect() {
     if (collect_.chunk >= reduce_.chunk) return false;
     const Chunk chunk = at(collect_);
-    if (!chunk.whole) {
+    if (chunk.kind == Kind::all_reduce && !chunk.whole) {
         if (!everybody_reached(collect_.chunk + 1, &Counters::reduced, all_reduced_)) return false;
-        for (int other = 1; other < ranks_; ++other) {
-            const int rank = (rank_ + other) % ranks_;  // not all at one rank's slot at once
-            const auto [first, end] = share(chunk, rank);
-            const auto begin = static_cast<std::size_t>(first) * chunk.element_bytes;
-            if (end > first)
-                std::memcpy(chunk.data + begin, slot(rank, collect_.chunk) + begin,
-                            static_cast<std::size_t>(end - first) * chunk.element_bytes);
-        }
+        collect_shares(chunk, collect_.chunk);
     }
+    // What is gathered is there once all have staged it, and the own "reduction" has seen that.
+    if (chunk.kind == Kind::all_gather) collect_blocks(chunk, collect_.chunk);
     advance(collect_, chunk.count);
     counters_[rank_].collected.store(collect_.chunk, std::memory_order_release);
     while (first_request_ < collect_.request) {
@@ -172,6 +208,25 @@ bool SharedAllReduce::try_collect() {
         ++first_request_;
     }
     return true;
+}
+
+void SharedAllReduce::collect_shares(const Chunk& chunk, std::uint64_t number) const {
+    for (int other = 1; other < ranks_; ++other) {
+        const int rank = (rank_ + other) % ranks_;  // not all at one rank's slot at once
+        const auto [first, end] = share(chunk, rank);
+        if (end > first)
+            std::memcpy(chunk.output + chunk.bytes(first), slot(rank, number) + chunk.bytes(first),
+                        chunk.bytes(end - first));
+    }
+}
+
+void SharedAllReduce::collect_blocks(const Chunk& chunk, std::uint64_t number) const {
+    const auto block_of = [&](int rank) { return chunk.output + chunk.bytes(chunk.stride * rank); };
+    if (block_of(rank_) != chunk.input) std::memcpy(block_of(rank_), chunk.input, chunk.bytes(chunk.count));
+    for (int other = 1; other < ranks_; ++other) {
+        const int rank = (rank_ + other) % ranks_;
+        std::memcpy(block_of(rank), slot(rank, number), chunk.bytes(chunk.count));
+    }
 }
 
 }  // namespace tutti

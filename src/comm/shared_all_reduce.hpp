@@ -1,10 +1,12 @@
 #pragma once
-// All-reduce among ranks that share memory. No MPI in here: the region may be any memory that all ranks see.
+// Collectives among ranks that share memory: all-reduce, reduce-scatter, all-gather. No MPI in here: the
+// region may be any memory that all ranks see.
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <utility>
 
 #include "all_reduce_lane.hpp"
@@ -17,6 +19,8 @@ namespace tutti {
 ///   collect  copy the finished shares of the others into the own buffer.
 /// So a rank reads and writes each byte of its buffer once, and the others' slots are read from caches. Small
 /// chunks are staged whole and added by every rank, which needs one meeting of the ranks instead of two.
+/// In a reduce-scatter a chunk holds a piece of each rank's block, and nobody collects; in an all-gather a
+/// chunk is a piece of the own block, and nothing is added.
 /// An element's sum is ((x₀ + x₁) + x₂) + …: it does not depend on where buffers or chunks begin.
 ///
 /// One object per rank. Requests are worked off in their order.
@@ -36,15 +40,21 @@ class SharedAllReduce final : public AllReduceLane {
     SharedAllReduce(std::byte* region, int rank, int ranks) : SharedAllReduce(region, rank, ranks, Sizes()) {}
 
     std::uint64_t issue(const TensorView& buffer, ReduceOp op) override;
+    std::uint64_t issue_reduce_scatter(const TensorView& input, const TensorView& output,
+                                       ReduceOp op) override;
+    std::optional<std::uint64_t> issue_all_gather(const TensorView& input, const TensorView& output) override;
     void progress() override;
     bool finished(std::uint64_t request) const override { return collect_.request > request; }
     void stop() override { stopped_ = true; }
     const char* name() const override { return "shared memory"; }
 
   private:
+    enum class Kind { all_reduce, reduce_scatter, all_gather };
     struct Request {
-        std::byte* data;
-        std::int64_t count;
+        Kind kind;
+        std::byte* input;
+        std::byte* output;
+        std::int64_t count;  ///< elements; of a block where the buffers consist of them
         DType dtype;
         ReduceOp op;
     };
@@ -61,12 +71,19 @@ class SharedAllReduce final : public AllReduceLane {
     };
     /// What a cursor points at.
     struct Chunk {
-        std::byte* data;
-        std::int64_t count;
+        Kind kind;
+        std::byte* input;     ///< of its first element, in the first block where there are blocks
+        std::byte* output;    ///< the same
+        std::int64_t count;   ///< elements; where there are blocks, of each
+        std::int64_t stride;  ///< elements from one block to the next; 0 without blocks
         std::size_t element_bytes;
         DType dtype;
         ReduceOp op;
         bool whole;
+
+        std::size_t bytes(std::int64_t elements) const {
+            return static_cast<std::size_t>(elements) * element_bytes;
+        }
     };
 
     Chunk at(const Cursor& cursor) const;
@@ -79,8 +96,15 @@ class SharedAllReduce final : public AllReduceLane {
     bool try_stage();
     bool try_reduce();
     bool try_collect();
-    void reduce_block(const Chunk& chunk, std::uint64_t number, std::int64_t first, std::int64_t count,
-                      std::byte* out) const;
+    std::uint64_t add(const Request& request);
+    void stage(const Chunk& chunk, std::byte* to) const;
+    void reduce(const Chunk& chunk, std::uint64_t number);
+    void reduce_to_block(const Chunk& chunk, std::uint64_t number) const;
+    void collect_shares(const Chunk& chunk, std::uint64_t number) const;
+    void collect_blocks(const Chunk& chunk, std::uint64_t number) const;
+    template <class Own>
+    void reduce_run(const Chunk& chunk, std::uint64_t number, std::int64_t first, std::int64_t count,
+                    std::byte* out, const Own& own) const;
 
     bool idle() const { return collect_.request == first_request_ + requests_.size(); }
 

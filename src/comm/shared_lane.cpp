@@ -73,6 +73,14 @@ class SharedLane final : public AllReduceLane {
     std::uint64_t issue(const TensorView& buffer, ReduceOp op) override {
         return all_reduce_.issue(buffer, op);
     }
+    std::uint64_t issue_reduce_scatter(const TensorView& input, const TensorView& output,
+                                       ReduceOp op) override {
+        return all_reduce_.issue_reduce_scatter(input, output, op);
+    }
+    std::optional<std::uint64_t> issue_all_gather(const TensorView& input,
+                                                  const TensorView& output) override {
+        return all_reduce_.issue_all_gather(input, output);
+    }
     void progress() override { all_reduce_.progress(); }
     bool finished(std::uint64_t request) const override { return all_reduce_.finished(request); }
     void stop() override { all_reduce_.stop(); }

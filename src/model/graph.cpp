@@ -19,7 +19,7 @@ void set_front(TensorView& view, std::int64_t n) {
 
 }  // namespace
 
-void Graph::Impl::lay_out_parameters() {
+void Graph::Impl::lay_out_parameters(int shards) {
     auto& nodes = spec.nodes();
     std::size_t number = 0;
     for (const auto& node : nodes)
@@ -29,7 +29,7 @@ void Graph::Impl::lay_out_parameters() {
                     {GraphSpec::full_name(node, one), one, 0, one.file_shape.count(), number++});
     std::reverse(parameters.begin(), parameters.end());
 
-    const auto alignment = static_cast<std::int64_t>(parameter_alignment / size_of(compute));
+    const auto alignment = static_cast<std::int64_t>(parameter_alignment / size_of(compute)) * shards;
     for (Parameter& parameter : parameters) {
         parameter.offset = arena_count;
         arena_count += (parameter.count + alignment - 1) / alignment * alignment;
@@ -108,11 +108,12 @@ void Graph::Impl::set_batch(std::int64_t n) {
     }
 }
 
-Graph::Graph(GraphSpec spec, Device& device, Arithmetic arithmetic, std::int64_t max_batch, bool recompute)
+Graph::Graph(GraphSpec spec, Device& device, Arithmetic arithmetic, std::int64_t max_batch, bool recompute,
+             int shards)
     : impl_(std::make_unique<Impl>(std::move(spec), device, arithmetic, max_batch)) {
     if (impl_->spec.nodes().size() < 2)
         throw UsageError("the model has no layers", "give model.name or model.layers");
-    impl_->lay_out_parameters();
+    impl_->lay_out_parameters(shards);
     impl_->lay_out_activations(recompute);
     impl_->lay_out_buffers();
     for (auto& node : impl_->spec.nodes())

@@ -38,7 +38,10 @@ std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, c
     std::vector<MemoryItem> items = {
         {"parameters", memory.parameters, "arena", true},
         {"gradients", memory.gradients, "arena", true},
-        {"optimizer", state, "arenas of its state", true},
+        {"optimizer", state,
+         shards_optimizer(config, world) ? "arenas of a rank's part of its state: zero1"
+                                         : "arenas of its state",
+         true},
         {"activations", memory.activations, "arena: values, gradients and states by liveness", true},
         {"input", staging, "one batch as it comes from the file, and its labels"},
         {"loader", loaders, "batches held ready, and the order of an epoch"},
@@ -50,7 +53,9 @@ std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, c
     const std::size_t average = config.train.ema ? memory.parameters : 0;
     if (average > 0) items.push_back({"average", average, "arena: moving average of the weights", true});
     if (world > 1) items.push_back({"communication", memory.gradients, "MPI's copy of buckets under way"});
-    items.push_back({"checkpoint", memory.parameters + state + average, "rank 0 while it saves"});
+    const std::size_t whole_state =
+        state * static_cast<std::size_t>(shards_optimizer(config, world) ? world : 1);
+    items.push_back({"checkpoint", memory.parameters + whole_state + average, "rank 0 while it saves"});
     return items;
 }
 

@@ -4,13 +4,19 @@
 
 namespace tutti {
 
-Reducer::Reducer(Communicator& communicator, const TensorView& arena, std::vector<Bucket> buckets)
-    : communicator_(communicator), arena_(arena) {
-    replan(std::move(buckets));
+Reducer::Reducer(Communicator& communicator, const TensorView& arena, std::vector<Bucket> buckets,
+                 std::optional<ShardPlan> shards)
+    : communicator_(communicator), arena_(arena), shards_(std::move(shards)) {
+    assert(!shards_ || shards_->owned.size() == buckets.size());
+    use(std::move(buckets));
 }
 
 void Reducer::replan(std::vector<Bucket> buckets) {
-    assert(next_ == 0 && done_ == 0);
+    assert(next_ == 0 && done_ == 0 && !shards_);
+    use(std::move(buckets));
+}
+
+void Reducer::use(std::vector<Bucket> buckets) {
     buckets_ = std::move(buckets);
     works_ = std::vector<Work>(buckets_.size());
     waiting_.clear();
@@ -40,14 +46,18 @@ void Reducer::issue() {
     // One global order: a bucket that is complete early waits for the ones before it, as it does on every
     // rank.
     while (next_ < buckets_.size() && waiting_[next_] == 0) {
-        const Bucket& bucket = buckets_[next_];
-        const TensorView slice{arena_.data + static_cast<std::size_t>(bucket.offset) * size_of(arena_.dtype),
-                               arena_.dtype,
-                               {bucket.count}};
         if (recorder_) recorder_->timeline().buckets[next_].issued = recorder_->now();
-        works_[next_] = communicator_.all_reduce(slice, ReduceOp::sum);
+        works_[next_] = start(next_);
         ++next_;
     }
+}
+
+Work Reducer::start(std::size_t bucket) {
+    if (shards_)
+        return communicator_.reduce_scatter(slice(arena_, shards_->buckets[bucket]),
+                                            slice(arena_, shards_->owned[bucket]), ReduceOp::sum);
+    return communicator_.all_reduce(slice(arena_, {buckets_[bucket].offset, buckets_[bucket].count}),
+                                    ReduceOp::sum);
 }
 
 void Reducer::note_done(std::size_t bucket) {

@@ -42,8 +42,7 @@ UpdateReport TrainStep::update(bool checkpoint_due) {
                               config.train.epochs);
     reduce(report.lr, step_sums);
     // Weights that only the labels tell were not known in the backwards of several micro-batches.
-    if (!loss->weight_is_sample_count() && batch.count > 1)
-        arena_ops.scale(1.0 / sums.loss().weight, graph.gradient_arena());
+    if (!loss->weight_is_sample_count() && batch.count > 1) scale_gradients(1.0 / sums.loss().weight);
     lap(account.communication, recorder ? &recorder->timeline().communication : nullptr);
     if (recorder) recorder->timeline().communication.begin = recorder->timeline().backward_end();
     if (sums.failed()) agree(job.control, failure, "reading the data");
@@ -132,7 +131,7 @@ void TrainStep::micro_batch(const GlobalBatch& batch, std::size_t index, LossSum
 bool TrainStep::updates_bucket_by_bucket(Work& step_sums) {
     // Nothing that needs all gradients at once, or that changes them after the reduction; and the update must
     // be certain to take place. The sums went out before backward and are there, unless a peer is late.
-    return world > 1 && config.train.accumulate == 1 && !config.optim.clip_norm &&
+    return world > 1 && !shards && config.train.accumulate == 1 && !config.optim.clip_norm &&
            config.train.nan_policy != NanPolicy::skip && step_sums.test() && !sums.failed() &&
            !sums.non_finite();
 }
@@ -157,7 +156,13 @@ void TrainStep::reduce(double lr, Work& step_sums) {
     step_sums.wait();
 }
 
+void TrainStep::scale_gradients(double factor) {
+    if (shards) return shards->scale_gradients(factor);
+    arena_ops.scale(factor, graph.gradient_arena());
+}
+
 double TrainStep::gradient_norm() {
+    if (shards) return std::sqrt(shards->sum_of_squares(job.control));
     const TensorView sum = norm_memory.view(0, DType::f64, {1});
     arena_ops.sum_of_squares(graph.gradient_arena(), sum);
     double squares = 0;
@@ -187,9 +192,14 @@ void TrainStep::update_weights(const UpdateReport& report) {
     // torch.nn.utils.clip_grad_norm_: max_norm / (norm + 1e-6), at most 1.
     if (config.optim.clip_norm) {
         const double factor = *config.optim.clip_norm / (report.gradient_norm + 1e-6);
-        if (factor < 1) arena_ops.scale(factor, graph.gradient_arena());
+        if (factor < 1) scale_gradients(factor);
     }
     optimizer->step(report.lr, progress.step + 1, {.offset = updated});
+    if (shards) {
+        lap(account.optimizer, nullptr);
+        shards->gather_parameters();
+        lap(account.communication, nullptr);
+    }
     if (average) average->update(progress.step + 1);
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "batch_statistics.hpp"
+#include "sharded_arenas.hpp"
 #include "step_sums.hpp"
 #include "tutti/input/loader.hpp"
 #include "tutti/model/graph.hpp"
@@ -65,6 +66,7 @@ struct TrainStep {
     DType compute;
     std::unique_ptr<Loss> loss;
     Graph graph;
+    std::optional<ShardedArenas> shards;  // with zero1 on several ranks
     Reducer reducer;
     GradientAccumulator accumulator;
     std::unique_ptr<Optimizer> optimizer;
@@ -97,6 +99,7 @@ struct TrainStep {
     void reduce(double lr, Work& step_sums);
     void update_weights(const UpdateReport& report);
     double gradient_norm();
+    void scale_gradients(double factor);
     /// Charges the time since the last lap to a part of the account, and to a span where one is recorded.
     void lap(double& seconds, TimeSpan* span);
 };

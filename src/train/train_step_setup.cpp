@@ -8,6 +8,17 @@
 #include "tutti/train/weights_file.hpp"
 
 namespace tutti {
+namespace {
+
+std::optional<ShardedArenas> make_shards(const TrainingJob& job, const Graph& graph) {
+    if (!shards_optimizer(job.config, job.gradients.size())) return std::nullopt;
+    return std::optional<ShardedArenas>(
+        std::in_place, graph, job.device, job.gradients,
+        plan_shards(plan_buckets(graph, job.config.distributed), graph.gradient_arena().count(),
+                    job.gradients.rank(), job.gradients.size()));
+}
+
+}  // namespace
 
 TrainStep::TrainStep(const TrainingJob& given)
     : job(given),
@@ -18,10 +29,14 @@ TrainStep::TrainStep(const TrainingJob& given)
       loss(make_softmax_cross_entropy(given.device, compute, given.config.train.label_smoothing)),
       graph(build_model(given.config.model, {given.train.info().sample_shape, given.train.info().classes}),
             given.device, arithmetic_of(given.config.train.precision), given.config.train.batch_size,
-            given.config.train.recompute),
-      reducer(given.gradients, graph.gradient_arena(), plan_buckets(graph, given.config.distributed)),
+            given.config.train.recompute,
+            shards_optimizer(given.config, given.gradients.size()) ? given.gradients.size() : 1),
+      shards(make_shards(given, graph)),
+      reducer(given.gradients, graph.gradient_arena(), plan_buckets(graph, given.config.distributed),
+              shards ? std::optional(shards->plan()) : std::nullopt),
       accumulator(graph, given.device, given.config.train.accumulate > 1),
-      optimizer(make_optimizer(given.config.optim, graph, given.device)),
+      optimizer(make_optimizer(given.config.optim, graph, given.device,
+                               shards ? shards->plan().owned : OwnedRanges{})),
       arena_ops(given.device.ops(graph.gradient_arena().dtype)),
       norm_memory(given.device.allocate(sizeof(double), "gradient norm")),
       stage(given.device, given.train.info(), given.config.data, compute, given.config.train.batch_size),

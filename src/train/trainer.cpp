@@ -47,6 +47,7 @@ void check_same_samples(const Dataset& train, const Dataset& val) {
 }  // namespace
 
 void check_training(const Config& config, const Dataset& train, const Dataset* val, int world_size) {
+    check_zero1(config);
     check_batch(config, train, world_size);
     if (val) check_same_samples(train, *val);
     build_model(config.model, {train.info().sample_shape, train.info().classes});
@@ -79,6 +80,11 @@ Trainer::Trainer(const TrainingJob& job) {
         (impl_->training.reducer.buckets().size() == 1 ? " bucket, " : " buckets, ") +
         format_bytes(memory.parameters + memory.gradients + memory.activations) + " of arenas" +
         products_note(job.config.train.precision));
+    if (!impl_->training.shards) return;
+    std::size_t state = 0;
+    for (const Optimizer::State& one : impl_->training.optimizer->state()) state += one.arena.bytes();
+    job.log.info("zero1: each rank keeps 1/" + std::to_string(impl_->training.world) +
+                 " of the optimizer's state, " + format_bytes(state));
 }
 
 Trainer::~Trainer() = default;

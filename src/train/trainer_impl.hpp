@@ -20,7 +20,10 @@ struct Trainer::Impl {
     // trainer_state.cpp: the way to and from files, and to the other ranks
     void restore(const std::string& path);
     void forget_other_metrics(const Config& before);
+    void scatter_optimizer_state(const Checkpoint& checkpoint, const std::string& path);
     void broadcast_state();
+    /// Those of the whole optimizer, on rank 0. Collective.
+    std::vector<NamedTensor> optimizer_tensors();
     void save();
 
     // trainer_loop.cpp: epochs, and what happens between updates

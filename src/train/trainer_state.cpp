@@ -47,16 +47,18 @@ std::vector<std::string> changes(const Config& before, int world_before, const C
 }  // namespace
 
 void Trainer::Impl::restore(const std::string& path) {
+    Checkpoint checkpoint;  // of rank 0
     together_on_first_rank(job.control, "resuming", [&] {
-        const Checkpoint checkpoint = load_checkpoint(path);
+        checkpoint = load_checkpoint(path);
         const Config before = parse_config(checkpoint.config, path, {});
         const std::vector<std::string> changed = training_differences(before, config);
         if (!changed.empty())
             throw UsageError(path + " was trained with other settings (" + joined(changed) + ")",
                              "restore them, or start anew with run.resume=never or another run.dir");
         graph.load(checkpoint.model, path);
-        for (const Optimizer::State& state : training.optimizer->state())
-            graph.load_arena(state.arena, checkpoint.optimizer, state.name + "/", path);
+        if (!training.shards)
+            for (const Optimizer::State& state : training.optimizer->state())
+                graph.load_arena(state.arena, checkpoint.optimizer, state.name + "/", path);
         if (average && checkpoint.ema.empty()) average->restart();
         if (average && !checkpoint.ema.empty()) graph.load_arena(average->arena(), checkpoint.ema, "", path);
         progress = checkpoint.progress;
@@ -72,11 +74,33 @@ void Trainer::Impl::restore(const std::string& path) {
             job.directory->set_aside_checkpoints_after(progress.step);
         }
     });
+    if (training.shards) scatter_optimizer_state(checkpoint, path);
     broadcast_state();
     last_save_samples = progress.samples;
     if (!last_eval.empty()) last_eval_step = nlohmann::json::parse(last_eval).at("step").get<std::int64_t>();
     job.log.info("resuming " + path + " at step " + std::to_string(progress.step) + ", epoch " +
                  std::to_string(progress.epoch + 1));
+}
+
+void Trainer::Impl::scatter_optimizer_state(const Checkpoint& checkpoint, const std::string& path) {
+    for (const Optimizer::State& state : training.optimizer->state()) {
+        together_on_first_rank(job.control, "resuming", [&] {
+            graph.load_arena(graph.gradient_arena(), checkpoint.optimizer, state.name + "/", path);
+        });
+        training.shards->scatter(state);
+    }
+}
+
+std::vector<NamedTensor> Trainer::Impl::optimizer_tensors() {
+    std::vector<NamedTensor> tensors;
+    for (const Optimizer::State& state : training.optimizer->state()) {
+        const TensorView whole = training.shards ? training.shards->gather(state) : state.arena;
+        together_on_first_rank(job.control, "saving the checkpoint", [&] {
+            for (NamedTensor& tensor : graph.save_arena(whole, state.name + "/"))
+                tensors.push_back(std::move(tensor));
+        });
+    }
+    return tensors;
 }
 
 void Trainer::Impl::forget_other_metrics(const Config& before) {
@@ -95,19 +119,21 @@ void Trainer::Impl::forget_other_metrics(const Config& before) {
 void Trainer::Impl::broadcast_state() {
     job.gradients.broadcast(graph.parameter_arena(), 0).wait();
     job.gradients.broadcast(graph.buffer_arena(), 0).wait();
-    for (const Optimizer::State& state : training.optimizer->state())
-        job.gradients.broadcast(state.arena, 0).wait();
+    if (!training.shards)
+        for (const Optimizer::State& state : training.optimizer->state())
+            job.gradients.broadcast(state.arena, 0).wait();
     if (average) job.gradients.broadcast(average->arena(), 0).wait();
     static_assert(std::is_trivially_copyable_v<Progress>);
     const TensorView bytes{
         reinterpret_cast<std::byte*>(&progress), DType::u8, {static_cast<std::int64_t>(sizeof(Progress))}};
-    job.gradients.broadcast(bytes, 0).wait();
+    job.control.broadcast(bytes, 0).wait();
     last_eval = broadcast_text(job.control, last_eval, 0);
     bucket_plan = broadcast_text(job.control, bucket_plan, 0);
     progress.world_size = world;
 }
 
 void Trainer::Impl::save() {
+    std::vector<NamedTensor> optimizer = optimizer_tensors();
     together_on_first_rank(job.control, "saving the checkpoint", [&] {
         Checkpoint checkpoint;
         checkpoint.progress = progress;
@@ -120,9 +146,7 @@ void Trainer::Impl::save() {
                 throw RunError("step " + std::to_string(progress.step) + ": " + tensor.name +
                                    " holds values that are not finite; no checkpoint was written",
                                "lower optim.lr; the checkpoints before this one are good");
-        for (const Optimizer::State& state : training.optimizer->state())
-            for (NamedTensor& tensor : graph.save_arena(state.arena, state.name + "/"))
-                checkpoint.optimizer.push_back(std::move(tensor));
+        checkpoint.optimizer = std::move(optimizer);
         if (average) checkpoint.ema = graph.save_arena(average->arena(), "");
         save_checkpoint(job.directory->checkpoint_path(progress.step), checkpoint);
         std::optional<std::int64_t> best;

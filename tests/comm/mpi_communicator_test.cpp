@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "communicator_contract.hpp"
@@ -91,6 +92,33 @@ TEST(mpi_communicator, own_sums_are_in_rank_order_wherever_buffers_are_cut) {
             second.wait();
             first.wait();
             EXPECT_EQ(values, expected) << communicator->all_reduce_path() << ", cut at " << cut;
+        }
+}
+
+TEST(mpi_communicator, own_reduce_scatters_have_the_bits_of_own_all_reduces) {
+    const int ranks = session().size();
+    if (ranks == 1) return;
+    const auto shared = session().world(timeout);
+    const auto exchanging = exchanging_world({.message = 4000, .flying = 20000, .whole = 64});
+    for (Communicator* communicator : {shared.get(), exchanging.get()})
+        for (const std::size_t block : {std::size_t{1}, std::size_t{999}, std::size_t{20'000}}) {
+            std::vector<float> sums(block * static_cast<std::size_t>(ranks));
+            for (std::size_t i = 0; i < sums.size(); ++i)
+                sums[i] =
+                    1.0F / static_cast<float>(3 + 7 * session().rank()) + static_cast<float>(i % 1013) / 7.0F;
+            std::vector<float> values = sums;
+            const auto own = [&](std::vector<float>& whole) {
+                return std::span(whole).subspan(block * static_cast<std::size_t>(session().rank()), block);
+            };
+            Work first = communicator->all_reduce(view_of(std::span(sums)), ReduceOp::sum);
+            Work second =
+                communicator->reduce_scatter(view_of(std::span(values)), view_of(own(values)), ReduceOp::sum);
+            second.wait();
+            first.wait();
+            EXPECT_TRUE(std::ranges::equal(own(values), own(sums)))
+                << communicator->all_reduce_path() << ", blocks of " << block;
+            communicator->all_gather(view_of(own(values)), view_of(std::span(values))).wait();
+            EXPECT_EQ(values, sums) << communicator->all_reduce_path() << ", blocks of " << block;
         }
 }
 

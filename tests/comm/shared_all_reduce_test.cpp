@@ -105,6 +105,57 @@ TEST_P(SharedAllReduceTest, bits_do_not_depend_on_where_a_buffer_is_cut) {
     });
 }
 
+TEST_P(SharedAllReduceTest, a_reduce_scatter_sums_the_own_block_in_rank_order) {
+    const auto& [name, ranks, sizes] = GetParam();
+    on_ranks(ranks, sizes, [&, ranks = ranks](SharedAllReduce& all_reduce, int rank) {
+        for (const std::size_t count : std::vector<std::size_t>{1, 15, 16, 17, 257, 1500, 5000}) {
+            const std::size_t whole = count * static_cast<std::size_t>(ranks);
+            const std::size_t first = count * static_cast<std::size_t>(rank);
+            const auto expected = sums(ranks, whole, 0);
+            const std::vector<float> mine(expected.begin() + static_cast<std::ptrdiff_t>(first),
+                                          expected.begin() + static_cast<std::ptrdiff_t>(first + count));
+            auto input = inexact(rank, whole, 0);
+            const auto before = input;
+            std::vector<float> output(count);
+            finish(all_reduce, all_reduce.issue_reduce_scatter(view_of(std::span(input)),
+                                                               view_of(std::span(output)), ReduceOp::sum));
+            EXPECT_EQ(output, mine) << count << " elements on rank " << rank;
+            EXPECT_EQ(input, before) << "out of place the input stays";
+            const auto own = std::span(input).subspan(first, count);
+            finish(all_reduce,
+                   all_reduce.issue_reduce_scatter(view_of(std::span(input)), view_of(own), ReduceOp::sum));
+            EXPECT_TRUE(std::ranges::equal(own, mine)) << count << " in place on rank " << rank;
+        }
+    });
+}
+
+TEST_P(SharedAllReduceTest, an_all_gather_brings_every_block_of_any_type_among_other_requests) {
+    const auto& [name, ranks, sizes] = GetParam();
+    on_ranks(ranks, sizes, [&, ranks = ranks](SharedAllReduce& all_reduce, int rank) {
+        for (const std::size_t count : std::vector<std::size_t>{1, 63, 64, 257, 1500, 5000}) {
+            std::vector<unsigned char> expected;
+            for (int of = 0; of < ranks; ++of)
+                for (std::size_t i = 0; i < count; ++i)
+                    expected.push_back(static_cast<unsigned char>(31 * static_cast<std::size_t>(of) + i));
+            const auto first = expected.begin() + static_cast<std::ptrdiff_t>(count) * rank;
+            std::vector<unsigned char> mine(first, first + static_cast<std::ptrdiff_t>(count));
+            std::vector<unsigned char> output(expected.size()), in_place(expected.size());
+            const auto own = std::span(in_place).subspan(count * static_cast<std::size_t>(rank), count);
+            std::ranges::copy(mine, own.begin());
+            auto values = inexact(rank, count, 0);
+            all_reduce.issue_all_gather(view_of(std::span(mine)), view_of(std::span(output)));
+            const auto sum = all_reduce.issue(view_of(std::span(values)), ReduceOp::sum);
+            const auto last = all_reduce.issue_all_gather(view_of(own), view_of(std::span(in_place)));
+            ASSERT_TRUE(last.has_value());
+            finish(all_reduce, *last);
+            EXPECT_TRUE(all_reduce.finished(sum));
+            EXPECT_EQ(output, expected) << count << " bytes on rank " << rank;
+            EXPECT_EQ(in_place, expected) << count << " bytes in place on rank " << rank;
+            EXPECT_EQ(values, sums(ranks, count, 0));
+        }
+    });
+}
+
 TEST_P(SharedAllReduceTest, requests_finish_in_order_and_may_differ_in_type_and_operation) {
     const auto& [name, ranks, sizes] = GetParam();
     on_ranks(ranks, sizes, [&, ranks = ranks](SharedAllReduce& all_reduce, int rank) {

@@ -64,9 +64,10 @@ struct GraphMemory {
 class Graph {
   public:
     /// recompute: only some values live from forward to backward; the others are computed again, with the
-    /// same bits, before they are needed.
+    /// same bits, before they are needed. shards: each parameter, and the arenas' end, lies at a multiple of
+    /// 64 · shards bytes, so that what is between any two can be cut into that many equal, aligned blocks.
     Graph(GraphSpec spec, Device& device, Arithmetic arithmetic, std::int64_t max_batch,
-          bool recompute = false);
+          bool recompute = false, int shards = 1);
     ~Graph();
 
     /// The type of all tensors but the states.

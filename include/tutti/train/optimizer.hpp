@@ -9,19 +9,22 @@
 
 #include "tutti/base/config.hpp"
 #include "tutti/model/graph.hpp"
+#include "tutti/train/shard_plan.hpp"
 
 namespace tutti {
 
 /// Works on the flat arenas of a graph, which (with the device) must outlive it. State lives in arenas of the
-/// same layout. Formulas: SgdStep, AdamStep, AdadeltaStep and LambStep in device/ops.hpp. One thread.
+/// same layout; or, where a rank owns only ranges of the arena, in arenas of these ranges, one behind the
+/// other. Formulas: SgdStep, AdamStep, AdadeltaStep and LambStep in device/ops.hpp. One thread.
 class Optimizer {
   public:
     virtual ~Optimizer() = default;
-    /// One update with the summed gradients; afterwards the gradient arena holds no defined values. step
-    /// counts from 1 over the whole run.
+    /// One update with the summed gradients, of what is owned; afterwards the gradient arena holds no defined
+    /// values. step counts from 1 over the whole run.
     void step(double lr, std::int64_t step) { this->step(lr, step, {}); }
-    /// Part of an update: the elements [offset, offset + count) of the arenas, whole parameters with the gaps
-    /// behind them. Parts that make up the arena, in any order, are an update, to the bit.
+    /// Part of an update: what is owned of the elements [offset, offset + count) of the arenas, whole
+    /// parameters with the gaps behind them. Parts that make up the arena, in any order, are an update, to
+    /// the bit.
     struct Range {
         std::int64_t offset = 0, count = std::numeric_limits<std::int64_t>::max();
     };
@@ -52,14 +55,23 @@ std::vector<DecaySegment> decay_segments(const std::vector<Parameter>& parameter
 std::vector<DecaySegment> parameter_segments(const std::vector<Parameter>& parameters, double weight_decay,
                                              bool decay_1d, double layer_decay = 1);
 
-std::unique_ptr<Optimizer> make_sgd(const OptimConfig& config, const Graph& graph, Device& device);
+/// What an optimizer updates: ascending ranges of the arena; empty: all of it.
+using OwnedRanges = std::vector<ArenaRange>;
+
+std::unique_ptr<Optimizer> make_sgd(const OptimConfig& config, const Graph& graph, Device& device,
+                                    const OwnedRanges& owned = {});
 /// Weight decay as part of the gradient (adam), or decoupled from it (adamw).
-std::unique_ptr<Optimizer> make_adam(const OptimConfig& config, const Graph& graph, Device& device);
-std::unique_ptr<Optimizer> make_adamw(const OptimConfig& config, const Graph& graph, Device& device);
-std::unique_ptr<Optimizer> make_adadelta(const OptimConfig& config, const Graph& graph, Device& device);
-/// With a trust ratio for every parameter, also those that are not decayed; no clipping of its own.
+std::unique_ptr<Optimizer> make_adam(const OptimConfig& config, const Graph& graph, Device& device,
+                                     const OwnedRanges& owned = {});
+std::unique_ptr<Optimizer> make_adamw(const OptimConfig& config, const Graph& graph, Device& device,
+                                      const OwnedRanges& owned = {});
+std::unique_ptr<Optimizer> make_adadelta(const OptimConfig& config, const Graph& graph, Device& device,
+                                         const OwnedRanges& owned = {});
+/// With a trust ratio for every parameter, also those that are not decayed; no clipping of its own. Always
+/// of the whole arena: a ratio needs the whole parameter.
 std::unique_ptr<Optimizer> make_lamb(const OptimConfig& config, const Graph& graph, Device& device);
-/// By config.name. Throws UsageError for a name that is not carried out.
-std::unique_ptr<Optimizer> make_optimizer(const OptimConfig& config, const Graph& graph, Device& device);
+/// By config.name. Throws UsageError for a name that is not carried out, and for lamb where not all is owned.
+std::unique_ptr<Optimizer> make_optimizer(const OptimConfig& config, const Graph& graph, Device& device,
+                                          const OwnedRanges& owned = {});
 
 }  // namespace tutti

@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "tutti/comm/communicator.hpp"
 #include "tutti/train/bucket_plan.hpp"
+#include "tutti/train/shard_plan.hpp"
 #include "tutti/train/step_timeline.hpp"
 
 namespace tutti {
@@ -18,10 +20,14 @@ namespace tutti {
 class Reducer {
   public:
     /// arena: the whole gradient arena, 1-D; it and the communicator must outlive the reducer.
-    Reducer(Communicator& communicator, const TensorView& arena, std::vector<Bucket> buckets);
+    /// With shards, this rank gets the sums of what it owns only (reduce-scatter); the rest of the arena then
+    /// holds no defined values.
+    Reducer(Communicator& communicator, const TensorView& arena, std::vector<Bucket> buckets,
+            std::optional<ShardPlan> shards = std::nullopt);
 
     const std::vector<Bucket>& buckets() const { return buckets_; }
     /// Another plan over the same parameters, the same on every rank. Between finish() and the next ready().
+    /// Not with shards: they follow the buckets.
     void replan(std::vector<Bucket> buckets);
     /// From the next step on, when parameters and buckets were ready, issued and done is written there; null:
     /// nowhere. begin_step must have been told the number of buckets.
@@ -33,20 +39,24 @@ class Reducer {
     std::span<const std::size_t> ready_order() const { return ready_order_; }
     /// Lets pending transfers go on, without waiting. Cheap when none is pending.
     void poll();
-    /// Waits for all buckets; the arena then holds the sums. Every parameter must be ready. Throws PeerError
-    /// that names the bucket. `summed`, if any, is called with every bucket in their order as soon as its
-    /// slice holds the sums, while others may be under way; it may call poll(), and touch that slice.
+    /// Waits for all buckets; the arena then holds the sums (with shards, of what is owned). Every parameter
+    /// must be ready. Throws PeerError that names the bucket. `summed`, if any, is called with every bucket
+    /// in their order as soon as its slice holds the sums, while others may be under way; it may call poll(),
+    /// and touch that slice.
     using BucketSummed = std::function<void(const Bucket&)>;
     void finish(const BucketSummed& summed = {});
 
   private:
     void issue();
+    Work start(std::size_t bucket);
+    void use(std::vector<Bucket> buckets);
     void note_done(std::size_t bucket);
     template <class Call>
     auto naming_bucket(std::size_t bucket, const Call& call);
 
     Communicator& communicator_;
     TensorView arena_;
+    std::optional<ShardPlan> shards_;
     StepRecorder* recorder_ = nullptr;
     std::vector<Bucket> buckets_;
     std::vector<std::size_t> bucket_of_;  // by parameter

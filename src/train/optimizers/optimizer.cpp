@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "../layer_groups.hpp"
+#include "segments.hpp"
 #include "tutti/base/error.hpp"
 
 namespace tutti {
@@ -51,11 +52,47 @@ std::vector<DecaySegment> decay_segments(const std::vector<Parameter>& parameter
     return merged;
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimConfig& config, const Graph& graph, Device& device) {
-    if (config.name == "sgd") return make_sgd(config, graph, device);
-    if (config.name == "adam") return make_adam(config, graph, device);
-    if (config.name == "adamw") return make_adamw(config, graph, device);
-    if (config.name == "adadelta") return make_adadelta(config, graph, device);
+OwnedRanges ranges_of(const Graph& graph, const OwnedRanges& owned) {
+    if (!owned.empty()) return owned;
+    return {{0, graph.parameter_arena().count()}};
+}
+
+std::vector<OwnedSegment> owned_segments(const std::vector<DecaySegment>& segments,
+                                         const OwnedRanges& owned) {
+    std::vector<OwnedSegment> result;
+    std::int64_t state_begin = 0;
+    for (const ArenaRange& range : owned) {
+        for (const DecaySegment& segment : segments) {
+            const std::int64_t first = std::max(segment.offset, range.offset);
+            const std::int64_t end = std::min(segment.offset + segment.count, range.offset + range.count);
+            if (first >= end) continue;
+            OwnedSegment part{segment, state_begin + first - range.offset};
+            part.offset = first;
+            part.count = end - first;
+            result.push_back(part);
+        }
+        state_begin += range.count;
+    }
+    return result;
+}
+
+OwnedState::OwnedState(const Graph& graph, Device& device, const OwnedRanges& owned,
+                       const std::string& purpose) {
+    const DType type = graph.parameter_arena().dtype;
+    const std::int64_t count = total_count(ranges_of(graph, owned));
+    memory_ = device.allocate(static_cast<std::size_t>(count) * size_of(type), purpose);
+    arena_ = memory_.view(0, type, {count});
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimConfig& config, const Graph& graph, Device& device,
+                                          const OwnedRanges& owned) {
+    if (config.name == "sgd") return make_sgd(config, graph, device, owned);
+    if (config.name == "adam") return make_adam(config, graph, device, owned);
+    if (config.name == "adamw") return make_adamw(config, graph, device, owned);
+    if (config.name == "adadelta") return make_adadelta(config, graph, device, owned);
+    if (config.name == "lamb" && !owned.empty())
+        throw UsageError("optim.name is lamb, which needs whole parameters, but a rank owns parts of them",
+                         "use distributed.strategy: ddp");
     if (config.name == "lamb") return make_lamb(config, graph, device);
     throw UsageError("optim.name is " + config.name + ", which this version does not carry out",
                      "use sgd, adam, adamw, adadelta or lamb");

@@ -9,25 +9,56 @@
 namespace tutti {
 
 inline TensorView slice(const TensorView& arena, const DecaySegment& segment) {
-    return {arena.data + static_cast<std::size_t>(segment.offset) * size_of(arena.dtype),
-            arena.dtype,
-            {segment.count}};
+    return slice(arena, ArenaRange{segment.offset, segment.count});
+}
+
+/// A part of a segment that is owned, and where its state lies.
+struct OwnedSegment : DecaySegment {
+    std::int64_t state_offset = 0;
+
+    TensorView state(const TensorView& arena) const { return slice(arena, ArenaRange{state_offset, count}); }
+};
+
+/// What `segments` (ascending) and the owned ranges have in common.
+std::vector<OwnedSegment> owned_segments(const std::vector<DecaySegment>& segments, const OwnedRanges& owned);
+
+/// The owned ranges, where empty means all.
+OwnedRanges ranges_of(const Graph& graph, const OwnedRanges& owned);
+
+/// A state of what is owned.
+class OwnedState {
+  public:
+    OwnedState(const Graph& graph, Device& device, const OwnedRanges& owned, const std::string& purpose);
+    const TensorView& arena() const { return arena_; }
+
+  private:
+    Buffer memory_;
+    TensorView arena_;
+};
+
+/// The same segment from `offset` on, `count` elements.
+inline DecaySegment part_of(DecaySegment whole, std::int64_t offset, std::int64_t count) {
+    whole.offset = offset;
+    whole.count = count;
+    return whole;
+}
+inline OwnedSegment part_of(OwnedSegment whole, std::int64_t offset, std::int64_t count) {
+    whole.state_offset += offset - whole.offset;
+    whole.offset = offset;
+    whole.count = count;
+    return whole;
 }
 
 /// Calls visit(segment) with what lies in the range of each segment.
-template <class Visit>
-void for_parts(std::span<const DecaySegment> segments, const Optimizer::Range& range, const Visit& visit) {
-    for (const DecaySegment& whole : segments) {
-        DecaySegment part = whole;
-        part.offset = std::max(whole.offset, range.offset);
-        const std::int64_t end = whole.offset + whole.count;
-        part.count = end - part.offset;
+template <class Segment, class Visit>
+void for_parts(const std::vector<Segment>& segments, const Optimizer::Range& range, const Visit& visit) {
+    for (const Segment& whole : segments) {
+        const std::int64_t begin = std::max(whole.offset, range.offset);
+        std::int64_t count = whole.offset + whole.count - begin;
         // Not by the end of the range, which may lie beyond all integers.
-        if (part.offset - range.offset < range.count)
-            part.count = std::min(part.count, range.count - (part.offset - range.offset));
-        else
-            part.count = 0;
-        if (part.count > 0) visit(part);
+        count =
+            begin - range.offset < range.count ? std::min(count, range.count - (begin - range.offset)) : 0;
+        if (count > 0) visit(part_of(whole, begin, count));
     }
 }
 

@@ -1,0 +1,149 @@
+// Compiled into libtutti_cuda.so. Not yet run on hardware.
+#include "cuda_comm.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "tutti/base/error.hpp"
+
+#define EXPORTED __attribute__((visibility("default")))
+
+namespace tutti {
+namespace {
+
+void must(cudaError_t status, const char* call) {
+    if (status != cudaSuccess)
+        throw RunError(
+            std::string(call) + " failed: " + cudaGetErrorName(status) + ", " + cudaGetErrorString(status),
+            "nvidia-smi shows whether the GPU is well and has memory left");
+}
+
+cudaStream_t cuda(GpuStream stream) {
+    return static_cast<cudaStream_t>(stream);
+}
+
+/// A point in a stream; without timing, which makes it cheap.
+class Event {
+  public:
+    explicit Event(cudaStream_t stream) {
+        must(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+        must(cudaEventRecord(event_, stream), "cudaEventRecord");
+    }
+    ~Event() { cudaEventDestroy(event_); }
+    Event(const Event&) = delete;
+    Event& operator=(const Event&) = delete;
+
+    bool reached() const {
+        const cudaError_t status = cudaEventQuery(event_);
+        if (status == cudaErrorNotReady) return false;
+        must(status, "cudaEventQuery");
+        return true;
+    }
+    /// What is issued to `stream` from now on waits for the point.
+    void hold_back(cudaStream_t stream) const {
+        must(cudaStreamWaitEvent(stream, event_, 0), "cudaStreamWaitEvent");
+    }
+
+  private:
+    cudaEvent_t event_ = nullptr;
+};
+
+class OwnedStream {
+  public:
+    OwnedStream() {
+        int least = 0, greatest = 0;
+        must(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
+        must(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest),
+             "cudaStreamCreateWithPriority");
+    }
+    ~OwnedStream() { cudaStreamDestroy(stream_); }
+    OwnedStream(const OwnedStream&) = delete;
+    OwnedStream& operator=(const OwnedStream&) = delete;
+    cudaStream_t get() const { return stream_; }
+
+  private:
+    cudaStream_t stream_ = nullptr;
+};
+
+class CudaMark final : public GpuMark {
+  public:
+    explicit CudaMark(cudaStream_t stream) : event_(stream) {}
+    bool reached() override { return event_.reached(); }
+    const Event& event() const { return event_; }
+
+  private:
+    Event event_;
+};
+
+class CudaSideStream final : public GpuSideStream {
+  public:
+    explicit CudaSideStream(cudaStream_t compute) : compute_(compute) {}
+    std::shared_ptr<GpuSideStream> duplicate() override { return std::make_shared<CudaSideStream>(compute_); }
+    GpuStream handle() const override { return stream_.get(); }
+    void follow_compute() override { Event(compute_).hold_back(stream_.get()); }
+    std::unique_ptr<GpuMark> mark() override { return std::make_unique<CudaMark>(stream_.get()); }
+    void compute_follows(GpuMark& mark) override { static_cast<CudaMark&>(mark).event().hold_back(compute_); }
+
+  private:
+    cudaStream_t compute_;
+    OwnedStream stream_;
+};
+
+class CudaStaging final : public HostStaging {
+  public:
+    explicit CudaStaging(cudaStream_t compute) : compute_(compute) {}
+
+    Buffer host_memory(std::size_t bytes) override {
+        void* memory = nullptr;
+        must(cudaHostAlloc(&memory, bytes, cudaHostAllocDefault), "cudaHostAlloc");
+        return {static_cast<std::byte*>(memory), bytes,
+                [](std::byte* data, std::size_t) noexcept { cudaFreeHost(data); }};
+    }
+    void to_host(std::byte* host, const TensorView& device) override {
+        Event(compute_).hold_back(stream_.get());
+        copy(host, device.data, device.bytes(), cudaMemcpyDeviceToHost);
+    }
+    void to_device(const TensorView& device, const std::byte* host) override {
+        // The computing stream may still read what is overwritten; the host waits for the copy, so all that
+        // is issued later is behind it.
+        Event(compute_).hold_back(stream_.get());
+        copy(device.data, host, device.bytes(), cudaMemcpyHostToDevice);
+    }
+
+  private:
+    void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+        must(cudaMemcpyAsync(to, from, bytes, kind, stream_.get()), "cudaMemcpyAsync");
+        must(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
+    }
+
+    cudaStream_t compute_;
+    OwnedStream stream_;
+};
+
+template <class Made>
+auto* made_or_null(GpuStream compute, const char** problem) {
+    static std::string text;
+    *problem = nullptr;
+    Made* made = nullptr;
+    try {
+        made = new Made(cuda(compute));
+    } catch (const std::exception& error) {
+        text = error.what();
+        *problem = text.c_str();
+    }
+    return made;
+}
+
+}  // namespace
+}  // namespace tutti
+
+EXPORTED tutti::GpuSideStream* tutti_cuda_make_side_stream(tutti::GpuStream compute, const char** problem) {
+    return tutti::made_or_null<tutti::CudaSideStream>(compute, problem);
+}
+
+EXPORTED tutti::HostStaging* tutti_cuda_make_staging(tutti::GpuStream compute, const char** problem) {
+    return tutti::made_or_null<tutti::CudaStaging>(compute, problem);
+}

@@ -1,0 +1,258 @@
+#include "nccl_communicator.hpp"
+
+#include <sched.h>
+
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "checks.hpp"
+#include "waiting.hpp"
+
+namespace tutti {
+namespace {
+
+/// What a communicator and its transfers share; the last of them ends NCCL's.
+class NcclJob {
+  public:
+    NcclJob(std::shared_ptr<NcclApi> api, std::shared_ptr<GpuSideStream> stream, NcclSettings settings,
+            int rank, int size)
+        : api_(std::move(api)),
+          stream_(std::move(stream)),
+          settings_(std::move(settings)),
+          rank_(rank),
+          size_(size) {}
+    NcclJob(const NcclJob&) = delete;
+    NcclJob& operator=(const NcclJob&) = delete;
+    ~NcclJob() {
+        try {
+            close();
+        } catch (...) {
+            // Broken by now, and so aborted; the first error is on its way.
+        }
+    }
+
+    int rank() const { return rank_; }
+    int size() const { return size_; }
+    NcclApi& api() { return *api_; }
+    GpuSideStream& stream() { return *stream_; }
+    const std::shared_ptr<NcclApi>& shared_api() const { return api_; }
+    const NcclSettings& settings() const { return settings_; }
+    NcclComm communicator() const { return communicator_; }
+    double now() const { return settings_.now(); }
+    bool broken() const { return !broken_.empty(); }
+
+    void open(const NcclUniqueId& id) {
+        settle("ncclCommInitRank", api_->init_rank(communicator_, size_, id, rank_));
+    }
+
+    void require_whole() const {
+        if (broken())
+            throw PeerError("rank " + std::to_string(rank_) + " on " + settings_.host +
+                            " cannot reach its peers: " + broken_);
+    }
+
+    /// Waits until NCCL has taken up the call.
+    void settle(const std::string& call, NcclResult result) {
+        const double begin = now();
+        while (result == NcclResult::in_progress) {
+            NcclResult state = NcclResult::success;
+            const NcclResult asked = api_->async_error(communicator_, state);
+            result = asked == NcclResult::success ? state : asked;
+            if (result != NcclResult::in_progress) break;
+            give_up_if_late(call, begin);
+            sched_yield();
+        }
+        if (result != NcclResult::success) fail(call, result);
+    }
+
+    /// What went wrong since, if anything; for polls while a transfer is under way.
+    void check(const std::string& call, double begin) {
+        NcclResult state = NcclResult::success;
+        const NcclResult asked = api_->async_error(communicator_, state);
+        const NcclResult result = asked == NcclResult::success ? state : asked;
+        if (result != NcclResult::success && result != NcclResult::in_progress) fail(call, result);
+        give_up_if_late(call, begin);
+    }
+
+    /// Kernels that wait for peers end; so does everything behind them.
+    void give_up(const std::string& reason) {
+        if (broken()) return;
+        broken_ = reason;
+        if (communicator_ != nullptr) api_->abort(std::exchange(communicator_, nullptr));
+    }
+
+    void add_window(NcclWindow window) { windows_.push_back(window); }
+
+  private:
+    std::string place(const std::string& call) const {
+        return call + " on rank " + std::to_string(rank_) + " (" + settings_.host + ")";
+    }
+
+    void give_up_if_late(const std::string& call, double begin) {
+        const double waited = now() - begin;
+        if (settings_.timeout <= 0 || waited <= settings_.timeout) return;
+        give_up(call + " timed out before");
+        throw PeerError(describe_wait(call, rank_, settings_.host, waited), slow_or_dead);
+    }
+
+    [[noreturn]] void fail(const std::string& call, NcclResult result) {
+        const std::string text = api_->error_text(result, communicator_);
+        give_up(call + " failed before");
+        throw_nccl_error(place(call), result, text);
+    }
+
+    void close() {
+        if (communicator_ == nullptr) return;
+        // Finalizing waits for the peers: never where they may not come.
+        if (std::uncaught_exceptions() > 0) return give_up("left by an error");
+        for (const NcclWindow window : windows_)
+            settle("ncclCommWindowDeregister", api_->deregister_window(communicator_, window));
+        settle("ncclCommFinalize", api_->finalize(communicator_));
+        api_->destroy(std::exchange(communicator_, nullptr));
+    }
+
+    std::shared_ptr<NcclApi> api_;
+    std::shared_ptr<GpuSideStream> stream_;
+    NcclSettings settings_;
+    int rank_, size_;
+    NcclComm communicator_ = nullptr;
+    std::vector<NcclWindow> windows_;
+    std::string broken_;  ///< why no peer can be waited for any more
+};
+
+class NcclTransfer final : public Work::Transfer {
+  public:
+    NcclTransfer(std::shared_ptr<NcclJob> job, std::string call)
+        : job_(std::move(job)), call_(std::move(call)), mark_(job_->stream().mark()), begin_(job_->now()) {}
+
+    bool test() override {
+        if (mark_->reached()) {
+            // Done on the device, but the computing stream knows nothing of it.
+            job_->stream().compute_follows(*mark_);
+            return true;
+        }
+        job_->require_whole();
+        job_->check(call_, begin_);
+        return false;
+    }
+    void wait() override {
+        while (!test()) sched_yield();
+    }
+
+  private:
+    std::shared_ptr<NcclJob> job_;
+    std::string call_;
+    std::unique_ptr<GpuMark> mark_;
+    double begin_;
+};
+
+class NcclCommunicator final : public Communicator {
+  public:
+    NcclCommunicator(std::shared_ptr<NcclJob> job, std::unique_ptr<Communicator> bootstrap)
+        : job_(std::move(job)), bootstrap_(std::move(bootstrap)) {}
+
+    int rank() const override { return job_->rank(); }
+    int size() const override { return job_->size(); }
+    std::string backend() const override { return "nccl"; }
+    std::string all_reduce_path() const override { return "NCCL " + job_->api().version(); }
+
+    Work all_reduce(const TensorView& buffer, ReduceOp op) override {
+        require_reducible("all_reduce", buffer);
+        return start("all_reduce", buffer, [&](NcclComm communicator, GpuStream stream) {
+            return job_->api().all_reduce(buffer, op, communicator, stream);
+        });
+    }
+    Work reduce_scatter(const TensorView& input, const TensorView& output, ReduceOp op) override {
+        require_reducible("reduce_scatter", input);
+        require_blocks("reduce_scatter", input, output, size());
+        return start("reduce_scatter", input, [&](NcclComm communicator, GpuStream stream) {
+            return job_->api().reduce_scatter(input, output, op, communicator, stream);
+        });
+    }
+    Work all_gather(const TensorView& input, const TensorView& output) override {
+        require_blocks("all_gather", output, input, size());
+        return start("all_gather", input, [&](NcclComm communicator, GpuStream stream) {
+            return job_->api().all_gather(input, output, communicator, stream);
+        });
+    }
+    Work broadcast(const TensorView& buffer, int root) override {
+        require_root("broadcast", root, size());
+        return start("broadcast", buffer, [&](NcclComm communicator, GpuStream stream) {
+            return job_->api().broadcast(buffer, root, communicator, stream);
+        });
+    }
+
+    /// NCCL has none: the hosts meet.
+    void barrier() override {
+        job_->require_whole();
+        bootstrap_->barrier();
+    }
+
+    std::unique_ptr<Communicator> duplicate() override {
+        job_->require_whole();
+        return make_nccl_communicator(job_->shared_api(), job_->stream().duplicate(), bootstrap_->duplicate(),
+                                      job_->settings());
+    }
+
+    [[noreturn]] void abort(ExitCode code) noexcept override {
+        try {
+            job_->give_up("aborted");
+        } catch (...) {
+        }
+        bootstrap_->abort(code);
+        std::_Exit(static_cast<int>(code));
+    }
+
+    bool register_memory(std::byte* memory, std::size_t bytes) {
+        job_->require_whole();
+        NcclWindow window = nullptr;
+        job_->settle("ncclCommWindowRegister",
+                     job_->api().register_window(job_->communicator(), memory, bytes, window));
+        if (window == nullptr) return false;
+        job_->add_window(window);
+        return true;
+    }
+
+  private:
+    template <class Issue>
+    Work start(const char* call, const TensorView& buffer, const Issue& issue) {
+        job_->require_whole();
+        if (buffer.count() == 0) return {};
+        const std::string description = describe(call, buffer.count(), buffer.dtype);
+        job_->stream().follow_compute();
+        job_->settle(description, issue(job_->communicator(), job_->stream().handle()));
+        return Work(std::make_unique<NcclTransfer>(job_, description));
+    }
+
+    std::shared_ptr<NcclJob> job_;
+    std::unique_ptr<Communicator> bootstrap_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_nccl_communicator(std::shared_ptr<NcclApi> api,
+                                                     std::shared_ptr<GpuSideStream> stream,
+                                                     std::unique_ptr<Communicator> bootstrap,
+                                                     const NcclSettings& settings) {
+    NcclUniqueId id{};
+    together_on_first_rank(*bootstrap, "starting NCCL", [&] {
+        const NcclResult result = api->unique_id(id);
+        if (result != NcclResult::success)
+            throw_nccl_error("ncclGetUniqueId on rank 0 (" + settings.host + ")", result,
+                             api->error_text(result, nullptr));
+    });
+    bootstrap->broadcast({id.data(), DType::u8, {static_cast<std::int64_t>(id.size())}}, 0).wait();
+    auto job = std::make_shared<NcclJob>(std::move(api), std::move(stream), settings, bootstrap->rank(),
+                                         bootstrap->size());
+    together(*bootstrap, "starting NCCL", [&] { job->open(id); });
+    return std::make_unique<NcclCommunicator>(std::move(job), std::move(bootstrap));
+}
+
+bool register_nccl_memory(Communicator& communicator, std::byte* memory, std::size_t bytes) {
+    return dynamic_cast<NcclCommunicator&>(communicator).register_memory(memory, bytes);
+}
+
+}  // namespace tutti

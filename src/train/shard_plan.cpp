@@ -1,0 +1,67 @@
+#include "tutti/train/shard_plan.hpp"
+
+#include <stdexcept>
+#include <string>
+
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+
+TensorView slice(const TensorView& arena, const ArenaRange& range) {
+    return {arena.data + static_cast<std::size_t>(range.offset) * size_of(arena.dtype),
+            arena.dtype,
+            {range.count}};
+}
+
+std::int64_t total_count(std::span<const ArenaRange> ranges) {
+    std::int64_t sum = 0;
+    for (const ArenaRange& range : ranges) sum += range.count;
+    return sum;
+}
+
+ShardPlan plan_shards(std::span<const Bucket> buckets, std::int64_t arena_count, int rank, int ranks) {
+    ShardPlan plan;
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+        const std::int64_t end = b + 1 < buckets.size() ? buckets[b + 1].offset : arena_count;
+        const ArenaRange whole{buckets[b].offset, end - buckets[b].offset};
+        if (whole.count % ranks != 0)
+            throw std::logic_error("bucket " + std::to_string(b) + " has " + std::to_string(whole.count) +
+                                   " elements, which " + std::to_string(ranks) + " ranks cannot share");
+        const std::int64_t block = whole.count / ranks;
+        plan.buckets.push_back(whole);
+        plan.owned.push_back({whole.offset + block * rank, block});
+    }
+    return plan;
+}
+
+bool shards_optimizer(const Config& config, int ranks) {
+    return config.distributed.strategy == Strategy::zero1 && ranks > 1;
+}
+
+void check_zero1(const Config& config) {
+    if (config.distributed.strategy != Strategy::zero1) return;
+    if (config.optim.name == "lamb")
+        throw UsageError(
+            "distributed.strategy is zero1 and optim.name is lamb: its trust ratio needs the norm of each "
+            "whole parameter, of which a rank has a part only",
+            "set distributed.strategy: ddp, or optim.name: adamw");
+    const BucketPolicy policy = config.distributed.bucket_policy;
+    if (policy == BucketPolicy::automatic || policy == BucketPolicy::cost_model)
+        throw UsageError(std::string("distributed.strategy is zero1 and distributed.bucket_policy is ") +
+                             (policy == BucketPolicy::automatic ? "auto" : "cost_model") +
+                             ": buckets that are chosen during the run would move the optimizer's state "
+                             "between the ranks",
+                         "set distributed.bucket_policy: ddp, single or per_layer");
+    if (config.distributed.compress != Compress::none)
+        throw UsageError(
+            "distributed.strategy is zero1 and distributed.compress is bf16: compressed sums are "
+            "made for whole gradients only",
+            "set distributed.compress: none, or distributed.strategy: ddp");
+    if (config.run.deterministic)
+        throw UsageError(
+            "distributed.strategy is zero1 and run.deterministic is true: the fixed tree of sums needs every "
+            "gradient whole on every rank",
+            "set distributed.strategy: ddp");
+}
+
+}  // namespace tutti

@@ -1,0 +1,271 @@
+// NCCL's rules and failures, on a NCCL and GPUs that are not there; ranks are threads.
+#include "nccl_communicator.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <vector>
+
+#include "communicator_contract.hpp"
+#include "fake_gpu/fake_gpu.hpp"
+#include "fake_gpu/fake_nccl.hpp"
+#include "thread_communicator.hpp"
+
+namespace tutti::test {
+namespace {
+
+double steady_seconds() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+NcclSettings settings_of(int rank) {
+    return {.timeout = 60, .host = "node" + std::to_string(rank), .now = steady_seconds};
+}
+
+/// What a rank has.
+struct Rank {
+    std::shared_ptr<FakeGpu> gpu = std::make_shared<FakeGpu>();
+    std::unique_ptr<Communicator> data;
+    std::shared_ptr<FakeNccl> nccl;
+
+    Rank(Communicator& world, NcclScript script)
+        : data(world.duplicate()), nccl(std::make_shared<FakeNccl>(*data, std::move(script))) {}
+
+    std::unique_ptr<Communicator> communicator(Communicator& world, const NcclSettings& settings) {
+        return make_nccl_communicator(nccl, std::make_shared<FakeSideStream>(gpu), world.duplicate(),
+                                      settings);
+    }
+    std::unique_ptr<Communicator> communicator(Communicator& world) {
+        return communicator(world, settings_of(world.rank()));
+    }
+};
+
+class NcclContract : public testing::TestWithParam<std::tuple<int, int, ContractCheck>> {};
+
+TEST_P(NcclContract, holds) {
+    const auto& [ranks, polls, check] = GetParam();
+    run_on_threads(ranks, [polls = polls, run = check.run](Communicator& world) {
+        Rank rank(world, {.polls = polls});
+        run(*rank.communicator(world));
+        rank.gpu->finish();
+        EXPECT_EQ(rank.nccl->violations(), std::vector<std::string>());
+        EXPECT_EQ(std::ranges::count(rank.nccl->calls(), "init_rank"),
+                  std::ranges::count(rank.nccl->calls(), "destroy"));
+    });
+}
+INSTANTIATE_TEST_SUITE_P(fake, NcclContract,
+                         testing::Combine(testing::Range(1, 5), testing::Values(0, 3),
+                                          testing::ValuesIn(communicator_contract())),
+                         [](const auto& row) {
+                             return "np" + std::to_string(std::get<0>(row.param)) + "_polls" +
+                                    std::to_string(std::get<1>(row.param)) + "_" +
+                                    std::get<2>(row.param).name;
+                         });
+
+/// What one rank throws in `work` with this script.
+template <class Work>
+std::string failure(const NcclScript& script, const NcclSettings& settings, const Work& work) {
+    std::string message = "no error";
+    run_on_threads(1, [&](Communicator& world) {
+        Rank rank(world, script);
+        try {
+            const auto communicator = rank.communicator(world, settings);
+            work(*communicator, rank);
+        } catch (const Error& error) {
+            message = "exit " + std::to_string(static_cast<int>(error.code())) + ": " + error.what();
+        }
+    });
+    return message;
+}
+std::string failure_of_all_reduce(const NcclScript& script, const NcclSettings& settings) {
+    return failure(script, settings, [](Communicator& communicator, Rank&) {
+        std::vector<float> values(8);
+        communicator.all_reduce(view_of(std::span(values)), ReduceOp::sum).wait();
+    });
+}
+std::string failure_of_all_reduce(const NcclScript& script) {
+    return failure_of_all_reduce(script, settings_of(0));
+}
+
+struct Code {
+    NcclResult result;
+    int exit;
+    std::string remedy;
+};
+
+class NcclErrors : public testing::TestWithParam<Code> {};
+
+TEST_P(NcclErrors, of_a_call_name_it_the_rank_the_host_and_the_remedy) {
+    const auto& [result, exit, remedy] = GetParam();
+    const std::string expected = "exit " + std::to_string(exit) +
+                                 ": all_reduce of 8 f32 on rank 0 (node0) failed: fake error " +
+                                 std::to_string(static_cast<int>(result)) + " (code " +
+                                 std::to_string(static_cast<int>(result)) + "); ";
+    const std::string message = failure_of_all_reduce({.answers = {{"all_reduce", result}}});
+    EXPECT_EQ(message.substr(0, expected.size()), expected);
+    EXPECT_NE(message.find(remedy), std::string::npos) << message;
+}
+
+TEST_P(NcclErrors, that_come_later_are_found_by_polling) {
+    const auto& [result, exit, remedy] = GetParam();
+    const std::string message = failure_of_all_reduce({.async = result, .stalls = true});
+    EXPECT_EQ(message.substr(0, message.find(" failed")),
+              "exit " + std::to_string(exit) + ": all_reduce of 8 f32 on rank 0 (node0)");
+    EXPECT_NE(message.find(remedy), std::string::npos) << message;
+}
+
+INSTANTIATE_TEST_SUITE_P(codes, NcclErrors,
+                         testing::Values(Code{NcclResult::unhandled_cuda_error, 1, "nvidia-smi"},
+                                         Code{NcclResult::system_error, 5, "NCCL_SOCKET_IFNAME"},
+                                         Code{NcclResult::internal_error, 1, "please report it"},
+                                         Code{NcclResult::invalid_argument, 1, "please report it"},
+                                         Code{NcclResult::invalid_usage, 2, "distributed.backend: mpi"},
+                                         Code{NcclResult::remote_error, 5, "first error of another rank"}),
+                         [](const auto& row) {
+                             return "code" + std::to_string(static_cast<int>(row.param.result));
+                         });
+
+/// A second passes with every look at it.
+NcclSettings impatient() {
+    return {.timeout = 20, .host = "node7", .now = [time = 0.0]() mutable { return time += 1; }};
+}
+
+TEST(NcclTimeout, of_a_transfer_names_call_rank_and_host_and_aborts) {
+    std::vector<std::string> calls;
+    const std::string message =
+        failure({.stalls = true}, impatient(), [&](Communicator& communicator, Rank& rank) {
+            std::vector<float> values(8);
+            Work work = communicator.all_reduce(view_of(std::span(values)), ReduceOp::sum);
+            EXPECT_THROW(work.wait(), PeerError);
+            calls = rank.nccl->calls();
+            communicator.broadcast(view_of(std::span(values)), 0);
+        });
+    EXPECT_EQ(calls, (std::vector<std::string>{"unique_id", "init_rank", "all_reduce", "abort"}));
+    EXPECT_EQ(message,
+              "exit 5: rank 0 on node7 cannot reach its peers: all_reduce of 8 f32 timed out before");
+}
+
+TEST(NcclTimeout, of_a_call_that_stays_in_progress) {
+    const std::string message =
+        failure_of_all_reduce({.answers = {{"all_reduce", NcclResult::in_progress}}}, impatient());
+    EXPECT_EQ(message.substr(0, message.find(" s for")),
+              "exit 5: all_reduce of 8 f32: rank 0 on node7 waited 21.0");
+    EXPECT_NE(message.find("distributed.timeout"), std::string::npos);
+}
+
+TEST(NcclTimeout, of_the_start) {
+    const std::string message =
+        failure_of_all_reduce({.answers = {{"init_rank", NcclResult::in_progress}}}, impatient());
+    EXPECT_EQ(message.substr(0, message.find(" waited")), "exit 5: ncclCommInitRank: rank 0 on node7");
+}
+
+TEST(NcclStart, that_fails_on_one_rank_fails_with_its_words_on_all) {
+    std::mutex mutex;
+    std::vector<std::string> messages;
+    run_on_threads(3, [&](Communicator& world) {
+        NcclScript script;
+        if (world.rank() == 1) script.answers["init_rank"] = NcclResult::invalid_usage;
+        Rank rank(world, script);
+        try {
+            rank.communicator(world);
+        } catch (const AgreedError& error) {
+            const std::lock_guard lock(mutex);
+            messages.emplace_back(error.what());
+            EXPECT_EQ(error.code(), ExitCode::usage);
+        }
+        EXPECT_EQ(rank.nccl->calls().back(), "abort");
+    });
+    ASSERT_EQ(messages.size(), 3U);
+    for (const std::string& message : messages)
+        EXPECT_EQ(message.substr(0, message.find(" failed")), "rank 1: ncclCommInitRank on rank 1 (node1)");
+}
+
+TEST(NcclStart, without_an_id_of_rank_0_starts_nobody) {
+    std::mutex mutex;
+    int failed = 0;
+    run_on_threads(2, [&](Communicator& world) {
+        Rank rank(world, {.answers = {{"unique_id", NcclResult::system_error}}});
+        EXPECT_THROW(rank.communicator(world), AgreedError);
+        EXPECT_EQ(std::ranges::count(rank.nccl->calls(), "init_rank"), 0);
+        const std::lock_guard lock(mutex);
+        ++failed;
+    });
+    EXPECT_EQ(failed, 2);
+}
+
+TEST(NcclOrder, transfers_wait_for_the_computation_before_and_the_one_behind_for_them) {
+    run_on_threads(2, [](Communicator& world) {
+        Rank rank(world, {});
+        const auto communicator = rank.communicator(world);
+        std::vector<float> values(4);
+        bool backward_may_end = false, optimizer_ran = false;
+        FakeStream& compute = rank.gpu->compute();
+        compute.issue([&] {
+            if (backward_may_end) std::ranges::fill(values, 2.0F);
+            return backward_may_end;
+        });
+        Work work = communicator->all_reduce(view_of(std::span(values)), ReduceOp::sum);
+        // A kernel of the next layer: not what the transfer waits for.
+        compute.issue([] { return true; });
+        for (int poll = 0; poll < 5; ++poll) EXPECT_FALSE(work.test());
+        EXPECT_EQ(values, std::vector<float>(4, 0.0F)) << "backward has not written them";
+        backward_may_end = true;
+        work.wait();
+        compute.issue([&] {
+            EXPECT_EQ(values, std::vector<float>(4, 4.0F));
+            return optimizer_ran = true;
+        });
+        rank.gpu->finish();
+        EXPECT_TRUE(optimizer_ran);
+    });
+}
+
+TEST(NcclWindows, are_registered_once_and_given_back_before_the_end) {
+    run_on_threads(2, [](Communicator& world) {
+        Rank rank(world, {.polls = 2});
+        std::byte* memory = nullptr;
+        ASSERT_EQ(rank.nccl->allocate(memory, 4096), NcclResult::success);
+        EXPECT_TRUE(register_nccl_memory(*rank.communicator(world), memory, 4096));
+        rank.nccl->release(memory);
+        EXPECT_EQ(rank.nccl->violations(), std::vector<std::string>());
+        EXPECT_EQ(rank.nccl->calls().end()[-4], "deregister_window");
+    });
+}
+
+TEST(NcclWindows, that_this_nccl_does_not_know_are_done_without) {
+    run_on_threads(2, [](Communicator& world) {
+        Rank rank(world, {.windows = false});
+        std::vector<std::byte> memory(64);
+        EXPECT_FALSE(register_nccl_memory(*rank.communicator(world), memory.data(), memory.size()));
+    });
+}
+
+TEST(NcclLibrary, opens_and_makes_ids_without_a_gpu_or_says_what_is_missing) {
+    try {
+        const auto nccl = open_nccl();
+        NcclUniqueId id{};
+        EXPECT_EQ(nccl->unique_id(id), NcclResult::success);
+        EXPECT_NE(id, NcclUniqueId{});
+        EXPECT_EQ(nccl->version().substr(0, 2), "2.");
+        EXPECT_EQ(nccl->error_text(NcclResult::invalid_usage, nullptr).substr(0, 13), "invalid usage");
+    } catch (const RunError& error) {
+        EXPECT_NE(std::string(error.what()).find("distributed.backend: mpi"), std::string::npos)
+            << error.what();
+    }
+}
+
+TEST(NcclEnd, after_an_error_does_not_wait_for_the_peers) {
+    run_on_threads(1, [](Communicator& world) {
+        Rank rank(world, {});
+        try {
+            const auto communicator = rank.communicator(world);
+            throw RunError("elsewhere");
+        } catch (const RunError&) {
+        }
+        EXPECT_EQ(rank.nccl->calls(), (std::vector<std::string>{"unique_id", "init_rank", "abort"}));
+    });
+}
+
+}  // namespace
+}  // namespace tutti::test

@@ -1,0 +1,156 @@
+#include "fake_nccl.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "fake_gpu.hpp"
+
+namespace tutti::test {
+namespace {
+
+constexpr std::byte mark{0x5a};
+
+}  // namespace
+
+FakeNccl::Comm& FakeNccl::called(const std::string& name, NcclComm communicator) {
+    calls_.push_back(name);
+    const auto found =
+        std::ranges::find_if(communicators_, [&](const auto& one) { return one.get() == communicator; });
+    if (found == communicators_.end()) throw std::logic_error(name + " on no communicator");
+    Comm& comm = **found;
+    if (comm.polls > 0 && name != "abort")
+        violations_.push_back(name + " while " + comm.in_progress + " is in progress");
+    if (comm.finalized && name != "destroy" && name != "abort")
+        violations_.push_back(name + " after finalize");
+    return comm;
+}
+
+NcclResult FakeNccl::answer(const std::string& name, Comm& comm) {
+    if (const auto scripted = script_.answers.find(name); scripted != script_.answers.end()) {
+        if (scripted->second != NcclResult::in_progress) return scripted->second;
+        comm.polls = 1 << 30;  // for ever
+    } else {
+        comm.polls = script_.polls;
+    }
+    comm.in_progress = name;
+    return comm.polls > 0 ? NcclResult::in_progress : NcclResult::success;
+}
+
+NcclResult FakeNccl::unique_id(NcclUniqueId& id) {
+    calls_.emplace_back("unique_id");
+    id.fill(mark);
+    const auto scripted = script_.answers.find("unique_id");
+    return scripted == script_.answers.end() ? NcclResult::success : scripted->second;
+}
+
+NcclResult FakeNccl::init_rank(NcclComm& communicator, int ranks, const NcclUniqueId& id, int rank) {
+    Comm& comm = *communicators_.emplace_back(std::make_unique<Comm>());
+    communicator = &comm;
+    called("init_rank", communicator);
+    if (std::ranges::any_of(id, [](std::byte one) { return one != mark; }))
+        violations_.emplace_back("init_rank without rank 0's id");
+    if (ranks != data_.size() || rank != data_.rank()) violations_.emplace_back("init_rank as another rank");
+    comm.data = data_.duplicate();
+    return answer("init_rank", comm);
+}
+
+NcclResult FakeNccl::async_error(NcclComm communicator, NcclResult& state) {
+    auto& comm = *static_cast<Comm*>(communicator);
+    if (comm.polls > 0) {
+        --comm.polls;
+        state = NcclResult::in_progress;
+    } else {
+        state = comm.issued ? script_.async : NcclResult::success;
+    }
+    return NcclResult::success;
+}
+
+NcclResult FakeNccl::finalize(NcclComm communicator) {
+    Comm& comm = called("finalize", communicator);
+    if (!comm.windows.empty()) violations_.emplace_back("finalize with a window");
+    const NcclResult result = answer("finalize", comm);
+    comm.finalized = true;
+    return result;
+}
+
+NcclResult FakeNccl::destroy(NcclComm communicator) {
+    if (!called("destroy", communicator).finalized) violations_.emplace_back("destroy without finalize");
+    std::erase_if(communicators_, [&](const auto& one) { return one.get() == communicator; });
+    return NcclResult::success;
+}
+
+NcclResult FakeNccl::abort(NcclComm communicator) {
+    called("abort", communicator);
+    std::erase_if(communicators_, [&](const auto& one) { return one.get() == communicator; });
+    return NcclResult::success;
+}
+
+std::string FakeNccl::error_text(NcclResult result, NcclComm) {
+    return "fake error " + std::to_string(static_cast<int>(result));
+}
+
+NcclResult FakeNccl::collective(const std::string& name, NcclComm communicator, GpuStream stream,
+                                const std::function<Work(Communicator&)>& begin) {
+    Comm& comm = called(name, communicator);
+    comm.issued = true;
+    static_cast<FakeStream*>(stream)->issue([begin, data = comm.data, work = std::make_shared<Work>(),
+                                             began = false, stalls = script_.stalls]() mutable {
+        if (stalls) return false;
+        if (!std::exchange(began, true)) *work = begin(*data);
+        return work->test();
+    });
+    return answer(name, comm);
+}
+
+NcclResult FakeNccl::all_reduce(const TensorView& buffer, ReduceOp op, NcclComm communicator,
+                                GpuStream stream) {
+    return collective("all_reduce", communicator, stream,
+                      [=](Communicator& data) { return data.all_reduce(buffer, op); });
+}
+NcclResult FakeNccl::reduce_scatter(const TensorView& input, const TensorView& output, ReduceOp op,
+                                    NcclComm communicator, GpuStream stream) {
+    return collective("reduce_scatter", communicator, stream,
+                      [=](Communicator& data) { return data.reduce_scatter(input, output, op); });
+}
+NcclResult FakeNccl::all_gather(const TensorView& input, const TensorView& output, NcclComm communicator,
+                                GpuStream stream) {
+    return collective("all_gather", communicator, stream,
+                      [=](Communicator& data) { return data.all_gather(input, output); });
+}
+NcclResult FakeNccl::broadcast(const TensorView& buffer, int root, NcclComm communicator, GpuStream stream) {
+    return collective("broadcast", communicator, stream,
+                      [=](Communicator& data) { return data.broadcast(buffer, root); });
+}
+
+NcclResult FakeNccl::allocate(std::byte*& memory, std::size_t bytes) {
+    calls_.emplace_back("allocate");
+    memory = new std::byte[bytes];
+    memory_.insert(memory);
+    return NcclResult::success;
+}
+
+NcclResult FakeNccl::release(std::byte* memory) {
+    calls_.emplace_back("release");
+    if (memory_.erase(memory) == 0) return NcclResult::invalid_argument;
+    delete[] memory;
+    return NcclResult::success;
+}
+
+NcclResult FakeNccl::register_window(NcclComm communicator, std::byte* memory, std::size_t,
+                                     NcclWindow& window) {
+    Comm& comm = called("register_window", communicator);
+    window = nullptr;
+    if (!script_.windows) return NcclResult::success;
+    if (!memory_.contains(memory)) return NcclResult::invalid_usage;
+    window = memory + ++next_window_;
+    comm.windows.insert(window);
+    return answer("register_window", comm);
+}
+
+NcclResult FakeNccl::deregister_window(NcclComm communicator, NcclWindow window) {
+    Comm& comm = called("deregister_window", communicator);
+    comm.windows.erase(window);
+    return answer("deregister_window", comm);
+}
+
+}  // namespace tutti::test

@@ -1,0 +1,91 @@
+"""The optimizer's state divided among ranks: the results of ddp, checkpoints for any number of ranks, less memory."""
+
+import re
+import signal
+
+import system_test
+from recipes import TrainingTest
+
+ADAMW = {"optim__name": "adamw", "optim__lr": 0.01, "optim__momentum": 0, "optim__weight_decay": 0.1,
+         "train__log_every": 1}
+
+
+class Zero1(TrainingTest):
+    def train(self, ranks, run, strategy, batch=8, **overrides):
+        given = {**ADAMW, "train__batch_size": batch, **overrides}
+        if ranks == 1 and strategy == "auto":
+            return self.run_trainer(self.settings(self.data(), run, **given))
+        return self.mpirun(ranks, self.settings(self.data(), run, distributed__strategy=strategy, **given))
+
+    def data(self):
+        path = self.dir / "data.h5"
+        return path if path.exists() else self.small_data(100)
+
+    def sha256(self, run):
+        return self.run_trainer(["inspect", self.dir / run, "--sha256"]).stdout
+
+    def test_it_has_the_bits_of_ddp_on_two_three_and_four_ranks(self):
+        for ranks in (2, 3, 4):
+            for strategy in ("ddp", "zero1"):
+                self.assert_exit(self.train(ranks, f"{strategy}{ranks}", strategy, train__ema=0.9), 0)
+            self.assertEqual(self.losses(f"zero1{ranks}"), self.losses(f"ddp{ranks}"), f"{ranks} ranks")
+            self.assertEqual(self.sha256(f"zero1{ranks}"), self.sha256(f"ddp{ranks}"), f"{ranks} ranks")
+
+    def test_a_run_goes_on_on_other_ranks_and_under_the_other_strategy(self):
+        # In fp64 and with the same global batch of 12 every way must give the same losses up to rounding.
+        same = {"train__precision": "fp64", "train__epochs": 2}
+        self.assert_exit(self.train(1, "whole", "auto", 12, **same), 0)
+        whole = self.losses("whole")
+        for stop, ranks, strategy, batch in ((3, 3, "zero1", 4), (5, 2, "zero1", 6), (8, 2, "ddp", 6),
+                                             (11, 4, "zero1", 3), (None, 1, "auto", 12)):
+            more = {} if stop is None else {"train__max_steps": stop}
+            self.assert_exit(self.train(ranks, "moved", strategy, batch, **same, **more), 0)
+        moved = self.losses("moved")
+        self.assertEqual(len(moved), 18)
+        for one, other in zip(whole, moved, strict=True):
+            self.assertAlmostEqual(one, other, delta=1e-10 * abs(one))
+
+    def test_an_interrupted_run_goes_on_to_the_bits_of_an_uninterrupted_one(self):
+        self.assert_exit(self.train(3, "full", "zero1", 4, train__epochs=40), 0)
+        given = {**ADAMW, "train__batch_size": 4, "train__epochs": 40, "distributed__strategy": "zero1"}
+        command = self.settings(self.data(), "cut", **given)
+        with self.start_mpirun(3, command) as job:
+            job.wait_until(lambda: (self.dir / "cut" / "metrics.jsonl").exists()
+                           and len(self.metrics("cut", "step")) > 5)
+            job.signal_rank(1, signal.SIGUSR1)
+            self.assert_exit(job.wait(), 75)
+        steps = len(self.losses("cut"))
+        self.assertLess(steps, len(self.losses("full")))
+        self.assert_exit(self.mpirun(3, command), 0)
+        self.assertEqual(self.losses("cut"), self.losses("full"))
+        self.assertEqual(self.sha256("cut"), self.sha256("full"))
+
+    def test_inspect_shows_what_it_saves(self):
+        config = self.dir / "c.yaml"
+        config.write_text(f"data: {{train: {self.data()}}}\nmodel: {{name: mlp, hidden: [256, 256]}}\n"
+                          "optim: {name: adamw}\ntrain: {batch_size: 8}\n")
+
+        def rows(*settings):
+            result = self.run_trainer(["inspect", "-c", config, "--world", "4", *settings])
+            self.assert_exit(result, 0)
+            found = re.findall(r"^  (\w+) +([\d.]+) (\w+)  ", result.stdout, re.MULTILINE)
+            unit = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
+            return {name: float(size) * unit[of] for name, size, of in found if of in unit}, result.stdout
+
+        ddp, _ = rows()
+        zero1, text = rows("distributed.strategy=zero1")
+        self.assertAlmostEqual(zero1["optimizer"] / ddp["optimizer"], 1 / 4, delta=0.01)
+        self.assertIn("zero1", text)
+
+    def test_what_it_cannot_do_is_refused_with_the_remedy(self):
+        for overrides, words in (({"optim__name": "lamb"}, ("norm of each whole parameter", "adamw")),
+                                 ({"distributed__bucket_policy": "auto"}, ("bucket_policy is auto", "per_layer"))):
+            given = {"optim__lr": 0.01, "optim__momentum": 0, **overrides}
+            result = self.mpirun(2, self.settings(self.data(), distributed__strategy="zero1", **given))
+            self.assert_exit(result, 2)
+            for word in words:
+                self.assertIn(word, result.stderr)
+
+
+if __name__ == "__main__":
+    system_test.main()
