@@ -112,11 +112,12 @@ class LoaderBenchRun {
         if (counts) row.seconds.push_back(seconds);
     }
 
-    void load(Loader& loader, LoaderRow& row, std::size_t round, bool counts) {
+    /// The same batches in every round: of a file that does not fit into memory, these are there from the
+    /// second time on.
+    void load(Loader& loader, LoaderRow& row, bool counts) {
         std::vector<std::int64_t> order = epoch_order({.samples = report_.data.samples,
                                                        .world_size = control_->size(),
                                                        .seed = config_.run.seed,
-                                                       .epoch = static_cast<std::int64_t>(round),
                                                        .shuffle = *row.shuffled});
         std::vector<BatchWindow> windows = epoch_windows({.limit = report_.data.samples,
                                                           .batch_size = report_.batch_size,
@@ -145,7 +146,7 @@ class LoaderBenchRun {
                 continue;
             }
             Loader loader = loader_for(*inputs_.train, row.workers);
-            load(loader, row, round, round > 0);
+            load(loader, row, round > 0);
         }
     }
 
@@ -161,7 +162,7 @@ class LoaderBenchRun {
             std::unique_ptr<Dataset> data;
             together(*control_, "opening the data", [&] { data = open_datasets(report_.files); });
             Loader loader = loader_for(*data, row.workers);
-            load(loader, row, round, true);
+            load(loader, row, true);
         }
     }
 

@@ -23,10 +23,10 @@ class MappedSamples {
     MappedSamples(const MappedSamples&) = delete;
     MappedSamples& operator=(const MappedSamples&) = delete;
 
-    /// The samples `indices`, one after the other. False, with nothing certain in `out`, when the file has
-    /// become too short or a page cannot be read: pread then tells which sample, and why. The first calls
-    /// ask the system for the whole file in large pieces, or where samples are large for all of theirs at
-    /// once. Any thread.
+    /// The samples `indices`, one after the other. False, with nothing certain in `out`, when pread is to do
+    /// it: the file has become too short or a page cannot be read, and pread tells which sample, and why; or
+    /// samples are large (64 KiB) and not yet as many were asked for as there are, so that they may be on the
+    /// disk. Of small samples the first calls ask the system for the whole file in large pieces. Any thread.
     bool copy(std::span<const std::int64_t> indices, std::byte* out) const;
 
     std::uint64_t bytes() const { return bytes_; }
@@ -34,8 +34,8 @@ class MappedSamples {
   private:
     MappedSamples(int file, std::uint64_t offset, std::uint64_t bytes, std::size_t sample_bytes);
     bool whole() const;
-    void bring(std::uint64_t begin, std::uint64_t bytes) const;
-    void read_ahead(std::span<const std::int64_t> indices) const;
+    bool is_first_pass(std::size_t samples) const;
+    void read_ahead() const;
 
     int file_;
     std::uint64_t offset_, bytes_;
@@ -43,7 +43,7 @@ class MappedSamples {
     void* mapped_;
     std::size_t mapped_bytes_;
     const std::byte* samples_ = nullptr;
-    mutable std::atomic<std::uint64_t> asked_for_ = 0;  ///< bytes that the system was asked to bring
+    mutable std::atomic<std::uint64_t> asked_for_ = 0;  ///< bytes that the system was asked for
 };
 
 }  // namespace tutti

@@ -114,6 +114,23 @@ TEST_P(MappedSamplesOf, NothingIsMappedForNoSamples) {
     EXPECT_EQ(MappedSamples::map(file_, offset(), 0, sample_bytes), nullptr);
 }
 
+TEST(MappedSamples, LargeOnesAreLeftToPreadUntilAsManyWereRead) {
+    constexpr std::size_t large = std::size_t{64} << 10;
+    const test::TempDir dir;
+    const std::string path = dir.path() + "/file";
+    std::ofstream(path, std::ios::binary) << std::string(3 * large, 'a');
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    const auto mapped = MappedSamples::map(file, 0, 3 * large, large);
+    if (!mapped) GTEST_SKIP() << "the temporary directory is on no local file system";
+    std::vector<std::byte> out(2 * large);
+    const std::vector<std::int64_t> two{0, 2};
+    EXPECT_FALSE(mapped->copy(two, out.data()));
+    EXPECT_FALSE(mapped->copy(two, out.data()));
+    EXPECT_TRUE(mapped->copy(two, out.data()));
+    EXPECT_EQ(out, std::vector<std::byte>(2 * large, std::byte{'a'}));
+    close(file);
+}
+
 INSTANTIATE_TEST_SUITE_P(Offset, MappedSamplesOf, testing::Values(0, 1, 2048, 4096, 70'001),
                          testing::PrintToStringParamName());
 
