@@ -57,7 +57,7 @@ class TorchRanks:
             self.processes.append(subprocess.Popen(
                 ["taskset", "-c", str(cores[rank % len(cores)]), python, "-B", str(script), *map(str, arguments)],
                 env=environment_of(variant, rank, ranks, port, cache), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=self.errors, start_new_session=True, cwd=pathlib.Path(script).parent))
+                stderr=self.errors, start_new_session=True, bufsize=0, cwd=pathlib.Path(script).parent))
 
     def ready(self, seconds):
         """The facts of rank 0, when all have said theirs."""
@@ -68,9 +68,8 @@ class TorchRanks:
         for process in self.processes:
             try:
                 process.stdin.write(f"{count}\n".encode())
-                process.stdin.flush()
             except BrokenPipeError:
-                raise Failed(self._reason("ended")) from None
+                raise self._ended() from None
         return [max(times) for times in zip(*self._answers(seconds))]
 
     def _answers(self, seconds):
@@ -82,25 +81,26 @@ class TorchRanks:
             while selector.get_map():
                 ready = selector.select(max(deadline - time.monotonic(), 0))
                 if not ready:
-                    raise Failed(self._reason(f"no answer within {seconds} s"))
+                    raise Failed(f"failed: no answer within {seconds:.0f} s")
                 for key, _ in ready:
                     part = os.read(key.fd, 1 << 16)
                     if not part:
-                        raise Failed(self._reason("ended"))
+                        raise self._ended()
                     lines[key.data] += part
                     if part.endswith(b"\n"):
                         selector.unregister(key.fileobj)
         return [json.loads(lines[process]) for process in self.processes]
 
-    def _reason(self, what):
+    def _ended(self):
         self.errors.seek(0, os.SEEK_END)
         self.errors.seek(max(self.errors.tell() - 4000, 0))
         said = [line for line in self.errors.read().decode(errors="replace").splitlines() if line.strip()]
-        return f"failed: {what}" + (f" ({said[-1].strip()[:120].replace('|', '/')})" if said else "")
+        return Failed("failed: ended" + (f" ({said[-1].strip()[:120].replace('|', '/')})" if said else ""))
 
     def end(self):
         """Ends every process of every rank, compilers that they started, too."""
-        for process in self.processes:
+        ending, self.processes = self.processes, []
+        for process in ending:
             try:
                 os.killpg(process.pid, signal.SIGKILL)
             except ProcessLookupError:

@@ -62,7 +62,7 @@ def main():
     torch.manual_seed(0)
     world = int(os.environ.get("WORLD_SIZE", 1))
     if world > 1:
-        torch.distributed.init_process_group("gloo", timeout=datetime.timedelta(seconds=120))
+        torch.distributed.init_process_group("gloo", timeout=datetime.timedelta(seconds=300))
     step, parameters = make_step(arguments, world)
     print(json.dumps({"torch": torch.__version__, "threads": torch.get_num_threads(), "parameters": parameters}),
           file=answers)
