@@ -4,7 +4,7 @@
         [--precisions fp32,bf16] [--ranks 1,2] [--variants installed,tuned,compiled] [--rounds 3] [--minutes 12] [--quick]
 
 PY is a python that has torch. Each rank has one core to itself and 64 samples in memory; SGD with momentum. Each PyTorch
-variant (torch_steps.py says what they are) is started once and waits while the others run; in each round ours and each
+variant (torch_steps.py and torch_process.py say what they are) is started once and waits while the others run; in each round ours and each
 of theirs run a block of steps, so that a drift of the machine hits all alike. Rates are medians over rounds of the
 block's median step; a ratio is the median over rounds of ours / theirs in the same round. The first steps of a process
 do not count. The models must have equally many parameters. A variant that fails or takes too long has its reason in the
@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 
-from torch_process import Failed, TorchRanks
+from torch_process import Failed, TorchRanks, mkl_shim
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -94,7 +94,8 @@ def run_ours(arguments, folder, case):
 def start_theirs(arguments, case, variant, cache, seconds):
     warmup = MODELS[case["model"]][2]
     ranks = TorchRanks(arguments.python, HERE / "torch_steps.py", case["ranks"], variant, cache,
-                       ["--model", case["model"], "--precision", case["precision"], "--variant", variant, "--batch", BATCH])
+                       ["--model", case["model"], "--precision", case["precision"], "--variant", variant, "--batch", BATCH],
+                       arguments.shim)
     try:
         facts = ranks.ready(seconds)
         ranks.steps(max(warmup, 1), seconds)
@@ -188,6 +189,7 @@ def main():
           f"torch.compile where {arguments.minutes:g} minutes allow", flush=True)
     with tempfile.TemporaryDirectory(prefix="tutti-") as name:
         folder = pathlib.Path(name)
+        arguments.shim = mkl_shim(folder)
         for number, case in enumerate(cases):
             if time.monotonic() + 0.5 * plain[number] > arguments.deadline:
                 case["failure"] = NO_TIME

@@ -63,6 +63,8 @@ class Children(unittest.TestCase):
         self.assertNotIn("OMP_NUM_THREADS", environment_of("installed", 0, 1, 5, "cache"))
         tuned = environment_of("tuned", 1, 2, 5, "cache")
         self.assertEqual((tuned["OMP_NUM_THREADS"], tuned["RANK"], tuned["GLOO_SOCKET_IFNAME"]), ("1", "1", "lo"))
+        self.assertIn("shim.so", environment_of("tuned", 0, 1, 5, "cache", "shim.so")["LD_PRELOAD"])
+        self.assertNotIn("LD_PRELOAD", environment_of("installed", 0, 1, 5, "cache", "shim.so"))
         self.assertNotIn("TORCHINDUCTOR_CACHE_DIR", tuned)
         self.assertEqual(environment_of("compiled", 0, 1, 5, "cache")["TORCHINDUCTOR_CACHE_DIR"], "cache")
 

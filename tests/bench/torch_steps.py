@@ -3,7 +3,8 @@
 Reads numbers of steps from standard input, a line each, runs them and writes their seconds as a line of JSON. The batch
 stays in memory: no time goes into loading. A step is zero_grad, forward, backward, SGD with momentum; with WORLD_SIZE
 above 1, DDP over gloo. Needs torch. Variants: `installed`, as a first script would have it; `tuned`, with the memory
-format that suits convolutions and a fused optimizer (its environment is peer_torch.py's); `compiled`, that with
+format that suits convolutions and a fused optimizer (its environment is in
+torch_process.py); `compiled`, that with
 torch.compile as well.
 """
 
