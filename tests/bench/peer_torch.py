@@ -4,7 +4,7 @@
         [--precisions fp32,bf16] [--ranks 1,2] [--variants installed,tuned,compiled] [--rounds 3] [--minutes 12] [--quick]
 
 PY is a python that has torch. Each rank has one core to itself and 64 samples in memory; SGD with momentum. Each PyTorch
-variant (torch_steps.py says what they are) is started once and waits while the others run; in each round ours and each
+variant (torch_steps.py and torch_process.py say what they are) is started once and waits while the others run; in each round ours and each
 of theirs run a block of steps, so that a drift of the machine hits all alike. Rates are medians over rounds of the
 block's median step; a ratio is the median over rounds of ours / theirs in the same round. The first steps of a process
 do not count. The models must have equally many parameters. A variant that fails or takes too long has its reason in the
@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 
-from torch_process import Failed, TorchRanks
+from torch_process import Failed, TorchRanks, mkl_shim
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -36,7 +36,8 @@ MODELS = {
 }
 # Samples/s of a core at 250 GFLOP/s, what oneDNN's products reach on the machine of the README's table; fp32.
 LIMITS = {"mlp": 62000, "lenet": 9800, "vit": 960, "resnet18": 98}
-START_SECONDS, COMPILE_SECONDS, COMPILE_GUESS = 90, 240, 75
+START_SECONDS, COMPILE_SECONDS, COMPILE_GUESS = 90, 240, 60
+NO_TIME = "left out: no time (--minutes)"
 
 
 def parse():
@@ -75,18 +76,26 @@ def run_ours(arguments, folder, case):
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "KMP_", "MKL_"))}
     environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                     "OMPI_MCA_rmaps_base_oversubscribe": "1"}
-    done = subprocess.run([str(word) for word in [*launch, *pin, *command]], env=environment, stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=START_SECONDS, check=False)
-    if done.returncode != 0:
-        raise Failed(f"ours ended with {done.returncode}: {done.stderr.strip()[-300:]}")
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen([str(word) for word in [*launch, *pin, *command]], env=environment,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said)
+        try:
+            code = process.wait(arguments.at_most(START_SECONDS))
+        except subprocess.TimeoutExpired:
+            process.terminate()  # mpirun ends its ranks, which SIGKILL would leave behind
+            process.wait()
+            raise Failed("failed: ours took too long") from None
+        if code != 0:
+            said.seek(0)
+            raise Failed(f"failed: ours ended with {code} ({' '.join(said.read().split())[-200:]})")
     return json.loads((folder / "step.json").read_text(encoding="utf-8"))
 
 
-def start_theirs(arguments, case, variant, cache):
-    _, _, warmup, _ = MODELS[case["model"]]
-    seconds = COMPILE_SECONDS if variant == "compiled" else START_SECONDS
+def start_theirs(arguments, case, variant, cache, seconds):
+    warmup = MODELS[case["model"]][2]
     ranks = TorchRanks(arguments.python, HERE / "torch_steps.py", case["ranks"], variant, cache,
-                       ["--model", case["model"], "--precision", case["precision"], "--variant", variant, "--batch", BATCH])
+                       ["--model", case["model"], "--precision", case["precision"], "--variant", variant, "--batch", BATCH],
+                       arguments.shim)
     try:
         facts = ranks.ready(seconds)
         ranks.steps(max(warmup, 1), seconds)
@@ -96,18 +105,21 @@ def start_theirs(arguments, case, variant, cache):
         raise
 
 
-def measure_case(arguments, case, folder, cache, may_compile):
-    """Fills case["ours"] and case["theirs"]."""
+def measure_case(arguments, case, folder, cache, needed):
+    """Fills case["ours"] and case["theirs"]. needed: seconds of this and all later cases without compiling."""
     running, samples = {}, BATCH * case["ranks"]
     case["theirs"] = {}
     try:
         for variant in arguments.variants:
             result = case["theirs"][variant] = {"rates": []}
-            if variant == "compiled" and not may_compile():
-                result["failure"] = "left out: no time (--minutes)"
-                continue
+            seconds = arguments.at_most(START_SECONDS)
+            if variant == "compiled":
+                seconds = min(COMPILE_SECONDS, arguments.deadline - time.monotonic() - needed)
+                if seconds < COMPILE_GUESS:
+                    result["failure"] = NO_TIME
+                    continue
             try:
-                running[variant], result["facts"] = start_theirs(arguments, case, variant, cache)
+                running[variant], result["facts"] = start_theirs(arguments, case, variant, cache, seconds)
             except Failed as failure:
                 result["failure"] = str(failure)
         case["ours"] = {"rates": []}
@@ -117,7 +129,7 @@ def measure_case(arguments, case, folder, cache, may_compile):
             case["ours"]["report"] = report
             for variant in list(running):
                 try:
-                    seconds = running[variant].steps(MODELS[case["model"]][1], START_SECONDS)
+                    seconds = running[variant].steps(MODELS[case["model"]][1], arguments.at_most(START_SECONDS))
                     case["theirs"][variant]["rates"].append(samples / statistics.median(seconds))
                 except Failed as failure:
                     case["theirs"][variant]["failure"] = str(failure)
@@ -170,20 +182,21 @@ def main():
              for precision in arguments.precisions for ranks in arguments.ranks for model in arguments.models]
     plain = [MODELS[case["model"]][3] * arguments.rounds / 3 for case in cases]
     compiles = COMPILE_GUESS * len(cases) if "compiled" in arguments.variants else 0
-    begin, deadline = time.monotonic(), time.monotonic() + 60 * arguments.minutes
+    begin = time.monotonic()
+    arguments.deadline = begin + 60 * arguments.minutes
+    arguments.at_most = lambda seconds: max(min(seconds, arguments.deadline - time.monotonic()), 1)
     print(f"# {len(cases)} cases, about {min((sum(plain) + compiles) / 60, arguments.minutes):.0f} minutes; "
           f"torch.compile where {arguments.minutes:g} minutes allow", flush=True)
     with tempfile.TemporaryDirectory(prefix="tutti-") as name:
         folder = pathlib.Path(name)
+        arguments.shim = mkl_shim(folder)
         for number, case in enumerate(cases):
-            left = sum(plain[number:])
-            if time.monotonic() + 0.5 * plain[number] > deadline:
-                case["failure"] = "left out: no time (--minutes)"
+            if time.monotonic() + 0.5 * plain[number] > arguments.deadline:
+                case["failure"] = NO_TIME
                 continue
             try:
-                measure_case(arguments, case, folder, folder / "compiled",
-                             lambda need=left: deadline - time.monotonic() > need + COMPILE_GUESS)
-            except (Failed, subprocess.TimeoutExpired) as failure:
+                measure_case(arguments, case, folder, folder / "compiled", sum(plain[number:]))
+            except Failed as failure:
                 case["failure"] = str(failure)
             print(f"# {case['model']} {case['precision']} on {case['ranks']}: "
                   f"{time.monotonic() - begin:.0f} s since the start", flush=True)

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,16 +21,33 @@ JEMALLOC_KEEPS = "background_thread:false,metadata_thp:auto,dirty_decay_ms:-1,mu
 _FOREIGN = ("OMP_", "KMP_", "MKL_", "MALLOC_", "OMPI_", "PMIX_", "SLURM_", "TORCH", "LD_PRELOAD")
 
 
+# MKL, which PyTorch's packages bring, has AVX-512 kernels for processors that say they are Intel's, and asks this
+# function; on AMD's its products are 2.3 times as fast with them (Zen 5, n = 1024).
+MKL_SHIM = "int mkl_serv_intel_cpu_true(void) { return 1; }\n"
+
+
 class Failed(Exception):
     """What ended a job; short enough for a table."""
 
 
-def environment_of(variant, rank, ranks, port, cache):
+def mkl_shim(folder):
+    """A library to preload on AMD processors, made in `folder`; None elsewhere or without a C compiler."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None or "AuthenticAMD" not in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8"):
+        return None
+    source, library = folder / "mkl_shim.c", folder / "mkl_shim.so"
+    source.write_text(MKL_SHIM, encoding="utf-8")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    return library
+
+
+def environment_of(variant, rank, ranks, port, cache, shim=None):
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
     if variant != "installed":
         environment |= TUNED
-        if found := next((path for path in JEMALLOC if os.path.exists(path)), None):
-            environment |= {"LD_PRELOAD": found, "MALLOC_CONF": JEMALLOC_KEEPS}
+        jemalloc = next((path for path in JEMALLOC if os.path.exists(path)), None)
+        environment |= {"LD_PRELOAD": ":".join(str(path) for path in (jemalloc, shim) if path),
+                        "MALLOC_CONF": JEMALLOC_KEEPS}
     if variant == "compiled":
         # Kernels are shared by the ranks and by later jobs; no pool of compiling processes that would outlive this one.
         environment |= {"TORCHINDUCTOR_CACHE_DIR": str(cache), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
@@ -49,15 +67,15 @@ def free_port():
 class TorchRanks:
     """Ranks that wait for commands; each on a core of its own. What they say on standard error is kept for messages."""
 
-    def __init__(self, python, script, ranks, variant, cache, arguments):
+    def __init__(self, python, script, ranks, variant, cache, arguments, shim=None):
         port, cores = free_port(), sorted(os.sched_getaffinity(0))
         self.errors = tempfile.TemporaryFile()
         self.processes = []
         for rank in range(ranks):
             self.processes.append(subprocess.Popen(
                 ["taskset", "-c", str(cores[rank % len(cores)]), python, "-B", str(script), *map(str, arguments)],
-                env=environment_of(variant, rank, ranks, port, cache), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=self.errors, start_new_session=True, cwd=pathlib.Path(script).parent))
+                env=environment_of(variant, rank, ranks, port, cache, shim), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=self.errors, start_new_session=True, bufsize=0, cwd=pathlib.Path(script).parent))
 
     def ready(self, seconds):
         """The facts of rank 0, when all have said theirs."""
@@ -68,9 +86,8 @@ class TorchRanks:
         for process in self.processes:
             try:
                 process.stdin.write(f"{count}\n".encode())
-                process.stdin.flush()
             except BrokenPipeError:
-                raise Failed(self._reason("ended")) from None
+                raise self._ended() from None
         return [max(times) for times in zip(*self._answers(seconds))]
 
     def _answers(self, seconds):
@@ -82,25 +99,26 @@ class TorchRanks:
             while selector.get_map():
                 ready = selector.select(max(deadline - time.monotonic(), 0))
                 if not ready:
-                    raise Failed(self._reason(f"no answer within {seconds} s"))
+                    raise Failed(f"failed: no answer within {seconds:.0f} s")
                 for key, _ in ready:
                     part = os.read(key.fd, 1 << 16)
                     if not part:
-                        raise Failed(self._reason("ended"))
+                        raise self._ended()
                     lines[key.data] += part
                     if part.endswith(b"\n"):
                         selector.unregister(key.fileobj)
         return [json.loads(lines[process]) for process in self.processes]
 
-    def _reason(self, what):
+    def _ended(self):
         self.errors.seek(0, os.SEEK_END)
         self.errors.seek(max(self.errors.tell() - 4000, 0))
         said = [line for line in self.errors.read().decode(errors="replace").splitlines() if line.strip()]
-        return f"failed: {what}" + (f" ({said[-1].strip()[:120].replace('|', '/')})" if said else "")
+        return Failed("failed: ended" + (f" ({said[-1].strip()[:120].replace('|', '/')})" if said else ""))
 
     def end(self):
         """Ends every process of every rank, compilers that they started, too."""
-        for process in self.processes:
+        ending, self.processes = self.processes, []
+        for process in ending:
             try:
                 os.killpg(process.pid, signal.SIGKILL)
             except ProcessLookupError:

@@ -3,7 +3,8 @@
 Reads numbers of steps from standard input, a line each, runs them and writes their seconds as a line of JSON. The batch
 stays in memory: no time goes into loading. A step is zero_grad, forward, backward, SGD with momentum; with WORLD_SIZE
 above 1, DDP over gloo. Needs torch. Variants: `installed`, as a first script would have it; `tuned`, with the memory
-format that suits convolutions and a fused optimizer (its environment is peer_torch.py's); `compiled`, that with
+format that suits convolutions and a fused optimizer (its environment is in
+torch_process.py); `compiled`, that with
 torch.compile as well.
 """
 
@@ -62,7 +63,7 @@ def main():
     torch.manual_seed(0)
     world = int(os.environ.get("WORLD_SIZE", 1))
     if world > 1:
-        torch.distributed.init_process_group("gloo", timeout=datetime.timedelta(seconds=120))
+        torch.distributed.init_process_group("gloo", timeout=datetime.timedelta(seconds=300))
     step, parameters = make_step(arguments, world)
     print(json.dumps({"torch": torch.__version__, "threads": torch.get_num_threads(), "parameters": parameters}),
           file=answers)

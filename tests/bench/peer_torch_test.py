@@ -1,0 +1,88 @@
+"""What peer_torch.py makes of its measurements, and how it treats children that fail; without torch."""
+
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import peer_torch
+from tap import main
+from torch_process import Failed, TorchRanks, environment_of
+
+# Answers as torch_steps.py does; a rank's seconds are its number and the step's.
+CHILD = """
+import json, os, sys
+print(json.dumps({"rank": int(os.environ.get("RANK", 0)), "port": os.environ.get("MASTER_PORT")}), flush=True)
+for line in sys.stdin:
+    if line.strip() == "3":
+        sys.exit("a | reason")
+    if line.strip() == "2" and os.environ.get("RANK") == "1":
+        sys.stdin.read()
+    print(json.dumps([int(os.environ.get("RANK", 0)) * (i == 0) + i for i in range(int(line))]), flush=True)
+"""
+
+
+class Children(unittest.TestCase):
+    def start(self, ranks):
+        folder = tempfile.TemporaryDirectory(prefix="tutti-")
+        self.addCleanup(folder.cleanup)
+        script = pathlib.Path(folder.name) / "child.py"
+        script.write_text(CHILD)
+        job = TorchRanks(sys.executable, script, ranks, "tuned", folder.name, [])
+        self.addCleanup(job.end)
+        return job
+
+    def test_the_slowest_rank_counts_in_each_step(self):
+        job = self.start(2)
+        self.assertEqual(job.ready(60)["rank"], 0)
+        self.assertEqual(job.steps(4, 60), [1, 1, 2, 3])
+        self.assertEqual(job.steps(1, 60), [1])
+
+    def test_a_child_that_ends_gives_its_last_line_as_reason(self):
+        job = self.start(1)
+        job.ready(60)
+        with self.assertRaisesRegex(Failed, r"ended \(a / reason\)"):
+            job.steps(3, 60)
+        with self.assertRaises(Failed):
+            job.steps(1, 60)
+
+    def test_a_child_that_is_silent_is_given_up_and_ended(self):
+        job = self.start(2)
+        job.ready(60)
+        with self.assertRaisesRegex(Failed, "no answer within 1 s"):
+            job.steps(2, 1)
+        pids = [process.pid for process in job.processes]
+        job.end()
+        for pid in pids:
+            self.assertRaises(ProcessLookupError, os.kill, pid, 0)
+
+    def test_the_environment_says_what_a_variant_is(self):
+        os.environ["OMP_NUM_THREADS"] = "7"
+        self.addCleanup(os.environ.pop, "OMP_NUM_THREADS")
+        self.assertNotIn("OMP_NUM_THREADS", environment_of("installed", 0, 1, 5, "cache"))
+        tuned = environment_of("tuned", 1, 2, 5, "cache")
+        self.assertEqual((tuned["OMP_NUM_THREADS"], tuned["RANK"], tuned["GLOO_SOCKET_IFNAME"]), ("1", "1", "lo"))
+        self.assertIn("shim.so", environment_of("tuned", 0, 1, 5, "cache", "shim.so")["LD_PRELOAD"])
+        self.assertNotIn("LD_PRELOAD", environment_of("installed", 0, 1, 5, "cache", "shim.so"))
+        self.assertNotIn("TORCHINDUCTOR_CACHE_DIR", tuned)
+        self.assertEqual(environment_of("compiled", 0, 1, 5, "cache")["TORCHINDUCTOR_CACHE_DIR"], "cache")
+
+
+class Table(unittest.TestCase):
+    CASE = {"model": "vit", "precision": "fp32", "ranks": 2,
+            "ours": {"rates": [960, 480, 1920], "report": {"gemm": {"share": 0.75}}},
+            "theirs": {"tuned": {"rates": [480, 480, 480]}, "compiled": {"rates": [], "failure": "failed: ended"}}}
+
+    def test_ratios_are_of_rounds_and_failures_have_their_reason(self):
+        row = peer_torch.table([self.CASE], ["tuned", "compiled", "installed"]).splitlines()[-1]
+        self.assertEqual(row, "| vit | fp32 | 2 | 960 | 480 (× 2.00) | failed: ended | – | 50% | 75% |")
+
+    def test_a_case_without_a_measurement_has_as_many_cells(self):
+        lines = peer_torch.table([{**self.CASE, "failure": "left out"}, self.CASE], ["tuned"]).splitlines()
+        self.assertEqual({line.count("|") for line in lines}, {8})
+        self.assertIn("left out", lines[2])
+
+
+if __name__ == "__main__":
+    main()
