@@ -186,6 +186,7 @@ void for_heads(const AttentionShape& shape, std::int64_t samples, std::int64_t s
             const std::int64_t size = shape.tokens * shape.heads * shape.width;
             work(3 * n * size + head * shape.width, n * size + head * shape.width,
                  scratch + share * scratch_size);
+            offer_progress();
         }
     });
 }

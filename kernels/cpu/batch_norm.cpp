@@ -19,8 +19,8 @@ constexpr std::int64_t rows_at_once = 4;
 /// Adds Σ first(row, c) and Σ second(row, c) over the rows to two sums per channel. The terms of a pair come
 /// from one call, term(row, c) -> {first, second}.
 template <class Term>
-void add_pairs(std::int64_t begin, std::int64_t end, std::int64_t channels, double* __restrict first,
-               double* __restrict second, const Term& term) {
+void add_pairs_of_part(std::int64_t begin, std::int64_t end, std::int64_t channels, double* __restrict first,
+                       double* __restrict second, const Term& term) {
     std::int64_t row = begin;
     for (; row + rows_at_once <= end; row += rows_at_once) {
 #pragma omp simd
@@ -38,6 +38,20 @@ void add_pairs(std::int64_t begin, std::int64_t end, std::int64_t channels, doub
             second[c] += a.second;
         }
     }
+}
+
+/// The same with offers of progress. Parts of whole groups of rows leave every bit as it is.
+template <class Term>
+void add_pairs(std::int64_t begin, std::int64_t end, std::int64_t channels, double* first, double* second,
+               const Term& term) {
+    const std::int64_t part =
+        std::max(elements_between_offers / channels, least_between_offers) / rows_at_once * rows_at_once;
+    for (; end - begin > part; begin += part) {
+        add_pairs_of_part(begin, begin + part, channels, first, second, term);
+        offer_progress();
+    }
+    add_pairs_of_part(begin, end, channels, first, second, term);
+    offer_progress();
 }
 
 struct Pair {

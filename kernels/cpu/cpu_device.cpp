@@ -6,6 +6,7 @@
 
 #include "eigen_ops.hpp"
 #include "host_memory.hpp"
+#include "host_progress.hpp"
 #include "onednn_ops.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/device/device.hpp"
@@ -26,6 +27,7 @@ std::string processor_name() {
 class CpuDevice final : public Device {
   public:
     explicit CpuDevice(int threads) : threads_(threads) { omp_set_num_threads(threads); }
+    ~CpuDevice() override { set_host_progress({}); }
 
     std::string kind() const override { return "cpu"; }
 
@@ -66,6 +68,8 @@ class CpuDevice final : public Device {
         }
         refuse(arithmetic.compute);
     }
+
+    void set_progress(std::function<void()> poll) override { set_host_progress(std::move(poll)); }
 
   private:
     [[noreturn]] static void refuse(DType type) {

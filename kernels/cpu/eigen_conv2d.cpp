@@ -33,9 +33,11 @@ class EigenConv2d final : public Conv2dOp {
         T* scratch = reserve(shares * columns_size_);
         for_shares(batch, shares, [&](std::int64_t share, std::int64_t begin, std::int64_t end) {
             T* columns = scratch + share * columns_size_;
-            for (std::int64_t n = begin; n < end; ++n)
+            for (std::int64_t n = begin; n < end; ++n) {
                 forward_sample(x.as<T>() + n * in_size_, weight.as<T>(), shape_.bias ? bias.as<T>() : nullptr,
                                y.as<T>() + n * places_ * shape_.out, columns);
+                offer_progress();
+            }
         });
     }
 
@@ -61,6 +63,7 @@ class EigenConv2d final : public Conv2dOp {
                 backward_weight(x.as<T>() + n * in_size_, dy_n, dw, db, columns);
                 if (dx.defined())
                     backward_data_sample(weight.as<T>(), dy_n, dx.as<T>() + n * in_size_, columns);
+                offer_progress();
             }
         });
         for (std::int64_t share = 1; share < shares; ++share) {
@@ -78,9 +81,11 @@ class EigenConv2d final : public Conv2dOp {
         const std::int64_t shares = count_shares(batch);
         T* scratch = reserve(shares * columns_size_);
         for_shares(batch, shares, [&](std::int64_t share, std::int64_t begin, std::int64_t end) {
-            for (std::int64_t n = begin; n < end; ++n)
+            for (std::int64_t n = begin; n < end; ++n) {
                 backward_data_sample(weight.as<T>(), dy.as<T>() + n * places_ * shape_.out,
                                      dx.as<T>() + n * in_size_, scratch + share * columns_size_);
+                offer_progress();
+            }
         });
     }
 

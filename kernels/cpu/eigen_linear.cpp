@@ -66,12 +66,20 @@ class EigenLinear final : public LinearOp {
         std::fill_n(dweight.as<T>(), dweight.count(), T(0));
         if (shape_.bias) sum_rows(dy.as<T>(), batch, shape_.out, dbias.as<T>());
         if (batch == 0) return;
-        const ConstMatrix out(dy.as<T>(), batch, shape_.out);
-        add_transposed_product(out, ConstMatrix(x.as<T>(), batch, shape_.in),
+        add_transposed_product(ConstMatrix(dy.as<T>(), batch, shape_.out),
+                               ConstMatrix(x.as<T>(), batch, shape_.in),
                                Matrix(dweight.as<T>(), shape_.out, shape_.in));
-        if (dx.defined())
-            multiply(out, ConstMatrix(weight.as<T>(), shape_.out, shape_.in),
-                     Matrix(dx.as<T>(), batch, shape_.in));
+        offer_progress();
+        if (dx.defined()) backward_data(weight, dy, dx);
+    }
+
+    void backward_data(const TensorView& weight, const TensorView& dy, const TensorView& dx) override {
+        const std::int64_t batch = dy.shape[0];
+        assert(dy.count() == batch * shape_.out && dx.count() == batch * shape_.in);
+        if (batch == 0) return;
+        multiply(ConstMatrix(dy.as<T>(), batch, shape_.out),
+                 ConstMatrix(weight.as<T>(), shape_.out, shape_.in), Matrix(dx.as<T>(), batch, shape_.in));
+        offer_progress();
     }
 
   private:

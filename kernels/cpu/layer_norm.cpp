@@ -102,10 +102,14 @@ void EigenOps<T>::layer_norm_backward(const TensorView& x, const TensorView& gam
     for_shares(rows, shares, [=](std::int64_t share, std::int64_t begin, std::int64_t end) {
         T* sums = partial + 2 * width * share;
         std::fill_n(sums, 2 * width, T(0));
-        for (std::int64_t row = begin; row < end; ++row)
-            backward_row(in + row * width, g, dout + row * width, width, static_cast<T>(kept[2 * row]),
-                         static_cast<T>(kept[2 * row + 1]), din ? din + row * width : nullptr, sums,
-                         sums + width);
+        run_parts(
+            [=](std::int64_t first, std::int64_t last) {
+                for (std::int64_t row = first; row < last; ++row)
+                    backward_row(in + row * width, g, dout + row * width, width,
+                                 static_cast<T>(kept[2 * row]), static_cast<T>(kept[2 * row + 1]),
+                                 din ? din + row * width : nullptr, sums, sums + width);
+            },
+            begin, end, width);
     });
     T* gamma_sum = dgamma.as<T>();
     T* beta_sum = dbeta.as<T>();

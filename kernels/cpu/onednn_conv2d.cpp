@@ -9,6 +9,7 @@
 #include "onednn_convolution_ways.hpp"
 #include "onednn_operators.hpp"
 #include "onednn_product.hpp"
+#include "parallel.hpp"
 #include "shape_checks.hpp"
 
 namespace tutti {
@@ -32,9 +33,12 @@ class OnednnConv2d final : public Conv2dOp {
         assert(bias.defined() == shape_.bias);
         if (batch == 0) return;
         with_onednn_errors(name_, [&] {
-            OnednnProduct& plan = forward_plan(batch);
+            const std::int64_t parts = parts_over_batch(batch);
+            OnednnProduct& plan = forward_plan(batch / parts);
             if (!plan) return fallback_->forward(x, weight, bias, y);
-            plan.execute(*context_, x.data, weight.data, y.data, bias.data);
+            plan.execute(*context_, x.data, weight.data, y.data, bias.data,
+                         {parts, x.bytes() / static_cast<std::size_t>(parts),
+                          y.bytes() / static_cast<std::size_t>(parts)});
         });
     }
 
@@ -47,10 +51,12 @@ class OnednnConv2d final : public Conv2dOp {
             OnednnProduct& for_weight = weight_plan(batch);
             if (!dx.defined() && for_weight)
                 return for_weight.execute(*context_, x.data, dy.data, dweight.data, dbias.data);
-            OnednnProduct& for_data = data_plan(batch);
+            const std::int64_t parts = parts_over_batch(batch);
+            OnednnProduct& for_data = data_plan(batch / parts);
             if (!for_weight || !for_data) return fallback_->backward(x, weight, dy, dx, dweight, dbias);
+            // A sum over the whole batch: in one piece.
             for_weight.execute(*context_, x.data, dy.data, dweight.data, dbias.data);
-            for_data.execute(*context_, dy.data, weight.data, dx.data);
+            execute_backward_data(for_data, weight, dy, dx, parts);
         });
     }
 
@@ -58,9 +64,10 @@ class OnednnConv2d final : public Conv2dOp {
         const std::int64_t batch = dy.shape[0];
         if (batch == 0) return;
         with_onednn_errors(name_, [&] {
-            OnednnProduct& plan = data_plan(batch);
+            const std::int64_t parts = parts_over_batch(batch);
+            OnednnProduct& plan = data_plan(batch / parts);
             if (!plan) return fallback_->backward_data(weight, dy, dx);
-            plan.execute(*context_, dy.data, weight.data, dx.data);
+            execute_backward_data(plan, weight, dy, dx, parts);
         });
     }
 
@@ -69,6 +76,22 @@ class OnednnConv2d final : public Conv2dOp {
     // fallback computes, in fp32.
     using Plans = std::map<std::int64_t, OnednnProduct>;
     using Type = memory::data_type;
+
+    /// Equal parts of the batch. Winograd transforms the weights anew for each part, so that a part of few
+    /// pixels would take longer.
+    std::int64_t parts_over_batch(std::int64_t batch) const {
+        const std::int64_t pixels = shape_.out_height() * shape_.out_width();
+        constexpr std::int64_t least_pixels = 2048;
+        return parts_of(batch,
+                        pixels * shape_.kernel_h * shape_.kernel_w * shape_.in / shape_.groups * shape_.out,
+                        (least_pixels + pixels - 1) / pixels);
+    }
+    void execute_backward_data(OnednnProduct& plan, const TensorView& weight, const TensorView& dy,
+                               const TensorView& dx, std::int64_t parts) {
+        const auto count = static_cast<std::size_t>(parts);
+        plan.execute(*context_, dy.data, weight.data, dx.data, nullptr,
+                     {parts, dy.bytes() / count, dx.bytes() / count});
+    }
 
     OnednnProduct& forward_plan(std::int64_t batch) {
         return find_or_make(forward_, batch, ConvolutionPass::forward, &OnednnConv2d::plan_forward);

@@ -9,6 +9,7 @@
 #include "eigen_ops.hpp"
 #include "onednn_operators.hpp"
 #include "onednn_product.hpp"
+#include "parallel.hpp"
 #include "shape_checks.hpp"
 
 namespace tutti {
@@ -29,9 +30,12 @@ class OnednnLinear final : public LinearOp {
         assert(weight.count() == shape_.out * shape_.in && bias.defined() == shape_.bias);
         if (batch == 0) return;
         with_onednn_errors(name_, [&] {
-            OnednnProduct& product = forward_[batch];
-            if (!product) product = plan_forward(batch);
-            product.execute(*context_, x.data, weight.data, y.data, bias.data);
+            const std::int64_t parts = parts_of(batch, shape_.in * shape_.out, least_rows),
+                               rows = batch / parts;
+            OnednnProduct& product = forward_[rows];
+            if (!product) product = plan_forward(rows);
+            product.execute(*context_, x.data, weight.data, y.data, bias.data,
+                            {parts, bytes(rows * shape_.in), bytes(rows * shape_.out)});
         });
     }
 
@@ -46,19 +50,30 @@ class OnednnLinear final : public LinearOp {
             return;
         }
         with_onednn_errors(name_, [&] {
+            // Some columns of dy make as many rows of the gradient.
+            const std::int64_t parts = parts_of(shape_.out, batch * shape_.in, least_rows),
+                               rows = shape_.out / parts;
             OnednnProduct& product = backward_weight_[batch];
-            if (!product)
-                product =
-                    plan({shape_.out, batch}, Tag::ba, {batch, shape_.in}, Tag::ab, {shape_.out, shape_.in});
-            product.execute(*context_, dy.data, x.data, dweight.data);
+            if (!product) product = plan_backward_weight(batch, rows);
+            product.execute(*context_, dy.data, x.data, dweight.data, nullptr,
+                            {parts, bytes(rows), bytes(rows * shape_.in)});
         });
-        if (!dx.defined()) return;
+        if (dx.defined()) backward_data(weight, dy, dx);
+    }
+
+    void backward_data(const TensorView& weight, const TensorView& dy, const TensorView& dx) override {
+        const std::int64_t batch = dy.shape[0];
+        assert(dy.count() == batch * shape_.out && dx.count() == batch * shape_.in);
+        if (batch == 0) return;
         with_onednn_errors(name_, [&] {
-            OnednnProduct& product = backward_data_[batch];
+            const std::int64_t parts = parts_of(batch, shape_.in * shape_.out, least_rows),
+                               rows = batch / parts;
+            OnednnProduct& product = backward_data_[rows];
             if (!product)
                 product =
-                    plan({batch, shape_.out}, Tag::ab, {shape_.out, shape_.in}, Tag::ab, {batch, shape_.in});
-            product.execute(*context_, dy.data, weight.data, dx.data);
+                    plan({rows, shape_.out}, Tag::ab, {shape_.out, shape_.in}, Tag::ab, {rows, shape_.in});
+            product.execute(*context_, dy.data, weight.data, dx.data, nullptr,
+                            {parts, bytes(rows * shape_.out), bytes(rows * shape_.in)});
         });
     }
 
@@ -82,6 +97,26 @@ class OnednnLinear final : public LinearOp {
             weight_t, y, OnednnProduct::Bias{DNNL_ARG_BIAS, bias});
     }
 
+    /// Some columns of dy, transposed: its rows are shape_.out apart.
+    OnednnProduct plan_backward_weight(std::int64_t batch, std::int64_t rows) const {
+        const memory::dims dims{rows, batch}, strides{1, shape_.out};
+        const Matrix x{{batch, shape_.in}, Tag::ab};
+        const memory::desc c({rows, shape_.in}, memory::data_type::f32, Tag::ab);
+        const auto type = context_->products;
+        const memory::desc dy(dims, memory::data_type::f32, strides);
+        const memory::desc dy_taken = type == memory::data_type::f32 ? dy : memory::desc(dims, type, Tag::ba);
+        return {*context_,
+                dnnl::matmul::primitive_desc({dy_taken, x.taken(type), c}, context_->attributes(),
+                                             context_->engine),
+                {DNNL_ARG_SRC, dy, dy_taken},
+                {DNNL_ARG_WEIGHTS, x.given(), x.taken(type)},
+                {DNNL_ARG_DST, c, c}};
+    }
+
+    static std::size_t bytes(std::int64_t elements) {
+        return static_cast<std::size_t>(elements) * sizeof(float);
+    }
+
     /// c = a · b, with c row-major.
     OnednnProduct plan(const memory::dims& a, Tag a_order, const memory::dims& b, Tag b_order,
                        const memory::dims& c) const {
@@ -101,6 +136,9 @@ class OnednnLinear final : public LinearOp {
                 {DNNL_ARG_DST, c, c},
                 bias};
     }
+
+    /// Of a part: the library packs the other operand anew for each.
+    static constexpr std::int64_t least_rows = 128;
 
     const LinearShape shape_;
     const std::string name_;

@@ -1,5 +1,7 @@
 #include "onednn_primitive.hpp"
 
+#include "host_progress.hpp"
+
 namespace tutti {
 
 dnnl::primitive_attr OnednnContext::attributes() const {
@@ -32,6 +34,7 @@ void OnednnPrimitive::execute(const OnednnContext& context, std::initializer_lis
                                                    static_cast<int>(arguments_.size()), arguments_.data()),
                             "could not execute a primitive");
     dnnl::error::wrap_c_api(dnnl_stream_wait(context.stream.get()), "could not wait on a stream");
+    offer_progress();
 }
 
 }  // namespace tutti

@@ -53,21 +53,26 @@ OnednnProduct::OnednnProduct(const OnednnContext& context, const dnnl::primitive
                                result_.scratch_bytes()})) {}
 
 void OnednnProduct::execute(OnednnContext& context, const void* first, const void* second, void* result,
-                            const void* bias) {
+                            const void* bias, const Parts& parts) {
     std::byte* const first_copy = context.workspace.reserve(first_.copy_bytes() + second_.copy_bytes() +
                                                             result_.copy_bytes() + library_bytes_);
     std::byte* const second_copy = first_copy + first_.copy_bytes();
     std::byte* const result_copy = second_copy + second_.copy_bytes();
     std::byte* const library = result_copy + result_.copy_bytes();
 
-    const void* const taken_first = bring(first_, context, first, first_copy, library);
     const void* const taken_second = bring(second_, context, second, second_copy, library);
-    void* const left = result_ ? result_copy : result;
-    if (bias)
-        product_.execute(context, {taken_first, taken_second, left, bias}, library);
-    else
-        product_.execute(context, {taken_first, taken_second, left}, library);
-    if (result_) result_.execute(context, left, result, library);
+    for (std::int64_t i = 0; i < parts.count; ++i) {
+        const auto part = static_cast<std::size_t>(i);
+        const void* const from = static_cast<const std::byte*>(first) + part * parts.first_bytes;
+        void* const to = static_cast<std::byte*>(result) + part * parts.result_bytes;
+        const void* const taken_first = bring(first_, context, from, first_copy, library);
+        void* const left = result_ ? result_copy : to;
+        if (bias)
+            product_.execute(context, {taken_first, taken_second, left, bias}, library);
+        else
+            product_.execute(context, {taken_first, taken_second, left}, library);
+        if (result_) result_.execute(context, left, to, library);
+    }
 }
 
 }  // namespace tutti

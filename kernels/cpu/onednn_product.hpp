@@ -42,9 +42,20 @@ class OnednnProduct {
                   const std::optional<Bias>& bias = {});
 
     explicit operator bool() const { return static_cast<bool>(product_); }
+
+    /// Products one after the other with the same second operand and bias, each with its part of the first
+    /// operand and of the result, so many bytes after the part before it. Between them progress is offered.
+    struct Parts {
+        std::int64_t count = 1;
+        std::size_t first_bytes = 0, result_bytes = 0;
+    };
+    void execute(OnednnContext& context, const void* first, const void* second, void* result,
+                 const void* bias, const Parts& parts);
     /// `bias`: where the product was made with one. Reserves the context's workspace.
     void execute(OnednnContext& context, const void* first, const void* second, void* result,
-                 const void* bias = nullptr);
+                 const void* bias = nullptr) {
+        execute(context, first, second, result, bias, Parts());
+    }
 
   private:
     OnednnPrimitive product_;

@@ -178,6 +178,8 @@ class BucketBenchRun {
         }
         if (!replay_) report_.profile = profile_of(first);
         report_.yardstick = yardstick(slices, ends);
+        if (control_->size() > 1)
+            report_.yardstick.attainable = report_.measurement.attainable(slices, timing);
     }
 
     StepYardstick yardstick(std::span<const ParameterSlice> slices, const std::vector<bool>& ends) const {

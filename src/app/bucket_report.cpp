@@ -181,6 +181,7 @@ Json to_json(const BucketReport& report) {
              {{"compute", report.yardstick.compute},
               {"communication", report.yardstick.communication},
               {"tail", report.yardstick.tail},
+              {"attainable", report.yardstick.attainable},
               {"step", report.yardstick.seconds()}}},
             {"plans", plans},
             {"all_reduce", all_reduce_json(report)},

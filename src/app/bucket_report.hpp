@@ -57,7 +57,7 @@ Spread spread_over(std::span<const StepFigures> steps, double (*figure)(const St
 /// Seconds and bytes, as measured. A spread is {min, median, max}.
 ///   benchmark "buckets"; provenance; model, batch_size, accumulate, gradient_bytes; steps, warmup; notes
 ///   replay: null, or how layers were waited for instead of computed; best: number of the fastest plan
-///   yardstick: {compute, communication, tail, step}
+///   yardstick: {compute, communication, tail, step, attainable}
 ///   plans: of each its names [{policy, bucket_mb or null, text}]; spreads of step, data, forward, backward,
 ///     optimizer, communication, hidden, exposed, overlap (null on one rank); predicted; buckets [{bytes,
 ///     first, last (parameters), spreads of ready, start, done}]; steps [{step, backward, communication,

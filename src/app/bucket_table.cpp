@@ -102,9 +102,9 @@ std::string to_text(const BucketReport& report) {
     if (world == 1) return text + "  one rank: nothing is communicated, and there is nothing to hide\n";
     text += fmt::format(
         "  yardstick: max(compute {:.3f}, communication {:.3f}) + the first layer's bucket {:.3f} = "
-        "{:.3f} ms\n",
+        "{:.3f} ms; no schedule within a step is faster than {:.3f} ms\n",
         report.yardstick.compute * ms, report.yardstick.communication * ms, report.yardstick.tail * ms,
-        report.yardstick.seconds() * ms);
+        report.yardstick.seconds() * ms, report.yardstick.attainable * ms);
     return text + bucket_rows(report) + all_reduce_rows(report);
 }
 

@@ -1,6 +1,7 @@
 #include "tutti/model/graph.hpp"
 
 #include <numeric>
+#include <utility>
 
 #include "graph_impl.hpp"
 #include "tutti/base/error.hpp"
@@ -226,7 +227,8 @@ void Graph::Impl::forward_again(std::size_t from, std::size_t to, const StepCont
     }
 }
 
-void Graph::Impl::backward_layer(std::size_t node, std::int64_t n, const StepContext& step) {
+void Graph::Impl::backward_layer(std::size_t node, std::int64_t n, const StepContext& step,
+                                 const std::function<void()>& parameters_final) {
     Calls& views = calls[node];
     if (n > 0 && views.again_from > 0) forward_again(views.again_from, node, step);
     if (!runs(node, n, step)) return;
@@ -239,7 +241,7 @@ void Graph::Impl::backward_layer(std::size_t node, std::int64_t n, const StepCon
     Layer& layer = *spec.nodes()[node].layer;
     layer.backward({views.inputs, views.output, views.state, views.parameters, views.output_gradient,
                     std::span(targets).first(views.inputs.size()), views.parameter_gradients, &step,
-                    views.buffers, views.batch_state, views.statistics, node});
+                    views.buffers, views.batch_state, views.statistics, node, &parameters_final});
     for (std::size_t k = 0; k < views.inputs.size(); ++k) {
         const TensorView& sum = views.input_gradients[k];
         if (layer.is_view() && sum.defined() && sum.data != views.output_gradient.data) {
@@ -256,11 +258,19 @@ void Graph::backward(std::int64_t n, const StepContext& step, const GradientRead
     if (n == 0) impl_->ops->fill(gradient_arena(), 0.0);
     for (std::size_t i = impl_->calls.size() - 1; i >= 1; --i) {
         if (impl_->observer) impl_->observer->backward_begins(i - 1);
-        impl_->backward_layer(i, n, step);
+        // One pointer: a function that holds no more allocates nothing.
+        struct Announcement {
+            const GradientReady& ready;
+            const std::vector<std::size_t>& numbers;
+            bool made = false;
+            void make() {
+                if (std::exchange(made, true) || !ready) return;
+                for (std::size_t k = numbers.size(); k-- > 0;) ready(numbers[k]);
+            }
+        } announcement{ready, impl_->calls[i].parameter_numbers};
+        impl_->backward_layer(i, n, step, [&announcement] { announcement.make(); });
         if (impl_->observer) impl_->observer->backward_ends(i - 1);
-        const auto& numbers = impl_->calls[i].parameter_numbers;
-        if (ready)
-            for (std::size_t k = numbers.size(); k-- > 0;) ready(numbers[k]);
+        announcement.make();
         if (impl_->progress) impl_->progress();
     }
 }

@@ -32,7 +32,9 @@ struct Graph::Impl {
     void lay_out_parameters();
     void lay_out_buffers();
     void lay_out_activations(bool recompute);
-    void backward_layer(std::size_t node, std::int64_t n, const StepContext& step);
+    /// parameters_final: see LayerCall.
+    void backward_layer(std::size_t node, std::int64_t n, const StepContext& step,
+                        const std::function<void()>& parameters_final);
     void forward_again(std::size_t from, std::size_t to, const StepContext& step);
     void set_batch(std::int64_t n);
     bool runs(std::size_t node, std::int64_t n, const StepContext& step) const;

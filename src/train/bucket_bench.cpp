@@ -137,6 +137,19 @@ double StepMeasurement::predict(std::span<const Bucket> buckets, const BucketTim
     return before + std::max(finish_time(buckets, timing), backward_end) + rest;
 }
 
+double StepMeasurement::attainable(std::span<const ParameterSlice> parameters,
+                                   const BucketTiming& timing) const {
+    const std::int64_t end = parameters.back().offset + parameters.back().count;
+    double done = backward_end, all_before = 0;
+    for (std::size_t p = 0; p < parameters.size(); ++p) {
+        all_before = std::max(all_before, timing.ready[p]);
+        const auto left = static_cast<double>(end - parameters[p].offset);
+        done = std::max(done,
+                        all_before + timing.cost.seconds(left * static_cast<double>(timing.element_bytes)));
+    }
+    return before + done + rest;
+}
+
 StepMeasurement agree_on_measurement(std::span<const StepTimeline> steps, Communicator& communicator) {
     std::vector<ReadyTimes> times;
     std::vector<double> before, rest;

@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "tutti/base/units.hpp"
 
 namespace tutti {
 namespace {
 
-constexpr std::size_t warm_up_steps = 2, ready_steps = 4, rounds = 5;
+constexpr std::size_t warm_up_steps = 2, ready_steps = 4, rounds_at_once = 5, most_rounds = 15;
 constexpr double mebibyte = 1048576.0;
 constexpr double ddp_sizes[] = {0.5, 1, 2.5, 5, 10, 25, 50};  // MiB
 constexpr std::size_t ddp_trials = 2;
@@ -31,8 +32,8 @@ BucketTuner::BucketTuner(TrainStep& training, const StepRecorder& recorder)
 
 std::size_t BucketTuner::current_trial() const {
     // Each round begins with another one: what befalls every n-th step then befalls all alike.
-    const std::size_t trials = result_.trials.size();
-    return (steps_ / trials + steps_ % trials) % trials;
+    const std::size_t trials = contenders_.size();
+    return contenders_[(steps_ / trials + steps_ % trials) % trials];
 }
 
 void BucketTuner::before_update() {
@@ -55,9 +56,9 @@ bool BucketTuner::after_update(const UpdateReport& report) {
         plan_trials();
         phase_ = Phase::trials;
         steps_ = 0;
-        return result_.trials.size() == 1 && finish();
+        return contenders_.size() == 1 && end_rounds();
     }
-    return phase_ == Phase::trials && steps_ == rounds * result_.trials.size() && finish();
+    return phase_ == Phase::trials && steps_ == rounds_at_once * contenders_.size() && end_rounds();
 }
 
 void BucketTuner::plan_trials() {
@@ -82,6 +83,7 @@ void BucketTuner::plan_trials() {
     add(trial("cost_model", plan_by_cost(slices, ends, timing)));
     if (training_.config.distributed.bucket_policy == BucketPolicy::automatic) {
         add(trial("single", plan_buckets(slices, ends, {BucketPolicy::single})));
+        add(trial("per_layer", plan_buckets(slices, ends, {BucketPolicy::per_layer})));
         std::vector<BucketTrial> ddp;
         const auto first = static_cast<std::size_t>(training_.config.distributed.first_bucket_mb * mebibyte);
         for (const double size : ddp_sizes) {
@@ -100,15 +102,30 @@ void BucketTuner::plan_trials() {
     const std::string text = broadcast_text(training_.job.control, to_json(result_), 0);
     result_ = bucket_profile_from_json(text, result_.key, slices.size());
     seconds_.assign(result_.trials.size(), {});
+    contenders_.resize(result_.trials.size());
+    std::iota(contenders_.begin(), contenders_.end(), std::size_t{0});
 }
 
-bool BucketTuner::finish() {
-    std::vector<double> step(result_.trials.size(), 0.0);
-    for (std::size_t t = 0; t < step.size(); ++t)
-        if (!seconds_[t].empty()) step[t] = median(seconds_[t]);
-    training_.job.control.all_reduce(view_of(std::span(step)), ReduceOp::max).wait();
-    for (std::size_t t = 0; t < step.size(); ++t) result_.trials[t].step = step[t];
-    result_.chosen = *std::ranges::min_element(result_.trials, {}, &BucketTrial::step);
+bool BucketTuner::end_rounds() {
+    // A step lasts as long as its slowest rank.
+    std::vector<double> seconds;
+    for (const std::size_t t : contenders_)
+        seconds.insert(seconds.end(), seconds_[t].begin() + static_cast<std::ptrdiff_t>(agreed_),
+                       seconds_[t].end());
+    if (!seconds.empty()) training_.job.control.all_reduce(view_of(std::span(seconds)), ReduceOp::max).wait();
+    auto next = seconds.begin();
+    for (const std::size_t t : contenders_)
+        for (std::size_t r = agreed_; r < seconds_[t].size(); ++r) seconds_[t][r] = *next++;
+    agreed_ = seconds_[contenders_.front()].size();
+
+    const TrialStanding standing = standing_of(seconds_);
+    if (standing.contenders() > 1 && agreed_ < most_rounds) {
+        std::erase_if(contenders_, [&](std::size_t t) { return !standing.contender[t]; });
+        steps_ = 0;
+        return false;
+    }
+    for (std::size_t t = 0; t < seconds_.size(); ++t) result_.trials[t].step = standing.median[t];
+    result_.chosen = result_.trials[choice_of(standing)];
     training_.reducer.replan(plan_from_ends(parameter_slices(training_.graph), result_.chosen.ends));
     return true;
 }

@@ -8,15 +8,18 @@
 #include "bucket_measurement.hpp"
 #include "bucket_profile.hpp"
 #include "train_step.hpp"
+#include "trial_choice.hpp"
 
 namespace tutti {
 
 /// Full updates only count (an epoch's last one may be shorter): 2 with the configured ddp buckets, in which
 /// everything is used for the first time; 4 with a single bucket, whose transfer disturbs no gradient, for
-/// the ready times; then the all-reduce is timed. cost_model plans by that at once. auto takes up to four
-/// plans - by cost, a single bucket, and the two sizes of ddp that the cost model thinks best - through 5
-/// rounds of real steps in turns, because the model does not know what transfers cost the computation, and
-/// keeps the one with the least median. Every rank makes the same calls; all ranks get the same plan.
+/// the ready times; then the all-reduce is timed. cost_model plans by that at once. auto takes up to five
+/// plans - by cost, a single bucket, one per layer, and the two sizes of ddp that the cost model thinks best
+/// - through rounds of real steps in turns, because the model does not know what transfers cost the
+/// computation: 5 rounds of all, then twice 5 more of those that cannot be told apart yet (trial_choice.hpp).
+/// It keeps the fastest, on a tie the one by cost. Every rank makes the same calls; all ranks get the same
+/// plan.
 class BucketTuner {
   public:
     /// Both must outlive it; `training` records into `recorder`.
@@ -34,7 +37,8 @@ class BucketTuner {
     enum class Phase { warm_up, ready_times, trials };
 
     void plan_trials();
-    bool finish();
+    /// At the end of some rounds: chooses (true), or gives up the slower ones and goes on.
+    bool end_rounds();
     std::size_t current_trial() const;
 
     TrainStep& training_;
@@ -42,7 +46,9 @@ class BucketTuner {
     Phase phase_ = Phase::warm_up;
     std::size_t steps_ = 0;  // full updates in this phase
     std::vector<ReadyTimes> ready_;
-    std::vector<std::vector<double>> seconds_;  // of the steps, by trial
+    std::vector<TrialSeconds> seconds_;    // by trial, of the slowest rank once the rounds have ended
+    std::vector<std::size_t> contenders_;  // the trials of this phase's rounds
+    std::size_t agreed_ = 0;               // rounds whose seconds are the slowest rank's
     BucketProfile result_;
 };
 

@@ -69,11 +69,14 @@ void Reducer::poll() {
     while (done_ < next_ && naming_bucket(done_, [](Work& work) { return work.test(); })) note_done(done_++);
 }
 
-void Reducer::finish() {
+void Reducer::finish(const BucketSummed& summed) {
     assert(next_ == buckets_.size());
-    for (; done_ < buckets_.size(); ++done_) {
-        naming_bucket(done_, [](Work& work) { work.wait(); });
-        note_done(done_);
+    for (std::size_t b = 0; b < buckets_.size(); ++b) {
+        if (done_ == b) {  // polls of `summed` may have seen its end
+            naming_bucket(b, [](Work& work) { work.wait(); });
+            note_done(done_++);
+        }
+        if (summed) summed(buckets_[b]);
     }
     for (std::size_t b = 0; b < buckets_.size(); ++b) waiting_[b] = buckets_[b].last - buckets_[b].first + 1;
     next_ = done_ = 0;

@@ -36,19 +36,18 @@ UpdateReport TrainStep::update(bool checkpoint_due) {
     Work step_sums;
     for (std::size_t i = 0; i < batch.count; ++i)
         micro_batch(batch, i, mine, failure, checkpoint_due, step_sums);
-    reducer.finish();
-    accumulator.finish();
-    step_sums.wait();
-    // Weights that only the labels tell were not known in the backwards of several micro-batches.
-    if (!loss->weight_is_sample_count() && batch.count > 1)
-        arena_ops.scale(1.0 / sums.loss().weight, graph.gradient_arena());
-    lap(account.communication, recorder ? &recorder->timeline().communication : nullptr);
-    if (sums.failed()) agree(job.control, failure, "reading the data");
-
     UpdateReport report;
     report.lr = learning_rate(config.schedule, base_learning_rate(config, world),
                               epoch_of_update(progress.epoch, batch.begin, global_batch(), steps_per_epoch()),
                               config.train.epochs);
+    reduce(report.lr, step_sums);
+    // Weights that only the labels tell were not known in the backwards of several micro-batches.
+    if (!loss->weight_is_sample_count() && batch.count > 1)
+        arena_ops.scale(1.0 / sums.loss().weight, graph.gradient_arena());
+    lap(account.communication, recorder ? &recorder->timeline().communication : nullptr);
+    if (recorder) recorder->timeline().communication.begin = recorder->timeline().backward_end();
+    if (sums.failed()) agree(job.control, failure, "reading the data");
+
     const bool skips = config.train.nan_policy == NanPolicy::skip;
     if (config.optim.clip_norm || skips) report.gradient_norm = gradient_norm();
     const std::string problem = not_finite(mine, report.gradient_norm);
@@ -130,6 +129,34 @@ void TrainStep::micro_batch(const GlobalBatch& batch, std::size_t index, LossSum
     lap(account.backward, times ? &times->backward : nullptr);
 }
 
+bool TrainStep::updates_bucket_by_bucket(Work& step_sums) {
+    // Nothing that needs all gradients at once, or that changes them after the reduction; and the update must
+    // be certain to take place. The sums went out before backward and are there, unless a peer is late.
+    return world > 1 && config.train.accumulate == 1 && !config.optim.clip_norm &&
+           config.train.nan_policy != NanPolicy::skip && step_sums.test() && !sums.failed() &&
+           !sums.non_finite();
+}
+
+void TrainStep::reduce(double lr, Work& step_sums) {
+    updated = 0;
+    if (updates_bucket_by_bucket(step_sums)) {
+        // While later buckets are on the network, whose transfers go on within the update. The last one's is
+        // left to the end of the step.
+        const std::int64_t last = reducer.buckets().back().offset;
+        reducer.finish([&](const Bucket& bucket) {
+            if (bucket.offset == last) return;
+            lap(account.communication, nullptr);
+            optimizer->step(lr, progress.step + 1, {updated, bucket.offset + bucket.count - updated});
+            updated = bucket.offset + bucket.count;
+            lap(account.optimizer, nullptr);
+        });
+    } else {
+        reducer.finish();
+    }
+    accumulator.finish();
+    step_sums.wait();
+}
+
 double TrainStep::gradient_norm() {
     const TensorView sum = norm_memory.view(0, DType::f64, {1});
     arena_ops.sum_of_squares(graph.gradient_arena(), sum);
@@ -162,7 +189,7 @@ void TrainStep::update_weights(const UpdateReport& report) {
         const double factor = *config.optim.clip_norm / (report.gradient_norm + 1e-6);
         if (factor < 1) arena_ops.scale(factor, graph.gradient_arena());
     }
-    optimizer->step(report.lr, progress.step + 1);
+    optimizer->step(report.lr, progress.step + 1, {.offset = updated});
     if (average) average->update(progress.step + 1);
 }
 

@@ -38,6 +38,7 @@ struct UpdateReport {
 /// Knows nothing of files, checkpoints and evaluations. Every rank calls the same methods in the same order.
 struct TrainStep {
     explicit TrainStep(const TrainingJob& given);
+    ~TrainStep();
     TrainStep(const TrainStep&) = delete;
     TrainStep& operator=(const TrainStep&) = delete;
 
@@ -83,6 +84,7 @@ struct TrainStep {
     Account account;
     Stopwatch watch;
     StepRecorder* recorder = nullptr;
+    std::int64_t updated = 0;  // elements of the arena whose update came before the end of the reduction
 
   private:
     std::int64_t load_micro_batch(StepContext& context, Failure& failure);
@@ -90,6 +92,9 @@ struct TrainStep {
                      bool checkpoint_due, Work& step_sums);
     /// Why this update must not be made, or nothing. Throws where nan_policy is stop.
     std::string not_finite(const LossSums& mine, double gradient_norm);
+    /// Whether a bucket may be updated before the others have their sums.
+    bool updates_bucket_by_bucket(Work& step_sums);
+    void reduce(double lr, Work& step_sums);
     void update_weights(const UpdateReport& report);
     double gradient_norm();
     /// Charges the time since the last lap to a part of the account, and to a span where one is recorded.

@@ -35,8 +35,15 @@ TrainStep::TrainStep(const TrainingJob& given)
                .shuffle = config.data.shuffle,
                .drop_last = config.data.drop_last};
     progress.world_size = world;
-    // The library moves data only inside its calls.
-    if (world > 1) graph.set_progress([this] { reducer.poll(); });
+    // The library moves data only inside its calls: between layers, and within large ones.
+    if (world > 1) {
+        graph.set_progress([this] { reducer.poll(); });
+        job.device.set_progress([this] { reducer.poll(); });
+    }
+}
+
+TrainStep::~TrainStep() {
+    if (world > 1) job.device.set_progress({});
 }
 
 void TrainStep::initial_weights() {

@@ -1,21 +1,25 @@
 """The table "which bucket size, on this network?": two ranks on two hosts of a netlab (1 Gbit/s, 0.2 ms), one core each.
 
-    sudo python3 -B tests/bench/bucket_table.py --data train.h5 --out DIR [--models lenet,mlp] [--pieces sweep,auto,ddp]
+    sudo python3 -B tests/bench/bucket_table.py [--out DIR] [--models lenet,mlp] [--pieces sweep,auto,ddp] [--data F.h5]
          [--torch /path/to/python3]         python with torch, for the comparison with DDP; without it that is left out
     python3 -B tests/bench/bucket_table.py --out DIR --table      prints what DIR holds as Markdown
 
-Pieces of a model, each a file DIR/MODEL-PIECE.json: sweep, `trainer bench buckets` over all sizes and policies; auto, a
-training with bucket_policy auto, for its choice; ddp, PyTorch DDP over gloo (peer_ddp.py). With each comes the share of
-one core that the switch program of the netlab took. Runs in a private machine (tests/support) and leaves nothing behind
-but DIR. data: grey 28x28 images in 10 classes, for example the quick start's.
+Says first how long it will take (all of it: a quarter of an hour at most), prints the table in the end. Pieces of a
+model, each a file DIR/MODEL-PIECE.json: sweep, `trainer bench buckets` over all sizes and policies; auto, a training with
+bucket_policy auto, for its choice; ddp, PyTorch DDP over gloo (peer_ddp.py), one half of its steps before and one after
+the others, so that a drift of the machine hits both sides of the comparison. With each comes the share of one core that
+the switch program of the netlab took. Runs in a private machine (tests/support) and leaves nothing behind but DIR.
+data: grey 28x28 images in 10 classes; without it, Debian's Fashion-MNIST (dataset-fashion-mnist).
 """
 
 import argparse
 import datetime
+import importlib.util
 import json
 import os
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,13 +27,17 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-# model -> batch per rank, settings, steps per plan
+# model -> batch per rank, settings, steps per plan, seconds of a step for the forecast (the slowest of ours and DDP's)
 MODELS = {
-    "lenet": (128, ["model.name=lenet"], 20),
-    "mlp": (256, ["model.name=mlp", "model.hidden=[1024,1024]"], 16),
-    "resnet18": (8, ["model.name=resnet18", "model.stem=cifar", "model.channels=1"], 3),
-    "vit": (32, ["model.name=vit"], 12),
+    "lenet": (128, ["model.name=lenet"], 40, 0.11),
+    "mlp": (256, ["model.name=mlp", "model.hidden=[1024,1024]"], 24, 0.12),
+    "resnet18": (8, ["model.name=resnet18", "model.stem=cifar", "model.channels=1"], 8, 0.65),
+    "vit": (32, ["model.name=vit"], 24, 0.16),
 }
+FASHION = pathlib.Path("/usr/share/datasets/fashion-mnist")
+# 2 to warm up, 4 for the ready times, at most 15 of each of 5 plans; and one that trains with the choice.
+STEPS_OF_AUTO = 82
+PLANS = 13
 # The plans of auto are among them.
 SIZES = "0.25,0.5,1,2.5,4,5,10,25,50,100"
 
@@ -39,7 +47,7 @@ def parse():
     parser.add_argument("--trainer", default=ROOT / "build" / "trainer", type=pathlib.Path)
     parser.add_argument("--support", default=ROOT / "tests" / "support", type=pathlib.Path)
     parser.add_argument("--data", type=pathlib.Path)
-    parser.add_argument("--out", required=True, type=pathlib.Path)
+    parser.add_argument("--out", default=pathlib.Path("bucket-table"), type=pathlib.Path)
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--pieces", default="sweep,auto,ddp")
     parser.add_argument("--torch")
@@ -81,7 +89,7 @@ class Lab:
 
 
 def sweep(lab, arguments, model, folder):
-    batch, settings, steps = MODELS[model]
+    batch, settings, steps, _ = MODELS[model]
     _, share = lab.run([arguments.trainer, "bench", "buckets", "--bucket-mb", SIZES, "--steps", steps, "--warmup", 1,
                         "--out", folder, f"data.train={arguments.data}", f"train.batch_size={batch}", "optim.lr=0.001",
                         *settings])
@@ -90,36 +98,72 @@ def sweep(lab, arguments, model, folder):
 
 
 def auto(lab, arguments, model, folder):
-    batch, settings, _ = MODELS[model]
+    batch, settings, _, _ = MODELS[model]
     output, share = lab.run([arguments.trainer, f"data.train={arguments.data}", f"train.batch_size={batch}",
-                             "optim.lr=0.001", "train.max_steps=28", f"run.dir={folder}/run",
+                             "optim.lr=0.001", f"train.max_steps={STEPS_OF_AUTO}", f"run.dir={folder}/run",
                              "distributed.bucket_policy=auto", *settings], [f"XDG_CACHE_HOME={folder}"])
-    line = next(line for line in output.splitlines() if "buckets: " in line)
+    line = next((line for line in output.splitlines() if "buckets: " in line), None)
+    if line is None:
+        sys.exit(f"{model}: auto did not say what it chose\n{output}")
     return {"said": line[line.index("buckets: "):], "switch": share}
 
 
 def ddp(lab, arguments, model, folder):
-    batch, _, steps = MODELS[model]
-    _, share = lab.run([arguments.torch, "-B", HERE / "peer_ddp.py", "--model", model, "--batch", batch, "--steps", steps,
-                        "--store", "10.77.0.1:29555", "--out", folder / "ddp.json"], ["GLOO_SOCKET_IFNAME=eth0"])
+    batch, _, steps, _ = MODELS[model]
+    _, share = lab.run([arguments.torch, "-B", HERE / "peer_ddp.py", "--model", model, "--batch", batch, "--steps",
+                        (steps + 1) // 2, "--store", "10.77.0.1:29555", "--out", folder / "ddp.json"],
+                       ["GLOO_SOCKET_IFNAME=eth0"])
     return {"report": json.loads((folder / "ddp.json").read_text()), "switch": share}
+
+
+def both_halves(first, second):
+    """One result of two runs of DDP."""
+    report = {**first["report"], "halves": [first["report"], second["report"]]}
+    for figure in ("step", "communication", "exposed"):
+        values = first["report"][figure]["values"] + second["report"][figure]["values"]
+        report[figure] = {"min": min(values), "median": statistics.median(values), "max": max(values), "values": values}
+    return {**first, "report": report, "switch": (first["switch"] + second["switch"]) / 2}
+
+
+def pack_fashion(arguments, folder):
+    data = folder / "fashion.h5"
+    subprocess.run([arguments.trainer, "pack", "idx", "--images", FASHION / "train-images-idx3-ubyte.gz", "--labels",
+                    FASHION / "train-labels-idx1-ubyte.gz", "-o", data], check=True, stdout=subprocess.DEVNULL)
+    return data
+
+
+def forecast(models, pieces):
+    """Seconds, on a machine like that of the results."""
+    start = {"sweep": 8, "auto": 4, "ddp": 2 * 10}
+    steps = {"sweep": lambda n: PLANS * (n + 1), "auto": lambda n: STEPS_OF_AUTO, "ddp": lambda n: n + 2 * 4}
+    return sum(start[piece] + steps[piece](MODELS[model][2]) * MODELS[model][3] for model in models for piece in pieces)
 
 
 def measure(arguments):
     arguments.out.mkdir(parents=True, exist_ok=True)
+    models, pieces = arguments.models.split(","), arguments.pieces.split(",")
+    if "ddp" in pieces and not arguments.torch:
+        print("ddp is left out: no torch here; --torch names a python3 that has it")
+        pieces.remove("ddp")
+    print(f"this takes about {forecast(models, pieces) / 60:.0f} minutes on two quiet cores", flush=True)
     with tempfile.TemporaryDirectory(prefix="tutti-") as name:
+        arguments.data = arguments.data or pack_fashion(arguments, pathlib.Path(name))
         lab = Lab(arguments, pathlib.Path(name) / "lab")
-        for model in arguments.models.split(","):
-            for piece in arguments.pieces.split(","):
-                if piece == "ddp" and not arguments.torch:
-                    print("ddp is left out: --torch names a python3 that has torch")
-                    continue
-                folder = pathlib.Path(name) / f"{model}-{piece}"
-                folder.mkdir()
-                result = {"sweep": sweep, "auto": auto, "ddp": ddp}[piece](lab, arguments, model, folder)
-                result["date"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+
+        def run(piece, model):
+            folder = pathlib.Path(tempfile.mkdtemp(dir=name))
+            began = time.monotonic()
+            result = {"sweep": sweep, "auto": auto, "ddp": ddp}[piece](lab, arguments, model, folder)
+            print(f"{model}, {piece}: {time.monotonic() - began:.0f} s", flush=True)
+            return result | {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")}
+        for model in models:
+            half = run("ddp", model) if "ddp" in pieces else None
+            results = {piece: run(piece, model) for piece in pieces if piece != "ddp"}
+            if half:
+                results["ddp"] = both_halves(half, run("ddp", model))
+            for piece, result in results.items():
                 (arguments.out / f"{model}-{piece}.json").write_text(json.dumps(result, indent=1))
-                print(f"{model}-{piece} is written", flush=True)
+    table(arguments.out)
 
 
 def ms(seconds):
@@ -137,9 +181,9 @@ def chosen_step(report, said):
 
 
 def table(folder):
-    print("| model | gradients | best of the sweep | cost_model | auto chose | yardstick | hidden (best) | exposed (best) "
-          "| DDP step | DDP exposed | switch |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    print("| model | gradients | best of the sweep | cost_model | auto chose | yardstick | no schedule beats | hidden (best) "
+          "| exposed (best) | DDP step | DDP exposed | switch |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for model in MODELS:
         read = {piece: json.loads(path.read_text()) for piece in ("sweep", "auto", "ddp")
                 if (path := folder / f"{model}-{piece}.json").exists()}
@@ -161,6 +205,7 @@ def table(folder):
               f"({ms(best['step']['min'])} to {ms(best['step']['max'])}) "
               f"| {ms(by_cost['step']['median'])} ms, predicted {ms(by_cost['predicted'])} | {chosen} "
               f"| {ms(limit)} ms = 1.05 × max({ms(aim['compute'])}, {ms(aim['communication'])}) + {ms(aim['tail'])} "
+              f"| {ms(aim['attainable'])} ms "
               f"| {best['overlap']['median']:.0%} | {ms(best['exposed']['median'])} ms "
               f"| {ms(peer['step']['median']) + ' ms' if peer else '–'} "
               f"| {ms(peer['exposed']['median']) + ' ms' if peer else '–'} | {shares} |")
@@ -170,8 +215,9 @@ def main():
     arguments = parse()
     if arguments.table:
         return table(arguments.out)
-    if not arguments.data:
-        sys.exit("--data is needed: an HDF5 file of grey 28x28 images")
+    if not arguments.data and not FASHION.is_dir():
+        sys.exit(f"{FASHION} is not there: install dataset-fashion-mnist, or give --data, grey 28x28 images")
+    arguments.torch = arguments.torch or (sys.executable if importlib.util.find_spec("torch") else None)
     if "TUTTI_PRIVATE_MACHINE" not in os.environ:
         os.execv(arguments.support / "private_machine", ["private_machine", sys.executable, "-B", *sys.argv])
     return measure(arguments)

@@ -92,7 +92,8 @@ def measure(network, arguments, size):
                             facts.get("backward_compute_comm_overlap_time", 0)) * 1e-9)
 
     def spread(values):
-        return {"min": min(values), "median": statistics.median(values), "max": max(values)}
+        return {"min": min(values), "median": statistics.median(values), "max": max(values),
+                "values": values}
     return {"torch": torch.__version__, "model": arguments.model, "world_size": size, "bucket_mb": arguments.bucket_mb,
             "threads": torch.get_num_threads(), "parameters": sum(p.numel() for p in network.parameters()),
             "step": spread(steps), "communication": spread(communication), "exposed": spread(exposed)}

@@ -1,4 +1,5 @@
-// How transfers go on during backward: not at all, by polling between layers, or by a thread of their own.
+// How transfers go on during backward: not at all, by polling between layers, by polling between and within
+// layers, or by a thread of their own.
 // Real gradients' sizes and order, the real reducer and MPI; run by progress_modes.py.
 //
 //   bench_progress_modes MODEL-SETTINGS… : prints one JSON object on rank 0.
@@ -59,6 +60,7 @@ class Bench {
   public:
     Bench(const Config& config, Communicator& communicator, Device& device)
         : communicator_(communicator),
+          device_(device),
           batch_(config.train.batch_size),
           graph_(build_model(config.model, {{32, 32, 3}, 10}), device, arithmetic_of(config.train.precision),
                  batch_),
@@ -89,7 +91,7 @@ class Bench {
             reducer_.ready(parameter);
         };
         const auto poll = [&] {
-            if (mode != "poll") return;
+            if (mode != "layers" && mode != "poll") return;
             const auto before = Clock::now();
             reducer_.poll();
             result.poll += since(before);
@@ -104,7 +106,9 @@ class Bench {
             }
         } else {
             graph_.set_progress(poll);
+            if (mode == "poll") device_.set_progress(poll);
             graph_.backward(batch_, {}, ready);
+            device_.set_progress({});
             graph_.set_progress({});
         }
         result.backward = since(begin);
@@ -127,6 +131,7 @@ class Bench {
 
   private:
     Communicator& communicator_;
+    Device& device_;
     std::int64_t batch_;
     Graph graph_;
     Reducer reducer_;
@@ -145,7 +150,7 @@ int run(int argc, char** argv) {
     const auto device = make_cpu_device(1);
     Bench bench(config, *world, *device);
     bench.measure_backward();
-    const std::vector<std::string> modes{"none", "poll", "thread"};
+    const std::vector<std::string> modes{"none", "layers", "poll", "thread"};
     constexpr int rounds = 7;
     std::map<std::string, std::vector<double>> step, backward;
     double poll = 0, polled = 0, polls = 0;

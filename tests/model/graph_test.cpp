@@ -163,15 +163,37 @@ TEST(Graph, TellsItsObserverWhenLayersRunAndCallsProgressBetweenThem) {
     list.calls.clear();
     graph.backward(1, {}, [&](std::size_t parameter) { list.add("ready", parameter); });
     EXPECT_EQ(list.calls,
-              (std::vector<std::string>{"+backward 2", "-backward 2", "ready 0", "ready 1", "progress",
-                                        "+backward 1", "-backward 1", "progress", "+backward 0",
-                                        "-backward 0", "ready 2", "ready 3", "progress"}));
+              (std::vector<std::string>{"+backward 2", "ready 0", "ready 1", "-backward 2", "progress",
+                                        "+backward 1", "-backward 1", "progress", "+backward 0", "ready 2",
+                                        "ready 3", "-backward 0", "progress"}));
     list.calls.clear();
     graph.observe(nullptr);
     graph.set_progress({});
     graph.forward(1, {});
     graph.backward(1, {}, {});
     EXPECT_TRUE(list.calls.empty());
+}
+
+TEST(Graph, AnnouncedGradientsStayAsTheyWere) {
+    const auto device = make_cpu_device(1);
+    Graph graph(build_lenet({12, 12, 2}, 5), *device, DType::f32, 6);
+    graph.initialize(1);
+    fill_random(graph.input(6), 2);
+    graph.forward(6, {});
+    fill_random(graph.output_gradient(6), 3);
+    const std::span<const float> arena = graph.gradient_arena().span<float>();
+    const auto of = [&](std::size_t p) {
+        const Parameter& parameter = graph.parameters()[p];
+        const auto begin = arena.begin() + parameter.offset;
+        return std::vector<float>(begin, begin + parameter.count);
+    };
+    std::vector<std::vector<float>> announced;
+    graph.backward(6, {}, [&](std::size_t p) {
+        EXPECT_EQ(p, announced.size());
+        announced.push_back(of(p));
+    });
+    ASSERT_EQ(announced.size(), graph.parameters().size());
+    for (std::size_t p = 0; p < announced.size(); ++p) EXPECT_EQ(announced[p], of(p)) << p;
 }
 
 TEST(Graph, ReportsLayersAndMemory) {

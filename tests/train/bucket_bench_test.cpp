@@ -92,6 +92,20 @@ TEST(StepMeasurement, PredictsByTheRecurrence) {
     EXPECT_EQ(measured.predict(buckets, {measured.ready, free, 4}), 10);
 }
 
+TEST(StepMeasurement, NoScheduleIsFasterThanWhatIsLeftToSendAllows) {
+    const std::vector<ParameterSlice> parameters{{0, 10}, {10, 10}};
+    const CostModel cost({{.from_bytes = 0, .alpha = 1, .seconds_per_byte = 0.1}});  // 5 s for 10, 9 s for 20
+    StepMeasurement measured{.before = 3, .ready = {2, 4}, .backward_end = 6, .rest = 1};
+    // Everything from second 2 on: 2 + 9; the second alone: 4 + 5.
+    EXPECT_EQ(measured.attainable(parameters, {measured.ready, cost, 4}), 3 + 11 + 1);
+    measured.ready = {2, 8};
+    EXPECT_EQ(measured.attainable(parameters, {measured.ready, cost, 4}), 3 + 13 + 1);
+    const CostModel free;
+    EXPECT_EQ(measured.attainable(parameters, {measured.ready, free, 4}), 3 + 8 + 1);
+    measured.ready = {9, 4};  // a gradient that comes out of order is waited for
+    EXPECT_EQ(measured.attainable(parameters, {measured.ready, cost, 4}), 3 + 18 + 1);
+}
+
 TEST(StepMeasurement, IsThatOfTheSlowestRank) {
     test::run_training(2, {}, [](const TrainingJob& job) {
         const StepBench bench(job);

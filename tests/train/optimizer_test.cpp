@@ -109,6 +109,32 @@ TEST_F(OptimizerArena, GapsStayZero) {
     }
 }
 
+TEST_F(OptimizerArena, PartsMakeUpAnUpdateToTheBit) {
+    for (const std::string name : {"sgd", "adam", "adamw", "adadelta", "lamb"}) {
+        OptimConfig config;
+        config.name = name;
+        config.momentum = 0.9;
+        config.weight_decay = 0.1;
+        config.decay_1d = false;
+        const auto updated = [&](const std::vector<std::int64_t>& cuts) {
+            graph_.initialize(1);
+            const auto optimizer = make_optimizer(config, graph_, *device_);
+            for (int step = 1; step <= 2; ++step) {
+                for (std::size_t i = 0; i < gradients().size(); ++i)
+                    gradients()[i] = 1.0 / static_cast<double>(i + 3);
+                for (std::size_t c = 0; c + 1 < cuts.size(); ++c)
+                    optimizer->step(0.1, step, {cuts[c], cuts[c + 1] - cuts[c]});
+                optimizer->step(0.1, step, {.offset = cuts.back()});
+            }
+            return std::vector<double>(parameters().begin(), parameters().end());
+        };
+        const auto& all = graph_.parameters();
+        const std::vector<double> whole = updated({0});
+        EXPECT_EQ(updated({0, all[1].offset, all[3].offset}), whole) << name;
+        EXPECT_EQ(updated({0, all[2].offset}), whole) << name;
+    }
+}
+
 TEST_F(OptimizerArena, AnUnknownNameIsRefused) {
     OptimConfig config;
     config.name = "lion";

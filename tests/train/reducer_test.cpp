@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 
 #include "support/thread_communicator.hpp"
 
@@ -80,6 +81,24 @@ TEST_P(ReducerRanks, TakesAnotherPlanBetweenSteps) {
                           communicator.size());
             }
         }
+    });
+}
+
+TEST_P(ReducerRanks, TellsOfEachBucketOnceItIsSummed) {
+    test::run_on_threads(GetParam(), [&](Communicator& communicator) {
+        std::vector<double> arena(arena_size, 1.0);
+        Reducer reducer(communicator, view_of(std::span(arena)), three_buckets);
+        for (std::size_t p = 0; p < parameter_count; ++p) reducer.ready(p);
+        std::vector<Bucket> told;
+        reducer.finish([&](const Bucket& bucket) {
+            told.push_back(bucket);
+            for (std::int64_t i = bucket.offset; i < bucket.offset + bucket.count; ++i)
+                EXPECT_EQ(std::exchange(arena[static_cast<std::size_t>(i)], 0.0), communicator.size());
+            reducer.poll();
+        });
+        EXPECT_EQ(told, three_buckets);
+        for (const Bucket& bucket : three_buckets)
+            EXPECT_EQ(arena[static_cast<std::size_t>(bucket.offset)], 0.0);
     });
 }
 

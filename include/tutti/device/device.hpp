@@ -1,6 +1,7 @@
 #pragma once
 // A device: where arenas live and who computes on them.
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -30,6 +31,12 @@ class Device {
     /// The operations in one arithmetic, of which a DType alone is the plain kind. The reference stays valid
     /// as long as the device. Throws UsageError when this device does not compute that way.
     virtual Ops& ops(Arithmetic arithmetic) = 0;
+
+    /// From now on `poll` is called now and then during long operations, between parts of them, by the thread
+    /// that called this one and only while it computes; no bit of a result depends on that. What it throws
+    /// leaves the operation, whose results are then undefined. `poll` must not use the device. Empty:
+    /// nobody. Where the host does not compute, operations return at once, and the function is never called.
+    virtual void set_progress(std::function<void()> poll) = 0;
 };
 
 /// The CPU with `threads` computing threads. Sets the number of OpenMP threads of the process.

@@ -41,6 +41,8 @@ class LinearOp {
     /// dx[N, in] (skipped when undefined), dweight[out, in], dbias[out] (undefined without bias).
     virtual void backward(const TensorView& x, const TensorView& weight, const TensorView& dy,
                           const TensorView& dx, const TensorView& dweight, const TensorView& dbias) = 0;
+    /// dx alone; its batch is that of dy.
+    virtual void backward_data(const TensorView& weight, const TensorView& dy, const TensorView& dx) = 0;
 };
 
 struct Conv2dShape {

@@ -14,7 +14,8 @@ class GraphObserver {
     virtual void forward_ends(std::size_t layer) = 0;
     /// With recomputation, computing activations again belongs to the backward that needs them.
     virtual void backward_begins(std::size_t layer) = 0;
-    /// Before the gradients of the layer's parameters are announced.
+    /// Before the gradients of the layer's parameters are announced, or after, where the layer does so before
+    /// it computes its inputs' gradients.
     virtual void backward_ends(std::size_t layer) = 0;
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -54,6 +55,14 @@ struct LayerCall {
     TensorView batch_state;               ///< u8[batch_state_bytes()] that live from forward to backward
     TensorView statistics;                ///< f64[statistics_count()]
     std::size_t number = 0;               ///< of the layer in the graph; addresses random numbers
+    /// In backward: a layer that has written its parameter_gradients, but not yet its input_gradients, may
+    /// call it once, and does not touch the former any more. They can be on their way to the other ranks
+    /// while the latter are computed.
+    const std::function<void()>* parameter_gradients_final = nullptr;
+
+    void announce_parameter_gradients() const {
+        if (parameter_gradients_final) (*parameter_gradients_final)();
+    }
 };
 
 /// A layer knows its input shapes (one sample, without N) from its construction. Not thread-safe. The graph

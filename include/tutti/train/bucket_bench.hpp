@@ -80,6 +80,10 @@ struct StepMeasurement {
 
     /// Of a step under a plan.
     double predict(std::span<const Bucket> buckets, const BucketTiming& timing) const;
+    /// A step that no schedule within the step beats, however it cuts: when the gradient of a parameter is
+    /// ready, what lies behind it in the arena is still to be sent, at best in one transfer. timing: as for
+    /// predict, of the same measurement.
+    double attainable(std::span<const ParameterSlice> parameters, const BucketTiming& timing) const;
 };
 /// Collective.
 StepMeasurement agree_on_measurement(std::span<const StepTimeline> steps, Communicator& communicator);
@@ -91,6 +95,9 @@ struct StepYardstick {
     double compute = 0;        ///< a step in one bucket, less its exposed communication
     double communication = 0;  ///< all gradients in one transfer
     double tail = 0;           ///< the first layer's gradients in one transfer
+    /// StepMeasurement::attainable. Above the yardstick where communication would have to hide behind the
+    /// forward pass, too, in which a step has nothing to send yet.
+    double attainable = 0;
     double seconds() const { return (compute > communication ? compute : communication) + tail; }
 };
 

@@ -2,6 +2,7 @@
 // Updates the parameter arena from the gradient arena.
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,7 +19,13 @@ class Optimizer {
     virtual ~Optimizer() = default;
     /// One update with the summed gradients; afterwards the gradient arena holds no defined values. step
     /// counts from 1 over the whole run.
-    virtual void step(double lr, std::int64_t step) = 0;
+    void step(double lr, std::int64_t step) { this->step(lr, step, {}); }
+    /// Part of an update: the elements [offset, offset + count) of the arenas, whole parameters with the gaps
+    /// behind them. Parts that make up the arena, in any order, are an update, to the bit.
+    struct Range {
+        std::int64_t offset = 0, count = std::numeric_limits<std::int64_t>::max();
+    };
+    virtual void step(double lr, std::int64_t step, const Range& range) = 0;
 
     /// State arenas by name ("momentum_buffer"): for checkpoints and broadcasts.
     struct State {

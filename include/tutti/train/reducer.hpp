@@ -2,6 +2,7 @@
 // Sums the gradients of all ranks, bucket by bucket.
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -33,8 +34,10 @@ class Reducer {
     /// Lets pending transfers go on, without waiting. Cheap when none is pending.
     void poll();
     /// Waits for all buckets; the arena then holds the sums. Every parameter must be ready. Throws PeerError
-    /// that names the bucket.
-    void finish();
+    /// that names the bucket. `summed`, if any, is called with every bucket in their order as soon as its
+    /// slice holds the sums, while others may be under way; it may call poll(), and touch that slice.
+    using BucketSummed = std::function<void(const Bucket&)>;
+    void finish(const BucketSummed& summed = {});
 
   private:
     void issue();

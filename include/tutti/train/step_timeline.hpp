@@ -41,8 +41,10 @@ struct StepTimeline {
     std::span<const MicroBatchTimes> micro_batches() const { return std::span(all_).first(used_); }
     std::vector<double> parameter_ready;  ///< by parameter, in arena order
     std::vector<BucketTimes> buckets;
-    TimeSpan communication;  ///< waiting for the buckets and the step's sums after backward
-    TimeSpan optimizer;
+    /// Waiting for the buckets and the step's sums after backward; with the updates of the buckets that were
+    /// done before the last one.
+    TimeSpan communication;
+    TimeSpan optimizer;  ///< of the rest
 
     /// When the last layer's backward had ended; communication after that is not hidden.
     double backward_end() const { return used_ == 0 ? 0 : all_[used_ - 1].backward.end; }

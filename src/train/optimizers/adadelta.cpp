@@ -19,13 +19,13 @@ class Adadelta final : public Optimizer {
         step_.eps = config.eps;
     }
 
-    void step(double lr, std::int64_t) override {
-        for (const DecaySegment& segment : segments_) {
+    void step(double lr, std::int64_t, const Range& range) override {
+        for_parts(segments_, range, [&](const DecaySegment& segment) {
             step_.lr = lr * segment.lr_scale;
             step_.weight_decay = segment.weight_decay;
             ops_.adadelta(step_, slice(gradients_, segment), slice(parameters_, segment),
                           slice(squares_, segment), slice(deltas_, segment));
-        }
+        });
     }
 
     std::vector<State> state() const override { return {{"square_avg", squares_}, {"acc_delta", deltas_}}; }

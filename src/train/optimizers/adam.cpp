@@ -21,14 +21,14 @@ class Adam final : public Optimizer {
         step_.decoupled = decoupled;
     }
 
-    void step(double lr, std::int64_t step) override {
+    void step(double lr, std::int64_t step, const Range& range) override {
         step_.step = step;
-        for (const DecaySegment& segment : segments_) {
+        for_parts(segments_, range, [&](const DecaySegment& segment) {
             step_.lr = lr * segment.lr_scale;
             step_.weight_decay = segment.weight_decay;
             ops_.adam(step_, slice(gradients_, segment), slice(parameters_, segment), slice(first_, segment),
                       slice(second_, segment));
-        }
+        });
     }
 
     std::vector<State> state() const override { return {{"exp_avg", first_}, {"exp_avg_sq", second_}}; }

@@ -21,12 +21,12 @@ class Lamb final : public Optimizer {
         step_.eps = config.eps;
     }
 
-    void step(double lr, std::int64_t step) override {
+    void step(double lr, std::int64_t step, const Range& range) override {
         step_.step = step;
         const TensorView squares = squares_memory_.view(0, DType::f64, {2});
         const TensorView of_weights = squares_memory_.view(0, DType::f64, {1});
         const TensorView of_update = squares_memory_.view(sizeof(double), DType::f64, {1});
-        for (const DecaySegment& segment : segments_) {
+        for_parts(segments_, range, [&](const DecaySegment& segment) {
             step_.weight_decay = segment.weight_decay;
             const TensorView weights = slice(parameters_, segment);
             // The gradient is not needed any more: its memory takes the update.
@@ -36,7 +36,7 @@ class Lamb final : public Optimizer {
             ops_.sum_of_squares(weights, of_weights);
             ops_.sum_of_squares(update, of_update);
             ops_.lamb_apply(lr * segment.lr_scale, squares, update, weights);
-        }
+        });
     }
 
     std::vector<State> state() const override { return {{"exp_avg", first_}, {"exp_avg_sq", second_}}; }

@@ -20,14 +20,14 @@ class Sgd final : public Optimizer {
         }
     }
 
-    void step(double lr, std::int64_t step) override {
+    void step(double lr, std::int64_t step, const Range& range) override {
         step_.first_step = step == 1;
-        for (const DecaySegment& segment : segments_) {
+        for_parts(segments_, range, [&](const DecaySegment& segment) {
             step_.lr = lr * segment.lr_scale;
             step_.weight_decay = segment.weight_decay;
             ops_.sgd(step_, slice(gradients_, segment), slice(parameters_, segment),
                      momentum_.defined() ? slice(momentum_, segment) : TensorView{});
-        }
+        });
     }
 
     std::vector<State> state() const override {
