@@ -117,19 +117,20 @@ TEST_P(HostProgressTest, long_operations_poll_on_their_own_thread_and_their_resu
         device_->set_progress([&] { ++(std::this_thread::get_id() == here ? polls : elsewhere); });
         const Bytes polled = operation.run(ops_, type_);
         device_->set_progress({});
-        EXPECT_GT(polls, 1) << operation.name;
+        EXPECT_GT(polls, 0) << operation.name;
         EXPECT_EQ(elsewhere, 0) << operation.name;
         EXPECT_EQ(polled, expected) << operation.name;
     }
 }
 
-TEST_P(HostProgressTest, polls_are_a_fifth_of_a_millisecond_apart_at_least) {
+TEST_P(HostProgressTest, polls_are_half_a_millisecond_apart_at_least) {
     using Clock = std::chrono::steady_clock;
     std::vector<Clock::time_point> polls;
     device_->set_progress([&] { polls.push_back(Clock::now()); });
     long_operations().front().run(ops_, type_);
+    EXPECT_GT(polls.size(), 1U);  // some billions of operations
     for (std::size_t i = 1; i < polls.size(); ++i)
-        EXPECT_GE(polls[i] - polls[i - 1], std::chrono::microseconds(200));
+        EXPECT_GE(polls[i] - polls[i - 1], std::chrono::microseconds(500));
 }
 
 TEST_P(HostProgressTest, nobody_is_called_any_more) {
@@ -144,11 +145,12 @@ TEST_P(HostProgressTest, what_a_poll_throws_leaves_the_operation) {
     for (const LongOperation& operation : long_operations()) {
         int polls = 0;
         device_->set_progress([&] {
-            if (++polls == 2) throw std::runtime_error("a peer is gone");
+            ++polls;
+            throw std::runtime_error("a peer is gone");
         });
         EXPECT_THROW(operation.run(ops_, type_), std::runtime_error) << operation.name;
         device_->set_progress({});
-        EXPECT_EQ(polls, 2) << operation.name;
+        EXPECT_EQ(polls, 1) << operation.name;
     }
 }
 
