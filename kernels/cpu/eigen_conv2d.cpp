@@ -42,7 +42,7 @@ class EigenConv2d final : public Conv2dOp {
     }
 
     void backward(const TensorView& x, const TensorView& weight, const TensorView& dy, const TensorView& dx,
-                  const TensorView& dweight, const TensorView& dbias) override {
+                  const TensorView& dweight, const TensorView& dbias, const ParametersFinal*) override {
         const std::int64_t batch = x.shape[0];
         assert(x.count() == batch * in_size_ && dy.count() == batch * places_ * shape_.out);
         assert(dweight.count() == weight_size_ && dbias.defined() == shape_.bias);

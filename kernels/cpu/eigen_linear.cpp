@@ -59,7 +59,8 @@ class EigenLinear final : public LinearOp {
     }
 
     void backward(const TensorView& x, const TensorView& weight, const TensorView& dy, const TensorView& dx,
-                  const TensorView& dweight, const TensorView& dbias) override {
+                  const TensorView& dweight, const TensorView& dbias,
+                  const ParametersFinal* parameters_final) override {
         const std::int64_t batch = x.shape[0];
         assert(dy.count() == batch * shape_.out && dweight.count() == weight.count());
         assert(dbias.defined() == shape_.bias);
@@ -70,13 +71,8 @@ class EigenLinear final : public LinearOp {
                                ConstMatrix(x.as<T>(), batch, shape_.in),
                                Matrix(dweight.as<T>(), shape_.out, shape_.in));
         offer_progress();
-        if (dx.defined()) backward_data(weight, dy, dx);
-    }
-
-    void backward_data(const TensorView& weight, const TensorView& dy, const TensorView& dx) override {
-        const std::int64_t batch = dy.shape[0];
-        assert(dy.count() == batch * shape_.out && dx.count() == batch * shape_.in);
-        if (batch == 0) return;
+        if (!dx.defined()) return;
+        if (parameters_final) (*parameters_final)();
         multiply(ConstMatrix(dy.as<T>(), batch, shape_.out),
                  ConstMatrix(weight.as<T>(), shape_.out, shape_.in), Matrix(dx.as<T>(), batch, shape_.in));
         offer_progress();

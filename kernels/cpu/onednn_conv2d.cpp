@@ -1,6 +1,7 @@
 // Convolution on NHWC activations, each pass in the way that onednn_convolution_ways.hpp chooses. oneDNN
 // chooses the order of the weights; the plain weights [O, KH, KW, I/groups] are brought into it before, and
-// weight gradients back after, each call. With products in bf16 each call rounds its inputs.
+// weight gradients back after, each call. With products in bf16 each call rounds its inputs. What
+// both products of backward take alike of dy is brought once.
 
 #include <map>
 #include <optional>
@@ -43,20 +44,24 @@ class OnednnConv2d final : public Conv2dOp {
     }
 
     void backward(const TensorView& x, const TensorView& weight, const TensorView& dy, const TensorView& dx,
-                  const TensorView& dweight, const TensorView& dbias) override {
+                  const TensorView& dweight, const TensorView& dbias,
+                  const ParametersFinal* parameters_final) override {
         const std::int64_t batch = x.shape[0];
         assert(dbias.defined() == shape_.bias);
-        if (batch == 0) return fallback_->backward(x, weight, dy, dx, dweight, dbias);
+        if (batch == 0) return fallback_->backward(x, weight, dy, dx, dweight, dbias, parameters_final);
         with_onednn_errors(name_, [&] {
             OnednnProduct& for_weight = weight_plan(batch);
             if (!dx.defined() && for_weight)
                 return for_weight.execute(*context_, x.data, dy.data, dweight.data, dbias.data);
             const std::int64_t parts = parts_over_batch(batch);
             OnednnProduct& for_data = data_plan(batch / parts);
-            if (!for_weight || !for_data) return fallback_->backward(x, weight, dy, dx, dweight, dbias);
+            if (!for_weight || !for_data)
+                return fallback_->backward(x, weight, dy, dx, dweight, dbias, parameters_final);
             // A sum over the whole batch: in one piece.
-            for_weight.execute(*context_, x.data, dy.data, dweight.data, dbias.data);
-            execute_backward_data(for_data, weight, dy, dx, parts);
+            const auto gradient = for_weight.bring_shared(*context_, for_data, dy.data);
+            for_weight.execute(*context_, x.data, gradient, dweight.data, dbias.data);
+            if (parameters_final) (*parameters_final)();
+            execute_backward_data(for_data, weight, gradient, dy, dx, parts);
         });
     }
 
@@ -67,7 +72,7 @@ class OnednnConv2d final : public Conv2dOp {
             const std::int64_t parts = parts_over_batch(batch);
             OnednnProduct& plan = data_plan(batch / parts);
             if (!plan) return fallback_->backward_data(weight, dy, dx);
-            execute_backward_data(plan, weight, dy, dx, parts);
+            execute_backward_data(plan, weight, dy.data, dy, dx, parts);
         });
     }
 
@@ -86,10 +91,11 @@ class OnednnConv2d final : public Conv2dOp {
                         pixels * shape_.kernel_h * shape_.kernel_w * shape_.in / shape_.groups * shape_.out,
                         (least_pixels + pixels - 1) / pixels);
     }
-    void execute_backward_data(OnednnProduct& plan, const TensorView& weight, const TensorView& dy,
+    void execute_backward_data(OnednnProduct& plan, const TensorView& weight,
+                               const OnednnProduct::Source& gradient, const TensorView& dy,
                                const TensorView& dx, std::int64_t parts) {
         const auto count = static_cast<std::size_t>(parts);
-        plan.execute(*context_, dy.data, weight.data, dx.data, nullptr,
+        plan.execute(*context_, gradient, weight.data, dx.data, nullptr,
                      {parts, dy.bytes() / count, dx.bytes() / count});
     }
 

@@ -20,11 +20,31 @@ std::vector<std::pair<int, dnnl::memory::desc>> arguments(const OnednnProduct::O
 }
 
 /// The operand as the primitive takes it: where it is, or a copy at `copy`.
-const void* bring(OnednnReorder& reorder, const OnednnContext& context, const void* given, std::byte* copy,
-                  std::byte* library) {
-    if (!reorder) return given;
-    reorder.execute(context, given, copy, library);
+const void* bring(OnednnReorder& reorder, const OnednnContext& context, const OnednnProduct::Source& source,
+                  std::byte* copy, std::byte* library) {
+    if (!reorder || source.taken) return source.data;
+    reorder.execute(context, source.data, copy, library);
     return copy;
+}
+
+/// Whether a tensor's memory in one layout is, part by part of its first dimension, memory in the other.
+bool same_but_for_batch(const dnnl::memory::desc& a, const dnnl::memory::desc& b) {
+    const dnnl_memory_desc_t &x = a.data, &y = b.data;
+    if (x.ndims != y.ndims || x.data_type != y.data_type || x.format_kind != dnnl_blocked ||
+        y.format_kind != dnnl_blocked)
+        return false;
+    const dnnl_blocking_desc_t &of_x = x.format_desc.blocking, &of_y = y.format_desc.blocking;
+    if (of_x.inner_nblks != of_y.inner_nblks) return false;
+    // With the batch outermost and in no block.
+    for (int d = 0; d < x.ndims; ++d)
+        if (of_x.strides[d] != of_y.strides[d] || of_x.strides[d] > of_x.strides[0] ||
+            (d > 0 && (x.dims[d] != y.dims[d] || x.padded_dims[d] != y.padded_dims[d])))
+            return false;
+    for (int k = 0; k < of_x.inner_nblks; ++k)
+        if (of_x.inner_blks[k] != of_y.inner_blks[k] || of_x.inner_idxs[k] != of_y.inner_idxs[k] ||
+            of_x.inner_idxs[k] == 0)
+            return false;
+    return x.dims[0] == x.padded_dims[0] && y.dims[0] == y.padded_dims[0];
 }
 
 }  // namespace
@@ -49,10 +69,20 @@ OnednnProduct::OnednnProduct(const OnednnContext& context, const dnnl::primitive
       first_(context, first.given, first.taken),
       second_(context, second.given, second.taken),
       result_(context, result.taken, result.given),
+      first_taken_(first.taken),
+      second_taken_(second.taken),
       library_bytes_(std::max({product_.scratch_bytes(), first_.scratch_bytes(), second_.scratch_bytes(),
                                result_.scratch_bytes()})) {}
 
-void OnednnProduct::execute(OnednnContext& context, const void* first, const void* second, void* result,
+OnednnProduct::Source OnednnProduct::bring_shared(OnednnContext& context, const OnednnProduct& other,
+                                                  const void* given) {
+    if (!second_ || !same_but_for_batch(second_taken_, other.first_taken_)) return given;
+    std::byte* const copy = context.shared.reserve(second_.copy_bytes() + second_.scratch_bytes());
+    second_.execute(context, given, copy, copy + second_.copy_bytes());
+    return {copy, true};
+}
+
+void OnednnProduct::execute(OnednnContext& context, const Source& first, const Source& second, void* result,
                             const void* bias, const Parts& parts) {
     std::byte* const first_copy = context.workspace.reserve(first_.copy_bytes() + second_.copy_bytes() +
                                                             result_.copy_bytes() + library_bytes_);
@@ -61,9 +91,10 @@ void OnednnProduct::execute(OnednnContext& context, const void* first, const voi
     std::byte* const library = result_copy + result_.copy_bytes();
 
     const void* const taken_second = bring(second_, context, second, second_copy, library);
+    const std::size_t first_bytes = first.taken ? first_taken_.get_size() : parts.first_bytes;
     for (std::int64_t i = 0; i < parts.count; ++i) {
         const auto part = static_cast<std::size_t>(i);
-        const void* const from = static_cast<const std::byte*>(first) + part * parts.first_bytes;
+        const Source from(static_cast<const std::byte*>(first.data) + part * first_bytes, first.taken);
         void* const to = static_cast<std::byte*>(result) + part * parts.result_bytes;
         const void* const taken_first = bring(first_, context, from, first_copy, library);
         void* const left = result_ ? result_copy : to;

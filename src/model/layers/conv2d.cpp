@@ -37,11 +37,9 @@ class Conv2d final : public Layer {
         op_->forward(call.inputs[0], call.parameters[0], bias_of(call.parameters), call.output);
     }
     void backward(const LayerCall& call) override {
-        const TensorView dx = call.input_gradients[0];
-        op_->backward(call.inputs[0], call.parameters[0], call.output_gradient, {},
-                      call.parameter_gradients[0], bias_of(call.parameter_gradients));
-        call.announce_parameter_gradients();
-        if (dx.defined()) op_->backward_data(call.parameters[0], call.output_gradient, dx);
+        op_->backward(call.inputs[0], call.parameters[0], call.output_gradient, call.input_gradients[0],
+                      call.parameter_gradients[0], bias_of(call.parameter_gradients),
+                      call.parameter_gradients_final);
     }
 
   private:

@@ -36,11 +36,11 @@ class Linear final : public Layer {
                      rows(call.output, shape_.out));
     }
     void backward(const LayerCall& call) override {
-        const TensorView dy = rows(call.output_gradient, shape_.out), dx = call.input_gradients[0];
-        op_->backward(rows(call.inputs[0], shape_.in), call.parameters[0], dy, {},
-                      call.parameter_gradients[0], bias_of(call.parameter_gradients));
-        call.announce_parameter_gradients();
-        if (dx.defined()) op_->backward_data(call.parameters[0], dy, rows(dx, shape_.in));
+        const TensorView dx = call.input_gradients[0];
+        op_->backward(rows(call.inputs[0], shape_.in), call.parameters[0],
+                      rows(call.output_gradient, shape_.out),
+                      dx.defined() ? rows(dx, shape_.in) : TensorView{}, call.parameter_gradients[0],
+                      bias_of(call.parameter_gradients), call.parameter_gradients_final);
     }
 
   private:
