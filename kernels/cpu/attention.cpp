@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "../common/vector_math.hpp"
 #include "eigen_ops.hpp"
 #include "parallel.hpp"
 #include "tile_product.hpp"
+#include "tile_transpose.hpp"
 
 namespace tutti {
 namespace {
@@ -42,47 +44,62 @@ void pack(const T* from, std::int64_t stride, std::int64_t rows, std::int64_t co
     }
 }
 
-/// to[columns, padded(rows)] = factor · fromᵀ, with zeros behind each row.
-template <class T>
-void pack_transposed(const T* from, std::int64_t stride, std::int64_t rows, std::int64_t columns, T factor,
-                     T* to) {
-    const std::int64_t row_size = padded<T>(rows);
-    for (std::int64_t i = 0; i < columns; ++i) {
-        for (std::int64_t r = 0; r < rows; ++r) to[i * row_size + r] = factor * from[r * stride + i];
-        std::fill(to + i * row_size + rows, to + (i + 1) * row_size, T(0));
-    }
-}
-
 template <class T>
 void unpack(const T* from, std::int64_t rows, std::int64_t columns, T* to, std::int64_t stride) {
     const std::int64_t row_size = padded<T>(columns);
     for (std::int64_t r = 0; r < rows; ++r) std::copy_n(from + r * row_size, columns, to + r * stride);
 }
 
+/// row[count, padded(count)) = value, in one vector: narrower stores would hold up the loads that follow.
+template <class T>
+void set_behind(T* row, std::int64_t count, T value) {
+    const std::int64_t last = padded<T>(count) - lanes<T>;
+    T* const vector = row + last;
+    const std::int64_t inside = count - last;
+#pragma omp simd
+    for (std::int64_t i = 0; i < lanes<T>; ++i) {
+        const T old = vector[i];
+        vector[i] = i < inside ? old : value;
+    }
+}
+
+/// Whole vectors, so that no loop has a remainder: row[padded(count)] becomes the softmax of its first
+/// `count` elements, with zeros behind.
 template <class T>
 void softmax(T* row, std::int64_t count) {
+    const std::int64_t whole = padded<T>(count);
+    set_behind(row, count, std::numeric_limits<T>::lowest());
     T maximum = row[0];
 #pragma omp simd reduction(max : maximum)
-    for (std::int64_t i = 0; i < count; ++i) maximum = row[i] > maximum ? row[i] : maximum;
+    for (std::int64_t i = 0; i < whole; ++i) maximum = row[i] > maximum ? row[i] : maximum;
     T sum = 0;
+    // What lies behind is e^lowest, nothing beside the greatest element's 1.
 #pragma omp simd reduction(+ : sum)
-    for (std::int64_t i = 0; i < count; ++i) {
+    for (std::int64_t i = 0; i < whole; ++i) {
         row[i] = exp_nonpositive(row[i] - maximum);
         sum += row[i];
     }
+    set_behind(row, count, T(0));
     const T scale = T(1) / sum;
 #pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) row[i] *= scale;
+    for (std::int64_t i = 0; i < whole; ++i) row[i] *= scale;
 }
 
-/// From p and dp of a row: dscores = p ∘ (dp − Σ p·dp), written over dp.
+/// From p and dp of a row of whole vectors: dscores = p ∘ (dp − Σ p·dp), written over dp.
 template <class T>
-void softmax_backward(const T* p, T* dp, std::int64_t count) {
+void softmax_backward(const T* p, T* dp, std::int64_t whole) {
     T sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (std::int64_t i = 0; i < count; ++i) sum += p[i] * dp[i];
+    for (std::int64_t i = 0; i < whole; ++i) sum += p[i] * dp[i];
 #pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) dp[i] = p[i] * (dp[i] - sum);
+    for (std::int64_t i = 0; i < whole; ++i) dp[i] = p[i] * (dp[i] - sum);
+}
+
+/// Brings a sample into the cache: the processor does not foresee the heads' reads, which are a token apart.
+template <class T>
+void fetch(const T* from, std::int64_t count) {
+    constexpr std::int64_t line = 64 / sizeof(T);
+    for (std::int64_t i = 0; i < count; i += line) __builtin_prefetch(from + i, 0, 2);
 }
 
 /// The sizes of one head's tiles, and where its vectors lie in the packed tensors.
@@ -118,7 +135,7 @@ struct Head {
         T* const values = tiles.take(tokens, width_row);
         T* const scores = tiles.take(block, token_row);
         T* const sums = tiles.take(block, width_row);
-        pack_transposed(k, stride, tokens, width, scale, keys_t);
+        transpose_tile(k, stride, tokens, width, scale, keys_t);
         pack(v, stride, tokens, width, T(1), values);
         for (std::int64_t first = 0; first < tokens; first += block) {
             const std::int64_t rows = std::min(block, tokens - first);
@@ -142,8 +159,8 @@ struct Head {
         T* const queries = tiles.take(block, width_row);
         T* const douts = tiles.take(block, width_row);
         T* const dqueries = tiles.take(block, width_row);
-        pack_transposed(k, stride, tokens, width, scale, keys_t);
-        pack_transposed(v, stride, tokens, width, T(1), values_t);
+        transpose_tile(k, stride, tokens, width, scale, keys_t);
+        transpose_tile(v, stride, tokens, width, T(1), values_t);
         pack(k, stride, tokens, width, scale, keys);
         for (std::int64_t first = 0; first < tokens; first += block) {
             const std::int64_t rows = std::min(block, tokens - first);
@@ -156,7 +173,7 @@ struct Head {
             multiply_tiles<T>(rows, token_row, width, {block_dout, out_stride, 1}, values_t, token_row, ds,
                               token_row, false);
             for (std::int64_t r = 0; r < rows; ++r)
-                softmax_backward(p + r * token_row, ds + r * token_row, tokens);
+                softmax_backward(p + r * token_row, ds + r * token_row, token_row);
             multiply_tiles<T>(rows, width_row, tokens, {ds, token_row, 1}, keys, width_row, dqueries,
                               width_row, false);
             unpack(dqueries, rows, width, dq + first * stride, stride);
@@ -173,9 +190,9 @@ struct Head {
 };
 
 /// Calls work(first element of q in qkv, first element in out, scratch) for each head of each sample.
-template <class T, class Work>
+template <class T, class Work, class Announce>
 void for_heads(const AttentionShape& shape, std::int64_t samples, std::int64_t scratch_size,
-               Workspace& workspace, const Work& work) {
+               Workspace& workspace, const Work& work, const Announce& announce) {
     const std::int64_t count = samples * shape.heads;
     const std::int64_t shares =
         count * shape.tokens * shape.tokens > elements_worth_threads ? omp_get_max_threads() : 1;
@@ -183,6 +200,7 @@ void for_heads(const AttentionShape& shape, std::int64_t samples, std::int64_t s
     for_shares(count, shares, [&](std::int64_t share, std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
             const std::int64_t n = i / shape.heads, head = i % shape.heads;
+            if (head == 0 || i == begin) announce(n);
             const std::int64_t size = shape.tokens * shape.heads * shape.width;
             work(3 * n * size + head * shape.width, n * size + head * shape.width,
                  scratch + share * scratch_size);
@@ -200,11 +218,13 @@ void EigenOps<T>::attention_forward(const AttentionShape& shape, const TensorVie
     const Head<T> head(shape);
     const T* in = qkv.as<T>();
     T* result = out.as<T>();
-    for_heads<T>(shape, samples, head.forward_scratch(), *workspace_,
-                 [&](std::int64_t at, std::int64_t out_at, T* scratch) {
-                     const T* q = in + at;
-                     head.forward(q, q + channels, q + 2 * channels, result + out_at, scratch);
-                 });
+    for_heads<T>(
+        shape, samples, head.forward_scratch(), *workspace_,
+        [&](std::int64_t at, std::int64_t out_at, T* scratch) {
+            const T* q = in + at;
+            head.forward(q, q + channels, q + 2 * channels, result + out_at, scratch);
+        },
+        [&](std::int64_t n) { fetch(in + n * shape.tokens * 3 * channels, shape.tokens * 3 * channels); });
 }
 
 template <class T>
@@ -217,13 +237,18 @@ void EigenOps<T>::attention_backward(const AttentionShape& shape, const TensorVi
     const T* in = qkv.as<T>();
     const T* out_gradient = dout.as<T>();
     T* gradient = dqkv.as<T>();
-    for_heads<T>(shape, samples, head.backward_scratch(), *workspace_,
-                 [&](std::int64_t at, std::int64_t out_at, T* scratch) {
-                     const T* q = in + at;
-                     T* dq = gradient + at;
-                     head.backward(q, q + channels, q + 2 * channels, out_gradient + out_at, dq,
-                                   dq + channels, dq + 2 * channels, scratch);
-                 });
+    for_heads<T>(
+        shape, samples, head.backward_scratch(), *workspace_,
+        [&](std::int64_t at, std::int64_t out_at, T* scratch) {
+            const T* q = in + at;
+            T* dq = gradient + at;
+            head.backward(q, q + channels, q + 2 * channels, out_gradient + out_at, dq, dq + channels,
+                          dq + 2 * channels, scratch);
+        },
+        [&](std::int64_t n) {
+            fetch(in + n * shape.tokens * 3 * channels, shape.tokens * 3 * channels);
+            fetch(out_gradient + n * shape.tokens * channels, shape.tokens * channels);
+        });
 }
 
 template void EigenOps<float>::attention_forward(const AttentionShape&, const TensorView&, const TensorView&);

@@ -5,16 +5,11 @@
 namespace tutti {
 namespace {
 
-template <class T>
-struct VectorOf {
-    typedef T type __attribute__((vector_size(vector_bytes), may_alias));
-};
-template <class T>
-using Vector = typename VectorOf<T>::type;
-
-// Blocks of sums that fit into the registers: 16 of 32 with AVX-512, 8 of 16 before.
-constexpr std::size_t block_rows = 4;
-constexpr std::size_t block_vectors = vector_bytes == 64 ? 4 : 2;
+// Blocks of sums that fit into the registers: 16 of 32 with AVX-512, 8 of 16 before; and so many of them that
+// the units that multiply need not wait for the sum before. Narrow tiles are taken in higher blocks.
+constexpr std::size_t block_sums = vector_bytes == 64 ? 16 : 8;
+constexpr std::size_t block_vectors = 4;
+constexpr std::size_t narrow_vectors = 2;
 
 template <class T>
 struct Operands {
@@ -61,11 +56,11 @@ void multiply_strip(const Operands<T>& o, std::int64_t row, std::int64_t column,
     if constexpr (Vectors > 1) multiply_strip<T, Rows, Vectors - 1>(o, row, column, columns);
 }
 
-template <class T, std::size_t Rows>
+template <class T, std::size_t Rows, std::size_t Vectors>
 void multiply_strips(const Operands<T>& o, std::int64_t row, std::int64_t rows, std::int64_t columns) {
     constexpr auto height = static_cast<std::int64_t>(Rows);
-    for (; row + height <= rows; row += height) multiply_strip<T, Rows, block_vectors>(o, row, 0, columns);
-    if constexpr (Rows > 1) multiply_strips<T, Rows - 1>(o, row, rows, columns);
+    for (; row + height <= rows; row += height) multiply_strip<T, Rows, Vectors>(o, row, 0, columns);
+    if constexpr (Rows > 1) multiply_strips<T, Rows - 1, Vectors>(o, row, rows, columns);
 }
 
 }  // namespace
@@ -76,7 +71,11 @@ void multiply_tiles(std::int64_t rows, std::int64_t columns, std::int64_t inner,
     assert(columns % lanes<T> == 0 && b_row % lanes<T> == 0 && c_row % lanes<T> == 0);
     assert(reinterpret_cast<std::uintptr_t>(b) % vector_bytes == 0);
     assert(reinterpret_cast<std::uintptr_t>(c) % vector_bytes == 0);
-    multiply_strips<T, block_rows>({inner, a, b, b_row, c, c_row, add}, 0, rows, columns);
+    const Operands<T> operands{inner, a, b, b_row, c, c_row, add};
+    if (columns <= static_cast<std::int64_t>(narrow_vectors) * lanes<T>)
+        multiply_strips<T, block_sums / narrow_vectors, narrow_vectors>(operands, 0, rows, columns);
+    else
+        multiply_strips<T, block_sums / block_vectors, block_vectors>(operands, 0, rows, columns);
 }
 
 template void multiply_tiles(std::int64_t, std::int64_t, std::int64_t, const TileView<float>&, const float*,

@@ -2,22 +2,11 @@
 // Products of matrices so small that they lie in the cache and that a library's set-up would cost more than
 // the product: those of one attention head.
 
-#include <cstddef>
 #include <cstdint>
 
+#include "tile_vector.hpp"
+
 namespace tutti {
-
-/// Bytes of the widest vector of the instruction set that this is compiled for.
-inline constexpr std::size_t vector_bytes = __BIGGEST_ALIGNMENT__;
-
-template <class T>
-inline constexpr std::int64_t lanes = static_cast<std::int64_t>(vector_bytes / sizeof(T));
-
-/// `count` rounded up to whole vectors.
-template <class T>
-constexpr std::int64_t padded(std::int64_t count) {
-    return (count + lanes<T> - 1) / lanes<T> * lanes<T>;
-}
 
 /// The left factor: element (r, k) lies at data[r·row + k·column], so that a transposed one is read in place.
 template <class T>

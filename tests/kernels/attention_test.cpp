@@ -5,6 +5,7 @@
 #include "backend.hpp"
 #include "eigen_ops.hpp"
 #include "tile_product.hpp"
+#include "tile_transpose.hpp"
 
 namespace tutti::test {
 namespace {
@@ -180,7 +181,7 @@ void expect_tile_product(std::int64_t rows, std::int64_t columns, std::int64_t i
 }
 
 TEST(TileProduct, computes_every_shape_of_block) {
-    for (const std::int64_t rows : {1, 2, 3, 4, 5, 7, 9})
+    for (const std::int64_t rows : {1, 2, 3, 4, 5, 7, 9, 17})
         for (const std::int64_t vectors : {1, 2, 3, 4, 5, 9})
             for (const std::int64_t inner : {0, 1, 6})
                 for (const bool transposed : {false, true})
@@ -188,6 +189,31 @@ TEST(TileProduct, computes_every_shape_of_block) {
                         expect_tile_product<float>(rows, vectors * lanes<float>, inner, transposed, add);
                         expect_tile_product<double>(rows, vectors * lanes<double>, inner, transposed, add);
                     }
+}
+
+template <class T>
+void expect_transposed(std::int64_t rows, std::int64_t columns) {
+    SCOPED_TRACE(testing::Message() << rows << " x " << columns);
+    const std::int64_t stride = columns + 3, row_size = padded<T>(rows);
+    const auto size = [](std::int64_t count) { return static_cast<std::size_t>(count); };
+    std::vector<T> from(size((rows - 1) * stride + columns));
+    for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<T>(i);
+    std::vector<T> memory(size(columns * row_size + lanes<T>), T(-1));
+    T* to = memory.data();
+    while (reinterpret_cast<std::uintptr_t>(to) % vector_bytes != 0) ++to;
+    transpose_tile<T>(from.data(), stride, rows, columns, T(2), to);
+    for (std::int64_t c = 0; c < columns; ++c)
+        for (std::int64_t r = 0; r < row_size; ++r)
+            ASSERT_EQ(to[c * row_size + r], r < rows ? 2 * from[size(r * stride + c)] : T(0))
+                << "row " << r << ", column " << c;
+}
+
+TEST(TileTranspose, fills_whole_vectors_at_every_size) {
+    for (const std::int64_t rows : {1, 7, 16, 17, 50})
+        for (const std::int64_t columns : {1, 8, 16, 19, 32}) {
+            expect_transposed<float>(rows, columns);
+            expect_transposed<double>(rows, columns);
+        }
 }
 
 }  // namespace

@@ -1,0 +1,14 @@
+#pragma once
+// Bringing a matrix into the shape that multiply_tiles wants of its right factor.
+
+#include <cstdint>
+
+namespace tutti {
+
+/// to[columns, padded(rows)] = factor · fromᵀ, with zeros behind each row. Rows of from[rows, columns] begin
+/// `stride` elements apart; `to` is aligned to vector_bytes.
+template <class T>
+void transpose_tile(const T* from, std::int64_t stride, std::int64_t rows, std::int64_t columns, T factor,
+                    T* to);
+
+}  // namespace tutti
