@@ -3,11 +3,14 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
+#include <cstring>
 #include <exception>
 #include <string>
 #include <utility>
 
 #include "tutti/base/error.hpp"
+#include "tutti/comm/gpu_placement.hpp"
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -139,6 +142,22 @@ auto* made_or_null(GpuStream compute, const char** problem) {
 
 }  // namespace
 }  // namespace tutti
+
+EXPORTED const char* tutti_cuda_visible_gpus() {
+    static std::string lines;
+    lines.clear();
+    int count = 0;  // left untouched where there is no driver
+    if (cudaGetDeviceCount(&count) != cudaSuccess) count = 0;
+    for (int device = 0; device < count; ++device) {
+        cudaDeviceProp properties;
+        if (cudaGetDeviceProperties(&properties, device) != cudaSuccess) return "";
+        std::array<std::byte, 16> bytes;
+        static_assert(sizeof properties.uuid == sizeof bytes);
+        std::memcpy(bytes.data(), &properties.uuid, sizeof bytes);
+        lines += (lines.empty() ? "" : "\n") + tutti::gpu_uuid_text(bytes);
+    }
+    return lines.c_str();
+}
 
 EXPORTED tutti::GpuSideStream* tutti_cuda_make_side_stream(tutti::GpuStream compute, const char** problem) {
     return tutti::made_or_null<tutti::CudaSideStream>(compute, problem);

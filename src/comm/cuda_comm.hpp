@@ -7,6 +7,10 @@
 
 extern "C" {
 
+/// The UUIDs of the GPUs that this process may use, in CUDA's order, one a line; valid until the next call.
+/// Empty without a driver or a GPU.
+const char* tutti_cuda_visible_gpus();
+
 /// A side stream of the computing stream (cudaStream_t) on the current device. Null when CUDA refuses:
 /// *problem (valid until the next call) then says why.
 tutti::GpuSideStream* tutti_cuda_make_side_stream(tutti::GpuStream compute, const char** problem);

@@ -4,6 +4,7 @@
 """
 
 import ctypes
+import re
 import sys
 
 
@@ -12,8 +13,11 @@ def main(module):
     library.tutti_cuda_device_count.restype = ctypes.c_int
     gpus = library.tutti_cuda_device_count()
     names = ("tutti_cuda_make_side_stream", "tutti_cuda_make_staging")
-    print(f"1..{len(names)}")
-    failed = False
+    library.tutti_cuda_visible_gpus.restype = ctypes.c_char_p
+    uuids = [line for line in library.tutti_cuda_visible_gpus().decode().split("\n") if line]
+    shown = len(uuids) == gpus and all(re.fullmatch("GPU(-[0-9a-f]+){5}", uuid) for uuid in uuids)
+    print(f"1..{len(names) + 1}\n{'ok' if shown else 'not ok'} {len(names) + 1} - one UUID per GPU")
+    failed = not shown
     for number, name in enumerate(names, 1):
         make = getattr(library, name)
         make.restype = ctypes.c_void_p

@@ -94,6 +94,12 @@ TEST(GpuAssignment, names_a_rank_that_sees_none_also_where_sharing_is_allowed) {
               "rank 1 on n7 sees no GPU; as");
 }
 
+TEST(GpuUuid, is_written_as_nvidia_smi_does) {
+    std::array<std::byte, 16> bytes{};
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(17 * i);
+    EXPECT_EQ(gpu_uuid_text(bytes), "GPU-00112233-4455-6677-8899-aabbccddeeff");
+}
+
 TEST(GpuExchange, brings_every_rank_the_lists_of_all) {
     test::run_on_threads(3, [](Communicator& communicator) {
         const std::vector<std::vector<std::string>> lists{{}, {"GPU-1"}, {"GPU-2", "GPU-3"}};

@@ -1,6 +1,8 @@
 #pragma once
 // Which GPU belongs to which rank. Nothing here calls CUDA.
 
+#include <array>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +17,19 @@ struct VisibleGpus {
     std::string host;
     std::vector<std::string> uuids;
 };
+
+/// "GPU-0f1e2d3c-…", as nvidia-smi and CUDA_VISIBLE_DEVICES write it, of the 16 bytes that CUDA gives.
+inline std::string gpu_uuid_text(const std::array<std::byte, 16>& bytes) {
+    constexpr const char* digits = "0123456789abcdef";
+    std::string text = "GPU-";
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+        const auto value = std::to_integer<unsigned>(bytes[i]);
+        text += digits[value >> 4];
+        text += digits[value & 15];
+    }
+    return text;
+}
 
 struct GpuPlace {
     int device = 0;    ///< for cudaSetDevice: a place in the rank's own list

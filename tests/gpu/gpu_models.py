@@ -1,0 +1,73 @@
+"""The models of the GPU benchmark in PyTorch: those of tests/bench/torch_models.py, and the ImageNet ones. Needs torch.
+
+Each entry: how to make it, the sample's shape (channels, height, width), classes, samples per step, and the settings of
+`trainer bench step --synthetic` for the same network.
+"""
+
+import pathlib
+import sys
+from collections import namedtuple
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "bench"))
+from torch_models import MODELS as SMALL, TransformerBlock, parameters_of  # noqa: E402,F401
+
+Case = namedtuple("Case", "make shape classes batch settings sample")
+
+
+class Bottleneck(nn.Module):
+    """K. He et al., "Deep Residual Learning for Image Recognition", 2015, with the stride in the 3x3 convolution."""
+
+    def __init__(self, channels, width, stride):
+        super().__init__()
+        out = 4 * width
+        self.main = nn.Sequential(
+            nn.Conv2d(channels, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True),
+            nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True),
+            nn.Conv2d(width, out, 1, bias=False), nn.BatchNorm2d(out))
+        self.side = nn.Identity() if stride == 1 and channels == out else nn.Sequential(
+            nn.Conv2d(channels, out, 1, stride, bias=False), nn.BatchNorm2d(out))
+
+    def forward(self, x):
+        return functional.relu(self.main(x) + self.side(x))
+
+
+def resnet50():
+    layers, channels = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True),
+                        nn.MaxPool2d(3, 2, 1)], 64
+    for width, blocks, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+        for block in range(blocks):
+            layers.append(Bottleneck(channels, width, stride if block == 0 else 1))
+            channels = 4 * width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))
+
+
+class VitB16(nn.Module):
+    """A. Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020: ViT-B/16 at 224."""
+
+    def __init__(self):
+        super().__init__()
+        self.patch = nn.Conv2d(3, 768, 16, 16)
+        self.token = nn.Parameter(torch.zeros(1, 1, 768))
+        self.position = nn.Parameter(torch.zeros(1, 197, 768))
+        self.blocks = nn.Sequential(*(TransformerBlock(768, 12) for _ in range(12)))
+        self.norm, self.head = nn.LayerNorm(768), nn.Linear(768, 1000)
+
+    def forward(self, x):
+        x = self.patch(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(len(x), -1, -1), x], 1) + self.position
+        return self.head(self.norm(self.blocks(x))[:, 0])
+
+
+CASES = {
+    "lenet": Case(SMALL["lenet"], (1, 28, 28), 10, 64, ["model.name=lenet"], "28x28x1"),
+    "resnet18": Case(SMALL["resnet18"], (1, 28, 28), 10, 256,
+                     ["model.name=resnet18", "model.stem=cifar", "model.channels=1"], "28x28x1"),
+    "resnet50": Case(resnet50, (3, 224, 224), 1000, 256, ["model.name=resnet50", "model.classes=1000"], "224x224x3"),
+    "vit_b16": Case(VitB16, (3, 224, 224), 1000, 256,
+                    ["model.name=vit", "model.image=224", "model.channels=3", "model.patch=16", "model.dim=768",
+                     "model.depth=12", "model.heads=12", "model.classes=1000"], "224x224x3"),
+}

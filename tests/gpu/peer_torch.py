@@ -1,0 +1,216 @@
+"""Training steps here and in PyTorch on one GPU, in turn: milliseconds and their ratios, as a Markdown table.
+
+    python3 -B tests/gpu/peer_torch.py --python PY [--out FILE.json] [--models lenet,resnet18,resnet50,vit_b16]
+        [--variants eager,compile,max-autotune] [--precision bf16] [--rounds 3]
+
+PY is a python that has torch for this GPU. Each PyTorch variant (gpu_steps.py says what they are) is started once and
+waits while the others run; in each round ours and each of theirs run a block of steps, so that a drift of the clocks
+hits all alike. Times are medians over rounds of the block's median step; a ratio is the median over rounds of
+theirs / ours in the same round: above 1 ours is faster. Theirs has its batch on the device; ours reads its batches from
+host memory. The models must have equally many parameters. A variant that fails has its reason in the table. Exit code
+77: no GPU here. Not yet run on hardware.
+"""
+
+import argparse
+import json
+import pathlib
+import selectors
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+VARIANTS = ("eager", "compile", "max-autotune")
+# model -> steps of a block, steps before the first one
+STEPS = {"lenet": (200, 50), "resnet18": (100, 20), "resnet50": (15, 5), "vit_b16": (15, 5)}
+NO_GPU = 77
+
+
+class Failed(Exception):
+    """What ended a run; short enough for a table."""
+
+
+class Peer:
+    """A PyTorch process that waits for commands."""
+
+    def __init__(self, arguments, model, variant):
+        self.errors = tempfile.TemporaryFile()
+        more = ["--batch", str(arguments.batch)] if arguments.batch else []
+        self.process = subprocess.Popen(
+            [arguments.python, "-B", str(HERE / "gpu_steps.py"), "--model", model, "--variant", variant, "--precision",
+             arguments.precision, "--device", arguments.device, *more],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, cwd=HERE)
+
+    def answer(self, seconds):
+        """The next line of JSON."""
+        deadline, line = time.monotonic() + seconds, b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            while not line.endswith(b"\n"):
+                if not selector.select(max(deadline - time.monotonic(), 0)):
+                    raise Failed(f"no answer within {seconds:.0f} s")
+                part = self.process.stdout.read1(1 << 16)
+                if not part:
+                    raise Failed(f"ended: {self.last_words()}")
+                line += part
+        return json.loads(line)
+
+    def steps(self, count, seconds):
+        try:
+            self.process.stdin.write(f"{count}\n".encode())
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise Failed(f"ended: {self.last_words()}") from None
+        return self.answer(seconds)
+
+    def last_words(self):
+        self.errors.seek(0)
+        said = [line.strip() for line in self.errors.read().decode(errors="replace").splitlines() if line.strip()]
+        return said[-1][:120].replace("|", "/") if said else "without a word"
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.errors.close()
+
+
+def run_ours(arguments, case, steps, warmup, folder):
+    """Median milliseconds of a step, and the number of parameters."""
+    batch = arguments.batch or case.batch
+    command = [arguments.trainer, "bench", "step", "--synthetic", "--shape", case.sample, "--steps", steps, "--warmup",
+               warmup, "--out", folder, *case.settings, f"device={arguments.device}", f"train.batch_size={batch}",
+               f"train.precision={arguments.precision}", "optim.name=sgd", "optim.lr=0.001", "optim.momentum=0.9"]
+    try:
+        done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=arguments.seconds, check=False)
+    except subprocess.TimeoutExpired:
+        raise Failed("ours took too long") from None
+    if done.returncode != 0:
+        raise Failed(f"ours ended with {done.returncode}: {' '.join(done.stderr.split())[-160:]}".replace("|", "/"))
+    report = json.loads((folder / "step.json").read_text(encoding="utf-8"))
+    return 1e3 * batch / report["samples_per_second"], sum(layer["parameters"] for layer in report["layers"])
+
+
+def measure(arguments, model, case, folder):
+    """{"ours": [ms by round], variant: [ms by round] or the reason}."""
+    steps, warmup = (2, 1) if arguments.quick else STEPS[model]
+    peers, result = {}, {"ours": []}
+    try:
+        for variant in arguments.variants:
+            peer = Peer(arguments, model, variant)
+            try:
+                facts = peer.answer(arguments.seconds)
+                peer.steps(warmup, arguments.seconds)
+            except Failed as failure:
+                result[variant] = str(failure)
+                peer.end()
+                continue
+            peers[variant], result[variant] = peer, []
+            result["facts"] = facts
+        for _ in range(arguments.rounds):
+            if not arguments.torch_only:
+                milliseconds, parameters = run_ours(arguments, case, steps, warmup, folder)
+                if peers and parameters != result["facts"]["parameters"]:
+                    raise Failed(f"{parameters} parameters here, {result['facts']['parameters']} in PyTorch")
+                result["ours"].append(milliseconds)
+            for variant in list(peers):
+                try:
+                    seconds = peers[variant].steps(steps, arguments.seconds)
+                    result[variant].append(1e3 * statistics.median(seconds))
+                except Failed as failure:
+                    result[variant] = str(failure)
+                    peers.pop(variant).end()
+    finally:
+        for peer in peers.values():
+            peer.end()
+    return result
+
+
+def cell(result, variant):
+    times = result[variant]
+    if isinstance(times, str):
+        return times
+    text = f"{statistics.median(times):.2f}"
+    if not result["ours"]:
+        return text
+    return text + f" (× {statistics.median(a / b for a, b in zip(times, result['ours'])):.2f})"
+
+
+def table(results, variants):
+    lines = ["| model | ours, ms | " + " | ".join(f"PyTorch {variant}, ms (× ours)" for variant in variants) + " |",
+             "|---" * (2 + len(variants)) + "|"]
+    for model, result in results.items():
+        if "failure" in result:
+            lines.append(f"| {model} | {result['failure']} " + "| – " * len(variants) + "|")
+            continue
+        ours = f"{statistics.median(result['ours']):.2f}" if result["ours"] else "–"
+        lines.append(f"| {model} | {ours} | " + " | ".join(cell(result, variant) for variant in variants) + " |")
+    return "\n".join(lines)
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--trainer", default=ROOT / "build/trainer", type=pathlib.Path)
+    parser.add_argument("--models", default=",".join(STEPS))
+    parser.add_argument("--variants", default=",".join(VARIANTS))
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="bf16")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=600, help="that a block, or a start with compiling, may take")
+    parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--batch", type=int, help="samples per step; default: the model's")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: to try the script")
+    parser.add_argument("--quick", action="store_true", help="two steps a block")
+    parser.add_argument("--torch-only", action="store_true")
+    arguments = parser.parse_args()
+    for name, known in (("models", STEPS), ("variants", VARIANTS)):
+        words = getattr(arguments, name).split(",")
+        if unknown := [word for word in words if word not in known]:
+            parser.error(f"--{name}: {unknown[0]} is none of {', '.join(known)}")
+        setattr(arguments, name, words)
+    return arguments
+
+
+def main():
+    arguments = parse()
+    if arguments.device == "cuda":
+        found = subprocess.run([arguments.python, "-c", "import torch; raise SystemExit(not torch.cuda.is_available())"],
+                               capture_output=True, check=False)
+        if found.returncode != 0:
+            print("no GPU that PyTorch can use", file=sys.stderr)
+            return NO_GPU
+    # Sizes and settings are gpu_models.py's, which needs torch: asked of the python that has it.
+    said = subprocess.run([arguments.python, "-B", "-c",
+                           "import json; from gpu_models import CASES\n"
+                           "print(json.dumps({n: [c.batch, c.settings, c.sample] for n, c in CASES.items()}))"],
+                          cwd=HERE, capture_output=True, text=True, check=False)
+    if said.returncode != 0:
+        print(f"{arguments.python}: {said.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+        return 2
+    cases = {name: argparse.Namespace(batch=batch, settings=settings, sample=sample)
+             for name, (batch, settings, sample) in json.loads(said.stdout).items()}
+    results = {}
+    with tempfile.TemporaryDirectory(prefix="tutti-") as name:
+        for model in arguments.models:
+            try:
+                results[model] = measure(arguments, model, cases[model], pathlib.Path(name))
+            except Failed as failure:
+                results[model] = {"failure": str(failure)}
+            print(f"# {model} measured", flush=True)
+    facts = next((result["facts"] for result in results.values() if "facts" in result), {})
+    head = (f"{time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}, {facts.get('device', '?')}, PyTorch "
+            f"{facts.get('torch', 'not measured')}, {arguments.precision}, {arguments.rounds} rounds")
+    print(f"\n{head}\n\n{table(results, arguments.variants)}")
+    if arguments.out:
+        report = {"benchmark": "peer_torch_gpu", "about": head, "facts": facts, "results": results}
+        arguments.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return 1 if any("failure" in result for result in results.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
