@@ -16,4 +16,7 @@ std::string describe(const Conv2dShape& shape);
 void check(const LinearShape& shape);
 void check(const Conv2dShape& shape);
 
+/// The convolution, from y's shape to x's, whose backward is the transposed convolution. Throws UsageError.
+Conv2dShape convolution_of(const ConvTranspose2dShape& shape);
+
 }  // namespace tutti

@@ -48,7 +48,7 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
                          "the model's shapes come from the data: data.train=FILE.h5");
     if (world < 1) throw UsageError("--world is " + std::to_string(world), "it must be at least 1");
     const auto dataset = open_datasets(config.data.train);
-    const auto device = select_device(config.device, 1);
+    const auto device = select_device(config, 1);
     const DType compute = compute_type(config.train.precision);
     const std::int64_t batch = config.train.batch_size;
     Graph graph(build_model(config.model, {dataset->info().sample_shape, dataset->info().classes}), *device,

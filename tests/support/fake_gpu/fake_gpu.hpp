@@ -1,0 +1,53 @@
+#pragma once
+// A GPU for tests on machines that have none. It takes the place of the CUDA runtime, cuBLASLt and cuDNN when
+// a test is linked with it: their functions, as the real headers declare them, computed on the CPU (kernels
+// through tests/support/kcpu). Work is done when it is issued, so results do not show a missing wait; what
+// was issued to which stream is recorded, and tests look at that. Device memory can be touched by kernels,
+// copies and library calls only: the host's own access ends the process (SIGSEGV), as it does with a real
+// GPU.
+//
+// What it cannot show: speed, numerics of NVIDIA's kernels, what they refuse.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace tutti::fake_gpu {
+
+/// Forgets the record, pending failures and refusals; streams and events are counted from 1 again. Call it
+/// before anything of the test lives on the GPU.
+void reset();
+
+/// What was issued since the last reset or clear, one line each: "stream 1: launch relu_forward",
+/// "stream 1: copy 64 bytes to the device", "stream 2: record event 1", "stream 1: wait for event 1",
+/// "host: wait for stream 1". Stream 0 is the default stream.
+const std::vector<std::string>& record();
+void clear_record();
+
+/// The next call of this function gives `code` and does nothing: fail_next("cudaMalloc", 2).
+void fail_next(const std::string& function, int code);
+
+/// GPUs that cudaGetDeviceCount reports; 1 after a reset.
+void set_device_count(int count);
+
+/// Allocations that were not freed.
+std::size_t live_allocations();
+
+// For the parts of the fake.
+
+void note(const void* stream, const std::string& what);
+void note_host(const std::string& what);
+std::string name_of_stream(const void* stream);
+/// 0, or what fail_next has asked of this function.
+int failure_of(const std::string& function);
+
+/// While one lives, device memory may be touched.
+class Access {
+  public:
+    Access();
+    ~Access();
+    Access(const Access&) = delete;
+    Access& operator=(const Access&) = delete;
+};
+
+}  // namespace tutti::fake_gpu
