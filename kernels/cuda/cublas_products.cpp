@@ -126,6 +126,9 @@ std::unique_ptr<CublasProducts::Plan> CublasProducts::make_plan(const Key& key, 
     if (key.product.bias) plan->operation.set_bias(bias);
     Preference preference;
     preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
+    // Parts of a sum are added in fp32 and in one order; the scheme "in place" adds them as they come.
+    preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                   std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.b);
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.a);
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.c);

@@ -101,6 +101,14 @@ std::vector<CudnnDescriptor> engine_configs(const CudnnDescriptor& graph, const 
     return configs;
 }
 
+/// Newer versions take the handle from the graph and call this attribute deprecated; older ones need it.
+void set_handle(CudnnDescriptor& plan, cudnnHandle_t handle) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle);
+#pragma GCC diagnostic pop
+}
+
 struct EngineFacts {
     std::int64_t number = -1;
     std::vector<cudnnBackendNumericalNote_t> notes;
@@ -175,6 +183,7 @@ ConvolutionPlan::ConvolutionPlan(const ConvolutionProblem& problem, const CudnnT
             if (reason.empty()) {
                 CudnnDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, name_);
                 plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+                if (target.handle) set_handle(plan, target.handle);
                 if (target.properties) plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *target.properties);
                 const cudnnStatus_t status = plan.try_to_finalize();
                 if (status != CUDNN_STATUS_SUCCESS) {

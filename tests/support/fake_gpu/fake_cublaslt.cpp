@@ -28,6 +28,7 @@ struct Layout {
 };
 struct Preference {
     std::uint64_t workspace = 0;
+    std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
     std::uint32_t alignment[4] = {256, 256, 256, 256};
 };
 /// What the heuristic was told of the operands: the product must keep it.
@@ -181,6 +182,8 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
     auto& to = *reinterpret_cast<Preference*>(preference);
     if (name == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES && size == sizeof to.workspace)
         std::memcpy(&to.workspace, value, size);
+    else if (name == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK && size == sizeof to.reductions)
+        std::memcpy(&to.reductions, value, size);
     else if (name >= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES &&
              name <= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES && size == sizeof to.alignment[0])
         std::memcpy(&to.alignment[name - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], value, size);
@@ -197,6 +200,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     FAIL_IF_ASKED("cublasLtMatmulAlgoGetHeuristic");
     if (!fits(*as_operation(operation), as_layout(a), as_layout(b), as_layout(d)))
         return CUBLAS_STATUS_INVALID_VALUE;
+    // The scheme "in place" does not repeat its bits.
+    if (reinterpret_cast<Preference*>(preference)->reductions & CUBLASLT_REDUCTION_SCHEME_INPLACE)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     const Choice choice{magic, *reinterpret_cast<Preference*>(preference)};
     static_assert(sizeof choice <= sizeof results[0].algo);
     std::memcpy(&results[0].algo, &choice, sizeof choice);
@@ -215,7 +221,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor,
     const Operation& operation = *as_operation(descriptor);
     const Layout &a = as_layout(a_layout), &b = as_layout(b_layout), &d = as_layout(d_layout);
     Choice choice;
-    std::memcpy(&choice, algo, sizeof choice);
+    std::memcpy(static_cast<void*>(&choice), algo, sizeof choice);
     const auto& need = choice.preference.alignment;
     if (choice.magic != magic || !fits(operation, a, b, d) || *static_cast<const float*>(beta) != 0 ||
         !workspace || workspace_bytes < choice.preference.workspace || !aligned(a_data, need[0]) ||

@@ -4,6 +4,7 @@
 
 #include <cudnn.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -22,6 +23,7 @@ namespace {
 using namespace tutti::fake_gpu;
 
 struct Descriptor {
+    explicit Descriptor(cudnnBackendDescriptorType_t kind) : type(kind) {}
     cudnnBackendDescriptorType_t type;
     bool finalized = false;
     std::map<int, std::vector<std::byte>> values;
@@ -208,7 +210,7 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
                                            cudnnBackendDescriptor_t* descriptor) {
     FAIL_IF_ASKED("cudnnBackendCreateDescriptor");
-    *descriptor = new Handle(std::make_shared<Descriptor>(Descriptor{type}));
+    *descriptor = new Handle(std::make_shared<Descriptor>(type));
     return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
@@ -244,7 +246,10 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
     Descriptor& one = *of(descriptor);
     if (one.type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR && !one.has(CUDNN_ATTR_OPERATIONGRAPH_HANDLE))
         return CUDNN_STATUS_BAD_PARAM;
-    if (one.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) note_host("build a convolution plan");
+    if (one.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
+        FAIL_IF_ASKED("finalize an execution plan");
+        note_host("build a convolution plan");
+    }
     one.finalized = true;
     return CUDNN_STATUS_SUCCESS;
 }
