@@ -48,13 +48,6 @@ class CudaConv2d final : public Conv2dOp {
     }
 
   private:
-    /// Tensor cores take 8 channels of bf16 at a time; without a multiple of that cuDNN transposes in a
-    /// workspace of hundreds of megabytes.
-    static Conv2dShape padded(Conv2dShape shape, ProductType type) {
-        if (type == ProductType::bf16 && shape.groups == 1) shape.in = (shape.in + 7) / 8 * 8;
-        return shape;
-    }
-
     ConvolutionPlan& plan(ConvolutionPass pass, std::int64_t batch) {
         std::unique_ptr<ConvolutionPlan>& plan = plans_[{pass, batch}];
         if (!plan)

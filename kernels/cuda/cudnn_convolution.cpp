@@ -152,6 +152,11 @@ std::string describe(const ConvolutionProblem& problem) {
            " in " + type;
 }
 
+Conv2dShape padded(Conv2dShape shape, ProductType type) {
+    if (type == ProductType::bf16 && shape.groups == 1) shape.in = (shape.in + 7) / 8 * 8;
+    return shape;
+}
+
 ConvolutionPlan::ConvolutionPlan(const ConvolutionProblem& problem, const CudnnTarget& target)
     : name_(describe(problem)) {
     const Conv2dShape& s = problem.shape;

@@ -22,6 +22,10 @@ struct ConvolutionProblem {
 };
 std::string describe(const ConvolutionProblem& problem);
 
+/// The shape with its input channels padded to what the type's engines want: tensor cores take 8 channels of
+/// bf16 at a time, and without a multiple of that cuDNN transposes in a workspace of hundreds of megabytes.
+Conv2dShape padded(Conv2dShape shape, ProductType type);
+
 /// Whom plans are made for: a handle on the GPU, or properties of a GPU that is not there (a finalized
 /// CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR; such a plan can be built, not executed).
 struct CudnnTarget {
