@@ -29,6 +29,15 @@ void require_divisible(const Conv2dShape& shape, const char* dimension, std::int
                          "let groups divide both");
 }
 
+void check_windows(const std::vector<PoolWindow>& windows, std::int64_t size, const char* direction) {
+    for (const PoolWindow& window : windows)
+        if (window.begin < 0 || window.begin >= window.end || window.end > size || window.divisor < 1)
+            throw UsageError(std::string("average_pool2d: ") + direction + " [" +
+                                 std::to_string(window.begin) + ", " + std::to_string(window.end) +
+                                 ") are not a window of " + std::to_string(size),
+                             "use a smaller kernel or less padding");
+}
+
 }  // namespace
 
 std::string describe(const LinearShape& shape) {
@@ -82,6 +91,11 @@ Conv2dShape convolution_of(const ConvTranspose2dShape& shape) {
             .padding_w = shape.padding_w,
             .groups = 1,
             .bias = false};
+}
+
+void check(const AveragePool2dShape& shape) {
+    check_windows(shape.rows, shape.height, "rows");
+    check_windows(shape.columns, shape.width, "columns");
 }
 
 }  // namespace tutti

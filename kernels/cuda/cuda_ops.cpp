@@ -28,6 +28,7 @@ std::unique_ptr<BatchNormOp> CudaOps::batch_norm(const BatchNormShape& shape) {
     return make_batch_norm(shape, context_);
 }
 std::unique_ptr<AveragePool2dOp> CudaOps::average_pool2d(const AveragePool2dShape& shape) {
+    check(shape);
     return make_average_pool2d(shape, context_);
 }
 
