@@ -9,7 +9,6 @@
 #include "fake_gpu.hpp"
 #include "tutti/model/loss.hpp"
 #include "tutti/model/zoo.hpp"
-#include "tutti/train/batch_stage.hpp"
 #include "tutti/train/optimizer.hpp"
 
 namespace tutti::test {
