@@ -1,18 +1,9 @@
 #include "eigen_ops.hpp"
 #include "parallel.hpp"
-#include "tutti/base/error.hpp"
+#include "shape_checks.hpp"
 
 namespace tutti {
 namespace {
-
-void check(const std::vector<PoolWindow>& windows, std::int64_t size, const char* direction) {
-    for (const PoolWindow& window : windows)
-        if (window.begin < 0 || window.begin >= window.end || window.end > size || window.divisor < 1)
-            throw UsageError(std::string("average_pool2d: ") + direction + " [" +
-                                 std::to_string(window.begin) + ", " + std::to_string(window.end) +
-                                 ") are not a window of " + std::to_string(size),
-                             "use a smaller kernel or less padding");
-}
 
 template <class T>
 class CpuAveragePool2d final : public AveragePool2dOp {
@@ -89,8 +80,7 @@ class CpuAveragePool2d final : public AveragePool2dOp {
 
 template <class T>
 std::unique_ptr<AveragePool2dOp> make_average_pool2d(const AveragePool2dShape& shape) {
-    check(shape.rows, shape.height, "rows");
-    check(shape.columns, shape.width, "columns");
+    check(shape);
     return std::make_unique<CpuAveragePool2d<T>>(shape);
 }
 template std::unique_ptr<AveragePool2dOp> make_average_pool2d<float>(const AveragePool2dShape&);

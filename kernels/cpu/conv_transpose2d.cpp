@@ -3,7 +3,6 @@
 // Both keep the weights as [I, KH, KW, O].
 
 #include "eigen_ops.hpp"
-#include "tutti/base/error.hpp"
 
 namespace tutti {
 namespace {
@@ -37,26 +36,6 @@ class CpuConvTranspose2d final : public ConvTranspose2dOp {
 };
 
 }  // namespace
-
-Conv2dShape convolution_of(const ConvTranspose2dShape& shape) {
-    if (shape.output_padding_h < 0 || shape.output_padding_w < 0 ||
-        shape.output_padding_h >= shape.stride_h || shape.output_padding_w >= shape.stride_w)
-        throw UsageError("conv_transpose2d: output_padding " +
-                             to_string(Shape{shape.output_padding_h, shape.output_padding_w}),
-                         "it must be between 0 and the stride - 1");
-    return {.height = shape.out_height(),
-            .width = shape.out_width(),
-            .in = shape.out,
-            .out = shape.in,
-            .kernel_h = shape.kernel_h,
-            .kernel_w = shape.kernel_w,
-            .stride_h = shape.stride_h,
-            .stride_w = shape.stride_w,
-            .padding_h = shape.padding_h,
-            .padding_w = shape.padding_w,
-            .groups = 1,
-            .bias = false};
-}
 
 template <class T>
 std::unique_ptr<ConvTranspose2dOp> make_conv_transpose2d(const ConvTranspose2dShape& shape,

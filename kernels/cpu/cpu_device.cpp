@@ -48,6 +48,8 @@ class CpuDevice final : public Device {
     }
 
     Ops& ops(Arithmetic arithmetic) override {
+        if (arithmetic.rounds_to_tf32)
+            throw UsageError("the CPU has no tf32", "set train.precision to fp32 or bf16, or device: cuda");
         if (arithmetic == Arithmetic(DType::f32, DType::bf16)) {
             if (!bf16_) bf16_ = make_onednn_bf16_ops();
             return *bf16_;

@@ -1,5 +1,7 @@
 #include "eigen_ops.hpp"
 
+#include "shape_checks.hpp"
+
 namespace tutti {
 
 template <class T>

@@ -119,8 +119,6 @@ std::unique_ptr<AveragePool2dOp> make_average_pool2d(const AveragePool2dShape& s
 template <class T>
 std::unique_ptr<ConvTranspose2dOp> make_conv_transpose2d(const ConvTranspose2dShape& shape,
                                                          std::unique_ptr<Conv2dOp> convolution);
-/// The convolution, from y's shape to x's, whose backward is the transposed convolution. Throws UsageError.
-Conv2dShape convolution_of(const ConvTranspose2dShape& shape);
 
 /// out[columns] = Σ over rows of matrix[rows, columns], row after row.
 template <class T>

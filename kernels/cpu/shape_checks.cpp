@@ -29,6 +29,15 @@ void require_divisible(const Conv2dShape& shape, const char* dimension, std::int
                          "let groups divide both");
 }
 
+void check_windows(const std::vector<PoolWindow>& windows, std::int64_t size, const char* direction) {
+    for (const PoolWindow& window : windows)
+        if (window.begin < 0 || window.begin >= window.end || window.end > size || window.divisor < 1)
+            throw UsageError(std::string("average_pool2d: ") + direction + " [" +
+                                 std::to_string(window.begin) + ", " + std::to_string(window.end) +
+                                 ") are not a window of " + std::to_string(size),
+                             "use a smaller kernel or less padding");
+}
+
 }  // namespace
 
 std::string describe(const LinearShape& shape) {
@@ -62,6 +71,31 @@ void check(const Conv2dShape& shape) {
     require_fit(shape, "width", shape.width, shape.padding_w, shape.kernel_w);
     require_divisible(shape, "input", shape.in);
     require_divisible(shape, "output", shape.out);
+}
+
+Conv2dShape convolution_of(const ConvTranspose2dShape& shape) {
+    if (shape.output_padding_h < 0 || shape.output_padding_w < 0 ||
+        shape.output_padding_h >= shape.stride_h || shape.output_padding_w >= shape.stride_w)
+        throw UsageError("conv_transpose2d: output_padding " +
+                             to_string(Shape{shape.output_padding_h, shape.output_padding_w}),
+                         "it must be between 0 and the stride - 1");
+    return {.height = shape.out_height(),
+            .width = shape.out_width(),
+            .in = shape.out,
+            .out = shape.in,
+            .kernel_h = shape.kernel_h,
+            .kernel_w = shape.kernel_w,
+            .stride_h = shape.stride_h,
+            .stride_w = shape.stride_w,
+            .padding_h = shape.padding_h,
+            .padding_w = shape.padding_w,
+            .groups = 1,
+            .bias = false};
+}
+
+void check(const AveragePool2dShape& shape) {
+    check_windows(shape.rows, shape.height, "rows");
+    check_windows(shape.columns, shape.width, "columns");
 }
 
 }  // namespace tutti

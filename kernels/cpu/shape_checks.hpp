@@ -15,5 +15,9 @@ std::string describe(const Conv2dShape& shape);
 /// Throw UsageError that names the dimension.
 void check(const LinearShape& shape);
 void check(const Conv2dShape& shape);
+void check(const AveragePool2dShape& shape);
+
+/// The convolution, from y's shape to x's, whose backward is the transposed convolution. Throws UsageError.
+Conv2dShape convolution_of(const ConvTranspose2dShape& shape);
 
 }  // namespace tutti

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cuda_check.hpp"
+#include "gpu_error.hpp"
 
 namespace tutti::cuda {
 

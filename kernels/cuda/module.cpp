@@ -5,8 +5,10 @@
 #include <exception>
 #include <string>
 
-#include "cuda_check.hpp"
+#include "cuda_device.hpp"
+#include "gpu_error.hpp"
 #include "kernel_runs.hpp"
+#include "tutti/device/cuda_module.hpp"
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -18,15 +20,15 @@ using namespace tutti::cuda;
 /// More than the second-level cache of any GPU (a B200: 126 MB).
 constexpr std::int64_t flushed_bytes = 512 << 20;
 
-class Event {
+class TimedEvent {
   public:
-    Event() { check(cudaEventCreate(&event_), "cudaEventCreate"); }
-    ~Event() { cudaEventDestroy(event_); }
-    Event(const Event&) = delete;
-    Event& operator=(const Event&) = delete;
+    TimedEvent() { check(cudaEventCreate(&event_), "cudaEventCreate"); }
+    ~TimedEvent() { cudaEventDestroy(event_); }
+    TimedEvent(const TimedEvent&) = delete;
+    TimedEvent& operator=(const TimedEvent&) = delete;
     void record(Stream stream) { check(cudaEventRecord(event_, stream), "cudaEventRecord"); }
     /// Seconds from `start` to this event, which it waits for.
-    double since(const Event& start) const {
+    double since(const TimedEvent& start) const {
         float milliseconds = 0;
         check(cudaEventSynchronize(event_), "cudaEventSynchronize");
         check(cudaEventElapsedTime(&milliseconds, start.event_, event_), "cudaEventElapsedTime");
@@ -44,7 +46,7 @@ void time_case(const KernelCase& work, int repetitions, double* seconds) {
     const KernelRun run = prepare(arena, work);
     const TensorView flushed = arena.tensor(DType::u8, {flushed_bytes});
     const Stream stream = nullptr;
-    Event start, end;
+    TimedEvent start, end;
     for (int i = -1; i < repetitions; ++i) {
         check(cudaMemsetAsync(flushed.data, i & 1, flushed.bytes(), stream), "cudaMemsetAsync");
         start.record(stream);
@@ -56,6 +58,14 @@ void time_case(const KernelCase& work, int repetitions, double* seconds) {
 }
 
 }  // namespace
+
+EXPORTED int tutti_cuda_interface() {
+    return cuda_module_interface;
+}
+
+EXPORTED Device* tutti_cuda_make_device(int index) {
+    return new CudaDevice(index);
+}
 
 EXPORTED int tutti_cuda_device_count() {
     int count = 0;  // left untouched where there is no driver

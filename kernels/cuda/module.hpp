@@ -2,7 +2,17 @@
 // The entry points of libtutti_cuda.so, with C names: what the program looks up after it has opened the
 // module.
 
+namespace tutti {
+class Device;
+}
+
 extern "C" {
+
+/// cuda_module_interface of the program that this module was built with.
+int tutti_cuda_interface();
+
+/// GPU `index` as a device, owned by the caller. Throws tutti::Error.
+tutti::Device* tutti_cuda_make_device(int index);
 
 /// GPUs that this process may use; 0 without a driver.
 int tutti_cuda_device_count();

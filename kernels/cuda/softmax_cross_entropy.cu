@@ -3,29 +3,13 @@
 #include <limits>
 
 #include "../common/softmax_math.hpp"
+#include "first_maximum.hpp"
 #include "row_groups.hpp"
 #include "storage.hpp"
 #include "vectors.hpp"
 
 namespace tutti::cuda {
 namespace {
-
-/// A logit that may be its row's first maximum.
-struct Candidate {
-    float logit;
-    int place;
-};
-struct FirstMaximum {
-    __device__ Candidate operator()(const Candidate& a, const Candidate& b) const {
-        if (exceeds(a.logit, b.logit)) return a;
-        if (exceeds(b.logit, a.logit)) return b;
-        return a.place < b.place ? a : b;
-    }
-};
-__device__ inline Candidate from_lane_xor(const Candidate& value, int distance) {
-    return {__shfl_xor_sync(whole_warp, value.logit, distance),
-            __shfl_xor_sync(whole_warp, value.place, distance)};
-}
 
 /// rows_done[row] = loss, rows_done[rows + row] = 1 where the first maximum is the label.
 // probabilities may be logits: neither is RESTRICT, and each element is read and written by one thread.
@@ -37,11 +21,10 @@ __global__ void __launch_bounds__(row_threads)
     for (std::int64_t row = Group::first_row(); row < rows; row += Group::row_step()) {
         const T* from = logits + row * classes;
         float* to = probabilities + row * classes;
-        const Candidate none{-std::numeric_limits<float>::infinity(), std::numeric_limits<int>::max()};
-        Candidate best = none;
+        Candidate best = no_candidate;
         for (int k = Group::member(); k < classes; k += threads)
             best = FirstMaximum{}(best, Candidate{to_float(from[k]), k});
-        best = Group::reduce(best, none, FirstMaximum{});
+        best = Group::reduce(best, no_candidate, FirstMaximum{});
 
         const int label = static_cast<int>(labels[row]);
         double sum = 0, label_gap = 0, all_gaps = 0;

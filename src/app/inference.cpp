@@ -162,9 +162,8 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
             throw UsageError("no data are named", "give --data FILE.h5, or set data.val");
     });
     const auto places = exchange_places(world, start.session);
-    together(world, "opening device and data", [&] {
-        inference.device =
-            select_device(config.device, places[static_cast<std::size_t>(world.rank())].threads);
+    inference.device = select_device(start, config, places[static_cast<std::size_t>(world.rank())].threads);
+    together(world, "opening the data", [&] {
         inference.data = open_datasets(arguments.data.empty() ? config.data.val : arguments.data);
     });
     std::int64_t classes = 0;

@@ -53,7 +53,7 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     if (world < 1) throw UsageError("--world is " + std::to_string(world), "it must be at least 1");
     check_zero1(config);
     const auto dataset = open_datasets(config.data.train);
-    const auto device = select_device(config.device, 1);
+    const auto device = select_device(config, 1);
     const DType compute = compute_type(config.train.precision);
     const std::int64_t batch = config.train.batch_size;
     const int ranks = static_cast<int>(world);

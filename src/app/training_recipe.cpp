@@ -57,8 +57,8 @@ TrainingInputs open_training(const JobStart& start, const Config& config, bool w
     TrainingInputs inputs;
     inputs.places = exchange_places(start.world, start.session);
     const RankPlace& mine = inputs.places[static_cast<std::size_t>(start.world.rank())];
-    together(start.world, "opening device and data", [&] {
-        inputs.device = select_device(config.device, mine.threads);
+    inputs.device = select_device(start, config, mine.threads);
+    together(start.world, "opening the data", [&] {
         inputs.train = make_data ? make_data() : open_datasets(config.data.train);
         if (with_validation && !config.data.val.empty()) inputs.val = open_datasets(config.data.val);
         check_training(config, *inputs.train, inputs.val.get(), start.world.size());

@@ -36,7 +36,12 @@ CudaModule::CudaModule() {
         problem_ = std::string("the CUDA module could not be opened: ") + dlerror();
         return;
     }
+    const auto interface = reinterpret_cast<int (*)()>(symbol("tutti_cuda_interface"));
+    if (interface && interface() != cuda_module_interface)
+        problem_ = path.string() + " is of another version than this program: install both anew";
+    if (!problem_.empty()) return;
     device_count_ = reinterpret_cast<int (*)()>(symbol("tutti_cuda_device_count"));
+    make_device_ = reinterpret_cast<Device* (*)(int)>(symbol("tutti_cuda_make_device"));
     device_name_ = reinterpret_cast<const char* (*)()>(symbol("tutti_cuda_device_name"));
     time_kernel_ = reinterpret_cast<const char* (*)(int, int, double*)>(symbol("tutti_cuda_time_kernel"));
     if (!problem_.empty()) return;
@@ -48,6 +53,14 @@ void* CudaModule::symbol(const char* name) {
     void* found = dlsym(library_, name);
     if (!found) problem_ = std::string(module_name) + " is of another version: it has no " + name;
     return found;
+}
+
+int CudaModule::device_count() const {
+    return device_count_();
+}
+
+std::unique_ptr<Device> CudaModule::make_device(int index) const {
+    return std::unique_ptr<Device>(make_device_(index));
 }
 
 std::string CudaModule::device_name() const {

@@ -189,7 +189,7 @@ TEST(ConfigAvailability, refuses_words_that_nothing_carries_out_yet) {
     EXPECT_EQ(override_refusal("data.on_error=skip"),
               "data.on_error: skip is not available in this version; use stop");
     for (const char* argument :
-         {"train.precision=tf32", "distributed.backend=nccl", "distributed.compress=bf16"})
+         {"distributed.backend=nccl", "distributed.compress=bf16"})
         EXPECT_NE(override_refusal(argument).find("is not available in this version"), std::string::npos)
             << argument;
 }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "communicator_contract.hpp"
-#include "fake_gpu/fake_gpu.hpp"
+#include "fake_gpu/fake_streams.hpp"
 #include "fake_gpu/fake_nccl.hpp"
 #include "thread_communicator.hpp"
 

@@ -1,44 +1,11 @@
 #include "backend.hpp"
 
-#include <fmt/format.h>
 #include <omp.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "eigen_ops.hpp"
-#include "onednn_ops.hpp"
-
 namespace tutti::test {
-namespace {
-
-template <class T>
-std::unique_ptr<Ops> make_eigen() {
-    return std::make_unique<EigenOps<T>>();
-}
-
-}  // namespace
-
-std::vector<Backend> backends() {
-    std::vector<Backend> result;
-    for (const int threads : {1, 2}) {
-        result.push_back(
-            {fmt::format("eigen_f32_threads{}", threads), DType::f32, make_eigen<float>, threads});
-        result.push_back(
-            {fmt::format("eigen_f64_threads{}", threads), DType::f64, make_eigen<double>, threads});
-        if (make_onednn_ops())
-            result.push_back(
-                {fmt::format("onednn_f32_threads{}", threads), DType::f32, make_onednn_ops, threads});
-    }
-    return result;
-}
-
-std::vector<Backend> reference_backends() {
-    std::vector<Backend> result = backends();
-    std::erase_if(result, [](const Backend& backend) { return backend.dtype != DType::f64; });
-    return result;
-}
-
 KernelTest::KernelTest() : threads_before_(omp_get_max_threads()) {
     omp_set_num_threads(GetParam().threads);
     ops_ = GetParam().make();

@@ -19,7 +19,8 @@ struct Backend {
     int threads;
 };
 
-/// Eigen in f32 and f64, and oneDNN in f32 if it is built in; each with one thread and with two.
+// Each test program brings its own two: on the CPU (cpu_backends.cpp) Eigen in f32 and f64, and oneDNN in f32
+// if it is built in, each with one thread and with two; on CUDA (cuda/cuda_backends.cpp) one in f32.
 std::vector<Backend> backends();
 /// Those in f64: exact enough for finite differences.
 std::vector<Backend> reference_backends();

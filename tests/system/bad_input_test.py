@@ -140,6 +140,14 @@ class BadInput(TrainingTest):
         data = self.small_data(64)
         self.refused(self.settings(data, device="cuda"), 2, "cuda", "cpu")
 
+    def test_auto_says_once_why_it_takes_the_cpu(self):
+        data = self.small_data(64)
+        for device, count in ("auto", 1), ("cpu", 0):
+            result = self.mpirun(2, self.settings(data, f"run-{device}", device=device), timeout=60)
+            self.assert_exit(result, 0)
+            lines = [line for line in result.stderr.splitlines() if "device: auto takes the CPU: " in line]
+            self.assertEqual(len(lines), count, result.stderr)
+
     def test_no_data_at_all_is_refused(self):
         self.refused(["model.name=mlp", "data.train=[]"], 2, "data.train")
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "tutti/device/tensor_view.hpp"
 
@@ -16,6 +17,11 @@ class Buffer {
 
     Buffer() = default;
     Buffer(std::byte* data, std::size_t size, Free free) : data_(data, Deleter{size, free}), size_(size) {}
+    /// Memory inside something larger, which `owner` frees when the last of its buffers goes.
+    Buffer(std::byte* data, std::size_t size, std::shared_ptr<void> owner)
+        : data_(data, Deleter{size, [](std::byte*, std::size_t) noexcept {}}),
+          size_(size),
+          owner_(std::move(owner)) {}
 
     std::byte* data() const { return data_.get(); }
     std::size_t size() const { return size_; }
@@ -37,6 +43,7 @@ class Buffer {
     };
     std::unique_ptr<std::byte, Deleter> data_;
     std::size_t size_ = 0;
+    std::shared_ptr<void> owner_;
 };
 
 }  // namespace tutti

@@ -8,9 +8,10 @@
 
 namespace tutti {
 
-/// bf16 is mixed: products in bf16, everything else in fp32.
+/// bf16 is mixed: products in bf16, everything else in fp32; tf32 rounds products only, too.
 inline Arithmetic arithmetic_of(Precision precision) {
     if (precision == Precision::bf16) return {DType::f32, DType::bf16};
+    if (precision == Precision::tf32) return Arithmetic::tf32();
     return precision == Precision::fp64 ? DType::f64 : DType::f32;
 }
 
@@ -20,6 +21,7 @@ inline DType compute_type(Precision precision) {
 
 /// For reports: what to add after the model where its products are in a type of their own, or nothing.
 inline std::string products_note(Precision precision) {
+    if (precision == Precision::tf32) return ", products in tf32";
     return precision == Precision::bf16 ? ", products in bf16" : "";
 }
 

@@ -1,100 +1,53 @@
 #pragma once
-// The streams of a GPU that is not there: work waits in queues, and goes on when somebody asks whether it is
-// done.
+// A GPU for tests on machines that have none. It takes the place of the CUDA runtime, cuBLASLt and cuDNN when
+// a test is linked with it: their functions, as the real headers declare them, computed on the CPU (kernels
+// through tests/support/kcpu). Work is done when it is issued, so results do not show a missing wait; what
+// was issued to which stream is recorded, and tests look at that. Device memory can be touched by kernels,
+// copies and library calls only: the host's own access ends the process (SIGSEGV), as it does with a real
+// GPU.
+//
+// What it cannot show: speed, numerics of NVIDIA's kernels, what they refuse.
 
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <memory>
+#include <cstddef>
 #include <string>
 #include <vector>
 
-#include "gpu_side_stream.hpp"
+namespace tutti::fake_gpu {
 
-namespace tutti::test {
+/// Forgets the record, pending failures and refusals; streams and events are counted from 1 again. Call it
+/// before anything of the test lives on the GPU.
+void reset();
 
-/// In order; its operations run in run_streams.
-class FakeStream {
+/// What was issued since the last reset or clear, one line each: "stream 1: launch relu_forward",
+/// "stream 1: copy 64 bytes to the device", "stream 2: record event 1", "stream 1: wait for event 1",
+/// "host: wait for stream 1". Stream 0 is the default stream.
+const std::vector<std::string>& record();
+void clear_record();
+
+/// The next call of this function gives `code` and does nothing: fail_next("cudaMalloc", 2).
+void fail_next(const std::string& function, int code);
+
+/// GPUs that cudaGetDeviceCount reports; 1 after a reset.
+void set_device_count(int count);
+
+/// Allocations that were not freed.
+std::size_t live_allocations();
+
+// For the parts of the fake.
+
+void note(const void* stream, const std::string& what);
+void note_host(const std::string& what);
+std::string name_of_stream(const void* stream);
+/// 0, or what fail_next has asked of this function.
+int failure_of(const std::string& function);
+
+/// While one lives, device memory may be touched.
+class Access {
   public:
-    /// Called again and again until it says that it is done.
-    using Operation = std::function<bool()>;
-    void issue(Operation operation) {
-        queue_.push_back(std::move(operation));
-        ++issued_;
-    }
-    /// Goes on as far as it can; true when something was done.
-    bool run() {
-        bool moved = false;
-        for (; !queue_.empty() && queue_.front()(); moved = true) {
-            queue_.pop_front();
-            ++done_;
-        }
-        return moved;
-    }
-    std::uint64_t issued() const { return issued_; }
-    std::uint64_t done() const { return done_; }
-
-  private:
-    std::deque<Operation> queue_;
-    std::uint64_t issued_ = 0, done_ = 0;
+    Access();
+    ~Access();
+    Access(const Access&) = delete;
+    Access& operator=(const Access&) = delete;
 };
 
-/// One rank's: a computing stream and side streams.
-class FakeGpu {
-  public:
-    FakeStream& compute() { return *streams_.front(); }
-    FakeStream& add_stream() { return *streams_.emplace_back(std::make_unique<FakeStream>()); }
-    void run() {
-        for (bool moved = true; moved;) {
-            moved = false;
-            for (const auto& stream : streams_) moved |= stream->run();
-        }
-    }
-    /// Everything that was issued.
-    void finish() {
-        for (const auto& stream : streams_)
-            while (stream->done() < stream->issued()) run();
-    }
-
-  private:
-    std::vector<std::unique_ptr<FakeStream>> streams_ = [] {
-        std::vector<std::unique_ptr<FakeStream>> streams;
-        streams.push_back(std::make_unique<FakeStream>());
-        return streams;
-    }();
-};
-
-class FakeSideStream final : public GpuSideStream {
-  public:
-    explicit FakeSideStream(std::shared_ptr<FakeGpu> gpu)
-        : gpu_(std::move(gpu)), stream_(gpu_->add_stream()) {}
-
-    std::shared_ptr<GpuSideStream> duplicate() override { return std::make_shared<FakeSideStream>(gpu_); }
-    GpuStream handle() const override { return &stream_; }
-    void follow_compute() override {
-        FakeStream& compute = gpu_->compute();
-        stream_.issue([&compute, until = compute.issued()] { return compute.done() >= until; });
-    }
-    std::unique_ptr<GpuMark> mark() override { return std::make_unique<Mark>(*gpu_, stream_); }
-    void compute_follows(GpuMark& mark) override {
-        auto& point = static_cast<Mark&>(mark);
-        gpu_->compute().issue([&stream = stream_, until = point.until] { return stream.done() >= until; });
-    }
-
-  private:
-    struct Mark final : GpuMark {
-        Mark(FakeGpu& on, FakeStream& in) : gpu(on), stream(in), until(in.issued()) {}
-        bool reached() override {
-            gpu.run();
-            return stream.done() >= until;
-        }
-        FakeGpu& gpu;
-        FakeStream& stream;
-        std::uint64_t until;
-    };
-
-    std::shared_ptr<FakeGpu> gpu_;
-    FakeStream& stream_;
-};
-
-}  // namespace tutti::test
+}  // namespace tutti::fake_gpu

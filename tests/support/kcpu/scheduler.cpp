@@ -30,6 +30,19 @@ void set_order(Order new_order, unsigned seed) {
     generator.seed(seed);
 }
 
+namespace {
+LaunchObserver* observer = nullptr;
+}
+void observe_launches(LaunchObserver* new_observer) {
+    observer = new_observer;
+}
+ObservedLaunch::ObservedLaunch(const char* kernel, const void* stream) {
+    if (observer) observer->begin(kernel, stream);
+}
+ObservedLaunch::~ObservedLaunch() {
+    if (observer) observer->end();
+}
+
 void run(const char* kernel, Extent grid, Extent block, std::size_t dynamic_shared,
          const std::function<void()>& body) {
     if (running) fail("a launch inside a kernel");

@@ -31,6 +31,24 @@ struct Extent {
 void run(const char* kernel, Extent grid, Extent block, std::size_t dynamic_shared,
          const std::function<void()>& body);
 
+/// Told of each launch, before it runs and after, also when it has failed.
+class LaunchObserver {
+  public:
+    virtual ~LaunchObserver() = default;
+    /// stream: what the launch was given as its CUDA stream.
+    virtual void begin(const char* kernel, const void* stream) = 0;
+    virtual void end() = 0;
+};
+/// From now on; null for nobody. One at a time.
+void observe_launches(LaunchObserver* observer);
+class ObservedLaunch {
+  public:
+    ObservedLaunch(const char* kernel, const void* stream);
+    ~ObservedLaunch();
+    ObservedLaunch(const ObservedLaunch&) = delete;
+    ObservedLaunch& operator=(const ObservedLaunch&) = delete;
+};
+
 // What follows is called from inside a kernel.
 
 /// Ends the launch with an Error that names the thread; never comes back.

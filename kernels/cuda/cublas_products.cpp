@@ -1,0 +1,161 @@
+#include "cublas_products.hpp"
+
+#include "gpu_error.hpp"
+
+// cuBLASLt computes on column-major matrices. A row-major c = a·b is, read by columns, cᵀ = bᵀ·aᵀ: so b is
+// its first operand, a its second, and a bias per column of c is one per row of its result, which is the kind
+// it can add.
+
+namespace tutti::cuda {
+namespace {
+
+/// NVIDIA's recommendation for Hopper and later (cuBLAS documentation, "cublasSetWorkspace").
+constexpr std::size_t workspace_bytes = 32 << 20;
+
+std::string describe(const Product& p) {
+    const std::string shape = std::to_string(p.m) + " x " + std::to_string(p.k) + " by " +
+                              std::to_string(p.k) + " x " + std::to_string(p.n);
+    return "the product " + shape + (p.batch > 1 ? ", " + std::to_string(p.batch) + " times" : "");
+}
+
+/// The largest power of two, up to 256, that divides the address.
+std::uint32_t alignment_of(const std::byte* data) {
+    const auto address = reinterpret_cast<std::uintptr_t>(data) | 256;
+    return static_cast<std::uint32_t>(address & (~address + 1));
+}
+
+class Layout {
+  public:
+    /// The operand with `rows` and `columns` as a row-major matrix in memory.
+    Layout(cudaDataType type, std::int64_t rows, std::int64_t columns, const ProductOperand& operand,
+           std::int64_t batch) {
+        if (operand.transposed) std::swap(rows, columns);
+        check(cublasLtMatrixLayoutCreate(&layout_, type, static_cast<std::uint64_t>(columns),
+                                         static_cast<std::uint64_t>(rows), operand.row),
+              "cublasLtMatrixLayoutCreate");
+        if (batch == 1) return;
+        const auto count = static_cast<std::int32_t>(batch);
+        set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, count);
+        set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, operand.batch);
+    }
+    ~Layout() { cublasLtMatrixLayoutDestroy(layout_); }
+    Layout(const Layout&) = delete;
+    Layout& operator=(const Layout&) = delete;
+    cublasLtMatrixLayout_t get() const { return layout_; }
+
+  private:
+    template <class T>
+    void set(cublasLtMatrixLayoutAttribute_t attribute, const T& value) {
+        check(cublasLtMatrixLayoutSetAttribute(layout_, attribute, &value, sizeof value),
+              "cublasLtMatrixLayoutSetAttribute");
+    }
+    cublasLtMatrixLayout_t layout_ = nullptr;
+};
+
+class Operation {
+  public:
+    explicit Operation(const Product& p) {
+        check(
+            cublasLtMatmulDescCreate(
+                &operation_, p.type == ProductType::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+                CUDA_R_32F),
+            "cublasLtMatmulDescCreate");
+        set(CUBLASLT_MATMUL_DESC_TRANSA, p.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+        set(CUBLASLT_MATMUL_DESC_TRANSB, p.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+        if (!p.bias) return;
+        set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+        set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_32F);
+    }
+    ~Operation() { cublasLtMatmulDescDestroy(operation_); }
+    Operation(const Operation&) = delete;
+    Operation& operator=(const Operation&) = delete;
+
+    void set_bias(const std::byte* bias) { set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
+    cublasLtMatmulDesc_t get() const { return operation_; }
+
+  private:
+    template <class T>
+    void set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
+        check(cublasLtMatmulDescSetAttribute(operation_, attribute, &value, sizeof value),
+              "cublasLtMatmulDescSetAttribute");
+    }
+    cublasLtMatmulDesc_t operation_ = nullptr;
+};
+
+class Preference {
+  public:
+    Preference() { check(cublasLtMatmulPreferenceCreate(&preference_), "cublasLtMatmulPreferenceCreate"); }
+    ~Preference() { cublasLtMatmulPreferenceDestroy(preference_); }
+    Preference(const Preference&) = delete;
+    Preference& operator=(const Preference&) = delete;
+
+    template <class T>
+    void set(cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
+        check(cublasLtMatmulPreferenceSetAttribute(preference_, attribute, &value, sizeof value),
+              "cublasLtMatmulPreferenceSetAttribute");
+    }
+    cublasLtMatmulPreference_t get() const { return preference_; }
+
+  private:
+    cublasLtMatmulPreference_t preference_ = nullptr;
+};
+
+cudaDataType input_type(const Product& p) {
+    return p.type == ProductType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+}  // namespace
+
+struct CublasProducts::Plan {
+    explicit Plan(const Product& p)
+        : operation(p),
+          first(input_type(p), p.k, p.n, p.b, p.batch),
+          second(input_type(p), p.m, p.k, p.a, p.batch),
+          result(CUDA_R_32F, p.m, p.n, p.c, p.batch) {}
+    Operation operation;
+    Layout first, second, result;
+    cublasLtMatmulHeuristicResult_t choice{};
+};
+
+CublasProducts::CublasProducts(std::shared_ptr<CudaContext> context) : context_(std::move(context)) {}
+CublasProducts::~CublasProducts() = default;
+
+std::unique_ptr<CublasProducts::Plan> CublasProducts::make_plan(const Key& key, const std::byte* bias) {
+    auto plan = std::make_unique<Plan>(key.product);
+    // The heuristic reads the bias's alignment from its address.
+    if (key.product.bias) plan->operation.set_bias(bias);
+    Preference preference;
+    preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
+    // Parts of a sum are added in fp32 and in one order; the scheme "in place" adds them as they come.
+    preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                   std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.b);
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.a);
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.c);
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.c);
+    int found = 0;
+    check(cublasLtMatmulAlgoGetHeuristic(context_->cublas(), plan->operation.get(), plan->first.get(),
+                                         plan->second.get(), plan->result.get(), plan->result.get(),
+                                         preference.get(), 1, &plan->choice, &found),
+          "cublasLtMatmulAlgoGetHeuristic for " + describe(key.product));
+    if (found == 0)
+        check(CUBLAS_STATUS_NOT_SUPPORTED, "looking for an algorithm for " + describe(key.product));
+    return plan;
+}
+
+void CublasProducts::multiply(const Product& product, float factor, const std::byte* a, const std::byte* b,
+                              std::byte* c, const std::byte* bias) {
+    const Key key{product, alignment_of(a), alignment_of(b), alignment_of(c),
+                  product.bias ? alignment_of(bias) : 0};
+    std::unique_ptr<Plan>& plan = plans_[key];
+    if (!plan) plan = make_plan(key, bias);
+    if (product.bias) plan->operation.set_bias(bias);
+    const float keep = 0;
+    check(cublasLtMatmul(context_->cublas(), plan->operation.get(), &factor, b, plan->first.get(), a,
+                         plan->second.get(), &keep, c, plan->result.get(), c, plan->result.get(),
+                         &plan->choice.algo, context_->library_workspace().reserve(workspace_bytes),
+                         workspace_bytes, context_->stream()),
+          "cublasLtMatmul of " + describe(product));
+}
+
+}  // namespace tutti::cuda

@@ -1,0 +1,57 @@
+#pragma once
+// Matrix products by cuBLASLt, on row-major matrices.
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "cuda_context.hpp"
+
+namespace tutti::cuda {
+
+/// How inputs of products are rounded first. Sums are in fp32 in all cases.
+enum class ProductType { fp32, tf32, bf16 };
+
+/// A matrix of a product as it lies in memory: rows (of the memory, transposed or not) are `row` elements
+/// apart, the matrices of a batch `batch` elements.
+struct ProductOperand {
+    std::int64_t row = 0, batch = 0;
+    bool transposed = false;
+    auto operator<=>(const ProductOperand&) const = default;
+};
+
+/// c[m, n] = factor · a[m, k] · b[k, n] (+ bias[n] on each row), for each of `batch` triples.
+struct Product {
+    std::int64_t m = 0, n = 0, k = 0;
+    ProductOperand a, b, c;  ///< c is not transposed
+    std::int64_t batch = 1;
+    ProductType type = ProductType::fp32;  ///< bf16: a and b are bf16 in memory; c and bias are f32
+    bool bias = false;
+    auto operator<=>(const Product&) const = default;
+};
+
+/// Plans live as long as this; each is chosen once per product and alignment of its operands.
+class CublasProducts {
+  public:
+    explicit CublasProducts(std::shared_ptr<CudaContext> context);
+    ~CublasProducts();
+
+    /// In the context's stream. m, n, k and batch are at least 1. Throws GpuError that names the product.
+    void multiply(const Product& product, float factor, const std::byte* a, const std::byte* b, std::byte* c,
+                  const std::byte* bias = nullptr);
+
+  private:
+    struct Plan;
+    struct Key {
+        Product product;
+        std::uint32_t a, b, c, bias;  ///< alignment in bytes
+        auto operator<=>(const Key&) const = default;
+    };
+    std::unique_ptr<Plan> make_plan(const Key& key, const std::byte* bias);
+
+    std::shared_ptr<CudaContext> context_;
+    std::map<Key, std::unique_ptr<Plan>> plans_;
+};
+
+}  // namespace tutti::cuda

@@ -1,0 +1,68 @@
+#pragma once
+// What the operators of one device share: the stream in which everything is ordered, scratch memory, and the
+// libraries' handles.
+
+#include <array>
+#include <memory>
+#include <span>
+
+#include "device_memory.hpp"
+#include "streams.hpp"
+#include "tutti/device/tensor_view.hpp"
+
+struct cublasLtContext;
+struct cudnnContext;
+
+namespace tutti::cuda {
+
+/// Of a tensor in scratch memory.
+struct Wanted {
+    DType dtype;
+    Shape shape;
+};
+
+class CudaContext {
+  public:
+    /// On the current GPU. Throws GpuError.
+    CudaContext();
+    ~CudaContext();
+    CudaContext(const CudaContext&) = delete;
+    CudaContext& operator=(const CudaContext&) = delete;
+
+    const OwnedStream& compute() const { return compute_; }
+    Stream stream() const { return compute_.get(); }
+
+    /// Scratch for one operator; each call ends the life of what the last one gave.
+    TensorView scratch(DType dtype, const Shape& shape) { return scratch_.tensor(dtype, shape); }
+    template <std::size_t N>
+    std::array<TensorView, N> scratch(const Wanted (&wanted)[N]) {
+        std::array<TensorView, N> tensors;
+        cut(wanted, tensors);
+        return tensors;
+    }
+
+    /// Copies small values of the host to the device, in stream order; they live until the next upload's work
+    /// is issued. The host's may change at once.
+    TensorView upload(const void* values, DType dtype, const Shape& shape);
+    template <class T>
+    TensorView upload(std::span<const T> values) {
+        return upload(values.data(), dtype_of<T>, {static_cast<std::int64_t>(values.size())});
+    }
+
+    /// Workspace for the libraries, apart from the operators' scratch.
+    Scratch& library_workspace() { return library_workspace_; }
+
+    /// Made when they are first asked for: a run without convolutions does not load cuDNN's engines.
+    cublasLtContext* cublas();
+    cudnnContext* cudnn();
+
+  private:
+    void cut(std::span<const Wanted> wanted, std::span<TensorView> tensors);
+
+    OwnedStream compute_;
+    Scratch scratch_, uploads_, library_workspace_;
+    cublasLtContext* cublas_ = nullptr;
+    cudnnContext* cudnn_ = nullptr;
+};
+
+}  // namespace tutti::cuda

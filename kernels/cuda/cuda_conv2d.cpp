@@ -1,0 +1,114 @@
+// Convolution through cuDNN, the bias by our own kernels. With products in bf16 the tensors are rounded into
+// scratch memory, their channels padded to what tensor cores want, and the result, which cuDNN rounds to
+// bf16, is widened again.
+
+#include <map>
+
+#include "arena_ops.hpp"
+#include "bias.hpp"
+#include "channel_padding.hpp"
+#include "cuda_ops.hpp"
+#include "cudnn_convolution.hpp"
+#include "gpu_error.hpp"
+
+namespace tutti::cuda {
+namespace {
+
+class CudaConv2d final : public Conv2dOp {
+  public:
+    CudaConv2d(const Conv2dShape& shape, ProductType type, std::shared_ptr<CudaContext> context)
+        : given_(shape), computed_(padded(shape, type)), type_(type), context_(std::move(context)) {}
+
+    void forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
+                 const TensorView& y) override {
+        assert(bias.defined() == given_.bias);
+        if (x.shape[0] == 0) return;
+        run(ConvolutionPass::forward, x, weight, y);
+        if (given_.bias) bias_forward(BiasActivation::none, y, bias, y, context_->stream());
+    }
+
+    void backward(const TensorView& x, const TensorView& weight, const TensorView& dy, const TensorView& dx,
+                  const TensorView& dweight, const TensorView& dbias,
+                  const ParametersFinal* parameters_final) override {
+        assert(dbias.defined() == given_.bias);
+        if (given_.bias) {
+            const TensorView workspace = context_->scratch(DType::f64, {bias_workspace(dy, given_.out)});
+            bias_backward(BiasActivation::none, {}, {}, dy, {}, dbias, workspace, context_->stream());
+        }
+        if (x.shape[0] == 0) {
+            check(cudaMemsetAsync(dweight.data, 0, dweight.bytes(), context_->stream()), "cudaMemsetAsync");
+            return;
+        }
+        run(ConvolutionPass::backward_weight, x, dweight, dy);
+        if (!dx.defined()) return;
+        if (parameters_final) (*parameters_final)();
+        backward_data(weight, dy, dx);
+    }
+
+    void backward_data(const TensorView& weight, const TensorView& dy, const TensorView& dx) override {
+        if (dy.shape[0] == 0) return;
+        run(ConvolutionPass::backward_data, dx, weight, dy);
+    }
+
+  private:
+    ConvolutionPlan& plan(ConvolutionPass pass, std::int64_t batch) {
+        std::unique_ptr<ConvolutionPlan>& plan = plans_[{pass, batch}];
+        if (!plan)
+            plan = std::make_unique<ConvolutionPlan>(ConvolutionProblem{pass, type_, batch, computed_},
+                                                     CudnnTarget{.handle = context_->cudnn()});
+        return *plan;
+    }
+
+    /// Of x, weight and y the pass's result is written, the others are read.
+    void run(ConvolutionPass pass, const TensorView& x, const TensorView& weight, const TensorView& y) {
+        const std::int64_t batch = y.shape[0];
+        const Conv2dShape& s = given_;
+        assert(x.count() == batch * s.height * s.width * s.in);
+        assert(y.count() == batch * s.out_height() * s.out_width() * s.out);
+        assert(weight.count() == s.out * s.kernel_h * s.kernel_w * (s.in / s.groups));
+        ConvolutionPlan& chosen = plan(pass, batch);
+        std::byte* const workspace =
+            context_->library_workspace().reserve(static_cast<std::size_t>(chosen.workspace_bytes()));
+        if (type_ != ProductType::bf16) {
+            chosen.execute(context_->cudnn(), x.data, weight.data, y.data, workspace);
+            return;
+        }
+        const std::int64_t in = s.in, more = computed_.in;
+        const std::array<TensorView, 3> wide{
+            x.reshaped({x.count() / in, in}),
+            weight.reshaped({weight.count() / (in / s.groups), in / s.groups}),
+            y.reshaped({y.count() / s.out, s.out})};
+        const std::array<TensorView, 3> narrow = context_->scratch(
+            {Wanted{DType::bf16, {wide[0].shape[0], more}},
+             Wanted{DType::bf16, {wide[1].shape[0], more / s.groups}}, Wanted{DType::bf16, wide[2].shape}});
+        const std::size_t result = pass == ConvolutionPass::forward         ? 2
+                                   : pass == ConvolutionPass::backward_data ? 0
+                                                                            : 1;
+        for (std::size_t i = 0; i < 3; ++i)
+            if (i != result) convert(wide[i], narrow[i]);
+        chosen.execute(context_->cudnn(), narrow[0].data, narrow[1].data, narrow[2].data, workspace);
+        convert(narrow[result], wide[result]);
+    }
+
+    void convert(const TensorView& from, const TensorView& to) const {
+        if (from.shape == to.shape)
+            cast(from, to, context_->stream());
+        else
+            pad_channels(from, to, context_->stream());
+    }
+
+    const Conv2dShape given_, computed_;
+    const ProductType type_;
+    const std::shared_ptr<CudaContext> context_;
+    // By batch size: a run has few (full, the epoch's last, evaluation).
+    std::map<std::pair<ConvolutionPass, std::int64_t>, std::unique_ptr<ConvolutionPlan>> plans_;
+};
+
+}  // namespace
+
+std::unique_ptr<Conv2dOp> make_conv2d(const Conv2dShape& shape, ProductType type,
+                                      std::shared_ptr<CudaContext> context) {
+    return std::make_unique<CudaConv2d>(shape, type, std::move(context));
+}
+
+}  // namespace tutti::cuda

@@ -1,0 +1,41 @@
+#pragma once
+// A GPU as a Device.
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "cuda_context.hpp"
+#include "tutti/device/device.hpp"
+
+namespace tutti::cuda {
+
+/// All work goes to one stream, so it is ordered as issued, and a call returns before its work has ended;
+/// copies between host and device wait for what they copy. One thread.
+class CudaDevice final : public Device {
+  public:
+    /// `index` counts the GPUs that this process may use. Throws GpuError.
+    explicit CudaDevice(int index);
+
+    std::string kind() const override { return "cuda"; }
+    /// "NVIDIA H200, 80 MiB free of 143771 MiB, cuDNN 9.19.0".
+    std::string description() const override { return description_; }
+    Buffer allocate(std::size_t bytes, const std::string& purpose) override;
+    void copy_from_host(const TensorView& device, const void* host) override;
+    void copy_to_host(void* host, const TensorView& device) override;
+    /// f32, with products in f32, tf32 or bf16.
+    Ops& ops(Arithmetic arithmetic) override;
+    /// The host does not compute: nobody is called.
+    void set_progress(std::function<void()>) override {}
+
+    /// Where everything is ordered. Communication that reads or writes this device's memory waits for events
+    /// of this stream, and this stream for its.
+    Stream compute_stream() const { return context_->stream(); }
+
+  private:
+    std::string description_;
+    std::shared_ptr<CudaContext> context_;
+    std::unique_ptr<Ops> fp32_, tf32_, bf16_;
+};
+
+}  // namespace tutti::cuda

@@ -1,0 +1,101 @@
+// Linear layers as three products. With products in bf16 each call rounds its inputs first, as on the CPU.
+
+#include "arena_ops.hpp"
+#include "bias.hpp"
+#include "cuda_ops.hpp"
+#include "gpu_error.hpp"
+
+namespace tutti::cuda {
+namespace {
+
+class CudaLinear final : public LinearOp {
+  public:
+    CudaLinear(const LinearShape& shape, ProductType type, std::shared_ptr<CudaContext> context,
+               std::shared_ptr<CublasProducts> products)
+        : shape_(shape), type_(type), context_(std::move(context)), products_(std::move(products)) {}
+
+    void forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
+                 const TensorView& y) override {
+        const std::int64_t batch = x.shape[0];
+        assert(x.count() == batch * shape_.in && y.count() == batch * shape_.out);
+        assert(weight.count() == shape_.out * shape_.in && bias.defined() == shape_.bias);
+        if (batch == 0) return;
+        const Inputs inputs = rounded({x, weight});
+        products_->multiply({.m = batch,
+                             .n = shape_.out,
+                             .k = shape_.in,
+                             .a = {.row = shape_.in},
+                             .b = {.row = shape_.in, .transposed = true},
+                             .c = {.row = shape_.out},
+                             .type = type_,
+                             .bias = shape_.bias},
+                            1, inputs[0].data, inputs[1].data, y.data, bias.data);
+    }
+
+    void backward(const TensorView& x, const TensorView& weight, const TensorView& dy, const TensorView& dx,
+                  const TensorView& dweight, const TensorView& dbias,
+                  const ParametersFinal* parameters_final) override {
+        const std::int64_t batch = x.shape[0];
+        assert(dy.count() == batch * shape_.out && dweight.count() == weight.count());
+        assert(dbias.defined() == shape_.bias);
+        if (shape_.bias) {
+            const TensorView workspace = context_->scratch(DType::f64, {bias_workspace(dy, shape_.out)});
+            bias_backward(BiasActivation::none, {}, {}, dy, {}, dbias, workspace, context_->stream());
+        }
+        if (batch == 0) {
+            check(cudaMemsetAsync(dweight.data, 0, dweight.bytes(), context_->stream()), "cudaMemsetAsync");
+            return;
+        }
+        const Inputs inputs = dx.defined() ? rounded({dy, x, weight}) : rounded({dy, x, {}});
+        products_->multiply({.m = shape_.out,
+                             .n = shape_.in,
+                             .k = batch,
+                             .a = {.row = shape_.out, .transposed = true},
+                             .b = {.row = shape_.in},
+                             .c = {.row = shape_.in},
+                             .type = type_},
+                            1, inputs[0].data, inputs[1].data, dweight.data);
+        if (!dx.defined()) return;
+        if (parameters_final) (*parameters_final)();
+        products_->multiply({.m = batch,
+                             .n = shape_.in,
+                             .k = shape_.out,
+                             .a = {.row = shape_.out},
+                             .b = {.row = shape_.in},
+                             .c = {.row = shape_.in},
+                             .type = type_},
+                            1, inputs[0].data, inputs[2].data, dx.data);
+    }
+
+  private:
+    using Inputs = std::array<TensorView, 3>;
+
+    /// The same tensors as bf16 in scratch memory where the products want that.
+    Inputs rounded(const Inputs& given) const {
+        if (type_ != ProductType::bf16) return given;
+        const auto shape_of = [](const TensorView& view) {
+            return view.defined() ? Shape{view.count()} : Shape{0};
+        };
+        Inputs result = context_->scratch({Wanted{DType::bf16, shape_of(given[0])},
+                                           Wanted{DType::bf16, shape_of(given[1])},
+                                           Wanted{DType::bf16, shape_of(given[2])}});
+        for (std::size_t i = 0; i < given.size(); ++i)
+            if (given[i].defined()) cast(given[i], result[i], context_->stream());
+        return result;
+    }
+
+    const LinearShape shape_;
+    const ProductType type_;
+    const std::shared_ptr<CudaContext> context_;
+    const std::shared_ptr<CublasProducts> products_;
+};
+
+}  // namespace
+
+std::unique_ptr<LinearOp> make_linear(const LinearShape& shape, ProductType type,
+                                      std::shared_ptr<CudaContext> context,
+                                      std::shared_ptr<CublasProducts> products) {
+    return std::make_unique<CudaLinear>(shape, type, std::move(context), std::move(products));
+}
+
+}  // namespace tutti::cuda

@@ -1,0 +1,98 @@
+#include "cuda_ops.hpp"
+
+#include "../cpu/shape_checks.hpp"
+#include "activations.hpp"
+#include "dropout.hpp"
+#include "max_pool2d.hpp"
+#include "normalize.hpp"
+#include "rank_labels.hpp"
+#include "softmax_cross_entropy.hpp"
+
+namespace tutti::cuda {
+
+CudaOps::CudaOps(std::shared_ptr<CudaContext> context, ProductType products)
+    : context_(std::move(context)), products_(std::make_shared<CublasProducts>(context_)), type_(products) {}
+
+std::unique_ptr<LinearOp> CudaOps::linear(const LinearShape& shape) {
+    check(shape);
+    return make_linear(shape, type_, context_, products_);
+}
+std::unique_ptr<Conv2dOp> CudaOps::conv2d(const Conv2dShape& shape) {
+    check(shape);
+    return make_conv2d(shape, type_, context_);
+}
+std::unique_ptr<ConvTranspose2dOp> CudaOps::conv_transpose2d(const ConvTranspose2dShape& shape) {
+    return make_conv_transpose2d(shape, conv2d(convolution_of(shape)), context_);
+}
+std::unique_ptr<BatchNormOp> CudaOps::batch_norm(const BatchNormShape& shape) {
+    return make_batch_norm(shape, context_);
+}
+std::unique_ptr<AveragePool2dOp> CudaOps::average_pool2d(const AveragePool2dShape& shape) {
+    check(shape);
+    return make_average_pool2d(shape, context_);
+}
+
+void CudaOps::relu_forward(const TensorView& x, const TensorView& y) {
+    cuda::relu_forward(x, y, stream());
+}
+void CudaOps::relu_backward(const TensorView& y, const TensorView& dy, const TensorView& dx) {
+    cuda::relu_backward(y, dy, dx, stream());
+}
+
+void CudaOps::max_pool2d_forward(const Pool2dShape& shape, const TensorView& x, const TensorView& y,
+                                 const TensorView& winner) {
+    cuda::max_pool2d_forward(shape, x, y, winner, stream());
+}
+void CudaOps::max_pool2d_backward(const Pool2dShape& shape, const TensorView& dy, const TensorView& winner,
+                                  const TensorView& dx) {
+    cuda::max_pool2d_backward(shape, dy, winner, dx, stream());
+}
+
+void CudaOps::dropout_forward(const DropoutAddress& address, double probability, const TensorView& x,
+                              const TensorView& y, const TensorView& keep) {
+    // One upload: the epoch, then the positions.
+    std::vector<std::int64_t> place{address.epoch};
+    place.insert(place.end(), address.positions.begin(), address.positions.end());
+    const TensorView uploaded = context_->upload(std::span<const std::int64_t>(place));
+    const TensorView positions{uploaded.data + sizeof(std::int64_t),
+                               DType::i64,
+                               {static_cast<std::int64_t>(address.positions.size())}};
+    cuda::dropout_forward(
+        {address.seed, address.layer, TensorView{uploaded.data, DType::i64, {1}}, positions}, probability, x,
+        y, keep, stream());
+}
+void CudaOps::dropout_backward(double probability, const TensorView& dy, const TensorView& keep,
+                               const TensorView& dx) {
+    cuda::dropout_backward(probability, dy, keep, dx, stream());
+}
+
+void CudaOps::softmax_cross_entropy_forward(const TensorView& logits, const TensorView& labels,
+                                            const TensorView& probabilities, const TensorView& sums,
+                                            double label_smoothing) {
+    const TensorView workspace = context_->scratch(DType::f64, {2 * logits.shape[0]});
+    cuda::softmax_cross_entropy_forward(logits, labels, workspace, probabilities, sums, label_smoothing,
+                                        stream());
+}
+void CudaOps::softmax_cross_entropy_backward(const TensorView& probabilities, const TensorView& labels,
+                                             double scale, const TensorView& dlogits,
+                                             double label_smoothing) {
+    const TensorView factor = context_->upload(std::span<const double>(&scale, 1));
+    cuda::softmax_cross_entropy_backward(probabilities, labels, factor, dlogits, label_smoothing, stream());
+}
+
+void CudaOps::rank_labels(const TensorView& logits, const TensorView& labels, const TensorView& predicted,
+                          const TensorView& place) {
+    cuda::rank_labels(logits, labels, predicted, place, stream());
+}
+
+void CudaOps::normalize(const TensorView& x, std::span<const float> mean, std::span<const float> std,
+                        const TensorView& y) {
+    std::vector<float> both(mean.begin(), mean.end());
+    both.insert(both.end(), std.begin(), std.end());
+    const TensorView uploaded = context_->upload(std::span<const float>(both));
+    const auto channels = static_cast<std::int64_t>(mean.size());
+    cuda::normalize(x, {uploaded.data, DType::f32, {channels}},
+                    {uploaded.data + mean.size() * sizeof(float), DType::f32, {channels}}, y, stream());
+}
+
+}  // namespace tutti::cuda

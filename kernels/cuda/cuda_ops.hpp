@@ -1,0 +1,110 @@
+#pragma once
+// The ops contract on CUDA: linear layers and attention by cuBLASLt, convolutions by cuDNN, all else by the
+// kernels of this folder. Activations and parameters are f32; products may round their inputs.
+
+#include <memory>
+
+#include "cublas_products.hpp"
+#include "cuda_context.hpp"
+#include "tutti/device/ops.hpp"
+
+namespace tutti::cuda {
+
+/// Every call is issued to the context's stream and returns at once. Each family's file defines its members.
+class CudaOps final : public Ops {
+  public:
+    CudaOps(std::shared_ptr<CudaContext> context, ProductType products);
+
+    DType compute() const override { return DType::f32; }
+
+    std::unique_ptr<LinearOp> linear(const LinearShape& shape) override;
+    std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) override;
+    std::unique_ptr<ConvTranspose2dOp> conv_transpose2d(const ConvTranspose2dShape& shape) override;
+    std::unique_ptr<BatchNormOp> batch_norm(const BatchNormShape& shape) override;
+    std::unique_ptr<AveragePool2dOp> average_pool2d(const AveragePool2dShape& shape) override;
+
+    void relu_forward(const TensorView& x, const TensorView& y) override;
+    void relu_backward(const TensorView& y, const TensorView& dy, const TensorView& dx) override;
+    void max_pool2d_forward(const Pool2dShape& shape, const TensorView& x, const TensorView& y,
+                            const TensorView& winner) override;
+    void max_pool2d_backward(const Pool2dShape& shape, const TensorView& dy, const TensorView& winner,
+                             const TensorView& dx) override;
+    void dropout_forward(const DropoutAddress& address, double probability, const TensorView& x,
+                         const TensorView& y, const TensorView& keep) override;
+    void dropout_backward(double probability, const TensorView& dy, const TensorView& keep,
+                          const TensorView& dx) override;
+    void softmax_cross_entropy_forward(const TensorView& logits, const TensorView& labels,
+                                       const TensorView& probabilities, const TensorView& sums,
+                                       double label_smoothing) override;
+    void softmax_cross_entropy_backward(const TensorView& probabilities, const TensorView& labels,
+                                        double scale, const TensorView& dlogits,
+                                        double label_smoothing) override;
+    void rank_labels(const TensorView& logits, const TensorView& labels, const TensorView& predicted,
+                     const TensorView& place) override;
+
+    void layer_norm_forward(const TensorView& x, const TensorView& gamma, const TensorView& beta, double eps,
+                            const TensorView& y, const TensorView& statistics) override;
+    void layer_norm_backward(const TensorView& x, const TensorView& gamma, const TensorView& statistics,
+                             const TensorView& dy, const TensorView& dx, const TensorView& dgamma,
+                             const TensorView& dbeta) override;
+    void gelu_forward(const TensorView& x, const TensorView& y) override;
+    void gelu_backward(const TensorView& x, const TensorView& dy, const TensorView& dx) override;
+    /// Holds the scores of one head of all samples at a time: O(N·T²) memory, more than the contract's O(T).
+    void attention_forward(const AttentionShape& shape, const TensorView& qkv,
+                           const TensorView& out) override;
+    void attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& dout,
+                            const TensorView& dqkv) override;
+    void scale_samples(const TensorView& x, std::span<const double> factors, const TensorView& y) override;
+    void embed_tokens_forward(const TensorView& x, const TensorView& class_token, const TensorView& positions,
+                              const TensorView& y) override;
+    void embed_tokens_backward(const TensorView& dy, const TensorView& dx, const TensorView& dclass_token,
+                               const TensorView& dpositions) override;
+    void pool_tokens_forward(TokenPooling pooling, const TensorView& x, const TensorView& y) override;
+    void pool_tokens_backward(TokenPooling pooling, const TensorView& dy, const TensorView& dx) override;
+
+    void normalize(const TensorView& x, std::span<const float> mean, std::span<const float> std,
+                   const TensorView& y) override;
+    void fill(const TensorView& x, double value) override;
+    void copy(const TensorView& x, const TensorView& y) override;
+    void sum(const TensorView& a, const TensorView& b, const TensorView& y) override;
+    void add(const TensorView& x, const TensorView& y) override;
+    void sgd(const SgdStep& step, const TensorView& gradient, const TensorView& parameter,
+             const TensorView& momentum_buffer) override;
+    void adam(const AdamStep& step, const TensorView& gradient, const TensorView& parameter,
+              const TensorView& first_moment, const TensorView& second_moment) override;
+    void adadelta(const AdadeltaStep& step, const TensorView& gradient, const TensorView& parameter,
+                  const TensorView& square_average, const TensorView& delta_average) override;
+    void lamb_direction(const LambStep& step, const TensorView& gradient, const TensorView& parameter,
+                        const TensorView& first_moment, const TensorView& second_moment,
+                        const TensorView& update) override;
+    void lamb_apply(double lr, const TensorView& squares, const TensorView& update,
+                    const TensorView& parameter) override;
+    void sum_of_squares(const TensorView& x, const TensorView& sum) override;
+    void scale(double factor, const TensorView& x) override;
+    void lerp(double weight, const TensorView& x, const TensorView& y) override;
+    void swap(const TensorView& x, const TensorView& y) override;
+
+  private:
+    Stream stream() const { return context_->stream(); }
+
+    // Shared, because operators may outlive the Ops that made them.
+    std::shared_ptr<CudaContext> context_;
+    std::shared_ptr<CublasProducts> products_;
+    ProductType type_;
+};
+
+std::unique_ptr<LinearOp> make_linear(const LinearShape& shape, ProductType type,
+                                      std::shared_ptr<CudaContext> context,
+                                      std::shared_ptr<CublasProducts> products);
+std::unique_ptr<Conv2dOp> make_conv2d(const Conv2dShape& shape, ProductType type,
+                                      std::shared_ptr<CudaContext> context);
+/// `convolution` computes in the other direction.
+std::unique_ptr<ConvTranspose2dOp> make_conv_transpose2d(const ConvTranspose2dShape& shape,
+                                                         std::unique_ptr<Conv2dOp> convolution,
+                                                         std::shared_ptr<CudaContext> context);
+std::unique_ptr<BatchNormOp> make_batch_norm(const BatchNormShape& shape,
+                                             std::shared_ptr<CudaContext> context);
+std::unique_ptr<AveragePool2dOp> make_average_pool2d(const AveragePool2dShape& shape,
+                                                     std::shared_ptr<CudaContext> context);
+
+}  // namespace tutti::cuda

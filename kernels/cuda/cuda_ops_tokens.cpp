@@ -1,0 +1,50 @@
+// What transformers need, attention aside.
+
+#include "activations.hpp"
+#include "cuda_ops.hpp"
+#include "elementwise.hpp"
+#include "layer_norm.hpp"
+#include "tokens.hpp"
+
+namespace tutti::cuda {
+
+void CudaOps::layer_norm_forward(const TensorView& x, const TensorView& gamma, const TensorView& beta,
+                                 double eps, const TensorView& y, const TensorView& statistics) {
+    cuda::layer_norm_forward(x, gamma, beta, eps, y, statistics, stream());
+}
+void CudaOps::layer_norm_backward(const TensorView& x, const TensorView& gamma, const TensorView& statistics,
+                                  const TensorView& dy, const TensorView& dx, const TensorView& dgamma,
+                                  const TensorView& dbeta) {
+    const std::int64_t width = gamma.count(), rows = x.count() / width;
+    const TensorView workspace = context_->scratch(DType::f32, {layer_norm_workspace(rows, width)});
+    cuda::layer_norm_backward(x, gamma, statistics, dy, workspace, dx, dgamma, dbeta, stream());
+}
+
+void CudaOps::gelu_forward(const TensorView& x, const TensorView& y) {
+    cuda::gelu_forward(x, y, stream());
+}
+void CudaOps::gelu_backward(const TensorView& x, const TensorView& dy, const TensorView& dx) {
+    cuda::gelu_backward(x, dy, dx, stream());
+}
+
+void CudaOps::scale_samples(const TensorView& x, std::span<const double> factors, const TensorView& y) {
+    cuda::scale_samples(x, context_->upload(factors), y, stream());
+}
+
+void CudaOps::embed_tokens_forward(const TensorView& x, const TensorView& class_token,
+                                   const TensorView& positions, const TensorView& y) {
+    cuda::embed_tokens_forward(x, class_token, positions, y, stream());
+}
+void CudaOps::embed_tokens_backward(const TensorView& dy, const TensorView& dx,
+                                    const TensorView& dclass_token, const TensorView& dpositions) {
+    cuda::embed_tokens_backward(dy, dx, dclass_token, dpositions, stream());
+}
+
+void CudaOps::pool_tokens_forward(TokenPooling pooling, const TensorView& x, const TensorView& y) {
+    cuda::pool_tokens_forward(pooling, x, y, stream());
+}
+void CudaOps::pool_tokens_backward(TokenPooling pooling, const TensorView& dy, const TensorView& dx) {
+    cuda::pool_tokens_backward(pooling, dy, dx, stream());
+}
+
+}  // namespace tutti::cuda

@@ -1,0 +1,58 @@
+#pragma once
+// One convolution pass as an execution plan of cuDNN.
+
+#include <compare>
+#include <cstdint>
+#include <string>
+
+#include "cublas_products.hpp"
+#include "cudnn_descriptor.hpp"
+#include "tutti/device/ops.hpp"
+
+namespace tutti::cuda {
+
+enum class ConvolutionPass { forward, backward_data, backward_weight };
+
+/// Tensors are NHWC, weights [O, KH, KW, I/groups]; f32, or all of them bf16 with products in bf16.
+struct ConvolutionProblem {
+    ConvolutionPass pass = ConvolutionPass::forward;
+    ProductType type = ProductType::fp32;
+    std::int64_t batch = 0;
+    Conv2dShape shape;
+};
+std::string describe(const ConvolutionProblem& problem);
+
+/// The shape with its input channels padded to what the type's engines want: tensor cores take 8 channels of
+/// bf16 at a time, and without a multiple of that cuDNN transposes in a workspace of hundreds of megabytes.
+Conv2dShape padded(Conv2dShape shape, ProductType type);
+
+/// Whom plans are made for: a handle on the GPU, or properties of a GPU that is not there (a finalized
+/// CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR; such a plan can be built, not executed).
+struct CudnnTarget {
+    cudnnHandle_t handle = nullptr;
+    const CudnnDescriptor* properties = nullptr;
+};
+
+/// The first engine in the order of cuDNN's heuristic that gives the same bits each time, computes in the
+/// problem's type (no tensor cores in fp32, which would round to tf32), asks for no more than 1 GiB of
+/// workspace, and can be built.
+class ConvolutionPlan {
+  public:
+    /// Takes 1 to 200 ms. Throws GpuError, RunError (which engines were refused, and why) when there is none.
+    ConvolutionPlan(const ConvolutionProblem& problem, const CudnnTarget& target);
+
+    std::int64_t workspace_bytes() const { return workspace_bytes_; }
+    /// cuDNN's number of the engine, for reports.
+    std::int64_t engine() const { return engine_; }
+
+    /// x, weight, y: inputs, or the pass's result in its place: dx, dweight or dy. Aligned to 16 bytes. In
+    /// the handle's stream.
+    void execute(cudnnHandle_t handle, std::byte* x, std::byte* weight, std::byte* y, std::byte* workspace);
+
+  private:
+    std::string name_;
+    CudnnDescriptor x_, weight_, y_, convolution_, operation_, graph_, plan_;
+    std::int64_t workspace_bytes_ = 0, engine_ = -1;
+};
+
+}  // namespace tutti::cuda

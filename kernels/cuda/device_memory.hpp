@@ -1,0 +1,51 @@
+#pragma once
+// Device memory: whole allocations, and scratch that operators share.
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "stream.hpp"
+#include "tutti/device/tensor_view.hpp"
+
+namespace tutti::cuda {
+
+/// One allocation, aligned to 4096 bytes (cudaMalloc promises 256). Contents arbitrary. Freeing waits for the
+/// GPU.
+class DeviceMemory {
+  public:
+    /// Throws GpuError that says how much, for what, and what is free.
+    DeviceMemory(std::size_t bytes, const std::string& purpose);
+    ~DeviceMemory();
+    DeviceMemory(const DeviceMemory&) = delete;
+    DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+    std::byte* data() const { return data_; }
+
+  private:
+    void* allocation_ = nullptr;
+    std::byte* data_ = nullptr;
+};
+
+/// Memory for one operator at a time: work in one stream is done in order, so the next may overwrite what the
+/// last has left. Grows to the largest need and stays.
+class Scratch {
+  public:
+    Scratch(const char* purpose, Stream stream) : purpose_(purpose), stream_(stream) {}
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+
+    /// At least `bytes`. Ends the life of earlier reservations; when it must grow, it waits for the stream.
+    std::byte* reserve(std::size_t bytes);
+    TensorView tensor(DType dtype, const Shape& shape) {
+        return {reserve(static_cast<std::size_t>(shape.count()) * size_of(dtype)), dtype, shape};
+    }
+
+  private:
+    const char* purpose_;
+    Stream stream_;
+    std::unique_ptr<DeviceMemory> memory_;
+    std::size_t size_ = 0;
+};
+
+}  // namespace tutti::cuda

@@ -1,0 +1,43 @@
+#include "streams.hpp"
+
+#include "gpu_error.hpp"
+
+namespace tutti::cuda {
+
+Event::Event() {
+    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+}
+Event::~Event() {
+    if (event_) cudaEventDestroy(event_);
+}
+void Event::record(Stream stream) {
+    check(cudaEventRecord(event_, stream), "cudaEventRecord");
+}
+bool Event::reached() const {
+    const cudaError_t status = cudaEventQuery(event_);
+    if (status == cudaErrorNotReady) return false;
+    check(status, "cudaEventQuery");
+    return true;
+}
+void Event::synchronize() const {
+    check(cudaEventSynchronize(event_), "cudaEventSynchronize");
+}
+
+OwnedStream::OwnedStream(StreamPriority priority) {
+    int least = 0, greatest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
+    check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking,
+                                       priority == StreamPriority::high ? greatest : least),
+          "cudaStreamCreateWithPriority");
+}
+OwnedStream::~OwnedStream() {
+    cudaStreamDestroy(stream_);
+}
+void OwnedStream::wait(const Event& event) {
+    check(cudaStreamWaitEvent(stream_, event.get(), 0), "cudaStreamWaitEvent");
+}
+void OwnedStream::synchronize() const {
+    check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+}
+
+}  // namespace tutti::cuda

@@ -1,0 +1,152 @@
+// The real cuDNN builds an execution plan for every convolution of the models, for a GPU that is not there:
+// from its properties, written down after NVIDIA's data sheet of the H200 and the limits of compute
+// capability 9.0 (CUDA C++ Programming Guide, "Compute Capabilities"), not read from one. No driver is
+// needed. Whether the plans compute what they should, a GPU must show.
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "cudnn_convolution.hpp"
+#include "eigen_ops.hpp"
+#include "tutti/model/zoo.hpp"
+
+namespace tutti::test {
+namespace {
+
+using cuda::ConvolutionPass, cuda::ConvolutionPlan, cuda::ConvolutionProblem, cuda::ProductType;
+
+std::string properties_text() {
+    std::ifstream file(GPU_PROPERTIES);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+}
+
+cuda::CudnnDescriptor properties_of(const std::string& text) {
+    cuda::CudnnDescriptor properties(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, "properties of a GPU");
+    properties.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                   std::span<const char>(text.data(), text.size()));
+    properties.finalize();
+    return properties;
+}
+
+/// A CPU that remembers which convolutions a model has planned.
+class WatchedOps final : public EigenOps<float> {
+  public:
+    std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) override {
+        shapes.push_back(shape);
+        return EigenOps<float>::conv2d(shape);
+    }
+    std::vector<Conv2dShape> shapes;
+};
+class WatchedDevice final : public Device {
+  public:
+    std::string kind() const override { return "cpu"; }
+    std::string description() const override { return "watched"; }
+    Buffer allocate(std::size_t bytes, const std::string& purpose) override {
+        return cpu_->allocate(bytes, purpose);
+    }
+    void copy_from_host(const TensorView& device, const void* host) override {
+        cpu_->copy_from_host(device, host);
+    }
+    void copy_to_host(void* host, const TensorView& device) override { cpu_->copy_to_host(host, device); }
+    WatchedOps& ops(Arithmetic) override { return ops_; }
+
+  private:
+    std::unique_ptr<Device> cpu_ = make_cpu_device(1);
+    WatchedOps ops_;
+};
+
+/// The different convolutions of the models.
+std::vector<Conv2dShape> zoo_convolutions() {
+    const auto models = [] {
+        std::vector<GraphSpec> specs;
+        specs.push_back(build_lenet({28, 28, 1}, 10));
+        specs.push_back(build_mnist({28, 28, 1}, 10));
+        specs.push_back(build_resnet("resnet18", {28, 28, 1}, "cifar", 10));
+        specs.push_back(build_resnet("resnet18", {224, 224, 3}, "imagenet", 1000));
+        specs.push_back(build_resnet("resnet34", {32, 32, 3}, "cifar", 10));
+        specs.push_back(build_resnet("resnet50", {224, 224, 3}, "imagenet", 1000));
+        specs.push_back(build_vit({224, 224, 3}, {.patch = 16, .dim = 64, .depth = 1, .heads = 1}, 10));
+        return specs;
+    };
+    std::map<std::string, Conv2dShape> found;
+    for (GraphSpec& spec : models()) {
+        WatchedDevice device;
+        const Graph graph(std::move(spec), device, DType::f32, 1);
+        for (const Conv2dShape& shape : device.ops(DType::f32).shapes)
+            found.emplace(describe(ConvolutionProblem{ConvolutionPass::forward, ProductType::fp32, 1, shape}),
+                          shape);
+    }
+    std::vector<Conv2dShape> shapes;
+    for (const auto& [name, shape] : found) shapes.push_back(shape);
+    return shapes;
+}
+
+constexpr ConvolutionPass passes[] = {ConvolutionPass::forward, ConvolutionPass::backward_data,
+                                      ConvolutionPass::backward_weight};
+
+TEST(CudnnPlans, exist_for_every_convolution_of_the_models_in_every_precision) {
+    const cuda::CudnnDescriptor properties = properties_of(properties_text());
+    const std::vector<Conv2dShape> shapes = zoo_convolutions();
+    EXPECT_GE(shapes.size(), 30u);
+    for (const Conv2dShape& shape : shapes)
+        for (const ProductType type : {ProductType::fp32, ProductType::tf32, ProductType::bf16})
+            for (const ConvolutionPass pass : passes) {
+                const ConvolutionProblem problem{pass, type, 32, padded(shape, type)};
+                try {
+                    const ConvolutionPlan plan(problem, {.properties = &properties});
+                    EXPECT_GE(plan.engine(), 0);
+                    EXPECT_LE(plan.workspace_bytes(), std::int64_t{1} << 30) << describe(problem);
+                } catch (const Error& error) {
+                    ADD_FAILURE() << error.what();
+                }
+            }
+}
+
+TEST(CudnnPlans, of_a_padded_stem_in_bf16_need_little_workspace) {
+    const cuda::CudnnDescriptor properties = properties_of(properties_text());
+    const Conv2dShape stem{.height = 224,
+                           .width = 224,
+                           .in = 3,
+                           .out = 64,
+                           .kernel_h = 7,
+                           .kernel_w = 7,
+                           .stride_h = 2,
+                           .stride_w = 2,
+                           .padding_h = 3,
+                           .padding_w = 3,
+                           .bias = false};
+    EXPECT_EQ(padded(stem, ProductType::bf16).in, 8);
+    EXPECT_EQ(padded(stem, ProductType::fp32).in, 3);
+    const ConvolutionPlan plan(
+        {ConvolutionPass::forward, ProductType::bf16, 256, padded(stem, ProductType::bf16)},
+        {.properties = &properties});
+    EXPECT_LT(plan.workspace_bytes(), 1 << 20);
+}
+
+TEST(CudnnPlans, are_refused_with_the_engines_for_a_gpu_without_the_type) {
+    std::string text = properties_text();
+    const std::string version = "\"deviceVer\":900";
+    ASSERT_NE(text.find(version), std::string::npos);
+    text.replace(text.find(version), version.size(), "\"deviceVer\":700");  // a V100 has no bf16
+    const cuda::CudnnDescriptor properties = properties_of(text);
+    const ConvolutionProblem problem{
+        ConvolutionPass::forward,
+        ProductType::bf16,
+        32,
+        {.height = 8, .width = 8, .in = 64, .out = 64, .kernel_h = 3, .kernel_w = 3}};
+    try {
+        const ConvolutionPlan plan(problem, {.properties = &properties});
+        ADD_FAILURE() << "engine " << plan.engine();
+    } catch (const RunError& error) {
+        const std::string message = error.what();
+        EXPECT_EQ(message.find("cuDNN has no engine for conv2d 64 -> 64"), 0u) << message;
+    }
+}
+
+}  // namespace
+}  // namespace tutti::test

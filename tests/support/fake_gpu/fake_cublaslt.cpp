@@ -1,0 +1,251 @@
+// cuBLASLt's matrix product, as far as kernels/cuda calls it: column-major, with sums in double.
+
+#include <cublasLt.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "fake_gpu.hpp"
+
+namespace {
+
+using namespace tutti::fake_gpu;
+
+// The opaque descriptors of the real library are larger than these.
+struct Operation {
+    cublasComputeType_t compute;
+    std::int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
+    std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    const float* bias = nullptr;
+};
+struct Layout {
+    cudaDataType type;
+    std::uint64_t rows, columns;
+    std::int64_t leading;
+    std::int32_t batch = 1;
+    std::int64_t stride = 0;
+};
+struct Preference {
+    std::uint64_t workspace = 0;
+    std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
+    std::uint32_t alignment[4] = {256, 256, 256, 256};
+};
+/// What the heuristic was told of the operands: the product must keep it.
+struct Choice {
+    std::uint32_t magic;
+    Preference preference;
+};
+constexpr std::uint32_t magic = 0x7f4a7c15;
+
+float rounded_to_tf32(float value) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    bits = (bits + 0xfff + ((bits >> 13) & 1)) & ~std::uint32_t{0x1fff};
+    std::memcpy(&value, &bits, sizeof bits);
+    return value;
+}
+
+double element(const Layout& layout, const void* data, std::int64_t row, std::int64_t column,
+               std::int64_t batch, bool tf32) {
+    const std::int64_t at = batch * layout.stride + column * layout.leading + row;
+    if (layout.type == CUDA_R_32F) {
+        const float value = static_cast<const float*>(data)[at];
+        return static_cast<double>(tf32 ? rounded_to_tf32(value) : value);
+    }
+    const std::uint32_t bits = std::uint32_t{static_cast<const std::uint16_t*>(data)[at]} << 16;
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return static_cast<double>(value);
+}
+
+bool aligned(const void* data, std::uint32_t to) {
+    return reinterpret_cast<std::uintptr_t>(data) % to == 0;
+}
+
+template <class Opaque>
+auto* as_operation(Opaque* descriptor) {
+    return reinterpret_cast<Operation*>(descriptor);
+}
+const Layout& as_layout(cublasLtMatrixLayout_t layout) {
+    return *reinterpret_cast<const Layout*>(layout);
+}
+
+/// Sizes that fit each other, as op(A) · op(B) = D.
+bool fits(const Operation& operation, const Layout& a, const Layout& b, const Layout& d) {
+    const auto rows = [](const Layout& l, std::int32_t t) { return t == CUBLAS_OP_N ? l.rows : l.columns; };
+    const auto columns = [](const Layout& l, std::int32_t t) {
+        return t == CUBLAS_OP_N ? l.columns : l.rows;
+    };
+    const auto leads = [](const Layout& l) { return l.leading >= static_cast<std::int64_t>(l.rows); };
+    return rows(a, operation.transpose_a) == d.rows && columns(b, operation.transpose_b) == d.columns &&
+           columns(a, operation.transpose_a) == rows(b, operation.transpose_b) && leads(a) && leads(b) &&
+           leads(d) && a.batch == d.batch && b.batch == d.batch && d.type == CUDA_R_32F && a.type == b.type;
+}
+
+}  // namespace
+
+#define FAIL_IF_ASKED(function) \
+    if (const int code = failure_of(function)) return static_cast<cublasStatus_t>(code)
+
+extern "C" {
+
+const char* cublasLtGetStatusName(cublasStatus_t status) {
+    return status == CUBLAS_STATUS_NOT_SUPPORTED      ? "CUBLAS_STATUS_NOT_SUPPORTED"
+           : status == CUBLAS_STATUS_EXECUTION_FAILED ? "CUBLAS_STATUS_EXECUTION_FAILED"
+           : status == CUBLAS_STATUS_ALLOC_FAILED     ? "CUBLAS_STATUS_ALLOC_FAILED"
+                                                      : "another cuBLAS status";
+}
+const char* cublasLtGetStatusString(cublasStatus_t) {
+    return "as the fake was asked";
+}
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+    FAIL_IF_ASKED("cublasLtCreate");
+    *handle = reinterpret_cast<cublasLtHandle_t>(new int(0));
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+    delete reinterpret_cast<int*>(handle);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* descriptor, cublasComputeType_t compute,
+                                        cudaDataType_t) {
+    *descriptor = reinterpret_cast<cublasLtMatmulDesc_t>(new Operation{.compute = compute});
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t descriptor) {
+    delete as_operation(descriptor);
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t descriptor,
+                                              cublasLtMatmulDescAttributes_t name, const void* value,
+                                              std::size_t size) {
+    Operation& operation = *as_operation(descriptor);
+    const auto take = [&](auto& to) {
+        if (size != sizeof to) return CUBLAS_STATUS_INVALID_VALUE;
+        std::memcpy(&to, value, size);
+        return CUBLAS_STATUS_SUCCESS;
+    };
+    std::int32_t bias_type = 0;
+    switch (name) {
+        case CUBLASLT_MATMUL_DESC_TRANSA:
+            return take(operation.transpose_a);
+        case CUBLASLT_MATMUL_DESC_TRANSB:
+            return take(operation.transpose_b);
+        case CUBLASLT_MATMUL_DESC_EPILOGUE:
+            return take(operation.epilogue);
+        case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+            return take(operation.bias);
+        case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+            take(bias_type);
+            return bias_type == CUDA_R_32F ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+        default:
+            return CUBLAS_STATUS_INVALID_VALUE;
+    }
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type,
+                                          std::uint64_t rows, std::uint64_t columns, std::int64_t leading) {
+    *layout = reinterpret_cast<cublasLtMatrixLayout_t>(new Layout{type, rows, columns, leading});
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+    delete reinterpret_cast<Layout*>(layout);
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t name, const void* value,
+                                                std::size_t size) {
+    auto& to = *reinterpret_cast<Layout*>(layout);
+    if (name == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT && size == sizeof to.batch)
+        std::memcpy(&to.batch, value, size);
+    else if (name == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET && size == sizeof to.stride)
+        std::memcpy(&to.stride, value, size);
+    else
+        return CUBLAS_STATUS_INVALID_VALUE;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+    *preference = reinterpret_cast<cublasLtMatmulPreference_t>(new Preference);
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+    delete reinterpret_cast<Preference*>(preference);
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t name,
+                                                    const void* value, std::size_t size) {
+    auto& to = *reinterpret_cast<Preference*>(preference);
+    if (name == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES && size == sizeof to.workspace)
+        std::memcpy(&to.workspace, value, size);
+    else if (name == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK && size == sizeof to.reductions)
+        std::memcpy(&to.reductions, value, size);
+    else if (name >= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES &&
+             name <= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES && size == sizeof to.alignment[0])
+        std::memcpy(&to.alignment[name - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], value, size);
+    else
+        return CUBLAS_STATUS_INVALID_VALUE;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t operation,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int,
+                                              cublasLtMatmulHeuristicResult_t results[], int* found) {
+    FAIL_IF_ASKED("cublasLtMatmulAlgoGetHeuristic");
+    if (!fits(*as_operation(operation), as_layout(a), as_layout(b), as_layout(d)))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    // The scheme "in place" does not repeat its bits.
+    if (reinterpret_cast<Preference*>(preference)->reductions & CUBLASLT_REDUCTION_SCHEME_INPLACE)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    const Choice choice{magic, *reinterpret_cast<Preference*>(preference)};
+    static_assert(sizeof choice <= sizeof results[0].algo);
+    std::memcpy(&results[0].algo, &choice, sizeof choice);
+    *found = 1;
+    note_host("choose a product");
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor, const void* alpha,
+                              const void* a_data, cublasLtMatrixLayout_t a_layout, const void* b_data,
+                              cublasLtMatrixLayout_t b_layout, const void* beta, const void* c_data,
+                              cublasLtMatrixLayout_t, void* d_data, cublasLtMatrixLayout_t d_layout,
+                              const cublasLtMatmulAlgo_t* algo, void* workspace, std::size_t workspace_bytes,
+                              cudaStream_t stream) {
+    FAIL_IF_ASKED("cublasLtMatmul");
+    const Operation& operation = *as_operation(descriptor);
+    const Layout &a = as_layout(a_layout), &b = as_layout(b_layout), &d = as_layout(d_layout);
+    Choice choice;
+    std::memcpy(static_cast<void*>(&choice), algo, sizeof choice);
+    const auto& need = choice.preference.alignment;
+    if (choice.magic != magic || !fits(operation, a, b, d) || *static_cast<const float*>(beta) != 0 ||
+        !workspace || workspace_bytes < choice.preference.workspace || !aligned(a_data, need[0]) ||
+        !aligned(b_data, need[1]) || !aligned(c_data, need[2]) || !aligned(d_data, need[3]))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    note(stream, "product");
+    const Access access;
+    const bool tf32 = operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+    const bool add_bias = operation.epilogue == CUBLASLT_EPILOGUE_BIAS;
+    const auto rows = static_cast<std::int64_t>(d.rows), columns = static_cast<std::int64_t>(d.columns);
+    const bool a_t = operation.transpose_a == CUBLAS_OP_T, b_t = operation.transpose_b == CUBLAS_OP_T;
+    const auto inner = static_cast<std::int64_t>(a_t ? a.rows : a.columns);
+    for (std::int64_t n = 0; n < d.batch; ++n)
+        for (std::int64_t j = 0; j < columns; ++j)
+            for (std::int64_t i = 0; i < rows; ++i) {
+                double sum = 0;
+                for (std::int64_t k = 0; k < inner; ++k)
+                    sum += element(a, a_data, a_t ? k : i, a_t ? i : k, n, tf32) *
+                           element(b, b_data, b_t ? j : k, b_t ? k : j, n, tf32);
+                sum *= static_cast<double>(*static_cast<const float*>(alpha));
+                if (add_bias) sum += static_cast<double>(operation.bias[i]);
+                static_cast<float*>(d_data)[n * d.stride + j * d.leading + i] = static_cast<float>(sum);
+            }
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // extern "C"

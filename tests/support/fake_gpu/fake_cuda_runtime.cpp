@@ -1,0 +1,241 @@
+// The CUDA runtime, as far as kernels/cuda calls it.
+
+#include <cuda_runtime_api.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+
+#include "fake_gpu.hpp"
+#include "scheduler.hpp"
+
+struct CUstream_st {
+    int number;
+};
+struct CUevent_st {
+    int number;
+};
+
+namespace tutti::fake_gpu {
+namespace {
+
+struct State : kcpu::LaunchObserver {
+    State() { kcpu::observe_launches(this); }
+
+    void begin(const char* kernel, const void* stream) override {
+        note(stream, std::string("launch ") + kernel);
+        accesses.push_back(std::make_unique<Access>());
+    }
+    void end() override { accesses.pop_back(); }
+
+    std::vector<std::string> record;
+    std::map<std::string, int> failures;
+    int devices = 1, streams = 0, events = 0, open = 0;
+    std::map<void*, std::size_t> allocations;
+    std::vector<std::unique_ptr<Access>> accesses;
+};
+State& state() {
+    static State one;
+    return one;
+}
+
+std::size_t pages(std::size_t bytes) {
+    return (bytes + 4095) / 4096 * 4096;
+}
+
+void protect(int how) {
+    for (const auto& [data, size] : state().allocations) ::mprotect(data, size, how);
+}
+
+}  // namespace
+
+void reset() {
+    state().record.clear();
+    state().failures.clear();
+    state().devices = 1;
+    state().streams = state().events = 0;
+}
+const std::vector<std::string>& record() {
+    return state().record;
+}
+void clear_record() {
+    state().record.clear();
+}
+void fail_next(const std::string& function, int code) {
+    state().failures[function] = code;
+}
+void set_device_count(int count) {
+    state().devices = count;
+}
+std::size_t live_allocations() {
+    return state().allocations.size();
+}
+
+std::string name_of_stream(const void* stream) {
+    return "stream " + std::to_string(stream ? static_cast<const CUstream_st*>(stream)->number : 0);
+}
+void note(const void* stream, const std::string& what) {
+    state().record.push_back(name_of_stream(stream) + ": " + what);
+}
+void note_host(const std::string& what) {
+    state().record.push_back("host: " + what);
+}
+int failure_of(const std::string& function) {
+    const auto found = state().failures.find(function);
+    if (found == state().failures.end()) return 0;
+    const int code = found->second;
+    state().failures.erase(found);
+    return code;
+}
+
+Access::Access() {
+    if (state().open++ == 0) protect(PROT_READ | PROT_WRITE);
+}
+Access::~Access() {
+    if (--state().open == 0) protect(PROT_NONE);
+}
+
+}  // namespace tutti::fake_gpu
+
+using namespace tutti::fake_gpu;
+
+#define FAIL_IF_ASKED(function) \
+    if (const int code = failure_of(function)) return static_cast<cudaError_t>(code)
+
+extern "C" {
+
+cudaError_t cudaGetDeviceCount(int* count) {
+    FAIL_IF_ASKED("cudaGetDeviceCount");
+    if (state().devices == 0) return cudaErrorNoDevice;
+    *count = state().devices;
+    return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+    FAIL_IF_ASKED("cudaSetDevice");
+    return device >= 0 && device < state().devices ? cudaSuccess : cudaErrorInvalidDevice;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+    FAIL_IF_ASKED("cudaGetDeviceProperties");
+    std::memset(properties, 0, sizeof *properties);
+    std::strcpy(properties->name, "fake GPU");
+    properties->totalGlobalMem = std::size_t{1} << 30;
+    return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+    *free = std::size_t{12} << 20;
+    *total = std::size_t{1} << 30;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** data, std::size_t bytes) {
+    FAIL_IF_ASKED("cudaMalloc");
+    const std::size_t size = pages(bytes);
+    const int how = state().open > 0 ? PROT_READ | PROT_WRITE : PROT_NONE;
+    void* memory =
+        ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return cudaErrorMemoryAllocation;
+    // What was not written shows: NaN in floating point. Not in all of a huge buffer, which tests never fill.
+    std::memset(memory, 0xff, std::min<std::size_t>(size, std::size_t{1} << 20));
+    ::mprotect(memory, size, how);
+    state().allocations[memory] = size;
+    *data = memory;
+    return cudaSuccess;
+}
+cudaError_t cudaFree(void* data) {
+    if (!data) return cudaSuccess;
+    const auto found = state().allocations.find(data);
+    if (found == state().allocations.end()) return cudaErrorInvalidValue;
+    ::munmap(data, found->second);
+    state().allocations.erase(found);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
+    FAIL_IF_ASKED("cudaMemsetAsync");
+    note(stream, "set " + std::to_string(bytes) + " bytes");
+    const Access access;
+    std::memset(data, value, bytes);
+    return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+    FAIL_IF_ASKED("cudaMemcpyAsync");
+    note(stream, "copy " + std::to_string(bytes) + " bytes " +
+                     (kind == cudaMemcpyHostToDevice   ? "to the device"
+                      : kind == cudaMemcpyDeviceToHost ? "to the host"
+                                                       : "within the device"));
+    const Access access;
+    std::memcpy(to, from, bytes);
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+    *least = 0;
+    *greatest = -5;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
+    FAIL_IF_ASKED("cudaStreamCreateWithPriority");
+    *stream = new CUstream_st{++state().streams};
+    return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    delete stream;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    FAIL_IF_ASKED("cudaStreamSynchronize");
+    note_host("wait for " + name_of_stream(stream));
+    return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+    FAIL_IF_ASKED("cudaStreamWaitEvent");
+    note(stream, "wait for event " + std::to_string(event->number));
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+    *event = new CUevent_st{++state().events};
+    return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+    delete event;
+    return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+    FAIL_IF_ASKED("cudaEventRecord");
+    note(stream, "record event " + std::to_string(event->number));
+    return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t) {
+    FAIL_IF_ASKED("cudaEventQuery");
+    return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+    FAIL_IF_ASKED("cudaEventSynchronize");
+    note_host("wait for event " + std::to_string(event->number));
+    return cudaSuccess;
+}
+
+// The names that the tests meet; the real ones come from the driver's runtime.
+const char* cudaGetErrorName(cudaError_t error) {
+    switch (error) {
+        case cudaErrorMemoryAllocation:
+            return "cudaErrorMemoryAllocation";
+        case cudaErrorInvalidDevice:
+            return "cudaErrorInvalidDevice";
+        case cudaErrorIllegalAddress:
+            return "cudaErrorIllegalAddress";
+        case cudaErrorInsufficientDriver:
+            return "cudaErrorInsufficientDriver";
+        default:
+            return "another CUDA error";
+    }
+}
+const char* cudaGetErrorString(cudaError_t) {
+    return "as the fake was asked";
+}
+
+}  // extern "C"

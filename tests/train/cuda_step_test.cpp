@@ -1,0 +1,196 @@
+// Whole training steps on the CUDA device (with the fake GPU) beside the CPU's: the same loss and weights,
+// and the order in which work reaches the GPU.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cuda_device.hpp"
+#include "fake_gpu.hpp"
+#include "tutti/model/loss.hpp"
+#include "tutti/model/zoo.hpp"
+#include "tutti/train/optimizer.hpp"
+
+namespace tutti::test {
+namespace {
+
+constexpr std::int64_t batch = 3, classes = 4;
+
+/// One model with its optimizer on one device.
+class Training {
+  public:
+    Training(Device& device, GraphSpec spec, Arithmetic arithmetic, const std::string& optimizer)
+        : device_(device),
+          graph_(std::move(spec), device, arithmetic, batch),
+          loss_(make_softmax_cross_entropy(device, graph_.compute())),
+          labels_(device.allocate(batch * sizeof(std::int64_t), "labels")) {
+        OptimConfig config;
+        config.name = optimizer;
+        config.momentum = 0.9;
+        config.weight_decay = 0.01;
+        optimizer_ = make_optimizer(config, graph_, device);
+        graph_.initialize(7);
+        const std::int64_t labels[batch] = {0, 3, 1};
+        device_.copy_from_host(labels_view(), labels);
+    }
+
+    /// The mean loss of the batch before the update.
+    double step(std::int64_t number) {
+        const TensorView input = graph_.input(batch);
+        std::vector<float> pixels(static_cast<std::size_t>(input.count()));
+        for (std::size_t i = 0; i < pixels.size(); ++i)
+            pixels[i] =
+                static_cast<float>((i * 37 + static_cast<std::size_t>(number) * 11) % 101) / 101.0f - 0.5f;
+        device_.copy_from_host(input, pixels.data());
+        const std::vector<std::int64_t> positions{0, 1, 2};
+        StepContext context;
+        context.positions = positions;
+        const TensorView logits = graph_.forward(batch, context);
+        const LossSums sums = loss_->forward(logits, labels_view(), graph_.output_gradient(batch));
+        loss_->backward(labels_view(), 1.0 / batch, graph_.output_gradient(batch));
+        graph_.backward(batch, context, [](std::size_t) {});
+        optimizer_->step(0.01, number);
+        return sums.loss / sums.weight;
+    }
+
+    std::vector<NamedTensor> weights() const { return graph_.save(); }
+
+  private:
+    TensorView labels_view() const { return labels_.view(0, DType::i64, {batch}); }
+
+    Device& device_;
+    Graph graph_;
+    std::unique_ptr<Loss> loss_;
+    Buffer labels_;
+    std::unique_ptr<Optimizer> optimizer_;
+};
+
+struct Case {
+    const char* name;
+    GraphSpec (*model)();
+    const char* optimizer;
+};
+
+GraphSpec convolutions() {
+    const auto layer = [](const std::string& kind,
+                          std::map<std::string, std::vector<std::string>> arguments) {
+        return LayerSpec{kind, std::move(arguments), kind};
+    };
+    const std::vector<LayerSpec> layers{
+        layer("conv2d", {{"out", {"8"}}, {"kernel", {"3"}}, {"padding", {"1"}}}),
+        layer("batch_norm2d", {}),
+        layer("relu", {}),
+        layer("max_pool2d", {{"kernel", {"2"}}}),
+        layer("conv2d", {{"out", {"4"}}, {"kernel", {"3"}}}),
+        layer("dropout", {{"p", {"0.3"}}}),
+        layer("flatten", {}),
+        layer("linear", {{"out", {"4"}}}),
+    };
+    return build_sequential({8, 8, 3}, layers);
+}
+GraphSpec transformer() {
+    return build_vit({8, 8, 1}, {.patch = 4, .dim = 16, .depth = 2, .heads = 2, .drop_path = 0.2}, classes);
+}
+GraphSpec lenet() {
+    return build_lenet({8, 8, 1}, classes);
+}
+
+const Case cases[] = {{"convolutions with sgd", convolutions, "sgd"},
+                      {"transformer with adamw", transformer, "adamw"},
+                      {"transformer with lamb", transformer, "lamb"},
+                      {"lenet with adadelta", lenet, "adadelta"}};
+
+double largest_difference(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b) {
+    EXPECT_EQ(a.size(), b.size());
+    double largest = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        EXPECT_EQ(a[i].name, b[i].name);
+        if (a[i].dtype != DType::f32) continue;
+        const auto* x = reinterpret_cast<const float*>(a[i].bytes.data());
+        const auto* y = reinterpret_cast<const float*>(b[i].bytes.data());
+        for (std::size_t k = 0; k < a[i].bytes.size() / sizeof(float); ++k)
+            largest = std::max(largest, std::abs(static_cast<double>(x[k]) - static_cast<double>(y[k])));
+    }
+    return largest;
+}
+
+TEST(CudaStep, trains_as_the_cpu_does) {
+    for (const Case& one : cases) {
+        SCOPED_TRACE(one.name);
+        fake_gpu::reset();
+        cuda::CudaDevice gpu(0);
+        const auto cpu = make_cpu_device(1);
+        Training on_gpu(gpu, one.model(), DType::f32, one.optimizer);
+        Training on_cpu(*cpu, one.model(), DType::f32, one.optimizer);
+        ASSERT_EQ(largest_difference(on_gpu.weights(), on_cpu.weights()), 0);
+        for (std::int64_t step = 1; step <= 3; ++step)
+            EXPECT_NEAR(on_gpu.step(step), on_cpu.step(step), 2e-5) << "step " << step;
+        // Adam divides small gradients by their own size: there a rounding moves a weight by as much as the
+        // rate.
+        EXPECT_LT(largest_difference(on_gpu.weights(), on_cpu.weights()), 2e-3);
+    }
+}
+
+TEST(CudaStep, products_in_tf32_and_bf16_stay_near_fp32) {
+    for (const Arithmetic& arithmetic : {Arithmetic::tf32(), Arithmetic(DType::f32, DType::bf16)}) {
+        fake_gpu::reset();
+        cuda::CudaDevice gpu(0);
+        Training rounded(gpu, convolutions(), arithmetic, "sgd");
+        Training exact(gpu, convolutions(), DType::f32, "sgd");
+        const double tolerance = arithmetic.rounds_to_tf32 ? 2e-3 : 2e-2;
+        bool differs = false;
+        for (std::int64_t step = 1; step <= 3; ++step) {
+            const double expected = exact.step(step), loss = rounded.step(step);
+            EXPECT_NEAR(loss, expected, tolerance);
+            differs = differs || loss != expected;
+        }
+        EXPECT_TRUE(differs);
+    }
+}
+
+/// The record without waits, copies and fills: what a step computes.
+std::vector<std::string> computed() {
+    std::vector<std::string> result;
+    for (const std::string& line : fake_gpu::record())
+        if (line.find("launch ") != std::string::npos || line.find("convolution ") != std::string::npos ||
+            line.find("product") != std::string::npos)
+            result.push_back(line);
+    return result;
+}
+
+TEST(CudaStep, is_issued_to_one_stream_in_order_and_waits_for_its_loss_alone) {
+    fake_gpu::reset();
+    cuda::CudaDevice gpu(0);
+    Training training(gpu, convolutions(), DType::f32, "sgd");
+    training.step(1);
+    const std::size_t memory = fake_gpu::live_allocations();
+    fake_gpu::clear_record();
+    training.step(2);
+    EXPECT_EQ(fake_gpu::live_allocations(), memory) << "a step after the first allocates nothing";
+    EXPECT_EQ(computed(), (std::vector<std::string>{
+                              "stream 1: convolution forward",
+                          }));
+    const auto count = [](const std::string& part) {
+        return std::count_if(fake_gpu::record().begin(), fake_gpu::record().end(),
+                             [&](const std::string& line) { return line.find(part) != std::string::npos; });
+    };
+    EXPECT_EQ(count("host: build"), 0) << "plans are made once per shape";
+    EXPECT_EQ(count("host: choose"), 0);
+    EXPECT_EQ(count("host: wait"), 2) << "for the pixels, which the host may change then, and for the loss";
+    EXPECT_EQ(count("stream 0"), 0);
+}
+
+TEST(CudaStep, leaves_nothing_on_the_gpu) {
+    fake_gpu::reset();
+    const std::size_t before = fake_gpu::live_allocations();
+    {
+        cuda::CudaDevice gpu(0);
+        Training training(gpu, transformer(), DType::f32, "adamw");
+        training.step(1);
+        EXPECT_GT(fake_gpu::live_allocations(), before);
+    }
+    EXPECT_EQ(fake_gpu::live_allocations(), before);
+}
+
+}  // namespace
+}  // namespace tutti::test
