@@ -1,10 +1,12 @@
 // Batch normalisation in two passes over x forward (moments, then x̂) and two over x and dy backward (sums,
-// then dx). Channels are side by side, so every loop over them is a vector loop; sums are in double.
+// then dx), also with a ReLU behind: whether a value passed it is computed again from x. Channels are side by
+// side, so every loop over them is a vector loop; sums are in double.
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "../common/activations.hpp"
 #include "../common/batch_norm_math.hpp"
 #include "eigen_ops.hpp"
 #include "parallel.hpp"
@@ -63,11 +65,14 @@ class CpuBatchNorm final : public BatchNormOp {
         const T* guess = shift.as<T>();
         double* out = moments.as<double>();
         out[0] = static_cast<double>(rows);
-        sum_pairs(rows, out + 1, [in, guess, channels = channels_](std::int64_t row, std::int64_t c) {
-            const double distance =
-                static_cast<double>(in[row * channels + c]) - static_cast<double>(guess[c]);
-            return Pair{distance, distance * distance};
-        });
+        sum_pairs(
+            rows, out + 1,
+            [in, guess, channels = channels_](std::int64_t row, std::int64_t c) {
+                const double distance =
+                    static_cast<double>(in[row * channels + c]) - static_cast<double>(guess[c]);
+                return Pair{distance, distance * distance};
+            },
+            [](std::int64_t, std::int64_t) {});
     }
 
     void normalizer(const TensorView& moments, const TensorView& shift, const TensorView& normalizer,
@@ -126,59 +131,66 @@ class CpuBatchNorm final : public BatchNormOp {
                  const TensorView& bias, const TensorView& y) override {
         const std::int64_t rows = rows_of(x);
         assert(y.count() == x.count() && normalizer.count() == 1 + 2 * channels_);
-        const double* mean = normalizer.as<double>() + 1;
-        const double* inverse = mean + channels_;
-        for (std::size_t c = 0; c < size(); ++c) {
-            mean_[c] = static_cast<T>(mean[c]);
-            scale_[c] = static_cast<T>(inverse[c] * static_cast<double>(weight.as<T>()[c]));
-        }
+        set_scale(normalizer, weight);
         const T* in = x.as<T>();
         const T* middle = mean_.data();
         const T* scale = scale_.data();
         const T* offset = bias.as<T>();
         T* out = y.as<T>();
-        for_rows(rows, [=, channels = channels_](std::int64_t row) {
-            const T* from = in + row * channels;
-            T* to = out + row * channels;
+        const auto forward_rows = [&](const auto& behind) {
+            for_rows(rows, [=, channels = channels_](std::int64_t row) {
+                const T* from = in + row * channels;
+                T* to = out + row * channels;
 #pragma omp simd
-            for (std::int64_t c = 0; c < channels; ++c)
-                to[c] = BatchNormForward<T>{middle[c], scale[c], offset[c]}(from[c]);
-        });
+                for (std::int64_t c = 0; c < channels; ++c)
+                    to[c] = behind(BatchNormForward<T>{middle[c], scale[c], offset[c]}(from[c]));
+            });
+        };
+        if (shape_.relu)
+            forward_rows([](T value) { return relu(value); });
+        else
+            forward_rows([](T value) { return value; });
     }
 
     void backward_sums(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
                        const TensorView& sums, const TensorView& dweight, const TensorView& dbias) override {
-        const std::int64_t rows = rows_of(x);
-        assert(dy.count() == x.count() && sums.count() == 2 * channels_);
-        const double* mean = normalizer.as<double>() + 1;
-        const double* inverse = mean + channels_;
+        sums_of(x, dy, normalizer, sums, dweight, dbias, [](std::int64_t, std::int64_t) {});
+    }
+
+    void relu_backward_sums(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
+                            const TensorView& weight, const TensorView& bias, const TensorView& sums,
+                            const TensorView& dweight, const TensorView& dbias) override {
+        set_scale(normalizer, weight);
         const T* in = x.as<T>();
-        const T* dout = dy.as<T>();
-        double* plain = sums.as<double>();
-        double* weighted = plain + channels_;
-        sum_pairs(rows, plain, [=, channels = channels_](std::int64_t row, std::int64_t c) {
-            const double gradient = static_cast<double>(dout[row * channels + c]);
-            return Pair{gradient, gradient * (static_cast<double>(in[row * channels + c]) - mean[c])};
-        });
-        for (std::int64_t c = 0; c < channels_; ++c) {
-            weighted[c] *= inverse[c];
-            dbias.as<T>()[c] = static_cast<T>(plain[c]);
-            dweight.as<T>()[c] = static_cast<T>(weighted[c]);
-        }
+        const T* middle = mean_.data();
+        const T* scale = scale_.data();
+        const T* offset = bias.as<T>();
+        T* dout = dy.as<T>();
+        sums_of(x, dy, normalizer, sums, dweight, dbias,
+                [=, channels = channels_](std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t row = begin; row < end; ++row) {
+                        const T* from = in + row * channels;
+                        T* gradient = dout + row * channels;
+#pragma omp simd
+                        for (std::int64_t c = 0; c < channels; ++c) {
+                            const T given = gradient[c];  // read in any case, or a branch prevents vectors
+                            gradient[c] = relu_gradient(
+                                BatchNormForward<T>{middle[c], scale[c], offset[c]}(from[c]), given);
+                        }
+                    }
+                });
     }
 
     void backward(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
                   const TensorView& weight, const TensorView& sums, const TensorView& dx) override {
         const std::int64_t rows = rows_of(x);
         assert(dy.count() == x.count() && dx.count() == x.count());
-        const double* mean = normalizer.as<double>() + 1;
-        const double* inverse = mean + channels_;
+        const double* inverse = normalizer.as<double>() + 1 + channels_;
         const double* plain = sums.as<double>();
         const double* weighted = plain + channels_;
         const double total = std::max(1.0, normalizer.as<double>()[0]);
+        set_scale(normalizer, weight);
         for (std::size_t c = 0; c < size(); ++c) {
-            mean_[c] = static_cast<T>(mean[c]);
-            scale_[c] = static_cast<T>(inverse[c] * static_cast<double>(weight.as<T>()[c]));
             offset_[c] = static_cast<T>(plain[c] / total);
             slope_[c] = static_cast<T>(inverse[c] * weighted[c] / total);
         }
@@ -200,6 +212,42 @@ class CpuBatchNorm final : public BatchNormOp {
     }
 
   private:
+    void set_scale(const TensorView& normalizer, const TensorView& weight) {
+        const double* mean = normalizer.as<double>() + 1;
+        const double* inverse = mean + channels_;
+        for (std::size_t c = 0; c < size(); ++c) {
+            mean_[c] = static_cast<T>(mean[c]);
+            scale_[c] = static_cast<T>(inverse[c] * static_cast<double>(weight.as<T>()[c]));
+        }
+    }
+
+    /// `before(begin, end)` is called on some rows before their terms are taken, while they are in the cache.
+    template <class Before>
+    void sums_of(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
+                 const TensorView& sums, const TensorView& dweight, const TensorView& dbias,
+                 const Before& before) {
+        const std::int64_t rows = rows_of(x);
+        assert(dy.count() == x.count() && sums.count() == 2 * channels_);
+        const double* mean = normalizer.as<double>() + 1;
+        const double* inverse = mean + channels_;
+        const T* in = x.as<T>();
+        const T* dout = dy.as<T>();
+        double* plain = sums.as<double>();
+        double* weighted = plain + channels_;
+        sum_pairs(
+            rows, plain,
+            [=, channels = channels_](std::int64_t row, std::int64_t c) {
+                const double gradient = static_cast<double>(dout[row * channels + c]);
+                return Pair{gradient, gradient * (static_cast<double>(in[row * channels + c]) - mean[c])};
+            },
+            before);
+        for (std::int64_t c = 0; c < channels_; ++c) {
+            weighted[c] *= inverse[c];
+            dbias.as<T>()[c] = static_cast<T>(plain[c]);
+            dweight.as<T>()[c] = static_cast<T>(weighted[c]);
+        }
+    }
+
     std::size_t size() const {
         return static_cast<std::size_t>(shape_.channels);
     }
@@ -218,21 +266,31 @@ class CpuBatchNorm final : public BatchNormOp {
             channels_);
     }
 
-    /// out[2C]: the sums of term(row, c) over all rows. Each share of the rows has its own, added in order.
-    template <class Term>
-    void sum_pairs(std::int64_t rows, double* out, const Term& term) {
+    /// out[2C]: the sums of term(row, c) over all rows; `before` as in sums_of. Each share of the rows has
+    /// its own, added in order.
+    template <class Term, class Before>
+    void sum_pairs(std::int64_t rows, double* out, const Term& term, const Before& before) {
         std::fill_n(out, 2 * channels_, 0.0);
         const std::int64_t shares = rows * channels_ > elements_worth_threads
                                         ? std::min<std::int64_t>(omp_get_max_threads(), rows)
                                         : 1;
-        if (shares == 1) return add_pairs(0, rows, channels_, out, out + channels_, term);
+        // A multiple of rows_at_once, so that the order of the sums does not depend on it.
+        const std::int64_t cached = std::max<std::int64_t>(1, 1024 / channels_) * rows_at_once;
+        const auto add = [&](std::int64_t begin, std::int64_t end, double* sums) {
+            for (std::int64_t first = begin; first < end; first += cached) {
+                const std::int64_t last = std::min(first + cached, end);
+                before(first, last);
+                add_pairs(first, last, channels_, sums, sums + channels_, term);
+            }
+        };
+        if (shares == 1) return add(0, rows, out);
         // A cache line apart at least: threads do not write into each other's lines.
         const std::int64_t stride = (2 * channels_ + 15) / 8 * 8;
         double* parts = workspace_->reserve_elements<double>(static_cast<std::size_t>(shares * stride));
         for_shares(rows, shares, [&](std::int64_t share, std::int64_t begin, std::int64_t end) {
             double* part = parts + share * stride;
             std::fill_n(part, 2 * channels_, 0.0);
-            add_pairs(begin, end, channels_, part, part + channels_, term);
+            add(begin, end, part);
         });
         for (std::int64_t share = 0; share < shares; ++share) {
             const double* part = parts + share * stride;

@@ -15,6 +15,7 @@ template <class T>
 class EigenOps : public Ops {
   public:
     DType compute() const override { return dtype_of<T>; }
+    bool fuses_relu() const override { return true; }
 
     std::unique_ptr<LinearOp> linear(const LinearShape& shape) override;
     std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) override;
@@ -72,6 +73,9 @@ class EigenOps : public Ops {
     void fill(const TensorView& x, double value) override;
     void copy(const TensorView& x, const TensorView& y) override;
     void sum(const TensorView& a, const TensorView& b, const TensorView& y) override;
+    void sum_relu(const TensorView& a, const TensorView& b, const TensorView& y) override;
+    void sum_relu_backward(const TensorView& y, const TensorView& dy, const TensorView& da,
+                           const TensorView& db) override;
     void add(const TensorView& x, const TensorView& y) override;
 
     void sgd(const SgdStep& step, const TensorView& gradient, const TensorView& parameter,

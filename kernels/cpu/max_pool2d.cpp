@@ -1,9 +1,16 @@
+#include <cstring>
+#include <type_traits>
+
 #include "../common/pool_window.hpp"
 #include "eigen_ops.hpp"
 #include "parallel.hpp"
+#include "tile_vector.hpp"
 
 namespace tutti {
 namespace {
+
+/// The winner where ReLU lets nothing pass: a place that no window has.
+constexpr unsigned char nothing = 255;
 
 /// Calls visit(place in the window, offset of the pixel's first channel), row-major.
 template <class Visit>
@@ -21,16 +28,115 @@ void assert_shape([[maybe_unused]] const Pool2dShape& s) {
     assert(s.out_height() > 0 && s.out_width() > 0);
 }
 
-/// Lets the channels of `x` that beat the best so far take its place.
+/// As many channels as a vector holds, with the best so far and their places in registers.
 template <class T>
-void challenge(const T* __restrict x, unsigned char place, std::int64_t channels, T* __restrict best,
-               unsigned char* __restrict winner) {
-#pragma omp simd
-    for (std::int64_t c = 0; c < channels; ++c) {
-        const bool better = wins(x[c], best[c]);
-        best[c] = better ? x[c] : best[c];
-        winner[c] = better ? place : winner[c];
+struct Lanes {
+    typedef T Values __attribute__((vector_size(vector_bytes)));
+    typedef std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t> Wide;
+    typedef Wide Places __attribute__((vector_size(vector_bytes)));
+    typedef unsigned char Bytes __attribute__((vector_size(vector_bytes / sizeof(T))));
+    static constexpr std::int64_t count = lanes<T>;
+
+    static Values load(const T* x) { return load_as<Values>(x); }
+    static Places load_places(const unsigned char* winner) {
+        return __builtin_convertvector(load_as<Bytes>(winner), Places);
     }
+    /// (x > best or NaN) ? … : …, as wins(); the comparisons are all ones where they hold.
+    static void challenge(Values x, unsigned char place, Values& best, Places& winner) {
+        const Places better = (x > best) | (x != x);
+        best = better ? x : best;
+        winner = better ? Places{} + place : winner;
+    }
+    /// What is not above 0 becomes 0, and nothing won there.
+    static void rectify(Values& best, Places& winner) {
+        const Places dead = best <= 0;
+        best = dead ? Values{} : best;
+        winner = dead ? Places{} + nothing : winner;
+    }
+    static void store(Values best, Places winner, T* y, unsigned char* winners) {
+        const Bytes bytes = __builtin_convertvector(winner, Bytes);
+        std::memcpy(y, &best, sizeof best);
+        std::memcpy(winners, &bytes, sizeof bytes);
+    }
+
+  private:
+    template <class V>
+    static V load_as(const void* from) {
+        V vector;
+        std::memcpy(&vector, from, sizeof vector);
+        return vector;
+    }
+};
+
+/// The window of one output place, of the channels from `c` on that fill a vector.
+template <class T>
+void pool_lanes(const Pool2dShape& s, std::int64_t oh, std::int64_t ow, std::int64_t c, const T* in, T* y,
+                unsigned char* winners) {
+    using L = Lanes<T>;
+    typename L::Values best{};
+    typename L::Places winner{};
+    bool first = true;
+    for_each_pixel(s, oh, ow, [&](unsigned char place, std::int64_t pixel) {
+        const auto x = L::load(in + pixel + c);
+        if (first) {
+            best = x;
+            winner = typename L::Places{} + place;
+        } else {
+            L::challenge(x, place, best, winner);
+        }
+        first = false;
+    });
+    if (s.relu) L::rectify(best, winner);
+    L::store(best, winner, y + c, winners + c);
+}
+
+/// The same of one channel.
+template <class T>
+void pool_channel(const Pool2dShape& s, std::int64_t oh, std::int64_t ow, std::int64_t c, const T* in, T* y,
+                  unsigned char* winners) {
+    T best{};
+    unsigned char winner = 0;
+    bool first = true;
+    for_each_pixel(s, oh, ow, [&](unsigned char place, std::int64_t pixel) {
+        const T x = in[pixel + c];
+        if (first || wins(x, best)) {
+            best = x;
+            winner = place;
+        }
+        first = false;
+    });
+    const bool dead = s.relu && best <= T(0);
+    y[c] = dead ? T(0) : best;
+    winners[c] = dead ? nothing : winner;
+}
+
+/// Gives one output place's gradients to the pixels of its window: every pixel looks whether it was the
+/// winner, which is more reads than going from the winner, but whole vectors of channels at a time.
+template <bool adds, class T>
+void pass_back(const Pool2dShape& s, std::int64_t oh, std::int64_t ow, const T* dout,
+               const unsigned char* winners, T* din) {
+    using L = Lanes<T>;
+    std::int64_t c = 0;
+    for (; c + L::count <= s.channels; c += L::count) {
+        const auto gradient = L::load(dout + c);
+        const auto winner = L::load_places(winners + c);
+        for_each_pixel(s, oh, ow, [&](unsigned char place, std::int64_t pixel) {
+            typename L::Values share = winner == place ? gradient : typename L::Values{};
+            if (adds) share += L::load(din + pixel + c);
+            std::memcpy(din + pixel + c, &share, sizeof share);
+        });
+    }
+    for (; c < s.channels; ++c)
+        for_each_pixel(s, oh, ow, [&](unsigned char place, std::int64_t pixel) {
+            const T share = winners[c] == place ? dout[c] : T(0);
+            din[pixel + c] = adds ? din[pixel + c] + share : share;
+        });
+}
+
+/// Whether every pixel belongs to exactly one window.
+bool windows_tile(const Pool2dShape& s) {
+    return s.kernel_h == s.stride_h && s.kernel_w == s.stride_w && s.padding_h == 0 && s.padding_w == 0 &&
+           s.height % s.kernel_h == 0 && s.width % s.kernel_w == 0;
 }
 
 }  // namespace
@@ -52,16 +158,10 @@ void EigenOps<T>::max_pool2d_forward(const Pool2dShape& shape, const TensorView&
                 unsigned char* place_of_best = winner.as<unsigned char>() + n * out_size;
                 for (std::int64_t oh = 0; oh < shape.out_height(); ++oh)
                     for (std::int64_t ow = 0; ow < shape.out_width(); ++ow) {
-                        bool first = true;
-                        for_each_pixel(shape, oh, ow, [&](unsigned char place, std::int64_t pixel) {
-                            if (first) {
-                                std::copy(in + pixel, in + pixel + channels, best);
-                                std::fill(place_of_best, place_of_best + channels, place);
-                            } else {
-                                challenge(in + pixel, place, channels, best, place_of_best);
-                            }
-                            first = false;
-                        });
+                        std::int64_t c = 0;
+                        for (; c + lanes<T> <= channels; c += lanes<T>)
+                            pool_lanes(shape, oh, ow, c, in, best, place_of_best);
+                        for (; c < channels; ++c) pool_channel(shape, oh, ow, c, in, best, place_of_best);
                         best += channels;
                         place_of_best += channels;
                     }
@@ -78,6 +178,7 @@ void EigenOps<T>::max_pool2d_backward(const Pool2dShape& shape, const TensorView
     const std::int64_t in_size = shape.height * shape.width * channels;
     const std::int64_t out_size = shape.out_height() * shape.out_width() * channels;
     assert(dx.count() == batch * in_size && dy.count() == batch * out_size && winner.count() == dy.count());
+    const bool tiles = windows_tile(shape);
     for_ranges(
         batch,
         [&](std::int64_t begin, std::int64_t end) {
@@ -85,17 +186,13 @@ void EigenOps<T>::max_pool2d_backward(const Pool2dShape& shape, const TensorView
                 T* din = dx.as<T>() + n * in_size;
                 const T* dout = dy.as<T>() + n * out_size;
                 const unsigned char* place_of_best = winner.as<unsigned char>() + n * out_size;
-                std::fill(din, din + in_size, T(0));
+                if (!tiles) std::fill(din, din + in_size, T(0));
                 for (std::int64_t oh = 0; oh < shape.out_height(); ++oh)
                     for (std::int64_t ow = 0; ow < shape.out_width(); ++ow) {
-                        for_each_pixel(shape, oh, ow, [&](unsigned char place, std::int64_t pixel) {
-                            T* __restrict to = din + pixel;
-                        // Every pixel of the window looks whether it was the winner: more reads than going
-                        // from the winner, but whole vectors of channels at a time.
-#pragma omp simd
-                            for (std::int64_t c = 0; c < channels; ++c)
-                                to[c] += place_of_best[c] == place ? dout[c] : T(0);
-                        });
+                        if (tiles)
+                            pass_back<false>(shape, oh, ow, dout, place_of_best, din);
+                        else
+                            pass_back<true>(shape, oh, ow, dout, place_of_best, din);
                         dout += channels;
                         place_of_best += channels;
                     }

@@ -144,6 +144,37 @@ TEST_P(BatchNormTest, agrees_with_the_definition) {
     }
 }
 
+TEST_P(BatchNormTest, with_relu_it_has_the_bits_of_relu_behind_it) {
+    for (const auto [rows, channels] : extents) {
+        SCOPED_TRACE(testing::Message() << rows << " rows, " << channels << " channels");
+        const BatchNormShape shape{.channels = channels}, fused{.channels = channels, .relu = true};
+        auto x = random({rows, channels}, 1), dy = random({rows, channels}, 2);
+        auto weight = random({channels}, 3), bias = random({channels}, 4);
+        if (rows > 100) x.set(5, std::numeric_limits<double>::quiet_NaN());
+        Run r = run(shape, x, weight, bias, dy);
+        auto y = tensor({rows, channels}), expected_dx = tensor_like(x), dx = tensor_like(x);
+        auto dweight = tensor({channels}), dbias = tensor({channels}), expected_dweight = tensor({channels}),
+             expected_dbias = tensor({channels});
+        TestTensor sums(DType::f64, {2 * channels});
+        ops_->relu_forward(r.y.view(), r.y.view());
+        auto masked = dy;
+        ops_->relu_backward(r.y.view(), dy.view(), masked.view());
+        const auto plain = ops_->batch_norm(shape), op = ops_->batch_norm(fused);
+        plain->backward_sums(x.view(), masked.view(), r.normalizer.view(), sums.view(),
+                             expected_dweight.view(), expected_dbias.view());
+        plain->backward(x.view(), masked.view(), r.normalizer.view(), weight.view(), sums.view(),
+                        expected_dx.view());
+        op->forward(x.view(), r.normalizer.view(), weight.view(), bias.view(), y.view());
+        op->relu_backward_sums(x.view(), dy.view(), r.normalizer.view(), weight.view(), bias.view(),
+                               sums.view(), dweight.view(), dbias.view());
+        op->backward(x.view(), dy.view(), r.normalizer.view(), weight.view(), sums.view(), dx.view());
+        EXPECT_EQ(y.bytes(), r.y.bytes());
+        EXPECT_EQ(dweight.bytes(), expected_dweight.bytes());
+        EXPECT_EQ(dbias.bytes(), expected_dbias.bytes());
+        EXPECT_EQ(dx.bytes(), expected_dx.bytes());
+    }
+}
+
 class BatchNormReferenceTest : public BatchNormTest {};
 TUTTI_TEST_ON(BatchNormReferenceTest, reference_backends);
 

@@ -134,6 +134,31 @@ TEST_P(MaxPool2dTest, agrees_with_the_definition) {
         }
 }
 
+// Also NaN, infinities and equal values, which the whole numbers bring.
+TEST_P(MaxPool2dTest, with_relu_it_has_the_bits_of_relu_before_it) {
+    for (Pool2dShape s : shapes()) {
+        SCOPED_TRACE(testing::Message() << s.height << "x" << s.width << "x" << s.channels);
+        auto x = random({3, s.height, s.width, s.channels}, 1);
+        for (std::size_t i = 0; i < x.size(); i += 2) x.set(i, std::round(2 * x.get(i)));
+        x.set(0, nan);
+        x.set(x.size() - 1, -infinity);
+        const Shape out{3, s.out_height(), s.out_width(), s.channels};
+        auto dy = random(out, 2), y = tensor(out), expected_y = tensor(out);
+        auto positive = tensor(x.view().shape), dx = tensor(x.view().shape),
+             expected_dx = tensor(x.view().shape);
+        TestTensor winner(DType::u8, out);
+        ops_->relu_forward(x.view(), positive.view());
+        ops_->max_pool2d_forward(s, positive.view(), expected_y.view(), winner.view());
+        ops_->max_pool2d_backward(s, dy.view(), winner.view(), expected_dx.view());
+        ops_->relu_backward(positive.view(), expected_dx.view(), expected_dx.view());
+        s.relu = true;
+        ops_->max_pool2d_forward(s, x.view(), y.view(), winner.view());
+        ops_->max_pool2d_backward(s, dy.view(), winner.view(), dx.view());
+        EXPECT_EQ(y.bytes(), expected_y.bytes());
+        EXPECT_EQ(dx.bytes(), expected_dx.bytes());
+    }
+}
+
 TEST_P(MaxPool2dReferenceTest, the_gradient_agrees_with_finite_differences) {
     for (Pool2dShape s : shapes()) {
         if (s.channels > 17) continue;

@@ -6,6 +6,7 @@
 // momentum·batch.
 
 #include <cstdint>
+#include <stdexcept>
 
 #include "tutti/device/tensor_view.hpp"
 
@@ -15,6 +16,7 @@ struct BatchNormShape {
     std::int64_t channels = 0;
     double eps = 1e-5;
     double momentum = 0.1;
+    bool relu = false;  ///< y = max(·, 0) behind it; only where Ops::fuses_relu
 };
 
 /// x[…, C] is seen as rows of C channels; a batch of N images has N·H·W rows, and may have none. All sums are
@@ -43,7 +45,8 @@ class BatchNormOp {
     virtual void track(const TensorView& statistics, const TensorView& running_mean,
                        const TensorView& running_var, const TensorView& batches) = 0;
 
-    /// y = x̂·weight + bias. A single row gives the bias.
+    /// y = x̂·weight + bias, or with shape.relu the greater of that and 0 (a NaN stays). A single row gives
+    /// the bias.
     virtual void forward(const TensorView& x, const TensorView& normalizer, const TensorView& weight,
                          const TensorView& bias, const TensorView& y) = 0;
     /// Of these rows: `sums`, and as T: dweight = Σ dy·x̂, dbias = Σ dy.
@@ -54,6 +57,16 @@ class BatchNormOp {
     /// batch that was normalised together. dx may be dy.
     virtual void backward(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
                           const TensorView& weight, const TensorView& sums, const TensorView& dx) = 0;
+
+    /// With shape.relu, in place of backward_sums: dy, the gradient of max(x̂·weight + bias, 0), becomes that
+    /// of x̂·weight + bias, 0 where that is not above 0, which is computed again with the same bits; then the
+    /// sums.
+    virtual void relu_backward_sums(const TensorView& /*x*/, const TensorView& /*dy*/,
+                                    const TensorView& /*normalizer*/, const TensorView& /*weight*/,
+                                    const TensorView& /*bias*/, const TensorView& /*sums*/,
+                                    const TensorView& /*dweight*/, const TensorView& /*dbias*/) {
+        throw std::logic_error("this backend fuses no ReLU");
+    }
 };
 
 }  // namespace tutti

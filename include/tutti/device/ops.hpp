@@ -72,6 +72,7 @@ struct Pool2dShape {
     std::int64_t kernel_h = 2, kernel_w = 2;
     std::int64_t stride_h = 2, stride_w = 2;
     std::int64_t padding_h = 0, padding_w = 0;
+    bool relu = false;  ///< of max(x, 0); only where Ops::fuses_relu
     std::int64_t out_height() const { return (height + 2 * padding_h - kernel_h) / stride_h + 1; }
     std::int64_t out_width() const { return (width + 2 * padding_w - kernel_w) / stride_w + 1; }
 };
@@ -119,6 +120,8 @@ struct LambStep {
 class Ops : public TransformerOps {
   public:
     virtual DType compute() const = 0;
+    /// Whether shapes may say `relu`: batch normalisation and max pooling then apply it in their own passes.
+    virtual bool fuses_relu() const { return false; }
 
     virtual std::unique_ptr<LinearOp> linear(const LinearShape& shape) = 0;
     virtual std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) = 0;
@@ -133,7 +136,8 @@ class Ops : public TransformerOps {
 
     /// y[N, OH, OW, C]; `winner` (u8, y's shape) gets the winner's place in its window, kh·KW + kw, the first
     /// of equals in row-major order, as PyTorch; a NaN wins, of several the last. Windows of at most
-    /// 255 elements, padding less than the kernel. Padding never wins.
+    /// 255 elements, padding less than the kernel. Padding never wins. With shape.relu y = max(·, 0), and
+    /// where y is 0 nothing wins: `winner` is 255, which backward sends nowhere.
     virtual void max_pool2d_forward(const Pool2dShape& shape, const TensorView& x, const TensorView& y,
                                     const TensorView& winner) = 0;
     virtual void max_pool2d_backward(const Pool2dShape& shape, const TensorView& dy, const TensorView& winner,
@@ -170,6 +174,17 @@ class Ops : public TransformerOps {
     virtual void copy(const TensorView& x, const TensorView& y) = 0;
     /// y = a + b; y may be a or b.
     virtual void sum(const TensorView& a, const TensorView& b, const TensorView& y) = 0;
+    /// y = max(a + b, 0), as relu_forward of the sum; y may be a or b.
+    virtual void sum_relu(const TensorView& a, const TensorView& b, const TensorView& y) {
+        sum(a, b, y);
+        relu_forward(y, y);
+    }
+    /// relu_backward to two places; da or db may be dy.
+    virtual void sum_relu_backward(const TensorView& y, const TensorView& dy, const TensorView& da,
+                                   const TensorView& db) {
+        relu_backward(y, dy, da);
+        copy(da, db);
+    }
     /// y += x
     virtual void add(const TensorView& x, const TensorView& y) = 0;
 

@@ -80,6 +80,12 @@ class Layer {
     virtual bool works_in_place() const { return false; }
     /// True when the output is the first input's memory under another shape: nothing is computed.
     virtual bool is_view() const { return false; }
+    /// Asked before the memory is planned, on backends that fuse (Ops::fuses_relu): a ReLU that directly
+    /// follows is the only reader of the output. True when the layer applies it from now on: forward gives
+    /// max(output, 0), and backward gets the gradient of that.
+    virtual bool fuse_relu_behind() { return false; }
+    /// The same with a ReLU before: forward takes max(input, 0), backward gives the gradient of the input.
+    virtual bool fuse_relu_before() { return false; }
     virtual std::int64_t state_bytes_per_sample() const { return 0; }
     virtual std::int64_t batch_state_bytes() const { return 0; }
     /// Batch statistics: in training, forward writes this many doubles, sums over the rows of the batch. With

@@ -8,13 +8,30 @@ class Add final : public Layer {
     using Layer::Layer;
     std::string kind() const override { return "add"; }
     bool works_in_place() const override { return true; }
+    bool backward_reads_output() const override { return relu_; }
+    bool fuse_relu_behind() override { return relu_ = true; }
     double forward_flops() const override { return static_cast<double>(output_shape().count()); }
-    void forward(const LayerCall& call) override { ops().sum(call.inputs[0], call.inputs[1], call.output); }
+    void forward(const LayerCall& call) override {
+        const TensorView &a = call.inputs[0], &b = call.inputs[1];
+        relu_ ? ops().sum_relu(a, b, call.output) : ops().sum(a, b, call.output);
+    }
     void backward(const LayerCall& call) override {
+        if (relu_) return relu_backward(call);
         for (const TensorView& gradient : call.input_gradients)
             if (gradient.defined() && gradient.data != call.output_gradient.data)
                 ops().copy(call.output_gradient, gradient);
     }
+
+  private:
+    void relu_backward(const LayerCall& call) {
+        const TensorView &da = call.input_gradients[0], &db = call.input_gradients[1];
+        if (da.defined() && db.defined())
+            ops().sum_relu_backward(call.output, call.output_gradient, da, db);
+        else if (da.defined() || db.defined())
+            ops().relu_backward(call.output, call.output_gradient, da.defined() ? da : db);
+    }
+
+    bool relu_ = false;
 };
 
 }  // namespace

@@ -24,6 +24,7 @@ class BatchNorm2d final : public Layer {
 
     std::string kind() const override { return "batch_norm2d"; }
     bool backward_reads_input() const override { return true; }
+    bool fuse_relu_behind() override { return shape_.relu = true; }
     std::int64_t batch_state_bytes() const override {
         return 2 * moments_size(shape_.channels) * static_cast<std::int64_t>(sizeof(double));
     }
@@ -54,16 +55,18 @@ class BatchNorm2d final : public Layer {
     }
 
     void backward(const LayerCall& call) override {
-        const TensorView& x = call.inputs[0];
+        const TensorView &x = call.inputs[0], &dy = call.output_gradient, &dx = call.input_gradients[0];
+        const TensorView &weight = call.parameters[0], &bias = call.parameters[1];
+        const TensorView &dweight = call.parameter_gradients[0], &dbias = call.parameter_gradients[1];
         const TensorView sums = doubles(call, 0, 2 * shape_.channels);
         // The gradients of the parameters are of this rank's samples: like all gradients, they are summed
         // later.
-        op_->backward_sums(x, call.output_gradient, normalizer(call), sums, call.parameter_gradients[0],
-                           call.parameter_gradients[1]);
+        if (shape_.relu)
+            op_->relu_backward_sums(x, dy, normalizer(call), weight, bias, sums, dweight, dbias);
+        else
+            op_->backward_sums(x, dy, normalizer(call), sums, dweight, dbias);
         if (synchronized(call)) call.step->statistics->sum(sums);
-        if (call.input_gradients[0].defined())
-            op_->backward(x, call.output_gradient, normalizer(call), call.parameters[0], sums,
-                          call.input_gradients[0]);
+        if (dx.defined()) op_->backward(x, dy, normalizer(call), weight, sums, dx);
     }
 
   private:

@@ -1,0 +1,36 @@
+#include "relu_fusion.hpp"
+
+namespace tutti {
+namespace {
+
+/// What stays of a ReLU that a neighbour applies.
+class FusedRelu final : public Layer {
+  public:
+    using Layer::Layer;
+    std::string kind() const override { return "relu"; }
+    bool is_view() const override { return true; }
+    void forward(const LayerCall&) override {}
+    void backward(const LayerCall&) override {}
+};
+
+}  // namespace
+
+void fuse_relus(std::vector<GraphSpec::Node>& nodes) {
+    std::vector<std::size_t> readers(nodes.size(), 0), last_reader(nodes.size(), 0);
+    for (std::size_t i = 1; i < nodes.size(); ++i)
+        for (const NodeId input : nodes[i].inputs) {
+            ++readers[input];
+            last_reader[input] = i;
+        }
+    for (std::size_t i = 1; i < nodes.size(); ++i) {
+        if (nodes[i].layer->kind() != "relu") continue;
+        const NodeId source = nodes[i].inputs.front();
+        const bool by_reader =
+            readers[i] == 1 && !nodes[i].kept && nodes[last_reader[i]].layer->fuse_relu_before();
+        const bool fused = by_reader || (source != 0 && readers[source] == 1 && !nodes[source].kept &&
+                                         nodes[source].layer->fuse_relu_behind());
+        if (fused) nodes[i].layer = std::make_unique<FusedRelu>(nodes[i].shape);
+    }
+}
+
+}  // namespace tutti
