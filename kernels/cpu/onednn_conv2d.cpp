@@ -1,6 +1,7 @@
 // Convolution on NHWC activations, each pass in the way that onednn_convolution_ways.hpp chooses. oneDNN
 // chooses the order of the weights; the plain weights [O, KH, KW, I/groups] are brought into it before, and
-// weight gradients back after, each call. With products in bf16 each call rounds its inputs.
+// weight gradients back after, each call. With products in bf16 each call rounds its inputs. What
+// both products of backward take alike of dy is brought once.
 
 #include <map>
 #include <optional>
@@ -49,8 +50,9 @@ class OnednnConv2d final : public Conv2dOp {
                 return for_weight.execute(*context_, x.data, dy.data, dweight.data, dbias.data);
             OnednnProduct& for_data = data_plan(batch);
             if (!for_weight || !for_data) return fallback_->backward(x, weight, dy, dx, dweight, dbias);
-            for_weight.execute(*context_, x.data, dy.data, dweight.data, dbias.data);
-            for_data.execute(*context_, dy.data, weight.data, dx.data);
+            const auto gradient = for_weight.bring_shared(*context_, for_data, dy.data);
+            for_weight.execute(*context_, x.data, gradient, dweight.data, dbias.data);
+            for_data.execute(*context_, gradient, weight.data, dx.data);
         });
     }
 

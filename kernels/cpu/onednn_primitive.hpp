@@ -23,6 +23,8 @@ struct OnednnContext {
     dnnl::engine engine{dnnl::engine::kind::cpu, 0};
     dnnl::stream stream{engine};
     Workspace workspace;
+    /// An operand that several products take, from the first of them to the last.
+    Workspace shared;
 
     /// Scratch comes from `workspace`, and fp32 means fp32, whatever the environment says.
     dnnl::primitive_attr attributes() const;

@@ -20,10 +20,10 @@ std::vector<std::pair<int, dnnl::memory::desc>> arguments(const OnednnProduct::O
 }
 
 /// The operand as the primitive takes it: where it is, or a copy at `copy`.
-const void* bring(OnednnReorder& reorder, const OnednnContext& context, const void* given, std::byte* copy,
-                  std::byte* library) {
-    if (!reorder) return given;
-    reorder.execute(context, given, copy, library);
+const void* bring(OnednnReorder& reorder, const OnednnContext& context, const OnednnProduct::Source& source,
+                  std::byte* copy, std::byte* library) {
+    if (!reorder || source.taken) return source.data;
+    reorder.execute(context, source.data, copy, library);
     return copy;
 }
 
@@ -49,10 +49,20 @@ OnednnProduct::OnednnProduct(const OnednnContext& context, const dnnl::primitive
       first_(context, first.given, first.taken),
       second_(context, second.given, second.taken),
       result_(context, result.taken, result.given),
+      first_taken_(first.taken),
+      second_taken_(second.taken),
       library_bytes_(std::max({product_.scratch_bytes(), first_.scratch_bytes(), second_.scratch_bytes(),
                                result_.scratch_bytes()})) {}
 
-void OnednnProduct::execute(OnednnContext& context, const void* first, const void* second, void* result,
+OnednnProduct::Source OnednnProduct::bring_shared(OnednnContext& context, const OnednnProduct& other,
+                                                  const void* given) {
+    if (!second_ || second_taken_ != other.first_taken_) return given;
+    std::byte* const copy = context.shared.reserve(second_.copy_bytes() + second_.scratch_bytes());
+    second_.execute(context, given, copy, copy + second_.copy_bytes());
+    return {copy, true};
+}
+
+void OnednnProduct::execute(OnednnContext& context, const Source& first, const Source& second, void* result,
                             const void* bias) {
     std::byte* const first_copy = context.workspace.reserve(first_.copy_bytes() + second_.copy_bytes() +
                                                             result_.copy_bytes() + library_bytes_);

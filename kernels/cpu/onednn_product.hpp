@@ -42,13 +42,26 @@ class OnednnProduct {
                   const std::optional<Bias>& bias = {});
 
     explicit operator bool() const { return static_cast<bool>(product_); }
+    /// An operand where it was given, or as the product takes it.
+    struct Source {
+        Source(const void* given) : data(given) {}
+        Source(const void* at, bool as_taken) : data(at), taken(as_taken) {}
+        const void* data;
+        bool taken = false;
+    };
     /// `bias`: where the product was made with one. Reserves the context's workspace.
-    void execute(OnednnContext& context, const void* first, const void* second, void* result,
+    void execute(OnednnContext& context, const Source& first, const Source& second, void* result,
                  const void* bias = nullptr);
+
+    /// For products of one context that have an operand in common, this one's second and the other's first:
+    /// brings it once for both, into the context's shared workspace, where both take it alike. The result is
+    /// for both.
+    Source bring_shared(OnednnContext& context, const OnednnProduct& other, const void* given);
 
   private:
     OnednnPrimitive product_;
     OnednnReorder first_, second_, result_;
+    dnnl::memory::desc first_taken_, second_taken_;
     std::size_t library_bytes_ = 0;
 };
 

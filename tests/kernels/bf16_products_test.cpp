@@ -183,6 +183,19 @@ TEST_F(Bf16Products, linear_is_the_definition_on_rounded_inputs) {
     }
 }
 
+// So many rows that dy is rounded once for both products.
+TEST_F(Bf16Products, linear_of_many_rows_is_the_definition_on_rounded_inputs) {
+    const LinearShape shape{.in = 16, .out = 33};
+    constexpr std::int64_t batch = 1025;
+    Tensors t(shape, batch, 10, false);
+    t.run(*ops_->linear(shape));
+    const Gradients expected =
+        reference_backward(shape, batch, rounded(t.x), rounded(t.weight), rounded(t.dy));
+    expect_fp32_sums(t.dx, expected.dx);
+    expect_fp32_sums(t.dweight, expected.dweight);
+    expect_fp32_sums(t.dbias, reference_backward(shape, batch, t.x, t.weight, t.dy).dbias);
+}
+
 TEST_F(Bf16Products, convolution_agrees_with_the_definition_while_the_batch_size_changes) {
     for (const Conv2dShape& shape : convolutions()) {
         auto op = ops_->conv2d(shape);

@@ -52,6 +52,24 @@ TEST_P(LinearTest, agrees_with_the_definition_while_the_batch_size_changes) {
     }
 }
 
+// So many rows that oneDNN computes the weight gradients in another way.
+TEST_P(LinearTest, agrees_with_the_definition_over_many_rows) {
+    for (const LinearShape& shape :
+         {LinearShape{.in = 7, .out = 5}, LinearShape{.in = 16, .out = 33, .bias = false}}) {
+        constexpr std::int64_t batch = 1025;
+        SCOPED_TRACE(testing::Message() << shape.in << " -> " << shape.out);
+        const Extents extents(shape, batch);
+        auto x = random(extents.x, 1), weight = random(extents.weight, 2), dy = random(extents.y, 3);
+        auto dx = tensor(extents.x), dweight = tensor(extents.weight), dbias = tensor(extents.bias);
+        ops_->linear(shape)->backward(x.view(), weight.view(), dy.view(), dx.view(), dweight.view(),
+                                      shape.bias ? dbias.view() : TensorView{});
+        const Gradients expected = reference_backward(shape, batch, x, weight, dy);
+        expect_sums(dx, expected.dx, unit_roundoff_);
+        expect_sums(dweight, expected.dweight, unit_roundoff_);
+        if (shape.bias) expect_sums(dbias, expected.dbias, unit_roundoff_);
+    }
+}
+
 TEST_P(LinearTest, skips_an_undefined_input_gradient) {
     auto op = ops_->linear({.in = 2, .out = 1});
     auto x = tensor({1, 2}, {3, 4}), weight = tensor({1, 2}, {1, 1}), dy = tensor({1, 1}, {2});
