@@ -112,6 +112,10 @@ class OnednnLinear final : public LinearOp {
                                 {parts, bytes(rows * shape_.out), bytes(rows * shape_.in)});
     }
 
+    static std::size_t bytes(std::int64_t elements) {
+        return static_cast<std::size_t>(elements) * sizeof(float);
+    }
+
     /// Of less than many_rows. Some columns of dy, transposed: its rows are shape_.out apart.
     OnednnProduct plan_backward_weight(std::int64_t batch, std::int64_t rows) const {
         const memory::dims dims{rows, batch}, strides{1, shape_.out};
