@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "fake_gpu.hpp"
+#include "fake_streams.hpp"
 
 namespace tutti::test {
 namespace {
