@@ -7,18 +7,6 @@
 
 namespace tutti {
 
-TensorView slice(const TensorView& arena, const ArenaRange& range) {
-    return {arena.data + static_cast<std::size_t>(range.offset) * size_of(arena.dtype),
-            arena.dtype,
-            {range.count}};
-}
-
-std::int64_t total_count(std::span<const ArenaRange> ranges) {
-    std::int64_t sum = 0;
-    for (const ArenaRange& range : ranges) sum += range.count;
-    return sum;
-}
-
 ShardPlan plan_shards(std::span<const Bucket> buckets, std::int64_t arena_count, int rank, int ranks) {
     ShardPlan plan;
     for (std::size_t b = 0; b < buckets.size(); ++b) {

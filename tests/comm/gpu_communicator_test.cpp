@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cuda_comm.hpp"
-#include "fake_gpu/fake_device_memory.hpp"
+#include "fake_nccl/fake_device_memory.hpp"
 #include "gpu_transport.hpp"
 #include "thread_communicator.hpp"
 

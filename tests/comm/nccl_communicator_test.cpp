@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "communicator_contract.hpp"
-#include "fake_gpu/fake_streams.hpp"
-#include "fake_gpu/fake_nccl.hpp"
+#include "fake_nccl/fake_nccl.hpp"
+#include "fake_nccl/fake_streams.hpp"
 #include "thread_communicator.hpp"
 
 namespace tutti::test {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "communicator_contract.hpp"
-#include "fake_gpu/fake_device_memory.hpp"
+#include "fake_nccl/fake_device_memory.hpp"
 #include "thread_communicator.hpp"
 
 namespace tutti::test {

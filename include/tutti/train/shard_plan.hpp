@@ -15,9 +15,17 @@ struct ArenaRange {
     friend bool operator==(const ArenaRange&, const ArenaRange&) = default;
 };
 
-/// The ranges as views of an arena.
-TensorView slice(const TensorView& arena, const ArenaRange& range);
-std::int64_t total_count(std::span<const ArenaRange> ranges);
+/// A range as a view of an arena.
+inline TensorView slice(const TensorView& arena, const ArenaRange& range) {
+    return {arena.data + static_cast<std::size_t>(range.offset) * size_of(arena.dtype),
+            arena.dtype,
+            {range.count}};
+}
+inline std::int64_t total_count(std::span<const ArenaRange> ranges) {
+    std::int64_t sum = 0;
+    for (const ArenaRange& range : ranges) sum += range.count;
+    return sum;
+}
 
 /// Stage 1 of ZeRO (S. Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
 /// Models", 2020, section 5.1), bucket by bucket: each is cut into one block per rank, of equal length.
