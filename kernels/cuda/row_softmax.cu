@@ -9,40 +9,39 @@ namespace {
 
 // A thread reads and writes the same elements of a row in each pass.
 template <class Group>
-__global__ void __launch_bounds__(row_threads)
-    softmax_rows(float* RESTRICT scores, std::int64_t rows, std::int64_t width) {
+__global__ void __launch_bounds__(row_threads, 1)
+    softmax_rows(float* RESTRICT scores, std::int64_t rows, int width) {
     constexpr int threads = row_threads / Group::per_block;
     for (std::int64_t row = Group::first_row(); row < rows; row += Group::row_step()) {
         float* x = scores + row * width;
         const float lowest = -std::numeric_limits<float>::infinity();
         float maximum = lowest;
-        for (std::int64_t k = Group::member(); k < width; k += threads) maximum = fmaxf(maximum, x[k]);
+        for (int k = Group::member(); k < width; k += threads) maximum = fmaxf(maximum, x[k]);
         maximum = Group::reduce(maximum, lowest, Maximum<float>{});
         double sum = 0;
-        for (std::int64_t k = Group::member(); k < width; k += threads) {
+        for (int k = Group::member(); k < width; k += threads) {
             const float e = expf(x[k] - maximum);
             x[k] = e;
             sum += static_cast<double>(e);
         }
         const float inverse = static_cast<float>(1 / Group::sum(sum));
-        for (std::int64_t k = Group::member(); k < width; k += threads) x[k] *= inverse;
+        for (int k = Group::member(); k < width; k += threads) x[k] *= inverse;
     }
 }
 
 template <class Group>
-__global__ void __launch_bounds__(row_threads)
+__global__ void __launch_bounds__(row_threads, 1)
     differentiate_rows(const float* RESTRICT probabilities, float factor, float* RESTRICT gradient,
-                       std::int64_t rows, std::int64_t width) {
+                       std::int64_t rows, int width) {
     constexpr int threads = row_threads / Group::per_block;
     for (std::int64_t row = Group::first_row(); row < rows; row += Group::row_step()) {
         const float* p = probabilities + row * width;
         float* dp = gradient + row * width;
         double sum = 0;
-        for (std::int64_t k = Group::member(); k < width; k += threads)
+        for (int k = Group::member(); k < width; k += threads)
             sum += static_cast<double>(p[k]) * static_cast<double>(dp[k]);
         const float mean = static_cast<float>(Group::sum(sum));
-        for (std::int64_t k = Group::member(); k < width; k += threads)
-            dp[k] = factor * p[k] * (dp[k] - mean);
+        for (int k = Group::member(); k < width; k += threads) dp[k] = factor * p[k] * (dp[k] - mean);
     }
 }
 
@@ -56,7 +55,7 @@ void row_softmax_forward(const TensorView& scores, Stream stream) {
     const std::int64_t rows = rows_of(scores), width = scores.shape[scores.shape.rank() - 1];
     with_row_group(width, [&]<class Group>(Group) {
         launch("row_softmax_forward", softmax_rows<Group>, row_geometry(rows, Group::per_block), stream,
-               scores.as<float>(), rows, width);
+               scores.as<float>(), rows, static_cast<int>(width));
     });
 }
 
@@ -66,7 +65,8 @@ void row_softmax_backward(const TensorView& probabilities, float factor, const T
     const std::int64_t rows = rows_of(gradient), width = gradient.shape[gradient.shape.rank() - 1];
     with_row_group(width, [&]<class Group>(Group) {
         launch("row_softmax_backward", differentiate_rows<Group>, row_geometry(rows, Group::per_block),
-               stream, probabilities.as<float>(), factor, gradient.as<float>(), rows, width);
+               stream, probabilities.as<float>(), factor, gradient.as<float>(), rows,
+               static_cast<int>(width));
     });
 }
 
