@@ -43,6 +43,7 @@ if [[ -e $folder ]]; then
     rm -rf "$folder"
 fi
 mkdir -p "$folder"/{bin,libexec,lib/openmpi,lib/pmix,share}
+: >"$folder/BUNDLE.txt" # so that one that was interrupted is replaced
 
 # The C library belongs to the system: another one beside it would not fit its loader.
 from_the_system='^(linux-vdso|ld-linux[^/]*|libc|libm|libdl|librt|libpthread|libresolv|libutil|libanl|libnsl)\.so'
@@ -54,7 +55,7 @@ libraries_of() { # FILE...
         lines=$(ldd "$file")
         if grep -q 'not found' <<<"$lines"; then fail "$file: $(grep 'not found' <<<"$lines" | head -1)"; fi
         awk '$2 == "=>" && $3 ~ /^\// { print $1, $3 }' <<<"$lines"
-    done | sort -u | grep -Ev "$from_the_system" || true
+    done | sort -u | { grep -Ev "$from_the_system" || true; }
 }
 
 bundle_program() { # FROM NAME
@@ -116,7 +117,8 @@ if [[ -d ${components-} ]]; then
     # Relative to OPAL_PREFIX; mpirun starts orted by this name.
     mkdir -p "$folder/share/openmpi" "$folder/etc"
     cp /usr/share/openmpi/help-*.txt "$folder/share/openmpi/" 2>/dev/null || true
-    pmix=$(ldd "$components/mca_pmix_ext3x.so" 2>/dev/null | awk '/libpmix\.so/ { print $3 }')
+    # A build of Open MPI with its own PMIx has no such file.
+    pmix=$({ ldd "$components/mca_pmix_ext3x.so" 2>/dev/null || true; } | awk '/libpmix\.so/ { print $3 }')
     if [[ -n $pmix ]]; then
         for file in "$(dirname "$(readlink -f "$pmix")")"/pmix/*.so; do
             cp "$file" "$folder/lib/pmix/" && plugins+=("$file")
@@ -172,6 +174,7 @@ done <<<"$needed"
 
 mkdir -p "$folder/share/tutti"
 cp -r "$here" "$folder/share/tutti/jobs"
+rm -f "$folder"/share/tutti/jobs/{gpu_check,bundle,test,quickstart,packages}.sh # they need the sources
 
 glibc=$(find "$folder" -type f \( -name '*.so*' -o -path '*/libexec/*' \) -exec objdump -T {} + 2>/dev/null |
     grep -o 'GLIBC_2\.[0-9]*' | sort -uV | tail -1)

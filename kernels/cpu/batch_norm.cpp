@@ -21,8 +21,8 @@ constexpr std::int64_t rows_at_once = 4;
 /// Adds Σ first(row, c) and Σ second(row, c) over the rows to two sums per channel. The terms of a pair come
 /// from one call, term(row, c) -> {first, second}.
 template <class Term>
-void add_pairs_of_part(std::int64_t begin, std::int64_t end, std::int64_t channels, double* __restrict first,
-                       double* __restrict second, const Term& term) {
+void add_pairs(std::int64_t begin, std::int64_t end, std::int64_t channels, double* __restrict first,
+               double* __restrict second, const Term& term) {
     std::int64_t row = begin;
     for (; row + rows_at_once <= end; row += rows_at_once) {
 #pragma omp simd
@@ -40,20 +40,6 @@ void add_pairs_of_part(std::int64_t begin, std::int64_t end, std::int64_t channe
             second[c] += a.second;
         }
     }
-}
-
-/// The same with offers of progress. Parts of whole groups of rows leave every bit as it is.
-template <class Term>
-void add_pairs(std::int64_t begin, std::int64_t end, std::int64_t channels, double* first, double* second,
-               const Term& term) {
-    const std::int64_t part =
-        std::max(elements_between_offers / channels, least_between_offers) / rows_at_once * rows_at_once;
-    for (; end - begin > part; begin += part) {
-        add_pairs_of_part(begin, begin + part, channels, first, second, term);
-        offer_progress();
-    }
-    add_pairs_of_part(begin, end, channels, first, second, term);
-    offer_progress();
 }
 
 struct Pair {
@@ -291,10 +277,14 @@ class CpuBatchNorm final : public BatchNormOp {
         // A multiple of rows_at_once, so that the order of the sums does not depend on it.
         const std::int64_t cached = std::max<std::int64_t>(1, 1024 / channels_) * rows_at_once;
         const auto add = [&](std::int64_t begin, std::int64_t end, double* sums) {
+            std::int64_t since_offer = 0;
             for (std::int64_t first = begin; first < end; first += cached) {
                 const std::int64_t last = std::min(first + cached, end);
                 before(first, last);
                 add_pairs(first, last, channels_, sums, sums + channels_, term);
+                if ((since_offer += (last - first) * channels_) < elements_between_offers) continue;
+                since_offer = 0;
+                offer_progress();
             }
         };
         if (shares == 1) return add(0, rows, out);

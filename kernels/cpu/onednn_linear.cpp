@@ -54,7 +54,7 @@ class OnednnLinear final : public LinearOp {
                 // Some columns of dy make as many rows of the gradient.
                 const std::int64_t parts = parts_of(shape_.out, batch * shape_.in, least_rows),
                                    rows = shape_.out / parts;
-                OnednnProduct& product = backward_weight_[batch];
+                OnednnProduct& product = backward_weight_part_[{batch, rows}];
                 if (!product) product = plan_backward_weight(batch, rows);
                 product.execute(*context_, dy.data, x.data, dweight.data, nullptr,
                                 {parts, bytes(rows), bytes(rows * shape_.in)});
@@ -185,6 +185,7 @@ class OnednnLinear final : public LinearOp {
     const std::shared_ptr<OnednnContext> context_;
     // By batch size: a run has few (full, the epoch's last, evaluation).
     std::map<std::int64_t, OnednnProduct> forward_, backward_data_, backward_weight_;
+    std::map<std::pair<std::int64_t, std::int64_t>, OnednnProduct> backward_weight_part_;  // by batch, rows
 };
 
 }  // namespace

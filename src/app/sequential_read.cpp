@@ -3,30 +3,49 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "tutti/base/error.hpp"
 
 namespace tutti {
+namespace {
+
+/// 0 of one that is not there: opening it says so.
+std::uint64_t size_of(const std::string& path) {
+    std::error_code error;
+    const std::uintmax_t size = std::filesystem::file_size(path, error);
+    return error ? 0 : size;
+}
+
+}  // namespace
 
 SequentialRead::SequentialRead(std::vector<std::string> paths, std::size_t block)
     : paths_(std::move(paths)), block_(block) {}
 
-std::uint64_t SequentialRead::read(std::uint64_t bytes) {
-    std::uint64_t done = 0;
+std::uint64_t SequentialRead::read(std::uint64_t bytes, std::uint64_t skip) {
+    std::uint64_t all = 0, done = 0;
+    for (const std::string& path : paths_) all += size_of(path);
+    skip %= std::max<std::uint64_t>(all, 1);
     while (done < bytes) {
         const std::uint64_t before = done;
         for (const std::string& path : paths_)
-            if (done < bytes) done += read_file(path, bytes - done);
+            if (done < bytes) done += read_file(path, bytes - done, skip);
         if (done == before) throw DataError(paths_.front() + ": there is nothing in it to read");
     }
     return done;
 }
 
-std::uint64_t SequentialRead::read_file(const std::string& path, std::uint64_t bytes) {
+std::uint64_t SequentialRead::read_file(const std::string& path, std::uint64_t bytes, std::uint64_t& skip) {
+    if (const std::uint64_t size = size_of(path); skip > 0 && skip >= size) {
+        skip -= size;
+        return 0;
+    }
     const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file >= 0) lseek(file, static_cast<off_t>(std::exchange(skip, 0)), SEEK_SET);
     std::uint64_t done = 0;
     ssize_t got = file < 0 ? -1 : 1;
     while (got > 0 && done < bytes) {

@@ -129,12 +129,13 @@ class NcclTransfer final : public Work::Transfer {
         : job_(std::move(job)), call_(std::move(call)), mark_(job_->stream().mark()), begin_(job_->now()) {}
 
     bool test() override {
+        // First: kernels of a communicator that was aborted end, too.
+        job_->require_whole();
         if (mark_->reached()) {
             // Done on the device, but the computing stream knows nothing of it.
             job_->stream().compute_follows(*mark_);
             return true;
         }
-        job_->require_whole();
         job_->check(call_, begin_);
         return false;
     }

@@ -15,9 +15,13 @@ struct sigaction& former_action() {
 }
 
 void handle(int number, siginfo_t* info, void* context) {
-    // Positive codes are the kernel's, about this very thread; kill(2) sends others.
-    if (way_out != nullptr && info->si_code > 0) siglongjmp(*way_out, 1);
+    // These codes are about an access of this very thread; kill(2) and notices of bad memory elsewhere have
+    // others.
+    if (way_out != nullptr && (info->si_code == BUS_ADRERR || info->si_code == BUS_MCEERR_AR))
+        siglongjmp(*way_out, 1);
     const struct sigaction& former = former_action();
+    // Asked to be called once: if it returns, the access is made again, and ends the process.
+    if ((former.sa_flags & static_cast<int>(SA_RESETHAND)) != 0) signal(number, SIG_DFL);
     if ((former.sa_flags & SA_SIGINFO) != 0) {
         former.sa_sigaction(number, info, context);
     } else if (former.sa_handler != SIG_DFL && former.sa_handler != SIG_IGN) {

@@ -46,9 +46,9 @@ StepFigures figures_of(const StepTimeline& step) {
         figures.forward += micro.forward.seconds();
         figures.backward += micro.backward.seconds();
     }
-    figures.optimizer = step.optimizer.seconds();
+    figures.optimizer = step.early_updates + step.optimizer.seconds();
     figures.buckets = step.buckets;
-    figures.communication = time_under_way(step.buckets);
+    figures.communication = time_under_way(step.buckets) + step.gather.seconds();
     figures.exposed = std::min(step.exposed_communication(), figures.communication);
     return figures;
 }
@@ -74,7 +74,8 @@ StepProfile profile_of(std::span<const StepTimeline> steps) {
     };
     StepProfile profile;
     profile.data = over_steps([&](const auto& step) { return last(step).data.seconds(); });
-    profile.optimizer = over_steps([](const auto& step) { return step.optimizer.seconds(); });
+    profile.optimizer =
+        over_steps([](const auto& step) { return step.early_updates + step.optimizer.seconds(); });
     const std::size_t layers = last(steps.front()).layer_forward.size();
     for (std::size_t layer = 0; layer < layers; ++layer) {
         profile.layer_forward.push_back(

@@ -16,7 +16,8 @@ StepTimeline::StepTimeline(const Graph& graph, std::size_t micro_batches_per_ste
 }
 
 double StepTimeline::exposed_communication() const {
-    return buckets.empty() ? 0 : std::max(buckets.back().done - backward_end(), 0.0);
+    if (buckets.empty()) return 0;
+    return std::max(buckets.back().done - backward_end() - early_updates, 0.0) + gather.seconds();
 }
 
 void StepRecorder::begin_step(std::size_t buckets) {
@@ -31,7 +32,8 @@ void StepRecorder::begin_step(std::size_t buckets) {
     timeline_.used_ = 0;
     std::ranges::fill(timeline_.parameter_ready, 0.0);
     timeline_.buckets.assign(buckets, {});
-    timeline_.communication = timeline_.optimizer = {};
+    timeline_.communication = timeline_.optimizer = timeline_.gather = {};
+    timeline_.early_updates = 0;
 }
 
 }  // namespace tutti

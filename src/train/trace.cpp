@@ -134,6 +134,7 @@ std::string Trace::events(const AlignedClock& clock) const {
         }
         out.slice("communication", "communication", timeline.communication);
         out.slice("optimizer", "optimizer", timeline.optimizer);
+        if (timeline.gather.seconds() > 0) out.slice("gather parameters", "communication", timeline.gather);
         add_buckets(out, graph_, step.timeline, step.number, fmt::format("{}.{}", rank, i),
                     plans_[step.plan]);
     }

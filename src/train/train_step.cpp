@@ -64,7 +64,9 @@ UpdateReport TrainStep::update(bool checkpoint_due) {
                                     progress.epoch + 1, batch.begin, batch.end - 1, problem,
                                     progress.skipped));
     }
-    lap(account.optimizer, recorder ? &recorder->timeline().optimizer : nullptr);
+    // With shards the optimizer has its span already.
+    lap(account.optimizer,
+        recorder && (!shards || report.skipped) ? &recorder->timeline().optimizer : nullptr);
     // Evaluations run the same graph.
     graph.observe(nullptr);
     if (recorder) recorder->end_step();
@@ -145,7 +147,9 @@ void TrainStep::reduce(double lr, Work& step_sums) {
         reducer.finish([&](const Bucket& bucket) {
             if (bucket.offset == last) return;
             lap(account.communication, nullptr);
+            const double begin = recorder ? recorder->now() : 0;
             optimizer->step(lr, progress.step + 1, {updated, bucket.offset + bucket.count - updated});
+            if (recorder) recorder->timeline().early_updates += recorder->now() - begin;
             updated = bucket.offset + bucket.count;
             lap(account.optimizer, nullptr);
         });
@@ -196,9 +200,9 @@ void TrainStep::update_weights(const UpdateReport& report) {
     }
     optimizer->step(report.lr, progress.step + 1, {.offset = updated});
     if (shards) {
-        lap(account.optimizer, nullptr);
+        lap(account.optimizer, recorder ? &recorder->timeline().optimizer : nullptr);
         shards->gather_parameters();
-        lap(account.communication, nullptr);
+        lap(account.communication, recorder ? &recorder->timeline().gather : nullptr);
     }
     if (average) average->update(progress.step + 1);
 }

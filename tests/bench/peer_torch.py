@@ -71,7 +71,9 @@ def run_ours(arguments, folder, case):
     command = [arguments.trainer, "bench", "step", "--synthetic", "--steps", steps, "--warmup", warmup, "--products",
                "1024", "--out", folder, *settings, f"train.batch_size={BATCH}", f"train.precision={case['precision']}",
                "optim.name=sgd", "optim.lr=0.001", "optim.momentum=0.9", "data.workers=0"]
-    pin = ["bash", "-c", 'exec taskset -c $((${OMPI_COMM_WORLD_LOCAL_RANK:-0} % $(nproc))) "$@"', "rank"]
+    cores = " ".join(str(core) for core in sorted(os.sched_getaffinity(0)))
+    pin = ["bash", "-c", f'cores=({cores}); exec taskset -c "${{cores[${{OMPI_COMM_WORLD_LOCAL_RANK:-0}} % ${{#cores[@]}}]}}" "$@"',
+           "rank"]
     launch = [] if case["ranks"] == 1 else ["mpirun", "-np", case["ranks"], "--bind-to", "none"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "KMP_", "MKL_"))}
     environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",

@@ -44,11 +44,14 @@ struct StepTimeline {
     /// Waiting for the buckets and the step's sums after backward; with the updates of the buckets that were
     /// done before the last one.
     TimeSpan communication;
-    TimeSpan optimizer;  ///< of the rest
+    double early_updates = 0;  ///< seconds of communication that these updates took
+    TimeSpan optimizer;        ///< of the rest
+    TimeSpan gather;           ///< with sharded state: of the parameters, after the optimizer
 
     /// When the last layer's backward had ended; communication after that is not hidden.
     double backward_end() const { return used_ == 0 ? 0 : all_[used_ - 1].backward.end; }
-    /// What a schedule of buckets answers for: from the end of backward until the last bucket is done.
+    /// Waiting that no computation hides: from the end of backward until the last bucket is done, without the
+    /// updates in between, and the gathering of parameters.
     double exposed_communication() const;
 
   private:
