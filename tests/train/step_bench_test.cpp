@@ -69,8 +69,11 @@ TEST_P(StepBenchRanks, RecordsWhatHappenedInItsOrder) {
                     EXPECT_LE(bucket.done, step.communication.end);
                     EXPECT_GE(bucket.ready, step.micro_batches().back().backward.begin);
                 }
+                EXPECT_GE(step.early_updates, 0);
+                EXPECT_LE(step.early_updates, step.communication.seconds());
+                EXPECT_EQ(step.gather.seconds(), 0);
                 EXPECT_EQ(step.exposed_communication(),
-                          std::max(step.buckets.back().done - step.backward_end(), 0.0));
+                          std::max(step.buckets.back().done - step.backward_end() - step.early_updates, 0.0));
             }
         });
 }
