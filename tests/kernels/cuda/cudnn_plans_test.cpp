@@ -54,6 +54,7 @@ class WatchedDevice final : public Device {
     }
     void copy_to_host(void* host, const TensorView& device) override { cpu_->copy_to_host(host, device); }
     WatchedOps& ops(Arithmetic) override { return ops_; }
+    void set_progress(std::function<void()>) override {}
 
   private:
     std::unique_ptr<Device> cpu_ = make_cpu_device(1);
