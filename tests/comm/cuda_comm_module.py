@@ -16,9 +16,9 @@ def main(module):
     library.tutti_cuda_visible_gpus.restype = ctypes.c_char_p
     uuids = [line for line in library.tutti_cuda_visible_gpus().decode().split("\n") if line]
     shown = len(uuids) == gpus and all(re.fullmatch("GPU(-[0-9a-f]+){5}", uuid) for uuid in uuids)
-    print(f"1..{len(names) + 1}\n{'ok' if shown else 'not ok'} {len(names) + 1} - one UUID per GPU")
+    print(f"1..{len(names) + 1}\n{'ok' if shown else 'not ok'} 1 - one UUID per GPU")
     failed = not shown
-    for number, name in enumerate(names, 1):
+    for number, name in enumerate(names, 2):
         make = getattr(library, name)
         make.restype = ctypes.c_void_p
         problem = ctypes.c_char_p()

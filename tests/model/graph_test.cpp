@@ -164,8 +164,8 @@ TEST(Graph, TellsItsObserverWhenLayersRunAndCallsProgressBetweenThem) {
     graph.backward(1, {}, [&](std::size_t parameter) { list.add("ready", parameter); });
     EXPECT_EQ(list.calls,
               (std::vector<std::string>{"+backward 2", "ready 0", "ready 1", "-backward 2", "progress",
-                                        "+backward 1", "-backward 1", "progress", "+backward 0", "ready 2",
-                                        "ready 3", "-backward 0", "progress"}));
+                                        "+backward 1", "-backward 1", "progress", "+backward 0",
+                                        "-backward 0", "ready 2", "ready 3", "progress"}));
     list.calls.clear();
     graph.observe(nullptr);
     graph.set_progress({});

@@ -176,10 +176,14 @@ class SlurmJobs(slurm_test.SlurmTest):
     def test_bucket_sweep_has_a_table_for_each_size(self):
         self.skip_without("bench", "buckets")
         data = self.small_data(64, side=28)
-        job = self.submit("checks/bucket_sweep", [f"data.train={data}", "data.val=[]", "train.batch_size=2"],
-                          ["--array=0-1"], OUTPUT="out")
+
+        def once(task):
+            job = self.submit("checks/bucket_sweep", [f"data.train={data}", "data.val=[]", "train.batch_size=2"],
+                              [f"--array={task}"], OUTPUT="out")
+            return self.wait_for(f"{job}_{task}")
+
         for task in (0, 1):
-            result = self.wait_for(f"{job}_{task}")
+            result = self._until_mpi_starts(lambda: once(task))
             self.assertEqual(result.exit_code, 0, result.stdout)
         for size in ("0.25", "1"):
             self.assertTrue(json.loads((self.dir / "out" / size / "buckets.json").read_text()))
