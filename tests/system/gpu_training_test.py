@@ -1,12 +1,14 @@
 """Training on GPUs that are not there: the program itself, with the CUDA module on tests/support/fake_gpu beside it."""
 
+import json
 import os
 
 import system_test
+from exact_resume_test import RECIPES
 from recipes import TrainingTest
 
 # Sums of products in other orders, in fp32, over a few steps.
-TOLERANCE = 1e-4
+TOLERANCE = 1e-5
 BATCH = 12  # of all ranks
 MODELS = {
     "mlp": ["model.name=mlp", "model.hidden=[16]"],
@@ -71,6 +73,38 @@ class GpuTraining(TrainingTest):
         settings = {"distributed__strategy": "zero1", "distributed__backend": "mpi", "optim__momentum": 0.9}
         self.assert_exit(self.run_on("cpu", 2, "cpu", **settings), 0)
         self.assert_same_training("cuda", self.run_on("cuda", 2, "cuda", **settings), "cpu")
+
+    def test_every_recipe_trains_as_on_the_cpu(self):
+        for number, (ranks, recipe) in enumerate(RECIPES.values()):
+            for device in "cpu", "cuda":
+                settings = {"optim.momentum": 0, "train.max_steps": 3, "train.log_every": 1, "data.val": self.data,
+                            **recipe}
+                if device == "cuda":
+                    settings["distributed.backend"] = "mpi"
+                result = self.mpirun(ranks, self.settings(self.data, f"{device}{number}", device=device)
+                                     + [f"{key}={value}" for key, value in settings.items()],
+                                     env={**self.libraries, "TUTTI_CACHE": str(self.dir / "cache")})
+            self.assert_same_training(f"cuda{number}", result, f"cpu{number}")
+
+    def test_a_run_moves_between_gpus_and_the_cpu(self):
+        validation = self.pack(*self.synthetic_idx(30, classes=4, side=8, seed=5), name="val.h5")
+        settings = {"distributed__backend": "mpi", "data__val": validation, "optim__momentum": 0.9}
+        self.assert_exit(self.run_on("cpu", 1, "cpu", **settings, train__max_steps=5), 0)
+        for steps, device, ranks in (2, "cuda", 2), (3, "cpu", 1), (5, "cuda", 1):
+            result = self.run_on(device, ranks, "moved", **settings, train__max_steps=steps, run__resume="auto")
+            self.assert_exit(result, 0)
+        losses = [[row["loss"] for row in self.metrics(run, "step")] for run in ("cpu", "moved")]
+        self.assertEqual(len(losses[1]), 5)
+        for mine, other in zip(losses[1], losses[0], strict=True):
+            self.assertAlmostEqual(mine, other, delta=TOLERANCE * other)
+        evaluations = []
+        for device in "cpu", "cuda":
+            result = self.mpirun(2, ["eval", "--json", "--run", self.dir / "moved", f"device={device}"],
+                                 env=self.libraries)
+            self.assert_exit(result, 0)
+            evaluations.append(json.loads(result.stdout))
+        self.assertEqual(evaluations[1]["correct"], evaluations[0]["correct"])
+        self.assertAlmostEqual(evaluations[1]["loss"], evaluations[0]["loss"], delta=TOLERANCE)
 
     def test_auto_goes_through_host_memory_where_there_is_no_nccl_and_says_once_why(self):
         self.assert_exit(self.run_on("cpu", 1, "cpu"), 0)
