@@ -112,6 +112,30 @@ class GpuTraining(TrainingTest):
         self.assert_same_training("cuda", result, "cpu")
         self.assertEqual(result.stderr.count("gradients go through host memory: "), 1, result.stderr)
 
+    def with_nccl(self):
+        if "TUTTI_FAKE_NCCL" not in os.environ:
+            self.skipTest("built without NCCL's header")
+        library = self.dir / "program/libnccl.so.2"
+        library.unlink()
+        library.symlink_to(os.environ["TUTTI_FAKE_NCCL"])
+
+    def test_nccl_carries_what_host_memory_carries(self):
+        self.with_nccl()
+        for name, settings in {"ddp": {"model": "lenet"}, "batch_norm": {"model": "batch_norm"},
+                               "synchronized": {"model": "batch_norm", "distributed__sync_batch_norm": "true"},
+                               "zero1": {"distributed__strategy": "zero1"}}.items():
+            self.assert_exit(self.run_on("cpu", 2, f"{name}-cpu", **settings), 0)
+            result = self.run_on("cuda", 2, name, gpus=2, distributed__backend="nccl", **settings)
+            self.assert_same_training(name, result, f"{name}-cpu")
+
+    def test_auto_takes_nccl_and_one_rank_may(self):
+        self.with_nccl()
+        self.assert_exit(self.run_on("cpu", 1, "cpu"), 0)
+        for ranks, backend in (2, "auto"), (1, "nccl"):
+            result = self.run_on("cuda", ranks, f"cuda{ranks}", gpus=ranks, distributed__backend=backend)
+            self.assert_same_training(f"cuda{ranks}", result, "cpu")
+            self.assertNotIn("host memory", result.stderr)
+
     def test_nccl_that_is_not_there_is_refused(self):
         result = self.run_on("cuda", 2, "run", gpus=2, distributed__backend="nccl")
         self.assertNotIn(0, result.exit_codes)
