@@ -67,6 +67,10 @@ EXPORTED Device* tutti_cuda_make_device(int index) {
     return new CudaDevice(index);
 }
 
+EXPORTED void* tutti_cuda_compute_stream(Device* device) {
+    return static_cast<CudaDevice*>(device)->compute_stream();
+}
+
 EXPORTED int tutti_cuda_device_count() {
     int count = 0;  // left untouched where there is no driver
     return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;

@@ -14,6 +14,9 @@ int tutti_cuda_interface();
 /// GPU `index` as a device, owned by the caller. Throws tutti::Error.
 tutti::Device* tutti_cuda_make_device(int index);
 
+/// The stream (cudaStream_t) on which a device of tutti_cuda_make_device computes.
+void* tutti_cuda_compute_stream(tutti::Device* device);
+
 /// GPUs that this process may use; 0 without a driver.
 int tutti_cuda_device_count();
 

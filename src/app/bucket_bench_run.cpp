@@ -27,7 +27,7 @@ class BucketBenchRun {
           config_(config_for_bench(start, options)),
           inputs_(open_training(start, config_, false)),
           timed_(start.timed_world(config_.distributed)),
-          gradients_(timed_->duplicate()),
+          gradients_(make_gradients_communicator(start, config_, inputs_, *timed_)),
           control_(timed_->duplicate()),
           bench_({config_, *inputs_.device, *gradients_, *control_, start.log, nullptr, *inputs_.train,
                   nullptr}) {}
@@ -81,6 +81,11 @@ class BucketBenchRun {
 
     void measure_all_reduce() {
         if (gradients_->size() == 1) return;
+        if (inputs_.gpu)
+            throw AgreedError(
+                ExitCode::usage,
+                "bench buckets measures all-reduces of host memory, but several ranks compute on "
+                "GPUs: set device: cpu");
         AllReduceBench bench;
         for (std::uint64_t bytes = smallest_all_reduce; bytes < arena_bytes(); bytes *= size_factor)
             bench.sizes.push_back(bytes);

@@ -45,4 +45,15 @@ DeviceDecision decide_device(DeviceChoice choice, Precision precision, std::span
     return {false, "device: auto takes the CPU: " + lacking(by_rank)};
 }
 
+GpuSharing sharing_of(Backend backend, bool nccl_shares) {
+    const bool through_host = backend == Backend::mpi || backend == Backend::gloo;
+    return through_host || (backend == Backend::nccl && nccl_shares) ? GpuSharing::allow : GpuSharing::refuse;
+}
+
+void check_backend(Backend backend, bool cuda) {
+    if (backend == Backend::nccl && !cuda)
+        throw UsageError("distributed.backend is nccl, which joins GPUs, but this run computes on the CPU",
+                         "set distributed.backend: auto, or device: cuda");
+}
+
 }  // namespace tutti

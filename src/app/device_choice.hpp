@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tutti/base/config.hpp"
+#include "tutti/comm/gpu_placement.hpp"
 
 namespace tutti {
 
@@ -25,5 +26,12 @@ bool asks_for_gpus(DeviceChoice choice, Precision precision);
 /// All ranks compute on the same kind: GPUs when every rank has one. Pure. Throws UsageError where the config
 /// demands a GPU and a rank (named, with its reason) has none, or the precision is the CPU's.
 DeviceDecision decide_device(DeviceChoice choice, Precision precision, std::span<const GpuOffer> by_rank);
+
+/// Several ranks may share a GPU where gradients go through host memory, and where NCCL was told to
+/// (`nccl_shares`: NCCL_MULTI_RANK_GPU_ENABLE=1). Pure.
+GpuSharing sharing_of(Backend backend, bool nccl_shares);
+
+/// Throws UsageError where gradients cannot go the way that the config wants, as they are on the CPU.
+void check_backend(Backend backend, bool cuda);
 
 }  // namespace tutti

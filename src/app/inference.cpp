@@ -162,7 +162,10 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
             throw UsageError("no data are named", "give --data FILE.h5, or set data.val");
     });
     const auto places = exchange_places(world, start.session);
-    inference.device = select_device(start, config, places[static_cast<std::size_t>(world.rank())].threads);
+    // Nothing of the device's memory travels: ranks may share a GPU.
+    inference.device = select_device(start, config, places[static_cast<std::size_t>(world.rank())].threads,
+                                     GpuSharing::allow)
+                           .device;
     together(world, "opening the data", [&] {
         inference.data = open_datasets(arguments.data.empty() ? config.data.val : arguments.data);
     });

@@ -1,6 +1,6 @@
 #include "select.hpp"
 
-#include <optional>
+#include <utility>
 
 #include "device_choice.hpp"
 #include "tutti/device/cuda_module.hpp"
@@ -8,52 +8,57 @@
 namespace tutti {
 namespace {
 
-/// This rank's GPU, if there is one. The module is opened only where a decision needs to know.
-class OwnGpu {
-  public:
-    OwnGpu(const Config& config, int local_rank) : local_rank_(local_rank) {
-        if (asks_for_gpus(config.device, config.train.precision)) module_.emplace();
-    }
-    std::string problem() const { return module_ ? module_->problem() : "not asked for"; }
-    /// The local rank counts over what this process may use: all GPUs of the node, or the one that the
-    /// launcher left visible.
-    std::unique_ptr<Device> open() const {
-        return module_->make_device(local_rank_ % module_->device_count());
-    }
+/// The module is opened only where a decision needs to know.
+std::optional<CudaModule> module_for(const Config& config) {
+    std::optional<CudaModule> module;
+    if (asks_for_gpus(config.device, config.train.precision)) module.emplace();
+    return module;
+}
 
-  private:
-    int local_rank_;
-    std::optional<CudaModule> module_;
+/// What every rank found, by rank.
+struct Findings {
+    std::vector<GpuOffer> offers;
+    std::vector<VisibleGpus> gpus;
 };
+
+Findings exchange_findings(const JobStart& start, const CudaModule& module) {
+    Findings all;
+    all.gpus = exchange_gpus(
+        start.world,
+        {start.session.host(), module.usable() ? module.visible_gpus() : std::vector<std::string>{}});
+    const auto problems = all_gather_text(start.world, module.problem());
+    for (std::size_t rank = 0; rank < problems.size(); ++rank)
+        all.offers.push_back({all.gpus[rank].host, problems[rank]});
+    return all;
+}
 
 }  // namespace
 
-std::unique_ptr<Device> select_device(const JobStart& start, const Config& config, int threads) {
-    if (!asks_for_gpus(config.device, config.train.precision)) return select_device(config, threads);
-    const OwnGpu gpu(config, start.session.local_rank());
-    std::string problem = gpu.problem();
-    if (problem.empty() && start.world.size() > 1)
-        problem = "several ranks on GPUs need NCCL, which this version does not have";
-    std::vector<GpuOffer> offers;
-    const auto hosts = all_gather_text(start.world, start.session.host());
-    const auto problems = all_gather_text(start.world, problem);
-    for (std::size_t rank = 0; rank < hosts.size(); ++rank) offers.push_back({hosts[rank], problems[rank]});
-
+SelectedDevice select_device(const JobStart& start, const Config& config, int threads, GpuSharing sharing) {
+    const std::optional<CudaModule> module = module_for(config);
+    const Findings all = module ? exchange_findings(start, *module) : Findings{};
     DeviceDecision decision;
-    std::unique_ptr<Device> device;
+    SelectedDevice selected;
     together(start.world, "opening the device", [&] {
-        decision = decide_device(config.device, config.train.precision, offers);
-        device = decision.cuda ? gpu.open() : make_cpu_device(threads);
+        decision = decide_device(config.device, config.train.precision, all.offers);
+        if (!module || !decision.cuda) {
+            selected.device = make_cpu_device(threads);
+            return;
+        }
+        const auto places = assign_gpus(all.gpus, sharing);
+        selected.device = module->make_device(places[static_cast<std::size_t>(start.world.rank())].device);
+        selected.gpu = GpuEntries{module->make_side_stream(), module->make_staging(),
+                                  module->compute_stream(*selected.device)};
     });
-    if (!decision.notice.empty()) start.log.info(decision.notice);
-    return device;
+    if (module && !decision.notice.empty()) start.log.info(decision.notice);
+    return selected;
 }
 
 std::unique_ptr<Device> select_device(const Config& config, int threads) {
-    const OwnGpu gpu(config, 0);
-    const GpuOffer offer{"this host", gpu.problem()};
+    const std::optional<CudaModule> module = module_for(config);
+    const GpuOffer offer{"this host", module ? module->problem() : "not asked for"};
     const bool cuda = decide_device(config.device, config.train.precision, std::span(&offer, 1)).cuda;
-    return cuda ? gpu.open() : make_cpu_device(threads);
+    return cuda ? module->make_device(0) : make_cpu_device(threads);
 }
 
 }  // namespace tutti

@@ -29,7 +29,7 @@ class StepBenchRun {
           config_(config_for_bench(start, options)),
           inputs_(open_training(start, config_, false, data_maker())),
           timed_(start.timed_world(config_.distributed)),
-          gradients_(timed_->duplicate()),
+          gradients_(make_gradients_communicator(start, config_, inputs_, *timed_)),
           control_(timed_->duplicate()),
           bench_({config_, *inputs_.device, *gradients_, *control_, start.log, nullptr, *inputs_.train,
                   nullptr}) {}

@@ -46,10 +46,11 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
     auto& [session, world, log, environment] = start;
     const StopSignal signals;  // from here on: a signal during a long start must not be lost
     const Config config = read_training_config(start, arguments);
-    const auto [places, device, train_data, val_data] = open_training(start, config, true);
+    const TrainingInputs inputs = open_training(start, config, true);
+    const auto& [places, device, gpu, train_data, val_data] = inputs;
 
     const auto timed = start.timed_world(config.distributed);
-    const auto gradients = timed->duplicate();
+    const auto gradients = make_gradients_communicator(start, config, inputs, *timed);
     const auto control = timed->duplicate();
     std::optional<std::string> checkpoint;
     const auto directory = open_run_directory(*control, config, checkpoint);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "device_choice.hpp"
 #include "quickstart_recipe.hpp"
 #include "select.hpp"
 #include "tutti/base/error.hpp"
@@ -57,13 +58,29 @@ TrainingInputs open_training(const JobStart& start, const Config& config, bool w
     TrainingInputs inputs;
     inputs.places = exchange_places(start.world, start.session);
     const RankPlace& mine = inputs.places[static_cast<std::size_t>(start.world.rank())];
-    inputs.device = select_device(start, config, mine.threads);
+    const auto nccl_shares = start.environment.find("NCCL_MULTI_RANK_GPU_ENABLE");
+    const GpuSharing sharing = sharing_of(
+        config.distributed.backend, nccl_shares != start.environment.end() && nccl_shares->second == "1");
+    SelectedDevice selected = select_device(start, config, mine.threads, sharing);
+    inputs.device = std::move(selected.device);
+    inputs.gpu = selected.gpu;
+    together(start.world, "choosing what carries the gradients",
+             [&] { check_backend(config.distributed.backend, inputs.gpu.has_value()); });
     together(start.world, "opening the data", [&] {
         inputs.train = make_data ? make_data() : open_datasets(config.data.train);
         if (with_validation && !config.data.val.empty()) inputs.val = open_datasets(config.data.val);
         check_training(config, *inputs.train, inputs.val.get(), start.world.size());
     });
     return inputs;
+}
+
+std::unique_ptr<Communicator> make_gradients_communicator(const JobStart& start, const Config& config,
+                                                          const TrainingInputs& inputs, Communicator& timed) {
+    // A rank alone moves nothing; NCCL is tried where it was asked for.
+    const bool moves = timed.size() > 1 || config.distributed.backend == Backend::nccl;
+    if (!inputs.gpu || !moves) return timed.duplicate();
+    return make_gpu_communicator(config.distributed, *inputs.gpu, timed.duplicate(), start.session.host(),
+                                 [&log = start.log](const std::string& why) { log.info(why); });
 }
 
 }  // namespace tutti

@@ -4,12 +4,14 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "job_start.hpp"
 #include "rank_placement.hpp"
 #include "tutti/base/config.hpp"
+#include "tutti/comm/gpu_communicator.hpp"
 #include "tutti/device/device.hpp"
 #include "tutti/input/dataset.hpp"
 
@@ -30,6 +32,7 @@ Config read_training_config(const JobStart& start, const RecipeArguments& argume
 struct TrainingInputs {
     std::vector<RankPlace> places;  ///< of all ranks
     std::unique_ptr<Device> device;
+    std::optional<GpuEntries> gpu;  ///< see SelectedDevice
     std::unique_ptr<Dataset> train;
     std::unique_ptr<Dataset> val;  ///< null without data.val, or when not asked for
 };
@@ -38,5 +41,11 @@ struct TrainingInputs {
 /// AgreedError. `make_data`: what to train on instead of data.train.
 TrainingInputs open_training(const JobStart& start, const Config& config, bool with_validation,
                              const std::function<std::unique_ptr<Dataset>()>& make_data = {});
+
+/// The communicator that the config wants for the gradients, of the memory of the device on which they are:
+/// `timed` again, through pinned host memory, or NCCL. Rank 0 logs why `auto` does not take NCCL. Collective;
+/// throws AgreedError. The inputs must outlive it.
+std::unique_ptr<Communicator> make_gradients_communicator(const JobStart& start, const Config& config,
+                                                          const TrainingInputs& inputs, Communicator& timed);
 
 }  // namespace tutti

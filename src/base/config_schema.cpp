@@ -302,10 +302,11 @@ void add_distributed(std::vector<Row>& rows) {
                 "ranks"),
             row("distributed.backend", at(distributed, &D::backend),
                 choice<Backend>({{"auto", Backend::automatic},
-                                 {"nccl", Backend::nccl, false},
+                                 {"nccl", Backend::nccl},
                                  {"mpi", Backend::mpi},
                                  {"gloo", Backend::gloo}}),
-                "what carries the gradients"),
+                "what carries the gradients; auto on GPUs: nccl where it is there, else mpi through host "
+                "memory"),
             row("distributed.timeout", at(distributed, &D::timeout), number(positive),
                 "seconds to wait for a silent peer"),
             row("distributed.bucket_mb", at(distributed, &D::bucket_mb), number(positive),

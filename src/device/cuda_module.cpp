@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <filesystem>
+#include <sstream>
 
 #include "tutti/base/error.hpp"
 
@@ -44,6 +45,10 @@ CudaModule::CudaModule() {
     make_device_ = reinterpret_cast<Device* (*)(int)>(symbol("tutti_cuda_make_device"));
     device_name_ = reinterpret_cast<const char* (*)()>(symbol("tutti_cuda_device_name"));
     time_kernel_ = reinterpret_cast<const char* (*)(int, int, double*)>(symbol("tutti_cuda_time_kernel"));
+    visible_gpus_ = reinterpret_cast<const char* (*)()>(symbol("tutti_cuda_visible_gpus"));
+    compute_stream_ = reinterpret_cast<void* (*)(Device*)>(symbol("tutti_cuda_compute_stream"));
+    make_side_stream_ = symbol("tutti_cuda_make_side_stream");
+    make_staging_ = symbol("tutti_cuda_make_staging");
     if (!problem_.empty()) return;
     if (device_count_() == 0)
         problem_ = "the NVIDIA driver shows this process no GPU (CUDA_VISIBLE_DEVICES?)";
@@ -65,6 +70,13 @@ std::unique_ptr<Device> CudaModule::make_device(int index) const {
 
 std::string CudaModule::device_name() const {
     return device_name_();
+}
+
+std::vector<std::string> CudaModule::visible_gpus() const {
+    std::istringstream lines(visible_gpus_());
+    std::vector<std::string> uuids;
+    for (std::string line; std::getline(lines, line);) uuids.push_back(line);
+    return uuids;
 }
 
 void CudaModule::time_kernel(int index, std::span<double> seconds) const {

@@ -62,6 +62,11 @@ struct TrainStep {
     const TrainingJob job;
     const Config& config;
     const int rank, world;
+    /// A GPU's batch statistics are in its memory and come between buckets: a communicator of their own. Made
+    /// before anything that can fail on one rank alone. Null: control reaches them.
+    const std::unique_ptr<Communicator> statistics_way = world > 1 && job.device.kind() != "cpu"
+                                                             ? job.gradients.duplicate()
+                                                             : nullptr;
 
     DType compute;
     std::unique_ptr<Loss> loss;
@@ -81,7 +86,7 @@ struct TrainStep {
     std::size_t next_window = 0;
 
     Progress progress;
-    BatchStatistics batch_statistics{job.control};
+    BatchStatistics batch_statistics{statistics_way ? *statistics_way : job.control};
     StepSums sums;
     Account account;
     Stopwatch watch;

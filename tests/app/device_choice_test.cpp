@@ -103,6 +103,25 @@ TEST(DeviceChoice, is_the_same_for_all_ranks_and_says_why) {
     }
 }
 
+TEST(GpuSharing, is_for_gradients_through_host_memory_and_for_an_nccl_that_was_told_to) {
+    for (const bool nccl_shares : {false, true}) {
+        EXPECT_EQ(sharing_of(Backend::mpi, nccl_shares), GpuSharing::allow);
+        EXPECT_EQ(sharing_of(Backend::gloo, nccl_shares), GpuSharing::allow);
+        EXPECT_EQ(sharing_of(Backend::automatic, nccl_shares), GpuSharing::refuse);
+    }
+    EXPECT_EQ(sharing_of(Backend::nccl, false), GpuSharing::refuse);
+    EXPECT_EQ(sharing_of(Backend::nccl, true), GpuSharing::allow);
+}
+
+TEST(GradientBackend, nccl_is_refused_on_the_cpu) {
+    for (const Backend backend : {Backend::automatic, Backend::mpi, Backend::gloo}) {
+        EXPECT_NO_THROW(check_backend(backend, false));
+        EXPECT_NO_THROW(check_backend(backend, true));
+    }
+    EXPECT_NO_THROW(check_backend(Backend::nccl, true));
+    EXPECT_THROW(check_backend(Backend::nccl, false), UsageError);
+}
+
 TEST(DeviceChoice, does_not_look_for_gpus_that_cannot_be_taken) {
     EXPECT_FALSE(asks_for_gpus(DeviceChoice::cpu, Precision::fp32));
     EXPECT_FALSE(asks_for_gpus(DeviceChoice::automatic, Precision::fp64));

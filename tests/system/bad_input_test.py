@@ -140,6 +140,11 @@ class BadInput(TrainingTest):
         data = self.small_data(64)
         self.refused(self.settings(data, device="cuda"), 2, "cuda", "cpu")
 
+    def test_nccl_is_refused_on_the_cpu(self):
+        data = self.small_data(64)
+        settings = self.settings(data, device="cpu", distributed__backend="nccl")
+        self.refused(settings, 2, "distributed.backend", "device: cuda")
+
     def test_auto_says_once_why_it_takes_the_cpu(self):
         data = self.small_data(64)
         for device, count in ("auto", 1), ("cpu", 0):

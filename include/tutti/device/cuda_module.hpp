@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "tutti/device/device.hpp"
 
@@ -12,7 +13,7 @@ namespace tutti {
 
 /// Raised with every change of what crosses the border: Device, Ops and all they mention, and the module's
 /// entry points.
-inline constexpr int cuda_module_interface = 2;
+inline constexpr int cuda_module_interface = 3;
 
 /// Opened for the rest of the process's life.
 class CudaModule {
@@ -30,6 +31,14 @@ class CudaModule {
     /// GPU `index` of those that this process may use. Throws RunError.
     std::unique_ptr<Device> make_device(int index) const;
     std::string device_name() const;
+    /// UUIDs of the GPUs that this process may use, by index: "GPU-0f1e2d3c-…".
+    std::vector<std::string> visible_gpus() const;
+    /// The stream (cudaStream_t) on which a device of make_device() computes, for communication to follow. It
+    /// lives as long as the device.
+    void* compute_stream(Device& device) const { return compute_stream_(&device); }
+    /// The entry points from which communication makes what it needs of CUDA (see GpuEntries).
+    void* make_side_stream() const { return make_side_stream_; }
+    void* make_staging() const { return make_staging_; }
     /// Seconds of each run of case `index` of kernel_cases(), after one that does not count; the GPU's
     /// second-level cache is cold. Throws RunError.
     void time_kernel(int index, std::span<double> seconds) const;
@@ -41,6 +50,10 @@ class CudaModule {
     Device* (*make_device_)(int) = nullptr;
     const char* (*device_name_)() = nullptr;
     const char* (*time_kernel_)(int, int, double*) = nullptr;
+    const char* (*visible_gpus_)() = nullptr;
+    void* (*compute_stream_)(Device*) = nullptr;
+    void* make_side_stream_ = nullptr;
+    void* make_staging_ = nullptr;
     std::string problem_;
 };
 

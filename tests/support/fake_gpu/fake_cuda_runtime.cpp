@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -116,11 +117,12 @@ cudaError_t cudaSetDevice(int device) {
     FAIL_IF_ASKED("cudaSetDevice");
     return device >= 0 && device < state().devices ? cudaSuccess : cudaErrorInvalidDevice;
 }
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
     FAIL_IF_ASKED("cudaGetDeviceProperties");
     std::memset(properties, 0, sizeof *properties);
     std::strcpy(properties->name, "fake GPU");
     properties->totalGlobalMem = std::size_t{1} << 30;
+    properties->uuid.bytes[0] = static_cast<char>(device + 1);
     return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
@@ -152,6 +154,16 @@ cudaError_t cudaFree(void* data) {
     return cudaSuccess;
 }
 
+cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
+    FAIL_IF_ASKED("cudaHostAlloc");
+    *data = std::aligned_alloc(4096, pages(bytes));
+    return *data ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+cudaError_t cudaFreeHost(void* data) {
+    std::free(data);
+    return cudaSuccess;
+}
+
 cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
     FAIL_IF_ASKED("cudaMemsetAsync");
     note(stream, "set " + std::to_string(bytes) + " bytes");
@@ -169,6 +181,13 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
     const Access access;
     std::memcpy(to, from, bytes);
     return cudaSuccess;
+}
+
+cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
+    return cudaMemsetAsync(data, value, bytes, nullptr);
+}
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+    return cudaMemcpyAsync(to, from, bytes, kind, nullptr);
 }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
@@ -196,6 +215,12 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     return cudaSuccess;
 }
 
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+    return cudaEventCreateWithFlags(event, 0);
+}
+cudaError_t cudaEventElapsedTime(float*, cudaEvent_t, cudaEvent_t) {
+    return cudaErrorNotSupported;  // nothing here has a speed
+}
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
     *event = new CUevent_st{++state().events};
     return cudaSuccess;

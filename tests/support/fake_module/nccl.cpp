@@ -1,0 +1,228 @@
+// A libnccl.so.2 for ranks that compute on the fake module: its calls, as the real header declares them,
+// through shared memory between processes. A collective is done when it is issued, so ranks that issue in
+// different orders stop here; every call says that it is in progress, as those of non-blocking communicators
+// may.
+
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <nccl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr std::size_t slot_bytes = 1 << 16;  // small: models of tests need several
+
+struct Meeting {
+    std::atomic<long> arrivals;
+};
+
+/// Device memory can be touched only as the module does it.
+decltype(&cudaMemcpyAsync) module_copy() {
+    static const auto copy = [] {
+        const auto module =
+            std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libtutti_cuda.so";
+        void* const library = dlopen(module.c_str(), RTLD_NOW | RTLD_NOLOAD);
+        return reinterpret_cast<decltype(&cudaMemcpyAsync)>(library ? dlsym(library, "cudaMemcpyAsync")
+                                                                    : nullptr);
+    }();
+    return copy;
+}
+
+std::size_t size_of(ncclDataType_t type) {
+    switch (type) {
+        case ncclFloat32:
+            return 4;
+        case ncclFloat64:
+        case ncclInt64:
+            return 8;
+        case ncclUint8:
+            return 1;
+        default:
+            return 0;
+    }
+}
+
+template <class T>
+void combine(T* sum, const T* other, std::size_t count, ncclRedOp_t op) {
+    for (std::size_t i = 0; i < count; ++i)
+        sum[i] = op == ncclSum   ? static_cast<T>(sum[i] + other[i])
+                 : op == ncclMax ? std::max(sum[i], other[i])
+                                 : std::min(sum[i], other[i]);
+}
+
+}  // namespace
+
+struct ncclComm {
+    int rank, ranks;
+    std::byte* memory;
+    std::size_t bytes;
+    long meetings = 0;
+    bool in_progress = true;
+
+    std::byte* slot(int of) const { return memory + 4096 + slot_bytes * static_cast<std::size_t>(of); }
+    void meet() {
+        auto& arrivals = reinterpret_cast<Meeting*>(memory)->arrivals;
+        ++arrivals;
+        const long all = ++meetings * ranks;
+        while (arrivals < all) sched_yield();
+    }
+    void put(const std::byte* device, std::size_t size, cudaStream_t stream) {
+        module_copy()(slot(rank), device, size, cudaMemcpyDeviceToHost, stream);
+    }
+    void take(std::byte* device, const void* from, std::size_t size, cudaStream_t stream) {
+        module_copy()(device, from, size, cudaMemcpyHostToDevice, stream);
+    }
+    /// All ranks' slots into one, in the order of ranks.
+    std::vector<std::byte> combined(std::size_t size, ncclDataType_t type, ncclRedOp_t op) const {
+        std::vector<std::byte> sum(slot(0), slot(0) + size);
+        const std::size_t count = size / size_of(type);
+        for (int other = 1; other < ranks; ++other) {
+            if (type == ncclFloat32)
+                combine(reinterpret_cast<float*>(sum.data()), reinterpret_cast<float*>(slot(other)), count,
+                        op);
+            else if (type == ncclFloat64)
+                combine(reinterpret_cast<double*>(sum.data()), reinterpret_cast<double*>(slot(other)), count,
+                        op);
+            else if (type == ncclInt64)
+                combine(reinterpret_cast<long*>(sum.data()), reinterpret_cast<long*>(slot(other)), count, op);
+        }
+        return sum;
+    }
+    ncclResult_t issued() {
+        in_progress = true;
+        return ncclInProgress;
+    }
+};
+
+namespace {
+
+/// `part(offset, bytes)` for what fits into a slot at a time.
+template <class Part>
+void in_parts(std::size_t bytes, const Part& part) {
+    for (std::size_t offset = 0; offset < bytes; offset += slot_bytes)
+        part(offset, std::min(slot_bytes, bytes - offset));
+}
+
+const std::byte* bytes_of(const void* data) {
+    return static_cast<const std::byte*>(data);
+}
+std::byte* bytes_of(void* data) {
+    return static_cast<std::byte*>(data);
+}
+
+}  // namespace
+
+extern "C" {
+
+ncclResult_t ncclGetVersion(int* version) {
+    *version = NCCL_VERSION_CODE;
+    return ncclSuccess;
+}
+const char* ncclGetErrorString(ncclResult_t) {
+    return "an error of the fake NCCL";
+}
+const char* ncclGetLastError(ncclComm_t) {
+    return "";
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+    static int made = 0;
+    std::memset(id, 0, sizeof *id);
+    std::snprintf(id->internal, sizeof id->internal, "/tutti-fake-nccl-%d-%d", static_cast<int>(getpid()),
+                  made++);
+    return ncclSuccess;
+}
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* made, int ranks, ncclUniqueId id, int rank, ncclConfig_t*) {
+    if (!module_copy()) return ncclUnhandledCudaError;
+    const std::size_t bytes = 4096 + slot_bytes * static_cast<std::size_t>(ranks);
+    const int file = shm_open(id.internal, O_RDWR | O_CREAT, 0600);
+    if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) return ncclSystemError;
+    void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    if (memory == MAP_FAILED) return ncclSystemError;
+    *made = new ncclComm{rank, ranks, static_cast<std::byte*>(memory), bytes};
+    (*made)->meet();
+    if (rank == 0) shm_unlink(id.internal);
+    return (*made)->issued();
+}
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
+    *state = comm->in_progress ? ncclInProgress : ncclSuccess;
+    comm->in_progress = false;
+    return ncclSuccess;
+}
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+    comm->meet();
+    return comm->issued();
+}
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+    munmap(comm->memory, comm->bytes);
+    delete comm;
+    return ncclSuccess;
+}
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+    return ncclCommDestroy(comm);
+}
+
+ncclResult_t ncclAllReduce(const void* send, void* receive, std::size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+    if (comm->in_progress || size_of(type) == 0) return ncclInvalidUsage;
+    in_parts(count * size_of(type), [&](std::size_t offset, std::size_t size) {
+        comm->put(bytes_of(send) + offset, size, stream);
+        comm->meet();
+        comm->take(bytes_of(receive) + offset, comm->combined(size, type, op).data(), size, stream);
+        comm->meet();
+    });
+    return comm->issued();
+}
+ncclResult_t ncclReduceScatter(const void* send, void* receive, std::size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+    if (comm->in_progress || size_of(type) == 0) return ncclInvalidUsage;
+    const std::size_t block = count * size_of(type);
+    for (int owner = 0; owner < comm->ranks; ++owner)
+        in_parts(block, [&](std::size_t offset, std::size_t size) {
+            comm->put(bytes_of(send) + block * static_cast<std::size_t>(owner) + offset, size, stream);
+            comm->meet();
+            if (owner == comm->rank)
+                comm->take(bytes_of(receive) + offset, comm->combined(size, type, op).data(), size, stream);
+            comm->meet();
+        });
+    return comm->issued();
+}
+ncclResult_t ncclAllGather(const void* send, void* receive, std::size_t count, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream) {
+    if (comm->in_progress || size_of(type) == 0) return ncclInvalidUsage;
+    const std::size_t block = count * size_of(type);
+    in_parts(block, [&](std::size_t offset, std::size_t size) {
+        comm->put(bytes_of(send) + offset, size, stream);
+        comm->meet();
+        for (int other = 0; other < comm->ranks; ++other)
+            comm->take(bytes_of(receive) + block * static_cast<std::size_t>(other) + offset,
+                       comm->slot(other), size, stream);
+        comm->meet();
+    });
+    return comm->issued();
+}
+ncclResult_t ncclBroadcast(const void* send, void* receive, std::size_t count, ncclDataType_t type, int root,
+                           ncclComm_t comm, cudaStream_t stream) {
+    if (comm->in_progress || size_of(type) == 0) return ncclInvalidUsage;
+    in_parts(count * size_of(type), [&](std::size_t offset, std::size_t size) {
+        if (comm->rank == root) comm->put(bytes_of(send) + offset, size, stream);
+        comm->meet();
+        comm->take(bytes_of(receive) + offset, comm->slot(root), size, stream);
+        comm->meet();
+    });
+    return comm->issued();
+}
+
+}  // extern "C"

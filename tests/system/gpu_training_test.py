@@ -1,0 +1,154 @@
+"""Training on GPUs that are not there: the program itself, with the CUDA module on tests/support/fake_gpu beside it."""
+
+import json
+import os
+
+import system_test
+from exact_resume_test import RECIPES
+from recipes import TrainingTest
+
+# Sums of products in other orders, in fp32, over a few steps.
+TOLERANCE = 1e-5
+BATCH = 12  # of all ranks
+MODELS = {
+    "mlp": ["model.name=mlp", "model.hidden=[16]"],
+    "lenet": ["model.name=lenet"],
+    "batch_norm": ["model.name=null", "model.layers=[{conv2d: {out: 4, kernel: 3}}, {batch_norm2d: {}}, {relu: {}}, {flatten: {}},"
+                   " {linear: {out: 4}}]"],
+}
+
+
+class GpuTraining(TrainingTest):
+    def setUp(self):
+        super().setUp()
+        # The program looks for its module where it is itself, and a link is another place.
+        folder = self.dir / "program"
+        folder.mkdir()
+        program = folder / "trainer"
+        try:
+            os.link(self.trainer, program)
+        except OSError:  # another file system
+            program.write_bytes(self.trainer.read_bytes())
+            program.chmod(0o755)
+        self.trainer = program
+        (folder / "libtutti_cuda.so").symlink_to(os.environ["TUTTI_FAKE_MODULE"])
+        (folder / "libcuda.so.1").symlink_to(os.environ["TUTTI_FAKE_DRIVER"])
+        # What the loader finds first, and cannot open.
+        (folder / "libnccl.so.2").write_text("not a library")
+        self.libraries = {"LD_LIBRARY_PATH": str(folder)}
+        self.data = self.small_data(96)
+
+    def run_on(self, device, ranks, name, model="mlp", gpus=1, **settings):
+        """Three steps; a Result."""
+        given = {"device": device, "train.batch_size": BATCH // ranks, "train.max_steps": 3, "train.log_every": 1,
+                 "optim.lr": 0.1, "data.train": self.data, "run.dir": self.dir / name}
+        given.update({key.replace("__", "."): value for key, value in settings.items()})
+        return self.mpirun(ranks, MODELS[model] + [f"{key}={value}" for key, value in given.items()],
+                           env={**self.libraries, "TUTTI_FAKE_GPUS": str(gpus)})
+
+    def assert_same_training(self, name, result, expected):
+        self.assert_exit(result, 0)
+        self.assertIn("fake GPU", result.stderr)
+        ours, theirs = self.metrics(name, "step"), self.metrics(expected, "step")
+        self.assertEqual([row["step"] for row in ours], [1, 2, 3])
+        for mine, other in zip(ours, theirs, strict=True):
+            self.assertAlmostEqual(mine["loss"], other["loss"], delta=TOLERANCE * other["loss"])
+
+    def test_one_and_two_ranks_train_as_on_the_cpu(self):
+        for model in "mlp", "lenet":
+            self.assert_exit(self.run_on("cpu", 1, f"{model}-cpu", model), 0)
+            for ranks in 1, 2:
+                name = f"{model}-{ranks}"
+                result = self.run_on("cuda", ranks, name, model, distributed__backend="mpi")
+                self.assert_same_training(name, result, f"{model}-cpu")
+
+    def test_two_ranks_sum_batch_statistics_as_on_the_cpu(self):
+        for sync in "true", "false":
+            settings = {"model": "batch_norm", "distributed__sync_batch_norm": sync}
+            self.assert_exit(self.run_on("cpu", 2, f"cpu-{sync}", **settings), 0)
+            result = self.run_on("cuda", 2, f"cuda-{sync}", distributed__backend="mpi", **settings)
+            self.assert_same_training(f"cuda-{sync}", result, f"cpu-{sync}")
+
+    def test_two_ranks_divide_the_optimizer_as_on_the_cpu(self):
+        settings = {"distributed__strategy": "zero1", "distributed__backend": "mpi", "optim__momentum": 0.9}
+        self.assert_exit(self.run_on("cpu", 2, "cpu", **settings), 0)
+        self.assert_same_training("cuda", self.run_on("cuda", 2, "cuda", **settings), "cpu")
+
+    def test_every_recipe_trains_as_on_the_cpu(self):
+        for number, (ranks, recipe) in enumerate(RECIPES.values()):
+            for device in "cpu", "cuda":
+                settings = {"optim.momentum": 0, "train.max_steps": 3, "train.log_every": 1, "data.val": self.data,
+                            **recipe}
+                if device == "cuda":
+                    settings["distributed.backend"] = "mpi"
+                result = self.mpirun(ranks, self.settings(self.data, f"{device}{number}", device=device)
+                                     + [f"{key}={value}" for key, value in settings.items()],
+                                     env={**self.libraries, "TUTTI_CACHE": str(self.dir / "cache")})
+            self.assert_same_training(f"cuda{number}", result, f"cpu{number}")
+
+    def test_a_run_moves_between_gpus_and_the_cpu(self):
+        validation = self.pack(*self.synthetic_idx(30, classes=4, side=8, seed=5), name="val.h5")
+        settings = {"distributed__backend": "mpi", "data__val": validation, "optim__momentum": 0.9}
+        self.assert_exit(self.run_on("cpu", 1, "cpu", **settings, train__max_steps=5), 0)
+        for steps, device, ranks in (2, "cuda", 2), (3, "cpu", 1), (5, "cuda", 1):
+            result = self.run_on(device, ranks, "moved", **settings, train__max_steps=steps, run__resume="auto")
+            self.assert_exit(result, 0)
+        losses = [[row["loss"] for row in self.metrics(run, "step")] for run in ("cpu", "moved")]
+        self.assertEqual(len(losses[1]), 5)
+        for mine, other in zip(losses[1], losses[0], strict=True):
+            self.assertAlmostEqual(mine, other, delta=TOLERANCE * other)
+        evaluations = []
+        for device in "cpu", "cuda":
+            result = self.mpirun(2, ["eval", "--json", "--run", self.dir / "moved", f"device={device}"],
+                                 env=self.libraries)
+            self.assert_exit(result, 0)
+            evaluations.append(json.loads(result.stdout))
+        self.assertEqual(evaluations[1]["correct"], evaluations[0]["correct"])
+        self.assertAlmostEqual(evaluations[1]["loss"], evaluations[0]["loss"], delta=TOLERANCE)
+
+    def test_auto_goes_through_host_memory_where_there_is_no_nccl_and_says_once_why(self):
+        self.assert_exit(self.run_on("cpu", 1, "cpu"), 0)
+        result = self.run_on("auto", 2, "cuda", gpus=2)
+        self.assert_same_training("cuda", result, "cpu")
+        self.assertEqual(result.stderr.count("gradients go through host memory: "), 1, result.stderr)
+
+    def with_nccl(self):
+        if "TUTTI_FAKE_NCCL" not in os.environ:
+            self.skipTest("built without NCCL's header")
+        library = self.dir / "program/libnccl.so.2"
+        library.unlink()
+        library.symlink_to(os.environ["TUTTI_FAKE_NCCL"])
+
+    def test_nccl_carries_what_host_memory_carries(self):
+        self.with_nccl()
+        for name, settings in {"ddp": {"model": "lenet"}, "batch_norm": {"model": "batch_norm"},
+                               "synchronized": {"model": "batch_norm", "distributed__sync_batch_norm": "true"},
+                               "zero1": {"distributed__strategy": "zero1"}}.items():
+            self.assert_exit(self.run_on("cpu", 2, f"{name}-cpu", **settings), 0)
+            result = self.run_on("cuda", 2, name, gpus=2, distributed__backend="nccl", **settings)
+            self.assert_same_training(name, result, f"{name}-cpu")
+
+    def test_auto_takes_nccl_and_one_rank_may(self):
+        self.with_nccl()
+        self.assert_exit(self.run_on("cpu", 1, "cpu"), 0)
+        for ranks, backend in (2, "auto"), (1, "nccl"):
+            result = self.run_on("cuda", ranks, f"cuda{ranks}", gpus=ranks, distributed__backend=backend)
+            self.assert_same_training(f"cuda{ranks}", result, "cpu")
+            self.assertNotIn("host memory", result.stderr)
+
+    def test_nccl_that_is_not_there_is_refused(self):
+        result = self.run_on("cuda", 2, "run", gpus=2, distributed__backend="nccl")
+        self.assertNotIn(0, result.exit_codes)
+        self.assertEqual(len(set(result.exit_codes)), 1, result.exit_codes)
+        self.assertIn("NCCL", result.stderr)
+        self.assertFalse((self.dir / "run").exists())
+
+    def test_two_ranks_do_not_share_a_gpu_unless_asked_to(self):
+        result = self.run_on("cuda", 2, "run")
+        self.assert_exit(result, 3)
+        for word in "rank 0 and rank 1", "GPU-01000000-0000", "distributed.backend: mpi":
+            self.assertIn(word, result.stderr)
+
+
+if __name__ == "__main__":
+    system_test.main()
