@@ -10,23 +10,23 @@ namespace tutti::test {
 namespace {
 
 template <class T>
-double load(const std::vector<std::byte>& bytes, std::size_t i) {
+double load(const TestTensor::Bytes& bytes, std::size_t i) {
     T value;
     std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
     return static_cast<double>(value);
 }
 template <class T>
-void store(std::vector<std::byte>& bytes, std::size_t i, double value) {
+void store(TestTensor::Bytes& bytes, std::size_t i, double value) {
     const T element = static_cast<T>(value);
     std::memcpy(bytes.data() + i * sizeof(T), &element, sizeof(T));
 }
 
-std::uint16_t load_bits(const std::vector<std::byte>& bytes, std::size_t i) {
+std::uint16_t load_bits(const TestTensor::Bytes& bytes, std::size_t i) {
     std::uint16_t bits;
     std::memcpy(&bits, bytes.data() + i * sizeof bits, sizeof bits);
     return bits;
 }
-void store_bits(std::vector<std::byte>& bytes, std::size_t i, std::uint16_t bits) {
+void store_bits(TestTensor::Bytes& bytes, std::size_t i, std::uint16_t bits) {
     std::memcpy(bytes.data() + i * sizeof bits, &bits, sizeof bits);
 }
 
@@ -53,6 +53,7 @@ TestTensor TestTensor::random(DType dtype, const Shape& shape, unsigned seed) {
 }
 
 double TestTensor::get(std::size_t i) const {
+    finish_work();
     switch (dtype_) {
         case DType::f32:
             return load<float>(bytes_, i);
@@ -68,6 +69,7 @@ double TestTensor::get(std::size_t i) const {
 }
 
 void TestTensor::set(std::size_t i, double value) {
+    finish_work();
     switch (dtype_) {
         case DType::f32:
             return store<float>(bytes_, i, value);

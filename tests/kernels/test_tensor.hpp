@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "test_memory.hpp"
 #include "tutti/device/tensor_view.hpp"
 
 namespace tutti::test {
@@ -17,7 +18,11 @@ class TestTensor {
 
     TensorView view() { return {bytes_.data(), dtype_, shape_}; }
     std::size_t size() const { return static_cast<std::size_t>(shape_.count()); }
-    const std::vector<std::byte>& bytes() const { return bytes_; }
+    using Bytes = std::vector<std::byte, MemoryOfTests<std::byte>>;
+    const Bytes& bytes() const {
+        finish_work();
+        return bytes_;
+    }
 
     double get(std::size_t i) const;
     void set(std::size_t i, double value);
@@ -27,7 +32,7 @@ class TestTensor {
     DType dtype_;
     Shape shape_;
     // One byte at least: an empty tensor has an address, as in an arena; a null one would count as left out.
-    std::vector<std::byte> bytes_;
+    Bytes bytes_;
 };
 
 /// Σ aᵢ·bᵢ: a loss whose gradient with respect to a is b.

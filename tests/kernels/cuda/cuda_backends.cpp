@@ -1,4 +1,4 @@
-// The operators of the CUDA device, on the fake GPU, as an implementation of the ops contract.
+// The operators of the CUDA device, on the fake GPU or a real one, as an implementation of the ops contract.
 
 #include "../backend.hpp"
 #include "cuda_ops.hpp"

@@ -91,7 +91,7 @@ TEST_P(CudaLayerNormTest, skips_an_undefined_input_gradient) {
     run(with_dx);
     EXPECT_EQ(b.dgamma.bytes(), with_dx.dgamma.bytes());
     EXPECT_EQ(b.dbeta.bytes(), with_dx.dbeta.bytes());
-    EXPECT_EQ(b.dx.bytes(), std::vector<std::byte>(19 * 48 * 4, std::byte{0xff}));
+    EXPECT_EQ(b.dx.bytes(), TestTensor::Bytes(19 * 48 * 4, std::byte{0xff}));
 }
 
 TEST_P(CudaLayerNormTest, rows_that_do_not_fit_are_refused) {
