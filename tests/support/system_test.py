@@ -265,6 +265,16 @@ class SystemTest(unittest.TestCase):
             self.fail(f"exit code {codes}, expected {code}\n--- stdout\n{result.stdout[-4000:]}\n"
                       f"--- stderr\n{result.stderr[-4000:]}")
 
+    def assert_leaves_nothing_when_interrupted(self, arguments):
+        """A bench on two ranks that writes to "out": one rank gets SIGTERM, all end, and no file is there."""
+        with self.start_mpirun(2, arguments) as job:
+            job.wait_until(lambda: (self.dir / "out").is_dir())
+            job.signal_rank(1, signal.SIGTERM)
+            result = job.wait(timeout=60)
+        self.assert_exit(result, 1)
+        self.assertIn("signal", result.stderr)
+        self.assertEqual(os.listdir(self.dir / "out"), [])
+
     def fashion_mnist(self, count, split="train"):
         """The first `count` images of Fashion-MNIST's "train" or "test" as IDX files: (images, labels)."""
         prefix = {"train": "train", "test": "t10k"}[split]

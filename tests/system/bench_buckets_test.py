@@ -2,8 +2,6 @@
 
 import html.parser
 import json
-import os
-import signal
 
 import system_test
 from recipes import TrainingTest
@@ -178,13 +176,7 @@ class BenchBuckets(TrainingTest):
         self.pack(*self.synthetic_idx(160, classes=4, side=8))
         arguments = ["bench", "buckets", "--steps", 10000, "--out", "out", "-c", self.config(self.dir / "data.h5"),
                      "train.batch_size=8", "model.name=mlp"]
-        with self.start_mpirun(2, arguments) as job:
-            job.wait_until(lambda: (self.dir / "out").is_dir())
-            job.signal_rank(1, signal.SIGTERM)
-            result = job.wait(timeout=60)
-        self.assert_exit(result, 1)
-        self.assertIn("signal", result.stderr)
-        self.assertEqual(os.listdir(self.dir / "out"), [])
+        self.assert_leaves_nothing_when_interrupted(arguments)
 
 
 if __name__ == "__main__":

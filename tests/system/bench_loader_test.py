@@ -1,8 +1,6 @@
 """trainer bench loader: its figures agree with each other and with the data, on any number of ranks."""
 
 import json
-import os
-import signal
 
 import system_test
 from recipes import TrainingTest
@@ -90,13 +88,7 @@ class BenchLoader(TrainingTest):
     def test_an_interrupted_bench_leaves_no_file(self):
         arguments = ["bench", "loader", "--rounds", 10000, "--out", "out", f"data.train={self.small_data(2000)}",
                      "model.name=mlp"]
-        with self.start_mpirun(2, arguments) as job:
-            job.wait_until(lambda: (self.dir / "out").is_dir())
-            job.signal_rank(1, signal.SIGTERM)
-            result = job.wait(timeout=60)
-        self.assert_exit(result, 1)
-        self.assertIn("signal", result.stderr)
-        self.assertEqual(os.listdir(self.dir / "out"), [])
+        self.assert_leaves_nothing_when_interrupted(arguments)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
 """trainer bench step: the report's numbers agree with each other and with counts by hand, on any number of ranks."""
 
 import json
-import os
-import signal
 
 import system_test
 from recipes import TrainingTest
@@ -120,13 +118,7 @@ class BenchStep(TrainingTest):
     def test_an_interrupted_bench_leaves_no_file(self):
         arguments = ["bench", "step", "--steps", 10000, "--products", "8", "--synthetic", "--out", "out", *MODEL,
                      "model.hidden=[512,512]"]
-        with self.start_mpirun(2, arguments) as job:
-            job.wait_until(lambda: (self.dir / "out").is_dir())
-            job.signal_rank(1, signal.SIGTERM)
-            result = job.wait(timeout=60)
-        self.assert_exit(result, 1)
-        self.assertIn("signal", result.stderr)
-        self.assertEqual(os.listdir(self.dir / "out"), [])
+        self.assert_leaves_nothing_when_interrupted(arguments)
 
 
 if __name__ == "__main__":
