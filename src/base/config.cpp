@@ -212,6 +212,8 @@ std::vector<std::string> training_differences(const Config& before, const Config
 
 std::vector<std::string> course_differences(const Config& before, const Config& now) {
     static const std::set<std::string_view> keys{"run.seed",
+                                                 "data.train",
+                                                 "data.val",
                                                  "data.shuffle",
                                                  "data.drop_last",
                                                  "data.tail",

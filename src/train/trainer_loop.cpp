@@ -108,7 +108,9 @@ void Trainer::Impl::report_step(const UpdateReport& update) {
 }
 
 void Trainer::Impl::after_update(bool skipped) {
-    if (!training.epoch_has_more()) return finish_epoch(skipped);
+    // Who asks to stop may not give the time for an evaluation: it is left to the resume, which finds the
+    // cursor at the end of the epoch.
+    if (!training.epoch_has_more() && !stopping) return finish_epoch(skipped);
     save_if_due(false, skipped);
 }
 

@@ -27,6 +27,15 @@ bool all_finite(const NamedTensor& tensor) {
     return true;
 }
 
+/// The file would be of no use, and might take the place of one that is.
+void check_finite(std::span<const NamedTensor> tensors, const std::string& part, std::int64_t step) {
+    for (const NamedTensor& tensor : tensors)
+        if (!all_finite(tensor))
+            throw RunError("step " + std::to_string(step) + ": " + part + tensor.name +
+                               " holds values that are not finite; no checkpoint was written",
+                           "lower optim.lr; the checkpoints before this one are good");
+}
+
 std::string joined(const std::vector<std::string>& lines) {
     std::string text;
     for (const std::string& line : lines) text += (text.empty() ? "" : ", ") + line;
@@ -141,13 +150,11 @@ void Trainer::Impl::save() {
         checkpoint.last_eval = last_eval;
         checkpoint.bucket_plan = bucket_plan;
         checkpoint.model = graph.save();
-        for (const NamedTensor& tensor : checkpoint.model)
-            if (!all_finite(tensor))
-                throw RunError("step " + std::to_string(progress.step) + ": " + tensor.name +
-                                   " holds values that are not finite; no checkpoint was written",
-                               "lower optim.lr; the checkpoints before this one are good");
+        check_finite(checkpoint.model, "", progress.step);
         checkpoint.optimizer = std::move(optimizer);
+        check_finite(checkpoint.optimizer, "the optimizer's ", progress.step);
         if (average) checkpoint.ema = graph.save_arena(average->arena(), "");
+        check_finite(checkpoint.ema, "the averaged ", progress.step);
         save_checkpoint(job.directory->checkpoint_path(progress.step), checkpoint);
         std::optional<std::int64_t> best;
         if (progress.has_best) best = progress.best_step;

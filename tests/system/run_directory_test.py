@@ -161,6 +161,43 @@ class RunDirectory(TrainingTest):
         step = self.metrics("run", "step")[-1]["step"]
         self.assertEqual(self.latest("run").name, f"step-{step:08d}.h5")
 
+    def test_the_preemption_signal_at_the_end_of_an_epoch_leaves_the_evaluation_to_the_resume(self):
+        data, val = self.small_data(64), self.small_data(40, "val.h5")
+        # One update an epoch: whenever the signal comes, the update that hears of it is its epoch's last.
+        settings = self.settings(data, data__val=val, train__epochs=100000, train__log_every=1, train__batch_size=32)
+        with self.start_mpirun(2, settings) as job:
+            job.wait_until(lambda: (self.dir / "run/metrics.jsonl").exists()
+                           and len((self.dir / "run/metrics.jsonl").read_text()) > 0)
+            job.signal(signal.SIGUSR1)
+            self.assert_exit(job.wait(), 75)
+        stopped_at = self.metrics("run", "step")[-1]["step"]
+        self.assertEqual(self.latest("run").name, f"step-{stopped_at:08d}.h5")
+        evaluated = [row["step"] for row in self.metrics("run", "eval")]
+        self.assertEqual(evaluated, list(range(1, stopped_at)))
+
+        rest = [f"train.epochs={stopped_at + 2}"]
+        self.assert_exit(self.mpirun(2, settings + rest), 0)
+        self.assert_exit(self.mpirun(2, settings + rest + [f"run.dir={self.dir}/whole"]), 0)
+        for kind in ("step", "eval"):
+            resumed, whole = ([{**row, "account": None} for row in self.metrics(run, kind)] for run in ("run", "whole"))
+            self.assertEqual(resumed, whole)
+
+    def test_a_resume_on_another_file_says_so(self):
+        data, other = self.small_data(64), self.small_data(64, "other.h5")
+        self.assert_exit(self.run_trainer(self.settings(data)), 0)
+        result = self.run_trainer(self.settings(other, train__epochs=2))
+        self.assert_exit(result, 0)
+        self.assertIn(f"going on with other settings than before (data.train: [{data}] -> [{other}])", result.stderr)
+
+    def test_optimizer_state_that_is_not_finite_is_not_saved(self):
+        data = self.small_data(64)
+        # The gradients fit f32, their squares do not; an infinite second moment leaves the weights as they are.
+        result = self.run_trainer(self.settings(data, optim__name="adam", optim__momentum=0,
+                                                data__normalize="{mean: [0], std: [1e-25]}"))
+        self.assert_exit(result, 1)
+        self.assertRegex(result.stderr, r"the optimizer's \S+ holds values that are not finite; no checkpoint was written")
+        self.assertEqual(list((self.dir / "run/checkpoints").glob("*")), [])
+
     def test_a_killed_peer_ends_the_others_with_5(self):
         data = self.small_data(240)
         settings = self.settings(data, train__epochs=100000, train__log_every=1, train__batch_size=8,

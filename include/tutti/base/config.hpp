@@ -226,7 +226,7 @@ std::vector<std::string> training_differences(const Config& before, const Config
 
 /// The same for keys that change the course of the training, but not what a checkpoint can be loaded into:
 /// schedule.*, and of train and data those that decide which samples an update sees and what it does with
-/// them. A resume goes on and warns of them.
+/// them, and the files that hold them. A resume goes on and warns of them.
 std::vector<std::string> course_differences(const Config& before, const Config& now);
 
 }  // namespace tutti
