@@ -39,6 +39,14 @@ void CudaOps::relu_backward(const TensorView& y, const TensorView& dy, const Ten
     cuda::relu_backward(y, dy, dx, stream());
 }
 
+void CudaOps::sum_relu(const TensorView& a, const TensorView& b, const TensorView& y) {
+    cuda::sum_relu(a, b, y, stream());
+}
+void CudaOps::sum_relu_backward(const TensorView& y, const TensorView& dy, const TensorView& da,
+                                const TensorView& db) {
+    cuda::sum_relu_backward(y, dy, da, db, stream());
+}
+
 void CudaOps::max_pool2d_forward(const Pool2dShape& shape, const TensorView& x, const TensorView& y,
                                  const TensorView& winner) {
     cuda::max_pool2d_forward(shape, x, y, winner, stream());

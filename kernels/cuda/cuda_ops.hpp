@@ -16,6 +16,7 @@ class CudaOps final : public Ops {
     CudaOps(std::shared_ptr<CudaContext> context, ProductType products);
 
     DType compute() const override { return DType::f32; }
+    bool fuses_relu() const override { return true; }
 
     std::unique_ptr<LinearOp> linear(const LinearShape& shape) override;
     std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) override;
@@ -67,6 +68,9 @@ class CudaOps final : public Ops {
     void fill(const TensorView& x, double value) override;
     void copy(const TensorView& x, const TensorView& y) override;
     void sum(const TensorView& a, const TensorView& b, const TensorView& y) override;
+    void sum_relu(const TensorView& a, const TensorView& b, const TensorView& y) override;
+    void sum_relu_backward(const TensorView& y, const TensorView& dy, const TensorView& da,
+                           const TensorView& db) override;
     void add(const TensorView& x, const TensorView& y) override;
     void sgd(const SgdStep& step, const TensorView& gradient, const TensorView& parameter,
              const TensorView& momentum_buffer) override;
