@@ -11,7 +11,9 @@
 namespace tutti::cuda {
 
 CudaOps::CudaOps(std::shared_ptr<CudaContext> context, ProductType products)
-    : context_(std::move(context)), products_(std::make_shared<CublasProducts>(context_)), type_(products) {}
+    : context_(std::move(context)), products_(std::make_shared<CublasProducts>(context_)), type_(products) {
+    if (type_ == ProductType::bf16) fused_attention_ = std::make_unique<FusedAttention>(context_);
+}
 
 std::unique_ptr<LinearOp> CudaOps::linear(const LinearShape& shape) {
     check(shape);

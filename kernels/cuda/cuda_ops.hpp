@@ -6,6 +6,7 @@
 
 #include "cublas_products.hpp"
 #include "cuda_context.hpp"
+#include "fused_attention.hpp"
 #include "tutti/device/ops.hpp"
 
 namespace tutti::cuda {
@@ -50,7 +51,8 @@ class CudaOps final : public Ops {
                              const TensorView& dbeta) override;
     void gelu_forward(const TensorView& x, const TensorView& y) override;
     void gelu_backward(const TensorView& x, const TensorView& dy, const TensorView& dx) override;
-    /// Holds the scores of one head of all samples at a time: O(N·T²) memory, more than the contract's O(T).
+    /// In bf16 by cuDNN's fused engines, where they take the shape. Else it holds the scores of one head of
+    /// all samples at a time: O(N·T²) memory, more than the contract's O(T).
     void attention_forward(const AttentionShape& shape, const TensorView& qkv,
                            const TensorView& out) override;
     void attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& dout,
@@ -94,6 +96,7 @@ class CudaOps final : public Ops {
     // Shared, because operators may outlive the Ops that made them.
     std::shared_ptr<CudaContext> context_;
     std::shared_ptr<CublasProducts> products_;
+    std::unique_ptr<FusedAttention> fused_attention_;  // null but in bf16
     ProductType type_;
 };
 
