@@ -18,4 +18,10 @@ void relu_backward(const TensorView& y, const TensorView& dy, const TensorView& 
 void gelu_forward(const TensorView& x, const TensorView& y, Stream stream);
 void gelu_backward(const TensorView& x, const TensorView& dy, const TensorView& dx, Stream stream);
 
+/// y = max(a + b, 0), rounded once; y may be a or b. 3·N·s bytes, where a sum and a ReLU moved 5·N·s.
+void sum_relu(const TensorView& a, const TensorView& b, const TensorView& y, Stream stream);
+/// relu_backward to two places; da or db may be dy. 4·N·s bytes at most.
+void sum_relu_backward(const TensorView& y, const TensorView& dy, const TensorView& da, const TensorView& db,
+                       Stream stream);
+
 }  // namespace tutti::cuda

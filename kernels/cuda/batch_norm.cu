@@ -1,5 +1,6 @@
 #include "batch_norm.hpp"
 
+#include "../common/activations.hpp"
 #include "../common/batch_norm_math.hpp"
 #include "channel_tiles.hpp"
 #include "storage.hpp"
@@ -11,9 +12,45 @@ namespace {
 /// Rows whose terms one thread adds in fp32; everything beyond is in double.
 constexpr std::int64_t longest_sum = 64;
 
+/// What a gradient passes on its way back: nothing, or a ReLU that passed what the forward's result says, or
+/// what the normalisation, computed again from x, says.
+enum class Gate { open, by_output, by_input };
+
+Gate gate_of(const BatchNormRelu& relu) {
+    if (relu.y.defined()) return Gate::by_output;
+    return relu.bias.defined() ? Gate::by_input : Gate::open;
+}
+
 /// g of batch_norm_backward_sums.
 __device__ inline float through_relu(float y, float dy) {
     return y <= 0 ? 0.0f : dy;
+}
+
+/// The normalisation of N channels from `first` on.
+template <int N>
+__device__ inline void normalisation_of(const double* RESTRICT normalizer, const float* RESTRICT weight,
+                                        const float* RESTRICT bias, std::int64_t channels, std::int64_t first,
+                                        BatchNormForward<float> (&forward)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+        const std::int64_t c = first + i;
+        forward[i] = {static_cast<float>(normalizer[1 + c]),
+                      static_cast<float>(normalizer[1 + channels + c] * static_cast<double>(weight[c])),
+                      bias[c]};
+    }
+}
+
+/// Turns the gradients of N elements into those before the gate.
+template <Gate gate, int N, class T>
+__device__ inline void pass_gate(const T* y, std::int64_t at, const BatchNormForward<float> (&forward)[N],
+                                 const float (&values)[N], float (&gradients)[N]) {
+    float outputs[N] = {};
+    if constexpr (gate == Gate::by_output) load<N>(y + at, outputs);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+        if constexpr (gate == Gate::by_input) outputs[i] = forward[i](values[i]);
+        if constexpr (gate != Gate::open) gradients[i] = through_relu(outputs[i], gradients[i]);
+    }
 }
 
 template <class T, int N>
@@ -94,19 +131,13 @@ __global__ void __launch_bounds__(256)
 
 // y may be x or residual: none of the three is RESTRICT.
 template <class T, int N, bool Add, bool Relu>
-__global__ void __launch_bounds__(tile_threads)
+__global__ void __launch_bounds__(tile_threads, 1)
     apply(const T* x, const double* RESTRICT normalizer, const float* RESTRICT weight,
           const float* RESTRICT bias, const T* residual, ChannelTiles tiles, T* y) {
     const TilePlace place = tile_place<N>(tiles);
     if (place.channel >= tiles.channels) return;
     BatchNormForward<float> forward[N];
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-        const std::int64_t c = place.channel + i;
-        forward[i] = {static_cast<float>(normalizer[1 + c]),
-                      static_cast<float>(normalizer[1 + tiles.channels + c] * static_cast<double>(weight[c])),
-                      bias[c]};
-    }
+    normalisation_of<N>(normalizer, weight, bias, tiles.channels, place.channel, forward);
 #pragma unroll 2
     for (std::int64_t row = place.row; row < place.end; row += place.step) {
         const std::int64_t at = row * tiles.channels + place.channel;
@@ -117,32 +148,36 @@ __global__ void __launch_bounds__(tile_threads)
         for (int i = 0; i < N; ++i) {
             values[i] = forward[i](values[i]);
             if constexpr (Add) values[i] += added[i];
-            if constexpr (Relu) values[i] = values[i] < 0 ? 0.0f : values[i];
+            if constexpr (Relu) values[i] = relu(values[i]);
         }
         store<N>(y + at, values);
     }
 }
 
-template <class T, int N, bool Relu>
-__global__ void __launch_bounds__(tile_threads)
+template <class T, int N, Gate gate>
+__global__ void __launch_bounds__(tile_threads, 1)
     backward_sums_of_shares(const T* RESTRICT x, const T* RESTRICT dy, const T* RESTRICT y,
-                            const double* RESTRICT normalizer, ChannelTiles tiles, double* RESTRICT parts) {
+                            const double* RESTRICT normalizer, const float* RESTRICT weight,
+                            const float* RESTRICT bias, ChannelTiles tiles, double* RESTRICT parts) {
     const TilePlace place = tile_place<N>(tiles);
     float mean[N] = {}, sums[2][N] = {};
-    if (place.channel < tiles.channels)
+    BatchNormForward<float> forward[N] = {};
+    if (place.channel < tiles.channels) {
 #pragma unroll
         for (int i = 0; i < N; ++i) mean[i] = static_cast<float>(normalizer[1 + place.channel + i]);
+        if constexpr (gate == Gate::by_input)
+            normalisation_of<N>(normalizer, weight, bias, tiles.channels, place.channel, forward);
+    }
     for (std::int64_t row = place.row; row < place.end; row += place.step) {
         const std::int64_t at = row * tiles.channels + place.channel;
-        float values[N], gradients[N], outputs[N] = {};
+        float values[N], gradients[N];
         load<N>(x + at, values);
         load<N>(dy + at, gradients);
-        if constexpr (Relu) load<N>(y + at, outputs);
+        pass_gate<gate>(y, at, forward, values, gradients);
 #pragma unroll
         for (int i = 0; i < N; ++i) {
-            const float g = Relu ? through_relu(outputs[i], gradients[i]) : gradients[i];
-            sums[0][i] += g;
-            sums[1][i] = fmaf(g, values[i] - mean[i], sums[1][i]);
+            sums[0][i] += gradients[i];
+            sums[1][i] = fmaf(gradients[i], values[i] - mean[i], sums[1][i]);
         }
     }
     write_tile_sums<N>(tiles, sums, parts);
@@ -164,14 +199,17 @@ struct StoreGradientSums {
     }
 };
 
-template <class T, int N, bool Relu>
-__global__ void __launch_bounds__(tile_threads)
+template <class T, int N, Gate gate>
+__global__ void __launch_bounds__(tile_threads, 1)
     input_gradient(const T* RESTRICT x, const T* dy, const T* y, const double* RESTRICT normalizer,
-                   const float* RESTRICT weight, const double* RESTRICT sums, ChannelTiles tiles, T* dx,
-                   T* dresidual) {
+                   const float* RESTRICT weight, const float* RESTRICT bias, const double* RESTRICT sums,
+                   ChannelTiles tiles, T* dx, T* dresidual) {
     const TilePlace place = tile_place<N>(tiles);
     if (place.channel >= tiles.channels) return;
     const double rows = normalizer[0] > 1 ? normalizer[0] : 1;
+    BatchNormForward<float> forward[N] = {};
+    if constexpr (gate == Gate::by_input)
+        normalisation_of<N>(normalizer, weight, bias, tiles.channels, place.channel, forward);
     BatchNormBackward<float> backward[N];
 #pragma unroll
     for (int i = 0; i < N; ++i) {
@@ -184,15 +222,12 @@ __global__ void __launch_bounds__(tile_threads)
     }
     for (std::int64_t row = place.row; row < place.end; row += place.step) {
         const std::int64_t at = row * tiles.channels + place.channel;
-        float values[N], gradients[N], outputs[N] = {};
+        float values[N], gradients[N];
         load<N>(x + at, values);
         load<N>(dy + at, gradients);
-        if constexpr (Relu) load<N>(y + at, outputs);
+        pass_gate<gate>(y, at, forward, values, gradients);
 #pragma unroll
-        for (int i = 0; i < N; ++i) {
-            if constexpr (Relu) gradients[i] = through_relu(outputs[i], gradients[i]);
-            values[i] = backward[i](values[i], gradients[i]);
-        }
+        for (int i = 0; i < N; ++i) values[i] = backward[i](values[i], gradients[i]);
         if (dresidual) store<N>(dresidual + at, gradients);
         store<N>(dx + at, values);
     }
@@ -210,6 +245,23 @@ bool wide(std::int64_t channels, const TensorView& x) {
 std::int64_t rows_of(const TensorView& x, std::int64_t channels) {
     assert(x.count() % channels == 0);
     return x.count() / channels;
+}
+
+/// Calls body.operator()<gate>() with the gate of `relu`.
+template <class Body>
+void with_gate(const BatchNormRelu& relu, const Body& body) {
+    switch (gate_of(relu)) {
+        case Gate::open:
+            return body.template operator()<Gate::open>();
+        case Gate::by_output:
+            return body.template operator()<Gate::by_output>();
+        case Gate::by_input:
+            return body.template operator()<Gate::by_input>();
+    }
+}
+
+const float* floats_of(const TensorView& optional) {
+    return optional.defined() ? optional.as<float>() : nullptr;
 }
 
 /// Calls body(T*, Lanes<N>) with the storage type of x and vectors where `all_wide`.
@@ -285,7 +337,7 @@ void batch_norm_forward(const TensorView& x, const TensorView& normalizer, const
     });
 }
 
-void batch_norm_backward_sums(const TensorView& x, const TensorView& dy, const TensorView& y,
+void batch_norm_backward_sums(const TensorView& x, const TensorView& dy, const BatchNormRelu& relu,
                               const TensorView& normalizer, const TensorView& workspace,
                               const TensorView& sums, const TensorView& dweight, const TensorView& dbias,
                               Stream stream) {
@@ -293,13 +345,14 @@ void batch_norm_backward_sums(const TensorView& x, const TensorView& dy, const T
     assert(dy.count() == x.count() && sums.count() == 2 * channels);
     assert(workspace.count() >= batch_norm_workspace(x, channels));
     double* parts = workspace.as<double>();
-    const bool all_wide = wide(channels, x) && aligned(dy.data, y.data);
+    const bool all_wide = wide(channels, x) && aligned(dy.data, relu.y.data);
     with_storage_and_lanes(x.dtype, all_wide, [&]<class T, int N>(T*, Lanes<N>) {
         const ChannelTiles tiles = channel_tiles(rows, channels, N, longest_sum);
-        auto* kernel =
-            y.defined() ? backward_sums_of_shares<T, N, true> : backward_sums_of_shares<T, N, false>;
-        launch("batch_norm_backward_sums", kernel, tiles.geometry(), stream, elements<const T>(x),
-               elements<const T>(dy), elements<const T>(y), normalizer.as<double>(), tiles, parts);
+        with_gate(relu, [&]<Gate gate>() {
+            launch("batch_norm_backward_sums", backward_sums_of_shares<T, N, gate>, tiles.geometry(), stream,
+                   elements<const T>(x), elements<const T>(dy), elements<const T>(relu.y),
+                   normalizer.as<double>(), floats_of(relu.weight), floats_of(relu.bias), tiles, parts);
+        });
         launch("batch_norm_backward_sums sum", add_parts<double, StoreGradientSums>,
                add_parts_geometry(2 * channels), stream, parts, rows > 0 ? tiles.shares : 0, 2 * channels,
                StoreGradientSums{normalizer.as<double>(), channels, sums.as<double>(), dweight.as<float>(),
@@ -307,18 +360,20 @@ void batch_norm_backward_sums(const TensorView& x, const TensorView& dy, const T
     });
 }
 
-void batch_norm_backward(const TensorView& x, const TensorView& dy, const TensorView& y,
+void batch_norm_backward(const TensorView& x, const TensorView& dy, const BatchNormRelu& relu,
                          const TensorView& normalizer, const TensorView& weight, const TensorView& sums,
                          const TensorView& dx, const TensorView& dresidual, Stream stream) {
     const std::int64_t channels = weight.count(), rows = rows_of(x, channels);
     assert(dy.count() == x.count() && dx.count() == x.count());
-    const bool all_wide = wide(channels, x) && aligned(dy.data, y.data, dx.data, dresidual.data);
+    const bool all_wide = wide(channels, x) && aligned(dy.data, relu.y.data, dx.data, dresidual.data);
     with_storage_and_lanes(x.dtype, all_wide, [&]<class T, int N>(T*, Lanes<N>) {
         const ChannelTiles tiles = channel_tiles(rows, channels, N, rows);
-        auto* kernel = y.defined() ? input_gradient<T, N, true> : input_gradient<T, N, false>;
-        launch("batch_norm_backward", kernel, tiles.geometry(), stream, elements<const T>(x),
-               elements<const T>(dy), elements<const T>(y), normalizer.as<double>(), weight.as<float>(),
-               sums.as<double>(), tiles, elements<T>(dx), elements<T>(dresidual));
+        with_gate(relu, [&]<Gate gate>() {
+            launch("batch_norm_backward", input_gradient<T, N, gate>, tiles.geometry(), stream,
+                   elements<const T>(x), elements<const T>(dy), elements<const T>(relu.y),
+                   normalizer.as<double>(), weight.as<float>(), floats_of(relu.bias), sums.as<double>(),
+                   tiles, elements<T>(dx), elements<T>(dresidual));
+        });
     });
 }
 

@@ -5,9 +5,11 @@
 //
 // Moves, with B = rows · C · (4 or 2) bytes; floor at 4.3 TB/s for 256 images of ResNet-50's first stage in
 // bf16 (802816 x 64: B = 103 MB, 24 µs):
-//   moments 1 B (24 µs); forward 2 B (48 µs), with addition 3 B (72 µs); backward_sums 2 B (48 µs), with ReLU
-//   3 B; backward 3 B (72 µs), with ReLU 4 B, with the residual's gradient 5 B. The rest is a few numbers per
-//   channel.
+//   moments 1 B (24 µs); forward 2 B (48 µs), also with ReLU, with addition 3 B (72 µs); backward_sums 2 B
+//   (48 µs), also with a ReLU that is computed again, 3 B with one seen in y; backward 3 B (72 µs), also with
+//   a ReLU computed again, 4 B with one seen in y, 1 B more with the residual's gradient. The rest is a few
+//   numbers per channel. So a ReLU fused forward and backward costs nothing, where passes of its own moved 2
+//   B and 3 B.
 
 #include "stream.hpp"
 #include "tutti/device/batch_norm_op.hpp"
@@ -38,14 +40,20 @@ void batch_norm_forward(const TensorView& x, const TensorView& normalizer, const
                         const TensorView& bias, const BatchNormFusion& fusion, const TensorView& y,
                         Stream stream);
 
-/// With ReLU `y` is the forward's result, and g = y > 0 ? dy : 0 (dy where y is NaN) takes dy's place;
-/// without, y is undefined and g = dy.
-void batch_norm_backward_sums(const TensorView& x, const TensorView& dy, const TensorView& y,
+/// A ReLU behind the normalisation, in backward: g takes dy's place, dy where it let the value pass (or the
+/// value is NaN), 0 elsewhere. Where `y` is defined, the forward's result says so: also of a sum with a
+/// residual. Where weight and bias are, x̂·weight + bias is computed again with the forward's bits, which
+/// saves reading y. Neither: no ReLU, and g = dy.
+struct BatchNormRelu {
+    TensorView y = {};
+    TensorView weight = {}, bias = {};
+};
+void batch_norm_backward_sums(const TensorView& x, const TensorView& dy, const BatchNormRelu& relu,
                               const TensorView& normalizer, const TensorView& workspace,
                               const TensorView& sums, const TensorView& dweight, const TensorView& dbias,
                               Stream stream);
 /// dresidual = g, when defined. dx may be dy, and so may dresidual.
-void batch_norm_backward(const TensorView& x, const TensorView& dy, const TensorView& y,
+void batch_norm_backward(const TensorView& x, const TensorView& dy, const BatchNormRelu& relu,
                          const TensorView& normalizer, const TensorView& weight, const TensorView& sums,
                          const TensorView& dx, const TensorView& dresidual, Stream stream);
 

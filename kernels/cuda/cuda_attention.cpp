@@ -1,6 +1,7 @@
 // Attention as products and softmax, head by head over all samples: a head's matrices of the samples are
 // equally far apart in the packed tensors, which is what a batch of products needs. In fp32, or tf32 where
-// products are that: in mixed precision only linear layers and convolutions round.
+// products are that. With products in bf16 cuDNN's fused attention goes before (fused_attention.hpp); for
+// shapes that it does not take, this one computes in fp32.
 
 #include <cmath>
 
@@ -50,7 +51,7 @@ std::byte* part(const TensorView& packed, const AttentionShape& shape, std::int6
 void CudaOps::attention_forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out) {
     const std::int64_t samples = qkv.shape[0];
     assert(qkv.count() == samples * shape.tokens * 3 * shape.heads * shape.width);
-    if (samples == 0) return;
+    if (samples == 0 || (fused_attention_ && fused_attention_->forward(shape, qkv, out))) return;
     const HeadProducts of(shape, samples, type_);
     const float scale = 1.0f / std::sqrt(static_cast<float>(shape.width));
     const TensorView p = context_->scratch(DType::f32, {samples, shape.tokens, shape.tokens});
@@ -67,7 +68,7 @@ void CudaOps::attention_backward(const AttentionShape& shape, const TensorView& 
                                  const TensorView& dqkv) {
     const std::int64_t samples = qkv.shape[0];
     assert(qkv.count() == dqkv.count() && 3 * dout.count() == qkv.count());
-    if (samples == 0) return;
+    if (samples == 0 || (fused_attention_ && fused_attention_->backward(shape, qkv, dout, dqkv))) return;
     const HeadProducts of(shape, samples, type_);
     const float scale = 1.0f / std::sqrt(static_cast<float>(shape.width));
     const Shape square{samples, shape.tokens, shape.tokens};

@@ -33,7 +33,8 @@ class CudaBatchNorm final : public BatchNormOp {
     }
     void forward(const TensorView& x, const TensorView& normalizer, const TensorView& weight,
                  const TensorView& bias, const TensorView& y) override {
-        batch_norm_forward(x, normalizer, weight, bias, {}, y, context_->stream());
+        batch_norm_forward(x, normalizer, weight, bias, {.residual = {}, .relu = shape_.relu}, y,
+                           context_->stream());
     }
     void backward_sums(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
                        const TensorView& sums, const TensorView& dweight, const TensorView& dbias) override {
@@ -43,6 +44,18 @@ class CudaBatchNorm final : public BatchNormOp {
     void backward(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
                   const TensorView& weight, const TensorView& sums, const TensorView& dx) override {
         batch_norm_backward(x, dy, {}, normalizer, weight, sums, dx, {}, context_->stream());
+    }
+    void relu_backward_sums(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
+                            const TensorView& weight, const TensorView& bias, const TensorView& sums,
+                            const TensorView& dweight, const TensorView& dbias) override {
+        batch_norm_backward_sums(x, dy, {.weight = weight, .bias = bias}, normalizer, workspace(x), sums,
+                                 dweight, dbias, context_->stream());
+    }
+    void relu_backward(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
+                       const TensorView& weight, const TensorView& bias, const TensorView& sums,
+                       const TensorView& dx) override {
+        batch_norm_backward(x, dy, {.weight = weight, .bias = bias}, normalizer, weight, sums, dx, {},
+                            context_->stream());
     }
 
   private:

@@ -11,7 +11,9 @@
 namespace tutti::cuda {
 
 CudaOps::CudaOps(std::shared_ptr<CudaContext> context, ProductType products)
-    : context_(std::move(context)), products_(std::make_shared<CublasProducts>(context_)), type_(products) {}
+    : context_(std::move(context)), products_(std::make_shared<CublasProducts>(context_)), type_(products) {
+    if (type_ == ProductType::bf16) fused_attention_ = std::make_unique<FusedAttention>(context_);
+}
 
 std::unique_ptr<LinearOp> CudaOps::linear(const LinearShape& shape) {
     check(shape);
@@ -37,6 +39,14 @@ void CudaOps::relu_forward(const TensorView& x, const TensorView& y) {
 }
 void CudaOps::relu_backward(const TensorView& y, const TensorView& dy, const TensorView& dx) {
     cuda::relu_backward(y, dy, dx, stream());
+}
+
+void CudaOps::sum_relu(const TensorView& a, const TensorView& b, const TensorView& y) {
+    cuda::sum_relu(a, b, y, stream());
+}
+void CudaOps::sum_relu_backward(const TensorView& y, const TensorView& dy, const TensorView& da,
+                                const TensorView& db) {
+    cuda::sum_relu_backward(y, dy, da, db, stream());
 }
 
 void CudaOps::max_pool2d_forward(const Pool2dShape& shape, const TensorView& x, const TensorView& y,

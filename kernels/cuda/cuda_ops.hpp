@@ -6,6 +6,7 @@
 
 #include "cublas_products.hpp"
 #include "cuda_context.hpp"
+#include "fused_attention.hpp"
 #include "tutti/device/ops.hpp"
 
 namespace tutti::cuda {
@@ -16,6 +17,7 @@ class CudaOps final : public Ops {
     CudaOps(std::shared_ptr<CudaContext> context, ProductType products);
 
     DType compute() const override { return DType::f32; }
+    bool fuses_relu() const override { return true; }
 
     std::unique_ptr<LinearOp> linear(const LinearShape& shape) override;
     std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) override;
@@ -49,7 +51,8 @@ class CudaOps final : public Ops {
                              const TensorView& dbeta) override;
     void gelu_forward(const TensorView& x, const TensorView& y) override;
     void gelu_backward(const TensorView& x, const TensorView& dy, const TensorView& dx) override;
-    /// Holds the scores of one head of all samples at a time: O(N·T²) memory, more than the contract's O(T).
+    /// In bf16 by cuDNN's fused engines, where they take the shape. Else it holds the scores of one head of
+    /// all samples at a time: O(N·T²) memory, more than the contract's O(T).
     void attention_forward(const AttentionShape& shape, const TensorView& qkv,
                            const TensorView& out) override;
     void attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& dout,
@@ -67,6 +70,9 @@ class CudaOps final : public Ops {
     void fill(const TensorView& x, double value) override;
     void copy(const TensorView& x, const TensorView& y) override;
     void sum(const TensorView& a, const TensorView& b, const TensorView& y) override;
+    void sum_relu(const TensorView& a, const TensorView& b, const TensorView& y) override;
+    void sum_relu_backward(const TensorView& y, const TensorView& dy, const TensorView& da,
+                           const TensorView& db) override;
     void add(const TensorView& x, const TensorView& y) override;
     void sgd(const SgdStep& step, const TensorView& gradient, const TensorView& parameter,
              const TensorView& momentum_buffer) override;
@@ -90,6 +96,7 @@ class CudaOps final : public Ops {
     // Shared, because operators may outlive the Ops that made them.
     std::shared_ptr<CudaContext> context_;
     std::shared_ptr<CublasProducts> products_;
+    std::unique_ptr<FusedAttention> fused_attention_;  // null but in bf16
     ProductType type_;
 };
 

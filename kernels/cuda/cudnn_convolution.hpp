@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cublas_products.hpp"
-#include "cudnn_descriptor.hpp"
+#include "cudnn_plan.hpp"
 #include "tutti/device/ops.hpp"
 
 namespace tutti::cuda {
@@ -26,24 +26,14 @@ std::string describe(const ConvolutionProblem& problem);
 /// bf16 at a time, and without a multiple of that cuDNN transposes in a workspace of hundreds of megabytes.
 Conv2dShape padded(Conv2dShape shape, ProductType type);
 
-/// Whom plans are made for: a handle on the GPU, or properties of a GPU that is not there (a finalized
-/// CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR; such a plan can be built, not executed).
-struct CudnnTarget {
-    cudnnHandle_t handle = nullptr;
-    const CudnnDescriptor* properties = nullptr;
-};
-
-/// The first engine in the order of cuDNN's heuristic that gives the same bits each time, computes in the
-/// problem's type (no tensor cores in fp32, which would round to tf32), asks for no more than 1 GiB of
-/// workspace, and can be built.
+/// An engine that computes in the problem's type (no tensor cores in fp32, which would round to tf32).
 class ConvolutionPlan {
   public:
     /// Takes 1 to 200 ms. Throws GpuError, RunError (which engines were refused, and why) when there is none.
     ConvolutionPlan(const ConvolutionProblem& problem, const CudnnTarget& target);
 
-    std::int64_t workspace_bytes() const { return workspace_bytes_; }
-    /// cuDNN's number of the engine, for reports.
-    std::int64_t engine() const { return engine_; }
+    std::int64_t workspace_bytes() const { return plan_.workspace_bytes(); }
+    std::int64_t engine() const { return plan_.engine(); }
 
     /// x, weight, y: inputs, or the pass's result in its place: dx, dweight or dy. Aligned to 16 bytes. In
     /// the handle's stream.
@@ -51,8 +41,8 @@ class ConvolutionPlan {
 
   private:
     std::string name_;
-    CudnnDescriptor x_, weight_, y_, convolution_, operation_, graph_, plan_;
-    std::int64_t workspace_bytes_ = 0, engine_ = -1;
+    CudnnDescriptor x_, weight_, y_, convolution_, operation_, graph_;
+    CudnnPlan plan_;
 };
 
 }  // namespace tutti::cuda

@@ -15,7 +15,7 @@ bool has(const KernelCase& c, const char* word) {
 
 /// The tensors of one batch normalisation.
 struct BatchNorm {
-    TensorView x, dy, y, dx, dresidual, weight, bias, shift, normalizer, moments, sums, workspace;
+    TensorView x, dy, y, dx, dresidual, weight, bias, shift, gradient, normalizer, moments, sums, workspace;
     BatchNorm(DeviceArena& arena, const KernelCase& c)
         : x(arena.tensor(c.dtype, {c.rows, c.width})),
           dy(arena.tensor(c.dtype, {c.rows, c.width})),
@@ -25,6 +25,7 @@ struct BatchNorm {
           weight(arena.tensor(DType::f32, {c.width})),
           bias(arena.tensor(DType::f32, {c.width})),
           shift(arena.tensor(DType::f32, {c.width})),
+          gradient(arena.tensor(DType::f32, {c.width})),
           normalizer(arena.tensor(DType::f64, {1 + 2 * c.width})),
           moments(arena.tensor(DType::f64, {1 + 2 * c.width})),
           sums(arena.tensor(DType::f64, {2 * c.width})),
@@ -42,16 +43,23 @@ KernelRun forward(DeviceArena& arena, const KernelCase& c) {
                            stream);
     };
 }
+/// Behind an addition the forward's result says what a ReLU let pass; else it is computed again.
+BatchNormRelu relu_of(const BatchNorm& b, const KernelCase& c) {
+    if (!has(c, "relu")) return {};
+    if (has(c, "add")) return {.y = b.y};
+    return {.weight = b.weight, .bias = b.bias};
+}
 KernelRun backward_sums(DeviceArena& arena, const KernelCase& c) {
-    return [b = BatchNorm(arena, c), relu = has(c, "relu")](Stream stream) {
-        batch_norm_backward_sums(b.x, b.dy, relu ? b.y : TensorView{}, b.normalizer, b.workspace, b.sums,
-                                 b.weight, b.bias, stream);
+    const BatchNorm b(arena, c);
+    return [b, relu = relu_of(b, c)](Stream stream) {
+        batch_norm_backward_sums(b.x, b.dy, relu, b.normalizer, b.workspace, b.sums, b.shift, b.gradient,
+                                 stream);
     };
 }
 KernelRun backward(DeviceArena& arena, const KernelCase& c) {
-    return [b = BatchNorm(arena, c), relu = has(c, "relu")](Stream stream) {
-        batch_norm_backward(b.x, b.dy, relu ? b.y : TensorView{}, b.normalizer, b.weight, b.sums, b.dx,
-                            b.dresidual, stream);
+    const BatchNorm b(arena, c);
+    return [b, relu = relu_of(b, c)](Stream stream) {
+        batch_norm_backward(b.x, b.dy, relu, b.normalizer, b.weight, b.sums, b.dx, b.dresidual, stream);
     };
 }
 

@@ -27,6 +27,13 @@ KernelRun activation_backward(DeviceArena& arena, const KernelCase& c) {
     return [=](Stream stream) { kernel(x, dy, dx, stream); };
 }
 
+KernelRun sum_and_relu(DeviceArena& arena, const KernelCase& c, bool is_forward) {
+    const TensorView a = like_x(arena, c), b = like_x(arena, c), y = like_x(arena, c);
+    if (is_forward) return [=](Stream stream) { sum_relu(a, b, y, stream); };
+    const TensorView dy = like_x(arena, c);
+    return [=](Stream stream) { sum_relu_backward(y, dy, a, b, stream); };
+}
+
 KernelRun bias_and_gelu_forward(DeviceArena& arena, const KernelCase& c) {
     const TensorView x = like_x(arena, c), y = like_x(arena, c), bias = arena.tensor(DType::f32, {c.width});
     return [=](Stream stream) { bias_forward(BiasActivation::gelu, x, bias, y, stream); };
@@ -109,6 +116,8 @@ constexpr NamedRun runs[] = {
     {"relu_forward", activation_forward<relu_forward>},
     {"gelu_forward", activation_forward<gelu_forward>},
     {"gelu_backward", activation_backward<gelu_backward>},
+    {"sum_relu", [](DeviceArena& a, const KernelCase& c) { return sum_and_relu(a, c, true); }},
+    {"sum_relu_backward", [](DeviceArena& a, const KernelCase& c) { return sum_and_relu(a, c, false); }},
     {"bias_forward", bias_and_gelu_forward},
     {"bias_backward", bias_and_gelu_backward},
     {"max_pool2d_forward", [](DeviceArena& a, const KernelCase& c) { return max_pool(a, c, true); }},

@@ -8,6 +8,9 @@
 namespace tutti::cuda {
 namespace {
 
+/// The winner where ReLU lets nothing pass: a place that no window has.
+constexpr unsigned char nothing = 255;
+
 /// Pool2dShape with its results, and as many items as the kernel's output has vectors.
 struct Plan {
     int height, width, channels, kernel_h, kernel_w, stride_h, stride_w, padding_h, padding_w;
@@ -24,7 +27,7 @@ Plan plan(const Pool2dShape& s, unsigned items) {
             narrow(s.padding_w), narrow(s.out_height()), narrow(s.out_width()), items};
 }
 
-template <class T, int N>
+template <class T, int N, bool relu>
 __global__ void __launch_bounds__(256, 1)
     forward(Plan s, const T* RESTRICT x, T* RESTRICT y, unsigned char* RESTRICT winner) {
     for_items(s.items, [&](unsigned item) {
@@ -51,6 +54,13 @@ __global__ void __launch_bounds__(256, 1)
                         place.at[i] = static_cast<unsigned char>(kh * s.kernel_w + kw);
                     }
             }
+        if constexpr (relu)
+#pragma unroll
+            for (int i = 0; i < N; ++i)
+                if (best[i] <= 0) {
+                    best[i] = 0;
+                    place.at[i] = nothing;
+                }
         store(y + std::int64_t{item} * N, best);
         *reinterpret_cast<Vector<unsigned char, N>*>(winner + std::int64_t{item} * N) = place;
     });
@@ -98,7 +108,8 @@ void max_pool2d_forward(const Pool2dShape& shape, const TensorView& x, const Ten
         const bool wide = shape.channels % vector_size<T> == 0 && aligned(x.data, y.data, winner.data);
         with_lanes<T>(wide, [&]<int N>(Lanes<N>) {
             for_samples(x.shape[0], out_size / N, [&](std::int64_t first, std::int64_t, unsigned items) {
-                launch("max_pool2d_forward", forward<T, N>, elementwise(items), stream, plan(shape, items),
+                auto* kernel = shape.relu ? forward<T, N, true> : forward<T, N, false>;
+                launch("max_pool2d_forward", kernel, elementwise(items), stream, plan(shape, items),
                        elements<const T>(x) + first * in_size, elements<T>(y) + first * out_size,
                        winner.as<unsigned char>() + first * out_size);
             });

@@ -168,7 +168,8 @@ TEST_P(BatchNormTest, with_relu_it_has_the_bits_of_relu_behind_it) {
         op->forward(x.view(), r.normalizer.view(), weight.view(), bias.view(), y.view());
         op->relu_backward_sums(x.view(), dy.view(), r.normalizer.view(), weight.view(), bias.view(),
                                sums.view(), dweight.view(), dbias.view());
-        op->backward(x.view(), dy.view(), r.normalizer.view(), weight.view(), sums.view(), dx.view());
+        op->relu_backward(x.view(), dy.view(), r.normalizer.view(), weight.view(), bias.view(), sums.view(),
+                          dx.view());
         EXPECT_EQ(y.bytes(), r.y.bytes());
         EXPECT_EQ(dweight.bytes(), expected_dweight.bytes());
         EXPECT_EQ(dbias.bytes(), expected_dbias.bytes());

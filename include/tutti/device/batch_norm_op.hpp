@@ -58,14 +58,20 @@ class BatchNormOp {
     virtual void backward(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
                           const TensorView& weight, const TensorView& sums, const TensorView& dx) = 0;
 
-    /// With shape.relu, in place of backward_sums: dy, the gradient of max(x̂·weight + bias, 0), becomes that
-    /// of x̂·weight + bias, 0 where that is not above 0, which is computed again with the same bits; then the
-    /// sums.
+    /// With shape.relu, in place of backward_sums: dy is the gradient of max(x̂·weight + bias, 0); that of
+    /// x̂·weight + bias is dy, and 0 where this, computed again with the same bits, is not above 0. The sums
+    /// of that; a backend may put it into dy's place.
     virtual void relu_backward_sums(const TensorView& /*x*/, const TensorView& /*dy*/,
                                     const TensorView& /*normalizer*/, const TensorView& /*weight*/,
                                     const TensorView& /*bias*/, const TensorView& /*sums*/,
                                     const TensorView& /*dweight*/, const TensorView& /*dbias*/) {
         throw std::logic_error("this backend fuses no ReLU");
+    }
+    /// Then, in place of backward, with the dy that relu_backward_sums left.
+    virtual void relu_backward(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
+                               const TensorView& weight, const TensorView& /*bias*/, const TensorView& sums,
+                               const TensorView& dx) {
+        backward(x, dy, normalizer, weight, sums, dx);
     }
 };
 

@@ -71,7 +71,11 @@ class BatchNorm2d final : public Layer {
         else
             op_->backward_sums(x, dy, normalizer(call), sums, dweight, dbias);
         if (synchronized(call)) call.step->statistics->sum(sums);
-        if (dx.defined()) op_->backward(x, dy, normalizer(call), weight, sums, dx);
+        if (!dx.defined()) return;
+        if (shape_.relu)
+            op_->relu_backward(x, dy, normalizer(call), weight, bias, sums, dx);
+        else
+            op_->backward(x, dy, normalizer(call), weight, sums, dx);
     }
 
   private:

@@ -44,6 +44,26 @@ TEST_P(CudaActivationsTest, backward_has_the_bits_of_the_cpu) {
         }
 }
 
+TEST_P(CudaActivationsTest, relu_of_a_sum_has_the_bits_of_the_cpu_forward_and_backward) {
+    for (const DType dtype : storage_types)
+        for (const std::int64_t count : counts) {
+            SCOPED_TRACE(std::string(name_of(dtype)) + " " + std::to_string(count));
+            auto a = TestTensor::random(dtype, {count}, 4), b = TestTensor::random(dtype, {count}, 5);
+            if (count > 7) a.set(3, NAN), b.set(5, -a.get(5));
+            auto exact_a = converted(a, DType::f32), exact_b = converted(b, DType::f32);
+            TestTensor y(dtype, {count}), expected(DType::f32, {count}), db(dtype, {count});
+            cuda::sum_relu(a.view(), b.view(), y.view(), stream_);
+            cpu_.sum_relu(exact_a.view(), exact_b.view(), expected.view());
+            expect_equal(y, stored(expected, dtype));
+            auto dy = TestTensor::random(dtype, {count}, 6), exact_dy = converted(dy, DType::f32);
+            auto exact_y = converted(y, DType::f32);
+            cpu_.relu_backward(exact_y.view(), exact_dy.view(), expected.view());
+            cuda::sum_relu_backward(y.view(), dy.view(), dy.view(), db.view(), stream_);
+            expect_equal(dy, stored(expected, dtype));
+            expect_equal(db, stored(expected, dtype));
+        }
+}
+
 TEST_P(CudaActivationsTest, work_in_place_and_where_the_memory_allows_no_wide_accesses) {
     auto x = TestTensor::random(DType::bf16, {38}, 4);
     TestTensor expected(DType::bf16, {37});

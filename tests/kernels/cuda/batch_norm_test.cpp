@@ -152,8 +152,8 @@ TEST_P(CudaBatchNormTest, backward_agrees_with_the_cpu) {
             forward_on_cpu(cpu_, expected, true, relu);
             backward_on_cpu(cpu_, expected, relu);
             auto workspace = b.workspace();
-            const TensorView y = relu ? expected.y.view() : TensorView{};
-            cuda::batch_norm_backward_sums(b.x.view(), b.dy.view(), y, expected.normalizer.view(),
+            const cuda::BatchNormRelu gate{.y = relu ? expected.y.view() : TensorView{}};
+            cuda::batch_norm_backward_sums(b.x.view(), b.dy.view(), gate, expected.normalizer.view(),
                                            workspace.view(), b.sums.view(), b.dweight.view(), b.dbias.view(),
                                            stream_);
             // 1/√(variance + eps) is at most 32.
@@ -161,8 +161,9 @@ TEST_P(CudaBatchNormTest, backward_agrees_with_the_cpu) {
             expect_near(b.sums.values(), expected.sums.values(), tolerance);
             expect_near(b.dweight.values(), expected.dweight.values(), tolerance);
             expect_near(b.dbias.values(), expected.dbias.values(), tolerance);
-            cuda::batch_norm_backward(b.x.view(), b.dy.view(), y, expected.normalizer.view(), b.weight.view(),
-                                      expected.sums.view(), b.dx.view(), b.dresidual.view(), stream_);
+            cuda::batch_norm_backward(b.x.view(), b.dy.view(), gate, expected.normalizer.view(),
+                                      b.weight.view(), expected.sums.view(), b.dx.view(), b.dresidual.view(),
+                                      stream_);
             EXPECT_EQ(b.dx.bytes(), expected.dx.bytes());
             EXPECT_EQ(b.dresidual.bytes(), expected.dresidual.bytes());
         }
@@ -183,17 +184,49 @@ TEST_P(CudaBatchNormTest, bf16_agrees_up_to_its_rounding) {
         cuda::batch_norm_forward(b.x.view(), expected.normalizer.view(), b.weight.view(), b.bias.view(),
                                  {.residual = b.residual.view(), .relu = true}, b.y.view(), stream_);
         EXPECT_EQ(b.y.bytes(), y.bytes());
-        cuda::batch_norm_backward_sums(b.x.view(), b.dy.view(), y.view(), expected.normalizer.view(),
+        cuda::batch_norm_backward_sums(b.x.view(), b.dy.view(), {.y = y.view()}, expected.normalizer.view(),
                                        workspace.view(), b.sums.view(), b.dweight.view(), b.dbias.view(),
                                        stream_);
         expect_near(b.sums.values(), expected.sums.values(), 64 * 4 * 32 * 0x1p-24);
-        cuda::batch_norm_backward(b.x.view(), b.dy.view(), y.view(), expected.normalizer.view(),
+        cuda::batch_norm_backward(b.x.view(), b.dy.view(), {.y = y.view()}, expected.normalizer.view(),
                                   b.weight.view(), expected.sums.view(), b.dx.view(), b.dresidual.view(),
                                   stream_);
         EXPECT_EQ(b.dx.bytes(), TestTensor(DType::bf16, {rows, channels}, expected.dx.values()).bytes());
         EXPECT_EQ(b.dresidual.bytes(),
                   TestTensor(DType::bf16, {rows, channels}, expected.dresidual.values()).bytes());
     }
+}
+
+// Zero, the signs of both, and NaN are all there: the ReLU must be the one that forward applied.
+TEST_P(CudaBatchNormTest, a_relu_computed_again_has_the_bits_of_one_seen_in_the_output) {
+    for (const DType dtype : {DType::f32, DType::bf16})
+        for (const auto& [rows, channels] : sizes) {
+            SCOPED_TRACE(testing::Message() << name_of(dtype) << ", " << rows << " x " << channels);
+            Batch b(dtype, rows, channels), seen(dtype, rows, channels), exact(DType::f32, rows, channels);
+            copy_inputs(b, exact);
+            forward_on_cpu(cpu_, exact, false, false);
+            b.bias.set(0, 0);
+            if (b.x.size() > 0) b.x.set(0, exact.normalizer.get(1));  // f32: x = mean, so y is 0
+            if (b.x.size() > 9) b.x.set(9, NAN);
+            cuda::batch_norm_forward(b.x.view(), exact.normalizer.view(), b.weight.view(), b.bias.view(),
+                                     {.residual = {}, .relu = true}, b.y.view(), stream_);
+            auto workspace = b.workspace();
+            const auto backward = [&](const cuda::BatchNormRelu& relu, Batch& to) {
+                cuda::batch_norm_backward_sums(b.x.view(), b.dy.view(), relu, exact.normalizer.view(),
+                                               workspace.view(), to.sums.view(), to.dweight.view(),
+                                               to.dbias.view(), stream_);
+                cuda::batch_norm_backward(b.x.view(), b.dy.view(), relu, exact.normalizer.view(),
+                                          b.weight.view(), to.sums.view(), to.dx.view(), to.dresidual.view(),
+                                          stream_);
+            };
+            backward({.y = b.y.view()}, seen);
+            backward({.weight = b.weight.view(), .bias = b.bias.view()}, b);
+            EXPECT_EQ(b.sums.bytes(), seen.sums.bytes());
+            EXPECT_EQ(b.dweight.bytes(), seen.dweight.bytes());
+            EXPECT_EQ(b.dbias.bytes(), seen.dbias.bytes());
+            EXPECT_EQ(b.dx.bytes(), seen.dx.bytes());
+            EXPECT_EQ(b.dresidual.bytes(), seen.dresidual.bytes());
+        }
 }
 
 TEST_P(CudaBatchNormTest, gradients_may_take_the_place_of_dy) {

@@ -186,6 +186,94 @@ TEST_F(CudaDeviceTest, an_engine_that_cannot_be_built_gives_way_to_the_next) {
     EXPECT_EQ(cuda::ConvolutionPlan(problem, {.handle = context.cudnn()}).engine(), 2);
 }
 
+/// One batch of attention, forward and backward.
+struct AttentionRun {
+    AttentionShape shape;
+    TestTensor qkv, dout, out, dqkv;
+    AttentionRun(const AttentionShape& s, std::int64_t batch)
+        : shape(s),
+          qkv(TestTensor::random(DType::f32, {batch, s.tokens, 3, s.heads, s.width}, 1)),
+          dout(TestTensor::random(DType::f32, {batch, s.tokens, s.heads * s.width}, 2)),
+          out(DType::f32, dout.view().shape),
+          dqkv(DType::f32, qkv.view().shape) {}
+    void run(Ops& ops) {
+        ops.attention_forward(shape, qkv.view(), out.view());
+        ops.attention_backward(shape, qkv.view(), dout.view(), dqkv.view());
+    }
+};
+std::int64_t recorded(const std::string& part) {
+    const auto& record = fake_gpu::record();
+    return std::count_if(record.begin(), record.end(),
+                         [&](const std::string& line) { return line.find(part) != std::string::npos; });
+}
+
+double largest_distance(const TestTensor& a, const TestTensor& b) {
+    double largest = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a.get(i) - b.get(i)));
+    return largest;
+}
+
+TEST_F(CudaDeviceTest, bf16_attention_is_one_plan_each_way_and_stays_near_fp32) {
+    const auto context = std::make_shared<cuda::CudaContext>();
+    cuda::CudaOps ops(context, cuda::ProductType::bf16), exact(context, cuda::ProductType::fp32);
+    for (const AttentionShape& shape : {AttentionShape{1, 1, 8}, AttentionShape{5, 3, 8},
+                                        AttentionShape{50, 4, 32}, AttentionShape{131, 2, 16}})
+        for (const std::int64_t batch : {1, 3}) {
+            SCOPED_TRACE(testing::Message() << shape.tokens << " tokens, " << shape.heads << " heads of "
+                                            << shape.width << ", batch " << batch);
+            AttentionRun expected(shape, batch), fused(shape, batch);
+            expected.run(exact);
+            fake_gpu::clear_record();
+            fused.run(ops);
+            EXPECT_EQ(recorded("attention forward"), 2) << "backward computes the result again";
+            EXPECT_EQ(recorded("attention backward"), 1);
+            EXPECT_EQ(recorded("product"), 0);
+            // bf16 has steps of 2⁻⁸; sums of roundings of either sign grow with their root.
+            EXPECT_LT(largest_distance(fused.out, expected.out), 0.02);
+            EXPECT_LT(largest_distance(fused.dqkv, expected.dqkv), 0.06);
+            fake_gpu::clear_record();
+            fused.run(ops);
+            EXPECT_EQ(recorded("host: build"), 0) << "plans are made once per shape";
+        }
+}
+
+TEST_F(CudaDeviceTest, bf16_attention_of_widths_without_an_engine_is_products_in_fp32) {
+    const auto context = std::make_shared<cuda::CudaContext>();
+    cuda::CudaOps ops(context, cuda::ProductType::bf16), exact(context, cuda::ProductType::fp32);
+    AttentionRun expected({7, 2, 5}, 2), products({7, 2, 5}, 2);
+    expected.run(exact);
+    fake_gpu::clear_record();
+    products.run(ops);
+    EXPECT_EQ(recorded("attention"), 0);
+    EXPECT_GT(recorded("product"), 0);
+    EXPECT_EQ(products.out.bytes(), expected.out.bytes());
+    EXPECT_EQ(products.dqkv.bytes(), expected.dqkv.bytes());
+}
+
+TEST_F(CudaDeviceTest, bf16_attention_in_parts_of_the_batch_has_the_bits_of_the_whole) {
+    const auto context = std::make_shared<cuda::CudaContext>();
+    const AttentionShape shape{5, 3, 8};
+    cuda::FusedAttention whole(context), parts(context, 2 * (2 * 3 * 128 * 128));  // two samples at a time
+    AttentionRun expected(shape, 5), cut(shape, 5);
+    ASSERT_TRUE(whole.forward(shape, expected.qkv.view(), expected.out.view()));
+    ASSERT_TRUE(whole.backward(shape, expected.qkv.view(), expected.dout.view(), expected.dqkv.view()));
+    fake_gpu::clear_record();
+    ASSERT_TRUE(parts.forward(shape, cut.qkv.view(), cut.out.view()));
+    EXPECT_EQ(recorded("attention forward"), 3);
+    ASSERT_TRUE(parts.backward(shape, cut.qkv.view(), cut.dout.view(), cut.dqkv.view()));
+    EXPECT_EQ(recorded("attention backward"), 3);
+    EXPECT_EQ(cut.out.bytes(), expected.out.bytes());
+    EXPECT_EQ(cut.dqkv.bytes(), expected.dqkv.bytes());
+}
+
+TEST_F(CudaDeviceTest, a_broken_gpu_does_not_look_like_attention_without_an_engine) {
+    const auto context = std::make_shared<cuda::CudaContext>();
+    cuda::CudaOps ops(context, cuda::ProductType::bf16);
+    AttentionRun attention({5, 3, 8}, 2);
+    fake_gpu::fail_next("cudaMalloc", 2);
+    EXPECT_THROW(attention.run(ops), cuda::GpuError);
+}
+
 TEST_F(CudaDeviceTest, bf16_convolutions_pad_the_channels_of_a_stem) {
     const auto context = std::make_shared<cuda::CudaContext>();
     cuda::CudaOps ops(context, cuda::ProductType::bf16), exact(context, cuda::ProductType::fp32);

@@ -5,11 +5,10 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <map>
-#include <sstream>
 
 #include "cudnn_convolution.hpp"
+#include "described_gpu.hpp"
 #include "eigen_ops.hpp"
 #include "tutti/model/zoo.hpp"
 
@@ -17,21 +16,6 @@ namespace tutti::test {
 namespace {
 
 using cuda::ConvolutionPass, cuda::ConvolutionPlan, cuda::ConvolutionProblem, cuda::ProductType;
-
-std::string properties_text() {
-    std::ifstream file(GPU_PROPERTIES);
-    std::stringstream text;
-    text << file.rdbuf();
-    return text.str();
-}
-
-cuda::CudnnDescriptor properties_of(const std::string& text) {
-    cuda::CudnnDescriptor properties(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, "properties of a GPU");
-    properties.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-                   std::span<const char>(text.data(), text.size()));
-    properties.finalize();
-    return properties;
-}
 
 /// A CPU that remembers which convolutions a model has planned.
 class WatchedOps final : public EigenOps<float> {

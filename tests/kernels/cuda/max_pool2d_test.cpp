@@ -49,6 +49,15 @@ TEST_P(CudaMaxPool2dTest, has_the_bits_of_the_cpu) {
             }
 }
 
+TEST_P(CudaMaxPool2dTest, with_relu_it_has_the_bits_of_the_cpu) {
+    for (const DType dtype : storage_types)
+        for (const std::int64_t channels : {1, 3, 8, 24}) {
+            Pool2dShape s{.height = 7, .width = 5, .channels = channels};
+            s.relu = true;
+            compare(s, 2, dtype);
+        }
+}
+
 TEST_P(CudaMaxPool2dTest, pixels_between_windows_get_no_gradient) {
     compare({.height = 8,
              .width = 9,

@@ -1,6 +1,7 @@
 // cuDNN's backend API, as far as kernels/cuda calls it: graphs of one convolution, on tensors with any
-// strides, with sums in double. Its heuristic offers three engines, best first: one that gives other bits
-// each time (engine 0), one on tensor cores (1), and a plain one (2).
+// strides, with sums in double, and of attention (fake_cudnn_attention.cpp). Its heuristic offers three
+// engines, best first: one that gives other bits each time (engine 0), one on tensor cores (1), and a plain
+// one (2).
 
 #include <cudnn.h>
 
@@ -12,6 +13,7 @@
 #include <memory>
 #include <vector>
 
+#include "fake_cudnn.hpp"
 #include "fake_gpu.hpp"
 
 struct cudnnContext {
@@ -22,24 +24,6 @@ namespace {
 
 using namespace tutti::fake_gpu;
 
-struct Descriptor {
-    explicit Descriptor(cudnnBackendDescriptorType_t kind) : type(kind) {}
-    cudnnBackendDescriptorType_t type;
-    bool finalized = false;
-    std::map<int, std::vector<std::byte>> values;
-    std::map<int, std::vector<std::shared_ptr<Descriptor>>> children;
-    std::int64_t engine = -1;
-
-    bool has(int name) const { return values.count(name) || children.count(name); }
-    template <class T>
-    std::vector<T> all(int name) const {
-        const std::vector<std::byte>& bytes = values.at(name);
-        std::vector<T> result(bytes.size() / sizeof(T));
-        std::memcpy(result.data(), bytes.data(), result.size() * sizeof(T));
-        return result;
-    }
-    const Descriptor& child(int name) const { return *children.at(name).at(0); }
-};
 // What a cudnnBackendDescriptor_t points to: setting an attribute keeps what it names alive, as in cuDNN.
 using Handle = std::shared_ptr<Descriptor>;
 
@@ -236,8 +220,9 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudn
     }
     const bool wide = type == CUDNN_TYPE_INT64 || type == CUDNN_TYPE_HANDLE || type == CUDNN_TYPE_VOID_PTR ||
                       type == CUDNN_TYPE_DOUBLE;
+    const std::size_t size = type == CUDNN_TYPE_BOOLEAN ? sizeof(bool) : wide ? 8 : 4;
     const auto* bytes = static_cast<const std::byte*>(values);
-    to.values[name].assign(bytes, bytes + elements * (wide ? 8 : 4));
+    to.values[name].assign(bytes, bytes + elements * size);
     return CUDNN_STATUS_SUCCESS;
 }
 
@@ -248,7 +233,9 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
         return CUDNN_STATUS_BAD_PARAM;
     if (one.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
         FAIL_IF_ASKED("finalize an execution plan");
-        note_host("build a convolution plan");
+        const Descriptor& graph =
+            one.child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).child(CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
+        note_host(is_attention(graph) ? "build an attention plan" : "build a convolution plan");
     }
     one.finalized = true;
     return CUDNN_STATUS_SUCCESS;
@@ -261,6 +248,10 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor
     const Descriptor& one = *of(descriptor);
     switch (name) {
         case CUDNN_ATTR_ENGINEHEUR_RESULTS:
+            if (!has_attention_engine(one.child(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH))) {
+                *count = 0;
+                return CUDNN_STATUS_SUCCESS;
+            }
             *count = 3;
             for (std::int64_t i = 0; i < std::min<std::int64_t>(most, 3); ++i) {
                 Descriptor& config = *of(static_cast<cudnnBackendDescriptor_t*>(values)[i]);
@@ -294,13 +285,18 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     const Descriptor& pack = *of(variant_pack);
     const Descriptor& graph =
         of(plan)->child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).child(CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
+    const bool has_workspace = pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE)[0] != nullptr;
+    if (!pack.finalized || !has_workspace) return CUDNN_STATUS_BAD_PARAM;
+    if (is_attention(graph)) {
+        note(handle->stream, name_of_attention(graph));
+        const Access access;
+        return compute_attention(graph, pack) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
+    }
     const Descriptor& operation = graph.child(CUDNN_ATTR_OPERATIONGRAPH_OPS);
     const Names names = names_of(operation.type);
     const Tensor x(operation.child(names.x), pack), weight(operation.child(names.weight), pack);
     const Tensor y(operation.child(names.y), pack);
-    const bool has_workspace = pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE)[0] != nullptr;
-    if (!pack.finalized || !x.aligned || !weight.aligned || !y.aligned || !has_workspace)
-        return CUDNN_STATUS_BAD_PARAM;
+    if (!x.aligned || !weight.aligned || !y.aligned) return CUDNN_STATUS_BAD_PARAM;
     note(handle->stream, names.pass == Pass::forward ? "convolution forward"
                          : names.pass == Pass::data  ? "convolution backward to x"
                                                      : "convolution backward to the weights");
