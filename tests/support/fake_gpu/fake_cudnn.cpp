@@ -301,12 +301,15 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     const bool has_workspace = pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE)[0] != nullptr;
     if (!pack.finalized || !x.aligned || !weight.aligned || !y.aligned || !has_workspace)
         return CUDNN_STATUS_BAD_PARAM;
-    note(handle->stream, names.pass == Pass::forward ? "convolution forward"
-                         : names.pass == Pass::data  ? "convolution backward to x"
-                                                     : "convolution backward to the weights");
-    const Access access;
-    convolve(names.pass, x, weight, y, operation.child(names.convolution));
-    return CUDNN_STATUS_SUCCESS;
+    const auto compute = [pass = names.pass, x, weight, y, convolution = operation.child(names.convolution)] {
+        convolve(pass, x, weight, y, convolution);
+    };
+    const int status = issue(handle->stream,
+                             names.pass == Pass::forward ? "convolution forward"
+                             : names.pass == Pass::data  ? "convolution backward to x"
+                                                         : "convolution backward to the weights",
+                             compute);
+    return status == 0 ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
 }
 
 }  // extern "C"
