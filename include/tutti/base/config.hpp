@@ -58,6 +58,7 @@ struct RunConfig {
     std::int64_t virtual_shards = 8;
     bool trace = false;
     std::int64_t trace_steps = 50;
+    CudaGraphChoice cuda_graph = CudaGraphChoice::automatic;
     std::optional<double> walltime;  ///< seconds
     friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };
