@@ -21,7 +21,6 @@ void Reducer::use(std::vector<Bucket> buckets) {
     buckets_ = std::move(buckets);
     works_ = std::vector<Work>(buckets_.size());
     next_ = done_ = 0;
-    ready_order_.clear();
     waiting_.clear();
     bucket_of_.clear();
     for (std::size_t b = 0; b < buckets_.size(); ++b) {

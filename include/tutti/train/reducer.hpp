@@ -33,7 +33,10 @@ class Reducer {
     /// How often it was called: recorded steps hold the transfers of one plan.
     std::uint64_t plans() const { return plans_; }
     /// Forgets what became ready and was issued in a recording that failed.
-    void forget_step() { use(buckets_); }
+    void forget_step() {
+        use(buckets_);
+        ready_order_.clear();
+    }
     /// From the next step on, when parameters and buckets were ready, issued and done is written there; null:
     /// nowhere. begin_step must have been told the number of buckets.
     void record(StepRecorder* recorder) { recorder_ = recorder; }

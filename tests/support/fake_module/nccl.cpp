@@ -128,7 +128,7 @@ struct ncclComm {
         }
         return issued();
     }
-    std::vector<std::unique_ptr<std::function<void()>>> captured;
+    std::vector<std::unique_ptr<std::function<void()>>> captured = {};
 };
 
 namespace {
