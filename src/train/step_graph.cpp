@@ -15,8 +15,9 @@ constexpr std::int64_t recording_steps = 4;
 
 std::string objection(const Config& config, const std::vector<Communicator*>& transfers) {
     if (config.train.accumulate > 1) return "train.accumulate is above 1";
+    // A rank alone has nothing to send, whatever would carry it.
     for (const Communicator* const one : transfers)
-        if (std::string why = one->why_not_recordable(); !why.empty()) return why;
+        if (std::string why = one->why_not_recordable(); one->size() > 1 && !why.empty()) return why;
     return "";
 }
 

@@ -1,6 +1,8 @@
 """Steps whose gradients are one CUDA graph have the bits of steps issued operation by operation, and a run says why it
 has none. On tests/support/fake_gpu, whose graphs repeat the arguments with which they were recorded."""
 
+import json
+
 import system_test
 from gpu_program import GpuProgramTest
 
@@ -26,7 +28,8 @@ CASES = {
 
 class GpuGraph(GpuProgramTest):
     def train(self, name, graph, ranks=1, **settings):
-        given = {"run__cuda_graph": graph, "train__max_steps": "null", "train__epochs": 2, "gpus": ranks, **settings}
+        given = {"run__cuda_graph": graph, "train__max_steps": "null", "train__epochs": 2, "gpus": ranks, "optim__momentum": 0,
+                 **settings}
         return self.run_on("cuda", ranks, name, **given)
 
     def setUp(self):
@@ -96,6 +99,20 @@ class GpuGraph(GpuProgramTest):
 
     def test_a_traced_run_times_its_layers_first(self):
         self.both("traced", run__trace="true", run__trace_steps=4)
+
+    def test_bench_step_says_whether_its_steps_were_graphs(self):
+        reports = {}
+        for graph in "true", "false":
+            result = self.mpirun(1, ["bench", "step", "--synthetic", "--shape", "8x8x1", "--warmup", 5, "--steps", 6, "--products",
+                                     16, "--out", self.dir, "model.name=mlp", "model.hidden=[8]", "device=cuda",
+                                     f"run.cuda_graph={graph}"], env=self.libraries)
+            self.assert_exit(result, 0)
+            reports[graph] = json.loads((self.dir / "step.json").read_text())
+            self.assertEqual("The gradients were a CUDA graph" in result.stdout, graph == "true", result.stdout)
+        self.assertEqual(reports["true"]["cuda_graph"], {"ran": True, "why_not": ""})
+        self.assertEqual(reports["false"]["cuda_graph"], {"ran": False, "why_not": ""})
+        self.assertEqual({layer["forward"] for layer in reports["true"]["layers"]}, {0})
+        self.assertGreater(min(layer["forward"] for layer in reports["false"]["layers"] if layer["kind"] == "linear"), 0)
 
     def test_a_run_without_graphs_says_once_why(self):
         for name, ranks, settings, why in (
