@@ -13,7 +13,7 @@ usage: jobs/gpu_check.sh [--trainer FILE] [--tests FOLDER] [--out FOLDER] [--pyt
   --out FOLDER     gets gpu_check.json and gpu_check.txt (default: this folder)
   --python PY      a python that has torch for this GPU: measures ours against PyTorch
   --stages A,B     only these: facts, unit_tests, stepwise_parity, host_staged_ranks, nccl_one_rank,
-                   nccl_two_ranks_on_one_gpu, memcheck, racecheck, kernel_bench, step_bench
+                   nccl_two_ranks_on_one_gpu, cuda_graph, memcheck, racecheck, kernel_bench, step_bench
   --quick          fewer networks and steps
   --rehearse       the stages on the CPU, to try them; the report says so
 

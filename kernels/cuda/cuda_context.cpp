@@ -1,5 +1,7 @@
 #include "cuda_context.hpp"
 
+#include <vector>
+
 #include "gpu_error.hpp"
 
 namespace tutti::cuda {
@@ -36,6 +38,7 @@ void CudaContext::cut(std::span<const Wanted> wanted, std::span<TensorView> tens
 }
 
 TensorView CudaContext::upload(const void* values, DType dtype, const Shape& shape) {
+    forbid_recording("an operator");
     const TensorView target = uploads_.tensor(dtype, shape);
     // From pageable memory: CUDA has read the source when the call returns (CUDA Runtime API, "API
     // synchronization behavior").
@@ -43,6 +46,36 @@ TensorView CudaContext::upload(const void* values, DType dtype, const Shape& sha
         check(cudaMemcpyAsync(target.data, values, target.bytes(), cudaMemcpyHostToDevice, stream()),
               "cudaMemcpyAsync of small values");
     return target;
+}
+
+RandomPlaces CudaContext::random_places(std::int64_t epoch, std::span<const std::int64_t> positions) {
+    if (recorded_) {
+        const RunValues& given = recorded_->given;
+        if (epoch != given.epoch || positions.data() != given.positions.data() ||
+            positions.size() != given.positions.size())
+            forbid_recording("an operator that draws for other samples");
+        return recorded_->places;
+    }
+    // One upload: the epoch, then the positions.
+    std::vector<std::int64_t> values{epoch};
+    values.insert(values.end(), positions.begin(), positions.end());
+    const TensorView uploaded = upload(std::span<const std::int64_t>(values));
+    return {
+        {uploaded.data, DType::i64, {1}},
+        {uploaded.data + sizeof(std::int64_t), DType::i64, {static_cast<std::int64_t>(positions.size())}}};
+}
+
+TensorView CudaContext::loss_scale(double scale) {
+    if (!recorded_) return upload(std::span<const double>(&scale, 1));
+    if (scale != recorded_->given.loss_scale) forbid_recording("a loss with another scale");
+    return recorded_->loss_scale;
+}
+
+void CudaContext::forbid_recording(const char* what) const {
+    if (recorded_)
+        throw RunError(
+            std::string(what) +
+            " takes numbers from the host, which would be the same at every run of a recorded step");
 }
 
 cublasLtContext* CudaContext::cublas() {

@@ -8,6 +8,7 @@
 
 #include "device_memory.hpp"
 #include "streams.hpp"
+#include "tutti/device/recorder.hpp"
 #include "tutti/device/tensor_view.hpp"
 
 struct cublasLtContext;
@@ -19,6 +20,19 @@ namespace tutti::cuda {
 struct Wanted {
     DType dtype;
     Shape shape;
+};
+
+/// Where random numbers are drawn: i64[1] and i64[N] in device memory.
+struct RandomPlaces {
+    TensorView epoch, positions;
+};
+
+/// RunValues in device memory, and what they were when recording began: an operator that is given other
+/// values cannot be recorded.
+struct RecordedValues {
+    RunValues given;
+    RandomPlaces places;
+    TensorView loss_scale;
 };
 
 class CudaContext {
@@ -49,6 +63,18 @@ class CudaContext {
         return upload(values.data(), dtype_of<T>, {static_cast<std::int64_t>(values.size())});
     }
 
+    /// What operators take from the host that changes from step to step. While the stream is recorded, the
+    /// place of the values that each run sets.
+    RandomPlaces random_places(std::int64_t epoch, std::span<const std::int64_t> positions);
+    TensorView loss_scale(double scale);
+    /// Throws RunError while the stream is recorded: `what` takes numbers from the host.
+    void forbid_recording(const char* what) const;
+
+    /// From now on the stream is recorded with these; null: no more.
+    void record_with(const RecordedValues* values) { recorded_ = values; }
+    /// Changes when memory that recorded work may use is given back.
+    std::uint64_t memory_replaced() const { return scratch_.replaced() + library_workspace_.replaced(); }
+
     /// Workspace for the libraries, apart from the operators' scratch.
     Scratch& library_workspace() { return library_workspace_; }
 
@@ -63,6 +89,7 @@ class CudaContext {
     Scratch scratch_, uploads_, library_workspace_;
     cublasLtContext* cublas_ = nullptr;
     cudnnContext* cudnn_ = nullptr;
+    const RecordedValues* recorded_ = nullptr;
 };
 
 }  // namespace tutti::cuda

@@ -1,6 +1,7 @@
 #include "cuda_device.hpp"
 
 #include "cuda_ops.hpp"
+#include "cuda_recorder.hpp"
 #include "gpu_error.hpp"
 
 namespace tutti::cuda {
@@ -40,6 +41,11 @@ void CudaDevice::copy_to_host(void* host, const TensorView& device) {
     check(cudaMemcpyAsync(host, device.data, device.bytes(), cudaMemcpyDeviceToHost, compute_stream()),
           "cudaMemcpyAsync from the GPU");
     context_->compute().synchronize();
+}
+
+WorkRecorder* CudaDevice::recorder() {
+    if (!recorder_) recorder_ = make_recorder(context_);
+    return recorder_.get();
 }
 
 Ops& CudaDevice::ops(Arithmetic arithmetic) {

@@ -7,6 +7,7 @@
 
 #include "cuda_context.hpp"
 #include "tutti/device/device.hpp"
+#include "tutti/device/recorder.hpp"
 
 namespace tutti::cuda {
 
@@ -27,6 +28,8 @@ class CudaDevice final : public Device {
     Ops& ops(Arithmetic arithmetic) override;
     /// The host does not compute: nobody is called.
     void set_progress(std::function<void()>) override {}
+    /// Made when it is first asked for.
+    WorkRecorder* recorder() override;
 
     /// Where everything is ordered. Communication that reads or writes this device's memory waits for events
     /// of this stream, and this stream for its.
@@ -36,6 +39,7 @@ class CudaDevice final : public Device {
     std::string description_;
     std::shared_ptr<CudaContext> context_;
     std::unique_ptr<Ops> fp32_, tf32_, bf16_;
+    std::unique_ptr<WorkRecorder> recorder_;
 };
 
 }  // namespace tutti::cuda

@@ -60,16 +60,14 @@ void CudaOps::max_pool2d_backward(const Pool2dShape& shape, const TensorView& dy
 
 void CudaOps::dropout_forward(const DropoutAddress& address, double probability, const TensorView& x,
                               const TensorView& y, const TensorView& keep) {
-    // One upload: the epoch, then the positions.
-    std::vector<std::int64_t> place{address.epoch};
-    place.insert(place.end(), address.positions.begin(), address.positions.end());
-    const TensorView uploaded = context_->upload(std::span<const std::int64_t>(place));
-    const TensorView positions{uploaded.data + sizeof(std::int64_t),
-                               DType::i64,
-                               {static_cast<std::int64_t>(address.positions.size())}};
-    cuda::dropout_forward(
-        {address.seed, address.layer, TensorView{uploaded.data, DType::i64, {1}}, positions}, probability, x,
-        y, keep, stream());
+    const auto [epoch, positions] = context_->random_places(address.epoch, address.positions);
+    cuda::dropout_forward({address.seed, address.layer, epoch, positions}, probability, x, y, keep, stream());
+}
+bool CudaOps::drop_path(const DropoutAddress& address, double probability, const TensorView& x,
+                        const TensorView& y) {
+    const auto [epoch, positions] = context_->random_places(address.epoch, address.positions);
+    cuda::drop_path({address.seed, address.layer, epoch, positions}, probability, x, y, stream());
+    return true;
 }
 void CudaOps::dropout_backward(double probability, const TensorView& dy, const TensorView& keep,
                                const TensorView& dx) {
@@ -86,7 +84,7 @@ void CudaOps::softmax_cross_entropy_forward(const TensorView& logits, const Tens
 void CudaOps::softmax_cross_entropy_backward(const TensorView& probabilities, const TensorView& labels,
                                              double scale, const TensorView& dlogits,
                                              double label_smoothing) {
-    const TensorView factor = context_->upload(std::span<const double>(&scale, 1));
+    const TensorView factor = context_->loss_scale(scale);
     cuda::softmax_cross_entropy_backward(probabilities, labels, factor, dlogits, label_smoothing, stream());
 }
 

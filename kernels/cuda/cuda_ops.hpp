@@ -33,6 +33,8 @@ class CudaOps final : public Ops {
                              const TensorView& dx) override;
     void dropout_forward(const DropoutAddress& address, double probability, const TensorView& x,
                          const TensorView& y, const TensorView& keep) override;
+    bool drop_path(const DropoutAddress& address, double probability, const TensorView& x,
+                   const TensorView& y) override;
     void dropout_backward(double probability, const TensorView& dy, const TensorView& keep,
                           const TensorView& dx) override;
     void softmax_cross_entropy_forward(const TensorView& logits, const TensorView& labels,

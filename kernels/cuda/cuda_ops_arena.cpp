@@ -28,6 +28,7 @@ void CudaOps::scale(double factor, const TensorView& x) {
     cuda::scale(context_->upload(std::span<const double>(&factor, 1)), x, stream());
 }
 void CudaOps::lerp(double weight, const TensorView& x, const TensorView& y) {
+    context_->forbid_recording("lerp");
     cuda::lerp(weight, x, y, stream());
 }
 void CudaOps::swap(const TensorView& x, const TensorView& y) {
@@ -40,23 +41,28 @@ void CudaOps::sum_of_squares(const TensorView& x, const TensorView& sum) {
 
 void CudaOps::sgd(const SgdStep& step, const TensorView& gradient, const TensorView& parameter,
                   const TensorView& momentum_buffer) {
+    context_->forbid_recording("the update of sgd");
     cuda::sgd(step, gradient, parameter, momentum_buffer, stream());
 }
 void CudaOps::adam(const AdamStep& step, const TensorView& gradient, const TensorView& parameter,
                    const TensorView& first_moment, const TensorView& second_moment) {
+    context_->forbid_recording("the update of adam");
     cuda::adam(step, gradient, parameter, first_moment, second_moment, stream());
 }
 void CudaOps::adadelta(const AdadeltaStep& step, const TensorView& gradient, const TensorView& parameter,
                        const TensorView& square_average, const TensorView& delta_average) {
+    context_->forbid_recording("the update of adadelta");
     cuda::adadelta(step, gradient, parameter, square_average, delta_average, stream());
 }
 void CudaOps::lamb_direction(const LambStep& step, const TensorView& gradient, const TensorView& parameter,
                              const TensorView& first_moment, const TensorView& second_moment,
                              const TensorView& update) {
+    context_->forbid_recording("the update of lamb");
     cuda::lamb_direction(step, gradient, parameter, first_moment, second_moment, update, stream());
 }
 void CudaOps::lamb_apply(double lr, const TensorView& squares, const TensorView& update,
                          const TensorView& parameter) {
+    context_->forbid_recording("the update of lamb");
     cuda::lamb_apply(lr, squares, update, parameter, stream());
 }
 

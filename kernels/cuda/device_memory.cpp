@@ -37,6 +37,7 @@ DeviceMemory::~DeviceMemory() {
 std::byte* Scratch::reserve(std::size_t bytes) {
     if (!memory_ || bytes > size_) {
         check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+        if (memory_) ++replaced_;
         memory_.reset();  // first: the old and the new need not fit together
         memory_ = std::make_unique<DeviceMemory>(bytes, purpose_);
         size_ = bytes;

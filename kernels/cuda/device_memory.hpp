@@ -2,6 +2,7 @@
 // Device memory: whole allocations, and scratch that operators share.
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -41,11 +42,15 @@ class Scratch {
         return {reserve(static_cast<std::size_t>(shape.count()) * size_of(dtype)), dtype, shape};
     }
 
+    /// How often memory that was handed out was given back.
+    std::uint64_t replaced() const { return replaced_; }
+
   private:
     const char* purpose_;
     Stream stream_;
     std::unique_ptr<DeviceMemory> memory_;
     std::size_t size_ = 0;
+    std::uint64_t replaced_ = 0;
 };
 
 }  // namespace tutti::cuda

@@ -31,8 +31,9 @@ class StepBenchRun {
           timed_(start.timed_world(config_.distributed)),
           gradients_(make_gradients_communicator(start, config_, inputs_, *timed_)),
           control_(timed_->duplicate()),
-          bench_({config_, *inputs_.device, *gradients_, *control_, start.log, nullptr, *inputs_.train,
-                  nullptr}) {}
+          bench_(
+              {config_, *inputs_.device, *gradients_, *control_, start.log, nullptr, *inputs_.train, nullptr},
+              false) {}
 
     StepReport run() {
         describe();
@@ -121,7 +122,14 @@ class StepBenchRun {
         std::vector<StepTimeline> steps(options_.warmup, bench_.make_timeline());
         run_steps(steps, "warming up, step");
         steps.assign(options_.steps, bench_.make_timeline());
+        const std::int64_t before = bench_.graph_steps();
         run_steps(steps, "measuring step");
+        const auto graphs = static_cast<std::size_t>(bench_.graph_steps() - before);
+        report_.cuda_graph = graphs == steps.size();
+        report_.why_no_cuda_graph = bench_.why_no_graph();
+        if (graphs > 0 && !report_.cuda_graph)
+            report_.why_no_cuda_graph =
+                fmt::format("only {} of {} steps were one: warm up longer", graphs, steps.size());
 
         std::vector<StepFigures> figures;
         for (const StepTimeline& step : steps) {
@@ -131,6 +139,8 @@ class StepBenchRun {
         }
         report_.account = account_of(figures);
         report_.profile = profile_of(steps);
+        // What is left of forward and backward beside the layers is not the loss there.
+        if (report_.cuda_graph) report_.profile.loss_forward = report_.profile.loss_backward = 0;
         report_.slowest_rank = slowest_rank();
         take_from(report_.slowest_rank);
         take_slowest(figures, *control_);

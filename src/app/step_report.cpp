@@ -92,6 +92,7 @@ Json to_json(const StepReport& report) {
             {"accumulate", report.accumulate},
             {"warmup", report.warmup},
             {"all_reduce_path", report.all_reduce_path},
+            {"cuda_graph", {{"ran", report.cuda_graph}, {"why_not", report.why_no_cuda_graph}}},
             {"step", to_json(report.step())},
             {"steps", report.steps},
             {"samples_per_second", report.samples_per_second()},

@@ -27,6 +27,9 @@ struct StepReport {
     std::int64_t accumulate = 1;
     std::string all_reduce_path;
     std::size_t warmup = 0;
+    /// The gradients of every measured step were a CUDA graph: its layers have no times.
+    bool cuda_graph = false;
+    std::string why_no_cuda_graph;  ///< empty where nobody wanted one
 
     std::vector<double> steps;  ///< seconds, of the slowest rank each
     /// The rank that computed longest, and so let the others wait; account and profile are its own.
@@ -66,6 +69,7 @@ std::vector<LayerRow> layer_rows(const StepReport& report);
 
 /// Seconds, operations, operations per second, as measured. A spread is {min, median, max}.
 ///   benchmark "step"; provenance; model, precision, data, batch_size, accumulate, warmup, all_reduce_path
+///   cuda_graph {ran, why_not}: where it ran, the seconds of layers and loss are 0, not measured
 ///   step (spread), steps [seconds]; samples_per_second; flops_per_sample {forward, backward};
 ///   flops_per_second; gemm {threads, sizes [{n, flops_per_second}], flops_per_second, share}
 ///   slowest_rank; account {data, forward, backward, exposed_communication, optimizer, other}

@@ -47,6 +47,12 @@ std::string account(const StepReport& report) {
     return text;
 }
 
+std::string cuda_graph(const StepReport& report) {
+    if (report.cuda_graph)
+        return "\nThe gradients were a CUDA graph; run.cuda_graph=false shows the time of each layer.\n";
+    return report.why_no_cuda_graph.empty() ? "" : "\nNo CUDA graph: " + report.why_no_cuda_graph + ".\n";
+}
+
 std::string layers(const StepReport& report) {
     std::string text =
         fmt::format("\n  {:<26} {:<14} {:>12} {:>11} {:>11} {:>9} {:>8} {:>8}\n", "layer", "kind",
@@ -71,7 +77,8 @@ std::string layers(const StepReport& report) {
 }  // namespace
 
 std::string to_text(const StepReport& report) {
-    return head(report) + rates(report) + account(report) + layers(report);
+    return head(report) + rates(report) + account(report) + cuda_graph(report) +
+           (report.cuda_graph ? "" : layers(report));
 }
 
 }  // namespace tutti

@@ -66,6 +66,13 @@ void add_run(std::vector<Row>& rows) {
                 "write trace.json, a time line of all ranks for Perfetto or chrome://tracing"),
             row("run.trace_steps", at(run, &R::trace_steps), integer(1, 10000),
                 "updates that the trace holds, from the start or resume of the run on"),
+            row("run.cuda_graph", at(run, &R::cuda_graph),
+                choice<CudaGraphChoice>({{"auto", CudaGraphChoice::automatic},
+                                         {"true", CudaGraphChoice::always},
+                                         {"false", CudaGraphChoice::never}}),
+                "on a GPU, issue the gradients of a step as one CUDA graph: auto where it can be and says "
+                "why "
+                "where not, true stops there"),
             not_yet(row("run.walltime", at(run, &R::walltime), optional(number({.low = 0, .low_open = true})),
                         "seconds after which to save and stop")),
         });

@@ -89,6 +89,12 @@ class CudaSideStream final : public GpuSideStream {
     void follow_compute() override { Event(compute_).hold_back(stream_.get()); }
     std::unique_ptr<GpuMark> mark() override { return std::make_unique<CudaMark>(stream_.get()); }
     void compute_follows(GpuMark& mark) override { static_cast<CudaMark&>(mark).event().hold_back(compute_); }
+    bool recording() const override {
+        cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+        must(cudaStreamIsCapturing(compute_, &status), "cudaStreamIsCapturing");
+        return status != cudaStreamCaptureStatusNone;
+    }
+    std::unique_ptr<GpuMark> mark_compute() override { return std::make_unique<CudaMark>(compute_); }
 
   private:
     cudaStream_t compute_;

@@ -7,7 +7,7 @@
 
 namespace tutti {
 
-/// A point in the side stream. Reached once everything issued there before it is done.
+/// A point in a stream. Reached once everything issued there before it is done.
 class GpuMark {
   public:
     virtual ~GpuMark() = default;
@@ -28,6 +28,11 @@ class GpuSideStream {
     virtual std::unique_ptr<GpuMark> mark() = 0;
     /// What is issued on the computing stream from now on begins when the mark is reached.
     virtual void compute_follows(GpuMark& mark) = 0;
+    /// Whether what is issued on the computing stream is recorded and not done; marks then lie in the
+    /// recording, and nobody may ask whether they are reached.
+    virtual bool recording() const = 0;
+    /// A point in the computing stream.
+    virtual std::unique_ptr<GpuMark> mark_compute() = 0;
 };
 
 }  // namespace tutti

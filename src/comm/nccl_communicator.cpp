@@ -126,9 +126,13 @@ class NcclJob {
 class NcclTransfer final : public Work::Transfer {
   public:
     NcclTransfer(std::shared_ptr<NcclJob> job, std::string call)
-        : job_(std::move(job)), call_(std::move(call)), mark_(job_->stream().mark()), begin_(job_->now()) {}
+        : NcclTransfer(job, std::move(call), job->stream().mark()) {}
+    NcclTransfer(std::shared_ptr<NcclJob> job, std::string call, std::unique_ptr<GpuMark> mark)
+        : job_(std::move(job)), call_(std::move(call)), mark_(std::move(mark)), begin_(job_->now()) {}
 
     bool test() override {
+        // Nothing is under way; and where it joins the computing stream, wait() says.
+        if (job_->stream().recording()) return false;
         // First: kernels of a communicator that was aborted end, too.
         job_->require_whole();
         if (mark_->reached()) {
@@ -140,6 +144,7 @@ class NcclTransfer final : public Work::Transfer {
         return false;
     }
     void wait() override {
+        if (job_->stream().recording()) return job_->stream().compute_follows(*mark_);
         while (!test()) sched_yield();
     }
 
@@ -190,6 +195,12 @@ class NcclCommunicator final : public Communicator {
     void barrier() override {
         job_->require_whole();
         bootstrap_->barrier();
+    }
+
+    std::string why_not_recordable() const override { return {}; }
+    Work follow_recorded() override {
+        job_->require_whole();
+        return Work(std::make_unique<NcclTransfer>(job_, "a recorded step", job_->stream().mark_compute()));
     }
 
     std::unique_ptr<Communicator> duplicate() override {

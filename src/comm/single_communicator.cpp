@@ -33,6 +33,7 @@ class SingleCommunicator final : public Communicator {
         return {};
     }
     void barrier() override {}
+    std::string why_not_recordable() const override { return {}; }
 
     std::unique_ptr<Communicator> duplicate() override { return make_single_communicator(); }
 

@@ -14,12 +14,16 @@ class SoftmaxCrossEntropy final : public Loss {
     LossSums forward(const TensorView& logits, const TensorView& labels,
                      const TensorView& gradient) override {
         if (labels.count() == 0) return {};
-        const TensorView sums = memory_.view(0, DType::f64, {3});
-        ops_.softmax_cross_entropy_forward(logits, labels, gradient, sums, label_smoothing_);
+        issue_forward(logits, labels, gradient);
         double host[3];
-        device_.copy_to_host(host, sums);
-        return {host[0], host[1], static_cast<std::int64_t>(host[2])};
+        device_.copy_to_host(host, sums());
+        return from_sums(host);
     }
+    void issue_forward(const TensorView& logits, const TensorView& labels,
+                       const TensorView& gradient) override {
+        ops_.softmax_cross_entropy_forward(logits, labels, gradient, sums(), label_smoothing_);
+    }
+    TensorView sums() const override { return memory_.view(0, DType::f64, {3}); }
     void backward(const TensorView& labels, double scale, const TensorView& gradient) override {
         if (labels.count() == 0) return;
         ops_.softmax_cross_entropy_backward(gradient, labels, scale, gradient, label_smoothing_);

@@ -13,12 +13,14 @@ Reducer::Reducer(Communicator& communicator, const TensorView& arena, std::vecto
 
 void Reducer::replan(std::vector<Bucket> buckets) {
     assert(next_ == 0 && done_ == 0 && !shards_);
+    ++plans_;
     use(std::move(buckets));
 }
 
 void Reducer::use(std::vector<Bucket> buckets) {
     buckets_ = std::move(buckets);
     works_ = std::vector<Work>(buckets_.size());
+    next_ = done_ = 0;
     waiting_.clear();
     bucket_of_.clear();
     for (std::size_t b = 0; b < buckets_.size(); ++b) {

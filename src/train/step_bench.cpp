@@ -5,9 +5,9 @@
 namespace tutti {
 
 struct StepBench::Impl {
-    explicit Impl(const TrainingJob& job)
+    Impl(const TrainingJob& job, bool inside)
         : training(job), recorder(training.graph, static_cast<std::size_t>(job.config.train.accumulate)) {
-        training.record(&recorder);
+        training.record(&recorder, inside);
     }
     void next_epoch_if_needed() {
         while (!training.epoch_has_more()) {
@@ -24,8 +24,8 @@ struct StepBench::Impl {
     bool began = false;
 };
 
-StepBench::StepBench(const TrainingJob& job) {
-    together(job.control, "building the model", [&] { impl_ = std::make_unique<Impl>(job); });
+StepBench::StepBench(const TrainingJob& job, bool inside) {
+    together(job.control, "building the model", [&] { impl_ = std::make_unique<Impl>(job, inside); });
     impl_->training.initial_weights();
 }
 
@@ -41,6 +41,14 @@ const std::vector<Bucket>& StepBench::buckets() const {
 
 void StepBench::set_buckets(std::vector<Bucket> buckets) {
     impl_->training.reducer.replan(std::move(buckets));
+}
+
+std::int64_t StepBench::graph_steps() const {
+    return impl_->training.step_graph.steps();
+}
+
+const std::string& StepBench::why_no_graph() const {
+    return impl_->training.step_graph.reason();
 }
 
 StepTimeline StepBench::make_timeline() const {

@@ -19,7 +19,14 @@ class StepSums {
                    failed ? 1.0 : 0.0,
                    std::isfinite(mine.loss) ? 0.0 : 1.0,
                    stop ? 1.0 : 0.0,
-                   checkpoint_due ? 1.0 : 0.0};
+                   checkpoint_due ? 1.0 : 0.0,
+                   0.0,
+                   0.0};
+    }
+    /// What this rank says of recorded steps (StepGraph); after set().
+    void set_graph(bool wanted, bool impossible) {
+        values_[7] = wanted ? 1.0 : 0.0;
+        values_[8] = impossible ? 1.0 : 0.0;
     }
     /// The values must stay where they are until the Work is done.
     Work all_reduce(Communicator& communicator) {
@@ -32,8 +39,11 @@ class StepSums {
     bool stop() const { return values_[5] > 0; }
     bool checkpoint_due() const { return values_[6] > 0; }
 
+    bool graph_wanted() const { return values_[7] > 0; }
+    bool graph_impossible() const { return values_[8] > 0; }
+
   private:
-    std::array<double, 7> values_{};
+    std::array<double, 9> values_{};
 };
 
 }  // namespace tutti

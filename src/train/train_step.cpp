@@ -18,8 +18,9 @@ void TrainStep::lap(double& seconds, TimeSpan* span) {
     if (span) span->end = recorder->since_begin(watch.last());
 }
 
-void TrainStep::record(StepRecorder* to) {
+void TrainStep::record(StepRecorder* to, bool inside) {
     recorder = to;
+    times_inside = to && inside;
     reducer.record(to);
 }
 
@@ -104,10 +105,14 @@ void TrainStep::micro_batch(const GlobalBatch& batch, std::size_t index, LossSum
     const std::int64_t n = load_micro_batch(context, failure);
     lap(account.data, times ? &times->data : nullptr);
 
-    const TensorView logits = graph.forward(n, context);
-    mine += loss->forward(logits, stage.labels(), graph.output_gradient(n));
+    const bool graphed = graph_micro_batch(batch, n, context, mine);
+    if (!graphed) {
+        const TensorView logits = graph.forward(n, context);
+        mine += loss->forward(logits, stage.labels(), graph.output_gradient(n));
+    }
     if (last) {
         sums.set(mine, failure.code != ExitCode::done, StopSignal::pending() != 0, checkpoint_due);
+        step_graph.tell(sums);
         step_sums = sums.all_reduce(job.control);
     }
     double weight = static_cast<double>(batch.end - batch.begin);
@@ -117,6 +122,11 @@ void TrainStep::micro_batch(const GlobalBatch& batch, std::size_t index, LossSum
     }
     lap(account.forward, times ? &times->forward : nullptr);
 
+    if (graphed) {
+        step_graph.wait_for_transfers();
+        lap(account.backward, times ? &times->backward : nullptr);
+        return;
+    }
     loss->backward(stage.labels(), 1.0 / weight, graph.output_gradient(n));
     if (last) {
         graph.backward(n, context, [&](std::size_t parameter) {
@@ -130,6 +140,33 @@ void TrainStep::micro_batch(const GlobalBatch& batch, std::size_t index, LossSum
     lap(account.backward, times ? &times->backward : nullptr);
 }
 
+bool TrainStep::graph_micro_batch(const GlobalBatch& batch, std::int64_t n, const StepContext& context,
+                                  LossSums& mine) {
+    // The last batch of an epoch may be smaller, on this rank or another, and is scaled otherwise. Equal on
+    // all ranks, but where one could not read its samples, which ends the run.
+    const bool whole = batch.count == 1 && batch.end - batch.begin == global_batch() &&
+                       n == config.train.batch_size && !times_inside && loss->weight_is_sample_count();
+    in_graph = step_graph.takes(whole, {graph.input(n).data, stage.labels().data, reducer.plans()});
+    if (!in_graph) return false;
+    const double scale = 1.0 / static_cast<double>(batch.end - batch.begin);
+    in_graph = step_graph.run(
+        {context.epoch, context.positions, scale},
+        {.forward =
+             [&] {
+                 loss->issue_forward(graph.forward(n, context), stage.labels(), graph.output_gradient(n));
+             },
+         .backward =
+             [&] {
+                 loss->backward(stage.labels(), scale, graph.output_gradient(n));
+                 graph.backward(n, context, [&](std::size_t parameter) { reducer.ready(parameter); });
+                 reducer.finish();
+             },
+         .forget = [&] { reducer.forget_step(); }},
+        loss->sums());
+    if (in_graph) mine += step_graph.loss();
+    return in_graph;
+}
+
 bool TrainStep::updates_bucket_by_bucket(Work& step_sums) {
     // Nothing that needs all gradients at once, or that changes them after the reduction; and the update must
     // be certain to take place. The sums went out before backward and are there, unless a peer is late.
@@ -140,7 +177,9 @@ bool TrainStep::updates_bucket_by_bucket(Work& step_sums) {
 
 void TrainStep::reduce(double lr, Work& step_sums) {
     updated = 0;
-    if (updates_bucket_by_bucket(step_sums)) {
+    if (in_graph) {
+        // The buckets have their sums.
+    } else if (updates_bucket_by_bucket(step_sums)) {
         // While later buckets are on the network, whose transfers go on within the update. The last one's is
         // left to the end of the step.
         const std::int64_t last = reducer.buckets().back().offset;
@@ -158,6 +197,7 @@ void TrainStep::reduce(double lr, Work& step_sums) {
     }
     accumulator.finish();
     step_sums.wait();
+    step_graph.hear(sums);
 }
 
 void TrainStep::scale_gradients(double factor) {

@@ -7,6 +7,7 @@
 
 #include "batch_statistics.hpp"
 #include "sharded_arenas.hpp"
+#include "step_graph.hpp"
 #include "step_sums.hpp"
 #include "tutti/input/loader.hpp"
 #include "tutti/model/graph.hpp"
@@ -50,8 +51,9 @@ struct TrainStep {
     /// The next update of the epoch. checkpoint_due: what rank 0's clock says; all ranks then find it in
     /// `sums`.
     UpdateReport update(bool checkpoint_due = false);
-    /// From the next update on its timeline is written there; null: nowhere.
-    void record(StepRecorder* to);
+    /// From the next update on its timeline is written there; null: nowhere. With `inside`, layers and
+    /// buckets, too, for which each operation is issued on its own, never as a CUDA graph.
+    void record(StepRecorder* to, bool inside = true);
 
     /// Samples of a whole update: batch_size x ranks x accumulate.
     std::int64_t global_batch() const;
@@ -88,12 +90,19 @@ struct TrainStep {
     Progress progress;
     BatchStatistics batch_statistics{statistics_way ? *statistics_way : job.control};
     StepSums sums;
+    StepGraph step_graph{config, job.device, job.gradients, statistics_way.get(),
+                         job.log};  // gone before the communicators
     Account account;
     Stopwatch watch;
     StepRecorder* recorder = nullptr;
+    bool times_inside = false;
+    bool in_graph = false;     // the gradients of the update under way
     std::int64_t updated = 0;  // elements of the arena whose update came before the end of the reduction
 
   private:
+    /// The gradients by the graph, where the step is one for it.
+    bool graph_micro_batch(const GlobalBatch& batch, std::int64_t n, const StepContext& context,
+                           LossSums& mine);
     std::int64_t load_micro_batch(StepContext& context, Failure& failure);
     void micro_batch(const GlobalBatch& batch, std::size_t index, LossSums& mine, Failure& failure,
                      bool checkpoint_due, Work& step_sums);

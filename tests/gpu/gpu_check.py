@@ -157,6 +157,33 @@ class Check:
             raise Skipped("NCCL before 2.30 refuses two ranks on one GPU")
         return self.compare("nccl-2", 2, "distributed.backend=nccl", env={"NCCL_MULTI_RANK_GPU_ENABLE": "1"})
 
+    def cuda_graph(self):
+        """Steps as CUDA graphs have the bits of steps without, also with NCCL; and what they save where launches count."""
+        if self.arguments.rehearse:
+            raise Skipped("a rehearsal has no CUDA graphs")
+        results = {}
+        layers = ("model.layers=[{conv2d: {out: 8, kernel: 3}}, batch_norm2d, relu, {dropout: {p: 0.3}}, flatten, "
+                  "{linear: {out: 10}}]")
+        for name, settings in {"sgd": (), "nccl": ("distributed.backend=nccl",),
+                               "adamw, dropout, batch statistics": ("model.name=null", layers, "optim.name=adamw"),
+                               "vit, drop path": (*NETWORKS["vit"], "model.drop_path=0.3")}.items():
+            found = {graph: self.losses(f"graph-{name}-{graph}", 1, "device=cuda", f"run.cuda_graph={graph}",
+                                        "train.max_steps=20", *settings) for graph in ("true", "false")}
+            if found["true"] != found["false"]:
+                raise Failed(f"{name}: the losses with a CUDA graph differ: {found}")
+            results[name] = len(found["true"])
+        seconds = {"true": [], "false": []}
+        for graph in ("true", "false") * (1 if self.arguments.quick else 3):
+            out = self.folder / f"graph-bench-{graph}"
+            run([self.trainer, "bench", "step", "--synthetic", *NETWORKS["lenet"], "device=cuda", "train.batch_size=64",
+                 "train.precision=bf16", f"run.cuda_graph={graph}", "--warmup", 20, "--steps", 200, "--out", out])
+            report = json.loads((out / "step.json").read_text(encoding="utf-8"))
+            if report["cuda_graph"]["ran"] != (graph == "true"):
+                raise Failed(f"bench step with run.cuda_graph={graph} says {report['cuda_graph']}")
+            seconds[graph].append(report["step"]["median"])
+        return {"equal_losses": results, "lenet_b64_bf16": {"graph": seconds["true"], "eager": seconds["false"],
+                                                            "ratio": min(seconds["false"]) / min(seconds["true"])}}
+
     def sanitizer(self, tool):
         program = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
         if self.arguments.rehearse or program is None:
@@ -192,7 +219,7 @@ class Check:
 
 
 STAGES = ("facts", "unit_tests", "stepwise_parity", "host_staged_ranks", "nccl_one_rank", "nccl_two_ranks_on_one_gpu",
-          "memcheck", "racecheck", "kernel_bench", "step_bench")
+          "cuda_graph", "memcheck", "racecheck", "kernel_bench", "step_bench")
 
 
 def has_gpu():

@@ -34,7 +34,7 @@ class GpuCheck(TrainingTest):
 
     def test_its_stages_pass_on_the_cpu_and_the_report_says_that_it_was_the_cpu(self):
         result = self.check("--trainer", self.trainer, "--rehearse", "--quick", "--stages",
-                            "facts,stepwise_parity,host_staged_ranks,nccl_one_rank,racecheck,kernel_bench")
+                            "facts,stepwise_parity,host_staged_ranks,nccl_one_rank,cuda_graph,racecheck,kernel_bench")
         self.assertEqual(result.returncode, 0, result.stderr)
         report, stages = self.report()
         self.assertTrue(report["rehearsal"])
@@ -44,6 +44,7 @@ class GpuCheck(TrainingTest):
             self.assertEqual([step["step"] for step in network["steps"]], [2, 3, 4])
         self.assertEqual([case["ranks"] for case in stages["host_staged_ranks"]["result"]], [2, 3, 4])
         self.assertEqual(stages["racecheck"]["status"], "skipped")
+        self.assertEqual(stages["cuda_graph"]["status"], "skipped")
 
     def test_a_device_that_computes_something_else_is_found(self):
         # A program whose resumed runs and whose runs on several ranks see other pixels.

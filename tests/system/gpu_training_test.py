@@ -1,51 +1,16 @@
-"""Training on GPUs that are not there: the program itself, with the CUDA module on tests/support/fake_gpu beside it."""
+"""Training on GPUs that are not there gives what training on the CPU gives."""
 
 import json
-import os
 
 import system_test
 from exact_resume_test import RECIPES
-from recipes import TrainingTest
+from gpu_program import GpuProgramTest
 
 # Sums of products in other orders, in fp32, over a few steps.
 TOLERANCE = 1e-5
-BATCH = 12  # of all ranks
-MODELS = {
-    "mlp": ["model.name=mlp", "model.hidden=[16]"],
-    "lenet": ["model.name=lenet"],
-    "batch_norm": ["model.name=null", "model.layers=[{conv2d: {out: 4, kernel: 3}}, {batch_norm2d: {}}, {relu: {}}, {flatten: {}},"
-                   " {linear: {out: 4}}]"],
-}
 
 
-class GpuTraining(TrainingTest):
-    def setUp(self):
-        super().setUp()
-        # The program looks for its module where it is itself, and a link is another place.
-        folder = self.dir / "program"
-        folder.mkdir()
-        program = folder / "trainer"
-        try:
-            os.link(self.trainer, program)
-        except OSError:  # another file system
-            program.write_bytes(self.trainer.read_bytes())
-            program.chmod(0o755)
-        self.trainer = program
-        (folder / "libtutti_cuda.so").symlink_to(os.environ["TUTTI_FAKE_MODULE"])
-        (folder / "libcuda.so.1").symlink_to(os.environ["TUTTI_FAKE_DRIVER"])
-        # What the loader finds first, and cannot open.
-        (folder / "libnccl.so.2").write_text("not a library")
-        self.libraries = {"LD_LIBRARY_PATH": str(folder)}
-        self.data = self.small_data(96)
-
-    def run_on(self, device, ranks, name, model="mlp", gpus=1, **settings):
-        """Three steps; a Result."""
-        given = {"device": device, "train.batch_size": BATCH // ranks, "train.max_steps": 3, "train.log_every": 1,
-                 "optim.lr": 0.1, "data.train": self.data, "run.dir": self.dir / name}
-        given.update({key.replace("__", "."): value for key, value in settings.items()})
-        return self.mpirun(ranks, MODELS[model] + [f"{key}={value}" for key, value in given.items()],
-                           env={**self.libraries, "TUTTI_FAKE_GPUS": str(gpus)})
-
+class GpuTraining(GpuProgramTest):
     def assert_same_training(self, name, result, expected):
         self.assert_exit(result, 0)
         self.assertIn("fake GPU", result.stderr)
@@ -111,13 +76,6 @@ class GpuTraining(TrainingTest):
         result = self.run_on("auto", 2, "cuda", gpus=2)
         self.assert_same_training("cuda", result, "cpu")
         self.assertEqual(result.stderr.count("gradients go through host memory: "), 1, result.stderr)
-
-    def with_nccl(self):
-        if "TUTTI_FAKE_NCCL" not in os.environ:
-            self.skipTest("built without NCCL's header")
-        library = self.dir / "program/libnccl.so.2"
-        library.unlink()
-        library.symlink_to(os.environ["TUTTI_FAKE_NCCL"])
 
     def test_nccl_carries_what_host_memory_carries(self):
         self.with_nccl()

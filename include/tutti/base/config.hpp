@@ -18,6 +18,7 @@ enum class Tail { exact, pad };
 enum class OnError { stop, skip };
 enum class NanPolicy { stop, skip };
 enum class Precision { fp32, tf32, bf16, fp64 };
+enum class CudaGraphChoice { automatic, always, never };
 enum class DeviceChoice { automatic, cpu, cuda };
 enum class Strategy { automatic, single, ddp, zero1 };
 enum class Backend { automatic, nccl, mpi, gloo };
@@ -58,6 +59,7 @@ struct RunConfig {
     std::int64_t virtual_shards = 8;
     bool trace = false;
     std::int64_t trace_steps = 50;
+    CudaGraphChoice cuda_graph = CudaGraphChoice::automatic;
     std::optional<double> walltime;  ///< seconds
     friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };

@@ -48,6 +48,16 @@ class Communicator {
     virtual Work broadcast(const TensorView& buffer, int root) = 0;
     virtual void barrier() = 0;
 
+    /// Why transfers cannot be recorded with a device's work (WorkRecorder, device/recorder.hpp); empty where
+    /// they can. A transfer that was issued while the device recorded is part of each run, must be waited for
+    /// before the recording ends (the wait is recorded, too), and may only be run where all ranks run theirs.
+    virtual std::string why_not_recordable() const {
+        return "transfers of " + backend() + " need the host in the middle of a step";
+    }
+    /// Behind recorded work with such transfers: finished when the device has done all that was issued to it.
+    /// Notices failed peers and the time-out, as the transfers themselves would.
+    virtual Work follow_recorded() { return {}; }
+
     /// A communicator of the same ranks whose collectives are independent of this one's. Collective.
     virtual std::unique_ptr<Communicator> duplicate() = 0;
 

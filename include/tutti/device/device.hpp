@@ -11,6 +11,8 @@
 
 namespace tutti {
 
+class WorkRecorder;
+
 /// Created by app::select, one per rank; used by one thread. All work of a device is ordered as issued; on
 /// the CPU each call has finished when it returns.
 class Device {
@@ -37,6 +39,10 @@ class Device {
     /// leaves the operation, whose results are then undefined. `poll` must not use the device. Empty:
     /// nobody. Where the host does not compute, operations return at once, and the function is never called.
     virtual void set_progress(std::function<void()> poll) = 0;
+
+    /// Records work that is then issued as a whole (device/recorder.hpp); it lives as long as the device.
+    /// Null where that saves nothing, because operations have finished when they return.
+    virtual WorkRecorder* recorder() { return nullptr; }
 };
 
 /// The CPU with `threads` computing threads. Sets the number of OpenMP threads of the process.

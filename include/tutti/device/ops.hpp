@@ -154,6 +154,13 @@ class Ops : public TransformerOps {
     /// x: [N, H, W, C] or [N, F]. With probability 1 everything is 0. y may be x.
     virtual void dropout_forward(const DropoutAddress& address, double probability, const TensorView& x,
                                  const TensorView& y, const TensorView& keep) = 0;
+    /// Stochastic depth (Huang et al. 2016): y[n] = 0 where RandomStream(seed, RandomPlace::drop_path, epoch,
+    /// positions[n]).uniform(layer) is below probability, which is below 1, else x[n] / (1 − probability).
+    /// Its own backward. y may be x. False: nothing was done, the host draws and calls scale_samples.
+    virtual bool drop_path(const DropoutAddress& /*address*/, double /*probability*/, const TensorView& /*x*/,
+                           const TensorView& /*y*/) {
+        return false;
+    }
     /// dx may be dy.
     virtual void dropout_backward(double probability, const TensorView& dy, const TensorView& keep,
                                   const TensorView& dx) = 0;

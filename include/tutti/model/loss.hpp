@@ -30,6 +30,15 @@ class Loss {
     /// Sums over the batch. `gradient` [N, K] is workspace that must stay untouched until backward.
     virtual LossSums forward(const TensorView& logits, const TensorView& labels,
                              const TensorView& gradient) = 0;
+    /// The same without waiting for the sums, which are then in sums(): f64[3], {Σ loss, Σ weight, correct},
+    /// in device memory. At least one sample.
+    virtual void issue_forward(const TensorView& logits, const TensorView& labels,
+                               const TensorView& gradient) = 0;
+    virtual TensorView sums() const = 0;
+    /// What sums() holds, once it is in the host's memory.
+    static LossSums from_sums(const double* sums) {
+        return {sums[0], sums[1], static_cast<std::int64_t>(sums[2])};
+    }
     /// gradient = scale · d(Σ loss)/d(logits); scale is 1 / (weight of the whole global batch).
     virtual void backward(const TensorView& labels, double scale, const TensorView& gradient) = 0;
     /// True when each sample weighs 1: the weight of a global batch is then known without communication.

@@ -2,6 +2,7 @@
 // Sums the gradients of all ranks, bucket by bucket.
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -29,6 +30,13 @@ class Reducer {
     /// Another plan over the same parameters, the same on every rank. Between finish() and the next ready().
     /// Not with shards: they follow the buckets.
     void replan(std::vector<Bucket> buckets);
+    /// How often it was called: recorded steps hold the transfers of one plan.
+    std::uint64_t plans() const { return plans_; }
+    /// Forgets what became ready and was issued in a recording that failed.
+    void forget_step() {
+        use(buckets_);
+        ready_order_.clear();
+    }
     /// From the next step on, when parameters and buckets were ready, issued and done is written there; null:
     /// nowhere. begin_step must have been told the number of buckets.
     void record(StepRecorder* recorder) { recorder_ = recorder; }
@@ -64,6 +72,7 @@ class Reducer {
     std::vector<Work> works_;
     std::vector<std::size_t> ready_order_;
     std::size_t next_ = 0;  // the first bucket not issued
+    std::uint64_t plans_ = 0;
     std::size_t done_ = 0;  // the buckets before this one are done
 };
 

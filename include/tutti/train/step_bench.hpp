@@ -1,8 +1,10 @@
 #pragma once
 // Real training steps for measurements.
 
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "tutti/train/reducer.hpp"
@@ -16,14 +18,21 @@ namespace tutti {
 /// calls with the same arguments. Errors that all ranks share are thrown as AgreedError.
 class StepBench {
   public:
-    /// job.directory and job.val are not used. Begins with the weights that a run would begin with.
-    explicit StepBench(const TrainingJob& job);
+    /// job.directory and job.val are not used. Begins with the weights that a run would begin with. inside:
+    /// timelines hold layers and buckets, and no step runs as a CUDA graph; else they do only of steps that
+    /// do not.
+    explicit StepBench(const TrainingJob& job, bool inside = true);
     ~StepBench();
 
     const Graph& graph() const;
     const std::vector<Bucket>& buckets() const;
     /// From the next step on, the same on every rank.
     void set_buckets(std::vector<Bucket> buckets);
+
+    /// Steps whose gradients were a CUDA graph; and why there are none, where there is more to say than that
+    /// the graph was not asked for or the device has none.
+    std::int64_t graph_steps() const;
+    const std::string& why_no_graph() const;
 
     /// An empty timeline with memory for this bench's steps.
     StepTimeline make_timeline() const;

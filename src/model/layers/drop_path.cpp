@@ -17,16 +17,20 @@ class DropPath final : public Layer {
     bool works_in_place() const override { return true; }
     void forward(const LayerCall& call) override {
         if (call.step->phase == Phase::train)
-            ops().scale_samples(call.inputs[0], factors(*call.step, call.output.shape[0]), call.output);
+            drop(*call.step, call.inputs[0], call.output);
         else if (call.output.data != call.inputs[0].data)
             ops().copy(call.inputs[0], call.output);
     }
     void backward(const LayerCall& call) override {
         const TensorView& dx = call.input_gradients[0];
-        if (dx.defined()) ops().scale_samples(call.output_gradient, factors(*call.step, dx.shape[0]), dx);
+        if (dx.defined()) drop(*call.step, call.output_gradient, dx);
     }
 
   private:
+    void drop(const StepContext& step, const TensorView& x, const TensorView& y) {
+        if (!ops().drop_path({step.seed, step.epoch, step.positions, number_}, probability_, x, y))
+            ops().scale_samples(x, factors(step, x.shape[0]), y);
+    }
     /// Computed again in backward: the numbers are addressed, so they are the same.
     std::span<const double> factors(const StepContext& step, std::int64_t samples) {
         assert(static_cast<std::int64_t>(step.positions.size()) == samples);

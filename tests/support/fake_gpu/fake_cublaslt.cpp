@@ -227,25 +227,26 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor,
         !workspace || workspace_bytes < choice.preference.workspace || !aligned(a_data, need[0]) ||
         !aligned(b_data, need[1]) || !aligned(c_data, need[2]) || !aligned(d_data, need[3]))
         return CUBLAS_STATUS_INVALID_VALUE;
-    note(stream, "product");
-    const Access access;
-    const bool tf32 = operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
-    const bool add_bias = operation.epilogue == CUBLASLT_EPILOGUE_BIAS;
-    const auto rows = static_cast<std::int64_t>(d.rows), columns = static_cast<std::int64_t>(d.columns);
-    const bool a_t = operation.transpose_a == CUBLAS_OP_T, b_t = operation.transpose_b == CUBLAS_OP_T;
-    const auto inner = static_cast<std::int64_t>(a_t ? a.rows : a.columns);
-    for (std::int64_t n = 0; n < d.batch; ++n)
-        for (std::int64_t j = 0; j < columns; ++j)
-            for (std::int64_t i = 0; i < rows; ++i) {
-                double sum = 0;
-                for (std::int64_t k = 0; k < inner; ++k)
-                    sum += element(a, a_data, a_t ? k : i, a_t ? i : k, n, tf32) *
-                           element(b, b_data, b_t ? j : k, b_t ? k : j, n, tf32);
-                sum *= static_cast<double>(*static_cast<const float*>(alpha));
-                if (add_bias) sum += static_cast<double>(operation.bias[i]);
-                static_cast<float*>(d_data)[n * d.stride + j * d.leading + i] = static_cast<float>(sum);
-            }
-    return CUBLAS_STATUS_SUCCESS;
+    const auto compute = [=, operation = operation, a = a, b = b, d = d,
+                          factor = *static_cast<const float*>(alpha)] {
+        const bool tf32 = operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+        const bool add_bias = operation.epilogue == CUBLASLT_EPILOGUE_BIAS;
+        const auto rows = static_cast<std::int64_t>(d.rows), columns = static_cast<std::int64_t>(d.columns);
+        const bool a_t = operation.transpose_a == CUBLAS_OP_T, b_t = operation.transpose_b == CUBLAS_OP_T;
+        const auto inner = static_cast<std::int64_t>(a_t ? a.rows : a.columns);
+        for (std::int64_t n = 0; n < d.batch; ++n)
+            for (std::int64_t j = 0; j < columns; ++j)
+                for (std::int64_t i = 0; i < rows; ++i) {
+                    double sum = 0;
+                    for (std::int64_t k = 0; k < inner; ++k)
+                        sum += element(a, a_data, a_t ? k : i, a_t ? i : k, n, tf32) *
+                               element(b, b_data, b_t ? j : k, b_t ? k : j, n, tf32);
+                    sum *= static_cast<double>(factor);
+                    if (add_bias) sum += static_cast<double>(operation.bias[i]);
+                    static_cast<float*>(d_data)[n * d.stride + j * d.leading + i] = static_cast<float>(sum);
+                }
+    };
+    return issue(stream, "product", compute) == 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
 }  // extern "C"

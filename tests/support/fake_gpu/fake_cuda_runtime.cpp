@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 
+#include "fake_capture.hpp"
 #include "fake_gpu.hpp"
 #include "scheduler.hpp"
 
@@ -30,11 +31,17 @@ struct State : kcpu::LaunchObserver {
         accesses.push_back(std::make_unique<Access>());
     }
     void end() override { accesses.pop_back(); }
+    bool postpone(const char* kernel, const void* stream, const std::function<void()>& work) override {
+        if (!captures(stream)) return false;
+        // A broken capture says so at its end.
+        issue(stream, std::string("launch ") + kernel, work);
+        return true;
+    }
 
     std::vector<std::string> record;
     std::map<std::string, int> failures;
     int devices = 1, streams = 0, events = 0, open = 0;
-    std::map<void*, std::size_t> allocations;
+    std::map<void*, std::size_t> allocations, page_locked;
     std::vector<std::unique_ptr<Access>> accesses;
 };
 State& state() {
@@ -102,6 +109,18 @@ Access::~Access() {
 
 using namespace tutti::fake_gpu;
 
+namespace {
+
+bool is_page_locked(const void* data) {
+    const auto& all = state().page_locked;
+    auto next = all.upper_bound(const_cast<void*>(data));
+    if (next == all.begin()) return false;
+    --next;
+    return static_cast<const std::byte*>(data) < static_cast<const std::byte*>(next->first) + next->second;
+}
+
+}  // namespace
+
 #define FAIL_IF_ASKED(function) \
     if (const int code = failure_of(function)) return static_cast<cudaError_t>(code)
 
@@ -134,6 +153,7 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
     FAIL_IF_ASKED("cudaMalloc");
     const std::size_t size = pages(bytes);
+    REFUSE_WHILE_CAPTURED();
     const int how = state().open > 0 ? PROT_READ | PROT_WRITE : PROT_NONE;
     void* memory =
         ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -147,6 +167,7 @@ cudaError_t cudaMalloc(void** data, std::size_t bytes) {
 }
 cudaError_t cudaFree(void* data) {
     if (!data) return cudaSuccess;
+    REFUSE_WHILE_CAPTURED();
     const auto found = state().allocations.find(data);
     if (found == state().allocations.end()) return cudaErrorInvalidValue;
     ::munmap(data, found->second);
@@ -156,31 +177,37 @@ cudaError_t cudaFree(void* data) {
 
 cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
     FAIL_IF_ASKED("cudaHostAlloc");
+    REFUSE_WHILE_CAPTURED();
     *data = std::aligned_alloc(4096, pages(bytes));
+    if (*data) state().page_locked[*data] = pages(bytes);
     return *data ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 cudaError_t cudaFreeHost(void* data) {
+    REFUSE_WHILE_CAPTURED();
+    state().page_locked.erase(data);
     std::free(data);
     return cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
     FAIL_IF_ASKED("cudaMemsetAsync");
-    note(stream, "set " + std::to_string(bytes) + " bytes");
-    const Access access;
-    std::memset(data, value, bytes);
-    return cudaSuccess;
+    return static_cast<cudaError_t>(
+        issue(stream, "set " + std::to_string(bytes) + " bytes", [=] { std::memset(data, value, bytes); }));
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
     FAIL_IF_ASKED("cudaMemcpyAsync");
-    note(stream, "copy " + std::to_string(bytes) + " bytes " +
-                     (kind == cudaMemcpyHostToDevice   ? "to the device"
-                      : kind == cudaMemcpyDeviceToHost ? "to the host"
-                                                       : "within the device"));
-    const Access access;
-    std::memcpy(to, from, bytes);
-    return cudaSuccess;
+    const void* const host = kind == cudaMemcpyHostToDevice   ? from
+                             : kind == cudaMemcpyDeviceToHost ? to
+                                                              : nullptr;
+    // From and to ordinary memory the call waits.
+    if (captures(stream) && host && !is_page_locked(host)) REFUSE_WHILE_CAPTURED();
+    return static_cast<cudaError_t>(issue(stream,
+                                          "copy " + std::to_string(bytes) + " bytes " +
+                                              (kind == cudaMemcpyHostToDevice   ? "to the device"
+                                               : kind == cudaMemcpyDeviceToHost ? "to the host"
+                                                                                : "within the device"),
+                                          [=] { std::memcpy(to, from, bytes); }));
 }
 
 cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
@@ -206,11 +233,13 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     FAIL_IF_ASKED("cudaStreamSynchronize");
+    if (captures(stream)) REFUSE_WHILE_CAPTURED();
     note_host("wait for " + name_of_stream(stream));
     return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
     FAIL_IF_ASKED("cudaStreamWaitEvent");
+    if (const auto status = captured_wait(stream, event)) return static_cast<cudaError_t>(*status);
     note(stream, "wait for event " + std::to_string(event->number));
     return cudaSuccess;
 }
@@ -226,20 +255,24 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
     return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+    forget_event(event);
     delete event;
     return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     FAIL_IF_ASKED("cudaEventRecord");
+    if (captured_record(stream, event)) return cudaSuccess;
     note(stream, "record event " + std::to_string(event->number));
     return cudaSuccess;
 }
-cudaError_t cudaEventQuery(cudaEvent_t) {
+cudaError_t cudaEventQuery(cudaEvent_t event) {
     FAIL_IF_ASKED("cudaEventQuery");
+    if (is_captured(event)) return cudaErrorCapturedEvent;
     return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     FAIL_IF_ASKED("cudaEventSynchronize");
+    if (is_captured(event)) return cudaErrorCapturedEvent;
     note_host("wait for event " + std::to_string(event->number));
     return cudaSuccess;
 }
@@ -253,6 +286,12 @@ const char* cudaGetErrorName(cudaError_t error) {
             return "cudaErrorInvalidDevice";
         case cudaErrorIllegalAddress:
             return "cudaErrorIllegalAddress";
+        case cudaErrorStreamCaptureUnsupported:
+            return "cudaErrorStreamCaptureUnsupported";
+        case cudaErrorStreamCaptureInvalidated:
+            return "cudaErrorStreamCaptureInvalidated";
+        case cudaErrorStreamCaptureUnjoined:
+            return "cudaErrorStreamCaptureUnjoined";
         case cudaErrorInsufficientDriver:
             return "cudaErrorInsufficientDriver";
         default:

@@ -288,21 +288,26 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     const bool has_workspace = pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE)[0] != nullptr;
     if (!pack.finalized || !has_workspace) return CUDNN_STATUS_BAD_PARAM;
     if (is_attention(graph)) {
-        note(handle->stream, name_of_attention(graph));
-        const Access access;
-        return compute_attention(graph, pack) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
+        const auto usable = std::make_shared<bool>(true);  // until it is computed
+        const int status = issue(handle->stream, name_of_attention(graph),
+                                 [=] { *usable = compute_attention(graph, pack); });
+        if (status != 0) return CUDNN_STATUS_EXECUTION_FAILED;
+        return *usable ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
     }
     const Descriptor& operation = graph.child(CUDNN_ATTR_OPERATIONGRAPH_OPS);
     const Names names = names_of(operation.type);
     const Tensor x(operation.child(names.x), pack), weight(operation.child(names.weight), pack);
     const Tensor y(operation.child(names.y), pack);
     if (!x.aligned || !weight.aligned || !y.aligned) return CUDNN_STATUS_BAD_PARAM;
-    note(handle->stream, names.pass == Pass::forward ? "convolution forward"
-                         : names.pass == Pass::data  ? "convolution backward to x"
-                                                     : "convolution backward to the weights");
-    const Access access;
-    convolve(names.pass, x, weight, y, operation.child(names.convolution));
-    return CUDNN_STATUS_SUCCESS;
+    const auto compute = [pass = names.pass, x, weight, y, convolution = operation.child(names.convolution)] {
+        convolve(pass, x, weight, y, convolution);
+    };
+    const int status = issue(handle->stream,
+                             names.pass == Pass::forward ? "convolution forward"
+                             : names.pass == Pass::data  ? "convolution backward to x"
+                                                         : "convolution backward to the weights",
+                             compute);
+    return status == 0 ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
 }
 
 }  // extern "C"

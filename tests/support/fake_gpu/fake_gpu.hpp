@@ -6,9 +6,13 @@
 // copies and library calls only: the host's own access ends the process (SIGSEGV), as it does with a real
 // GPU.
 //
+// A capture keeps what is issued for the launches of its graph, with the arguments of that time, and refuses
+// what CUDA refuses meanwhile.
+//
 // What it cannot show: speed, numerics of NVIDIA's kernels, what they refuse.
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,6 +38,11 @@ void set_device_count(int count);
 std::size_t live_allocations();
 
 // For the parts of the fake.
+
+/// Does `work` as the next of the stream, with device memory open to it; or, while the stream is captured,
+/// keeps it for the graph's launches. Gives 0, or the cudaError_t of a capture that is broken. `work` owns
+/// what it needs.
+int issue(const void* stream, const std::string& what, std::function<void()> work);
 
 void note(const void* stream, const std::string& what);
 void note_host(const std::string& what);

@@ -16,6 +16,8 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -27,16 +29,25 @@ struct Meeting {
     std::atomic<long> arrivals;
 };
 
-/// Device memory can be touched only as the module does it.
-decltype(&cudaMemcpyAsync) module_copy() {
-    static const auto copy = [] {
+/// The CUDA of the module, without which device memory cannot be touched.
+void* module_symbol(const char* name) {
+    static void* const library = [] {
         const auto module =
             std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libtutti_cuda.so";
-        void* const library = dlopen(module.c_str(), RTLD_NOW | RTLD_NOLOAD);
-        return reinterpret_cast<decltype(&cudaMemcpyAsync)>(library ? dlsym(library, "cudaMemcpyAsync")
-                                                                    : nullptr);
+        return dlopen(module.c_str(), RTLD_NOW | RTLD_NOLOAD);
     }();
+    return library ? dlsym(library, name) : nullptr;
+}
+decltype(&cudaMemcpyAsync) module_copy() {
+    static const auto copy = reinterpret_cast<decltype(&cudaMemcpyAsync)>(module_symbol("cudaMemcpyAsync"));
     return copy;
+}
+bool is_captured(cudaStream_t stream) {
+    static const auto ask =
+        reinterpret_cast<decltype(&cudaStreamIsCapturing)>(module_symbol("cudaStreamIsCapturing"));
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    ask(stream, &status);
+    return status != cudaStreamCaptureStatusNone;
 }
 
 std::size_t size_of(ncclDataType_t type) {
@@ -103,6 +114,21 @@ struct ncclComm {
         in_progress = true;
         return ncclInProgress;
     }
+
+    /// Does `work`, or makes it part of the graph that the stream is captured into.
+    ncclResult_t issue(cudaStream_t stream, std::function<void()> work) {
+        if (is_captured(stream)) {
+            static const auto record =
+                reinterpret_cast<decltype(&cudaLaunchHostFunc)>(module_symbol("cudaLaunchHostFunc"));
+            captured.push_back(std::make_unique<std::function<void()>>(std::move(work)));
+            const auto call = [](void* function) { (*static_cast<std::function<void()>*>(function))(); };
+            if (record(stream, call, captured.back().get()) != cudaSuccess) return ncclUnhandledCudaError;
+        } else {
+            work();
+        }
+        return issued();
+    }
+    std::vector<std::unique_ptr<std::function<void()>>> captured = {};
 };
 
 namespace {
@@ -177,52 +203,57 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 ncclResult_t ncclAllReduce(const void* send, void* receive, std::size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
     if (comm->in_progress || size_of(type) == 0) return ncclInvalidUsage;
-    in_parts(count * size_of(type), [&](std::size_t offset, std::size_t size) {
-        comm->put(bytes_of(send) + offset, size, stream);
-        comm->meet();
-        comm->take(bytes_of(receive) + offset, comm->combined(size, type, op).data(), size, stream);
-        comm->meet();
+    return comm->issue(stream, [=] {
+        in_parts(count * size_of(type), [&](std::size_t offset, std::size_t size) {
+            comm->put(bytes_of(send) + offset, size, stream);
+            comm->meet();
+            comm->take(bytes_of(receive) + offset, comm->combined(size, type, op).data(), size, stream);
+            comm->meet();
+        });
     });
-    return comm->issued();
 }
 ncclResult_t ncclReduceScatter(const void* send, void* receive, std::size_t count, ncclDataType_t type,
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
     if (comm->in_progress || size_of(type) == 0) return ncclInvalidUsage;
     const std::size_t block = count * size_of(type);
-    for (int owner = 0; owner < comm->ranks; ++owner)
-        in_parts(block, [&](std::size_t offset, std::size_t size) {
-            comm->put(bytes_of(send) + block * static_cast<std::size_t>(owner) + offset, size, stream);
-            comm->meet();
-            if (owner == comm->rank)
-                comm->take(bytes_of(receive) + offset, comm->combined(size, type, op).data(), size, stream);
-            comm->meet();
-        });
-    return comm->issued();
+    return comm->issue(stream, [=] {
+        for (int owner = 0; owner < comm->ranks; ++owner)
+            in_parts(block, [&](std::size_t offset, std::size_t size) {
+                comm->put(bytes_of(send) + block * static_cast<std::size_t>(owner) + offset, size, stream);
+                comm->meet();
+                if (owner == comm->rank)
+                    comm->take(bytes_of(receive) + offset, comm->combined(size, type, op).data(), size,
+                               stream);
+                comm->meet();
+            });
+    });
 }
 ncclResult_t ncclAllGather(const void* send, void* receive, std::size_t count, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t stream) {
     if (comm->in_progress || size_of(type) == 0) return ncclInvalidUsage;
     const std::size_t block = count * size_of(type);
-    in_parts(block, [&](std::size_t offset, std::size_t size) {
-        comm->put(bytes_of(send) + offset, size, stream);
-        comm->meet();
-        for (int other = 0; other < comm->ranks; ++other)
-            comm->take(bytes_of(receive) + block * static_cast<std::size_t>(other) + offset,
-                       comm->slot(other), size, stream);
-        comm->meet();
+    return comm->issue(stream, [=] {
+        in_parts(block, [&](std::size_t offset, std::size_t size) {
+            comm->put(bytes_of(send) + offset, size, stream);
+            comm->meet();
+            for (int other = 0; other < comm->ranks; ++other)
+                comm->take(bytes_of(receive) + block * static_cast<std::size_t>(other) + offset,
+                           comm->slot(other), size, stream);
+            comm->meet();
+        });
     });
-    return comm->issued();
 }
 ncclResult_t ncclBroadcast(const void* send, void* receive, std::size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream) {
     if (comm->in_progress || size_of(type) == 0) return ncclInvalidUsage;
-    in_parts(count * size_of(type), [&](std::size_t offset, std::size_t size) {
-        if (comm->rank == root) comm->put(bytes_of(send) + offset, size, stream);
-        comm->meet();
-        comm->take(bytes_of(receive) + offset, comm->slot(root), size, stream);
-        comm->meet();
+    return comm->issue(stream, [=] {
+        in_parts(count * size_of(type), [&](std::size_t offset, std::size_t size) {
+            if (comm->rank == root) comm->put(bytes_of(send) + offset, size, stream);
+            comm->meet();
+            comm->take(bytes_of(receive) + offset, comm->slot(root), size, stream);
+            comm->meet();
+        });
     });
-    return comm->issued();
 }
 
 }  // extern "C"

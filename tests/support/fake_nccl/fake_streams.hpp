@@ -81,6 +81,11 @@ class FakeSideStream final : public GpuSideStream {
         gpu_->compute().issue([&stream = stream_, until = point.until] { return stream.done() >= until; });
     }
 
+    bool recording() const override { return false; }
+    std::unique_ptr<GpuMark> mark_compute() override {
+        return std::make_unique<Mark>(*gpu_, gpu_->compute());
+    }
+
   private:
     struct Mark final : GpuMark {
         Mark(FakeGpu& on, FakeStream& in) : gpu(on), stream(in), until(in.issued()) {}

@@ -3,6 +3,7 @@
 // README.md.
 
 #include <cstddef>
+#include <functional>
 #include <tuple>
 #include <utility>
 
@@ -26,10 +27,15 @@ namespace tutti::kcpu {
 
 /// Threads get their own copies of the parameters, as on the device.
 template <class... Parameters, class... Arguments>
-void launch(const char* name, void (*kernel)(Parameters...), Extent grid, Extent block,
+void launch(const char* name, const void* stream, void (*kernel)(Parameters...), Extent grid, Extent block,
             std::size_t dynamic_shared, Arguments&&... arguments) {
     const std::tuple<Parameters...> values{static_cast<Parameters>(std::forward<Arguments>(arguments))...};
-    run(name, grid, block, dynamic_shared, [&] { std::apply(kernel, values); });
+    const std::function<void()> work = [=] {
+        run(name, grid, block, dynamic_shared, [&] { std::apply(kernel, values); });
+    };
+    if (postponed(name, stream, work)) return;
+    const ObservedLaunch observed(name, stream);
+    work();
 }
 
 }  // namespace tutti::kcpu

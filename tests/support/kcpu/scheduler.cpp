@@ -36,6 +36,9 @@ LaunchObserver* observer = nullptr;
 void observe_launches(LaunchObserver* new_observer) {
     observer = new_observer;
 }
+bool postponed(const char* kernel, const void* stream, const std::function<void()>& work) {
+    return observer && observer->postpone(kernel, stream, work);
+}
 ObservedLaunch::ObservedLaunch(const char* kernel, const void* stream) {
     if (observer) observer->begin(kernel, stream);
 }

@@ -38,9 +38,17 @@ class LaunchObserver {
     /// stream: what the launch was given as its CUDA stream.
     virtual void begin(const char* kernel, const void* stream) = 0;
     virtual void end() = 0;
+    /// True: taken over, to be done later and possibly several times by calling `work`; the observer is then
+    /// not told of it otherwise.
+    virtual bool postpone(const char* /*kernel*/, const void* /*stream*/,
+                          const std::function<void()>& /*work*/) {
+        return false;
+    }
 };
 /// From now on; null for nobody. One at a time.
 void observe_launches(LaunchObserver* observer);
+/// Whether the observer has taken the launch over.
+bool postponed(const char* kernel, const void* stream, const std::function<void()>& work);
 class ObservedLaunch {
   public:
     ObservedLaunch(const char* kernel, const void* stream);

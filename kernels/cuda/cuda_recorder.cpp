@@ -1,0 +1,147 @@
+#include "cuda_recorder.hpp"
+
+#include <cstring>
+#include <utility>
+
+#include "gpu_error.hpp"
+
+namespace tutti::cuda {
+namespace {
+
+/// Host memory from and to which copies are asynchronous.
+class PageLocked {
+  public:
+    explicit PageLocked(std::size_t bytes) {
+        void* memory = nullptr;
+        check(cudaHostAlloc(&memory, bytes, cudaHostAllocDefault), "cudaHostAlloc for the values of a step");
+        data_ = static_cast<std::byte*>(memory);
+    }
+    ~PageLocked() { cudaFreeHost(data_); }
+    PageLocked(const PageLocked&) = delete;
+    PageLocked& operator=(const PageLocked&) = delete;
+    std::byte* data() const { return data_; }
+
+  private:
+    std::byte* data_ = nullptr;
+};
+
+/// RunValues as they lie in memory: epoch, scale, positions.
+class ValuesMemory {
+  public:
+    explicit ValuesMemory(std::size_t positions)
+        : positions_(positions), host_(bytes(positions)), device_(bytes(positions), "the values of a step") {}
+
+    std::size_t capacity() const { return positions_; }
+    /// False once the values of larger batches go elsewhere.
+    bool written() const { return written_; }
+    void retire() { written_ = false; }
+    void upload(const RunValues& values, Stream stream) {
+        copied_.synchronize();  // the last copy may not have been read yet
+        std::memcpy(host_.data(), &values.epoch, 8);
+        std::memcpy(host_.data() + 8, &values.loss_scale, 8);
+        if (!values.positions.empty())
+            std::memcpy(host_.data() + 16, values.positions.data(), values.positions.size_bytes());
+        check(cudaMemcpyAsync(device_.data(), host_.data(), bytes(values.positions.size()),
+                              cudaMemcpyHostToDevice, stream),
+              "cudaMemcpyAsync of the values of a step");
+        copied_.record(stream);
+    }
+    RecordedValues views(const RunValues& given) const {
+        std::byte* const data = device_.data();
+        const auto count = static_cast<std::int64_t>(given.positions.size());
+        return {
+            given, {{data, DType::i64, {1}}, {data + 16, DType::i64, {count}}}, {data + 8, DType::f64, {1}}};
+    }
+
+  private:
+    static std::size_t bytes(std::size_t positions) { return 16 + 8 * positions; }
+    std::size_t positions_;
+    bool written_ = true;
+    PageLocked host_;
+    DeviceMemory device_;
+    Event copied_;
+};
+
+class CudaGraph final : public RecordedWork {
+  public:
+    /// Takes over `graph`.
+    CudaGraph(std::shared_ptr<CudaContext> context, std::shared_ptr<ValuesMemory> values, cudaGraph_t graph)
+        : context_(std::move(context)), values_(std::move(values)), replaced_(context_->memory_replaced()) {
+        const cudaError_t status = cudaGraphInstantiate(&executable_, graph, 0);
+        cudaGraphDestroy(graph);
+        check(status, "cudaGraphInstantiate");
+    }
+    ~CudaGraph() override {
+        if (executable_) cudaGraphExecDestroy(executable_);
+    }
+
+    bool current() const override { return replaced_ == context_->memory_replaced() && values_->written(); }
+    void run() override {
+        assert(current());
+        check(cudaGraphLaunch(executable_, context_->stream()), "cudaGraphLaunch");
+    }
+
+  private:
+    std::shared_ptr<CudaContext> context_;
+    std::shared_ptr<ValuesMemory> values_;
+    std::uint64_t replaced_;
+    cudaGraphExec_t executable_ = nullptr;
+};
+
+class CudaRecorder final : public WorkRecorder {
+  public:
+    explicit CudaRecorder(std::shared_ptr<CudaContext> context)
+        : context_(std::move(context)), fetched_memory_(most_fetched) {}
+
+    void set(const RunValues& values) override {
+        if (memory_ && memory_->capacity() < values.positions.size())
+            std::exchange(memory_, nullptr)->retire();
+        if (!memory_) memory_ = std::make_shared<ValuesMemory>(values.positions.size());
+        memory_->upload(values, context_->stream());
+        values_ = memory_->views(values);
+    }
+
+    std::unique_ptr<RecordedWork> record(const std::function<void()>& issue) override {
+        const Stream stream = context_->stream();
+        // Calls of other threads are none of this capture's business.
+        check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+        context_->record_with(&values_);
+        cudaGraph_t graph = nullptr;
+        try {
+            issue();
+        } catch (...) {
+            context_->record_with(nullptr);
+            cudaStreamEndCapture(stream, &graph);  // fails where the capture was broken; the stream is free
+            if (graph) cudaGraphDestroy(graph);
+            throw;
+        }
+        context_->record_with(nullptr);
+        check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+        return std::make_unique<CudaGraph>(context_, memory_, graph);
+    }
+
+    void fetch(const TensorView& values) override {
+        assert(values.bytes() <= most_fetched);
+        check(cudaMemcpyAsync(fetched_memory_.data(), values.data, values.bytes(), cudaMemcpyDeviceToHost,
+                              context_->stream()),
+              "cudaMemcpyAsync of the results of a step");
+        arrived_.record(context_->stream());
+    }
+    bool fetched() override { return arrived_.reached(); }
+    const std::byte* result() const override { return fetched_memory_.data(); }
+
+  private:
+    std::shared_ptr<CudaContext> context_;
+    std::shared_ptr<ValuesMemory> memory_;
+    RecordedValues values_;
+    PageLocked fetched_memory_;
+    Event arrived_;
+};
+
+}  // namespace
+
+std::unique_ptr<WorkRecorder> make_recorder(std::shared_ptr<CudaContext> context) {
+    return std::make_unique<CudaRecorder>(std::move(context));
+}
+
+}  // namespace tutti::cuda

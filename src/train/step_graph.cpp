@@ -1,0 +1,126 @@
+#include "step_graph.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tutti {
+namespace {
+
+/// Steps that run as they are first: until plans are chosen and memory has grown to what a step needs.
+constexpr std::int64_t warm_up = 3;
+/// Batches may come to the device in several places in turn; each needs a recording.
+constexpr std::int64_t recording_steps = 4;
+
+std::string objection(const Config& config, const std::vector<Communicator*>& transfers) {
+    if (config.train.accumulate > 1) return "train.accumulate is above 1";
+    // A rank alone has nothing to send, whatever would carry it.
+    for (const Communicator* const one : transfers)
+        if (std::string why = one->why_not_recordable(); one->size() > 1 && !why.empty()) return why;
+    return "";
+}
+
+}  // namespace
+
+StepGraph::StepGraph(const Config& config, Device& device, Communicator& gradients, Communicator* statistics,
+                     Log& log)
+    : log_(log),
+      recorder_(config.run.cuda_graph == CudaGraphChoice::never ? nullptr : device.recorder()),
+      transfers_{&gradients} {
+    if (statistics) transfers_.push_back(statistics);
+    const std::string why = recorder_ ? objection(config, transfers_) : "device is " + device.kind();
+    if (why.empty()) return;
+    if (config.run.cuda_graph == CudaGraphChoice::always)
+        throw UsageError("run.cuda_graph is true, but " + why, "leave it auto");
+    if (recorder_) give_up(why);
+}
+
+void StepGraph::give_up(const std::string& reason) {
+    reason_ = reason;
+    impossible_ = true;
+    wanted_ = false;
+    entries_.clear();
+    log_.info("no CUDA graph, each operation of a step is issued on its own: " + reason);
+}
+
+StepGraph::Entry* StepGraph::find(const Key& key) {
+    const auto found = std::ranges::find(entries_, key, &Entry::key);
+    return found == entries_.end() ? nullptr : &*found;
+}
+
+bool StepGraph::takes(bool whole, const Key& key) {
+    wanted_ = false;
+    if (!recorder_ || impossible_ || !whole) return false;
+    key_ = key;
+    const Entry* const entry = find(key);
+    const bool ready = entry && entry->current();
+    if (may_record_ > 0) {
+        --may_record_;
+        return true;
+    }
+    if (ready) return true;
+    wanted_ = ++seen_ >= warm_up;
+    return false;
+}
+
+bool StepGraph::record(const Halves& halves) {
+    try {
+        Entry made{key_, recorder_->record(halves.forward), nullptr};
+        made.backward = recorder_->record(halves.backward);
+        std::erase_if(entries_, [&](const Entry& entry) { return entry.key == key_; });
+        entries_.push_back(std::move(made));
+        return true;
+    } catch (const PeerError&) {
+        throw;
+    } catch (const RunError& error) {
+        halves.forget();
+        give_up(error.what());
+        return false;
+    }
+}
+
+bool StepGraph::run(const RunValues& values, const Halves& halves, const TensorView& sums) {
+    recorder_->set(values);
+    const Entry* entry = find(key_);
+    if (!entry || !entry->current()) {
+        if (!record(halves)) return false;
+        entry = find(key_);
+        if (!std::exchange(announced_, true))
+            log_.info("the gradients of whole steps are computed by a CUDA graph from now on");
+    }
+    entry->forward->run();
+    recorder_->fetch(sums);
+    entry->backward->run();
+    following_.clear();
+    for (Communicator* const one : transfers_) following_.push_back(one->follow_recorded());
+    wait_for_loss();
+    ++steps_;
+    return true;
+}
+
+void StepGraph::wait_for_loss() {
+    while (!recorder_->fetched()) {
+        for (Work& work : following_) work.test();
+        sched_yield();
+    }
+}
+
+LossSums StepGraph::loss() const {
+    return Loss::from_sums(reinterpret_cast<const double*>(recorder_->result()));
+}
+
+void StepGraph::wait_for_transfers() {
+    for (Work& work : following_) work.wait();
+}
+
+void StepGraph::hear(const StepSums& sums) {
+    if (!recorder_ || impossible_) return;
+    if (sums.graph_impossible()) return give_up("another rank could not record it");
+    if (!sums.graph_wanted()) return;
+    // Everywhere, so that all record the same steps.
+    entries_.clear();
+    may_record_ = recording_steps;
+}
+
+}  // namespace tutti

@@ -1,0 +1,137 @@
+"""Steps whose gradients are one CUDA graph have the bits of steps issued operation by operation, and a run says why it
+has none. On tests/support/fake_gpu, whose graphs repeat the arguments with which they were recorded."""
+
+import json
+
+import system_test
+from gpu_program import GpuProgramTest
+
+RECORDED = "computed by a CUDA graph from now on"
+NOT_RECORDED = "no CUDA graph, each operation of a step is issued on its own: "
+LAYERS = ("[{conv2d: {out: 4, kernel: 3}}, batch_norm2d, relu, {max_pool2d: {kernel: 2}}, {dropout: {p: 0.3}}, flatten, "
+          "{linear: {out: 4}}]")
+# 100 samples: the last batch of an epoch is smaller; two epochs and a validation between them.
+CASES = {
+    "momentum, a rate that falls at every step, a warm-up": {
+        "optim.momentum": 0.9, "schedule.name": "cosine", "schedule.warmup_epochs": 0.5, "data.val": "the training data"},
+    "adamw, dropout, batch statistics, moving average, clipping": {
+        "model.name": "null", "model.hidden": "null", "model.layers": LAYERS, "optim.name": "adamw", "optim.lr": 0.01,
+        "optim.clip_norm": 0.5, "train.ema": 0.9},
+    "lamb": {"optim.name": "lamb", "optim.lr": 0.02},
+    "adadelta": {"optim.name": "adadelta", "optim.weight_decay": 0.01},
+    "stochastic depth, recomputed": {
+        "model.name": "vit", "model.hidden": "null", "model.dim": 8, "model.depth": 2, "model.heads": 2,
+        "model.drop_path": 0.4, "train.recompute": "true", "optim.name": "adam", "optim.lr": 0.003,
+        "train.label_smoothing": 0.1, "data.val": "the training data"},
+}
+
+
+class GpuGraph(GpuProgramTest):
+    def train(self, name, graph, ranks=1, **settings):
+        given = {"run__cuda_graph": graph, "train__max_steps": "null", "train__epochs": 2, "gpus": ranks, "optim__momentum": 0,
+                 **settings}
+        return self.run_on("cuda", ranks, name, **given)
+
+    def setUp(self):
+        super().setUp()
+        self.data = self.small_data(100, name="uneven.h5")
+
+    def assert_same_bits(self, ours, theirs):
+        self.assertEqual(self.losses(ours), self.losses(theirs))
+        hashes = [self.run_trainer(["inspect", self.dir / run, "--sha256"]).stdout for run in (ours, theirs)]
+        self.assertEqual(*hashes)
+
+    def both(self, name, ranks=1, **settings):
+        """The same run without and with graphs."""
+        eager = self.train(f"{name}-eager", "false", ranks, **settings)
+        self.assert_exit(eager, 0)
+        self.assertNotIn("CUDA graph", eager.stderr)
+        graphed = self.train(f"{name}-graph", "true", ranks, **settings)
+        self.assert_exit(graphed, 0)
+        self.assertEqual(graphed.stderr.count(RECORDED), 1, graphed.stderr)
+        self.assert_same_bits(f"{name}-graph", f"{name}-eager")
+
+    def test_one_rank_has_the_same_bits(self):
+        for number, (name, settings) in enumerate(CASES.items()):
+            with self.subTest(name):
+                if settings.get("data.val"):
+                    settings = {**settings, "data.val": self.data}
+                self.both(f"case{number}", **{key.replace(".", "__"): value for key, value in settings.items()})
+
+    def test_two_ranks_have_the_same_bits_with_nccl(self):
+        self.with_nccl()
+        for name, settings in {"ddp": {"model": "lenet", "optim__momentum": 0.9, "distributed__bucket_policy": "per_layer"},
+                               "batch_norm": {"model": "batch_norm"},
+                               "synchronized": {"model": "batch_norm", "distributed__sync_batch_norm": "true"},
+                               "zero1": {"distributed__strategy": "zero1", "optim__name": "adamw"}}.items():
+            with self.subTest(name):
+                self.both(name, 2, distributed__backend="nccl", **settings)
+
+    def test_one_rank_with_nccl_has_the_same_bits(self):
+        self.with_nccl()
+        self.both("nccl", distributed__backend="nccl")
+
+    # From the second epoch on, when steps are recorded since long, the rate throws the weights away.
+    DIVERGES = {"optim__lr": 0.01, "schedule__name": "step", "schedule__step_size": 1, "schedule__gamma": 1e30}
+
+    def test_a_loss_that_is_not_finite_stops_before_the_update(self):
+        for graph in "true", "false":
+            result = self.train(f"nan-{graph}", graph, **self.DIVERGES)
+            self.assert_exit(result, 1)
+            self.assertEqual(RECORDED in result.stderr, graph == "true", result.stderr)
+            self.assertRegex(result.stderr, r"step 1[0-9] \(epoch 2\): the loss is ")
+        self.assertEqual(self.losses("nan-true"), self.losses("nan-false"))
+
+    def test_an_update_that_is_skipped_is_skipped_with_a_graph_too(self):
+        for graph in "true", "false":
+            result = self.train(f"skip-{graph}", graph, train__nan_policy="skip", **self.DIVERGES)
+            self.assert_exit(result, 0)
+            self.assertEqual(RECORDED in result.stderr, graph == "true", result.stderr)
+            self.assertIn("the update is skipped", result.stderr)
+        self.assert_same_bits("skip-true", "skip-false")
+
+    def test_a_resumed_run_has_the_bits_of_one_that_was_not_stopped(self):
+        settings = {"optim__name": "adamw", "optim__lr": 0.01, "model": "batch_norm"}
+        self.assert_exit(self.train("whole", "false", **settings), 0)
+        for steps in 6, 12, "null":
+            self.assert_exit(self.train("parts", "true", train__max_steps=steps, run__resume="auto", **settings), 0)
+        self.assert_same_bits("parts", "whole")
+
+    def test_a_traced_run_times_its_layers_first(self):
+        self.both("traced", run__trace="true", run__trace_steps=4)
+
+    def test_bench_step_says_whether_its_steps_were_graphs(self):
+        reports = {}
+        for graph in "true", "false":
+            result = self.mpirun(1, ["bench", "step", "--synthetic", "--shape", "8x8x1", "--warmup", 5, "--steps", 6, "--products",
+                                     16, "--out", self.dir, "model.name=mlp", "model.hidden=[8]", "device=cuda",
+                                     f"run.cuda_graph={graph}"], env=self.libraries)
+            self.assert_exit(result, 0)
+            reports[graph] = json.loads((self.dir / "step.json").read_text())
+            self.assertEqual("The gradients were a CUDA graph" in result.stdout, graph == "true", result.stdout)
+        self.assertEqual(reports["true"]["cuda_graph"], {"ran": True, "why_not": ""})
+        self.assertEqual(reports["false"]["cuda_graph"], {"ran": False, "why_not": ""})
+        self.assertEqual({layer["forward"] for layer in reports["true"]["layers"]}, {0})
+        self.assertGreater(min(layer["forward"] for layer in reports["false"]["layers"] if layer["kind"] == "linear"), 0)
+
+    def test_a_run_without_graphs_says_once_why(self):
+        for name, ranks, settings, why in (
+                ("accumulates", 1, {"train__accumulate": 2}, "train.accumulate is above 1"),
+                ("staged", 2, {"distributed__backend": "mpi"}, "transfers of mpi need the host in the middle of a step")):
+            result = self.train(name, "auto", ranks, **settings)
+            self.assert_exit(result, 0)
+            self.assertEqual(result.stderr.count(NOT_RECORDED + why), 1, result.stderr)
+            self.assertNotIn(RECORDED, result.stderr)
+            result = self.train(f"{name}-demanded", "true", ranks, **settings)
+            self.assert_exit(result, 2)
+            self.assertIn(f"run.cuda_graph is true, but {why}", result.stderr)
+
+    def test_the_cpu_has_none_and_says_so_when_asked(self):
+        self.assert_exit(self.run_on("cpu", 1, "quiet", run__cuda_graph="auto"), 0)
+        result = self.run_on("cpu", 1, "demanded", run__cuda_graph="true")
+        self.assert_exit(result, 2)
+        self.assertIn("run.cuda_graph is true, but device is cpu", result.stderr)
+
+
+if __name__ == "__main__":
+    system_test.main()
