@@ -80,10 +80,9 @@ template <class... Parameters, class... Arguments>
 void launch(const char* name, void (*kernel)(Parameters...), const Geometry& geometry, Stream stream,
             Arguments&&... arguments) {
     if (geometry.empty()) return;
-    const kcpu::ObservedLaunch observed(name, stream);
     const auto extent = [](const Extent3& e) { return kcpu::Extent{e.x, e.y, e.z}; };
-    kcpu::launch(name, kernel, extent(geometry.grid), extent(geometry.block), geometry.dynamic_shared,
-                 std::forward<Arguments>(arguments)...);
+    kcpu::launch_in_stream(stream, name, kernel, extent(geometry.grid), extent(geometry.block),
+                           geometry.dynamic_shared, std::forward<Arguments>(arguments)...);
 }
 
 }  // namespace tutti::cuda

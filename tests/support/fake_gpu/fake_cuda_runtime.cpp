@@ -8,15 +8,19 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "fake_gpu.hpp"
 #include "scheduler.hpp"
+#include "work_queue.hpp"
 
 struct CUstream_st {
     int number;
+    std::shared_ptr<tutti::fake_gpu::WorkQueue> queue;
 };
 struct CUevent_st {
     int number;
+    tutti::fake_gpu::Point point;
 };
 
 namespace tutti::fake_gpu {
@@ -25,17 +29,42 @@ namespace {
 struct State : kcpu::LaunchObserver {
     State() { kcpu::observe_launches(this); }
 
-    void begin(const char* kernel, const void* stream) override {
-        note(stream, std::string("launch ") + kernel);
-        accesses.push_back(std::make_unique<Access>());
+    void launch(const char* kernel, const void* stream, std::function<void()> work) override {
+        issue(stream, std::string("launch ") + kernel, std::move(work));
     }
-    void end() override { accesses.pop_back(); }
+    /// Work for a stream, with a line in the record.
+    void issue(const void* stream, const std::string& what, std::function<void()> work) {
+        record.push_back(name_of_stream(stream) + ": " + what);
+        auto touching = [work = std::move(work)] {
+            const Access access;
+            work();
+        };
+        if (stream)
+            static_cast<const CUstream_st*>(stream)->queue->add(std::move(touching));
+        else
+            touching();
+    }
+    /// Whether what was just recorded is a wait that is to have no effect.
+    bool forgotten() const {
+        return !forgotten_wait.empty() && record.back().find(forgotten_wait) != std::string::npos;
+    }
+    bool is_pinned(const void* data) const {
+        const auto next = pinned.upper_bound(static_cast<const std::byte*>(data));
+        return next != pinned.begin() &&
+               static_cast<const std::byte*>(data) < std::prev(next)->first + std::prev(next)->second;
+    }
+    void finish_all() const {
+        for (const CUstream_st* stream : open_streams) stream->queue->reach(stream->queue->end());
+    }
 
     std::vector<std::string> record;
     std::map<std::string, int> failures;
     int devices = 1, streams = 0, events = 0, open = 0;
     std::map<void*, std::size_t> allocations;
-    std::vector<std::unique_ptr<Access>> accesses;
+    std::map<const std::byte*, std::size_t> pinned;
+    std::set<CUstream_st*> open_streams;
+    std::set<int> held_back;
+    std::string forgotten_wait;
 };
 State& state() {
     static State one;
@@ -57,6 +86,16 @@ void reset() {
     state().failures.clear();
     state().devices = 1;
     state().streams = state().events = 0;
+    state().forgotten_wait.clear();
+    hold_back({});
+}
+void hold_back(const std::set<int>& streams) {
+    state().held_back = streams;
+    for (const CUstream_st* stream : state().open_streams)
+        stream->queue->hold_back(streams.contains(stream->number));
+}
+void forget_waits(const std::string& line) {
+    state().forgotten_wait = line;
 }
 const std::vector<std::string>& record() {
     return state().record;
@@ -78,6 +117,7 @@ std::string name_of_stream(const void* stream) {
     return "stream " + std::to_string(stream ? static_cast<const CUstream_st*>(stream)->number : 0);
 }
 void note(const void* stream, const std::string& what) {
+    if (const auto* own = static_cast<const CUstream_st*>(stream)) own->queue->reach(own->queue->end());
     state().record.push_back(name_of_stream(stream) + ": " + what);
 }
 void note_host(const std::string& what) {
@@ -147,6 +187,7 @@ cudaError_t cudaMalloc(void** data, std::size_t bytes) {
 }
 cudaError_t cudaFree(void* data) {
     if (!data) return cudaSuccess;
+    state().finish_all();
     const auto found = state().allocations.find(data);
     if (found == state().allocations.end()) return cudaErrorInvalidValue;
     ::munmap(data, found->second);
@@ -157,29 +198,43 @@ cudaError_t cudaFree(void* data) {
 cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
     FAIL_IF_ASKED("cudaHostAlloc");
     *data = std::aligned_alloc(4096, pages(bytes));
-    return *data ? cudaSuccess : cudaErrorMemoryAllocation;
+    if (!*data) return cudaErrorMemoryAllocation;
+    state().pinned[static_cast<const std::byte*>(*data)] = pages(bytes);
+    return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* data) {
+    state().pinned.erase(static_cast<const std::byte*>(data));
     std::free(data);
     return cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
     FAIL_IF_ASKED("cudaMemsetAsync");
-    note(stream, "set " + std::to_string(bytes) + " bytes");
-    const Access access;
-    std::memset(data, value, bytes);
+    state().issue(stream, "set " + std::to_string(bytes) + " bytes",
+                  [=] { std::memset(data, value, bytes); });
     return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
     FAIL_IF_ASKED("cudaMemcpyAsync");
-    note(stream, "copy " + std::to_string(bytes) + " bytes " +
-                     (kind == cudaMemcpyHostToDevice   ? "to the device"
-                      : kind == cudaMemcpyDeviceToHost ? "to the host"
-                                                       : "within the device"));
-    const Access access;
-    std::memcpy(to, from, bytes);
+    const std::string what = "copy " + std::to_string(bytes) + " bytes ";
+    // CUDA Runtime API, "API synchronization behavior": from pageable memory the source was read when the
+    // call returns, to it the copy was made.
+    if (kind == cudaMemcpyHostToDevice && !state().is_pinned(from)) {
+        const auto* const bytes_of_host = static_cast<const std::byte*>(from);
+        state().issue(stream, what + "to the device",
+                      [to, staged = std::vector<std::byte>(bytes_of_host, bytes_of_host + bytes)] {
+                          std::memcpy(to, staged.data(), staged.size());
+                      });
+        return cudaSuccess;
+    }
+    state().issue(stream,
+                  what + (kind == cudaMemcpyHostToDevice   ? "to the device"
+                          : kind == cudaMemcpyDeviceToHost ? "to the host"
+                                                           : "within the device"),
+                  [=] { std::memcpy(to, from, bytes); });
+    if (kind == cudaMemcpyDeviceToHost && stream && !state().is_pinned(to))
+        stream->queue->reach(stream->queue->end());
     return cudaSuccess;
 }
 
@@ -197,21 +252,27 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 }
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
     FAIL_IF_ASKED("cudaStreamCreateWithPriority");
-    *stream = new CUstream_st{++state().streams};
+    *stream = new CUstream_st{++state().streams, std::make_shared<WorkQueue>()};
+    (*stream)->queue->hold_back(state().held_back.contains((*stream)->number));
+    state().open_streams.insert(*stream);
     return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    stream->queue->hold_back(false);
+    state().open_streams.erase(stream);
     delete stream;
     return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     FAIL_IF_ASKED("cudaStreamSynchronize");
     note_host("wait for " + name_of_stream(stream));
+    if (stream && !state().forgotten()) stream->queue->reach(stream->queue->end());
     return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
     FAIL_IF_ASKED("cudaStreamWaitEvent");
-    note(stream, "wait for event " + std::to_string(event->number));
+    state().record.push_back(name_of_stream(stream) + ": wait for event " + std::to_string(event->number));
+    if (stream && !state().forgotten()) stream->queue->add([point = event->point] { point.reach(); });
     return cudaSuccess;
 }
 
@@ -222,7 +283,7 @@ cudaError_t cudaEventElapsedTime(float*, cudaEvent_t, cudaEvent_t) {
     return cudaErrorNotSupported;  // nothing here has a speed
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-    *event = new CUevent_st{++state().events};
+    *event = new CUevent_st{++state().events, {}};
     return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -231,16 +292,18 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     FAIL_IF_ASKED("cudaEventRecord");
-    note(stream, "record event " + std::to_string(event->number));
+    state().record.push_back(name_of_stream(stream) + ": record event " + std::to_string(event->number));
+    event->point = stream ? Point{stream->queue, stream->queue->end()} : Point{};
     return cudaSuccess;
 }
-cudaError_t cudaEventQuery(cudaEvent_t) {
+cudaError_t cudaEventQuery(cudaEvent_t event) {
     FAIL_IF_ASKED("cudaEventQuery");
-    return cudaSuccess;
+    return event->point.reached() ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     FAIL_IF_ASKED("cudaEventSynchronize");
     note_host("wait for event " + std::to_string(event->number));
+    if (!state().forgotten()) event->point.reach();
     return cudaSuccess;
 }
 

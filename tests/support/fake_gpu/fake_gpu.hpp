@@ -1,14 +1,15 @@
 #pragma once
 // A GPU for tests on machines that have none. It takes the place of the CUDA runtime, cuBLASLt and cuDNN when
 // a test is linked with it: their functions, as the real headers declare them, computed on the CPU (kernels
-// through tests/support/kcpu). Work is done when it is issued, so results do not show a missing wait; what
-// was issued to which stream is recorded, and tests look at that. Device memory can be touched by kernels,
+// through tests/support/kcpu). Work is done when it is issued, unless its stream is held back; what was
+// issued to which stream is recorded. Device memory can be touched by kernels,
 // copies and library calls only: the host's own access ends the process (SIGSEGV), as it does with a real
 // GPU.
 //
 // What it cannot show: speed, numerics of NVIDIA's kernels, what they refuse.
 
 #include <cstddef>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,15 @@ void reset();
 const std::vector<std::string>& record();
 void clear_record();
 
+/// From now on these streams are as late as may be: their copies, launches and fills are done when the host
+/// or another stream waits for them. So a wait that is missing shows in the data. (Library calls are not
+/// kept: they come after what their stream had before, at once.) An event that is asked for before its time
+/// says that it is not ready, for ever: not for those who poll.
+void hold_back(const std::set<int>& streams);
+/// Waits whose line in the record contains this have no effect: for the proof that data would show it. Empty:
+/// none.
+void forget_waits(const std::string& line);
+
 /// The next call of this function gives `code` and does nothing: fail_next("cudaMalloc", 2).
 void fail_next(const std::string& function, int code);
 
@@ -35,6 +45,7 @@ std::size_t live_allocations();
 
 // For the parts of the fake.
 
+/// Of work that is done in the call, after what its stream had before.
 void note(const void* stream, const std::string& what);
 void note_host(const std::string& what);
 std::string name_of_stream(const void* stream);
