@@ -26,9 +26,9 @@ const std::vector<std::string>& record();
 void clear_record();
 
 /// From now on these streams are as late as may be: their copies, launches and fills are done when the host
-/// or another stream waits for them. So a wait that is missing shows in the data. (Library calls are not
-/// kept: they come after what their stream had before, at once.) An event that is asked for before its time
-/// says that it is not ready, for ever: not for those who poll.
+/// or another stream waits for them, and one at each time that the host asks for an event. So a wait that is
+/// missing shows in the data. Library calls are not kept: they come at once, after what their stream had
+/// before.
 void hold_back(const std::set<int>& streams);
 /// Waits whose line in the record contains this have no effect: for the proof that data would show it. Empty:
 /// none.

@@ -29,12 +29,15 @@ class WorkQueue {
     bool has_reached(std::uint64_t position) const { return done_ >= position; }
     /// Does what was issued before the position. Work may itself wait for other queues.
     void reach(std::uint64_t position) {
-        while (done_ < position && !kept_.empty()) {
-            const std::function<void()> work = std::move(kept_.front());
-            kept_.pop_front();
-            ++done_;
-            work();
-        }
+        while (done_ < position && !kept_.empty()) advance();
+    }
+    /// Does the next piece of work that was kept, if there is one.
+    void advance() {
+        if (kept_.empty()) return;
+        const std::function<void()> work = std::move(kept_.front());
+        kept_.pop_front();
+        ++done_;
+        work();
     }
 
   private:
