@@ -159,7 +159,7 @@ stand_in() { # NAME SYMBOLS [LINKER-ARGUMENT...]
 taken() { # PREFIX
     local prefix=$1 files
     mapfile -t files < <(everybody)
-    objdump -T "${files[@]}" | sed -n "s/.*\*UND\*.*(\([A-Za-z0-9_.]*\)) *\($prefix[A-Za-z0-9_]*\)$/\2 \1/p" | sort -u
+    objdump -T "${files[@]}" | sed -n "s/.*\*UND\*.*(\([A-Za-z0-9_.]*\)) *\(${prefix}[A-Za-z0-9_]*\)$/\2 \1/p" | sort -u
 }
 # What only replaced libraries want is left out of `needed`: the links of all others are followed.
 follow_links() {
