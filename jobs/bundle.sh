@@ -109,14 +109,20 @@ if [[ -d ${components-} ]]; then
             # without which Open MPI would stop on a machine that has none.
             *ucx* | *ofi* | *openib* | *usnic* | *_psm* | *_mtl_* | *monitoring* | *_pml_cm.so | mca_io_* | mca_f[bcs]* | \
                 mca_sharedfp_* | mca_spml_* | mca_scoll_* | mca_sshmem_* | mca_memheap_* | mca_atomic_* | \
-                *gridengine* | *flux* | *_jsm.so | mca_plm_rsh.so | mca_vprotocol_* | mca_crs_* | mca_topo_treematch.so) ;;
+                *gridengine* | *flux* | *_jsm.so | mca_plm_rsh.so | mca_vprotocol_* | mca_crs_* | mca_topo_treematch.so | \
+                mca_reachable_netlink.so | mca_ras_simulator.so) ;;
             *) cp "$file" "$folder/lib/openmpi/" && plugins+=("$file") ;;
         esac
     done
     for program in mpirun orted; do bundle_program "$(readlink -f "$(command -v $program)")" "$program"; done
     # Relative to OPAL_PREFIX; mpirun starts orted by this name.
     mkdir -p "$folder/share/openmpi" "$folder/etc"
-    cp /usr/share/openmpi/help-*.txt "$folder/share/openmpi/" 2>/dev/null || true
+    for file in /usr/share/openmpi/help-*.txt; do
+        case ${file##*/} in
+            *openib* | *usnic* | *ofi* | *ucx* | *psm* | *mtl* | *shmem* | *spml* | *scoll* | *memheap*) ;;
+            *) [[ ! -f $file ]] || cp "$file" "$folder/share/openmpi/" ;;
+        esac
+    done
     # A build of Open MPI with its own PMIx has no such file.
     pmix=$({ ldd "$components/mca_pmix_ext3x.so" 2>/dev/null || true; } | awk '/libpmix\.so/ { print $3 }')
     if [[ -n $pmix ]]; then
@@ -129,34 +135,44 @@ fi
 programs=("$trainer")
 [[ ! -d ${components-} ]] || programs+=("$(command -v mpirun)" "$(command -v orted)")
 
-# HDF5 links libcurl for its S3 driver, which nothing here uses, and libcurl links 11 MiB of protocols: a stand-in that
-# answers every call with "failed" takes its place.
-curl=$(libraries_of "${programs[@]}" "${plugins[@]}" | awk '$1 ~ /^libcurl\.so/ { print $1 }')
 needed=$(libraries_of "${programs[@]}" "${plugins[@]}")
-if [[ -n $curl ]] && command -v cc >/dev/null; then
-    hdf5=$(awk '$1 ~ /^libhdf5[^_]*(_serial)?\.so/ { print $2; exit }' <<<"$needed")
-    symbols=$(objdump -T "$hdf5" | awk '/\*UND\*/ && $NF ~ /^curl_/ { print $NF }')
-    version=$(objdump -T "$hdf5" | sed -n 's/.*(\(CURL_[A-Z0-9_]*\)) curl_.*/\1/p' | head -1)
-    work=$(mktemp -d)
-    trap 'rm -rf "$work"' EXIT
-    for symbol in $symbols; do
-        case $symbol in
-            curl_easy_init | curl_slist_append) echo "void *$symbol(void) { return 0; }" ;;
-            *) echo "int $symbol(void) { return 2; }" ;;  # CURLE_FAILED_INIT
-        esac
-    done >"$work/curl.c"
-    echo "$version { global: curl_*; local: *; };" >"$work/curl.map"
-    cc -shared -fPIC -O2 -fno-builtin "-Wl,-soname,$curl" "-Wl,--version-script=$work/curl.map" -o "$folder/lib/$curl" "$work/curl.c"
-    # What only libcurl wants is left out: follow the links of all others.
+name_of() { awk -v name="$1" '$1 ~ name { print $1; exit }' <<<"$needed"; }
+path_of() { awk -v name="$1" '$1 ~ name { print $2; exit }' <<<"$needed"; }
+
+# Some libraries are linked for a part that nothing here uses. In place of one comes another of its name with C functions
+# from standard input, and the symbols "name version" that others take from it.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+replaced=()
+stand_in() { # NAME SYMBOLS [LINKER-ARGUMENT...]
+    local name=$1 symbols=$2
+    shift 2
+    cat >"$work/calls.c"
+    awk '{ of[$2] = of[$2] " " $1 ";" } END { for (version in of) print version " { global:" of[version] " };" }' \
+        <<<"$symbols" >"$work/calls.map"
+    echo 'Others { local: *; };' >>"$work/calls.map"
+    cc -shared -fPIC -O2 -w -fno-builtin "-Wl,-soname,$name" "-Wl,--version-script=$work/calls.map" -Wl,--gc-sections \
+        -s -o "$folder/lib/$name" "$work/calls.c" "$@"
+    replaced+=("$name")
+}
+# "name version" of what files take from others, where the name begins so.
+taken() { # PREFIX
+    local prefix=$1 files
+    mapfile -t files < <(everybody)
+    objdump -T "${files[@]}" | sed -n "s/.*\*UND\*.*(\([A-Za-z0-9_.]*\)) *\(${prefix}[A-Za-z0-9_]*\)$/\2 \1/p" | sort -u
+}
+# What only replaced libraries want is left out of `needed`: the links of all others are followed.
+follow_links() {
     needed=$(
         declare -A seen=()
+        for name in "${replaced[@]}"; do seen[$name]=1; done
         follow() { # FILE...: prints "name path" of what it links itself, then of what that links
             local name path file
             for file; do
                 while read -r name; do
-                    [[ -z ${seen[$name]-} && $name != "$curl" ]] || continue
+                    [[ -z ${seen[$name]-} ]] || continue
                     seen[$name]=1
-                    path=$(awk -v name="$name" '$1 == name { print $2; exit }' <<<"$needed")
+                    path=$(path_of "^${name//[.+]/.}$")
                     [[ -n $path ]] || continue
                     echo "$name $path"
                     follow "$path"
@@ -165,6 +181,45 @@ if [[ -n $curl ]] && command -v cc >/dev/null; then
         }
         follow "${programs[@]}" "${plugins[@]}"
     )
+}
+everybody() { printf '%s\n' "${programs[@]}" "${plugins[@]}" && awk '{ print $2 }' <<<"$needed"; }
+failing() { while read -r name _; do echo "void *$name(void) { return (void *)$1; }"; done; }
+
+if command -v cc >/dev/null; then
+    # HDF5 links libcurl for its S3 driver, and libcurl links 11 MiB of protocols.
+    curl=$(name_of '^libcurl[.]so') symbols=$(taken curl_)
+    [[ -z $curl ]] || stand_in "$curl" "$symbols" < <(
+        grep -E '^curl_(easy_init|slist_append) ' <<<"$symbols" | failing 0
+        grep -vE '^curl_(easy_init|slist_append) ' <<<"$symbols" | failing 2 # CURLE_FAILED_INIT
+    )
+    # gloo links libibverbs, and that libnl, for a transport that it is not asked for.
+    verbs=$(name_of '^libibverbs[.]so') symbols=$(taken ibv_)
+    [[ -z $verbs ]] || stand_in "$verbs" "$symbols" < <(failing 0 <<<"$symbols")
+    follow_links
+    # Of OpenSSL's 4.5 MiB the program uses SHA-256, which comes from the static library, and HDF5's S3 driver HMAC,
+    # which fails. Where anything else is taken from it, it stays whole.
+    crypto=$(name_of '^libcrypto[.]so') symbols=$(taken '' | grep ' OPENSSL_[0-9.]*$' || true)
+    known='(EVP_(sha256|DigestInit_ex|DigestUpdate|DigestFinal_ex|MD_CTX_new|MD_CTX_free)|HMAC|SHA256) '
+    if [[ -n $crypto && -f $(cc -print-file-name=libcrypto.a) ]] && ! grep -vqE "^$known" <<<"$symbols"; then
+        stand_in "$crypto" "$symbols" -l:libcrypto.a <<'END'
+#include <openssl/sha.h>
+#include <stdlib.h>
+static const char sha256 = 0;
+const void *EVP_sha256(void) { return &sha256; }
+void *EVP_MD_CTX_new(void) { return malloc(sizeof(SHA256_CTX)); }
+void EVP_MD_CTX_free(void *state) { free(state); }
+int EVP_DigestInit_ex(void *state, const void *type, void *engine) {
+    return type == &sha256 && !engine && SHA256_Init(state);
+}
+int EVP_DigestUpdate(void *state, const void *data, size_t size) { return SHA256_Update(state, data, size); }
+int EVP_DigestFinal_ex(void *state, unsigned char *digest, unsigned *size) {
+    if (size) *size = SHA256_DIGEST_LENGTH;
+    return SHA256_Final(digest, state);
+}
+void *HMAC(void) { return 0; }
+END
+        follow_links
+    fi
 fi
 while read -r name path; do
     [[ -n $name ]] || continue
@@ -180,12 +235,31 @@ glibc=$(find "$folder" -type f \( -name '*.so*' -o -path '*/libexec/*' \) -exec 
     grep -o 'GLIBC_2\.[0-9]*' | sort -uV | tail -1)
 march=$(meson introspect "$build" --buildoptions 2>/dev/null |
     python3 -c 'import json, sys; print(next(o["value"] for o in json.load(sys.stdin) if o["name"] == "march"))' 2>/dev/null || echo unknown)
-kib=$(du -sk "$folder" | cut -f1)
+# "  4.5 MiB  trainer" of each part; one takes what those before it have left.
+sizes() {
+    find "$folder" -type f -printf '%k %P\n' | awk '
+        { part = "other libraries" }
+        $2 ~ /^libexec\/trainer$/ { part = "trainer" }
+        $2 ~ /libtutti_cuda/ { part = "CUDA module" }
+        $2 ~ /libdnnl|libOpenCL|libgomp/ { part = "oneDNN" }
+        $2 ~ /^share|^bin|^etc|BUNDLE/ { part = "scripts and messages" }
+        $2 ~ /libhdf5|libsz|libaec|libz\./ { part = "HDF5" }
+        $2 ~ /openmpi|pmix|libmpi|libopen-|hwloc|libevent|libudev|munge|libexec\/(mpirun|orted)/ { part = "Open MPI" }
+        $2 ~ /libstdc|libgcc/ { part = "C++ library" }
+        { kib[part] += $1; all += $1 }
+        END {
+            for (part in kib) printf "  %5.1f MiB  %s\n", kib[part] / 1024, part | "sort -rn"
+            close("sort -rn")
+            printf "size: %.1f MiB\n", all / 1024
+        }'
+}
 {
     echo "Tutti, bundled: $("$folder/bin/trainer" --version 2>/dev/null || echo '?')"
     echo "instruction set: $march"
     echo "needs: ${glibc/_/ } or newer (the C library), and a driver for GPUs"
-    echo "size: $((kib / 1024)) MiB"
+    echo "left out: networks with drivers of their own (UCX, OFI, InfiniBand), MPI's files, schedulers but Slurm, ssh;"
+    ((${#replaced[@]} == 0)) || echo "replaced by what is used of them: ${replaced[*]}"
+    sizes
 } | tee "$folder/BUNDLE.txt"
 if [[ $march == native ]]; then
     echo "bundle: built with -Dmarch=native: it may stop with \"Illegal instruction\" on another kind of processor" >&2

@@ -7,6 +7,7 @@
 #include "eigen_ops.hpp"
 #include "host_memory.hpp"
 #include "host_progress.hpp"
+#include "host_upload_lane.hpp"
 #include "onednn_ops.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/device/device.hpp"
@@ -37,7 +38,7 @@ class CpuDevice final : public Device {
     }
 
     Buffer allocate(std::size_t bytes, const std::string& purpose) override {
-        return allocate_host(bytes, purpose);
+        return tutti::allocate_host(bytes, purpose);
     }
 
     void copy_from_host(const TensorView& device, const void* host) override {
@@ -45,6 +46,14 @@ class CpuDevice final : public Device {
     }
     void copy_to_host(void* host, const TensorView& device) override {
         if (device.bytes() > 0) std::memcpy(host, device.data, device.bytes());
+    }
+
+    Buffer allocate_host(std::size_t bytes, const std::string& purpose) override {
+        return allocate(bytes, purpose);
+    }
+    bool uploads_ahead() const override { return false; }
+    std::unique_ptr<UploadLane> make_upload_lane(std::span<const UploadPart> parts) override {
+        return std::make_unique<HostUploadLane>(parts.size());
     }
 
     Ops& ops(Arithmetic arithmetic) override {

@@ -2,6 +2,7 @@
 
 #include "cuda_ops.hpp"
 #include "cuda_recorder.hpp"
+#include "cuda_upload_lane.hpp"
 #include "gpu_error.hpp"
 
 namespace tutti::cuda {
@@ -46,6 +47,16 @@ void CudaDevice::copy_to_host(void* host, const TensorView& device) {
 WorkRecorder* CudaDevice::recorder() {
     if (!recorder_) recorder_ = make_recorder(context_);
     return recorder_.get();
+}
+
+Buffer CudaDevice::allocate_host(std::size_t bytes, const std::string& purpose) {
+    auto memory = std::make_shared<PinnedMemory>(bytes, purpose);
+    std::byte* const data = memory->data();
+    return {data, bytes, std::move(memory)};
+}
+
+std::unique_ptr<UploadLane> CudaDevice::make_upload_lane(std::span<const UploadPart> parts) {
+    return std::make_unique<CudaUploadLane>(context_, parts);
 }
 
 Ops& CudaDevice::ops(Arithmetic arithmetic) {

@@ -12,7 +12,8 @@
 namespace tutti::cuda {
 
 /// All work goes to one stream, so it is ordered as issued, and a call returns before its work has ended;
-/// copies between host and device wait for what they copy. One thread.
+/// copies between host and device wait for what they copy. Upload lanes have a stream of their own. One
+/// thread.
 class CudaDevice final : public Device {
   public:
     /// `index` counts the GPUs that this process may use. Throws GpuError.
@@ -24,6 +25,9 @@ class CudaDevice final : public Device {
     Buffer allocate(std::size_t bytes, const std::string& purpose) override;
     void copy_from_host(const TensorView& device, const void* host) override;
     void copy_to_host(void* host, const TensorView& device) override;
+    Buffer allocate_host(std::size_t bytes, const std::string& purpose) override;
+    bool uploads_ahead() const override { return true; }
+    std::unique_ptr<UploadLane> make_upload_lane(std::span<const UploadPart> parts) override;
     /// f32, with products in f32, tf32 or bf16.
     Ops& ops(Arithmetic arithmetic) override;
     /// The host does not compute: nobody is called.

@@ -228,14 +228,13 @@ AttentionPlan::AttentionPlan(const AttentionProblem& problem, const CudnnTarget&
 void AttentionPlan::execute(cudnnHandle_t handle, const AttentionTensors& tensors, std::byte* workspace) {
     const AttentionShape& shape = problem_.shape;
     const std::size_t part = sizeof(std::uint16_t) * static_cast<std::size_t>(shape.heads * shape.width);
-    float factor = 1.0f / std::sqrt(static_cast<float>(shape.width)), unity = 1;
     std::vector<std::int64_t> ids{q, k, v, out, statistics, scale};
     std::vector<void*> pointers{tensors.qkv, tensors.qkv + part, tensors.qkv + 2 * part,
-                                tensors.out, tensors.statistics, &factor};
+                                tensors.out, tensors.statistics, &factor_};
     if (problem_.pass == AttentionPass::backward) {
         ids.insert(ids.end(), {one, dout, dq, dk, dv});
         pointers.insert(pointers.end(),
-                        {&unity, tensors.dout, tensors.dqkv, tensors.dqkv + part, tensors.dqkv + 2 * part});
+                        {&unity_, tensors.dout, tensors.dqkv, tensors.dqkv + part, tensors.dqkv + 2 * part});
     }
     plan_.execute(handle, ids, pointers, workspace);
 }

@@ -4,6 +4,7 @@
 // Descriptor Types": forward is the operation of its own that cuDNN has since 9.13, backward the pattern of
 // operations that its engines recognise.
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -48,6 +49,8 @@ class AttentionPlan {
 
   private:
     AttentionProblem problem_;
+    // Operands by value, whose addresses are given to the library: they live as long as what is recorded.
+    float factor_ = 1.0f / std::sqrt(static_cast<float>(problem_.shape.width)), unity_ = 1;
     std::vector<CudnnDescriptor> descriptors_;  // which the plan refers to
     CudnnPlan plan_;
 };

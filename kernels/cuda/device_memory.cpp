@@ -34,6 +34,14 @@ DeviceMemory::~DeviceMemory() {
     cudaFree(allocation_);
 }
 
+PinnedMemory::PinnedMemory(std::size_t bytes, const std::string& purpose) {
+    check(cudaHostAlloc(&data_, std::max<std::size_t>(bytes, 1), cudaHostAllocDefault),
+          "cudaHostAlloc of " + in_mib(bytes) + " for " + purpose);
+}
+PinnedMemory::~PinnedMemory() {
+    cudaFreeHost(data_);
+}
+
 std::byte* Scratch::reserve(std::size_t bytes) {
     if (!memory_ || bytes > size_) {
         check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");

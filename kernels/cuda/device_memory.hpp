@@ -28,6 +28,22 @@ class DeviceMemory {
     std::byte* data_ = nullptr;
 };
 
+/// Host memory that is page-locked: the GPU copies from it while the host goes on. Contents arbitrary. To be
+/// freed only when no copy is under way.
+class PinnedMemory {
+  public:
+    /// Throws GpuError that says how much, and for what.
+    PinnedMemory(std::size_t bytes, const std::string& purpose);
+    ~PinnedMemory();
+    PinnedMemory(const PinnedMemory&) = delete;
+    PinnedMemory& operator=(const PinnedMemory&) = delete;
+
+    std::byte* data() const { return static_cast<std::byte*>(data_); }
+
+  private:
+    void* data_ = nullptr;
+};
+
 /// Memory for one operator at a time: work in one stream is done in order, so the next may overwrite what the
 /// last has left. Grows to the largest need and stays.
 class Scratch {

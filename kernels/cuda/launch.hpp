@@ -81,8 +81,8 @@ void launch(const char* name, void (*kernel)(Parameters...), const Geometry& geo
             Arguments&&... arguments) {
     if (geometry.empty()) return;
     const auto extent = [](const Extent3& e) { return kcpu::Extent{e.x, e.y, e.z}; };
-    kcpu::launch(name, stream, kernel, extent(geometry.grid), extent(geometry.block), geometry.dynamic_shared,
-                 std::forward<Arguments>(arguments)...);
+    kcpu::launch_in_stream(stream, name, kernel, extent(geometry.grid), extent(geometry.block),
+                           geometry.dynamic_shared, std::forward<Arguments>(arguments)...);
 }
 
 }  // namespace tutti::cuda

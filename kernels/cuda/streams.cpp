@@ -33,7 +33,7 @@ OwnedStream::OwnedStream(StreamPriority priority) {
 OwnedStream::~OwnedStream() {
     cudaStreamDestroy(stream_);
 }
-void OwnedStream::wait(const Event& event) {
+void OwnedStream::wait(const Event& event) const {
     check(cudaStreamWaitEvent(stream_, event.get(), 0), "cudaStreamWaitEvent");
 }
 void OwnedStream::synchronize() const {

@@ -45,7 +45,7 @@ class OwnedStream {
 
     Stream get() const { return stream_; }
     /// What is issued from now on begins after `event`; the host goes on.
-    void wait(const Event& event);
+    void wait(const Event& event) const;
     /// Waits on the host until all that was issued has ended.
     void synchronize() const;
 

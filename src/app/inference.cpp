@@ -113,9 +113,10 @@ void build(Inference& inference, std::int64_t classes, bool with_embedding) {
     if (with_embedding) inference.embedding = keep_embedding(spec);
     inference.graph = std::make_unique<Graph>(std::move(spec), *inference.device,
                                               arithmetic_of(config.train.precision), batch);
+    inference.loader =
+        std::make_unique<Loader>(*inference.data, batch, loader_workers(config.data),
+                                 static_cast<int>(config.data.prefetch), inference.device.get());
     inference.stage = std::make_unique<BatchStage>(*inference.device, info, config.data, compute, batch);
-    inference.loader = std::make_unique<Loader>(*inference.data, batch, loader_workers(config.data),
-                                                static_cast<int>(config.data.prefetch));
 }
 
 }  // namespace

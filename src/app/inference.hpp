@@ -35,8 +35,8 @@ struct Inference {
     std::unique_ptr<Communicator> control;
     std::optional<Embedding> embedding;
     std::unique_ptr<Graph> graph;
-    std::unique_ptr<BatchStage> stage;
     std::unique_ptr<Loader> loader;
+    std::unique_ptr<BatchStage> stage;
 };
 
 /// Opens the data (--data, else data.val), builds the model and loads its weights: rank 0 reads them, the

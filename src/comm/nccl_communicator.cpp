@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <array>
 #include <cstdlib>
 #include <exception>
 #include <functional>
@@ -44,8 +45,31 @@ class NcclJob {
     double now() const { return settings_.now(); }
     bool broken() const { return !broken_.empty(); }
 
-    void open(const NcclUniqueId& id) {
-        settle("ncclCommInitRank", api_->init_rank(communicator_, size_, id, rank_));
+    /// Here NCCL's ranks wait for each other, and one that failed would be waited for until the time-out: so
+    /// after each look at NCCL the ranks tell each other how it goes. Where another rank has failed, this one
+    /// gives up without an error of its own.
+    void open(const NcclUniqueId& id, Communicator& bootstrap) {
+        const std::string call = "ncclCommInitRank";
+        const double begin = now();
+        NcclResult result = api_->init_rank(communicator_, size_, id, rank_);
+        while (true) {
+            std::exception_ptr error;
+            try {
+                if (result == NcclResult::in_progress) result = state();
+                if (result == NcclResult::in_progress)
+                    give_up_if_late(call, begin);
+                else if (result != NcclResult::success)
+                    fail(call, result);
+            } catch (const Error&) {
+                error = std::current_exception();
+            }
+            std::array<std::int64_t, 2> any{error ? 1 : 0, result == NcclResult::in_progress ? 1 : 0};
+            bootstrap.all_reduce(view_of(std::span(any)), ReduceOp::max).wait();
+            if (error) std::rethrow_exception(std::move(error));
+            if (any[0] != 0) return give_up("another rank could not start NCCL");
+            if (any[1] == 0) return;
+            sched_yield();
+        }
     }
 
     void require_whole() const {
@@ -58,9 +82,7 @@ class NcclJob {
     void settle(const std::string& call, NcclResult result) {
         const double begin = now();
         while (result == NcclResult::in_progress) {
-            NcclResult state = NcclResult::success;
-            const NcclResult asked = api_->async_error(communicator_, state);
-            result = asked == NcclResult::success ? state : asked;
+            result = state();
             if (result != NcclResult::in_progress) break;
             give_up_if_late(call, begin);
             sched_yield();
@@ -70,9 +92,7 @@ class NcclJob {
 
     /// What went wrong since, if anything; for polls while a transfer is under way.
     void check(const std::string& call, double begin) {
-        NcclResult state = NcclResult::success;
-        const NcclResult asked = api_->async_error(communicator_, state);
-        const NcclResult result = asked == NcclResult::success ? state : asked;
+        const NcclResult result = state();
         if (result != NcclResult::success && result != NcclResult::in_progress) fail(call, result);
         give_up_if_late(call, begin);
     }
@@ -87,6 +107,12 @@ class NcclJob {
     void add_window(NcclWindow window) { windows_.push_back(window); }
 
   private:
+    NcclResult state() {
+        NcclResult found = NcclResult::success;
+        const NcclResult asked = api_->async_error(communicator_, found);
+        return asked == NcclResult::success ? found : asked;
+    }
+
     std::string place(const std::string& call) const {
         return call + " on rank " + std::to_string(rank_) + " (" + settings_.host + ")";
     }
@@ -259,7 +285,7 @@ std::unique_ptr<Communicator> make_nccl_communicator(std::shared_ptr<NcclApi> ap
     bootstrap->broadcast({id.data(), DType::u8, {static_cast<std::int64_t>(id.size())}}, 0).wait();
     auto job = std::make_shared<NcclJob>(std::move(api), std::move(stream), settings, bootstrap->rank(),
                                          bootstrap->size());
-    together(*bootstrap, "starting NCCL", [&] { job->open(id); });
+    together(*bootstrap, "starting NCCL", [&] { job->open(id, *bootstrap); });
     return std::make_unique<NcclCommunicator>(std::move(job), std::move(bootstrap));
 }
 

@@ -15,11 +15,18 @@ namespace {
 
 /// One batch's memory.
 struct Slot {
-    std::vector<std::byte> samples;
-    std::vector<std::int64_t> labels, positions, indices;
+    Buffer memory;
+    std::span<std::byte> samples;  // in `memory`, as the labels
+    std::span<std::int64_t> labels;
+    std::vector<std::int64_t> positions, indices;
     std::exception_ptr error;
     bool ready = false;
 };
+
+Buffer allocate(Device* device, std::size_t bytes) {
+    if (device) return device->allocate_host(bytes, "batches held ready; data.prefetch says how many");
+    return {new std::byte[bytes], bytes, [](std::byte* data, std::size_t) noexcept { delete[] data; }};
+}
 
 void read_batch(const Dataset& dataset, std::span<const std::int64_t> order, const BatchWindow& window,
                 Slot& slot) {
@@ -31,8 +38,7 @@ void read_batch(const Dataset& dataset, std::span<const std::int64_t> order, con
     }
     if (count == 0) return;
     const std::size_t bytes = count * static_cast<std::size_t>(dataset.info().sample_bytes());
-    dataset.read(std::span(slot.indices).first(count), std::span(slot.samples).first(bytes),
-                 std::span(slot.labels).first(count));
+    dataset.read(std::span(slot.indices).first(count), slot.samples.first(bytes), slot.labels.first(count));
 }
 
 /// Runs read_batch and keeps what it throws. The exception leaves its catch block here, so that only the slot
@@ -61,15 +67,20 @@ void require_inside(const BatchWindow& window, std::int64_t max_batch, std::size
 
 }  // namespace
 
-// Window w is read into slot w mod slots.size(). Windows [0, released) were given back, [released, taken) is
-// at most the one batch in the caller's hands, [taken, claimed) are ready or being read.
+// Window w is read into slot w mod slots.size(). Windows [0, released) were given back, [released, taken) are
+// the batches in the caller's hands, at most `held`, [taken, claimed) are ready or being read.
 struct Loader::State {
-    State(const Dataset& data, std::int64_t batch, std::size_t slot_count) : dataset(data), max_batch(batch) {
-        slots.resize(slot_count);
+    State(const Dataset& data, std::int64_t batch, std::size_t ready_count, Device* device)
+        : dataset(data), max_batch(batch), held(device && device->uploads_ahead() ? 2 : 1) {
+        slots.resize(ready_count + held);
         const auto count = static_cast<std::size_t>(batch);
+        const std::size_t samples = count * static_cast<std::size_t>(data.info().sample_bytes());
+        const std::size_t labels_at =
+            (samples + alignof(std::int64_t) - 1) / alignof(std::int64_t) * alignof(std::int64_t);
         for (Slot& slot : slots) {
-            slot.samples.resize(count * static_cast<std::size_t>(data.info().sample_bytes()));
-            slot.labels.resize(count);
+            slot.memory = allocate(device, labels_at + count * sizeof(std::int64_t));
+            slot.samples = {slot.memory.data(), samples};
+            slot.labels = {reinterpret_cast<std::int64_t*>(slot.memory.data() + labels_at), count};
             slot.positions.resize(count);
             slot.indices.resize(count);
         }
@@ -118,6 +129,7 @@ struct Loader::State {
 
     const Dataset& dataset;
     const std::int64_t max_batch;
+    const std::size_t held;
     std::vector<Slot> slots;
     std::vector<std::thread> workers;
 
@@ -131,14 +143,13 @@ struct Loader::State {
     bool paused = false, stopping = false;
 };
 
-Loader::Loader(const Dataset& dataset, std::int64_t max_batch, int workers, int prefetch) {
+Loader::Loader(const Dataset& dataset, std::int64_t max_batch, int workers, int prefetch, Device* device) {
     if (max_batch < 1 || workers < 0 || prefetch < 1)
         throw UsageError("loader: batch of " + std::to_string(max_batch) + ", " + std::to_string(workers) +
                              " workers, prefetch " + std::to_string(prefetch),
                          "train.batch_size and data.prefetch must be 1 or more, data.workers 0 or more");
-    // One more than are held ready: the batch in the caller's hands.
     state_ = std::make_unique<State>(dataset, max_batch,
-                                     workers == 0 ? 1 : static_cast<std::size_t>(prefetch) + 1);
+                                     workers == 0 ? 0 : static_cast<std::size_t>(prefetch), device);
     for (int i = 0; i < workers; ++i) state_->workers.emplace_back(&State::worker_loop, state_.get());
 }
 
@@ -166,8 +177,9 @@ void Loader::start(std::vector<std::int64_t> order, std::vector<BatchWindow> win
 std::optional<HostBatch> Loader::next() {
     State& state = *state_;
     std::unique_lock lock(state.mutex);
-    if (state.released != state.taken) {
-        state.released = state.taken;
+    // With the batch that is asked for the caller holds no more than it may.
+    if (state.released + state.held <= state.taken) {
+        state.released = state.taken + 1 - state.held;
         if (state.worth_waking()) state.work.notify_one();
     }
     if (state.taken == state.windows.size()) return std::nullopt;
@@ -192,7 +204,7 @@ std::optional<HostBatch> Loader::next() {
     }
     const auto count = static_cast<std::size_t>(window.count);
     const std::size_t bytes = count * static_cast<std::size_t>(state.dataset.info().sample_bytes());
-    return HostBatch{window, std::span(slot.samples).first(bytes), std::span(slot.labels).first(count),
+    return HostBatch{window, slot.samples.first(bytes), slot.labels.first(count),
                      std::span(slot.positions).first(count), std::span(slot.indices).first(count)};
 }
 

@@ -1,6 +1,8 @@
 #include "tutti/train/batch_stage.hpp"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "tutti/base/error.hpp"
 
@@ -19,6 +21,15 @@ std::vector<float> per_channel(const std::vector<double>& values, std::int64_t c
     return result;
 }
 
+std::unique_ptr<UploadLane> make_lane(Device& device, const DatasetInfo& info, std::int64_t max_batch) {
+    // Labels are read by the loss, which may be part of a captured graph; of the samples that graph sees only
+    // what normalisation makes.
+    const std::array<UploadPart, 2> parts{
+        UploadPart{.bytes = static_cast<std::size_t>(max_batch * info.sample_bytes())},
+        UploadPart{.bytes = static_cast<std::size_t>(max_batch) * sizeof(std::int64_t), .one_address = true}};
+    return device.make_upload_lane(parts);
+}
+
 }  // namespace
 
 BatchStage::BatchStage(Device& device, const DatasetInfo& info, const DataConfig& config, DType compute,
@@ -26,9 +37,9 @@ BatchStage::BatchStage(Device& device, const DatasetInfo& info, const DataConfig
     : device_(device),
       ops_(device.ops(compute)),
       sample_type_(info.dtype),
-      samples_memory_(
-          device.allocate(static_cast<std::size_t>(max_batch * info.sample_bytes()), "input samples")),
-      labels_memory_(device.allocate(static_cast<std::size_t>(max_batch) * sizeof(std::int64_t), "labels")) {
+      lane_(make_lane(device, info, max_batch)),
+      ranks_bytes_(2 * static_cast<std::size_t>(max_batch) * sizeof(std::int64_t)),
+      labels_{nullptr, DType::i64, {0}} {
     const std::int64_t channels = info.sample_shape[info.sample_shape.rank() - 1];
     if (config.normalize) {
         mean_ = per_channel(config.normalize->mean, channels, "data.normalize.mean");
@@ -39,22 +50,77 @@ BatchStage::BatchStage(Device& device, const DatasetInfo& info, const DataConfig
     }
     if (mean_.empty()) mean_.assign(static_cast<std::size_t>(channels), 0.0F);
     if (std_.empty()) std_.assign(static_cast<std::size_t>(channels), 1.0F);
-    labels_ = labels_memory_.view(0, DType::i64, {0});
+}
+
+void BatchStage::start(Loader& loader, std::vector<std::int64_t> order, std::vector<BatchWindow> windows) {
+    pass_over();
+    if (ahead_ && ahead_->batch && ahead_->batch->window.count > 0) {
+        begun_ = true;
+        pass_over();
+    }
+    ahead_.reset();
+    lane_->wait_until_read();
+    loader.start(std::move(order), std::move(windows));
+}
+
+std::optional<HostBatch> BatchStage::next(Loader& loader) {
+    pass_over();
+    if (!ahead_) {
+        std::optional<HostBatch> batch = take_from(loader);
+        begun_ = batch && batch->window.count > 0;
+        return batch;
+    }
+    Ahead ahead = std::move(*ahead_);
+    ahead_.reset();
+    if (ahead.error) std::rethrow_exception(std::move(ahead.error));
+    begun_ = ahead.batch && ahead.batch->window.count > 0;
+    return ahead.batch;
+}
+
+void BatchStage::fetch_ahead(Loader& loader) {
+    if (!device_.uploads_ahead() || ahead_) return;
+    Ahead ahead;
+    try {
+        ahead.batch = take_from(loader);
+    } catch (...) {
+        ahead.error = std::current_exception();
+    }
+    ahead_ = std::move(ahead);
+}
+
+std::optional<HostBatch> BatchStage::take_from(Loader& loader) {
+    // The loader's next batch takes the memory of an earlier one.
+    lane_->wait_until_read();
+    std::optional<HostBatch> batch = loader.next();
+    if (batch && batch->window.count > 0) begin(*batch);
+    return batch;
+}
+
+void BatchStage::begin(const HostBatch& batch) {
+    const std::array<std::span<const std::byte>, 2> parts{batch.samples, std::as_bytes(batch.labels)};
+    lane_->begin(parts);
+}
+
+/// What was begun for a batch that is not loaded, after an error, leaves the lane.
+void BatchStage::pass_over() {
+    if (!std::exchange(begun_, false)) return;
+    lane_->take();
+    lane_->release();
 }
 
 void BatchStage::load(const HostBatch& batch, const TensorView& input) {
-    const TensorView samples = samples_memory_.view(0, sample_type_, input.shape);
-    device_.copy_from_host(samples, batch.samples.data());
-    ops_.normalize(samples, mean_, std_, input);
-    labels_.shape = {batch.window.count};
-    device_.copy_from_host(labels_, batch.labels.data());
+    if (!std::exchange(begun_, false)) begin(batch);
+    const std::span<std::byte* const> parts = lane_->take();
+    ops_.normalize({parts[0], sample_type_, input.shape}, mean_, std_, input);
+    labels_ = {parts[1], DType::i64, {batch.window.count}};
+    lane_->release();
 }
 
 LabelRanks BatchStage::rank_labels(const TensorView& logits) {
     const std::int64_t n = labels_.count();
     const std::size_t count = static_cast<std::size_t>(n), bytes = count * sizeof(std::int64_t);
     if (ranks_memory_.size() == 0) {
-        ranks_memory_ = device_.allocate(2 * labels_memory_.size(), "ranks of labels");
+        ranks_memory_ = device_.allocate(ranks_bytes_, "ranks of labels");
         ranks_.resize(ranks_memory_.size() / sizeof(std::int64_t));
     }
     const TensorView predicted = ranks_memory_.view(0, DType::i64, {n});

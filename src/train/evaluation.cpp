@@ -112,22 +112,24 @@ EvaluationResult evaluate(const EvaluationJob& job) {
     const std::int64_t samples = job.dataset.info().samples;
     std::vector<std::int64_t> order(static_cast<std::size_t>(samples));
     std::iota(order.begin(), order.end(), std::int64_t{0});
-    job.loader.start(std::move(order), epoch_windows({.cursor = 0,
-                                                      .limit = samples,
-                                                      .batch_size = job.batch_size,
-                                                      .world_size = job.communicator.size(),
-                                                      .rank = job.communicator.rank()}));
+    job.stage.start(job.loader, std::move(order),
+                    epoch_windows({.cursor = 0,
+                                   .limit = samples,
+                                   .batch_size = job.batch_size,
+                                   .world_size = job.communicator.size(),
+                                   .rank = job.communicator.rank()}));
 
     StepContext step{Phase::evaluate, job.seed, 0, {}};
     EvaluationSums sums(static_cast<std::size_t>(job.graph.output_shape().count()), job.confusion);
     Failure failure;
     try {
-        while (const auto batch = job.loader.next()) {
+        while (const auto batch = job.stage.next(job.loader)) {
             const std::int64_t n = batch->window.count;
             if (n == 0) continue;
             step.positions = batch->positions;
             job.stage.load(*batch, job.graph.input(n));
             const TensorView logits = job.graph.forward(n, step);
+            job.stage.fetch_ahead(job.loader);
             // Before the loss, whose workspace may be the logits' own memory.
             const LabelRanks ranks = job.stage.rank_labels(logits);
             for (std::size_t i = 0; i < batch->labels.size(); ++i)

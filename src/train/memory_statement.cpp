@@ -9,16 +9,12 @@
 namespace tutti {
 namespace {
 
-std::size_t bytes_of_batch(const DatasetInfo& info, std::int64_t batch, std::int64_t numbers) {
-    return static_cast<std::size_t>(batch) * (static_cast<std::size_t>(info.sample_bytes()) +
-                                              static_cast<std::size_t>(numbers) * sizeof(std::int64_t));
-}
-
 /// The batches held ready and the one in use, each with labels, positions and indices; and the list of an
 /// epoch.
 std::size_t loader_bytes(const DatasetInfo& info, const Config& config) {
     const std::int64_t held = loader_workers(config.data) == 0 ? 1 : config.data.prefetch + 1;
-    return static_cast<std::size_t>(held) * bytes_of_batch(info, config.train.batch_size, 3) +
+    const std::size_t sample = static_cast<std::size_t>(info.sample_bytes()) + 3 * sizeof(std::int64_t);
+    return static_cast<std::size_t>(held * config.train.batch_size) * sample +
            static_cast<std::size_t>(info.samples) * sizeof(std::int64_t);
 }
 
@@ -29,12 +25,8 @@ std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, c
     const GraphMemory memory = graph.memory();
     std::size_t state = 0;
     for (const Optimizer::State& one : optimizer.state()) state += one.arena.bytes();
-    std::size_t staging = bytes_of_batch(train, config.train.batch_size, 1);
     std::size_t loaders = loader_bytes(train, config);
-    if (val) {
-        staging += bytes_of_batch(*val, config.train.batch_size, 1);
-        loaders += loader_bytes(*val, config);
-    }
+    if (val) loaders += loader_bytes(*val, config);
     std::vector<MemoryItem> items = {
         {"parameters", memory.parameters, "arena", true},
         {"gradients", memory.gradients, "arena", true},
@@ -43,7 +35,6 @@ std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, c
                                          : "arenas of its state",
          true},
         {"activations", memory.activations, "arena: values, gradients and states by liveness", true},
-        {"input", staging, "one batch as it comes from the file, and its labels"},
         {"loader", loaders, "batches held ready, and the order of an epoch"},
     };
     if (graph.buffer_arena().bytes() > 0)

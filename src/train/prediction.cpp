@@ -58,7 +58,7 @@ class Pass {
                                                                 .batch_size = job_.batch_size,
                                                                 .world_size = job_.communicator.size(),
                                                                 .rank = job_.communicator.rank()});
-        job_.loader.start(std::move(order), windows);
+        job_.stage.start(job_.loader, std::move(order), windows);
         for (const BatchWindow& window : windows) {
             compute();
             gather(window);
@@ -78,13 +78,15 @@ class Pass {
                                    std::to_string(written_) + " of " + std::to_string(job_.format.samples) +
                                    " rows",
                                "nothing was written; start it again");
-            const auto batch = job_.loader.next();
+            const auto batch = job_.stage.next(job_.loader);
             if (!batch || batch->window.count == 0) return;
             const std::int64_t n = batch->window.count;
             StepContext step{Phase::evaluate, job_.seed, 0, {}};
             step.positions = batch->positions;
             job_.stage.load(*batch, job_.graph.input(n));
-            take(job_.graph.forward(n, step), logits_);
+            const TensorView logits = job_.graph.forward(n, step);
+            job_.stage.fetch_ahead(job_.loader);
+            take(logits, logits_);
             if (layout_.embedding > 0) take(job_.graph.value(job_.embedding->node, n), embeddings_);
             for (std::int64_t i = 0; i < n; ++i) write_row(static_cast<std::size_t>(i), batch->labels);
         } catch (const Error& error) {

@@ -79,7 +79,7 @@ UpdateReport TrainStep::update(bool checkpoint_due) {
 std::int64_t TrainStep::load_micro_batch(StepContext& context, Failure& failure) {
     std::optional<HostBatch> batch;
     try {
-        batch = loader.next();
+        batch = stage.next(loader);
     } catch (const Error& error) {
         // This rank goes through the step without samples, so that no peer waits for it.
         failure = {error.code(), error.what()};
@@ -138,6 +138,8 @@ void TrainStep::micro_batch(const GlobalBatch& batch, std::size_t index, LossSum
         accumulator.take();
     }
     lap(account.backward, times ? &times->backward : nullptr);
+    stage.fetch_ahead(loader);
+    lap(account.data, nullptr);
 }
 
 bool TrainStep::graph_micro_batch(const GlobalBatch& batch, std::int64_t n, const StepContext& context,

@@ -80,8 +80,8 @@ struct TrainStep {
     std::optional<WeightAverage> average;  // with train.ema
     Ops& arena_ops;                        // for whole arenas
     Buffer norm_memory;                    // f64[1]
-    BatchStage stage;
     Loader loader;
+    BatchStage stage;  // after the loader, from whose memory it copies
 
     SamplerOptions sampler;
     std::vector<BatchWindow> windows;  // micro-batches of this epoch, from the cursor on

@@ -39,9 +39,9 @@ TrainStep::TrainStep(const TrainingJob& given)
                                shards ? shards->plan().owned : OwnedRanges{})),
       arena_ops(given.device.ops(graph.gradient_arena().dtype)),
       norm_memory(given.device.allocate(sizeof(double), "gradient norm")),
-      stage(given.device, given.train.info(), given.config.data, compute, given.config.train.batch_size),
       loader(given.train, given.config.train.batch_size, loader_workers(given.config.data),
-             static_cast<int>(given.config.data.prefetch)) {
+             static_cast<int>(given.config.data.prefetch), &given.device),
+      stage(given.device, given.train.info(), given.config.data, compute, given.config.train.batch_size) {
     if (config.train.ema) average.emplace(*config.train.ema, graph, job.device);
     sampler = {.samples = job.train.info().samples,
                .world_size = world,
@@ -98,7 +98,7 @@ void TrainStep::start_epoch() {
                              .world_size = world,
                              .rank = rank});
     next_window = 0;
-    loader.start(epoch_order(sampler), windows);
+    stage.start(loader, epoch_order(sampler), windows);
 }
 
 }  // namespace tutti

@@ -60,9 +60,9 @@ Trainer::Impl::Impl(const TrainingJob& given)
       val_loss(make_softmax_cross_entropy(given.device, training.compute)),
       report(given.log) {
     if (!job.val) return;
-    val_stage.emplace(job.device, job.val->info(), config.data, training.compute, config.train.batch_size);
     val_loader.emplace(*job.val, config.train.batch_size, loader_workers(config.data),
-                       static_cast<int>(config.data.prefetch));
+                       static_cast<int>(config.data.prefetch), &job.device);
+    val_stage.emplace(job.device, job.val->info(), config.data, training.compute, config.train.batch_size);
 }
 
 Trainer::Trainer(const TrainingJob& job) {

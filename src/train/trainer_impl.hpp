@@ -71,8 +71,8 @@ struct Trainer::Impl {
     Stopwatch& watch = training.watch;
 
     std::unique_ptr<Loss> val_loss;  // evaluation knows no label smoothing
-    std::optional<BatchStage> val_stage;
     std::optional<Loader> val_loader;
+    std::optional<BatchStage> val_stage;
 
     std::optional<StepRecorder> recorder;
     std::optional<Trace> trace;        // until it is written

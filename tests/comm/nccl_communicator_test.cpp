@@ -181,6 +181,30 @@ TEST(NcclStart, that_fails_on_one_rank_fails_with_its_words_on_all) {
         EXPECT_EQ(message.substr(0, message.find(" failed")), "rank 1: ncclCommInitRank on rank 1 (node1)");
 }
 
+TEST(NcclStart, that_fails_on_one_rank_ends_the_others_waiting_for_it_without_a_time_out) {
+    for (const int culprit : {0, 2}) {
+        run_on_threads(3, [&](Communicator& world) {
+            const bool fails = world.rank() == culprit;
+            Rank rank(
+                world,
+                {.answers = {{"init_rank", fails ? NcclResult::system_error : NcclResult::in_progress}}});
+            NcclSettings settings = settings_of(world.rank());
+            settings.now = [] { return 0.0; };  // no time passes
+            try {
+                rank.communicator(world, settings);
+                ADD_FAILURE() << "it started";
+            } catch (const AgreedError& error) {
+                const std::string name = std::to_string(culprit);
+                const std::string expected =
+                    "rank " + name + ": ncclCommInitRank on rank " + name + " (node" + name + ") failed";
+                EXPECT_EQ(std::string(error.what()).substr(0, expected.size()), expected);
+                EXPECT_EQ(error.code(), ExitCode::peer);
+            }
+            EXPECT_EQ(rank.nccl->calls().back(), "abort");
+        });
+    }
+}
+
 TEST(NcclStart, without_an_id_of_rank_0_starts_nobody) {
     std::mutex mutex;
     int failed = 0;

@@ -77,14 +77,26 @@ class Bundle(TrainingTest):
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertTrue((root / "tmp/run/provenance.json").exists())
 
+    def test_hashes_of_the_bundle_are_those_of_openssl(self):
+        self.assertIn("libcrypto.so", (self.bundle / "BUNDLE.txt").read_text(), "the whole library was taken")
+        result = self.run_here([self.bundle / "bin/trainer", *self.settings(self.small_data(64))])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        command = ["inspect", self.dir / "run", "--sha256"]
+        theirs, ours = self.run_here([self.bundle / "bin/trainer", *command]), self.run_here([self.trainer, *command])
+        self.assertEqual(theirs.returncode, 0, theirs.stderr)
+        self.assertRegex(theirs.stdout, r"[0-9a-f]{64}")
+        self.assertEqual(theirs.stdout, ours.stdout)
+
     def test_it_is_small_and_says_what_it_needs(self):
         files = [path for path in self.bundle.rglob("*") if path.is_file()]
-        # oneDNN alone is 38 MiB: a bundle for GPUs is built without it.
-        size = sum(path.stat().st_size for path in files if not path.name.startswith("libdnnl"))
+        # CUDA's own code is beside that: 19 MiB for three kinds of GPUs.
+        size = sum(path.stat().st_size for path in files if path.name != "libtutti_cuda.so")
         self.assertLess(size, 60 * MIB)
         text = (self.bundle / "BUNDLE.txt").read_text()
         self.assertRegex(text, r"needs: GLIBC 2\.\d+ or newer")
         self.assertIn("instruction set:", text)
+        parts = [float(mib) for mib in re.findall(r"^ +([\d.]+) MiB  ", text, re.MULTILINE)]
+        self.assertAlmostEqual(sum(parts), float(re.search(r"size: ([\d.]+) MiB", text)[1]), delta=0.6)
 
     def test_it_replaces_a_bundle_and_nothing_else(self):
         script = pathlib.Path(__file__).parents[2] / "jobs/bundle.sh"

@@ -86,6 +86,18 @@ class GpuTraining(GpuProgramTest):
             result = self.run_on("cuda", 2, name, gpus=2, distributed__backend="nccl", **settings)
             self.assert_same_training(name, result, f"{name}-cpu")
 
+    def test_streams_that_are_late_change_nothing(self):
+        self.with_nccl()
+        validation = self.pack(*self.synthetic_idx(30, classes=4, side=8, seed=5), name="val.h5")
+        settings = {"model": "lenet", "data__val": validation}
+        self.assert_exit(self.run_on("cpu", 2, "cpu", **settings), 0)
+        self.libraries["TUTTI_FAKE_LATE"] = "1"
+        for backend in "nccl", "mpi":
+            result = self.run_on("cuda", 2, backend, gpus=2, distributed__backend=backend, **settings)
+            self.assert_same_training(backend, result, "cpu")
+            ours, theirs = (self.metrics(run, "eval")[-1]["loss"] for run in (backend, "cpu"))
+            self.assertAlmostEqual(ours, theirs, delta=TOLERANCE * theirs)
+
     def test_auto_takes_nccl_and_one_rank_may(self):
         self.with_nccl()
         self.assert_exit(self.run_on("cpu", 1, "cpu"), 0)

@@ -3,11 +3,13 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "tutti/base/arithmetic.hpp"
 #include "tutti/device/buffer.hpp"
 #include "tutti/device/ops.hpp"
+#include "tutti/device/upload_lane.hpp"
 
 namespace tutti {
 
@@ -29,6 +31,13 @@ class Device {
 
     virtual void copy_from_host(const TensorView& device, const void* host) = 0;
     virtual void copy_to_host(void* host, const TensorView& device) = 0;
+
+    /// Host memory from which the device copies on its own (page-locked), contents arbitrary. Throws RunError
+    /// as allocate does.
+    virtual Buffer allocate_host(std::size_t bytes, const std::string& purpose) = 0;
+    /// Whether upload lanes copy one batch ahead of the one that is computed.
+    virtual bool uploads_ahead() const = 0;
+    virtual std::unique_ptr<UploadLane> make_upload_lane(std::span<const UploadPart> parts) = 0;
 
     /// The operations in one arithmetic, of which a DType alone is the plain kind. The reference stays valid
     /// as long as the device. Throws UsageError when this device does not compute that way.

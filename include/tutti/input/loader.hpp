@@ -7,12 +7,14 @@
 #include <span>
 #include <vector>
 
+#include "tutti/device/device.hpp"
 #include "tutti/input/dataset.hpp"
 #include "tutti/input/sampler.hpp"
 
 namespace tutti {
 
-/// One rank's batch in host memory. Views stay valid until the batch is given back (next call of next()).
+/// One rank's batch in host memory. Views stay valid until the batch is given back: at the next call of
+/// next(), or at the one after it where the loader was made for a device that copies ahead.
 struct HostBatch {
     BatchWindow window;
     std::span<const std::byte> samples;       ///< window.count · sample_bytes(), NHWC
@@ -28,8 +30,10 @@ struct HostBatch {
 class Loader {
   public:
     /// The data set must outlive the loader. Windows hold at most max_batch samples. UsageError: max_batch or
-    /// prefetch < 1, workers < 0.
-    Loader(const Dataset& dataset, std::int64_t max_batch, int workers, int prefetch);
+    /// prefetch < 1, workers < 0. Batches are read into host memory of `device` (Device::allocate_host),
+    /// which must outlive the loader; into ordinary memory for nullptr.
+    Loader(const Dataset& dataset, std::int64_t max_batch, int workers, int prefetch,
+           Device* device = nullptr);
     ~Loader();
     Loader(const Loader&) = delete;
     Loader& operator=(const Loader&) = delete;

@@ -2,6 +2,9 @@
 // The way of a batch from host memory into the graph's input.
 
 #include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,8 +19,10 @@ struct LabelRanks {
     std::span<const std::int64_t> predicted, place;
 };
 
-/// Normalises pixels and holds the labels of the batch on the device. Memory is allocated once, for
-/// `max_batch`.
+/// Brings batches to the device as they are in the file, normalises the pixels there, and holds the labels. A
+/// device that copies ahead gets the next batch while it computes this one. Memory is allocated once, for
+/// `max_batch`. Calls for one loader: start, then for each batch next, load, fetch_ahead; the loader must
+/// have been made for the same device, and outlive the stage.
 class BatchStage {
   public:
     /// The normalisation: config's, else the file's, else {0, 1}. Throws UsageError when its length is
@@ -25,9 +30,18 @@ class BatchStage {
     BatchStage(Device& device, const DatasetInfo& info, const DataConfig& config, DType compute,
                std::int64_t max_batch);
 
-    /// input: [n, sample shape] of the compute type, n = batch.window.count.
+    /// Loader::start, after what was fetched ahead is dropped and has left the loader's memory.
+    void start(Loader& loader, std::vector<std::int64_t> order, std::vector<BatchWindow> windows);
+    /// Loader::next. Where the device copies ahead the views stay valid until the second call after this one.
+    std::optional<HostBatch> next(Loader& loader);
+    /// input: [n, sample shape] of the compute type, n = batch.window.count > 0, of the batch that next()
+    /// gave last (or of any in host memory, when next() is not used at all).
     void load(const HostBatch& batch, const TensorView& input);
-    /// i64[n] of the batch loaded last.
+    /// For the time after the work on a batch was given to the device and before its results are waited for:
+    /// takes the next batch from the loader, which may mean reading it, and begins to copy it. What reading
+    /// throws comes at its next(). Nothing where the device does not copy ahead.
+    void fetch_ahead(Loader& loader);
+    /// i64[n] of the batch loaded last, valid as long as its views.
     TensorView labels() const { return labels_; }
     /// For a rank without samples in this step.
     void load_nothing() { labels_.shape = {0}; }
@@ -35,11 +49,23 @@ class BatchStage {
     LabelRanks rank_labels(const TensorView& logits);
 
   private:
+    struct Ahead {
+        std::optional<HostBatch> batch;
+        std::exception_ptr error;
+    };
+    std::optional<HostBatch> take_from(Loader& loader);
+    void begin(const HostBatch& batch);
+    void pass_over();
+
     Device& device_;
     Ops& ops_;
     std::vector<float> mean_, std_;
     DType sample_type_;
-    Buffer samples_memory_, labels_memory_, ranks_memory_;
+    std::unique_ptr<UploadLane> lane_;
+    std::optional<Ahead> ahead_;
+    bool begun_ = false;  // the batch that next() gave last is in the lane
+    std::size_t ranks_bytes_;
+    Buffer ranks_memory_;
     TensorView labels_;
     std::vector<std::int64_t> ranks_;  // host copy of ranks_memory_
 };

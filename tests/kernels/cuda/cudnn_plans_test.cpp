@@ -37,6 +37,13 @@ class WatchedDevice final : public Device {
         cpu_->copy_from_host(device, host);
     }
     void copy_to_host(void* host, const TensorView& device) override { cpu_->copy_to_host(host, device); }
+    Buffer allocate_host(std::size_t bytes, const std::string& purpose) override {
+        return cpu_->allocate_host(bytes, purpose);
+    }
+    bool uploads_ahead() const override { return false; }
+    std::unique_ptr<UploadLane> make_upload_lane(std::span<const UploadPart> parts) override {
+        return cpu_->make_upload_lane(parts);
+    }
     WatchedOps& ops(Arithmetic) override { return ops_; }
     void set_progress(std::function<void()>) override {}
 

@@ -68,9 +68,7 @@ int issue(const void* stream, const std::string& what, std::function<void()> wor
     }
     // The legacy stream waits for all others.
     if (active && !stream) return break_with(cudaErrorStreamCaptureImplicit);
-    note(stream, what);
-    const Access access;
-    work();
+    enqueue(stream, stream, what, std::move(work));
     return cudaSuccess;
 }
 
@@ -168,12 +166,11 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
     FAIL_IF_ASKED("cudaGraphLaunch");
     REFUSE_WHILE_CAPTURED();
-    note(stream, "launch a graph of " + std::to_string(executable->operations.size()) + " operations");
-    for (const Operation& operation : executable->operations) {
-        note(operation.stream, operation.what);
-        const Access access;
-        operation.work();
-    }
+    enqueue(stream, stream,
+            "launch a graph of " + std::to_string(executable->operations.size()) + " operations", [] {});
+    // In the order of the capture, which is one that its events allow.
+    for (const Operation& operation : executable->operations)
+        enqueue(stream, operation.stream, operation.what, operation.work);
     return cudaSuccess;
 }
 

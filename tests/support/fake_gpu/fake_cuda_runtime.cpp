@@ -8,16 +8,20 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "fake_capture.hpp"
 #include "fake_gpu.hpp"
 #include "scheduler.hpp"
+#include "work_queue.hpp"
 
 struct CUstream_st {
     int number;
+    std::shared_ptr<tutti::fake_gpu::WorkQueue> queue;
 };
 struct CUevent_st {
     int number;
+    tutti::fake_gpu::Point point;
 };
 
 namespace tutti::fake_gpu {
@@ -26,23 +30,31 @@ namespace {
 struct State : kcpu::LaunchObserver {
     State() { kcpu::observe_launches(this); }
 
-    void begin(const char* kernel, const void* stream) override {
-        note(stream, std::string("launch ") + kernel);
-        accesses.push_back(std::make_unique<Access>());
-    }
-    void end() override { accesses.pop_back(); }
-    bool postpone(const char* kernel, const void* stream, const std::function<void()>& work) override {
-        if (!captures(stream)) return false;
+    void launch(const char* kernel, const void* stream, std::function<void()> work) override {
         // A broken capture says so at its end.
-        issue(stream, std::string("launch ") + kernel, work);
-        return true;
+        fake_gpu::issue(stream, std::string("launch ") + kernel, std::move(work));
+    }
+    /// Whether what was just recorded is a wait that is to have no effect.
+    bool forgotten() const {
+        return !forgotten_wait.empty() && record.back().find(forgotten_wait) != std::string::npos;
+    }
+    bool is_pinned(const void* data) const {
+        const auto next = pinned.upper_bound(static_cast<const std::byte*>(data));
+        return next != pinned.begin() &&
+               static_cast<const std::byte*>(data) < std::prev(next)->first + std::prev(next)->second;
+    }
+    void finish_all() const {
+        for (const CUstream_st* stream : open_streams) stream->queue->reach(stream->queue->end());
     }
 
     std::vector<std::string> record;
     std::map<std::string, int> failures;
     int devices = 1, streams = 0, events = 0, open = 0;
-    std::map<void*, std::size_t> allocations, page_locked;
-    std::vector<std::unique_ptr<Access>> accesses;
+    std::map<void*, std::size_t> allocations;
+    std::map<const std::byte*, std::size_t> pinned;
+    std::set<CUstream_st*> open_streams;
+    std::set<int> held_back;
+    std::string forgotten_wait;
 };
 State& state() {
     static State one;
@@ -64,6 +76,16 @@ void reset() {
     state().failures.clear();
     state().devices = 1;
     state().streams = state().events = 0;
+    state().forgotten_wait.clear();
+    hold_back({});
+}
+void hold_back(const std::set<int>& streams) {
+    state().held_back = streams;
+    for (const CUstream_st* stream : state().open_streams)
+        stream->queue->hold_back(streams.contains(stream->number));
+}
+void forget_waits(const std::string& line) {
+    state().forgotten_wait = line;
 }
 const std::vector<std::string>& record() {
     return state().record;
@@ -84,8 +106,16 @@ std::size_t live_allocations() {
 std::string name_of_stream(const void* stream) {
     return "stream " + std::to_string(stream ? static_cast<const CUstream_st*>(stream)->number : 0);
 }
-void note(const void* stream, const std::string& what) {
-    state().record.push_back(name_of_stream(stream) + ": " + what);
+void enqueue(const void* stream, const void* shown_as, const std::string& what, std::function<void()> work) {
+    state().record.push_back(name_of_stream(shown_as) + ": " + what);
+    auto touching = [work = std::move(work)] {
+        const Access access;
+        work();
+    };
+    if (stream)
+        static_cast<const CUstream_st*>(stream)->queue->add(std::move(touching));
+    else
+        touching();
 }
 void note_host(const std::string& what) {
     state().record.push_back("host: " + what);
@@ -108,18 +138,6 @@ Access::~Access() {
 }  // namespace tutti::fake_gpu
 
 using namespace tutti::fake_gpu;
-
-namespace {
-
-bool is_page_locked(const void* data) {
-    const auto& all = state().page_locked;
-    auto next = all.upper_bound(const_cast<void*>(data));
-    if (next == all.begin()) return false;
-    --next;
-    return static_cast<const std::byte*>(data) < static_cast<const std::byte*>(next->first) + next->second;
-}
-
-}  // namespace
 
 #define FAIL_IF_ASKED(function) \
     if (const int code = failure_of(function)) return static_cast<cudaError_t>(code)
@@ -168,6 +186,7 @@ cudaError_t cudaMalloc(void** data, std::size_t bytes) {
 cudaError_t cudaFree(void* data) {
     if (!data) return cudaSuccess;
     REFUSE_WHILE_CAPTURED();
+    state().finish_all();
     const auto found = state().allocations.find(data);
     if (found == state().allocations.end()) return cudaErrorInvalidValue;
     ::munmap(data, found->second);
@@ -179,12 +198,13 @@ cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
     FAIL_IF_ASKED("cudaHostAlloc");
     REFUSE_WHILE_CAPTURED();
     *data = std::aligned_alloc(4096, pages(bytes));
-    if (*data) state().page_locked[*data] = pages(bytes);
-    return *data ? cudaSuccess : cudaErrorMemoryAllocation;
+    if (!*data) return cudaErrorMemoryAllocation;
+    state().pinned[static_cast<const std::byte*>(*data)] = pages(bytes);
+    return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* data) {
     REFUSE_WHILE_CAPTURED();
-    state().page_locked.erase(data);
+    state().pinned.erase(static_cast<const std::byte*>(data));
     std::free(data);
     return cudaSuccess;
 }
@@ -200,14 +220,25 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
     const void* const host = kind == cudaMemcpyHostToDevice   ? from
                              : kind == cudaMemcpyDeviceToHost ? to
                                                               : nullptr;
+    const bool pageable = host && !state().is_pinned(host);
     // From and to ordinary memory the call waits.
-    if (captures(stream) && host && !is_page_locked(host)) REFUSE_WHILE_CAPTURED();
-    return static_cast<cudaError_t>(issue(stream,
-                                          "copy " + std::to_string(bytes) + " bytes " +
-                                              (kind == cudaMemcpyHostToDevice   ? "to the device"
-                                               : kind == cudaMemcpyDeviceToHost ? "to the host"
-                                                                                : "within the device"),
-                                          [=] { std::memcpy(to, from, bytes); }));
+    if (captures(stream) && pageable) REFUSE_WHILE_CAPTURED();
+    const std::string what = "copy " + std::to_string(bytes) + " bytes " +
+                             (kind == cudaMemcpyHostToDevice   ? "to the device"
+                              : kind == cudaMemcpyDeviceToHost ? "to the host"
+                                                               : "within the device");
+    // CUDA Runtime API, "API synchronization behavior": from pageable memory the source was read when the
+    // call returns, to it the copy was made.
+    std::vector<std::byte> staged;
+    if (pageable && kind == cudaMemcpyHostToDevice) {
+        const auto* const source = static_cast<const std::byte*>(from);
+        staged.assign(source, source + bytes);
+    }
+    const int status = issue(stream, what, [=, staged = std::move(staged)] {
+        std::memcpy(to, staged.empty() ? from : staged.data(), bytes);
+    });
+    if (pageable && kind == cudaMemcpyDeviceToHost && stream) stream->queue->reach(stream->queue->end());
+    return static_cast<cudaError_t>(status);
 }
 
 cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
@@ -224,10 +255,14 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 }
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
     FAIL_IF_ASKED("cudaStreamCreateWithPriority");
-    *stream = new CUstream_st{++state().streams};
+    *stream = new CUstream_st{++state().streams, std::make_shared<WorkQueue>()};
+    (*stream)->queue->hold_back(state().held_back.contains((*stream)->number));
+    state().open_streams.insert(*stream);
     return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    stream->queue->hold_back(false);
+    state().open_streams.erase(stream);
     delete stream;
     return cudaSuccess;
 }
@@ -235,12 +270,14 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     FAIL_IF_ASKED("cudaStreamSynchronize");
     if (captures(stream)) REFUSE_WHILE_CAPTURED();
     note_host("wait for " + name_of_stream(stream));
+    if (stream && !state().forgotten()) stream->queue->reach(stream->queue->end());
     return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
     FAIL_IF_ASKED("cudaStreamWaitEvent");
     if (const auto status = captured_wait(stream, event)) return static_cast<cudaError_t>(*status);
-    note(stream, "wait for event " + std::to_string(event->number));
+    state().record.push_back(name_of_stream(stream) + ": wait for event " + std::to_string(event->number));
+    if (stream && !state().forgotten()) stream->queue->add([point = event->point] { point.reach(); });
     return cudaSuccess;
 }
 
@@ -251,7 +288,7 @@ cudaError_t cudaEventElapsedTime(float*, cudaEvent_t, cudaEvent_t) {
     return cudaErrorNotSupported;  // nothing here has a speed
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-    *event = new CUevent_st{++state().events};
+    *event = new CUevent_st{++state().events, {}};
     return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -262,18 +299,23 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     FAIL_IF_ASKED("cudaEventRecord");
     if (captured_record(stream, event)) return cudaSuccess;
-    note(stream, "record event " + std::to_string(event->number));
+    state().record.push_back(name_of_stream(stream) + ": record event " + std::to_string(event->number));
+    event->point = stream ? Point{stream->queue, stream->queue->end()} : Point{};
     return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
     FAIL_IF_ASKED("cudaEventQuery");
     if (is_captured(event)) return cudaErrorCapturedEvent;
-    return cudaSuccess;
+    if (event->point.reached()) return cudaSuccess;
+    // So that who polls gets there.
+    event->point.queue->advance();
+    return cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     FAIL_IF_ASKED("cudaEventSynchronize");
     if (is_captured(event)) return cudaErrorCapturedEvent;
     note_host("wait for event " + std::to_string(event->number));
+    if (!state().forgotten()) event->point.reach();
     return cudaSuccess;
 }
 

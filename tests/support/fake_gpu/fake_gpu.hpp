@@ -1,8 +1,8 @@
 #pragma once
 // A GPU for tests on machines that have none. It takes the place of the CUDA runtime, cuBLASLt and cuDNN when
 // a test is linked with it: their functions, as the real headers declare them, computed on the CPU (kernels
-// through tests/support/kcpu). Work is done when it is issued, so results do not show a missing wait; what
-// was issued to which stream is recorded, and tests look at that. Device memory can be touched by kernels,
+// through tests/support/kcpu). Work is done when it is issued, unless its stream is held back; what was
+// issued to which stream is recorded. Device memory can be touched by kernels,
 // copies and library calls only: the host's own access ends the process (SIGSEGV), as it does with a real
 // GPU.
 //
@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,15 @@ void reset();
 /// "host: wait for stream 1". Stream 0 is the default stream.
 const std::vector<std::string>& record();
 void clear_record();
+
+/// From now on these streams are as late as may be: their copies, launches and fills are done when the host
+/// or another stream waits for them, and one at each time that the host asks for an event. So a wait that is
+/// missing shows in the data. Library calls are not kept: they come at once, after what their stream had
+/// before.
+void hold_back(const std::set<int>& streams);
+/// Waits whose line in the record contains this have no effect: for the proof that data would show it. Empty:
+/// none.
+void forget_waits(const std::string& line);
 
 /// The next call of this function gives `code` and does nothing: fail_next("cudaMalloc", 2).
 void fail_next(const std::string& function, int code);
@@ -43,8 +53,9 @@ std::size_t live_allocations();
 /// keeps it for the graph's launches. Gives 0, or the cudaError_t of a capture that is broken. `work` owns
 /// what it needs.
 int issue(const void* stream, const std::string& what, std::function<void()> work);
+/// The same of a stream that is not captured. The record shows it as work of the stream `shown_as`.
+void enqueue(const void* stream, const void* shown_as, const std::string& what, std::function<void()> work);
 
-void note(const void* stream, const std::string& what);
 void note_host(const std::string& what);
 std::string name_of_stream(const void* stream);
 /// 0, or what fail_next has asked of this function.

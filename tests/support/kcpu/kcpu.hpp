@@ -27,15 +27,18 @@ namespace tutti::kcpu {
 
 /// Threads get their own copies of the parameters, as on the device.
 template <class... Parameters, class... Arguments>
-void launch(const char* name, const void* stream, void (*kernel)(Parameters...), Extent grid, Extent block,
+void launch(const char* name, void (*kernel)(Parameters...), Extent grid, Extent block,
             std::size_t dynamic_shared, Arguments&&... arguments) {
     const std::tuple<Parameters...> values{static_cast<Parameters>(std::forward<Arguments>(arguments))...};
-    const std::function<void()> work = [=] {
-        run(name, grid, block, dynamic_shared, [&] { std::apply(kernel, values); });
-    };
-    if (postponed(name, stream, work)) return;
-    const ObservedLaunch observed(name, stream);
-    work();
+    run(name, grid, block, dynamic_shared, [&] { std::apply(kernel, values); });
+}
+
+/// The same, in a stream: who observes launches says when it runs. Parameters are read here.
+template <class... Parameters, class... Arguments>
+void launch_in_stream(const void* stream, const char* name, void (*kernel)(Parameters...), Extent grid,
+                      Extent block, std::size_t dynamic_shared, Arguments&&... arguments) {
+    const std::tuple<Parameters...> values{static_cast<Parameters>(std::forward<Arguments>(arguments))...};
+    issue(name, stream, [=] { run(name, grid, block, dynamic_shared, [&] { std::apply(kernel, values); }); });
 }
 
 }  // namespace tutti::kcpu

@@ -36,14 +36,11 @@ LaunchObserver* observer = nullptr;
 void observe_launches(LaunchObserver* new_observer) {
     observer = new_observer;
 }
-bool postponed(const char* kernel, const void* stream, const std::function<void()>& work) {
-    return observer && observer->postpone(kernel, stream, work);
-}
-ObservedLaunch::ObservedLaunch(const char* kernel, const void* stream) {
-    if (observer) observer->begin(kernel, stream);
-}
-ObservedLaunch::~ObservedLaunch() {
-    if (observer) observer->end();
+void issue(const char* kernel, const void* stream, std::function<void()> work) {
+    if (observer)
+        observer->launch(kernel, stream, std::move(work));
+    else
+        work();
 }
 
 void run(const char* kernel, Extent grid, Extent block, std::size_t dynamic_shared,

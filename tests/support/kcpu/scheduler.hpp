@@ -31,31 +31,16 @@ struct Extent {
 void run(const char* kernel, Extent grid, Extent block, std::size_t dynamic_shared,
          const std::function<void()>& body);
 
-/// Told of each launch, before it runs and after, also when it has failed.
+/// Runs each launch, when it likes.
 class LaunchObserver {
   public:
     virtual ~LaunchObserver() = default;
-    /// stream: what the launch was given as its CUDA stream.
-    virtual void begin(const char* kernel, const void* stream) = 0;
-    virtual void end() = 0;
-    /// True: taken over, to be done later and possibly several times by calling `work`; the observer is then
-    /// not told of it otherwise.
-    virtual bool postpone(const char* /*kernel*/, const void* /*stream*/,
-                          const std::function<void()>& /*work*/) {
-        return false;
-    }
+    /// stream: what the launch was given as its CUDA stream. `work` runs it; may be kept and called later.
+    virtual void launch(const char* kernel, const void* stream, std::function<void()> work) = 0;
 };
-/// From now on; null for nobody. One at a time.
+/// From now on; null for nobody: launches then run at once. One at a time.
 void observe_launches(LaunchObserver* observer);
-/// Whether the observer has taken the launch over.
-bool postponed(const char* kernel, const void* stream, const std::function<void()>& work);
-class ObservedLaunch {
-  public:
-    ObservedLaunch(const char* kernel, const void* stream);
-    ~ObservedLaunch();
-    ObservedLaunch(const ObservedLaunch&) = delete;
-    ObservedLaunch& operator=(const ObservedLaunch&) = delete;
-};
+void issue(const char* kernel, const void* stream, std::function<void()> work);
 
 // What follows is called from inside a kernel.
 

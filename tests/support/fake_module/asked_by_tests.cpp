@@ -1,0 +1,21 @@
+// What a test asks of the fake module's GPUs: TUTTI_FAKE_GPUS says how many there are, else one; with
+// TUTTI_FAKE_LATE all their streams are held back.
+#include <cstdlib>
+#include <set>
+
+#include "fake_gpu.hpp"
+
+namespace {
+
+[[maybe_unused]] const bool asked = [] {
+    if (const char* count = std::getenv("TUTTI_FAKE_GPUS"))
+        tutti::fake_gpu::set_device_count(std::atoi(count));
+    if (std::getenv("TUTTI_FAKE_LATE")) {
+        std::set<int> streams;
+        for (int stream = 1; stream < 100; ++stream) streams.insert(stream);
+        tutti::fake_gpu::hold_back(streams);
+    }
+    return true;
+}();
+
+}  // namespace
