@@ -18,11 +18,14 @@ struct MaxPoolLanes {
     typedef std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t> Wide;
     typedef Wide Places __attribute__((vector_size(vector_bytes)));
     typedef unsigned char Bytes __attribute__((vector_size(vector_bytes / sizeof(T))));
+    typedef std::uint16_t Halves __attribute__((vector_size(2 * vector_bytes / sizeof(T))));
+    typedef std::int32_t Words __attribute__((vector_size(4 * vector_bytes / sizeof(T))));
     static constexpr std::int64_t count = lanes<T>;
 
     static Values load(const T* x) { return load_as<Values>(x); }
+    /// Twice as wide at a time, which GCC 12 does in vectors; more at once, element by element.
     static Places load_places(const unsigned char* winner) {
-        return __builtin_convertvector(load_as<Bytes>(winner), Places);
+        return as<Places>(as<Words>(as<Halves>(load_as<Bytes>(winner))));
     }
     /// (x > best or NaN) ? … : …, as wins(); the comparisons are all ones where they hold.
     static void challenge(Values x, unsigned char place, Values& best, Places& winner) {
@@ -43,6 +46,10 @@ struct MaxPoolLanes {
     }
 
   private:
+    template <class To, class From>
+    static To as(From from) {
+        return __builtin_convertvector(from, To);
+    }
     template <class V>
     static V load_as(const void* from) {
         V vector;

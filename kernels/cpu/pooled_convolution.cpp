@@ -18,12 +18,15 @@ template <std::size_t vectors>
 void pool_window(const PooledConvolution& p, const float* x, const float* weight, const float* bias, float* y,
                  unsigned char* winner) {
     Values sums[vectors][4];
+#pragma GCC unroll 2
     for (std::size_t v = 0; v < vectors; ++v)
-        for (auto& sum : sums[v]) sum = Lanes::load(bias + v * lane_width);
+#pragma GCC unroll 4
+        for (std::size_t k = 0; k < 4; ++k) sums[v][k] = Lanes::load(bias + v * lane_width);
     const float *const x0 = x + p.places[0], *const x1 = x + p.places[1], *const x2 = x + p.places[2],
                        *const x3 = x + p.places[3];
     for (const std::int64_t tap : p.taps) {
         const float a = x0[tap], b = x1[tap], c = x2[tap], d = x3[tap];
+#pragma GCC unroll 2
         for (std::size_t v = 0; v < vectors; ++v) {
             const Values w = Lanes::load(weight + v * lane_width);
             sums[v][0] += w * a;
@@ -33,9 +36,11 @@ void pool_window(const PooledConvolution& p, const float* x, const float* weight
         }
         weight += p.channels;
     }
+#pragma GCC unroll 2
     for (std::size_t v = 0; v < vectors; ++v) {
         Values best = sums[v][0];
         Lanes::Places place{};
+#pragma GCC unroll 3
         for (unsigned char k = 1; k < 4; ++k) Lanes::challenge(sums[v][k], k, best, place);
         if (p.relu) Lanes::rectify(best, place);
         Lanes::store(best, place, y + v * lane_width, winner + v * lane_width);
