@@ -1,5 +1,7 @@
 #include "eigen_ops.hpp"
 
+#include <type_traits>
+
 #include "shape_checks.hpp"
 
 namespace tutti {
@@ -12,6 +14,16 @@ std::unique_ptr<LinearOp> EigenOps<T>::linear(const LinearShape& shape) {
 template <class T>
 std::unique_ptr<Conv2dOp> EigenOps<T>::conv2d(const Conv2dShape& shape) {
     return make_eigen_conv2d<T>(shape, workspace_);
+}
+
+template <class T>
+std::unique_ptr<PooledConv2dOp> EigenOps<T>::pooled_conv2d([[maybe_unused]] const Conv2dShape& shape,
+                                                           [[maybe_unused]] const Pool2dShape& pool) {
+    // In double every layer is computed by itself: the reference.
+    if constexpr (std::is_same_v<T, float>)
+        return make_pooled_conv2d(shape, pool, workspace_);
+    else
+        return nullptr;
 }
 
 template <class T>

@@ -1,16 +1,12 @@
 #include <cstring>
-#include <type_traits>
 
 #include "../common/pool_window.hpp"
 #include "eigen_ops.hpp"
+#include "max_pool_lanes.hpp"
 #include "parallel.hpp"
-#include "tile_vector.hpp"
 
 namespace tutti {
 namespace {
-
-/// The winner where ReLU lets nothing pass: a place that no window has.
-constexpr unsigned char nothing = 255;
 
 /// Calls visit(place in the window, offset of the pixel's first channel), row-major.
 template <class Visit>
@@ -28,51 +24,11 @@ void assert_shape([[maybe_unused]] const Pool2dShape& s) {
     assert(s.out_height() > 0 && s.out_width() > 0);
 }
 
-/// As many channels as a vector holds, with the best so far and their places in registers.
-template <class T>
-struct Lanes {
-    typedef T Values __attribute__((vector_size(vector_bytes)));
-    typedef std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t> Wide;
-    typedef Wide Places __attribute__((vector_size(vector_bytes)));
-    typedef unsigned char Bytes __attribute__((vector_size(vector_bytes / sizeof(T))));
-    static constexpr std::int64_t count = lanes<T>;
-
-    static Values load(const T* x) { return load_as<Values>(x); }
-    static Places load_places(const unsigned char* winner) {
-        return __builtin_convertvector(load_as<Bytes>(winner), Places);
-    }
-    /// (x > best or NaN) ? … : …, as wins(); the comparisons are all ones where they hold.
-    static void challenge(Values x, unsigned char place, Values& best, Places& winner) {
-        const Places better = (x > best) | (x != x);
-        best = better ? x : best;
-        winner = better ? Places{} + place : winner;
-    }
-    /// What is not above 0 becomes 0, and nothing won there.
-    static void rectify(Values& best, Places& winner) {
-        const Places dead = best <= 0;
-        best = dead ? Values{} : best;
-        winner = dead ? Places{} + nothing : winner;
-    }
-    static void store(Values best, Places winner, T* y, unsigned char* winners) {
-        const Bytes bytes = __builtin_convertvector(winner, Bytes);
-        std::memcpy(y, &best, sizeof best);
-        std::memcpy(winners, &bytes, sizeof bytes);
-    }
-
-  private:
-    template <class V>
-    static V load_as(const void* from) {
-        V vector;
-        std::memcpy(&vector, from, sizeof vector);
-        return vector;
-    }
-};
-
 /// The window of one output place, of the channels from `c` on that fill a vector.
 template <class T>
 void pool_lanes(const Pool2dShape& s, std::int64_t oh, std::int64_t ow, std::int64_t c, const T* in, T* y,
                 unsigned char* winners) {
-    using L = Lanes<T>;
+    using L = MaxPoolLanes<T>;
     typename L::Values best{};
     typename L::Places winner{};
     bool first = true;
@@ -107,7 +63,7 @@ void pool_channel(const Pool2dShape& s, std::int64_t oh, std::int64_t ow, std::i
     });
     const bool dead = s.relu && best <= T(0);
     y[c] = dead ? T(0) : best;
-    winners[c] = dead ? nothing : winner;
+    winners[c] = dead ? no_winner : winner;
 }
 
 /// Gives one output place's gradients to the pixels of its window: every pixel looks whether it was the
@@ -115,7 +71,7 @@ void pool_channel(const Pool2dShape& s, std::int64_t oh, std::int64_t ow, std::i
 template <bool adds, class T>
 void pass_back(const Pool2dShape& s, std::int64_t oh, std::int64_t ow, const T* dout,
                const unsigned char* winners, T* din) {
-    using L = Lanes<T>;
+    using L = MaxPoolLanes<T>;
     std::int64_t c = 0;
     for (; c + L::count <= s.channels; c += L::count) {
         const auto gradient = L::load(dout + c);

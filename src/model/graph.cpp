@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "graph_impl.hpp"
+#include "pool_fusion.hpp"
 #include "relu_fusion.hpp"
 #include "tutti/base/error.hpp"
 
@@ -115,6 +116,7 @@ Graph::Graph(GraphSpec spec, Device& device, Arithmetic arithmetic, std::int64_t
     if (impl_->spec.nodes().size() < 2)
         throw UsageError("the model has no layers", "give model.name or model.layers");
     if (impl_->ops->fuses_relu()) fuse_relus(impl_->spec.nodes());
+    fuse_poolings(impl_->spec.nodes(), *impl_->ops);
     impl_->lay_out_parameters(shards);
     impl_->lay_out_activations(recompute);
     impl_->lay_out_buffers();

@@ -1,19 +1,8 @@
 #include "relu_fusion.hpp"
 
+#include "fused_layer.hpp"
+
 namespace tutti {
-namespace {
-
-/// What stays of a ReLU that a neighbour applies.
-class FusedRelu final : public Layer {
-  public:
-    using Layer::Layer;
-    std::string kind() const override { return "relu"; }
-    bool is_view() const override { return true; }
-    void forward(const LayerCall&) override {}
-    void backward(const LayerCall&) override {}
-};
-
-}  // namespace
 
 void fuse_relus(std::vector<GraphSpec::Node>& nodes) {
     std::vector<std::size_t> readers(nodes.size(), 0), last_reader(nodes.size(), 0);
@@ -29,7 +18,7 @@ void fuse_relus(std::vector<GraphSpec::Node>& nodes) {
             readers[i] == 1 && !nodes[i].kept && nodes[last_reader[i]].layer->fuse_relu_before();
         const bool fused = by_reader || (source != 0 && readers[source] == 1 && !nodes[source].kept &&
                                          nodes[source].layer->fuse_relu_behind());
-        if (fused) nodes[i].layer = std::make_unique<FusedRelu>(nodes[i].shape);
+        if (fused) nodes[i].layer = std::make_unique<FusedLayer>("relu", nodes[i].shape);
     }
 }
 

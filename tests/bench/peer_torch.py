@@ -1,11 +1,13 @@
 """Training steps here and in PyTorch, in turn on the same cores: samples/s and their ratios, as a Markdown table.
 
-    python3 -B tests/bench/peer_torch.py --python PY [--out FILE.json] [--models mlp,lenet,vit,resnet18]
-        [--precisions fp32,bf16] [--ranks 1,2] [--variants installed,tuned,compiled] [--rounds 3] [--minutes 12] [--quick]
+    python3 -B tests/bench/peer_torch.py --python PY [--out FILE.json] [--models mlp,lenet,vit,resnet18] [--quick]
+        [--precisions fp32,bf16] [--ranks 1,1x2,2] [--variants installed,tuned,compiled] [--rounds 3] [--minutes 12]
 
-PY is a python that has torch. Each rank has one core to itself and 64 samples in memory; SGD with momentum. Each PyTorch
-variant (torch_steps.py and torch_process.py say what they are) is started once and waits while the others run; in each round ours and each
-of theirs run a block of steps, so that a drift of the machine hits all alike. Rates are medians over rounds of the
+PY is a python that has torch. Each rank has one core to itself (RxT: T cores and as many threads) and 64 samples in
+memory; SGD with momentum. Where several cores work, each round also runs ours on one core, for the ratio to that, and as
+many unrelated processes of ours side by side, each on its core: their summed rate is what this machine's memory, caches
+and clock leave to ranks that never wait for each other. Each PyTorch variant (torch_steps.py and torch_process.py say what
+they are) is started once and waits while the others run; in each round ours and each of theirs run a block of steps, so that a drift of the machine hits all alike. Rates are medians over rounds of the
 block's median step; a ratio is the median over rounds of ours / theirs in the same round. The first steps of a process
 do not count. The models must have equally many parameters. A variant that fails or takes too long has its reason in the
 table, and what the time (--minutes) does not allow is left out there, too: all else is measured.
@@ -46,7 +48,7 @@ def parse():
     parser.add_argument("--trainer", default=ROOT / "build" / "trainer", type=pathlib.Path)
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--precisions", default="fp32,bf16")
-    parser.add_argument("--ranks", default="1,2")
+    parser.add_argument("--ranks", default="1,1x2,2")
     parser.add_argument("--variants", default="installed,tuned,compiled")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=12)
@@ -61,43 +63,69 @@ def parse():
         if unknown := [word for word in words if word not in known]:
             parser.error(f"--{name}: {unknown[0]} is none of {', '.join(known)}")
         setattr(arguments, name, words)
-    arguments.ranks = [int(word) for word in arguments.ranks.split(",")]
+    arguments.ranks = [tuple(int(part) for part in (word + "x1").split("x")[:2]) for word in arguments.ranks.split(",")]
     return arguments
 
 
-def run_ours(arguments, folder, case):
-    """The report of `trainer bench step`."""
+def start_ours(folder, trainer, case, core, errors):
+    """`trainer bench step` of this case, its cores from the one of this number on."""
     settings, steps, warmup, _ = MODELS[case["model"]]
-    command = [arguments.trainer, "bench", "step", "--synthetic", "--steps", steps, "--warmup", warmup, "--products",
+    folder.mkdir(exist_ok=True)
+    command = [trainer, "bench", "step", "--synthetic", "--steps", steps, "--warmup", warmup, "--products",
                "1024", "--out", folder, *settings, f"train.batch_size={BATCH}", f"train.precision={case['precision']}",
                "optim.name=sgd", "optim.lr=0.001", "optim.momentum=0.9", "data.workers=0"]
     cores = " ".join(str(core) for core in sorted(os.sched_getaffinity(0)))
-    pin = ["bash", "-c", f'cores=({cores}); exec taskset -c "${{cores[${{OMPI_COMM_WORLD_LOCAL_RANK:-0}} % ${{#cores[@]}}]}}" "$@"',
-           "rank"]
+    pin = ["bash", "-c", f'cores=({cores} {cores}); at=$(((${{OMPI_COMM_WORLD_LOCAL_RANK:-{core}}} * {case["threads"]}) % '
+           f'(${{#cores[@]}} / 2))); mine="${{cores[*]:$at:{case["threads"]}}}"; exec taskset -c "${{mine// /,}}" "$@"', "rank"]
     launch = [] if case["ranks"] == 1 else ["mpirun", "-np", case["ranks"], "--bind-to", "none"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "KMP_", "MKL_"))}
     environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-                    "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+                    "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMP_NUM_THREADS": str(case["threads"])}
+    return subprocess.Popen([str(word) for word in [*launch, *pin, *command]], env=environment,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors)
+
+
+def run_ours(arguments, folder, case, copies=1):
+    """The reports of so many unrelated runs at the same time, each on cores of its own."""
+    folders = [folder / f"ours-{copy}" for copy in range(copies)]
+    processes = []
     with tempfile.TemporaryFile("w+") as said:
-        process = subprocess.Popen([str(word) for word in [*launch, *pin, *command]], env=environment,
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said)
         try:
-            code = process.wait(arguments.at_most(START_SECONDS))
+            for copy, own in enumerate(folders):
+                processes.append(start_ours(own, arguments.trainer, case, copy, said))
+            deadline = time.monotonic() + arguments.at_most(START_SECONDS)
+            codes = [process.wait(max(deadline - time.monotonic(), 0)) for process in processes]
         except subprocess.TimeoutExpired:
-            process.terminate()  # mpirun ends its ranks, which SIGKILL would leave behind
-            process.wait()
             raise Failed("failed: ours took too long") from None
-        if code != 0:
+        finally:
+            for process in processes:
+                if process.poll() is None:
+                    process.terminate()  # mpirun ends its ranks, which SIGKILL would leave behind
+                    process.wait()
+        if any(codes):
             said.seek(0)
-            raise Failed(f"failed: ours ended with {code} ({' '.join(said.read().split())[-200:]})")
-    return json.loads((folder / "step.json").read_text(encoding="utf-8"))
+            raise Failed(f"failed: ours ended with {codes} ({' '.join(said.read().split())[-200:]})")
+    return [json.loads((own / "step.json").read_text(encoding="utf-8")) for own in folders]
+
+
+def measure_ours(arguments, folder, case):
+    """One round: the rate, and where several cores work, that of one and the sum of unrelated processes'."""
+    ours = case["ours"]
+    report, = run_ours(arguments, folder, case)
+    ours["rates"].append(report["samples_per_second"])
+    ours["report"] = report
+    cores = case["ranks"] * case["threads"]
+    if cores > 1:
+        alone = case | {"ranks": 1, "threads": 1}
+        ours["one_core"].append(run_ours(arguments, folder, alone)[0]["samples_per_second"])
+        ours["unrelated"].append(sum(one["samples_per_second"] for one in run_ours(arguments, folder, alone, cores)))
 
 
 def start_theirs(arguments, case, variant, cache, seconds):
     warmup = MODELS[case["model"]][2]
     ranks = TorchRanks(arguments.python, HERE / "torch_steps.py", case["ranks"], variant, cache,
                        ["--model", case["model"], "--precision", case["precision"], "--variant", variant, "--batch", BATCH],
-                       arguments.shim)
+                       arguments.shim, case["threads"])
     try:
         facts = ranks.ready(seconds)
         ranks.steps(max(warmup, 1), seconds)
@@ -124,11 +152,9 @@ def measure_case(arguments, case, folder, cache, needed):
                 running[variant], result["facts"] = start_theirs(arguments, case, variant, cache, seconds)
             except Failed as failure:
                 result["failure"] = str(failure)
-        case["ours"] = {"rates": []}
+        case["ours"] = {"rates": [], "one_core": [], "unrelated": []}
         for _ in range(arguments.rounds):
-            report = run_ours(arguments, folder, case)
-            case["ours"]["rates"].append(report["samples_per_second"])
-            case["ours"]["report"] = report
+            measure_ours(arguments, folder, case)
             for variant in list(running):
                 try:
                     seconds = running[variant].steps(MODELS[case["model"]][1], arguments.at_most(START_SECONDS))
@@ -155,18 +181,31 @@ def cell(case, variant):
     return f"{statistics.median(result['rates']):,.0f} (× {ratio:.2f})"
 
 
+def scaling(case):
+    """Two cells: the rate, and that of unrelated processes, as multiples of one core's in the same round."""
+    ours = case["ours"]
+    if not ours.get("one_core"):
+        return "– | –"
+    return " | ".join(f"{statistics.median(rate / one for rate, one in zip(ours[key], ours['one_core'])):.2f}"
+                      for key in ("rates", "unrelated"))
+
+
+def layout(case):
+    return f"{case['ranks']}" + (f" × {case['threads']} threads" if case["threads"] > 1 else "")
+
+
 def table(cases, variants):
-    lines = ["| model | precision | ranks | ours, samples/s | " + " | ".join(f"PyTorch {v} (ours ×)" for v in variants) +
-             " | of the limit | of the product |",
-             "|---" * (6 + len(variants)) + "|"]
+    lines = ["| model | precision | ranks | ours, samples/s | × one core | unrelated × one core | " +
+             " | ".join(f"PyTorch {v} (ours ×)" for v in variants) + " | of the limit | of the product |",
+             "|---" * (8 + len(variants)) + "|"]
     for case in cases:
-        head = f"| {case['model']} | {case['precision']} | {case['ranks']} "
+        head = f"| {case['model']} | {case['precision']} | {layout(case)} "
         if "failure" in case:
-            lines.append(head + f"| {case['failure']} " + "| – " * (len(variants) + 2) + "|")
+            lines.append(head + f"| {case['failure']} " + "| – " * (len(variants) + 4) + "|")
             continue
         rate = statistics.median(case["ours"]["rates"])
-        limit = f"{rate / LIMITS[case['model']] / case['ranks']:.0%}" if case["precision"] == "fp32" else "–"
-        lines.append(head + f"| {rate:,.0f} | " + " | ".join(cell(case, variant) for variant in variants) +
+        limit = f"{rate / LIMITS[case['model']] / case['ranks'] / case['threads']:.0%}" if case["precision"] == "fp32" else "–"
+        lines.append(head + f"| {rate:,.0f} | {scaling(case)} | " + " | ".join(cell(case, variant) for variant in variants) +
                      f" | {limit} | {case['ours']['report']['gemm']['share']:.0%} |")
     return "\n".join(lines)
 
@@ -180,9 +219,11 @@ def processor():
 
 def main():
     arguments = parse()
-    cases = [{"precision": precision, "ranks": ranks, "model": model}
-             for precision in arguments.precisions for ranks in arguments.ranks for model in arguments.models]
-    plain = [MODELS[case["model"]][3] * arguments.rounds / 3 for case in cases]
+    cases = [{"precision": precision, "ranks": ranks, "threads": threads, "model": model}
+             for precision in arguments.precisions for ranks, threads in arguments.ranks for model in arguments.models]
+    # With several cores three runs of ours a round in the place of one.
+    plain = [MODELS[case["model"]][3] * arguments.rounds / 3 * (1.7 if case["ranks"] * case["threads"] > 1 else 1)
+             for case in cases]
     compiles = COMPILE_GUESS * len(cases) if "compiled" in arguments.variants else 0
     begin = time.monotonic()
     arguments.deadline = begin + 60 * arguments.minutes
@@ -200,11 +241,11 @@ def main():
                 measure_case(arguments, case, folder, folder / "compiled", sum(plain[number:]))
             except Failed as failure:
                 case["failure"] = str(failure)
-            print(f"# {case['model']} {case['precision']} on {case['ranks']}: "
+            print(f"# {case['model']} {case['precision']} on {layout(case)}: "
                   f"{time.monotonic() - begin:.0f} s since the start", flush=True)
     versions = {result["facts"]["torch"] for case in cases for result in case.get("theirs", {}).values() if "facts" in result}
     head = (f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M UTC}, {processor()}, {os.cpu_count()} cores, "
-            f"PyTorch {', '.join(sorted(versions)) or 'not measured'}, batch {BATCH} per rank, one core per rank, "
+            f"PyTorch {', '.join(sorted(versions)) or 'not measured'}, batch {BATCH} per rank, one core per rank and thread, "
             f"{arguments.rounds} rounds")
     print(f"\n{head}\n\n{table(cases, arguments.variants)}")
     if arguments.out:

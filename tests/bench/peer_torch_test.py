@@ -62,6 +62,7 @@ class Children(unittest.TestCase):
         self.addCleanup(os.environ.pop, "OMP_NUM_THREADS")
         self.assertNotIn("OMP_NUM_THREADS", environment_of("installed", 0, 1, 5, "cache"))
         tuned = environment_of("tuned", 1, 2, 5, "cache")
+        self.assertEqual(environment_of("tuned", 0, 1, 5, "cache", threads=2)["OMP_NUM_THREADS"], "2")
         self.assertEqual((tuned["OMP_NUM_THREADS"], tuned["RANK"], tuned["GLOO_SOCKET_IFNAME"]), ("1", "1", "lo"))
         self.assertIn("shim.so", environment_of("tuned", 0, 1, 5, "cache", "shim.so")["LD_PRELOAD"])
         self.assertNotIn("LD_PRELOAD", environment_of("installed", 0, 1, 5, "cache", "shim.so"))
@@ -70,18 +71,27 @@ class Children(unittest.TestCase):
 
 
 class Table(unittest.TestCase):
-    CASE = {"model": "vit", "precision": "fp32", "ranks": 2,
-            "ours": {"rates": [960, 480, 1920], "report": {"gemm": {"share": 0.75}}},
+    CASE = {"model": "vit", "precision": "fp32", "ranks": 2, "threads": 1,
+            "ours": {"rates": [960, 480, 1920], "one_core": [500, 240, 1000], "unrelated": [950, 480, 1980],
+                     "report": {"gemm": {"share": 0.75}}},
             "theirs": {"tuned": {"rates": [480, 480, 480]}, "compiled": {"rates": [], "failure": "failed: ended"}}}
 
     def test_ratios_are_of_rounds_and_failures_have_their_reason(self):
         row = peer_torch.table([self.CASE], ["tuned", "compiled", "installed"]).splitlines()[-1]
-        self.assertEqual(row, "| vit | fp32 | 2 | 960 | 480 (× 2.00) | failed: ended | – | 50% | 75% |")
+        self.assertEqual(row, "| vit | fp32 | 2 | 960 | 1.92 | 1.98 | 480 (× 2.00) | failed: ended | – | 50% | 75% |")
 
     def test_a_case_without_a_measurement_has_as_many_cells(self):
         lines = peer_torch.table([{**self.CASE, "failure": "left out"}, self.CASE], ["tuned"]).splitlines()
-        self.assertEqual({line.count("|") for line in lines}, {8})
+        self.assertEqual({line.count("|") for line in lines}, {10})
         self.assertIn("left out", lines[2])
+
+    def test_one_core_has_no_ratio_to_itself_and_threads_are_said(self):
+        alone = self.CASE | {"ranks": 1, "ours": {"rates": [480], "one_core": [], "report": {"gemm": {"share": 0.75}}}}
+        row = peer_torch.table([alone], ["installed"]).splitlines()[-1]
+        self.assertEqual(row, "| vit | fp32 | 1 | 480 | – | – | – | 50% | 75% |")
+        row = peer_torch.table([self.CASE | {"ranks": 1, "threads": 2}], []).splitlines()[-1]
+        self.assertTrue(row.startswith("| vit | fp32 | 1 × 2 threads | 960 | 1.92 | 1.98 |"), row)
+        self.assertIn("| 50% | 75% |", row)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ import subprocess
 import tempfile
 import time
 
-# What a careful user sets: one thread, memory kept instead of returned to the system after each step (a fresh page costs
-# a fault), denormals aside.
-TUNED = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_PROC_BIND": "false", "KMP_BLOCKTIME": "1",
+# What a careful user sets: as many threads as cores, memory kept instead of returned to the system after each step (a
+# fresh page costs a fault), denormals aside.
+TUNED = {"OMP_PROC_BIND": "false", "KMP_BLOCKTIME": "1",
          "MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 34), "MALLOC_TOP_PAD_": str(64 << 20),
          "MALLOC_ARENA_MAX": "1"}
 JEMALLOC = ("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", "/usr/lib/aarch64-linux-gnu/libjemalloc.so.2")
@@ -41,10 +41,10 @@ def mkl_shim(folder):
     return library
 
 
-def environment_of(variant, rank, ranks, port, cache, shim=None):
+def environment_of(variant, rank, ranks, port, cache, shim=None, threads=1):
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
     if variant != "installed":
-        environment |= TUNED
+        environment |= TUNED | {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
         jemalloc = next((path for path in JEMALLOC if os.path.exists(path)), None)
         environment |= {"LD_PRELOAD": ":".join(str(path) for path in (jemalloc, shim) if path),
                         "MALLOC_CONF": JEMALLOC_KEEPS}
@@ -65,16 +65,17 @@ def free_port():
 
 
 class TorchRanks:
-    """Ranks that wait for commands; each on a core of its own. What they say on standard error is kept for messages."""
+    """Ranks that wait for commands; each on cores of its own, one a thread. What they say on standard error is kept for messages."""
 
-    def __init__(self, python, script, ranks, variant, cache, arguments, shim=None):
+    def __init__(self, python, script, ranks, variant, cache, arguments, shim=None, threads=1):
         port, cores = free_port(), sorted(os.sched_getaffinity(0))
         self.errors = tempfile.TemporaryFile()
         self.processes = []
         for rank in range(ranks):
+            mine = ",".join(str(cores[(rank * threads + i) % len(cores)]) for i in range(threads))
             self.processes.append(subprocess.Popen(
-                ["taskset", "-c", str(cores[rank % len(cores)]), python, "-B", str(script), *map(str, arguments)],
-                env=environment_of(variant, rank, ranks, port, cache, shim), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                ["taskset", "-c", mine, python, "-B", str(script), *map(str, arguments)],
+                env=environment_of(variant, rank, ranks, port, cache, shim, threads), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                 stderr=self.errors, start_new_session=True, bufsize=0, cwd=pathlib.Path(script).parent))
 
     def ready(self, seconds):

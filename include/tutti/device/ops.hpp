@@ -23,6 +23,7 @@
 #include "tutti/device/average_pool2d_op.hpp"
 #include "tutti/device/batch_norm_op.hpp"
 #include "tutti/device/conv_transpose2d_op.hpp"
+#include "tutti/device/pooled_conv2d_op.hpp"
 #include "tutti/device/tensor_view.hpp"
 #include "tutti/device/transformer_ops.hpp"
 
@@ -132,6 +133,10 @@ class Ops : public TransformerOps {
 
     virtual std::unique_ptr<LinearOp> linear(const LinearShape& shape) = 0;
     virtual std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) = 0;
+    /// Null where this backend has nothing better than the two one after the other.
+    virtual std::unique_ptr<PooledConv2dOp> pooled_conv2d(const Conv2dShape&, const Pool2dShape&) {
+        return nullptr;
+    }
     virtual std::unique_ptr<ConvTranspose2dOp> conv_transpose2d(const ConvTranspose2dShape& shape) = 0;
     virtual std::unique_ptr<BatchNormOp> batch_norm(const BatchNormShape& shape) = 0;
     virtual std::unique_ptr<AveragePool2dOp> average_pool2d(const AveragePool2dShape& shape) = 0;

@@ -95,6 +95,12 @@ class Layer {
     virtual bool fuse_relu_behind() { return false; }
     /// The same with a ReLU before: forward takes max(input, 0), backward gives the gradient of the input.
     virtual bool fuse_relu_before() { return false; }
+    /// Max pooling: its shape, with the ReLU that it applies; null: another layer.
+    virtual const Pool2dShape* max_pooling() const { return nullptr; }
+    /// Asked before the memory is planned, of a layer that reads the graph's input, whose gradient nobody
+    /// needs: max pooling is the only reader of the output. True when the layer does it from now on: its
+    /// output, and so its gradient, are the pooling's.
+    virtual bool fuse_pooling_behind(const Pool2dShape&, Ops&) { return false; }
     virtual std::int64_t state_bytes_per_sample() const { return 0; }
     virtual std::int64_t batch_state_bytes() const { return 0; }
     /// Batch statistics: in training, forward writes this many doubles, sums over the rows of the batch. With
@@ -117,6 +123,7 @@ class Layer {
     virtual void backward(const LayerCall& call) = 0;
 
   protected:
+    void set_output_shape(const Shape& shape) { output_shape_ = shape; }
     void add_parameter(ParameterSpec spec) { parameters_.push_back(std::move(spec)); }
     void add_buffer(BufferSpec spec) { buffers_.push_back(std::move(spec)); }
     Ops& ops() const { return *ops_; }

@@ -25,18 +25,32 @@ class Conv2d final : public Layer {
     std::string kind() const override { return "conv2d"; }
     bool backward_reads_input() const override { return true; }
     double forward_flops() const override {
-        return 2.0 * static_cast<double>(output_shape().count()) *
+        return 2.0 * static_cast<double>(output_of(shape_).count()) *
                static_cast<double>(shape_.in / shape_.groups * shape_.kernel_h * shape_.kernel_w);
     }
 
+    bool fuse_pooling_behind(const Pool2dShape& pool, Ops& ops) override {
+        pooled_ = ops.pooled_conv2d(shape_, pool);
+        if (pooled_) set_output_shape({pool.out_height(), pool.out_width(), pool.channels});
+        return pooled_ != nullptr;
+    }
+    /// The winners of the pooling.
+    std::int64_t state_bytes_per_sample() const override { return pooled_ ? output_shape().count() : 0; }
+
     void prepare(Ops& ops) override {
         Layer::prepare(ops);
-        op_ = ops.conv2d(shape_);
+        if (!pooled_) op_ = ops.conv2d(shape_);
     }
     void forward(const LayerCall& call) override {
+        if (pooled_)
+            return pooled_->forward(call.inputs[0], call.parameters[0], bias_of(call.parameters), call.output,
+                                    winner(call));
         op_->forward(call.inputs[0], call.parameters[0], bias_of(call.parameters), call.output);
     }
     void backward(const LayerCall& call) override {
+        if (pooled_)
+            return pooled_->backward(call.inputs[0], winner(call), call.output_gradient,
+                                     call.parameter_gradients[0], bias_of(call.parameter_gradients));
         op_->backward(call.inputs[0], call.parameters[0], call.output_gradient, call.input_gradients[0],
                       call.parameter_gradients[0], bias_of(call.parameter_gradients),
                       call.parameter_gradients_final);
@@ -46,9 +60,13 @@ class Conv2d final : public Layer {
     TensorView bias_of(std::span<const TensorView> tensors) const {
         return shape_.bias ? tensors[1] : TensorView{};
     }
+    TensorView winner(const LayerCall& call) const {
+        return call.state.reshaped(output_shape().with_front(call.state.shape[0]));
+    }
 
     Conv2dShape shape_;
     std::unique_ptr<Conv2dOp> op_;
+    std::unique_ptr<PooledConv2dOp> pooled_;  // in its place
 };
 
 }  // namespace

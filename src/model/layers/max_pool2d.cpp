@@ -18,6 +18,7 @@ class MaxPool2d final : public Layer {
         shape_.relu = true;
         return true;
     }
+    const Pool2dShape* max_pooling() const override { return &shape_; }
     void forward(const LayerCall& call) override {
         ops().max_pool2d_forward(shape_, call.inputs[0], call.output, winner(call));
     }

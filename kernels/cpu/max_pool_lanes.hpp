@@ -1,0 +1,61 @@
+#pragma once
+// Max pooling of as many channels as a vector holds.
+
+#include <cstring>
+#include <type_traits>
+
+#include "tile_vector.hpp"
+
+namespace tutti {
+
+/// The winner where ReLU lets nothing pass: a place that no window has.
+inline constexpr unsigned char no_winner = 255;
+
+/// The best so far and their places in their windows stay in registers.
+template <class T>
+struct MaxPoolLanes {
+    typedef T Values __attribute__((vector_size(vector_bytes)));
+    typedef std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t> Wide;
+    typedef Wide Places __attribute__((vector_size(vector_bytes)));
+    typedef unsigned char Bytes __attribute__((vector_size(vector_bytes / sizeof(T))));
+    typedef std::uint16_t Halves __attribute__((vector_size(2 * vector_bytes / sizeof(T))));
+    typedef std::int32_t Words __attribute__((vector_size(4 * vector_bytes / sizeof(T))));
+    static constexpr std::int64_t count = lanes<T>;
+
+    static Values load(const T* x) { return load_as<Values>(x); }
+    /// Twice as wide at a time, which GCC 12 does in vectors; more at once, element by element.
+    static Places load_places(const unsigned char* winner) {
+        return as<Places>(as<Words>(as<Halves>(load_as<Bytes>(winner))));
+    }
+    /// (x > best or NaN) ? … : …, as wins(); the comparisons are all ones where they hold.
+    static void challenge(Values x, unsigned char place, Values& best, Places& winner) {
+        const Places better = (x > best) | (x != x);
+        best = better ? x : best;
+        winner = better ? Places{} + place : winner;
+    }
+    /// What is not above 0 becomes 0, and nothing won there.
+    static void rectify(Values& best, Places& winner) {
+        const Places dead = best <= 0;
+        best = dead ? Values{} : best;
+        winner = dead ? Places{} + no_winner : winner;
+    }
+    static void store(Values best, Places winner, T* y, unsigned char* winners) {
+        const Bytes bytes = __builtin_convertvector(winner, Bytes);
+        std::memcpy(y, &best, sizeof best);
+        std::memcpy(winners, &bytes, sizeof bytes);
+    }
+
+  private:
+    template <class To, class From>
+    static To as(From from) {
+        return __builtin_convertvector(from, To);
+    }
+    template <class V>
+    static V load_as(const void* from) {
+        V vector;
+        std::memcpy(&vector, from, sizeof vector);
+        return vector;
+    }
+};
+
+}  // namespace tutti

@@ -1,0 +1,33 @@
+#include "pool_fusion.hpp"
+
+#include "fused_layer.hpp"
+
+namespace tutti {
+
+void fuse_poolings(std::vector<GraphSpec::Node>& nodes, Ops& ops) {
+    std::vector<std::size_t> readers(nodes.size(), 0);
+    for (const auto& node : nodes)
+        for (const NodeId input : node.inputs) ++readers[input];
+    const auto read_by_one = [&](NodeId node) { return readers[node] == 1 && !nodes[node].kept; };
+
+    for (std::size_t i = 1; i < nodes.size(); ++i) {
+        const Pool2dShape* const pool = nodes[i].layer->max_pooling();
+        if (!pool) continue;
+        NodeId source = nodes[i].inputs.front(), relu = 0;
+        if (source != 0 && nodes[source].layer->kind() == "relu" && nodes[source].layer->is_view() &&
+            read_by_one(source)) {
+            relu = source;
+            source = nodes[relu].inputs.front();
+        }
+        if (source == 0 || !read_by_one(source) || nodes[source].inputs != std::vector<NodeId>{0}) continue;
+        if (!nodes[source].layer->fuse_pooling_behind(*pool, ops)) continue;
+        const Shape shape = nodes[source].shape = nodes[source].layer->output_shape();
+        if (relu != 0) {
+            nodes[relu].layer = std::make_unique<FusedLayer>("relu", shape);
+            nodes[relu].shape = shape;
+        }
+        nodes[i].layer = std::make_unique<FusedLayer>(nodes[i].layer->kind(), shape);
+    }
+}
+
+}  // namespace tutti
