@@ -33,13 +33,12 @@ class Tiles {
     T* next_;
 };
 
-/// to[rows, padded(columns)] = factor · from, with zeros behind each row.
+/// to[rows, padded(columns)] = from, with zeros behind each row.
 template <class T>
-void pack(const T* from, std::int64_t stride, std::int64_t rows, std::int64_t columns, T factor, T* to) {
+void pack(const T* from, std::int64_t stride, std::int64_t rows, std::int64_t columns, T* to) {
     const std::int64_t row_size = padded<T>(columns);
     for (std::int64_t r = 0; r < rows; ++r) {
-#pragma omp simd
-        for (std::int64_t i = 0; i < columns; ++i) to[r * row_size + i] = factor * from[r * stride + i];
+        std::copy_n(from + r * stride, columns, to + r * row_size);
         std::fill(to + r * row_size + columns, to + (r + 1) * row_size, T(0));
     }
 }
@@ -50,149 +49,171 @@ void unpack(const T* from, std::int64_t rows, std::int64_t columns, T* to, std::
     for (std::int64_t r = 0; r < rows; ++r) std::copy_n(from + r * row_size, columns, to + r * stride);
 }
 
-/// row[count, padded(count)) = value, in one vector: narrower stores would hold up the loads that follow.
+/// Each column of scores[keys, columns], a query's, becomes its softmax. Queries lie side by side so that
+/// neither their maxima nor their sums are taken across a vector.
 template <class T>
-void set_behind(T* row, std::int64_t count, T value) {
-    const std::int64_t last = padded<T>(count) - lanes<T>;
-    T* const vector = row + last;
-    const std::int64_t inside = count - last;
+void softmax(T* scores, std::int64_t keys, std::int64_t columns) {
+    const std::int64_t whole = columns / lanes<T> * lanes<T>;
+    alignas(vector_bytes) T maximum[query_block], sum[query_block];
+    std::copy_n(scores, whole, maximum);
+    std::fill_n(sum, whole, T(0));
+    const T* const end = scores + keys * columns;
+    const T* row = scores + columns;
+    // The maxima go through memory once in four rows.
+    for (; end - row >= 4 * columns; row += 4 * columns) {
 #pragma omp simd
-    for (std::int64_t i = 0; i < lanes<T>; ++i) {
-        const T old = vector[i];
-        vector[i] = i < inside ? old : value;
+        for (std::int64_t i = 0; i < whole; ++i) {
+            const T a = row[i], b = row[columns + i], c = row[2 * columns + i], d = row[3 * columns + i];
+            const T ab = a > b ? a : b, cd = c > d ? c : d, all = ab > cd ? ab : cd;
+            maximum[i] = all > maximum[i] ? all : maximum[i];
+        }
     }
-}
-
-/// Whole vectors, so that no loop has a remainder: row[padded(count)] becomes the softmax of its first
-/// `count` elements, with zeros behind.
-template <class T>
-void softmax(T* row, std::int64_t count) {
-    const std::int64_t whole = padded<T>(count);
-    set_behind(row, count, std::numeric_limits<T>::lowest());
-    T maximum = row[0];
-#pragma omp simd reduction(max : maximum)
-    for (std::int64_t i = 0; i < whole; ++i) maximum = row[i] > maximum ? row[i] : maximum;
-    T sum = 0;
-    // What lies behind is e^lowest, nothing beside the greatest element's 1.
-#pragma omp simd reduction(+ : sum)
-    for (std::int64_t i = 0; i < whole; ++i) {
-        row[i] = exp_nonpositive(row[i] - maximum);
-        sum += row[i];
-    }
-    set_behind(row, count, T(0));
-    const T scale = T(1) / sum;
+    for (; row < end; row += columns)
 #pragma omp simd
-    for (std::int64_t i = 0; i < whole; ++i) row[i] *= scale;
-}
-
-/// From p and dp of a row of whole vectors: dscores = p ∘ (dp − Σ p·dp), written over dp.
-template <class T>
-void softmax_backward(const T* p, T* dp, std::int64_t whole) {
-    T sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (std::int64_t i = 0; i < whole; ++i) sum += p[i] * dp[i];
+        for (std::int64_t i = 0; i < whole; ++i) maximum[i] = row[i] > maximum[i] ? row[i] : maximum[i];
+    for (T* score = scores; score < end; score += columns)
 #pragma omp simd
-    for (std::int64_t i = 0; i < whole; ++i) dp[i] = p[i] * (dp[i] - sum);
+        for (std::int64_t i = 0; i < whole; ++i) {
+            score[i] = exp_nonpositive(score[i] - maximum[i]);
+            sum[i] += score[i];
+        }
+#pragma omp simd
+    for (std::int64_t i = 0; i < whole; ++i) sum[i] = T(1) / sum[i];
+    for (T* score = scores; score < end; score += columns)
+#pragma omp simd
+        for (std::int64_t i = 0; i < whole; ++i) score[i] *= sum[i];
 }
 
-/// Brings a sample into the cache: the processor does not foresee the heads' reads, which are a token apart.
+/// Column by column, from p and dp[keys, columns]: dscores = p ∘ (dp − Σ p·dp), written over dp.
 template <class T>
-void fetch(const T* from, std::int64_t count) {
+void softmax_backward(const T* p, T* dp, std::int64_t keys, std::int64_t columns) {
+    const std::int64_t whole = columns / lanes<T> * lanes<T>;
+    alignas(vector_bytes) T sum[query_block];
+    std::fill_n(sum, whole, T(0));
+    for (std::int64_t at = 0; at < keys * columns; at += columns)
+#pragma omp simd
+        for (std::int64_t i = 0; i < whole; ++i) sum[i] += p[at + i] * dp[at + i];
+    for (std::int64_t at = 0; at < keys * columns; at += columns)
+#pragma omp simd
+        for (std::int64_t i = 0; i < whole; ++i) dp[at + i] = p[at + i] * (dp[at + i] - sum[i]);
+}
+
+/// Brings what is worked on next into the cache: the processor does not foresee the heads' reads and writes,
+/// which are a token apart.
+template <class T>
+void fetch(const T* from, std::int64_t begin, std::int64_t end) {
     constexpr std::int64_t line = 64 / sizeof(T);
-    for (std::int64_t i = 0; i < count; i += line) __builtin_prefetch(from + i, 0, 2);
+    for (std::int64_t i = begin; i < end; i += line) __builtin_prefetch(from + i, 0, 2);
 }
 
-/// The sizes of one head's tiles, and where its vectors lie in the packed tensors.
+/// The sizes of one head's tiles, and where its vectors lie in the packed tensors. Scores are held
+/// transposed, [keys, queries of a block].
 template <class T>
 struct Head {
     explicit Head(const AttentionShape& shape)
         : tokens(shape.tokens),
           width(shape.width),
-          token_row(padded<T>(shape.tokens)),
           width_row(padded<T>(shape.width)),
-          block(std::min(query_block, shape.tokens)),
+          block(std::min(query_block, padded<T>(shape.tokens))),
           stride(3 * shape.heads * shape.width),
           out_stride(shape.heads * shape.width),
-          scale(T(1) / std::sqrt(static_cast<T>(shape.width))) {}
+          scale(T(1) / std::sqrt(static_cast<T>(shape.width))),
+          in_place(width == width_row) {}
 
-    std::int64_t forward_scratch() const {
-        return width * token_row + tokens * width_row + block * (token_row + width_row);
+    std::int64_t forward_scratch() const { return (width + tokens) * block + 2 * tokens * width_row; }
+    std::int64_t backward_scratch() const { return 2 * (width + tokens) * block + 7 * tokens * width_row; }
+
+    /// A matrix whose rows are whole vectors.
+    struct Rows {
+        T* data;
+        std::int64_t stride;
+    };
+    /// from[tokens, width], or where its rows are not whole vectors a copy of it, with zeros behind.
+    struct ConstRows {
+        const T* data;
+        std::int64_t stride;
+    };
+    ConstRows whole_vectors(const T* from, std::int64_t from_stride, Tiles<T>& tiles) const {
+        if (in_place) return {from, from_stride};
+        T* const tile = tiles.take(tokens, width_row);
+        pack(from, from_stride, tokens, width, tile);
+        return {tile, width_row};
     }
-    std::int64_t backward_scratch() const {
-        return 2 * width * token_row + 3 * tokens * width_row + block * (2 * token_row + 3 * width_row);
+    Rows target(T* result, std::int64_t result_stride, Tiles<T>& tiles) const {
+        if (in_place) return {result, result_stride};
+        return {tiles.take(tokens, width_row), width_row};
+    }
+    void finish(const Rows& rows, T* result, std::int64_t result_stride) const {
+        if (!in_place) unpack(rows.data, tokens, width, result, result_stride);
     }
 
-    /// probabilities[rows, token_row] of the queries from `query` on; keys_t: scaled.
-    void probabilities(const T* query, std::int64_t rows, const T* keys_t, T* result) const {
-        multiply_tiles<T>(rows, token_row, width, {query, stride, 1}, keys_t, token_row, result, token_row,
-                          false);
-        for (std::int64_t r = 0; r < rows; ++r) softmax(result + r * token_row, tokens);
+    /// p[tokens, columns] of `rows` queries, with as many columns of no meaning behind them as make whole
+    /// vectors.
+    void probabilities(const T* query, std::int64_t rows, const T* k, T* queries_t, T* p) const {
+        const std::int64_t columns = padded<T>(rows);
+        transpose_tile(query, stride, rows, width, scale, queries_t);
+        multiply_tiles<T>(tokens, columns, width, {k, stride, 1}, queries_t, columns, p, columns, false);
+        softmax(p, tokens, columns);
     }
 
     void forward(const T* q, const T* k, const T* v, T* out, T* scratch) const {
         Tiles<T> tiles(scratch);
-        T* const keys_t = tiles.take(width, token_row);
-        T* const values = tiles.take(tokens, width_row);
-        T* const scores = tiles.take(block, token_row);
-        T* const sums = tiles.take(block, width_row);
-        transpose_tile(k, stride, tokens, width, scale, keys_t);
-        pack(v, stride, tokens, width, T(1), values);
+        T* const queries_t = tiles.take(width, block);
+        T* const p = tiles.take(tokens, block);
+        const ConstRows values = whole_vectors(v, stride, tiles);
+        const Rows sums = target(out, out_stride, tiles);
         for (std::int64_t first = 0; first < tokens; first += block) {
             const std::int64_t rows = std::min(block, tokens - first);
-            probabilities(q + first * stride, rows, keys_t, scores);
-            multiply_tiles<T>(rows, width_row, tokens, {scores, token_row, 1}, values, width_row, sums,
-                              width_row, false);
-            unpack(sums, rows, width, out + first * out_stride, out_stride);
+            probabilities(q + first * stride, rows, k, queries_t, p);
+            multiply_tiles<T>(rows, width_row, tokens, {p, 1, padded<T>(rows)}, values.data, values.stride,
+                              sums.data + first * sums.stride, sums.stride, false);
         }
+        finish(sums, out, out_stride);
     }
 
     /// With S = scale·q·kᵀ, P = softmax(S): dV = Pᵀ·dO, dP = dO·Vᵀ, dQ = scale·dS·K, dK = scale·dSᵀ·Q.
     void backward(const T* q, const T* k, const T* v, const T* dout, T* dq, T* dk, T* dv, T* scratch) const {
         Tiles<T> tiles(scratch);
-        T* const keys_t = tiles.take(width, token_row);
-        T* const values_t = tiles.take(width, token_row);
-        T* const keys = tiles.take(tokens, width_row);
-        T* const dkeys = tiles.take(tokens, width_row);
-        T* const dvalues = tiles.take(tokens, width_row);
-        T* const p = tiles.take(block, token_row);
-        T* const ds = tiles.take(block, token_row);
-        T* const queries = tiles.take(block, width_row);
-        T* const douts = tiles.take(block, width_row);
-        T* const dqueries = tiles.take(block, width_row);
-        transpose_tile(k, stride, tokens, width, scale, keys_t);
-        transpose_tile(v, stride, tokens, width, T(1), values_t);
-        pack(k, stride, tokens, width, scale, keys);
+        T* const queries_t = tiles.take(width, block);
+        T* const douts_t = tiles.take(width, block);
+        T* const p = tiles.take(tokens, block);
+        T* const ds = tiles.take(tokens, block);
+        const ConstRows queries = whole_vectors(q, stride, tiles), keys = whole_vectors(k, stride, tiles),
+                        douts = whole_vectors(dout, out_stride, tiles);
+        const Rows dqueries = target(dq, stride, tiles), dkeys = target(dk, stride, tiles),
+                   dvalues = target(dv, stride, tiles);
         for (std::int64_t first = 0; first < tokens; first += block) {
-            const std::int64_t rows = std::min(block, tokens - first);
+            const std::int64_t rows = std::min(block, tokens - first), columns = padded<T>(rows);
             const bool add = first > 0;
-            const T* const block_dout = dout + first * out_stride;
-            probabilities(q + first * stride, rows, keys_t, p);
-            pack(block_dout, out_stride, rows, width, T(1), douts);
-            multiply_tiles<T>(tokens, width_row, rows, {p, 1, token_row}, douts, width_row, dvalues,
-                              width_row, add);
-            multiply_tiles<T>(rows, token_row, width, {block_dout, out_stride, 1}, values_t, token_row, ds,
-                              token_row, false);
-            for (std::int64_t r = 0; r < rows; ++r)
-                softmax_backward(p + r * token_row, ds + r * token_row, token_row);
-            multiply_tiles<T>(rows, width_row, tokens, {ds, token_row, 1}, keys, width_row, dqueries,
-                              width_row, false);
-            unpack(dqueries, rows, width, dq + first * stride, stride);
-            pack(q + first * stride, stride, rows, width, scale, queries);
-            multiply_tiles<T>(tokens, width_row, rows, {ds, 1, token_row}, queries, width_row, dkeys,
-                              width_row, add);
+            probabilities(q + first * stride, rows, k, queries_t, p);
+            multiply_tiles<T>(tokens, width_row, rows, {p, columns, 1}, douts.data + first * douts.stride,
+                              douts.stride, dvalues.data, dvalues.stride, add);
+            // Scaled, so that dS is, too.
+            transpose_tile(dout + first * out_stride, out_stride, rows, width, scale, douts_t);
+            multiply_tiles<T>(tokens, columns, width, {v, stride, 1}, douts_t, columns, ds, columns, false);
+            softmax_backward(p, ds, tokens, columns);
+            multiply_tiles<T>(rows, width_row, tokens, {ds, 1, columns}, keys.data, keys.stride,
+                              dqueries.data + first * dqueries.stride, dqueries.stride, false);
+            multiply_tiles<T>(tokens, width_row, rows, {ds, columns, 1},
+                              queries.data + first * queries.stride, queries.stride, dkeys.data, dkeys.stride,
+                              add);
         }
-        unpack(dkeys, tokens, width, dk, stride);
-        unpack(dvalues, tokens, width, dv, stride);
+        finish(dqueries, dq, stride);
+        finish(dkeys, dk, stride);
+        finish(dvalues, dv, stride);
     }
 
-    std::int64_t tokens, width, token_row, width_row, block, stride, out_stride;
+    std::int64_t tokens, width, width_row, block, stride, out_stride;
     T scale;
+    bool in_place;
 };
 
-/// Calls work(first element of q in qkv, first element in out, scratch) for each head of each sample.
-template <class T, class Work, class Announce>
+/// Calls work(first element of q in qkv, first element in out, scratch) for each head of each sample, and
+/// before it fetch_part(sample, head) for the one after it: samples lie together, so heads share the work of
+/// it.
+template <class T, class Work, class Fetch>
 void for_heads(const AttentionShape& shape, std::int64_t samples, std::int64_t scratch_size,
-               Workspace& workspace, const Work& work, const Announce& announce) {
+               Workspace& workspace, const Work& work, const Fetch& fetch_part) {
     const std::int64_t count = samples * shape.heads;
     const std::int64_t shares =
         count * shape.tokens * shape.tokens > elements_worth_threads ? omp_get_max_threads() : 1;
@@ -200,13 +221,21 @@ void for_heads(const AttentionShape& shape, std::int64_t samples, std::int64_t s
     for_shares(count, shares, [&](std::int64_t share, std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
             const std::int64_t n = i / shape.heads, head = i % shape.heads;
-            if (head == 0 || i == begin) announce(n);
+            if (i == begin)
+                for (std::int64_t part = 0; part < shape.heads; ++part) fetch_part(n, part);
+            if (n + 1 < samples) fetch_part(n + 1, head);
             const std::int64_t size = shape.tokens * shape.heads * shape.width;
             work(3 * n * size + head * shape.width, n * size + head * shape.width,
                  scratch + share * scratch_size);
             offer_progress();
         }
     });
+}
+
+/// The part of [0, count) that falls to a head, of sample n of a tensor with so many elements a sample.
+template <class T>
+void fetch_share(const T* tensor, std::int64_t n, std::int64_t count, std::int64_t heads, std::int64_t head) {
+    fetch(tensor + n * count, share_begin(count, heads, head), share_begin(count, heads, head + 1));
 }
 
 }  // namespace
@@ -225,7 +254,10 @@ void EigenOps<T>::attention_forward(const AttentionShape& shape, const TensorVie
             const T* q = in + at;
             head.forward(q, q + channels, q + 2 * channels, result + out_at, scratch);
         },
-        [&](std::int64_t n) { fetch(in + n * shape.tokens * 3 * channels, shape.tokens * 3 * channels); });
+        [&](std::int64_t n, std::int64_t part) {
+            fetch_share(in, n, 3 * shape.tokens * channels, shape.heads, part);
+            fetch_share(result, n, shape.tokens * channels, shape.heads, part);
+        });
 }
 
 template <class T>
@@ -246,9 +278,10 @@ void EigenOps<T>::attention_backward(const AttentionShape& shape, const TensorVi
             head.backward(q, q + channels, q + 2 * channels, out_gradient + out_at, dq, dq + channels,
                           dq + 2 * channels, scratch);
         },
-        [&](std::int64_t n) {
-            fetch(in + n * shape.tokens * 3 * channels, shape.tokens * 3 * channels);
-            fetch(out_gradient + n * shape.tokens * channels, shape.tokens * channels);
+        [&](std::int64_t n, std::int64_t part) {
+            fetch_share(in, n, 3 * shape.tokens * channels, shape.heads, part);
+            fetch_share(out_gradient, n, shape.tokens * channels, shape.heads, part);
+            fetch_share(gradient, n, 3 * shape.tokens * channels, shape.heads, part);
         });
 }
 

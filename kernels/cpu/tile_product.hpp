@@ -9,6 +9,7 @@
 namespace tutti {
 
 /// The left factor: element (r, k) lies at data[r·row + k·column], so that a transposed one is read in place.
+/// One of both is 1.
 template <class T>
 struct TileView {
     const T* data;
@@ -16,8 +17,8 @@ struct TileView {
 };
 
 /// c[rows, columns] = a[rows, inner] · b[inner, columns], or += when `add`. Rows of b and c begin `b_row` and
-/// `c_row` elements apart. columns, b_row and c_row are multiples of lanes<T>; b and c are aligned to
-/// vector_bytes. Each element is summed in the order of `inner`.
+/// `c_row` elements apart, anywhere; columns is a multiple of lanes<T>. Each element is summed in the order
+/// of `inner`.
 template <class T>
 void multiply_tiles(std::int64_t rows, std::int64_t columns, std::int64_t inner, const TileView<T>& a,
                     const T* b, std::int64_t b_row, T* c, std::int64_t c_row, bool add);

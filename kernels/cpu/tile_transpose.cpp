@@ -5,7 +5,6 @@
 #include "tile_transpose.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "tile_vector.hpp"
@@ -39,6 +38,25 @@ void exchange(Vector<T>* square) {
     if constexpr (2 * step < side<T>) exchange<T, 2 * step>(square);
 }
 
+/// The first `there` rows of a square, or all of them: then, unrolled, it never leaves the registers.
+template <class T, bool All>
+void transpose_square(const T* from, std::int64_t stride, std::int64_t there, T factor, T* to,
+                      std::int64_t to_stride) {
+    Vector<T> square[side<T>] = {};
+    const auto read = [&](std::size_t i) {
+        square[i] = factor * load(from + static_cast<std::int64_t>(i) * stride);
+    };
+    if constexpr (All) {
+#pragma GCC unroll 16
+        for (std::size_t i = 0; i < side<T>; ++i) read(i);
+    } else {
+        for (std::size_t i = 0; i < static_cast<std::size_t>(there); ++i) read(i);
+    }
+    exchange<T, 1>(square);
+#pragma GCC unroll 16
+    for (std::size_t i = 0; i < side<T>; ++i) store(square[i], to + static_cast<std::int64_t>(i) * to_stride);
+}
+
 }  // namespace
 
 template <class T>
@@ -48,14 +66,12 @@ void transpose_tile(const T* from, std::int64_t stride, std::int64_t rows, std::
     for (std::int64_t row = 0; row < rows; row += lanes<T>) {
         const std::int64_t there = std::min(rows - row, lanes<T>);
         for (std::int64_t column = 0; column < whole; column += lanes<T>) {
-            Vector<T> square[side<T>] = {};
-            for (std::int64_t i = 0; i < there; ++i) {
-                std::memcpy(square + i, from + (row + i) * stride + column, vector_bytes);
-                square[i] *= factor;
-            }
-            exchange<T, 1>(square);
-            for (std::int64_t i = 0; i < lanes<T>; ++i)
-                *reinterpret_cast<Vector<T>*>(to + (column + i) * row_size + row) = square[i];
+            T* const out = to + column * row_size + row;
+            if (there == lanes<T>)
+                transpose_square<T, true>(from + row * stride + column, stride, there, factor, out, row_size);
+            else
+                transpose_square<T, false>(from + row * stride + column, stride, there, factor, out,
+                                           row_size);
         }
     }
     for (std::int64_t column = whole; column < columns; ++column) {

@@ -6,7 +6,7 @@
 namespace tutti {
 
 /// to[columns, padded(rows)] = factor · fromᵀ, with zeros behind each row. Rows of from[rows, columns] begin
-/// `stride` elements apart; `to` is aligned to vector_bytes.
+/// `stride` elements apart.
 template <class T>
 void transpose_tile(const T* from, std::int64_t stride, std::int64_t rows, std::int64_t columns, T factor,
                     T* to);

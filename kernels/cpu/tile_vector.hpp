@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace tutti {
 
@@ -24,5 +25,17 @@ struct VectorOf {
 };
 template <class T>
 using Vector = typename VectorOf<T>::type;
+
+/// From and to anywhere in memory. (g++ 12 forgets the alignment of a vector type that depends on T.)
+template <class T>
+inline Vector<T> load(const T* from) {
+    Vector<T> vector;
+    std::memcpy(&vector, from, vector_bytes);
+    return vector;
+}
+template <class T>
+inline void store(const Vector<T>& vector, T* to) {
+    std::memcpy(to, &vector, vector_bytes);
+}
 
 }  // namespace tutti
