@@ -98,14 +98,6 @@ void softmax_backward(const T* p, T* dp, std::int64_t keys, std::int64_t columns
         for (std::int64_t i = 0; i < whole; ++i) dp[at + i] = p[at + i] * (dp[at + i] - sum[i]);
 }
 
-/// Brings what is worked on next into the cache: the processor does not foresee the heads' reads and writes,
-/// which are a token apart.
-template <class T>
-void fetch(const T* from, std::int64_t begin, std::int64_t end) {
-    constexpr std::int64_t line = 64 / sizeof(T);
-    for (std::int64_t i = begin; i < end; i += line) __builtin_prefetch(from + i, 0, 2);
-}
-
 /// The sizes of one head's tiles, and where its vectors lie in the packed tensors. Scores are held
 /// transposed, [keys, queries of a block].
 template <class T>
@@ -208,12 +200,10 @@ struct Head {
     bool in_place;
 };
 
-/// Calls work(first element of q in qkv, first element in out, scratch) for each head of each sample, and
-/// before it fetch_part(sample, head) for the one after it: samples lie together, so heads share the work of
-/// it.
-template <class T, class Work, class Fetch>
+/// Calls work(first element of q in qkv, first element in out, scratch) for each head of each sample.
+template <class T, class Work>
 void for_heads(const AttentionShape& shape, std::int64_t samples, std::int64_t scratch_size,
-               Workspace& workspace, const Work& work, const Fetch& fetch_part) {
+               Workspace& workspace, const Work& work) {
     const std::int64_t count = samples * shape.heads;
     const std::int64_t shares =
         count * shape.tokens * shape.tokens > elements_worth_threads ? omp_get_max_threads() : 1;
@@ -221,21 +211,12 @@ void for_heads(const AttentionShape& shape, std::int64_t samples, std::int64_t s
     for_shares(count, shares, [&](std::int64_t share, std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
             const std::int64_t n = i / shape.heads, head = i % shape.heads;
-            if (i == begin)
-                for (std::int64_t part = 0; part < shape.heads; ++part) fetch_part(n, part);
-            if (n + 1 < samples) fetch_part(n + 1, head);
             const std::int64_t size = shape.tokens * shape.heads * shape.width;
             work(3 * n * size + head * shape.width, n * size + head * shape.width,
                  scratch + share * scratch_size);
             offer_progress();
         }
     });
-}
-
-/// The part of [0, count) that falls to a head, of sample n of a tensor with so many elements a sample.
-template <class T>
-void fetch_share(const T* tensor, std::int64_t n, std::int64_t count, std::int64_t heads, std::int64_t head) {
-    fetch(tensor + n * count, share_begin(count, heads, head), share_begin(count, heads, head + 1));
 }
 
 }  // namespace
@@ -248,16 +229,11 @@ void EigenOps<T>::attention_forward(const AttentionShape& shape, const TensorVie
     const Head<T> head(shape);
     const T* in = qkv.as<T>();
     T* result = out.as<T>();
-    for_heads<T>(
-        shape, samples, head.forward_scratch(), *workspace_,
-        [&](std::int64_t at, std::int64_t out_at, T* scratch) {
-            const T* q = in + at;
-            head.forward(q, q + channels, q + 2 * channels, result + out_at, scratch);
-        },
-        [&](std::int64_t n, std::int64_t part) {
-            fetch_share(in, n, 3 * shape.tokens * channels, shape.heads, part);
-            fetch_share(result, n, shape.tokens * channels, shape.heads, part);
-        });
+    for_heads<T>(shape, samples, head.forward_scratch(), *workspace_,
+                 [&](std::int64_t at, std::int64_t out_at, T* scratch) {
+                     const T* q = in + at;
+                     head.forward(q, q + channels, q + 2 * channels, result + out_at, scratch);
+                 });
 }
 
 template <class T>
@@ -270,19 +246,13 @@ void EigenOps<T>::attention_backward(const AttentionShape& shape, const TensorVi
     const T* in = qkv.as<T>();
     const T* out_gradient = dout.as<T>();
     T* gradient = dqkv.as<T>();
-    for_heads<T>(
-        shape, samples, head.backward_scratch(), *workspace_,
-        [&](std::int64_t at, std::int64_t out_at, T* scratch) {
-            const T* q = in + at;
-            T* dq = gradient + at;
-            head.backward(q, q + channels, q + 2 * channels, out_gradient + out_at, dq, dq + channels,
-                          dq + 2 * channels, scratch);
-        },
-        [&](std::int64_t n, std::int64_t part) {
-            fetch_share(in, n, 3 * shape.tokens * channels, shape.heads, part);
-            fetch_share(out_gradient, n, shape.tokens * channels, shape.heads, part);
-            fetch_share(gradient, n, 3 * shape.tokens * channels, shape.heads, part);
-        });
+    for_heads<T>(shape, samples, head.backward_scratch(), *workspace_,
+                 [&](std::int64_t at, std::int64_t out_at, T* scratch) {
+                     const T* q = in + at;
+                     T* dq = gradient + at;
+                     head.backward(q, q + channels, q + 2 * channels, out_gradient + out_at, dq,
+                                   dq + channels, dq + 2 * channels, scratch);
+                 });
 }
 
 template void EigenOps<float>::attention_forward(const AttentionShape&, const TensorView&, const TensorView&);

@@ -1,10 +1,18 @@
 #include "eigen_ops.hpp"
 
+#include <omp.h>
+
 #include <type_traits>
 
 #include "shape_checks.hpp"
 
 namespace tutti {
+
+template <class T>
+std::size_t EigenOps<T>::cache_bytes() const {
+    // A core's second-level cache: 1 MiB or more on servers' processors since 2017.
+    return (std::size_t{1} << 20) * static_cast<std::size_t>(omp_get_max_threads());
+}
 
 template <class T>
 std::unique_ptr<LinearOp> EigenOps<T>::linear(const LinearShape& shape) {

@@ -16,6 +16,7 @@ class EigenOps : public Ops {
   public:
     DType compute() const override { return dtype_of<T>; }
     bool fuses_relu() const override { return true; }
+    std::size_t cache_bytes() const override;
 
     std::unique_ptr<LinearOp> linear(const LinearShape& shape) override;
     std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) override;

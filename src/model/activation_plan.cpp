@@ -14,17 +14,30 @@ constexpr std::size_t alignment = 64;
 // Buffers that several tensors may share; a shared buffer lives as long as any of them.
 class Buffers {
   public:
+    explicit Buffers(std::span<const SampleRun> runs) : runs_(runs) {}
     std::size_t add(std::size_t bytes, std::size_t first, std::size_t last) {
-        lifetimes_.push_back({bytes, first, last});
+        lifetimes_.push_back({bytes, begin_of_run(first), end_of_run(last)});
         return lifetimes_.size() - 1;
     }
     void extend(std::size_t buffer, std::size_t first, std::size_t last) {
-        lifetimes_[buffer].first = std::min(lifetimes_[buffer].first, first);
-        lifetimes_[buffer].last = std::max(lifetimes_[buffer].last, last);
+        lifetimes_[buffer].first = std::min(lifetimes_[buffer].first, begin_of_run(first));
+        lifetimes_[buffer].last = std::max(lifetimes_[buffer].last, end_of_run(last));
     }
     MemoryPlan plan() const { return plan_memory(lifetimes_, alignment); }
 
   private:
+    std::size_t begin_of_run(std::size_t time) const {
+        for (const SampleRun& run : runs_)
+            if (run.first <= time && time <= run.last) return run.first;
+        return time;
+    }
+    std::size_t end_of_run(std::size_t time) const {
+        for (const SampleRun& run : runs_)
+            if (run.first <= time && time <= run.last) return run.last;
+        return time;
+    }
+
+    std::span<const SampleRun> runs_;
     std::vector<Lifetime> lifetimes_;
 };
 
@@ -54,7 +67,7 @@ struct Times {
 };
 
 ActivationPlan plan(const std::vector<GraphSpec::Node>& nodes, std::size_t element_bytes,
-                    std::int64_t max_batch, const Segments& segment) {
+                    std::int64_t max_batch, const Segments& segment, std::span<const SampleRun> runs = {}) {
     const std::size_t last = nodes.size() - 1;
     const std::size_t loss = last + 1;
     const Times times(segment);
@@ -85,7 +98,7 @@ ActivationPlan plan(const std::vector<GraphSpec::Node>& nodes, std::size_t eleme
     }
     if (nodes[0].kept) uses[0].last_read[0] = std::max(uses[0].last_read[0], loss);
 
-    Buffers buffers;
+    Buffers buffers(runs);
     const std::vector<std::size_t> nothing(nodes.size(), ActivationPlan::none);
     std::array<std::vector<std::size_t>, 2> values{nothing, nothing}, states{nothing, nothing};
     std::vector<std::size_t> gradient = nothing, batch_state = nothing;
@@ -137,7 +150,8 @@ ActivationPlan plan(const std::vector<GraphSpec::Node>& nodes, std::size_t eleme
             const bool alone = uses[input].consumers.size() == 1;
             const auto before = nodes[i].inputs.begin() + static_cast<std::ptrdiff_t>(k);
             const bool repeated = std::find(nodes[i].inputs.begin(), before, input) != before;
-            if (k == 0 && alone && (layer.is_view() || layer.works_in_place()))
+            // GELU reads its input in backward, so its output has memory of its own; but dx may be dy.
+            if (k == 0 && alone && (layer.is_view() || layer.works_in_place() || layer.kind() == "gelu"))
                 gradient[input] = gradient[i];
             else if (repeated || i != uses[input].consumers.back())
                 scratch[i][k] = buffers.add(bytes_of(input), backward_time(i), backward_time(i));
@@ -183,10 +197,10 @@ std::vector<bool> find_cuts(const std::vector<GraphSpec::Node>& nodes) {
 }  // namespace
 
 ActivationPlan plan_activations(const std::vector<GraphSpec::Node>& nodes, std::size_t element_bytes,
-                                std::int64_t max_batch) {
+                                std::int64_t max_batch, std::span<const SampleRun> runs) {
     Segments one(nodes.size(), 1);
     one.front() = 0;
-    return plan(nodes, element_bytes, max_batch, one);
+    return plan(nodes, element_bytes, max_batch, one, runs);
 }
 
 ActivationPlan plan_recomputation(const std::vector<GraphSpec::Node>& nodes, std::size_t element_bytes,

@@ -2,9 +2,10 @@
 // Where each activation, gradient and layer state lies, from the life times that a graph implies.
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
-#include "tutti/model/graph.hpp"
+#include "sample_runs.hpp"
 
 namespace tutti {
 
@@ -32,9 +33,10 @@ struct ActivationPlan {
 };
 
 /// Time runs 0 (input), 1 … L (forward), L+1 (loss), then backward of layer L … 1; with recomputation, each
-/// segment but the last first runs forward again.
+/// segment but the last first runs forward again. The layers of a run share its time: one may write for the
+/// last samples what another has long read for the first.
 ActivationPlan plan_activations(const std::vector<GraphSpec::Node>& nodes, std::size_t element_bytes,
-                                std::int64_t max_batch);
+                                std::int64_t max_batch, std::span<const SampleRun> runs = {});
 
 /// The same with recomputation (T. Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016,
 /// section 4): the layers are cut into segments where a single value crosses; only those values live from

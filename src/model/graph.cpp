@@ -1,6 +1,7 @@
 #include "tutti/model/graph.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <utility>
 
@@ -15,8 +16,20 @@ namespace {
 // One cache line, and what vector instructions like.
 constexpr std::size_t parameter_alignment = 64;
 
+// Of one layer.
+constexpr std::size_t most_inputs = 8;
+
 void set_front(TensorView& view, std::int64_t n) {
     if (view.defined()) view.shape[0] = n;
+}
+
+TensorView rows_of(const TensorView& view, std::int64_t begin, std::int64_t end) {
+    if (!view.defined()) return {};
+    TensorView rows = view;
+    rows.shape[0] = 1;
+    rows.data += static_cast<std::size_t>(begin) * rows.bytes();
+    rows.shape[0] = end - begin;
+    return rows;
 }
 
 }  // namespace
@@ -48,8 +61,11 @@ TensorView Graph::Impl::parameter_view(const TensorView& arena, const Parameter&
 
 void Graph::Impl::lay_out_activations(bool recompute) {
     auto& nodes = spec.nodes();
+    // What is computed again must get the same bits, and runs save nothing there that would be worth a second
+    // plan.
+    if (!recompute) runs = find_sample_runs(nodes, size_of(compute), max_batch, ops->cache_bytes());
     const ActivationPlan plan = recompute ? plan_recomputation(nodes, size_of(compute), max_batch)
-                                          : plan_activations(nodes, size_of(compute), max_batch);
+                                          : plan_activations(nodes, size_of(compute), max_batch, runs);
     activation_memory = device->allocate(plan.bytes, "activations");
 
     const auto tensor = [&](std::size_t offset, std::size_t node) {
@@ -194,27 +210,65 @@ void Graph::set_progress(std::function<void()> progress) {
 
 TensorView Graph::forward(std::int64_t n, const StepContext& step) {
     impl_->set_batch(n);
-    auto& nodes = impl_->spec.nodes();
+    const auto& nodes = impl_->spec.nodes();
+    auto run = impl_->runs.begin();
     for (std::size_t i = 1; i < nodes.size(); ++i) {
-        if (!impl_->runs(i, n, step)) continue;
-        const Impl::Calls& views = impl_->calls[i];
-        if (impl_->observer) impl_->observer->forward_begins(i - 1);
-        nodes[i].layer->forward({views.first_inputs,
-                                 views.first_output,
-                                 views.first_state,
-                                 views.parameters,
-                                 {},
-                                 {},
-                                 {},
-                                 &step,
-                                 views.buffers,
-                                 views.batch_state,
-                                 views.statistics,
-                                 i});
-        if (impl_->observer) impl_->observer->forward_ends(i - 1);
+        if (run != impl_->runs.end() && run->first == i) {
+            impl_->forward_run(*run, n, step);
+            i = (run++)->last;
+        } else if (impl_->takes_part(i, n, step)) {
+            if (impl_->observer) impl_->observer->forward_begins(i - 1);
+            impl_->forward_layer(i, step);
+            if (impl_->observer) impl_->observer->forward_ends(i - 1);
+        }
     }
     if (step.phase == Phase::train) impl_->track_statistics(step);
     return impl_->calls.back().output;
+}
+
+void Graph::Impl::forward_layer(std::size_t node, const StepContext& step) {
+    const Calls& views = calls[node];
+    LayerCall call;
+    call.inputs = views.first_inputs;
+    call.output = views.first_output;
+    call.state = views.first_state;
+    call.parameters = views.parameters;
+    call.step = &step;
+    call.buffers = views.buffers;
+    call.batch_state = views.batch_state;
+    call.statistics = views.statistics;
+    call.number = node;
+    spec.nodes()[node].layer->forward(call);
+}
+
+void Graph::Impl::forward_run(const SampleRun& run, std::int64_t n, const StepContext& step) {
+    const std::int64_t parts = (n + run.samples - 1) / run.samples;
+    for (std::int64_t part = 0, begin = 0; part < parts; ++part) {
+        const std::int64_t end = n * (part + 1) / parts;
+        const auto samples = [&](const TensorView& view) { return rows_of(view, begin, end); };
+        StepContext part_step = step;
+        if (!step.positions.empty())
+            part_step.positions = step.positions.subspan(static_cast<std::size_t>(begin),
+                                                         static_cast<std::size_t>(end - begin));
+        for (std::size_t i = run.first; i <= run.last; ++i) {
+            const Calls& views = calls[i];
+            std::array<TensorView, most_inputs> inputs;
+            std::ranges::transform(views.first_inputs, inputs.begin(), samples);
+            LayerCall call;
+            call.inputs = std::span(inputs).first(views.first_inputs.size());
+            call.output = samples(views.first_output);
+            call.state = samples(views.first_state);
+            call.parameters = views.parameters;
+            call.step = &part_step;
+            call.buffers = views.buffers;
+            call.number = i;
+            if (observer) observer->forward_begins(i - 1);
+            spec.nodes()[i].layer->forward(call);
+            if (observer) observer->forward_ends(i - 1);
+        }
+        begin = end;
+    }
+    if (observer) observer->forward_took_turns(run.first - 1, run.last - 1);
 }
 
 void Graph::Impl::forward_again(std::size_t from, std::size_t to, const StepContext& step) {
@@ -240,10 +294,10 @@ void Graph::Impl::backward_layer(std::size_t node, std::int64_t n, const StepCon
                                  const std::function<void()>& parameters_final) {
     Calls& views = calls[node];
     if (n > 0 && views.again_from > 0) forward_again(views.again_from, node, step);
-    if (!runs(node, n, step)) return;
+    if (!takes_part(node, n, step)) return;
     // A value with several readers gets the sum of their gradients: the first writes it, the others write to
     // scratch memory that is added.
-    std::array<TensorView, 8> targets;
+    std::array<TensorView, most_inputs> targets;
     assert(views.inputs.size() <= targets.size());
     for (std::size_t k = 0; k < views.inputs.size(); ++k)
         targets[k] = views.scratch[k].defined() ? views.scratch[k] : views.input_gradients[k];

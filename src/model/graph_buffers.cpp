@@ -56,7 +56,7 @@ void Graph::Impl::set_buffers_to_initial_values() {
         }
 }
 
-bool Graph::Impl::runs(std::size_t node, std::int64_t n, const StepContext& step) const {
+bool Graph::Impl::takes_part(std::size_t node, std::int64_t n, const StepContext& step) const {
     return n > 0 || (step.phase == Phase::train && calls[node].statistics.defined());
 }
 

@@ -31,13 +31,15 @@ struct Graph::Impl {
 
     void lay_out_parameters(int shards);
     void lay_out_buffers();
-    void lay_out_activations(bool recompute);
+    void lay_out_activations(bool recompute);  // and finds the runs
     /// parameters_final: see LayerCall.
     void backward_layer(std::size_t node, std::int64_t n, const StepContext& step,
                         const std::function<void()>& parameters_final);
+    void forward_layer(std::size_t node, const StepContext& step);
+    void forward_run(const SampleRun& run, std::int64_t n, const StepContext& step);
     void forward_again(std::size_t from, std::size_t to, const StepContext& step);
     void set_batch(std::int64_t n);
-    bool runs(std::size_t node, std::int64_t n, const StepContext& step) const;
+    bool takes_part(std::size_t node, std::int64_t n, const StepContext& step) const;
     void track_statistics(const StepContext& step);
     void set_buffers_to_initial_values();
     void set_parameter(const TensorView& arena, const Parameter& parameter, const NamedTensor& tensor);
@@ -58,6 +60,7 @@ struct Graph::Impl {
     Buffer buffer_memory, statistics_memory;
     std::int64_t statistics_count = 0;  // doubles, of all layers
     std::vector<Calls> calls;           // by node; [0] is the input
+    std::vector<SampleRun> runs;        // ascending; none with recomputation
 };
 
 }  // namespace tutti

@@ -36,4 +36,14 @@ void StepRecorder::begin_step(std::size_t buckets) {
     timeline_.early_updates = 0;
 }
 
+void StepRecorder::forward_took_turns(std::size_t first, std::size_t last) {
+    std::vector<TimeSpan>& spans = current().layer_forward;
+    double time = spans[first].begin;
+    for (std::size_t layer = first; layer <= last; ++layer) {
+        const double seconds = spans[layer].seconds();
+        spans[layer] = {time, time + seconds};
+        time += seconds;
+    }
+}
+
 }  // namespace tutti

@@ -131,6 +131,10 @@ class Ops : public TransformerOps {
     /// Whether shapes may say `relu`: batch normalisation and max pooling then apply it in their own passes.
     virtual bool fuses_relu() const { return false; }
 
+    /// Bytes that stay close to the processors between one operator and the next, so that it is faster to take
+    /// large tensors through several operators in parts; 0 where it is not.
+    virtual std::size_t cache_bytes() const { return 0; }
+
     virtual std::unique_ptr<LinearOp> linear(const LinearShape& shape) = 0;
     virtual std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) = 0;
     /// Null where this backend has nothing better than the two one after the other.

@@ -21,7 +21,9 @@ struct MicroBatchTimes {
     TimeSpan data;      ///< waiting for the batch, and moving it into the graph's input
     TimeSpan forward;   ///< with the loss
     TimeSpan backward;  ///< with the loss, and with issuing and polling the buckets
-    std::vector<TimeSpan> layer_forward, layer_backward;  ///< by layer, as in Graph::report()
+    /// By layer, as in Graph::report(). Layers that took turns forward lie one after the other, each as long
+    /// as all its turns together.
+    std::vector<TimeSpan> layer_forward, layer_backward;
 };
 
 struct BucketTimes {
@@ -80,8 +82,14 @@ class StepRecorder final : public GraphObserver {
     StepTimeline& timeline() { return timeline_; }
     const StepTimeline& timeline() const { return timeline_; }
 
-    void forward_begins(std::size_t layer) override { current().layer_forward[layer].begin = now(); }
-    void forward_ends(std::size_t layer) override { current().layer_forward[layer].end = now(); }
+    void forward_begins(std::size_t) override { turn_ = now(); }
+    /// Its times add up: with turns, the end lies that long behind the begin of the first.
+    void forward_ends(std::size_t layer) override {
+        TimeSpan& span = current().layer_forward[layer];
+        if (span.end == 0) span.begin = span.end = turn_;
+        span.end += now() - turn_;
+    }
+    void forward_took_turns(std::size_t first, std::size_t last) override;
     void backward_begins(std::size_t layer) override { current().layer_backward[layer].begin = now(); }
     void backward_ends(std::size_t layer) override { current().layer_backward[layer].end = now(); }
 
@@ -90,6 +98,7 @@ class StepRecorder final : public GraphObserver {
 
     StepTimeline timeline_;
     Clock::time_point begin_;
+    double turn_ = 0;  ///< when the layer that runs forward began
 };
 
 }  // namespace tutti

@@ -10,6 +10,7 @@ class Attention final : public Layer {
         : Layer({shape.tokens, shape.heads * shape.width}), shape_(shape) {}
 
     std::string kind() const override { return "attention"; }
+    bool treats_samples_apart() const override { return true; }
     bool backward_reads_input() const override { return true; }
     /// The two products; the softmax is small beside them.
     double forward_flops() const override {

@@ -14,6 +14,7 @@ class DropPath final : public Layer {
         : Layer(input), probability_(probability), number_(number) {}
 
     std::string kind() const override { return "drop_path"; }
+    bool treats_samples_apart() const override { return true; }
     bool works_in_place() const override { return true; }
     void forward(const LayerCall& call) override {
         if (call.step->phase == Phase::train)

@@ -7,6 +7,7 @@ class Gelu final : public Layer {
   public:
     using Layer::Layer;
     std::string kind() const override { return "gelu"; }
+    bool treats_samples_apart() const override { return true; }
     bool backward_reads_input() const override { return true; }
     void forward(const LayerCall& call) override { ops().gelu_forward(call.inputs[0], call.output); }
     void backward(const LayerCall& call) override {

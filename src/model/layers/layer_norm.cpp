@@ -24,6 +24,7 @@ class LayerNorm final : public Layer {
     }
 
     std::string kind() const override { return "layer_norm"; }
+    bool treats_samples_apart() const override { return true; }
     bool backward_reads_input() const override { return true; }
     std::int64_t state_bytes_per_sample() const override {
         return rows_ * 2 * static_cast<std::int64_t>(sizeof(double));
