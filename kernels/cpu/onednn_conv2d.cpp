@@ -50,18 +50,19 @@ class OnednnConv2d final : public Conv2dOp {
         assert(dbias.defined() == shape_.bias);
         if (batch == 0) return fallback_->backward(x, weight, dy, dx, dweight, dbias, parameters_final);
         with_onednn_errors(name_, [&] {
-            OnednnProduct& for_weight = weight_plan(batch);
-            if (!dx.defined() && for_weight)
-                return for_weight.execute(*context_, x.data, dy.data, dweight.data, dbias.data);
-            const std::int64_t parts = parts_over_batch(batch);
-            OnednnProduct& for_data = data_plan(batch / parts);
-            if (!for_weight || !for_data)
+            OnednnProduct* const alone = dx.defined() ? nullptr : &weight_plan(batch);
+            if (alone && *alone) return alone->execute(*context_, x.data, dy.data, dweight.data, dbias.data);
+            const std::int64_t largest = largest_slice(batch);
+            if (alone || !weight_plan(largest) || !data_plan(largest / parts_over_batch(largest)))
                 return fallback_->backward(x, weight, dy, dx, dweight, dbias, parameters_final);
-            // A sum over the whole batch: in one piece.
-            const auto gradient = for_weight.bring_shared(*context_, for_data, dy.data);
-            for_weight.execute(*context_, x.data, gradient, dweight.data, dbias.data);
-            if (parameters_final) (*parameters_final)();
-            execute_backward_data(for_data, weight, gradient, dy, dx, parts);
+            const std::int64_t slices = slices_over_batch(batch);
+            for (std::int64_t i = 0; i < slices; ++i) {
+                const std::int64_t begin = share_begin(batch, slices, i);
+                const std::int64_t end = share_begin(batch, slices, i + 1);
+                const bool last = i + 1 == slices;
+                backward_slice(images(x, begin, end), weight, images(dy, begin, end), images(dx, begin, end),
+                               dweight, dbias, i > 0, last ? parameters_final : nullptr);
+            }
         });
     }
 
@@ -77,6 +78,51 @@ class OnednnConv2d final : public Conv2dOp {
     }
 
   private:
+    /// Images [begin, end) of a tensor.
+    static TensorView images(const TensorView& all, std::int64_t begin, std::int64_t end) {
+        TensorView some = all;
+        some.data += all.bytes() / static_cast<std::size_t>(all.shape[0]) * static_cast<std::size_t>(begin);
+        some.shape[0] = end - begin;
+        return some;
+    }
+
+    /// backward of some images, whose part of dweight and dbias is added to what is there if `adds`.
+    void backward_slice(const TensorView& x, const TensorView& weight, const TensorView& dy,
+                        const TensorView& dx, const TensorView& dweight, const TensorView& dbias, bool adds,
+                        const ParametersFinal* parameters_final) {
+        const std::int64_t batch = x.shape[0], parts = parts_over_batch(batch);
+        OnednnProduct& for_weight = weight_plan(batch);
+        OnednnProduct& for_data = data_plan(batch / parts);
+        const auto gradient = for_weight.bring_shared(*context_, for_data, dy.data);
+        if (adds) {
+            auto* const part =
+                slice_.reserve_elements<float>(static_cast<std::size_t>(dweight.count() + shape_.out));
+            float* const bias_part = part + dweight.count();
+            for_weight.execute(*context_, x.data, gradient, part, shape_.bias ? bias_part : nullptr);
+            add(part, dweight);
+            if (shape_.bias) add(bias_part, dbias);
+        } else {
+            for_weight.execute(*context_, x.data, gradient, dweight.data, dbias.data);
+        }
+        if (parameters_final) (*parameters_final)();
+        execute_backward_data(for_data, weight, gradient, dy, dx, parts);
+    }
+    static void add(const float* part, const TensorView& sum) {
+        for_ranges(sum.count(), [part, to = sum.as<float>()](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < end; ++i) to[i] += part[i];
+        });
+    }
+
+    /// Into how many, of nearly equal size, the images are dealt for backward.
+    std::int64_t slices_over_batch(std::int64_t batch) const {
+        const std::int64_t most =
+            images_at_once(shape_, ConvolutionPass::backward_weight, context_->products);
+        return batch / most + (batch % most != 0);
+    }
+    std::int64_t largest_slice(std::int64_t batch) const {
+        return share_begin(batch, slices_over_batch(batch), 1);
+    }
+
     // By batch size: full, the epoch's last, evaluation. Empty where oneDNN has only plain loops: the
     // fallback computes, in fp32.
     using Plans = std::map<std::int64_t, OnednnProduct>;
@@ -231,6 +277,7 @@ class OnednnConv2d final : public Conv2dOp {
     const std::string name_;
     const std::shared_ptr<OnednnContext> context_;
     const std::unique_ptr<Conv2dOp> fallback_;
+    Workspace slice_;  // dweight and dbias of one slice
     Plans forward_, backward_data_, backward_weight_;
 };
 

@@ -32,4 +32,9 @@ struct ConvolutionWay {
 std::vector<ConvolutionWay> convolution_ways(const Conv2dShape& shape, ConvolutionPass pass,
                                              dnnl::memory::data_type products);
 
+/// How many images a call of the first of these ways should get at most, for backward_weight in Winograd: the
+/// transformed images of one call, 36/16 of x and dy, are to stay in a cache that other cores use, too. Not
+/// so few that the transformed weights, which each call goes through, would be as many. A pure function.
+std::int64_t images_at_once(const Conv2dShape& shape, ConvolutionPass pass, dnnl::memory::data_type products);
+
 }  // namespace tutti

@@ -71,5 +71,18 @@ TEST(ConvolutionWays, ProductsInBf16StayDirectWhereThatIsFaster) {
     EXPECT_EQ(wide.products, Type::f32);
 }
 
+TEST(ImagesAtOnce, TheirTransformsFitIntoACacheAndOutweighTheWeights) {
+    const auto of = [](std::int64_t size, std::int64_t channels, Pass pass = Pass::backward_weight,
+                       Type products = Type::f32) {
+        return images_at_once(three_by_three(size, channels, channels), pass, products);
+    };
+    EXPECT_EQ(of(28, 64), 9);                       // 49 tiles · 128 channels · 144 bytes: 8 MiB hold 9
+    EXPECT_EQ(of(14, 128), 16);                     // four times the weights
+    EXPECT_EQ(of(224, 64), 1);                      // never none
+    EXPECT_GT(of(28, 64, Pass::forward), 1 << 30);  // other passes have their own parts
+    EXPECT_GT(of(28, 64, Pass::backward_weight, Type::bf16), 1 << 30);  // direct
+    EXPECT_GT(of(28, 32), 1 << 30);
+}
+
 }  // namespace
 }  // namespace tutti

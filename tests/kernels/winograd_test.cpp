@@ -73,6 +73,41 @@ TEST_P(WinogradTest, agrees_with_the_definition_while_the_batch_size_changes) {
     }
 }
 
+// So large that the weights' gradients are summed over slices of the batch, of two sizes.
+TEST_P(WinogradTest, gradients_of_a_batch_are_those_of_its_images) {
+    const Conv2dShape shape = shape_of(56, 52, 64, 64, 1, true);
+    auto op = ops_->conv2d(shape);
+    const Extents all(shape, 3), one(shape, 1);
+    auto x = random(all.x, 1), weight = random(all.weight, 2), dy = random(all.y, 3);
+    auto dx = tensor(all.x), dweight = tensor(all.weight), dbias = tensor(all.bias);
+    int announced = 0;
+    const ParametersFinal final = [&] { ++announced; };
+    op->backward(x.view(), weight.view(), dy.view(), dx.view(), dweight.view(), dbias.view(), &final);
+    EXPECT_LE(announced, 1);
+
+    Sums expected_dx, expected_dweight(dweight.size()), expected_dbias(dbias.size());
+    for (std::size_t n = 0; n < 3; ++n) {
+        auto image = tensor(one.x), gradient = tensor(one.y), image_dx = tensor(one.x);
+        auto part = tensor(one.weight), bias_part = tensor(one.bias);
+        for (std::size_t i = 0; i < image.size(); ++i) image.set(i, x.get(n * image.size() + i));
+        for (std::size_t i = 0; i < gradient.size(); ++i) gradient.set(i, dy.get(n * gradient.size() + i));
+        op->backward(image.view(), weight.view(), gradient.view(), image_dx.view(), part.view(),
+                     bias_part.view());
+        for (std::size_t i = 0; i < part.size(); ++i) expected_dweight[i].add(part.get(i));
+        for (std::size_t i = 0; i < bias_part.size(); ++i) expected_dbias[i].add(bias_part.get(i));
+        for (std::size_t i = 0; i < image_dx.size(); ++i) {
+            expected_dx.emplace_back();
+            expected_dx.back().add(image_dx.get(i));
+        }
+    }
+    // Long sums, one after the other in some backends; a slice too many or too few would be of the order
+    // of 1.
+    const double tolerance = 2048 * unit_roundoff_;
+    EXPECT_LE(relative_error(dx, expected_dx), tolerance);
+    EXPECT_LE(relative_error(dweight, expected_dweight), tolerance);
+    EXPECT_LE(relative_error(dbias, expected_dbias), tolerance);
+}
+
 TEST_P(WinogradTest, gives_the_same_bits_each_time) {
     const Conv2dShape shape = shape_of(14, 14, 64, 64, 1, true);
     const Extents extents(shape, 9);
