@@ -131,6 +131,37 @@ NcclSettings impatient() {
     return {.timeout = 20, .host = "node7", .now = [time = 0.0]() mutable { return time += 1; }};
 }
 
+TEST(NcclRecording, has_transfers_that_are_joined_and_not_asked_for) {
+    const std::string message =
+        failure({.polls = 2}, settings_of(0), [](Communicator& communicator, Rank& rank) {
+            EXPECT_EQ(communicator.why_not_recordable(), "");
+            std::vector<float> values(8, 3);
+            rank.gpu->recording = true;
+            Work work = communicator.all_reduce(view_of(std::span(values)), ReduceOp::sum);
+            EXPECT_FALSE(work.test());
+            work.wait();
+            EXPECT_TRUE(work.test()) << "it is over for the host";
+            rank.gpu->recording = false;
+            communicator.follow_recorded().wait();
+            EXPECT_EQ(values, std::vector<float>(8, 3));
+            EXPECT_EQ(rank.nccl->violations(), std::vector<std::string>());
+        });
+    EXPECT_EQ(message, "no error");
+}
+
+TEST(NcclRecording, that_does_not_end_is_given_up_like_a_transfer) {
+    const std::string message =
+        failure({.stalls = true}, impatient(), [](Communicator& communicator, Rank& rank) {
+            std::vector<float> values(8);
+            rank.gpu->recording = true;
+            communicator.all_reduce(view_of(std::span(values)), ReduceOp::sum).wait();
+            rank.gpu->recording = false;
+            communicator.follow_recorded().wait();
+        });
+    EXPECT_EQ(message.substr(0, 6), "exit 5") << message;
+    EXPECT_NE(message.find("a recorded step"), std::string::npos) << message;
+}
+
 TEST(NcclTimeout, of_a_transfer_names_call_rank_and_host_and_aborts) {
     std::vector<std::string> calls;
     const std::string message =

@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,8 @@ class FakeGpu {
             for (const auto& stream : streams_) moved |= stream->run();
         }
     }
+    /// As if what is issued were recorded; it is done all the same.
+    bool recording = false;
     /// Everything that was issued.
     void finish() {
         for (const auto& stream : streams_)
@@ -81,7 +84,7 @@ class FakeSideStream final : public GpuSideStream {
         gpu_->compute().issue([&stream = stream_, until = point.until] { return stream.done() >= until; });
     }
 
-    bool recording() const override { return false; }
+    bool recording() const override { return gpu_->recording; }
     std::unique_ptr<GpuMark> mark_compute() override {
         return std::make_unique<Mark>(*gpu_, gpu_->compute());
     }
@@ -90,6 +93,7 @@ class FakeSideStream final : public GpuSideStream {
     struct Mark final : GpuMark {
         Mark(FakeGpu& on, FakeStream& in) : gpu(on), stream(in), until(in.issued()) {}
         bool reached() override {
+            if (gpu.recording) throw std::logic_error("nobody can ask for a place in a recording");
             gpu.run();
             return stream.done() >= until;
         }
