@@ -129,6 +129,8 @@ class Ops : public TransformerOps {
     virtual DType compute() const = 0;
     /// Whether shapes may say `relu`: batch normalisation and max pooling then apply it in their own passes.
     virtual bool fuses_relu() const { return false; }
+    /// Whether batch normalisation adds a residual in its own pass.
+    virtual bool fuses_residual() const { return false; }
 
     virtual std::unique_ptr<LinearOp> linear(const LinearShape& shape) = 0;
     virtual std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) = 0;
