@@ -62,15 +62,17 @@ class Operation {
             "cublasLtMatmulDescCreate");
         set(CUBLASLT_MATMUL_DESC_TRANSA, p.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
         set(CUBLASLT_MATMUL_DESC_TRANSB, p.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-        if (!p.bias) return;
-        set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+        if (p.epilogue == ProductEpilogue::none) return;
+        // The second operand of the product as cuBLASLt sees it is a.
+        set(CUBLASLT_MATMUL_DESC_EPILOGUE,
+            p.epilogue == ProductEpilogue::bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_BGRADB);
         set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_32F);
     }
     ~Operation() { cublasLtMatmulDescDestroy(operation_); }
     Operation(const Operation&) = delete;
     Operation& operator=(const Operation&) = delete;
 
-    void set_bias(const std::byte* bias) { set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
+    void set_bias(std::byte* bias) { set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
     cublasLtMatmulDesc_t get() const { return operation_; }
 
   private:
@@ -115,15 +117,16 @@ struct CublasProducts::Plan {
     Operation operation;
     Layout first, second, result;
     cublasLtMatmulHeuristicResult_t choice{};
+    bool found = false;
 };
 
 CublasProducts::CublasProducts(std::shared_ptr<CudaContext> context) : context_(std::move(context)) {}
 CublasProducts::~CublasProducts() = default;
 
-std::unique_ptr<CublasProducts::Plan> CublasProducts::make_plan(const Key& key, const std::byte* bias) {
+std::unique_ptr<CublasProducts::Plan> CublasProducts::make_plan(const Key& key, std::byte* bias) {
     auto plan = std::make_unique<Plan>(key.product);
     // The heuristic reads the bias's alignment from its address.
-    if (key.product.bias) plan->operation.set_bias(bias);
+    if (bias) plan->operation.set_bias(bias);
     Preference preference;
     preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
     // Parts of a sum are added in fp32 and in one order; the scheme "in place" adds them as they come.
@@ -134,28 +137,36 @@ std::unique_ptr<CublasProducts::Plan> CublasProducts::make_plan(const Key& key, 
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.c);
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.c);
     int found = 0;
-    check(cublasLtMatmulAlgoGetHeuristic(context_->cublas(), plan->operation.get(), plan->first.get(),
-                                         plan->second.get(), plan->result.get(), plan->result.get(),
-                                         preference.get(), 1, &plan->choice, &found),
-          "cublasLtMatmulAlgoGetHeuristic for " + describe(key.product));
-    if (found == 0)
-        check(CUBLAS_STATUS_NOT_SUPPORTED, "looking for an algorithm for " + describe(key.product));
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        context_->cublas(), plan->operation.get(), plan->first.get(), plan->second.get(), plan->result.get(),
+        plan->result.get(), preference.get(), 1, &plan->choice, &found);
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED)
+        check(status, "cublasLtMatmulAlgoGetHeuristic for " + describe(key.product));
+    plan->found = status == CUBLAS_STATUS_SUCCESS && found > 0;
     return plan;
 }
 
 void CublasProducts::multiply(const Product& product, float factor, const std::byte* a, const std::byte* b,
-                              std::byte* c, const std::byte* bias) {
-    const Key key{product, alignment_of(a), alignment_of(b), alignment_of(c),
-                  product.bias ? alignment_of(bias) : 0};
+                              std::byte* c, std::byte* bias) {
+    if (!try_to_multiply(product, factor, a, b, c, bias))
+        check(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic for " + describe(product));
+}
+
+bool CublasProducts::try_to_multiply(const Product& product, float factor, const std::byte* a,
+                                     const std::byte* b, std::byte* c, std::byte* bias) {
+    assert((bias != nullptr) == (product.epilogue != ProductEpilogue::none));
+    const Key key{product, alignment_of(a), alignment_of(b), alignment_of(c), bias ? alignment_of(bias) : 0};
     std::unique_ptr<Plan>& plan = plans_[key];
     if (!plan) plan = make_plan(key, bias);
-    if (product.bias) plan->operation.set_bias(bias);
+    if (!plan->found) return false;
+    if (bias) plan->operation.set_bias(bias);
     const float keep = 0;
     check(cublasLtMatmul(context_->cublas(), plan->operation.get(), &factor, b, plan->first.get(), a,
                          plan->second.get(), &keep, c, plan->result.get(), c, plan->result.get(),
                          &plan->choice.algo, context_->library_workspace().reserve(workspace_bytes),
                          workspace_bytes, context_->stream()),
           "cublasLtMatmul of " + describe(product));
+    return true;
 }
 
 }  // namespace tutti::cuda

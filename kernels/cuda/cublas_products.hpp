@@ -1,5 +1,9 @@
 #pragma once
-// Matrix products by cuBLASLt, on row-major matrices.
+// Matrix products by cuBLASLt, on row-major matrices, with what its epilogues add: a bias, or its gradient.
+//
+// Its activations are not used. Its GELU is the approximation by tanh (cuBLAS documentation,
+// "cublasLtEpilogue_t"), ours is exact, as torch.nn.GELU() is; its ReLU is max(x, 0), of which nothing says
+// that a NaN stays one, and a diverged run must show. Both are passes of their own (activations.hpp).
 
 #include <compare>
 #include <cstdint>
@@ -21,13 +25,19 @@ struct ProductOperand {
     auto operator<=>(const ProductOperand&) const = default;
 };
 
-/// c[m, n] = factor · a[m, k] · b[k, n] (+ bias[n] on each row), for each of `batch` triples.
+enum class ProductEpilogue {
+    none,
+    bias,       ///< c += bias[n] on each row
+    sums_of_a,  ///< bias[m] gets Σₖ a[m, k]: of a gradient, that of the bias
+};
+
+/// c[m, n] = factor · a[m, k] · b[k, n], for each of `batch` triples.
 struct Product {
     std::int64_t m = 0, n = 0, k = 0;
     ProductOperand a, b, c;  ///< c is not transposed
     std::int64_t batch = 1;
     ProductType type = ProductType::fp32;  ///< bf16: a and b are bf16 in memory; c and bias are f32
-    bool bias = false;
+    ProductEpilogue epilogue = ProductEpilogue::none;
     auto operator<=>(const Product&) const = default;
 };
 
@@ -39,7 +49,11 @@ class CublasProducts {
 
     /// In the context's stream. m, n, k and batch are at least 1. Throws GpuError that names the product.
     void multiply(const Product& product, float factor, const std::byte* a, const std::byte* b, std::byte* c,
-                  const std::byte* bias = nullptr);
+                  std::byte* bias = nullptr);
+    /// The same; false, and nothing is done, where cuBLASLt has no algorithm for the product and its
+    /// epilogue.
+    bool try_to_multiply(const Product& product, float factor, const std::byte* a, const std::byte* b,
+                         std::byte* c, std::byte* bias);
 
   private:
     struct Plan;
@@ -48,7 +62,7 @@ class CublasProducts {
         std::uint32_t a, b, c, bias;  ///< alignment in bytes
         auto operator<=>(const Key&) const = default;
     };
-    std::unique_ptr<Plan> make_plan(const Key& key, const std::byte* bias);
+    std::unique_ptr<Plan> make_plan(const Key& key, std::byte* bias);
 
     std::shared_ptr<CudaContext> context_;
     std::map<Key, std::unique_ptr<Plan>> plans_;

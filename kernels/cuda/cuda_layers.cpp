@@ -58,7 +58,27 @@ class CudaBatchNorm final : public BatchNormOp {
                             context_->stream());
     }
 
+    void residual_forward(const TensorView& x, const TensorView& residual, const TensorView& normalizer,
+                          const TensorView& weight, const TensorView& bias, const TensorView& y) override {
+        batch_norm_forward(x, normalizer, weight, bias, {.residual = residual, .relu = shape_.relu}, y,
+                           context_->stream());
+    }
+    void residual_backward_sums(const TensorView& x, const TensorView& y, const TensorView& dy,
+                                const TensorView& normalizer, const TensorView& sums,
+                                const TensorView& dweight, const TensorView& dbias) override {
+        batch_norm_backward_sums(x, dy, seen_in(y), normalizer, workspace(x), sums, dweight, dbias,
+                                 context_->stream());
+    }
+    void residual_backward(const TensorView& x, const TensorView& y, const TensorView& dy,
+                           const TensorView& normalizer, const TensorView& weight, const TensorView& sums,
+                           const TensorView& dx, const TensorView& dresidual) override {
+        batch_norm_backward(x, dy, seen_in(y), normalizer, weight, sums, dx, dresidual, context_->stream());
+    }
+
   private:
+    BatchNormRelu seen_in(const TensorView& y) const {
+        return {.y = shape_.relu ? y : TensorView{}, .weight = {}, .bias = {}};
+    }
     TensorView workspace(const TensorView& x) const {
         return context_->scratch(DType::f64, {batch_norm_workspace(x, shape_.channels)});
     }

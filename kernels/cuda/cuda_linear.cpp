@@ -1,4 +1,5 @@
-// Linear layers as three products. With products in bf16 each call rounds its inputs first, as on the CPU.
+// Linear layers as three products, with the bias and its gradient in their epilogues. With products in bf16
+// each call rounds its inputs first, as on the CPU; the bias's gradient is then the sum of rounded gradients.
 
 #include "arena_ops.hpp"
 #include "bias.hpp"
@@ -28,7 +29,7 @@ class CudaLinear final : public LinearOp {
                              .b = {.row = shape_.in, .transposed = true},
                              .c = {.row = shape_.out},
                              .type = type_,
-                             .bias = shape_.bias},
+                             .epilogue = shape_.bias ? ProductEpilogue::bias : ProductEpilogue::none},
                             1, inputs[0].data, inputs[1].data, y.data, bias.data);
     }
 
@@ -38,7 +39,7 @@ class CudaLinear final : public LinearOp {
         const std::int64_t batch = x.shape[0];
         assert(dy.count() == batch * shape_.out && dweight.count() == weight.count());
         assert(dbias.defined() == shape_.bias);
-        if (shape_.bias) {
+        if (shape_.bias && (batch == 0 || !bias_with_product_)) {
             const TensorView workspace = context_->scratch(DType::f64, {bias_workspace(dy, shape_.out)});
             bias_backward(BiasActivation::none, {}, {}, dy, {}, dbias, workspace, context_->stream());
         }
@@ -47,14 +48,22 @@ class CudaLinear final : public LinearOp {
             return;
         }
         const Inputs inputs = dx.defined() ? rounded({dy, x, weight}) : rounded({dy, x, {}});
-        products_->multiply({.m = shape_.out,
-                             .n = shape_.in,
-                             .k = batch,
-                             .a = {.row = shape_.out, .transposed = true},
-                             .b = {.row = shape_.in},
-                             .c = {.row = shape_.in},
-                             .type = type_},
-                            1, inputs[0].data, inputs[1].data, dweight.data);
+        const bool sums = shape_.bias && bias_with_product_;
+        const Product of_weight{.m = shape_.out,
+                                .n = shape_.in,
+                                .k = batch,
+                                .a = {.row = shape_.out, .transposed = true},
+                                .b = {.row = shape_.in},
+                                .c = {.row = shape_.in},
+                                .type = type_,
+                                .epilogue = sums ? ProductEpilogue::sums_of_a : ProductEpilogue::none};
+        if (!sums) {
+            products_->multiply(of_weight, 1, inputs[0].data, inputs[1].data, dweight.data);
+        } else if (!products_->try_to_multiply(of_weight, 1, inputs[0].data, inputs[1].data, dweight.data,
+                                               dbias.data)) {
+            bias_with_product_ = false;  // From now on: the sums need the scratch memory before the inputs.
+            return backward(x, weight, dy, dx, dweight, dbias, parameters_final);
+        }
         if (!dx.defined()) return;
         if (parameters_final) (*parameters_final)();
         products_->multiply({.m = batch,
@@ -88,6 +97,8 @@ class CudaLinear final : public LinearOp {
     const ProductType type_;
     const std::shared_ptr<CudaContext> context_;
     const std::shared_ptr<CublasProducts> products_;
+    /// The bias's gradient comes with the product that reads the same gradients, until cuBLASLt refuses.
+    bool bias_with_product_ = true;
 };
 
 }  // namespace

@@ -18,6 +18,7 @@ class CudaOps final : public Ops {
 
     DType compute() const override { return DType::f32; }
     bool fuses_relu() const override { return true; }
+    bool fuses_residual() const override { return true; }
 
     std::unique_ptr<LinearOp> linear(const LinearShape& shape) override;
     std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) override;

@@ -131,6 +131,7 @@ Graph::Graph(GraphSpec spec, Device& device, Arithmetic arithmetic, std::int64_t
     : impl_(std::make_unique<Impl>(std::move(spec), device, arithmetic, max_batch)) {
     if (impl_->spec.nodes().size() < 2)
         throw UsageError("the model has no layers", "give model.name or model.layers");
+    if (impl_->ops->fuses_residual()) fuse_sums(impl_->spec.nodes());
     if (impl_->ops->fuses_relu()) fuse_relus(impl_->spec.nodes());
     fuse_poolings(impl_->spec.nodes(), *impl_->ops);
     impl_->lay_out_parameters(shards);

@@ -41,6 +41,30 @@ TEST(ReluFusion, PoolingAndNormsAndSumsTakeTheirRelus) {
     EXPECT_EQ(resnet[2], "layer1.0.relu");
 }
 
+TEST(SumFusion, NormsTakeTheSumsOfAResnetAndTheirRelus) {
+    GraphSpec spec = build_resnet("resnet18", {32, 32, 3}, "cifar", 4);
+    fuse_sums(spec.nodes());
+    std::size_t sums = 0, norms_with_residual = 0;
+    for (const auto& node : spec.nodes()) {
+        if (!node.layer) continue;
+        sums += node.layer->kind() == "add" && node.layer->is_view();
+        norms_with_residual += node.layer->kind() == "batch_norm2d" && node.inputs.size() == 2;
+    }
+    EXPECT_EQ(sums, 8u) << "one in each block";
+    EXPECT_EQ(norms_with_residual, 8u);
+    EXPECT_EQ(fused_relus(std::move(spec)).size(), 17u) << "one behind the stem, two in each block";
+}
+
+TEST(SumFusion, ANormThatOthersReadKeepsItsOutput) {
+    GraphSpec spec({4, 4, 2});
+    const NodeId norm = spec.add("bn", make_batch_norm2d({4, 4, 2}, {}), {0});
+    const NodeId pool = spec.add("pool", make_max_pool2d({4, 4, 2}, {}), {norm});
+    spec.add("add", make_add({4, 4, 2}), {norm, 0});
+    fuse_sums(spec.nodes());
+    EXPECT_EQ(spec.nodes()[norm].inputs.size(), 1u);
+    EXPECT_NE(pool, norm);
+}
+
 TEST(ReluFusion, ALayerThatOthersReadKeepsItsOutput) {
     GraphSpec spec({4, 4, 2});
     const NodeId norm = spec.add("bn", make_batch_norm2d({4, 4, 2}, {}), {0});

@@ -7,6 +7,7 @@
 
 #include "cuda_device.hpp"
 #include "fake_gpu.hpp"
+#include "tutti/model/layers.hpp"
 #include "tutti/model/loss.hpp"
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/optimizer.hpp"
@@ -87,6 +88,30 @@ GraphSpec convolutions() {
         layer("linear", {{"out", {"4"}}}),
     };
     return build_sequential({8, 8, 3}, layers);
+}
+/// Residuals of both kinds: a block's input, and one that a convolution brings to size.
+GraphSpec residuals() {
+    GraphSpec graph({6, 6, 3});
+    NodeId last = 0;
+    const auto convolution = [&](const std::string& name, NodeId input, std::int64_t stride) {
+        Conv2dOptions o;
+        o.out = 8;
+        o.kernel_h = o.kernel_w = 3;
+        o.stride_h = o.stride_w = stride;
+        o.padding_h = o.padding_w = 1;
+        const NodeId conv = graph.add(name, make_conv2d(graph.shape(input), o), {input});
+        return graph.add(name + "_norm", make_batch_norm2d(graph.shape(conv), {}), {conv});
+    };
+    const auto sum = [&](const std::string& name, NodeId a, NodeId b) {
+        const NodeId add = graph.add(name + "_add", make_add(graph.shape(a)), {a, b});
+        return graph.add(name + "_relu", make_relu(graph.shape(a)), {add});
+    };
+    last = convolution("stem", last, 1);
+    last = sum("first", convolution("first", last, 1), last);
+    const NodeId inner = convolution("second", last, 2);
+    last = sum("second", inner, convolution("shortcut", last, 2));
+    graph.add("fc", make_linear(graph.shape(last), classes, true), {last});
+    return graph;
 }
 GraphSpec transformer() {
     return build_vit({8, 8, 1}, {.patch = 4, .dim = 16, .depth = 2, .heads = 2, .drop_path = 0.2}, classes);
@@ -182,8 +207,6 @@ TEST(CudaStep, is_issued_to_one_stream_in_order_and_waits_for_its_loss_alone) {
                                     "stream 1: launch softmax_cross_entropy_forward",
                                     "stream 1: launch softmax_cross_entropy_forward sum",
                                     "stream 1: launch softmax_cross_entropy_backward",
-                                    "stream 1: launch bias_backward",
-                                    "stream 1: launch bias_backward sum",
                                     "stream 1: product",
                                     "stream 1: product",
                                     "stream 1: launch dropout_backward",
@@ -208,6 +231,20 @@ TEST(CudaStep, is_issued_to_one_stream_in_order_and_waits_for_its_loss_alone) {
     EXPECT_EQ(count("host: choose"), 0);
     EXPECT_EQ(count("host: wait"), 2) << "for the pixels, which the host may change then, and for the loss";
     EXPECT_EQ(count("stream 0"), 0);
+}
+
+TEST(CudaStep, with_residuals_fused_into_the_normalisation_is_the_cpus) {
+    fake_gpu::reset();
+    cuda::CudaDevice gpu(0);
+    const auto cpu = make_cpu_device(1);
+    Training on_gpu(gpu, residuals(), DType::f32, "sgd"), on_cpu(*cpu, residuals(), DType::f32, "sgd");
+    for (std::int64_t step = 1; step <= 2; ++step)
+        EXPECT_NEAR(on_gpu.step(step), on_cpu.step(step), 1e-4) << "step " << step;
+    EXPECT_LT(largest_difference(on_gpu.weights(), on_cpu.weights()), 2e-3);
+    for (const std::string& line : computed()) {
+        EXPECT_EQ(line.find("relu"), std::string::npos) << line;
+        EXPECT_EQ(line.find("launch sum"), std::string::npos) << line;
+    }
 }
 
 TEST(CudaStep, leaves_nothing_on_the_gpu) {

@@ -130,6 +130,8 @@ class Ops : public TransformerOps {
     virtual DType compute() const = 0;
     /// Whether shapes may say `relu`: batch normalisation and max pooling then apply it in their own passes.
     virtual bool fuses_relu() const { return false; }
+    /// Whether batch normalisation adds a residual in its own pass.
+    virtual bool fuses_residual() const { return false; }
 
     /// Bytes that stay close to the processors between one operator and the next, so that it is faster to take
     /// large tensors through several operators in parts; 0 where it is not.

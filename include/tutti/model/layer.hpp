@@ -95,6 +95,10 @@ class Layer {
     virtual bool fuse_relu_behind() { return false; }
     /// The same with a ReLU before: forward takes max(input, 0), backward gives the gradient of the input.
     virtual bool fuse_relu_before() { return false; }
+    /// Asked on backends that add in the normalisation's pass (Ops::fuses_residual): a sum with another
+    /// value, which comes before this layer, is the only reader of the output. True when the layer takes that
+    /// value as its second input from now on and adds it.
+    virtual bool fuse_sum_behind() { return false; }
     /// Max pooling: its shape, with the ReLU that it applies; null: another layer.
     virtual const Pool2dShape* max_pooling() const { return nullptr; }
     /// Asked before the memory is planned, of a layer that reads the graph's input, whose gradient nobody

@@ -24,13 +24,18 @@ class BatchNorm2d final : public Layer {
 
     std::string kind() const override { return "batch_norm2d"; }
     bool backward_reads_input() const override { return true; }
+    /// What the ReLU behind a sum let pass cannot be computed again from the normalisation alone.
+    bool backward_reads_output() const override { return adds_ && shape_.relu; }
     bool fuse_relu_behind() override { return shape_.relu = true; }
+    bool fuse_sum_behind() override { return adds_ = true; }
     std::int64_t batch_state_bytes() const override {
         return 2 * moments_size(shape_.channels) * static_cast<std::int64_t>(sizeof(double));
     }
     std::int64_t statistics_count() const override { return 2 + 2 * shape_.channels; }
     /// Mean 1, variance 3, scale and shift 2.
-    double forward_flops() const override { return 6.0 * static_cast<double>(output_shape().count()); }
+    double forward_flops() const override {
+        return (adds_ ? 7.0 : 6.0) * static_cast<double>(output_shape().count());
+    }
     /// x̂ 2, dβ 1, dγ 2, whose means serve dx, too: γr·(dy − a − b·x̂) 4.
     double backward_flops(bool input_gradient) const override {
         return (input_gradient ? 9.0 : 5.0) * static_cast<double>(output_shape().count());
@@ -52,7 +57,11 @@ class BatchNorm2d final : public Layer {
             if (synchronized(call)) call.step->statistics->sum(moments);
             op_->normalizer(moments, mean, normalizer(call), call.statistics);
         }
-        op_->forward(x, normalizer(call), call.parameters[0], call.parameters[1], call.output);
+        const TensorView &weight = call.parameters[0], &bias = call.parameters[1];
+        if (adds_)
+            op_->residual_forward(x, call.inputs[1], normalizer(call), weight, bias, call.output);
+        else
+            op_->forward(x, normalizer(call), weight, bias, call.output);
     }
 
     void track(const LayerCall& call) override {
@@ -66,11 +75,14 @@ class BatchNorm2d final : public Layer {
         const TensorView sums = doubles(call, 0, 2 * shape_.channels);
         // The gradients of the parameters are of this rank's samples: like all gradients, they are summed
         // later.
-        if (shape_.relu)
+        if (adds_)
+            op_->residual_backward_sums(x, call.output, dy, normalizer(call), sums, dweight, dbias);
+        else if (shape_.relu)
             op_->relu_backward_sums(x, dy, normalizer(call), weight, bias, sums, dweight, dbias);
         else
             op_->backward_sums(x, dy, normalizer(call), sums, dweight, dbias);
         if (synchronized(call)) call.step->statistics->sum(sums);
+        if (adds_) return backward_with_residual(call, sums);
         if (!dx.defined()) return;
         if (shape_.relu)
             op_->relu_backward(x, dy, normalizer(call), weight, bias, sums, dx);
@@ -79,6 +91,14 @@ class BatchNorm2d final : public Layer {
     }
 
   private:
+    void backward_with_residual(const LayerCall& call, const TensorView& sums) {
+        const TensorView &dy = call.output_gradient, &dresidual = call.input_gradients[1];
+        if (call.input_gradients[0].defined())
+            op_->residual_backward(call.inputs[0], call.output, dy, normalizer(call), call.parameters[0],
+                                   sums, call.input_gradients[0], dresidual);
+        else if (dresidual.defined())
+            shape_.relu ? ops().relu_backward(call.output, dy, dresidual) : ops().copy(dy, dresidual);
+    }
     static bool synchronized(const LayerCall& call) {
         return call.step->statistics && call.step->sync_batch_statistics;
     }
@@ -92,6 +112,7 @@ class BatchNorm2d final : public Layer {
     }
 
     BatchNormShape shape_;
+    bool adds_ = false;  ///< the second input, a residual
     std::unique_ptr<BatchNormOp> op_;
 };
 

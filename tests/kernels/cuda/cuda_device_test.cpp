@@ -186,6 +186,34 @@ TEST_F(CudaDeviceTest, an_engine_that_cannot_be_built_gives_way_to_the_next) {
     EXPECT_EQ(cuda::ConvolutionPlan(problem, {.handle = context.cudnn()}).engine(), 2);
 }
 
+std::int64_t recorded(const std::string& part) {
+    const auto& record = fake_gpu::record();
+    return std::count_if(record.begin(), record.end(),
+                         [&](const std::string& line) { return line.find(part) != std::string::npos; });
+}
+
+TEST_F(CudaDeviceTest, the_gradient_of_a_bias_comes_with_a_product_or_where_it_cannot_on_its_own) {
+    for (const bool refused : {false, true}) {
+        const auto context = std::make_shared<cuda::CudaContext>();
+        cuda::CudaOps ops(context, cuda::ProductType::bf16);
+        const auto linear = ops.linear({.in = 8, .out = 5});
+        auto x = TestTensor::random(DType::f32, {3, 8}, 1),
+             weight = TestTensor::random(DType::f32, {5, 8}, 2);
+        TestTensor dy(DType::f32, {3, 5},
+                      {1, 2, 3, 4, 5, 0.5, 1, 2, 4, 8, -1, -2, -3, -4, -5});  // in bf16, too
+        TestTensor dx(DType::f32, {3, 8}), dweight(DType::f32, {5, 8}), dbias(DType::f32, {5});
+        for (int step = 0; step < 2; ++step) {
+            fake_gpu::clear_record();
+            if (refused && step == 0)
+                fake_gpu::fail_next("cublasLtMatmulAlgoGetHeuristic", CUBLAS_STATUS_NOT_SUPPORTED);
+            linear->backward(x.view(), weight.view(), dy.view(), dx.view(), dweight.view(), dbias.view());
+            EXPECT_EQ(dbias.values(), (std::vector<double>{0.5, 1, 2, 4, 8}));
+            EXPECT_EQ(recorded("launch bias_backward sum"), refused ? 1 : 0);
+            EXPECT_EQ(recorded(": product"), 2);
+        }
+    }
+}
+
 /// One batch of attention, forward and backward.
 struct AttentionRun {
     AttentionShape shape;
@@ -201,12 +229,6 @@ struct AttentionRun {
         ops.attention_backward(shape, qkv.view(), dout.view(), dqkv.view());
     }
 };
-std::int64_t recorded(const std::string& part) {
-    const auto& record = fake_gpu::record();
-    return std::count_if(record.begin(), record.end(),
-                         [&](const std::string& line) { return line.find(part) != std::string::npos; });
-}
-
 double largest_distance(const TestTensor& a, const TestTensor& b) {
     double largest = 0;
     for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a.get(i) - b.get(i)));

@@ -17,7 +17,7 @@ struct Operation {
     cublasComputeType_t compute;
     std::int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
     std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-    const float* bias = nullptr;
+    float* bias = nullptr;
 };
 struct Layout {
     cudaDataType type;
@@ -200,6 +200,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     FAIL_IF_ASKED("cublasLtMatmulAlgoGetHeuristic");
     if (!fits(*as_operation(operation), as_layout(a), as_layout(b), as_layout(d)))
         return CUBLAS_STATUS_INVALID_VALUE;
+    const std::uint32_t epilogue = as_operation(operation)->epilogue;
+    if (epilogue != CUBLASLT_EPILOGUE_DEFAULT &&
+        ((epilogue != CUBLASLT_EPILOGUE_BIAS && epilogue != CUBLASLT_EPILOGUE_BGRADB) ||
+         !as_operation(operation)->bias || as_layout(d).batch != 1))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     // The scheme "in place" does not repeat its bits.
     if (reinterpret_cast<Preference*>(preference)->reductions & CUBLASLT_REDUCTION_SCHEME_INPLACE)
         return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -234,6 +239,14 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor,
         const auto rows = static_cast<std::int64_t>(d.rows), columns = static_cast<std::int64_t>(d.columns);
         const bool a_t = operation.transpose_a == CUBLAS_OP_T, b_t = operation.transpose_b == CUBLAS_OP_T;
         const auto inner = static_cast<std::int64_t>(a_t ? a.rows : a.columns);
+        // As many as D has columns, over the inner dimension.
+        if (operation.epilogue == CUBLASLT_EPILOGUE_BGRADB)
+            for (std::int64_t j = 0; j < columns; ++j) {
+                double sum = 0;
+                for (std::int64_t k = 0; k < inner; ++k)
+                    sum += element(b, b_data, b_t ? j : k, b_t ? k : j, 0, tf32);
+                operation.bias[j] = static_cast<float>(sum);
+            }
         for (std::int64_t n = 0; n < d.batch; ++n)
             for (std::int64_t j = 0; j < columns; ++j)
                 for (std::int64_t i = 0; i < rows; ++i) {
