@@ -130,8 +130,8 @@ class Ops : public TransformerOps {
     /// Whether shapes may say `relu`: batch normalisation and max pooling then apply it in their own passes.
     virtual bool fuses_relu() const { return false; }
 
-    /// Bytes that stay close to the processors between one operator and the next, so that it is faster to take
-    /// large tensors through several operators in parts; 0 where it is not.
+    /// Bytes that stay close to the processors between one operator and the next, so that it is faster to
+    /// take large tensors through several operators in parts; 0 where it is not.
     virtual std::size_t cache_bytes() const { return 0; }
 
     virtual std::unique_ptr<LinearOp> linear(const LinearShape& shape) = 0;

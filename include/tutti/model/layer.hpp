@@ -95,8 +95,8 @@ class Layer {
     virtual bool fuse_relu_behind() { return false; }
     /// The same with a ReLU before: forward takes max(input, 0), backward gives the gradient of the input.
     virtual bool fuse_relu_before() { return false; }
-    /// True when forward may be called for some samples of the batch after the others: it computes each alone,
-    /// at no great cost per call.
+    /// True when forward may be called for some samples after others: it computes each alone, at no great
+    /// cost per call.
     virtual bool treats_samples_apart() const { return false; }
     virtual std::int64_t state_bytes_per_sample() const { return 0; }
     virtual std::int64_t batch_state_bytes() const { return 0; }
