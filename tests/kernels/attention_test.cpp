@@ -46,8 +46,8 @@ std::vector<double> reference(const AttentionShape& shape, std::int64_t batch, c
     return out;
 }
 
-const std::vector<AttentionShape> shapes = {{1, 1, 1},   {2, 1, 3},   {5, 3, 8},
-                                            {50, 4, 32}, {64, 1, 16}, {131, 2, 17}};
+const std::vector<AttentionShape> shapes = {{1, 1, 1},   {2, 1, 3},    {5, 3, 8},   {50, 4, 32},
+                                            {64, 1, 16}, {131, 2, 17}, {130, 2, 32}};
 
 class AttentionTest : public KernelTest {};
 class AttentionReferenceTest : public KernelTest {};
@@ -181,7 +181,7 @@ void expect_tile_product(std::int64_t rows, std::int64_t columns, std::int64_t i
 }
 
 TEST(TileProduct, computes_every_shape_of_block) {
-    for (const std::int64_t rows : {1, 2, 3, 4, 5, 7, 9, 17})
+    for (const std::int64_t rows : {1, 2, 3, 4, 5, 7, 9, 10, 17, 23})
         for (const std::int64_t vectors : {1, 2, 3, 4, 5, 9})
             for (const std::int64_t inner : {0, 1, 6})
                 for (const bool transposed : {false, true})

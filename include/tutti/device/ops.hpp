@@ -133,8 +133,8 @@ class Ops : public TransformerOps {
     /// Whether batch normalisation adds a residual in its own pass.
     virtual bool fuses_residual() const { return false; }
 
-    /// Bytes that stay close to the processors between one operator and the next, so that it is faster to take
-    /// large tensors through several operators in parts; 0 where it is not.
+    /// Bytes that stay close to the processors between one operator and the next, so that it is faster to
+    /// take large tensors through several operators in parts; 0 where it is not.
     virtual std::size_t cache_bytes() const { return 0; }
 
     virtual std::unique_ptr<LinearOp> linear(const LinearShape& shape) = 0;

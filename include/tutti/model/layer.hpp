@@ -105,8 +105,8 @@ class Layer {
     /// needs: max pooling is the only reader of the output. True when the layer does it from now on: its
     /// output, and so its gradient, are the pooling's.
     virtual bool fuse_pooling_behind(const Pool2dShape&, Ops&) { return false; }
-    /// True when forward may be called for some samples of the batch after the others: it computes each alone,
-    /// at no great cost per call.
+    /// True when forward may be called for some samples after others: it computes each alone, at no great
+    /// cost per call.
     virtual bool treats_samples_apart() const { return false; }
     virtual std::int64_t state_bytes_per_sample() const { return 0; }
     virtual std::int64_t batch_state_bytes() const { return 0; }
