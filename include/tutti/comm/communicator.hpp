@@ -9,6 +9,7 @@
 
 #include "tutti/base/error.hpp"
 #include "tutti/comm/work.hpp"
+#include "tutti/device/buffer.hpp"
 #include "tutti/device/tensor_view.hpp"
 
 namespace tutti {
@@ -47,6 +48,11 @@ class Communicator {
     /// From rank `root` to all, in place; any dtype.
     virtual Work broadcast(const TensorView& buffer, int root) = 0;
     virtual void barrier() = 0;
+
+    /// Memory of the ranks' devices that all_reduce and reduce_scatter move faster than other memory,
+    /// contents arbitrary, to be freed before the communicator; empty where there is none, or not on every
+    /// rank. Collective, with the same size.
+    virtual Buffer allocate([[maybe_unused]] std::size_t bytes) { return {}; }
 
     /// A communicator of the same ranks whose collectives are independent of this one's. Collective.
     virtual std::unique_ptr<Communicator> duplicate() = 0;
