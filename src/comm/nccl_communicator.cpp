@@ -160,12 +160,17 @@ class NcclMemory {
     NcclMemory(const NcclMemory&) = delete;
     NcclMemory& operator=(const NcclMemory&) = delete;
     ~NcclMemory() {
+        if (!data_) return;
         try {
             if (window_ && !job_->broken()) job_->remove_window(window_);
+            // Unlike cudaFree, ncclMemFree does not wait for work on the memory.
+            job_->stream().follow_compute();
+            const auto mark = job_->stream().mark();
+            while (!mark->reached()) sched_yield();
         } catch (...) {
             // Broken by now, and so aborted; the first error is on its way.
         }
-        if (data_) job_->api().release(data_);
+        job_->api().release(data_);
     }
 
     std::byte* data() const { return data_; }
