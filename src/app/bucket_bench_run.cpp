@@ -81,16 +81,16 @@ class BucketBenchRun {
 
     void measure_all_reduce() {
         if (gradients_->size() == 1) return;
-        if (inputs_.gpu)
-            throw AgreedError(
-                ExitCode::usage,
-                "bench buckets measures all-reduces of host memory, but several ranks compute on "
-                "GPUs: set device: cpu");
         AllReduceBench bench;
         for (std::uint64_t bytes = smallest_all_reduce; bytes < arena_bytes(); bytes *= size_factor)
             bench.sizes.push_back(bytes);
         bench.sizes.push_back(std::max(arena_bytes(), smallest_all_reduce));
         bench.iterations = all_reduce_iterations;
+        // The memory that training reduces, on its way.
+        if (inputs_.gpu) {
+            bench.device = inputs_.device.get();
+            bench.control = control_.get();
+        }
         bench.stop = [] { return StopSignal::pending() != 0; };
         start_.log.progress("all-reduce against size");
         report_.all_reduce = bench_all_reduce(*gradients_, bench);

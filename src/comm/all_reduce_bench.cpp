@@ -99,23 +99,43 @@ void stop_together(Communicator& communicator, const AllReduceBench& bench) {
                           "the measurement was interrupted by a signal; no file was written");
 }
 
-AllReduceRow measure(Communicator& communicator, const AllReduceBench& bench, const Pattern& pattern,
-                     std::span<float> buffer) {
+/// What is reduced: the host's buffer itself, or its copy in the device's memory.
+struct Reduced {
+    Device* device;
+    Buffer memory;
+
+    TensorView of(std::span<float> buffer) const {
+        if (!device) return view_of(buffer);
+        return memory.view(0, DType::f32, {static_cast<std::int64_t>(buffer.size())});
+    }
+    void take(std::span<float> buffer) const {
+        if (device) device->copy_from_host(of(buffer), buffer.data());
+    }
+    void give(std::span<float> buffer) const {
+        if (device) device->copy_to_host(buffer.data(), of(buffer));
+    }
+};
+
+AllReduceRow measure(Communicator& communicator, Communicator& control, const AllReduceBench& bench,
+                     const Pattern& pattern, const Reduced& reduced, std::span<float> buffer) {
     const int iterations = iterations_for(bench, buffer.size_bytes());
     std::vector<double> own, bare;
     const auto time_own = [&] {
         pattern.fill(buffer);
-        communicator.barrier();
-        own.push_back(seconds_of([&] { communicator.all_reduce(view_of(buffer), ReduceOp::sum).wait(); }));
-        check_result(communicator, pattern, buffer);
+        reduced.take(buffer);
+        const TensorView view = reduced.of(buffer);
+        control.barrier();
+        own.push_back(seconds_of([&] { communicator.all_reduce(view, ReduceOp::sum).wait(); }));
+        reduced.give(buffer);
+        check_result(control, pattern, buffer);
     };
     const auto time_bare = [&] {
         pattern.fill(buffer);
-        communicator.barrier();
+        control.barrier();
         bare.push_back(seconds_of([&] { bench.bare(buffer); }));
     };
     for (int i = 0; i < bench.warmup + iterations; ++i) {
-        stop_together(communicator, bench);
+        stop_together(control, bench);
         if (i == bench.warmup) {
             own.clear();
             bare.clear();
@@ -131,9 +151,9 @@ AllReduceRow measure(Communicator& communicator, const AllReduceBench& bench, co
             time_own();
         }
     }
-    communicator.all_reduce(view_of(std::span(own)), ReduceOp::max).wait();
+    control.all_reduce(view_of(std::span(own)), ReduceOp::max).wait();
     if (!bench.bare) return {.bytes = buffer.size_bytes(), .iterations = iterations, .time = timing(own)};
-    communicator.all_reduce(view_of(std::span(bare)), ReduceOp::max).wait();
+    control.all_reduce(view_of(std::span(bare)), ReduceOp::max).wait();
     std::vector<double> ratios(own.size());
     for (std::size_t i = 0; i < own.size(); ++i) ratios[i] = own[i] / bare[i];
     return {buffer.size_bytes(), iterations, timing(own), timing(bare), median(ratios)};
@@ -164,11 +184,18 @@ std::vector<AllReduceRow> bench_all_reduce(Communicator& communicator, const All
         throw UsageError("sums of " + std::to_string(communicator.size()) + " ranks are not exact in f32",
                          "measure up to " + std::to_string(most_ranks) + " ranks");
     const Pattern pattern(communicator.rank(), communicator.size());
-    std::vector<float> buffer = allocate(communicator, bench.sizes);
+    Communicator& control = bench.control ? *bench.control : communicator;
+    std::vector<float> buffer = allocate(control, bench.sizes);
+    Reduced reduced{bench.device, {}};
+    if (bench.device)
+        together(control, "allocating the buffer", [&] {
+            reduced.memory = bench.device->allocate(buffer.size() * sizeof(float), "the all-reduce's buffer");
+        });
     std::vector<AllReduceRow> rows;
     for (const std::uint64_t bytes : bench.sizes) {
         const std::size_t count = (bytes + sizeof(float) - 1) / sizeof(float);
-        rows.push_back(measure(communicator, bench, pattern, std::span(buffer).first(count)));
+        rows.push_back(
+            measure(communicator, control, bench, pattern, reduced, std::span(buffer).first(count)));
         if (bench.done) bench.done(rows.back());
     }
     return rows;

@@ -64,7 +64,7 @@ std::unique_ptr<Communicator> make_gpu_communicator(const DistributedConfig& con
     together(*bootstrap, "making a stream",
              [&] { stream = make<GpuSideStream>(entries.make_side_stream, entries.compute_stream); });
     return make_nccl_communicator(std::move(nccl), std::move(stream), std::move(bootstrap),
-                                  {config.timeout, host, steady_seconds});
+                                  {config.timeout, host, steady_seconds, notice});
 }
 
 }  // namespace tutti

@@ -104,7 +104,11 @@ class NcclJob {
         if (communicator_ != nullptr) api_->abort(std::exchange(communicator_, nullptr));
     }
 
-    void add_window(NcclWindow window) { windows_.push_back(window); }
+    /// Never waits for peers that may not come.
+    void remove_window(NcclWindow window) {
+        if (std::uncaught_exceptions() > 0) return give_up("left by an error");
+        settle("ncclCommWindowDeregister", api_->deregister_window(communicator_, window));
+    }
 
   private:
     NcclResult state() {
@@ -134,8 +138,6 @@ class NcclJob {
         if (communicator_ == nullptr) return;
         // Finalizing waits for the peers: never where they may not come.
         if (std::uncaught_exceptions() > 0) return give_up("left by an error");
-        for (const NcclWindow window : windows_)
-            settle("ncclCommWindowDeregister", api_->deregister_window(communicator_, window));
         settle("ncclCommFinalize", api_->finalize(communicator_));
         api_->destroy(std::exchange(communicator_, nullptr));
     }
@@ -145,8 +147,45 @@ class NcclJob {
     NcclSettings settings_;
     int rank_, size_;
     NcclComm communicator_ = nullptr;
-    std::vector<NcclWindow> windows_;
     std::string broken_;  ///< why no peer can be waited for any more
+};
+
+/// Memory that may be a window of the communicator's, which it keeps until both are gone.
+class NcclMemory {
+  public:
+    /// data() stays null where NCCL gives none.
+    NcclMemory(std::shared_ptr<NcclJob> job, std::size_t bytes) : job_(std::move(job)), bytes_(bytes) {
+        if (job_->api().allocate(data_, bytes) != NcclResult::success) data_ = nullptr;
+    }
+    NcclMemory(const NcclMemory&) = delete;
+    NcclMemory& operator=(const NcclMemory&) = delete;
+    ~NcclMemory() {
+        if (!data_) return;
+        try {
+            if (window_ && !job_->broken()) job_->remove_window(window_);
+            // Unlike cudaFree, ncclMemFree does not wait for work on the memory.
+            job_->stream().follow_compute();
+            const auto mark = job_->stream().mark();
+            while (!mark->reached()) sched_yield();
+        } catch (...) {
+            // Broken by now, and so aborted; the first error is on its way.
+        }
+        job_->api().release(data_);
+    }
+
+    std::byte* data() const { return data_; }
+    /// Collective. False where this NCCL or these GPUs know no windows.
+    bool make_window() {
+        job_->settle("ncclCommWindowRegister",
+                     job_->api().register_window(job_->communicator(), data_, bytes_, window_));
+        return window_ != nullptr;
+    }
+
+  private:
+    std::shared_ptr<NcclJob> job_;
+    std::size_t bytes_;
+    std::byte* data_ = nullptr;
+    NcclWindow window_ = nullptr;
 };
 
 class NcclTransfer final : public Work::Transfer {
@@ -244,17 +283,30 @@ class NcclCommunicator final : public Communicator {
         std::_Exit(static_cast<int>(code));
     }
 
-    bool register_memory(std::byte* memory, std::size_t bytes) {
+    Buffer allocate(std::size_t bytes) override {
         job_->require_whole();
-        NcclWindow window = nullptr;
-        job_->settle("ncclCommWindowRegister",
-                     job_->api().register_window(job_->communicator(), memory, bytes, window));
-        if (window == nullptr) return false;
-        job_->add_window(window);
-        return true;
+        if (size() == 1 || bytes == 0) return {};
+        auto memory = std::make_shared<NcclMemory>(job_, bytes);
+        const auto nothing = [&](const std::string& why) {
+            if (rank() == 0 && job_->settings().notice)
+                job_->settings().notice("gradients lie in ordinary device memory: NCCL " +
+                                        job_->api().version() + ' ' + why);
+            return Buffer{};
+        };
+        // All or none: a window is one of all ranks.
+        if (any(memory->data() == nullptr)) return nothing("gave no memory for windows (ncclMemAlloc)");
+        if (any(!memory->make_window())) return nothing("made no window of it on these GPUs");
+        std::byte* const data = memory->data();
+        return {data, bytes, std::move(memory)};
     }
 
   private:
+    bool any(bool mine) {
+        std::int64_t value = mine ? 1 : 0;
+        bootstrap_->all_reduce(view_of(std::span(&value, 1)), ReduceOp::max).wait();
+        return value != 0;
+    }
+
     template <class Issue>
     Work start(const char* call, const TensorView& buffer, const Issue& issue) {
         job_->require_whole();
@@ -287,10 +339,6 @@ std::unique_ptr<Communicator> make_nccl_communicator(std::shared_ptr<NcclApi> ap
                                          bootstrap->size());
     together(*bootstrap, "starting NCCL", [&] { job->open(id, *bootstrap); });
     return std::make_unique<NcclCommunicator>(std::move(job), std::move(bootstrap));
-}
-
-bool register_nccl_memory(Communicator& communicator, std::byte* memory, std::size_t bytes) {
-    return dynamic_cast<NcclCommunicator&>(communicator).register_memory(memory, bytes);
 }
 
 }  // namespace tutti

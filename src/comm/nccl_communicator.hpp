@@ -15,20 +15,20 @@ struct NcclSettings {
     std::string host;       ///< of this rank, for messages
     /// Seconds from any beginning; tests bring their own.
     std::function<double()> now;
+    /// Told, on rank 0, why Communicator::allocate gave nothing; may be empty.
+    std::function<void(const std::string&)> notice{};
 };
 
 /// One rank per GPU, on the current device. Rank 0 makes the unique id, `bootstrap` (host memory: MPI or the
 /// rendezvous; kept) brings it to the others. Collective; throws AgreedError when it fails on any rank. Every
 /// collective goes to the side stream behind what the computing stream was given until then; Work::wait()
 /// returns when it is done, and polls NCCL for errors meanwhile. A failure or time-out aborts the NCCL
-/// communicator, so that no kernel of it waits any longer, and names rank, host and call.
+/// communicator, so that no kernel of it waits any longer, and names rank, host and call. allocate() gives
+/// memory of ncclMemAlloc, registered as a window, on which NCCL runs its symmetric kernels (NCCL User Guide,
+/// "Window Registration").
 std::unique_ptr<Communicator> make_nccl_communicator(std::shared_ptr<NcclApi> api,
                                                      std::shared_ptr<GpuSideStream> stream,
                                                      std::unique_ptr<Communicator> bootstrap,
                                                      const NcclSettings& settings);
-
-/// Lets a communicator of make_nccl_communicator use symmetric kernels on memory of NcclApi::allocate.
-/// Collective. False where this NCCL or these GPUs know no windows; everything works then, too.
-bool register_nccl_memory(Communicator& communicator, std::byte* memory, std::size_t bytes);
 
 }  // namespace tutti

@@ -34,7 +34,8 @@ TensorView rows_of(const TensorView& view, std::int64_t begin, std::int64_t end)
 
 }  // namespace
 
-void Graph::Impl::lay_out_parameters(int shards) {
+void Graph::Impl::lay_out_parameters(int shards,
+                                     const std::function<Buffer(std::size_t)>& give_gradient_memory) {
     auto& nodes = spec.nodes();
     std::size_t number = 0;
     for (const auto& node : nodes)
@@ -50,8 +51,12 @@ void Graph::Impl::lay_out_parameters(int shards) {
         arena_count += (parameter.count + alignment - 1) / alignment * alignment;
     }
     const std::size_t bytes = static_cast<std::size_t>(arena_count) * size_of(compute);
+    if (give_gradient_memory) gradient_memory = give_gradient_memory(bytes);
+    if (gradient_memory.size() > 0)
+        ops->fill(gradient_memory.view(0, compute, {arena_count}), 0.0);
+    else
+        gradient_memory = device->allocate(bytes, "gradients");
     parameter_memory = device->allocate(bytes, "parameters");
-    gradient_memory = device->allocate(bytes, "gradients");
 }
 
 TensorView Graph::Impl::parameter_view(const TensorView& arena, const Parameter& parameter) const {
@@ -127,14 +132,14 @@ void Graph::Impl::set_batch(std::int64_t n) {
 }
 
 Graph::Graph(GraphSpec spec, Device& device, Arithmetic arithmetic, std::int64_t max_batch, bool recompute,
-             int shards)
+             int shards, const std::function<Buffer(std::size_t)>& gradient_memory)
     : impl_(std::make_unique<Impl>(std::move(spec), device, arithmetic, max_batch)) {
     if (impl_->spec.nodes().size() < 2)
         throw UsageError("the model has no layers", "give model.name or model.layers");
     if (impl_->ops->fuses_residual()) fuse_sums(impl_->spec.nodes());
     if (impl_->ops->fuses_relu()) fuse_relus(impl_->spec.nodes());
     fuse_poolings(impl_->spec.nodes(), *impl_->ops);
-    impl_->lay_out_parameters(shards);
+    impl_->lay_out_parameters(shards, gradient_memory);
     impl_->lay_out_activations(recompute);
     impl_->lay_out_buffers();
     for (auto& node : impl_->spec.nodes())

@@ -29,7 +29,7 @@ struct Graph::Impl {
           compute(arithmetic.compute),
           max_batch(largest_batch) {}
 
-    void lay_out_parameters(int shards);
+    void lay_out_parameters(int shards, const std::function<Buffer(std::size_t)>& give_gradient_memory);
     void lay_out_buffers();
     void lay_out_activations(bool recompute);  // and finds the runs
     /// parameters_final: see LayerCall.

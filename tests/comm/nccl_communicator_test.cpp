@@ -276,24 +276,54 @@ TEST(NcclOrder, transfers_wait_for_the_computation_before_and_the_one_behind_for
     });
 }
 
-TEST(NcclWindows, are_registered_once_and_given_back_before_the_end) {
+TEST(NcclWindows, are_made_of_memory_that_nccl_gives_and_end_before_it_and_the_communicator) {
     run_on_threads(2, [](Communicator& world) {
         Rank rank(world, {.polls = 2});
-        std::byte* memory = nullptr;
-        ASSERT_EQ(rank.nccl->allocate(memory, 4096), NcclResult::success);
-        EXPECT_TRUE(register_nccl_memory(*rank.communicator(world), memory, 4096));
-        rank.nccl->release(memory);
+        {
+            const auto communicator = rank.communicator(world);
+            const Buffer memory = communicator->allocate(4096);
+            ASSERT_EQ(memory.size(), 4096u);
+            std::fill_n(reinterpret_cast<float*>(memory.data()), 1024, 1.0F);
+            const TensorView values = memory.view(0, DType::f32, {1024});
+            communicator->all_reduce(values, ReduceOp::sum).wait();
+            EXPECT_EQ(values.as<float>()[1023], 2.0F);
+        }
         EXPECT_EQ(rank.nccl->violations(), std::vector<std::string>());
-        EXPECT_EQ(rank.nccl->calls().end()[-4], "deregister_window");
+        const std::vector<std::string>& calls = rank.nccl->calls();
+        const auto from = std::ranges::find(calls, "init_rank");
+        EXPECT_EQ(std::vector<std::string>(from, calls.end()),
+                  (std::vector<std::string>{"init_rank", "allocate", "register_window", "all_reduce",
+                                            "deregister_window", "release", "finalize", "destroy"}));
     });
 }
 
-TEST(NcclWindows, that_this_nccl_does_not_know_are_done_without) {
-    run_on_threads(2, [](Communicator& world) {
-        Rank rank(world, {.windows = false});
-        std::vector<std::byte> memory(64);
-        EXPECT_FALSE(register_nccl_memory(*rank.communicator(world), memory.data(), memory.size()));
+/// What rank 0 is told when `allocate` gives nothing on two ranks, rank 1 with this script.
+std::string notice_of(const NcclScript& script) {
+    std::string text;
+    run_on_threads(2, [&](Communicator& world) {
+        Rank rank(world, world.rank() == 1 ? script : NcclScript{.windows = script.windows});
+        NcclSettings settings = settings_of(world.rank());
+        settings.notice = [&](const std::string& why) {
+            EXPECT_EQ(world.rank(), 0);
+            text += why;
+        };
+        EXPECT_EQ(rank.communicator(world, settings)->allocate(64).size(), 0u);
+        EXPECT_EQ(std::ranges::count(rank.nccl->calls(), "release"),
+                  std::ranges::count(rank.nccl->calls(), "allocate") -
+                      (script.answers.contains("allocate") && world.rank() == 1 ? 1 : 0));
     });
+    return text;
+}
+
+TEST(NcclWindows, that_one_rank_has_no_memory_for_are_done_without_on_all) {
+    EXPECT_EQ(
+        notice_of({.answers = {{"allocate", NcclResult::invalid_usage}}}),
+        "gradients lie in ordinary device memory: NCCL 0.0.0 gave no memory for windows (ncclMemAlloc)");
+}
+
+TEST(NcclWindows, that_this_nccl_does_not_know_are_done_without) {
+    EXPECT_EQ(notice_of({.windows = false}),
+              "gradients lie in ordinary device memory: NCCL 0.0.0 made no window of it on these GPUs");
 }
 
 TEST(NcclLibrary, opens_and_makes_ids_without_a_gpu_or_says_what_is_missing) {

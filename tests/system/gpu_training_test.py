@@ -86,6 +86,39 @@ class GpuTraining(GpuProgramTest):
             result = self.run_on("cuda", 2, name, gpus=2, distributed__backend="nccl", **settings)
             self.assert_same_training(name, result, f"{name}-cpu")
 
+    def test_gradients_lie_in_a_window_of_nccl_or_it_is_said_why_not(self):
+        self.with_nccl()
+        self.assert_exit(self.run_on("cpu", 2, "cpu"), 0)
+        log = self.dir / "nccl.log"
+        self.libraries["TUTTI_FAKE_NCCL_LOG"] = str(log)
+        for strategy in "ddp", "zero1":
+            log.unlink(missing_ok=True)
+            result = self.run_on("cuda", 2, strategy, gpus=2, distributed__backend="nccl", distributed__strategy=strategy)
+            self.assert_same_training(strategy, result, "cpu")
+            self.assertNotIn("ordinary device memory", result.stderr)
+            rows = [[int(word) for word in line.split()] for line in log.read_text().splitlines()]
+            windows = [row for row in rows if row[1] > 0]
+            self.assertEqual(sorted(row[0] for row in windows), [0, 1], rows)
+            for _, size, within, elsewhere in windows:
+                self.assertGreaterEqual(within, 3 * size, "the whole arena in each of three steps")
+                self.assertLess(elsewhere, size)
+        self.libraries["TUTTI_FAKE_NO_WINDOWS"] = "1"
+        result = self.run_on("cuda", 2, "without", gpus=2, distributed__backend="nccl")
+        self.assert_same_training("without", result, "cpu")
+        self.assertEqual(result.stderr.count("gradients lie in ordinary device memory: NCCL "), 1, result.stderr)
+
+    def test_bench_buckets_reduces_device_memory(self):
+        self.with_nccl()
+        for backend, path in {"nccl": "NCCL", "mpi": "pinned"}.items():
+            result = self.mpirun(2, ["bench", "buckets", "--steps", 2, "--warmup", 1, "--out", backend, *MODELS["mlp"],
+                                     "device=cuda", f"data.train={self.data}", "train.batch_size=6",
+                                     f"distributed.backend={backend}"],
+                                 env={**self.libraries, "TUTTI_FAKE_GPUS": "2"})
+            self.assert_exit(result, 0)
+            report = json.loads((self.dir / backend / "buckets.json").read_text(encoding="utf-8"))
+            self.assertIn(path, report["all_reduce"]["path"])
+            self.assertGreater(len(report["all_reduce"]["sizes"]), 0)
+
     def test_streams_that_are_late_change_nothing(self):
         self.with_nccl()
         validation = self.pack(*self.synthetic_idx(30, classes=4, side=8, seed=5), name="val.h5")

@@ -8,6 +8,7 @@
 
 #include "tutti/comm/communicator.hpp"
 #include "tutti/comm/cost_model.hpp"
+#include "tutti/device/device.hpp"
 
 namespace tutti {
 
@@ -36,7 +37,13 @@ struct AllReduceBench {
     std::vector<std::uint64_t> sizes;  ///< bytes; rounded up to whole f32 elements
     int iterations = 0;                ///< 0: 10 to 500, fewer for larger sizes
     int warmup = 5;                    ///< iterations that are not counted
-    /// A plain all-reduce (sum, in place) over the same ranks, to compare with. Optional.
+    /// Whose memory is reduced; null: the host's. Values come from the host and are checked there, outside of
+    /// the measured time.
+    Device* device = nullptr;
+    /// Of the same ranks, for host memory: with a device, whose communicator cannot carry what the ranks tell
+    /// each other. Null: the measured one.
+    Communicator* control = nullptr;
+    /// A plain all-reduce (sum, in place, host memory) over the same ranks, to compare with. Optional.
     std::function<void(std::span<float>)> bare;
     /// Whether this rank was asked to stop; asked between iterations. Optional.
     std::function<bool()> stop;

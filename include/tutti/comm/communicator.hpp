@@ -9,6 +9,7 @@
 
 #include "tutti/base/error.hpp"
 #include "tutti/comm/work.hpp"
+#include "tutti/device/buffer.hpp"
 #include "tutti/device/tensor_view.hpp"
 
 namespace tutti {
@@ -57,6 +58,10 @@ class Communicator {
     /// Behind recorded work with such transfers: finished when the device has done all that was issued to it.
     /// Notices failed peers and the time-out, as the transfers themselves would.
     virtual Work follow_recorded() { return {}; }
+    /// Memory of the ranks' devices that all_reduce and reduce_scatter move faster than other memory,
+    /// contents arbitrary, to be freed before the communicator; empty where there is none, or not on every
+    /// rank. Collective, with the same size.
+    virtual Buffer allocate([[maybe_unused]] std::size_t bytes) { return {}; }
 
     /// A communicator of the same ranks whose collectives are independent of this one's. Collective.
     virtual std::unique_ptr<Communicator> duplicate() = 0;

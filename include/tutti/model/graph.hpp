@@ -66,8 +66,11 @@ class Graph {
     /// recompute: only some values live from forward to backward; the others are computed again, with the
     /// same bits, before they are needed. shards: each parameter, and the arenas' end, lies at a multiple of
     /// 64 · shards bytes, so that what is between any two can be cut into that many equal, aligned blocks.
+    /// gradient_memory gives the bytes of the gradient arena, contents arbitrary, or an empty Buffer: then,
+    /// and without it, the memory is the device's. It is called before anything else is allocated.
     Graph(GraphSpec spec, Device& device, Arithmetic arithmetic, std::int64_t max_batch,
-          bool recompute = false, int shards = 1);
+          bool recompute = false, int shards = 1,
+          const std::function<Buffer(std::size_t)>& gradient_memory = {});
     ~Graph();
 
     /// The type of all tensors but the states.

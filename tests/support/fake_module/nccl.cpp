@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -29,22 +30,23 @@ struct Meeting {
     std::atomic<long> arrivals;
 };
 
-/// The CUDA of the module, without which device memory cannot be touched.
-void* module_symbol(const char* name) {
+/// The runtime that the module has: device memory can be touched only as it does it. Null where there is
+/// none.
+template <class Function>
+Function of_module(const char* name) {
     static void* const library = [] {
         const auto module =
             std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libtutti_cuda.so";
         return dlopen(module.c_str(), RTLD_NOW | RTLD_NOLOAD);
     }();
-    return library ? dlsym(library, name) : nullptr;
+    return reinterpret_cast<Function>(library ? dlsym(library, name) : nullptr);
 }
 decltype(&cudaMemcpyAsync) module_copy() {
-    static const auto copy = reinterpret_cast<decltype(&cudaMemcpyAsync)>(module_symbol("cudaMemcpyAsync"));
+    static const auto copy = of_module<decltype(&cudaMemcpyAsync)>("cudaMemcpyAsync");
     return copy;
 }
 bool is_captured(cudaStream_t stream) {
-    static const auto ask =
-        reinterpret_cast<decltype(&cudaStreamIsCapturing)>(module_symbol("cudaStreamIsCapturing"));
+    static const auto ask = of_module<decltype(&cudaStreamIsCapturing)>("cudaStreamIsCapturing");
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     ask(stream, &status);
     return status != cudaStreamCaptureStatusNone;
@@ -80,7 +82,14 @@ struct ncclComm {
     std::size_t bytes;
     long meetings = 0;
     bool in_progress = true;
+    const std::byte* window = nullptr;
+    std::size_t window_bytes = 0;
+    long within = 0, elsewhere = 0;  // bytes of all-reduces and reduce-scatters, in the window and not
 
+    void count(const std::byte* data, std::size_t size) {
+        (window && data >= window && data + size <= window + window_bytes ? within : elsewhere) +=
+            static_cast<long>(size);
+    }
     std::byte* slot(int of) const { return memory + 4096 + slot_bytes * static_cast<std::size_t>(of); }
     void meet() {
         auto& arrivals = reinterpret_cast<Meeting*>(memory)->arrivals;
@@ -192,6 +201,13 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
     return comm->issued();
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+    if (const char* const path = std::getenv("TUTTI_FAKE_NCCL_LOG")) {
+        if (std::FILE* const log = std::fopen(path, "a")) {
+            std::fprintf(log, "%d %zu %ld %ld\n", comm->rank, comm->window_bytes, comm->within,
+                         comm->elsewhere);
+            std::fclose(log);
+        }
+    }
     munmap(comm->memory, comm->bytes);
     delete comm;
     return ncclSuccess;
@@ -200,9 +216,36 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
     return ncclCommDestroy(comm);
 }
 
+ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes) {
+    const auto allocate = of_module<cudaError_t (*)(void**, std::size_t)>("cudaMalloc");
+    return allocate && allocate(memory, bytes) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+ncclResult_t ncclMemFree(void* memory) {
+    return of_module<cudaError_t (*)(void*)>("cudaFree")(memory) == cudaSuccess ? ncclSuccess
+                                                                                : ncclUnhandledCudaError;
+}
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* memory, std::size_t bytes, ncclWindow_t* window,
+                                    int flags) {
+    if (comm->in_progress || !(flags & NCCL_WIN_COLL_SYMMETRIC)) return ncclInvalidUsage;
+    comm->meet();
+    *window = nullptr;
+    if (std::getenv("TUTTI_FAKE_NO_WINDOWS")) return comm->issued();
+    comm->window = bytes_of(memory);
+    comm->window_bytes = bytes;
+    *window = reinterpret_cast<ncclWindow_t>(memory);
+    return comm->issued();
+}
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
+    if (comm->in_progress || reinterpret_cast<const std::byte*>(window) != comm->window)
+        return ncclInvalidUsage;
+    comm->window = nullptr;
+    return comm->issued();
+}
+
 ncclResult_t ncclAllReduce(const void* send, void* receive, std::size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
     if (comm->in_progress || size_of(type) == 0) return ncclInvalidUsage;
+    comm->count(bytes_of(send), count * size_of(type));
     return comm->issue(stream, [=] {
         in_parts(count * size_of(type), [&](std::size_t offset, std::size_t size) {
             comm->put(bytes_of(send) + offset, size, stream);
@@ -216,6 +259,7 @@ ncclResult_t ncclReduceScatter(const void* send, void* receive, std::size_t coun
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
     if (comm->in_progress || size_of(type) == 0) return ncclInvalidUsage;
     const std::size_t block = count * size_of(type);
+    comm->count(bytes_of(send), block * static_cast<std::size_t>(comm->ranks));
     return comm->issue(stream, [=] {
         for (int owner = 0; owner < comm->ranks; ++owner)
             in_parts(block, [&](std::size_t offset, std::size_t size) {

@@ -124,6 +124,8 @@ NcclResult FakeNccl::broadcast(const TensorView& buffer, int root, NcclComm comm
 
 NcclResult FakeNccl::allocate(std::byte*& memory, std::size_t bytes) {
     calls_.emplace_back("allocate");
+    const auto scripted = script_.answers.find("allocate");
+    if (scripted != script_.answers.end()) return scripted->second;
     memory = new std::byte[bytes];
     memory_.insert(memory);
     return NcclResult::success;
@@ -132,6 +134,8 @@ NcclResult FakeNccl::allocate(std::byte*& memory, std::size_t bytes) {
 NcclResult FakeNccl::release(std::byte* memory) {
     calls_.emplace_back("release");
     if (memory_.erase(memory) == 0) return NcclResult::invalid_argument;
+    for (const auto& one : communicators_)
+        if (!one->windows.empty()) violations_.emplace_back("release of a window");
     delete[] memory;
     return NcclResult::success;
 }
