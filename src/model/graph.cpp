@@ -190,12 +190,27 @@ void Graph::set_progress(std::function<void()> progress) {
     impl_->progress = std::move(progress);
 }
 
+void Graph::set_before_use(BeforeUse before_use) {
+    impl_->before_use = std::move(before_use);
+}
+
+/// A layer's parameters are neighbours, the last one first.
+void Graph::Impl::use_parameters_of(const Calls& call) const {
+    if (!before_use) return;
+    if (call.parameter_numbers.empty())
+        before_use(0, 0);
+    else
+        before_use(call.parameter_numbers.back(), call.parameter_numbers.front() + 1);
+}
+
 TensorView Graph::forward(std::int64_t n, const StepContext& step) {
     impl_->set_batch(n);
+    if (step.phase != Phase::train) impl_->use_all_parameters();
     auto& nodes = impl_->spec.nodes();
     for (std::size_t i = 1; i < nodes.size(); ++i) {
         if (!impl_->runs(i, n, step)) continue;
         const Impl::Calls& views = impl_->calls[i];
+        if (step.phase == Phase::train) impl_->use_parameters_of(views);
         if (impl_->observer) impl_->observer->forward_begins(i - 1);
         nodes[i].layer->forward({views.first_inputs,
                                  views.first_output,
@@ -262,6 +277,7 @@ void Graph::Impl::backward_layer(std::size_t node, std::int64_t n, const StepCon
 
 void Graph::backward(std::int64_t n, const StepContext& step, const GradientReady& ready) {
     impl_->set_batch(n);
+    impl_->use_all_parameters();
     if (n == 0) impl_->ops->fill(gradient_arena(), 0.0);
     for (std::size_t i = impl_->calls.size() - 1; i >= 1; --i) {
         if (impl_->observer) impl_->observer->backward_begins(i - 1);

@@ -39,9 +39,9 @@ std::size_t BucketTuner::current_trial() const {
 void BucketTuner::before_update() {
     const auto slices = parameter_slices(training_.graph);
     if (phase_ == Phase::ready_times && steps_ == 0)
-        training_.reducer.replan(plan_buckets(slices, layer_ends(training_.graph), {BucketPolicy::single}));
+        training_.replan(plan_buckets(slices, layer_ends(training_.graph), {BucketPolicy::single}));
     if (phase_ == Phase::trials)
-        training_.reducer.replan(plan_from_ends(slices, result_.trials[current_trial()].ends));
+        training_.replan(plan_from_ends(slices, result_.trials[current_trial()].ends));
 }
 
 bool BucketTuner::after_update(const UpdateReport& report) {
@@ -126,7 +126,7 @@ bool BucketTuner::end_rounds() {
     }
     for (std::size_t t = 0; t < seconds_.size(); ++t) result_.trials[t].step = standing.median[t];
     result_.chosen = result_.trials[choice_of(standing)];
-    training_.reducer.replan(plan_from_ends(parameter_slices(training_.graph), result_.chosen.ends));
+    training_.replan(plan_from_ends(parameter_slices(training_.graph), result_.chosen.ends));
     return true;
 }
 

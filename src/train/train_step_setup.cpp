@@ -50,6 +50,9 @@ TrainStep::TrainStep(const TrainingJob& given)
                .shuffle = config.data.shuffle,
                .drop_last = config.data.drop_last};
     progress.world_size = world;
+    across_ = config.distributed.across_steps != AcrossSteps::no && obstacle_across_steps(job).empty();
+    graph.set_before_use(
+        [this](std::size_t first, std::size_t last) { catch_up(first, last, account.forward); });
     // The library moves data only inside its calls: between layers, and within large ones.
     if (world > 1) {
         graph.set_progress([this] { reducer.poll(); });

@@ -18,7 +18,7 @@ const char* name_of_policy(BucketPolicy policy) {
 }  // namespace
 
 void Trainer::Impl::use_buckets(const BucketTrial& choice) {
-    training.reducer.replan(plan_from_ends(parameter_slices(graph), choice.ends));
+    training.replan(plan_from_ends(parameter_slices(graph), choice.ends));
     bucket_plan = nlohmann::ordered_json{
         {"policy", name_of_policy(config.distributed.bucket_policy)},
         {"world", world},

@@ -75,7 +75,12 @@ struct Trainer::Impl {
     std::optional<Loader> val_loader;
 
     std::optional<StepRecorder> recorder;
-    std::optional<Trace> trace;        // until it is written
+    std::optional<Trace> trace;  // until it is written
+    struct Untraced {
+        std::int64_t step;
+        std::vector<Bucket> buckets;
+    };
+    std::optional<Untraced> untraced;  // the last update, where its buckets may not be done
     std::optional<BucketTuner> tuner;  // until the buckets are chosen
     std::string bucket_plan;  // the chosen one, for the checkpoint (JSON); empty before, or by config
     std::string bucket_key;

@@ -56,6 +56,7 @@ TrainingResult Trainer::Impl::run() {
         }
         while (training.epoch_has_more() && !finished() && !stopping) step();
     }
+    training.complete();
     if (trace) write_trace();
     if (tuner) job.log.info("buckets: the run ended before it had measured enough steps to choose");
     // A checkpoint holds the last evaluation: one that was written before it is written again.

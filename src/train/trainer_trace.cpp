@@ -21,11 +21,16 @@ void Trainer::Impl::start_trace() {
 }
 
 void Trainer::Impl::trace_step() {
-    trace->add(recorder->timeline(), progress.step, training.reducer.buckets());
+    // Buckets that an update leaves on the network are done at the end of the next one's forward.
+    if (untraced) trace->add(recorder->previous(), untraced->step, untraced->buckets);
+    if (!trace->full()) untraced = {progress.step, training.reducer.buckets()};
     if (trace->full()) write_trace();
 }
 
 void Trainer::Impl::write_trace() {
+    training.complete();
+    if (untraced && !trace->full()) trace->add(recorder->timeline(), untraced->step, untraced->buckets);
+    untraced.reset();
     trace->write(job.directory ? job.directory->path() + "/trace.json" : "", job.log);
     trace.reset();
     watch.restart();
