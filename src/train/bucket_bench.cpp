@@ -168,8 +168,10 @@ StepMeasurement agree_on_measurement(std::span<const StepTimeline> steps, Commun
     std::vector<double> before, rest;
     for (const StepTimeline& step : steps) {
         times.push_back(ready_times_of(step));
-        before.push_back(step.micro_batches().back().backward.begin);
-        rest.push_back(step.seconds - step.backward_end() - step.exposed_communication());
+        // What is left of the step before lies in forward.
+        const double waits = step.exposed_communication() - step.late_waits;
+        before.push_back(step.micro_batches().back().backward.begin - step.late_waits - step.late_updates);
+        rest.push_back(step.seconds - step.backward_end() - waits + step.late_updates);
     }
     const ReadyTimes agreed = agree_on_ready_times(communicator, times);
     StepProfile profile = profile_of(steps);

@@ -49,7 +49,7 @@ void Reducer::ready(std::size_t parameter) {
     ready_order_.push_back(parameter);
     if (recorder_) recorder_->parameter_ready(parameter);
     if (waiting_[bucket] > 0) return;
-    if (recorder_) recorder_->bucket_ready(bucket);
+    if (recorder_) recorder_->bucket_ready(bucket, parameter);
     issue();
 }
 

@@ -42,6 +42,7 @@ TrainingResult Trainer::Impl::run() {
         return result;
     }
     choose_buckets();
+    measure_order();
     start_trace();
     report.start(progress.samples);
     watch.restart();
@@ -82,6 +83,10 @@ void Trainer::Impl::step() {
     if (world > 1 && !ready_order_checked) check_ready_order();
     if (trace) trace_step();
     if (tuner) tune_buckets(update);
+    if (order_measurement && order_measurement->after_update(update)) {
+        order_measurement.reset();
+        record_if_needed();
+    }
     if (!update.skipped) report_step(update);
     after_update(update.skipped);
 }

@@ -7,7 +7,7 @@
 namespace tutti {
 
 void Trainer::Impl::record_if_needed() {
-    const bool needed = tuner || trace;
+    const bool needed = tuner || trace || order_measurement;
     if (needed && !recorder) recorder.emplace(graph, static_cast<std::size_t>(config.train.accumulate));
     training.record(needed ? &*recorder : nullptr);
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <mutex>
 
@@ -35,7 +36,9 @@ void next_epoch_if_needed(TrainStep& training) {
 Outcome train(int ranks, const Settings& settings, int updates, const Between& between = {}) {
     Outcome outcome;
     std::mutex mutex;
-    test::run_training(ranks, settings, [&](const TrainingJob& job) {
+    const bool image = std::ranges::any_of(
+        settings, [](const std::string& setting) { return setting.find("conv2d") != std::string::npos; });
+    const auto body = [&](const TrainingJob& job) {
         TrainStep training(job);
         training.initial_weights();
         std::vector<double> losses;
@@ -43,7 +46,7 @@ Outcome train(int ranks, const Settings& settings, int updates, const Between& b
         for (int update = 0; update < updates; ++update) {
             next_epoch_if_needed(training);
             training.update();
-            deferred += training.reducer.pending() ? 1 : 0;
+            deferred += training.reducer.pending() ? 1u : 0u;
             losses.push_back(training.sums.loss().loss);
             if (between) between(training, update);
         }
@@ -56,11 +59,13 @@ Outcome train(int ranks, const Settings& settings, int updates, const Between& b
                 optimizer.push_back(std::move(tensor));
         if (training.average) average = training.graph.save_arena(training.average->arena(), "");
         const std::lock_guard lock(mutex);
-        if (!outcome.model.empty())
+        if (!outcome.model.empty()) {
             for (std::size_t t = 0; t < model.size(); ++t)
                 EXPECT_EQ(model[t].bytes, outcome.model[t].bytes) << model[t].name << " differs among ranks";
+        }
         outcome = {std::move(model), std::move(optimizer), std::move(average), std::move(losses), deferred};
-    });
+    };
+    test::run_training(ranks, settings, body, image ? Shape{2, 2, 2} : Shape{8});
     return outcome;
 }
 
@@ -100,6 +105,9 @@ const std::vector<Settings> recipes{
      "model.name=null",
      "model.layers=[{linear: {out: 7}}, {layer_norm: {}}, relu, {dropout: {p: 0.4}}, {linear: {out: 6}}, "
      "relu, "
+     "{linear: {out: 4}}]"},
+    {"optim.name=sgd", "optim.lr=0.1", "distributed.bucket_policy=per_layer", "model.name=null",
+     "model.layers=[{conv2d: {out: 3, kernel: 3, padding: 1}}, {batch_norm2d: {}}, relu, flatten, "
      "{linear: {out: 4}}]"},
 };
 

@@ -74,13 +74,13 @@ class PlanSteps {
 };
 
 /// What the cost model makes a prediction from: medians of the slowest rank over steps in one bucket, which
-/// leaves backward alone, and under the schedule within steps.
+/// leaves backward alone, under the schedule within steps; or of any others, then with their disturbance.
 struct StepMeasurement {
     double before = 0;          ///< seconds from the beginning of the step to that of the last backward
     std::vector<double> ready;  ///< by parameter, seconds after the beginning of that backward
     double backward_end = 0;    ///< likewise
     double rest = 0;            ///< seconds from the end of backward and of all transfers to that of the step
-    StepProfile profile;        ///< where the computation goes, of the slowest rank in each part
+    StepProfile profile{};      ///< where the computation goes, of the slowest rank in each part
 
     /// What the schedule across steps has to do with; elements of the arena.
     AcrossTiming across(const Graph& graph) const;

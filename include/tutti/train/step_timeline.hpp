@@ -95,7 +95,10 @@ class StepRecorder final : public GraphObserver {
     const StepTimeline& previous() const { return timelines_[1 - current_]; }
 
     void parameter_ready(std::size_t parameter) { timeline().parameter_ready[parameter] = now(); }
-    void bucket_ready(std::size_t bucket) { timeline().buckets[bucket].ready = now(); }
+    /// With its last parameter, which is this one.
+    void bucket_ready(std::size_t bucket, std::size_t parameter) {
+        timeline().buckets[bucket].ready = timeline().parameter_ready[parameter];
+    }
     void bucket_issued(std::size_t bucket) {
         sending_ = current_;
         timeline().buckets[bucket].issued = now();
