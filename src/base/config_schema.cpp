@@ -327,7 +327,8 @@ void add_distributed(std::vector<Row>& rows) {
                                      {"true", AcrossSteps::yes},
                                      {"false", AcrossSteps::no}}),
                 "whether buckets may stay on the network during the next step's forward, in which each layer "
-                "waits for its own; the weights are the same to the bit; auto: where it can be done"),
+                "waits for its own; the weights are the same to the bit; auto: between hosts, where it can "
+                "be done"),
             row("distributed.compress", at(distributed, &D::compress),
                 choice<Compress>({{"none", Compress::none}, {"bf16", Compress::bf16, false}}),
                 "type of gradients in transit"),

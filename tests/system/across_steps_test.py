@@ -11,6 +11,9 @@ CONVOLUTIONS = {"model__name": "null", "model__hidden": "null",
 
 
 class AcrossSteps(TrainingTest):
+    def environment(self, extra=None):
+        return super().environment({"TUTTI_CACHE": str(self.dir / "cache"), **(extra or {})})
+
     def train(self, ranks, run, **settings):
         data, val = self.dir / "data.h5", self.dir / "val.h5"
         if not data.exists():
@@ -56,7 +59,8 @@ class AcrossSteps(TrainingTest):
     def test_a_signal_saves_all_of_the_last_step(self):
         data = self.small_data(100)
         settings = self.settings(data, "run", train__epochs=100000, train__log_every=1, train__batch_size=4,
-                                 distributed__bucket_policy="per_layer", optim__name="adamw",
+                                 distributed__bucket_policy="per_layer", distributed__across_steps="true",
+                                 optim__name="adamw",
                                  optim__lr=0.001, optim__momentum=0)
         with self.start_mpirun(2, settings) as job:
             job.wait_until(lambda: (self.dir / "run/metrics.jsonl").exists()
@@ -66,11 +70,32 @@ class AcrossSteps(TrainingTest):
         self.assert_exit(result, 75)
         step = self.metrics("run", "step")[-1]["step"]
         self.assertEqual(self.latest("run").name, f"step-{step:08d}.h5")
-        again = [one for one in settings if not one.startswith("run.dir=")]
+        again = [one for one in settings if not one.startswith(("run.dir=", "distributed.across_steps="))]
         again += [f"run.dir={self.dir / 'again'}", f"train.max_steps={step}", "distributed.across_steps=false"]
         self.assert_exit(self.mpirun(2, again), 0)
         self.assertEqual(self.run_trainer(["inspect", self.latest("run"), "--sha256"]).stdout,
                          self.run_trainer(["inspect", self.latest("again"), "--sha256"]).stdout)
+
+    def test_a_killed_peer_ends_the_others(self):
+        data = self.small_data(100)
+        settings = self.settings(data, "run", train__epochs=100000, train__log_every=1, train__batch_size=4,
+                                 distributed__bucket_policy="per_layer", distributed__across_steps="true",
+                                 distributed__timeout=2)
+        with self.start_mpirun(3, settings) as job:
+            job.wait_until(lambda: (self.dir / "run/metrics.jsonl").exists()
+                           and len((self.dir / "run/metrics.jsonl").read_text()) > 0)
+            job.signal_rank(1, signal.SIGKILL)
+            result = job.wait(60)
+        self.assertNotEqual(result.exit_code, 0)
+        self.assertIn("waited", result.stderr)
+
+    def test_measured_buckets_have_the_bits_of_others(self):
+        long = {"train__epochs": 16, "train__batch_size": 4, "model__hidden": "[16, 12, 8]"}  # enough to choose
+        for policy in ("auto", "cost_model", "ddp"):
+            self.assert_exit(self.train(2, policy, distributed__across_steps="true",
+                                        distributed__bucket_policy=policy, **long), 0)
+        self.assertEqual(self.outcome("auto"), self.outcome("ddp"))
+        self.assertEqual(self.outcome("cost_model"), self.outcome("ddp"))
 
     def test_a_loss_that_is_not_finite_ends_the_run_as_before(self):
         said = [self.train(2, across, distributed__across_steps=across, optim__name="sgd", optim__lr=1e30)
