@@ -34,6 +34,8 @@ class BucketBenchRun {
 
     BucketReport run() {
         describe();
+        report_.across = bench_.spreads_across_steps();
+        if (report_.across) report_.rounds.in_turn = 4;
         if (options_.replay) prepare_replay();
         measure_all_reduce();
         const std::vector<StepTimeline> first = first_steps();
@@ -128,24 +130,32 @@ class BucketBenchRun {
         report_.replay = fmt::format("{} (times of the layers: {})", replay_waits, source);
     }
 
-    void run_steps(const std::vector<Bucket>& buckets, std::span<StepTimeline> steps) {
+    void run_steps(const BenchPlan& plan, std::span<StepTimeline> steps) {
         if (replay_) {
-            replay_->set_buckets(buckets);
+            replay_->set_buckets(plan.buckets, plan.order);
             replay_->run(steps);
         } else {
-            bench_.set_buckets(buckets);
+            bench_.set_buckets(plan.buckets, plan.order);
             bench_.run(steps);
         }
     }
 
-    /// In one bucket, which leaves backward alone: when are which gradients ready?
+    void spread_across_steps(bool spread) {
+        bench_.spread_across_steps(spread);
+        if (replay_) replay_->spread_across_steps(spread);
+    }
+
+    /// In one bucket and within steps, which leaves backward alone: when are which gradients ready?
     std::vector<StepTimeline> first_steps() {
         constexpr std::size_t cold = 2, counted = 4;
         start_.log.progress("when gradients become ready");
         std::vector<StepTimeline> steps(cold + counted, bench_.make_timeline());
-        run_steps(plan_buckets(parameter_slices(bench_.graph()), layer_ends(bench_.graph()),
-                               {BucketPolicy::single, report_.element_bytes}),
+        spread_across_steps(false);
+        run_steps({{},
+                   plan_buckets(parameter_slices(bench_.graph()), layer_ends(bench_.graph()),
+                                {BucketPolicy::single, report_.element_bytes})},
                   steps);
+        spread_across_steps(report_.across);
         check_stop("measuring when gradients become ready");
         return {steps.begin() + cold, steps.end()};
     }
@@ -162,14 +172,23 @@ class BucketBenchRun {
         const auto slices = parameter_slices(bench_.graph());
         const auto ends = layer_ends(bench_.graph());
         const BucketTiming timing{report_.measurement.ready, report_.cost, report_.element_bytes};
-        const auto by_cost = plan_by_cost(slices, ends, timing);
-        const auto plans = distinct_plans(request, slices, ends, report_.element_bytes, by_cost);
+        const AcrossTiming across = report_.measurement.across(bench_.graph());
+        const auto by_cost =
+            report_.across
+                ? plan_across_steps(slices, ends, report_.cost, report_.element_bytes, across).buckets
+                : plan_by_cost(slices, ends, timing);
+        auto plans = distinct_plans(request, slices, ends, report_.element_bytes, by_cost);
+        std::vector<double> predicted;
+        for (BenchPlan& plan : plans) {
+            const auto seconds = transfer_seconds(plan.buckets, timing);
+            if (report_.across) plan.order = issue_order(plan.buckets, seconds, across);
+            predicted.push_back(report_.across ? step_across(plan.buckets, plan.order, seconds, across)
+                                               : report_.measurement.predict(plan.buckets, timing));
+        }
 
         const PlanSteps measured(
-            plans, options_.rounds, bench_.make_timeline(),
-            [this](const std::vector<Bucket>& buckets, std::span<StepTimeline> steps) {
-                run_steps(buckets, steps);
-            },
+            plans, report_.rounds, bench_.make_timeline(),
+            [this](const BenchPlan& plan, std::span<StepTimeline> steps) { run_steps(plan, steps); },
             [this](std::size_t round, std::size_t rounds) {
                 check_stop(fmt::format("measuring round {} of {}", round + 1, rounds));
                 start_.log.progress(fmt::format("round {} of {}", round + 1, rounds));
@@ -182,13 +201,13 @@ class BucketBenchRun {
             // The calls of one rank have ended when they return, although the reducer asks later.
             if (control_->size() == 1)
                 for (StepFigures& step : figures) step.communication = step.exposed = 0;
-            report_.plans.push_back({plans[p], figures, steps[median_step(figures)],
-                                     report_.measurement.predict(plans[p].buckets, timing)});
+            report_.plans.push_back({plans[p], figures, steps[median_step(figures)], predicted[p]});
         }
         if (!replay_) report_.profile = profile_of(first);
         report_.yardstick = yardstick(slices, ends);
         if (control_->size() > 1)
-            report_.yardstick.attainable = report_.measurement.attainable(slices, timing);
+            report_.yardstick.attainable = report_.across ? attainable_across(slices, timing, across)
+                                                          : report_.measurement.attainable(slices, timing);
     }
 
     StepYardstick yardstick(std::span<const ParameterSlice> slices, const std::vector<bool>& ends) const {

@@ -77,7 +77,11 @@ Json plan_json(const BucketReport& report, const PlanResult& result) {
                          {"communication", step.communication},
                          {"hidden", step.hidden()},
                          {"exposed", step.exposed}});
+    std::vector<std::size_t> order = result.plan.order;
+    if (order.empty())
+        for (std::size_t b = 0; b < result.plan.buckets.size(); ++b) order.push_back(b);
     return {{"names", names},
+            {"issue_order", order},
             {"step", spread([](const StepFigures& step) { return step.step; })},
             {"predicted", result.predicted},
             {"data", spread([](const StepFigures& step) { return step.data; })},
@@ -174,6 +178,7 @@ Json to_json(const BucketReport& report) {
             {"gradient_bytes", report.gradient_bytes()},
             {"replay", report.replay ? Json(*report.replay) : Json()},
             {"notes", report.notes},
+            {"schedule", report.across ? "across steps" : "within steps"},
             {"steps", report.rounds.steps},
             {"warmup", report.rounds.warmup},
             {"best", report.best()},

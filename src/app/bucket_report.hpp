@@ -27,6 +27,7 @@ struct BucketReport {
     std::int64_t accumulate = 1;
     std::string all_reduce_path;  ///< Communicator::all_reduce_path()
     BenchRounds rounds;
+    bool across = false;  ///< buckets stay on the network during the next step's forward
     /// Where the times of the layers are from when they are waited for instead of computed; else nothing.
     std::optional<std::string> replay;
     std::vector<std::string> notes;  ///< what a reader must know besides
@@ -56,8 +57,8 @@ Spread spread_over(std::span<const StepFigures> steps, double (*figure)(const St
 
 /// Seconds and bytes, as measured. A spread is {min, median, max}.
 ///   benchmark "buckets"; provenance; model, batch_size, accumulate, gradient_bytes; steps, warmup; notes
-///   replay: null, or how layers were waited for instead of computed; best: number of the fastest plan
-///   yardstick: {compute, communication, tail, step, attainable}
+///   schedule: "across steps" or "within steps"; replay: null, or how layers were waited for instead of
+///   computed; best: number of the fastest plan yardstick: {compute, communication, tail, step, attainable}
 ///   plans: of each its names [{policy, bucket_mb or null, text}]; spreads of step, data, forward, backward,
 ///     optimizer, communication, hidden, exposed, overlap (null on one rank); predicted; buckets [{bytes,
 ///     first, last (parameters), spreads of ready, start, done}]; steps [{step, backward, communication,

@@ -93,8 +93,13 @@ std::string to_text(const BucketReport& report) {
         text += fmt::format("REPLAY: nothing is computed; layers are timed waits, {}\n", *report.replay);
     for (const std::string& note : report.notes) text += note + "\n";
     text += fmt::format(
-        "{} steps of each plan in turn, after {} to warm up; ms of the slowest rank, median (min - max)\n\n",
+        "{} steps of each plan in turn, after {} to warm up; ms of the slowest rank, median (min - max)\n",
         report.rounds.steps, report.rounds.warmup);
+    text +=
+        report.across
+            ? "schedule: across steps, buckets stay on the network during the next step's forward; each step "
+              "follows one of the same plan\n\n"
+            : "schedule: within steps\n\n";
     text += fmt::format("  {:<14} {:>7}  {:<31}  {:>9}  {:>9}  {:>8}  {:<29}  {:>6}\n", "plan", "buckets",
                         "     step", "predicted", "backward", "all-red.", "  exposed", "hidden");
     for (std::size_t i = 0; i < report.plans.size(); ++i) text += plan_row(report, i);
@@ -102,9 +107,10 @@ std::string to_text(const BucketReport& report) {
     if (world == 1) return text + "  one rank: nothing is communicated, and there is nothing to hide\n";
     text += fmt::format(
         "  yardstick: max(compute {:.3f}, communication {:.3f}) + the first layer's bucket {:.3f} = "
-        "{:.3f} ms; no schedule within a step is faster than {:.3f} ms\n",
+        "{:.3f} ms; no schedule {} is faster than {:.3f} ms\n",
         report.yardstick.compute * ms, report.yardstick.communication * ms, report.yardstick.tail * ms,
-        report.yardstick.seconds() * ms, report.yardstick.attainable * ms);
+        report.yardstick.seconds() * ms, report.across ? "across steps" : "within a step",
+        report.yardstick.attainable * ms);
     return text + bucket_rows(report) + all_reduce_rows(report);
 }
 

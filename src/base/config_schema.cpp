@@ -331,6 +331,13 @@ void add_distributed(std::vector<Row>& rows) {
                 "how gradients are cut into buckets: ddp by bucket_mb as PyTorch does, one, one per layer; "
                 "cost_model and auto measure in the first steps: the cut with the least exposed "
                 "communication; the best of that, one, and several sizes in real steps"),
+            row("distributed.across_steps", at(distributed, &D::across_steps),
+                choice<AcrossSteps>({{"auto", AcrossSteps::automatic},
+                                     {"true", AcrossSteps::yes},
+                                     {"false", AcrossSteps::no}}),
+                "whether buckets may stay on the network during the next step's forward, in which each layer "
+                "waits for its own; the weights are the same to the bit; auto: between hosts, where it can "
+                "be done"),
             row("distributed.compress", at(distributed, &D::compress),
                 choice<Compress>({{"none", Compress::none}, {"bf16", Compress::bf16, false}}),
                 "type of gradients in transit"),

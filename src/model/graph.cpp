@@ -214,8 +214,22 @@ void Graph::set_progress(std::function<void()> progress) {
     impl_->progress = std::move(progress);
 }
 
+void Graph::set_before_use(BeforeUse before_use) {
+    impl_->before_use = std::move(before_use);
+}
+
+/// A layer's parameters are neighbours, the last one first.
+void Graph::Impl::use_parameters_of(const Calls& call) const {
+    if (!before_use) return;
+    if (call.parameter_numbers.empty())
+        before_use(0, 0);
+    else
+        before_use(call.parameter_numbers.back(), call.parameter_numbers.front() + 1);
+}
+
 TensorView Graph::forward(std::int64_t n, const StepContext& step) {
     impl_->set_batch(n);
+    if (step.phase != Phase::train) impl_->use_all_parameters();
     const auto& nodes = impl_->spec.nodes();
     auto run = impl_->runs.begin();
     for (std::size_t i = 1; i < nodes.size(); ++i) {
@@ -223,6 +237,7 @@ TensorView Graph::forward(std::int64_t n, const StepContext& step) {
             impl_->forward_run(*run, n, step);
             i = (run++)->last;
         } else if (impl_->takes_part(i, n, step)) {
+            if (step.phase == Phase::train) impl_->use_parameters_of(impl_->calls[i]);
             if (impl_->observer) impl_->observer->forward_begins(i - 1);
             impl_->forward_layer(i, step);
             if (impl_->observer) impl_->observer->forward_ends(i - 1);
@@ -258,6 +273,7 @@ void Graph::Impl::forward_run(const SampleRun& run, std::int64_t n, const StepCo
                                                          static_cast<std::size_t>(end - begin));
         for (std::size_t i = run.first; i <= run.last; ++i) {
             const Calls& views = calls[i];
+            if (part == 0 && step.phase == Phase::train) use_parameters_of(views);
             std::array<TensorView, most_inputs> inputs;
             std::ranges::transform(views.first_inputs, inputs.begin(), samples);
             LayerCall call;
@@ -324,6 +340,7 @@ void Graph::Impl::backward_layer(std::size_t node, std::int64_t n, const StepCon
 
 void Graph::backward(std::int64_t n, const StepContext& step, const GradientReady& ready) {
     impl_->set_batch(n);
+    impl_->use_all_parameters();
     if (n == 0) impl_->ops->fill(gradient_arena(), 0.0);
     for (std::size_t i = impl_->calls.size() - 1; i >= 1; --i) {
         if (impl_->observer) impl_->observer->backward_begins(i - 1);

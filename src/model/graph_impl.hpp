@@ -44,6 +44,10 @@ struct Graph::Impl {
     void set_buffers_to_initial_values();
     void set_parameter(const TensorView& arena, const Parameter& parameter, const NamedTensor& tensor);
     TensorView parameter_view(const TensorView& arena, const Parameter& parameter) const;
+    void use_parameters_of(const Calls& call) const;
+    void use_all_parameters() const {
+        if (before_use) before_use(0, parameters.size());
+    }
 
     GraphSpec spec;
     Device* device;
@@ -53,6 +57,7 @@ struct Graph::Impl {
     std::int64_t batch = -1;
     GraphObserver* observer = nullptr;
     std::function<void()> progress;
+    Graph::BeforeUse before_use;
 
     std::vector<Parameter> parameters;  // arena order
     std::int64_t arena_count = 0;       // elements, gaps included

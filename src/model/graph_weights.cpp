@@ -109,6 +109,7 @@ double initial_value(const Initializer& initial, const RandomStream& random, std
 }  // namespace
 
 void Graph::initialize(std::int64_t seed) {
+    impl_->use_all_parameters();
     impl_->set_buffers_to_initial_values();
     for (const Parameter& parameter : impl_->parameters) {
         const Initializer& initial = parameter.spec.initial;
@@ -126,6 +127,7 @@ void Graph::initialize(std::int64_t seed) {
 }
 
 std::vector<NamedTensor> Graph::save_arena(const TensorView& arena, const std::string& prefix) const {
+    impl_->use_all_parameters();
     std::vector<NamedTensor> result;
     for (auto parameter = impl_->parameters.rbegin(); parameter != impl_->parameters.rend(); ++parameter) {
         NamedTensor tensor{prefix + parameter->name, arena.dtype, parameter->spec.file_shape, {}};
@@ -141,6 +143,7 @@ std::vector<NamedTensor> Graph::save_arena(const TensorView& arena, const std::s
 
 void Graph::load_arena(const TensorView& arena, std::span<const NamedTensor> tensors,
                        const std::string& prefix, const std::string& source) {
+    impl_->use_all_parameters();
     const auto matched = match(wanted(impl_->parameters), tensors, prefix, source);
     for (std::size_t i = 0; i < matched.size(); ++i)
         impl_->set_parameter(arena, impl_->parameters[i], *matched[i]);
@@ -185,6 +188,7 @@ void Graph::load(std::span<const NamedTensor> tensors, const std::string& source
         }
     }
     const auto matched = match(all, tensors, "", source);
+    impl_->use_all_parameters();
     impl_->set_buffers_to_initial_values();
     const std::size_t parameters = impl_->parameters.size();
     for (std::size_t i = 0; i < parameters; ++i)

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <numeric>
 
 #include "bucket_measurement.hpp"
 #include "tutti/base/error.hpp"
@@ -114,21 +114,20 @@ std::vector<BenchPlan> distinct_plans(const PlanRequest& request, std::span<cons
 PlanSteps::PlanSteps(std::span<const BenchPlan> plans, const BenchRounds& rounds, const StepTimeline& empty,
                      const Run& run, const BeforeRound& before_round)
     : steps_(plans.size(), std::vector<StepTimeline>(rounds.steps, empty)) {
-    constexpr std::size_t steps_per_turn = 2;
-    const std::size_t turns = (rounds.steps + steps_per_turn - 1) / steps_per_turn;
+    const std::size_t turns = (rounds.steps + rounds.in_turn - 1) / rounds.in_turn;
     const std::size_t all = turns + (rounds.warmup > 0 ? 1 : 0);
     if (rounds.warmup > 0) {
         before_round(0, all);
         std::vector<StepTimeline> forgotten(rounds.warmup, empty);
-        for (const BenchPlan& plan : plans) run(plan.buckets, forgotten);
+        for (const BenchPlan& plan : plans) run(plan, forgotten);
     }
     for (std::size_t turn = 0; turn < turns; ++turn) {
         before_round(all - turns + turn, all);
-        const std::size_t begin = turn * steps_per_turn;
-        const std::size_t count = std::min(steps_per_turn, rounds.steps - begin);
+        const std::size_t begin = turn * rounds.in_turn;
+        const std::size_t count = std::min(rounds.in_turn, rounds.steps - begin);
         for (std::size_t i = 0; i < plans.size(); ++i) {
             const std::size_t plan = turn % 2 == 0 ? i : plans.size() - 1 - i;
-            run(plans[plan].buckets, std::span(steps_[plan]).subspan(begin, count));
+            run(plans[plan], std::span(steps_[plan]).subspan(begin, count));
         }
     }
 }
@@ -150,18 +149,40 @@ double StepMeasurement::attainable(std::span<const ParameterSlice> parameters,
     return before + done + rest;
 }
 
+AcrossTiming StepMeasurement::across(const Graph& graph) const {
+    AcrossTiming timing;
+    timing.ready = ready;
+    timing.backward_end = backward_end;
+    timing.between = std::max(rest - profile.optimizer, 0.0) + profile.data;
+    timing.layers = layers_of(graph, profile.layer_forward);
+    timing.loss =
+        std::max(before - profile.data -
+                     std::accumulate(profile.layer_forward.begin(), profile.layer_forward.end(), 0.0),
+                 0.0);
+    timing.update_per_element = profile.optimizer / static_cast<double>(graph.gradient_arena().count());
+    return timing;
+}
+
 StepMeasurement agree_on_measurement(std::span<const StepTimeline> steps, Communicator& communicator) {
     std::vector<ReadyTimes> times;
     std::vector<double> before, rest;
     for (const StepTimeline& step : steps) {
         times.push_back(ready_times_of(step));
-        before.push_back(step.micro_batches().back().backward.begin);
-        rest.push_back(step.seconds - step.backward_end() - step.exposed_communication());
+        // What is left of the step before lies in forward.
+        const double waits = step.exposed_communication() - step.late_waits;
+        before.push_back(step.micro_batches().back().backward.begin - step.late_waits - step.late_updates);
+        rest.push_back(step.seconds - step.backward_end() - waits + step.late_updates);
     }
     const ReadyTimes agreed = agree_on_ready_times(communicator, times);
-    std::array<double, 2> numbers{median(std::move(before)), median(std::move(rest))};
+    StepProfile profile = profile_of(steps);
+    std::vector<double> numbers{median(std::move(before)), median(std::move(rest)), profile.data,
+                                profile.optimizer};
+    numbers.insert(numbers.end(), profile.layer_forward.begin(), profile.layer_forward.end());
     communicator.all_reduce(view_of(std::span(numbers)), ReduceOp::max).wait();
-    return {numbers[0], agreed.ready, agreed.backward_end, numbers[1]};
+    profile.data = numbers[2];
+    profile.optimizer = numbers[3];
+    std::copy(numbers.begin() + 4, numbers.end(), profile.layer_forward.begin());
+    return {numbers[0], agreed.ready, agreed.backward_end, numbers[1], std::move(profile)};
 }
 
 }  // namespace tutti

@@ -12,6 +12,7 @@
 #include "tutti/base/error.hpp"
 #include "tutti/base/host_name.hpp"
 #include "tutti/base/sha256.hpp"
+#include "tutti/train/across_steps.hpp"
 #include "tutti/train/bucket_plan.hpp"
 
 namespace tutti {
@@ -57,21 +58,24 @@ std::string shapes_of(const Graph& graph) {
 }
 
 Json to_object(const BucketTrial& trial) {
-    return {{"name", trial.name},
-            {"ends", trial.ends},
-            {"predicted_seconds", trial.predicted},
-            {"step_seconds", trial.step}};
+    Json object{{"name", trial.name},
+                {"ends", trial.ends},
+                {"predicted_seconds", trial.predicted},
+                {"step_seconds", trial.step}};
+    if (!trial.order.empty()) object["order"] = trial.order;
+    return object;
 }
 
 BucketTrial trial_from(const Json& object) {
     return {object.at("name").get<std::string>(), object.at("ends").get<std::vector<std::size_t>>(),
-            object.at("predicted_seconds").get<double>(), object.at("step_seconds").get<double>()};
+            object.at("predicted_seconds").get<double>(), object.at("step_seconds").get<double>(),
+            object.value("order", std::vector<std::size_t>())};
 }
 
 }  // namespace
 
 std::string bucket_profile_key(Communicator& communicator, const Graph& graph, const Config& config,
-                               const Device& device, const std::string& backend) {
+                               const Device& device, const std::string& backend, bool across) {
     const auto hosts = all_gather_text(communicator, host_name());
     const auto devices = all_gather_text(communicator, device.description());
     Json key{{"model", shapes_of(graph)},
@@ -86,6 +90,7 @@ std::string bucket_profile_key(Communicator& communicator, const Graph& graph, c
              {"transport", transport()},
              {"policy", config.distributed.bucket_policy == BucketPolicy::automatic ? "auto" : "cost_model"}};
     if (config.train.precision == Precision::bf16) key["precision"] = "bf16";
+    if (across) key["schedule"] = "across steps";
     // Transports and processors may be told each rank in its own words: rank 0's count.
     return broadcast_text(communicator, key.dump(), 0);
 }
@@ -129,6 +134,7 @@ BucketProfile bucket_profile_from_json(const std::string& text, const std::strin
                             std::to_string(parameters));
         // Checks the list; the slices do not matter for that.
         plan_from_ends(std::vector<ParameterSlice>(parameters), profile.chosen.ends);
+        check_issue_order(profile.chosen.order, profile.chosen.ends.size());
         return profile;
     } catch (const nlohmann::json::exception& error) {
         throw DataError(std::string("it is damaged: ") + error.what());

@@ -17,8 +17,9 @@ namespace tutti {
 struct BucketTrial {
     std::string name;               ///< "cost_model", "ddp 5 MiB", "single"
     std::vector<std::size_t> ends;  ///< the last parameter of each bucket, in arena order
-    double predicted = 0;           ///< finish_time, in seconds after the beginning of backward
-    double step = 0;                ///< median of the real steps, seconds; 0: not tried
+    double predicted = 0;  ///< finish_time, in seconds after the beginning of backward; across steps: a step
+    double step = 0;       ///< median of the real steps, seconds; 0: not tried
+    std::vector<std::size_t> order{};  ///< of issue (Reducer::replan); empty: the plan's own
 };
 
 struct BucketProfile {
@@ -31,10 +32,10 @@ struct BucketProfile {
 };
 
 /// One JSON object that names all that decides about step and transfer times: shapes of the model, compute
-/// type, batch, accumulation, processors, ranks, ranks by host, backend and transport. The same on every
-/// rank. Collective.
+/// type, batch, accumulation, processors, ranks, ranks by host, backend, transport, and whether buckets stay
+/// on the network across steps. The same on every rank. Collective.
 std::string bucket_profile_key(Communicator& communicator, const Graph& graph, const Config& config,
-                               const Device& device, const std::string& backend);
+                               const Device& device, const std::string& backend, bool across = false);
 
 /// buckets-<beginning of the key's SHA-256>.json in the cache directory.
 std::string bucket_profile_path(const std::string& key);

@@ -28,7 +28,7 @@ std::string milliseconds(double seconds) {
 }  // namespace
 
 BucketTuner::BucketTuner(TrainStep& training, const StepRecorder& recorder)
-    : training_(training), recorder_(recorder) {}
+    : training_(training), recorder_(recorder), across_(training.spreads_across_steps()) {}
 
 std::size_t BucketTuner::current_trial() const {
     // Each round begins with another one: what befalls every n-th step then befalls all alike.
@@ -36,18 +36,28 @@ std::size_t BucketTuner::current_trial() const {
     return contenders_[(steps_ / trials + steps_ % trials) % trials];
 }
 
+void BucketTuner::replan(const BucketTrial& trial) {
+    training_.replan(plan_from_ends(parameter_slices(training_.graph), trial.ends), trial.order);
+}
+
 void BucketTuner::before_update() {
-    const auto slices = parameter_slices(training_.graph);
-    if (phase_ == Phase::ready_times && steps_ == 0)
-        training_.reducer.replan(plan_buckets(slices, layer_ends(training_.graph), {BucketPolicy::single}));
-    if (phase_ == Phase::trials)
-        training_.reducer.replan(plan_from_ends(slices, result_.trials[current_trial()].ends));
+    if (phase_ == Phase::ready_times && steps_ == 0) {
+        training_.spread_across_steps(false);
+        training_.replan(plan_buckets(parameter_slices(training_.graph), layer_ends(training_.graph),
+                                      {BucketPolicy::single}));
+    }
+    if (phase_ == Phase::trials && in_turn_ == 0) replan(result_.trials[current_trial()]);
 }
 
 bool BucketTuner::after_update(const UpdateReport& report) {
     if (report.samples != training_.global_batch()) return false;
-    if (phase_ == Phase::ready_times) ready_.push_back(ready_times_of(recorder_.timeline()));
-    if (phase_ == Phase::trials) seconds_[current_trial()].push_back(recorder_.timeline().seconds);
+    if (phase_ == Phase::ready_times) measured_.push_back(recorder_.timeline());
+    if (phase_ == Phase::trials) {
+        const std::size_t turn = across_ ? 2 : 1;
+        if (++in_turn_ < turn) return false;
+        in_turn_ = 0;
+        seconds_[current_trial()].push_back(recorder_.timeline().seconds);
+    }
     ++steps_;
     if (phase_ == Phase::warm_up && steps_ == warm_up_steps) {
         phase_ = Phase::ready_times;
@@ -61,26 +71,37 @@ bool BucketTuner::after_update(const UpdateReport& report) {
     return phase_ == Phase::trials && steps_ == rounds_at_once * contenders_.size() && end_rounds();
 }
 
+BucketTrial BucketTuner::trial(const std::string& name, const std::vector<Bucket>& plan) const {
+    const BucketTiming timing{result_.ready, result_.cost, size_of(training_.graph.compute())};
+    if (!across_) return {name, ends_of(plan), finish_time(plan, timing), 0};
+    const AcrossTiming across = measurement_.across(training_.graph);
+    const std::vector<double> seconds = transfer_seconds(plan, timing);
+    const auto order = issue_order(plan, seconds, across);
+    return {name, ends_of(plan), step_across(plan, order, seconds, across), 0, order};
+}
+
 void BucketTuner::plan_trials() {
-    const ReadyTimes times = agree_on_ready_times(training_.job.control, ready_);
-    result_.ready = times.ready;
-    result_.backward_end = times.backward_end;
+    measurement_ = agree_on_measurement(measured_, training_.job.control);
+    measured_.clear();
+    training_.spread_across_steps(across_);
+    result_.ready = measurement_.ready;
+    result_.backward_end = measurement_.backward_end;
     result_.cost = measure_all_reduce(training_.job.gradients, training_.job.control, training_.arena_ops,
                                       training_.graph.gradient_arena());
 
     const auto slices = parameter_slices(training_.graph);
     const auto ends = layer_ends(training_.graph);
     const BucketTiming timing{result_.ready, result_.cost, size_of(training_.graph.compute())};
-    const auto trial = [&](const std::string& name, const std::vector<Bucket>& plan) {
-        return BucketTrial{name, ends_of(plan), finish_time(plan, timing), 0};
-    };
     const auto add = [&](const BucketTrial& one) {
         const bool known = std::ranges::any_of(
             result_.trials, [&](const BucketTrial& other) { return other.ends == one.ends; });
         if (!known) result_.trials.push_back(one);
         return !known;
     };
-    add(trial("cost_model", plan_by_cost(slices, ends, timing)));
+    add(trial("cost_model", across_ ? plan_across_steps(slices, ends, timing.cost, timing.element_bytes,
+                                                        measurement_.across(training_.graph))
+                                          .buckets
+                                    : plan_by_cost(slices, ends, timing)));
     if (training_.config.distributed.bucket_policy == BucketPolicy::automatic) {
         add(trial("single", plan_buckets(slices, ends, {BucketPolicy::single})));
         add(trial("per_layer", plan_buckets(slices, ends, {BucketPolicy::per_layer})));
@@ -126,7 +147,7 @@ bool BucketTuner::end_rounds() {
     }
     for (std::size_t t = 0; t < seconds_.size(); ++t) result_.trials[t].step = standing.median[t];
     result_.chosen = result_.trials[choice_of(standing)];
-    training_.reducer.replan(plan_from_ends(parameter_slices(training_.graph), result_.chosen.ends));
+    replan(result_.chosen);
     return true;
 }
 
@@ -160,8 +181,10 @@ std::string describe_choice(const BucketProfile& profile, std::span<const Bucket
     const Bucket& last = buckets.back();
     const double all = static_cast<double>(last.offset + last.count) * static_cast<double>(element_bytes);
     text += "; backward takes " + milliseconds(profile.backward_end) + ", the all-reduce of all at once " +
-            milliseconds(profile.cost.seconds(all)) + ", exposed by the model " +
-            milliseconds(std::max(chosen.predicted - profile.backward_end, 0.0));
+            milliseconds(profile.cost.seconds(all)) +
+            (chosen.order.empty() ? ", exposed by the model " +
+                                        milliseconds(std::max(chosen.predicted - profile.backward_end, 0.0))
+                                  : ", a step across steps by the model " + milliseconds(chosen.predicted));
     return text;
 }
 

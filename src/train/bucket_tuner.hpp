@@ -9,6 +9,7 @@
 #include "bucket_profile.hpp"
 #include "train_step.hpp"
 #include "trial_choice.hpp"
+#include "tutti/train/bucket_bench.hpp"
 
 namespace tutti {
 
@@ -18,8 +19,9 @@ namespace tutti {
 /// plans - by cost, a single bucket, one per layer, and the two sizes of ddp that the cost model thinks best
 /// - through rounds of real steps in turns, because the model does not know what transfers cost the
 /// computation: 5 rounds of all, then twice 5 more of those that cannot be told apart yet (trial_choice.hpp).
-/// It keeps the fastest, on a tie the one by cost. Every rank makes the same calls; all ranks get the same
-/// plan.
+/// It keeps the fastest, on a tie the one by cost. With the schedule across steps each of these steps comes
+/// after one under the same plan, whose buckets it waits for. Every rank makes the same calls; all ranks get
+/// the same plan.
 class BucketTuner {
   public:
     /// Both must outlive it; `training` records into `recorder`.
@@ -39,16 +41,21 @@ class BucketTuner {
     void plan_trials();
     /// At the end of some rounds: chooses (true), or gives up the slower ones and goes on.
     bool end_rounds();
+    BucketTrial trial(const std::string& name, const std::vector<Bucket>& plan) const;
+    void replan(const BucketTrial& trial);
     std::size_t current_trial() const;
 
     TrainStep& training_;
     const StepRecorder& recorder_;
     Phase phase_ = Phase::warm_up;
     std::size_t steps_ = 0;  // full updates in this phase
-    std::vector<ReadyTimes> ready_;
+    const bool across_;
+    std::vector<StepTimeline> measured_;
+    std::size_t in_turn_ = 0;              // steps of this trial's turn until now
     std::vector<TrialSeconds> seconds_;    // by trial, of the slowest rank once the rounds have ended
     std::vector<std::size_t> contenders_;  // the trials of this phase's rounds
     std::size_t agreed_ = 0;               // rounds whose seconds are the slowest rank's
+    StepMeasurement measurement_;
     BucketProfile result_;
 };
 

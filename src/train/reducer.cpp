@@ -1,6 +1,8 @@
 #include "tutti/train/reducer.hpp"
 
+#include <algorithm>
 #include <cassert>
+#include <numeric>
 
 namespace tutti {
 
@@ -8,49 +10,59 @@ Reducer::Reducer(Communicator& communicator, const TensorView& arena, std::vecto
                  std::optional<ShardPlan> shards)
     : communicator_(communicator), arena_(arena), shards_(std::move(shards)) {
     assert(!shards_ || shards_->owned.size() == buckets.size());
-    use(std::move(buckets));
+    use(std::move(buckets), {});
 }
 
-void Reducer::replan(std::vector<Bucket> buckets) {
-    assert(next_ == 0 && done_ == 0 && !shards_);
+void Reducer::replan(std::vector<Bucket> buckets, std::vector<std::size_t> order) {
+    assert(!begun_ && !shards_);
     ++plans_;
-    use(std::move(buckets));
+    use(std::move(buckets), std::move(order));
 }
 
-void Reducer::use(std::vector<Bucket> buckets) {
+void Reducer::use(std::vector<Bucket> buckets, std::vector<std::size_t> order) {
     buckets_ = std::move(buckets);
     works_ = std::vector<Work>(buckets_.size());
-    next_ = done_ = 0;
-    waiting_.clear();
+    next_ = done_ = finished_ = 0;
+    begun_ = false;
+    waiting_.assign(buckets_.size(), 0);
+    expect_gradients();
     bucket_of_.clear();
-    for (std::size_t b = 0; b < buckets_.size(); ++b) {
-        waiting_.push_back(buckets_[b].last - buckets_[b].first + 1);
-        bucket_of_.insert(bucket_of_.end(), waiting_.back(), b);
+    for (std::size_t b = 0; b < buckets_.size(); ++b) bucket_of_.insert(bucket_of_.end(), waiting_[b], b);
+    order_ = std::move(order);
+    if (order_.empty()) {
+        order_.resize(buckets_.size());
+        std::iota(order_.begin(), order_.end(), std::size_t{0});
     }
+    place_.assign(buckets_.size(), buckets_.size());
+    for (std::size_t place = 0; place < order_.size(); ++place) place_[order_[place]] = place;
+    assert(order_.size() == buckets_.size() && std::ranges::count(place_, buckets_.size()) == 0);
     ready_order_.reserve(bucket_of_.size());
+}
+
+void Reducer::expect_gradients() {
+    for (std::size_t b = 0; b < buckets_.size(); ++b) waiting_[b] = buckets_[b].last - buckets_[b].first + 1;
 }
 
 void Reducer::ready(std::size_t parameter) {
     const std::size_t bucket = bucket_of_[parameter];
     assert(waiting_[bucket] > 0);
+    begun_ = true;
     --waiting_[bucket];
     if (ready_order_.size() == bucket_of_.size()) ready_order_.clear();
     ready_order_.push_back(parameter);
-    if (recorder_) {
-        const double now = recorder_->now();
-        recorder_->timeline().parameter_ready[parameter] = now;
-        if (waiting_[bucket] == 0) recorder_->timeline().buckets[bucket].ready = now;
-    }
-    if (waiting_[bucket] == 0) issue();
+    if (recorder_) recorder_->parameter_ready(parameter);
+    if (waiting_[bucket] > 0) return;
+    if (recorder_) recorder_->bucket_ready(bucket, parameter);
+    issue();
 }
 
 void Reducer::issue() {
     // One global order: a bucket that is complete early waits for the ones before it, as it does on every
     // rank.
-    while (next_ < buckets_.size() && waiting_[next_] == 0) {
-        if (recorder_) recorder_->timeline().buckets[next_].issued = recorder_->now();
-        works_[next_] = start(next_);
-        ++next_;
+    while (next_ < order_.size() && waiting_[order_[next_]] == 0) {
+        const std::size_t bucket = order_[next_++];
+        if (recorder_) recorder_->bucket_issued(bucket);
+        works_[bucket] = start(bucket);
     }
 }
 
@@ -62,8 +74,9 @@ Work Reducer::start(std::size_t bucket) {
                                     ReduceOp::sum);
 }
 
-void Reducer::note_done(std::size_t bucket) {
-    if (recorder_) recorder_->timeline().buckets[bucket].done = recorder_->now();
+void Reducer::note_done() {
+    if (recorder_) recorder_->bucket_done(order_[done_]);
+    ++done_;
 }
 
 template <class Call>
@@ -78,20 +91,42 @@ auto Reducer::naming_bucket(std::size_t bucket, const Call& call) {
 
 void Reducer::poll() {
     // In order: a test of one transfer lets the library go on with all of them.
-    while (done_ < next_ && naming_bucket(done_, [](Work& work) { return work.test(); })) note_done(done_++);
+    while (done_ < next_ && naming_bucket(order_[done_], [](Work& work) { return work.test(); })) note_done();
+}
+
+void Reducer::finish_before(std::size_t end, const BucketSummed& summed) {
+    for (; finished_ < end; ++finished_) {
+        if (done_ == finished_) {  // polls of `summed` may have seen its end
+            naming_bucket(order_[finished_], [](Work& work) { work.wait(); });
+            note_done();
+        }
+        if (summed) summed(order_[finished_]);
+    }
+    if (finished_ < order_.size()) return;
+    expect_gradients();
+    next_ = done_ = finished_ = 0;
+    begun_ = false;
+}
+
+std::size_t Reducer::end_of(std::size_t first, std::size_t last) const {
+    std::size_t end = 0;
+    for (std::size_t p = first; p < last; ++p) end = std::max(end, place_[bucket_of_[p]] + 1);
+    return end;
+}
+
+bool Reducer::is_finished(std::size_t first, std::size_t last) const {
+    return !begun_ || end_of(first, last) <= finished_;
+}
+
+void Reducer::finish_for(std::size_t first, std::size_t last, const BucketSummed& summed) {
+    if (is_finished(first, last)) return;
+    assert(end_of(first, last) <= next_);
+    finish_before(end_of(first, last), summed);
 }
 
 void Reducer::finish(const BucketSummed& summed) {
-    assert(next_ == buckets_.size());
-    for (std::size_t b = 0; b < buckets_.size(); ++b) {
-        if (done_ == b) {  // polls of `summed` may have seen its end
-            naming_bucket(b, [](Work& work) { work.wait(); });
-            note_done(done_++);
-        }
-        if (summed) summed(buckets_[b]);
-    }
-    for (std::size_t b = 0; b < buckets_.size(); ++b) waiting_[b] = buckets_[b].last - buckets_[b].first + 1;
-    next_ = done_ = 0;
+    assert(next_ == order_.size());
+    finish_before(order_.size(), summed);
 }
 
 }  // namespace tutti

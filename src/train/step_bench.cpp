@@ -19,6 +19,12 @@ struct StepBench::Impl {
         }
     }
 
+    void step() {
+        next_epoch_if_needed();
+        training.watch.restart();
+        training.update();
+    }
+
     TrainStep training;
     StepRecorder recorder;
     bool began = false;
@@ -39,8 +45,16 @@ const std::vector<Bucket>& StepBench::buckets() const {
     return impl_->training.reducer.buckets();
 }
 
-void StepBench::set_buckets(std::vector<Bucket> buckets) {
-    impl_->training.reducer.replan(std::move(buckets));
+void StepBench::set_buckets(std::vector<Bucket> buckets, std::vector<std::size_t> order) {
+    impl_->training.replan(std::move(buckets), std::move(order));
+}
+
+bool StepBench::spreads_across_steps() const {
+    return impl_->training.spreads_across_steps();
+}
+
+void StepBench::spread_across_steps(bool spread) {
+    impl_->training.spread_across_steps(spread);
 }
 
 std::int64_t StepBench::graph_steps() const {
@@ -56,12 +70,15 @@ StepTimeline StepBench::make_timeline() const {
 }
 
 void StepBench::run(std::span<StepTimeline> steps) {
-    for (StepTimeline& step : steps) {
-        impl_->next_epoch_if_needed();
-        impl_->training.watch.restart();
-        impl_->training.update();
-        step = impl_->recorder.timeline();
+    // Across steps the first of a row has nothing to wait for: it is not counted.
+    if (spreads_across_steps()) impl_->step();
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+        impl_->step();
+        // What is on the network when a step ends is done at the end of the next forward.
+        if (i > 0) steps[i - 1] = impl_->recorder.previous();
     }
+    impl_->training.complete();
+    if (!steps.empty()) steps.back() = impl_->recorder.timeline();
 }
 
 }  // namespace tutti

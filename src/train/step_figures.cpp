@@ -9,8 +9,9 @@
 namespace tutti {
 namespace {
 
-/// Length of the union of the buckets' [issued, done]; they are issued in order.
-double time_under_way(std::span<const BucketTimes> buckets) {
+/// Length of the union of the buckets' [issued, done].
+double time_under_way(std::vector<BucketTimes> buckets) {
+    std::ranges::sort(buckets, {}, &BucketTimes::issued);
     double total = 0, until = 0;
     for (const BucketTimes& bucket : buckets) {
         const double from = std::max(bucket.issued, until);
@@ -46,7 +47,7 @@ StepFigures figures_of(const StepTimeline& step) {
         figures.forward += micro.forward.seconds();
         figures.backward += micro.backward.seconds();
     }
-    figures.optimizer = step.early_updates + step.optimizer.seconds();
+    figures.optimizer = step.early_updates + step.late_updates + step.optimizer.seconds();
     figures.buckets = step.buckets;
     figures.communication = time_under_way(step.buckets) + step.gather.seconds();
     figures.exposed = std::min(step.exposed_communication(), figures.communication);
@@ -74,8 +75,8 @@ StepProfile profile_of(std::span<const StepTimeline> steps) {
     };
     StepProfile profile;
     profile.data = over_steps([&](const auto& step) { return last(step).data.seconds(); });
-    profile.optimizer =
-        over_steps([](const auto& step) { return step.early_updates + step.optimizer.seconds(); });
+    profile.optimizer = over_steps(
+        [](const auto& step) { return step.early_updates + step.late_updates + step.optimizer.seconds(); });
     const std::size_t layers = last(steps.front()).layer_forward.size();
     for (std::size_t layer = 0; layer < layers; ++layer) {
         profile.layer_forward.push_back(

@@ -94,6 +94,7 @@ bool StepGraph::run(const RunValues& values, const Halves& halves, const TensorV
     entry->backward->run();
     following_.clear();
     for (Communicator* const one : transfers_) following_.push_back(one->follow_recorded());
+    halves.meanwhile();
     wait_for_loss();
     ++steps_;
     return true;

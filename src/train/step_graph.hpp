@@ -49,9 +49,10 @@ class StepGraph {
     bool takes(bool whole, const Key& key);
 
     struct Halves {
-        std::function<void()> forward;   ///< ends with Loss::issue_forward
-        std::function<void()> backward;  ///< waits for the transfers it issued
-        std::function<void()> forget;    ///< after a failed recording: what both have left in host memory
+        std::function<void()> forward;    ///< ends with Loss::issue_forward
+        std::function<void()> backward;   ///< waits for the transfers it issued
+        std::function<void()> forget;     ///< after a failed recording: what both have left in host memory
+        std::function<void()> meanwhile;  ///< for the host to do while the device computes; not recorded
     };
     /// After takes(): issues the step, which it records first where it must, and waits for `sums` of the
     /// loss. False: it could not be recorded, and nothing was issued.

@@ -3,27 +3,10 @@
 #include <array>
 
 #include "timed_wait.hpp"
+#include "tutti/train/across_steps.hpp"
 #include "tutti/train/reducer.hpp"
 
 namespace tutti {
-namespace {
-
-/// The parameters of each layer as [begin, end) in arena order: backward goes through the layers from the
-/// last to the first, and so does the arena.
-std::vector<std::pair<std::size_t, std::size_t>> parameters_by_layer(const Graph& graph) {
-    const auto layers = graph.report();
-    std::vector<std::pair<std::size_t, std::size_t>> ranges(layers.size());
-    std::size_t next = 0;
-    for (std::size_t layer = layers.size(); layer-- > 0;) {
-        const std::size_t begin = next;
-        for (std::int64_t left = layers[layer].parameters; left > 0; ++next)
-            left -= graph.parameters()[next].count;
-        ranges[layer] = {begin, next};
-    }
-    return ranges;
-}
-
-}  // namespace
 
 struct StepReplay::Impl {
     Impl(const Graph& graph, StepProfile given, std::size_t micro_batches_per_step, Communicator& gradients,
@@ -31,7 +14,8 @@ struct StepReplay::Impl {
         : profile(std::move(given)),
           micro_batches(micro_batches_per_step),
           control(control_of),
-          parameters(parameters_by_layer(graph)),
+          parameters(layers_of(graph, profile.layer_forward)),
+          update_per_element(profile.optimizer / static_cast<double>(graph.gradient_arena().count())),
           recorder(graph, micro_batches_per_step),
           reducer(gradients, graph.gradient_arena(), std::move(buckets)) {
         reducer.record(&recorder);
@@ -44,8 +28,27 @@ struct StepReplay::Impl {
         work();
         span.end = recorder.now();
     }
+    /// What the step before has left for these parameters.
+    void catch_up(std::size_t first, std::size_t last) {
+        reducer.poll();
+        if (reducer.is_finished(first, last)) return;
+        StepTimeline& timeline = recorder.timeline();
+        const bool counts = !timeline.goes_on;
+        double lap = recorder.now();
+        const auto charge = [&](double& to) {
+            const double now = recorder.now();
+            if (counts) to += now - lap;
+            lap = now;
+        };
+        reducer.finish_for(first, last, [&](std::size_t bucket) {
+            charge(timeline.late_waits);
+            pause.wait(static_cast<double>(reducer.buckets()[bucket].count) * update_per_element);
+            charge(timeline.late_updates);
+        });
+    }
     void forward() {
         for (std::size_t layer = 0; layer < parameters.size(); ++layer) {
+            catch_up(parameters[layer].first, parameters[layer].last);
             recorder.forward_begins(layer);
             pause.wait(profile.layer_forward[layer]);
             recorder.forward_ends(layer);
@@ -59,7 +62,7 @@ struct StepReplay::Impl {
             pause.wait(profile.layer_backward[layer]);
             recorder.backward_ends(layer);
             if (!last) continue;
-            for (std::size_t p = parameters[layer].first; p < parameters[layer].second; ++p) reducer.ready(p);
+            for (std::size_t p = parameters[layer].first; p < parameters[layer].last; ++p) reducer.ready(p);
             reducer.poll();
         }
     }
@@ -77,17 +80,20 @@ struct StepReplay::Impl {
             during(times.backward, [&] { backward(last); });
         }
         during(recorder.timeline().communication, [&] {
-            reducer.finish();
+            if (!across) reducer.finish();
             sums_work.wait();
         });
-        during(recorder.timeline().optimizer, [&] { pause.wait(profile.optimizer); });
+        recorder.timeline().goes_on = across;
+        if (!across) during(recorder.timeline().optimizer, [&] { pause.wait(profile.optimizer); });
         recorder.end_step();
     }
 
     const StepProfile profile;
     const std::size_t micro_batches;
     Communicator& control;
-    const std::vector<std::pair<std::size_t, std::size_t>> parameters;
+    const std::vector<LayerForward> parameters;  // by layer
+    const double update_per_element;
+    bool across = false;
     StepRecorder recorder;
     Reducer reducer;
     TimedWait pause;
@@ -107,15 +113,22 @@ StepReplay::StepReplay(const Graph& graph, StepProfile profile, std::size_t micr
 
 StepReplay::~StepReplay() = default;
 
-void StepReplay::set_buckets(std::vector<Bucket> buckets) {
-    impl_->reducer.replan(std::move(buckets));
+void StepReplay::set_buckets(std::vector<Bucket> buckets, std::vector<std::size_t> order) {
+    impl_->reducer.replan(std::move(buckets), std::move(order));
+}
+
+void StepReplay::spread_across_steps(bool spread) {
+    impl_->across = spread;
 }
 
 void StepReplay::run(std::span<StepTimeline> steps) {
-    for (StepTimeline& step : steps) {
+    if (impl_->across) impl_->step();
+    for (std::size_t i = 0; i < steps.size(); ++i) {
         impl_->step();
-        step = impl_->recorder.timeline();
+        if (i > 0) steps[i - 1] = impl_->recorder.previous();
     }
+    if (impl_->across) impl_->reducer.finish();
+    if (!steps.empty()) steps.back() = impl_->recorder.timeline();
 }
 
 }  // namespace tutti

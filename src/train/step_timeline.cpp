@@ -16,24 +16,30 @@ StepTimeline::StepTimeline(const Graph& graph, std::size_t micro_batches_per_ste
 }
 
 double StepTimeline::exposed_communication() const {
-    if (buckets.empty()) return 0;
-    return std::max(buckets.back().done - backward_end() - early_updates, 0.0) + gather.seconds();
+    if (goes_on) return late_waits + communication.seconds();
+    double done = 0;
+    for (const BucketTimes& bucket : buckets) done = std::max(done, bucket.done);
+    const double waited = buckets.empty() ? 0 : std::max(done - backward_end() - early_updates, 0.0);
+    return late_waits + waited + gather.seconds();
 }
 
 void StepRecorder::begin_step(std::size_t buckets) {
+    current_ = 1 - current_;
     begin_ = Clock::now();
-    timeline_.clock = std::chrono::duration<double>(begin_.time_since_epoch()).count();
-    timeline_.seconds = 0;
-    for (MicroBatchTimes& one : timeline_.all_) {
+    StepTimeline& step = timeline();
+    step.clock = std::chrono::duration<double>(begin_.time_since_epoch()).count();
+    step.seconds = 0;
+    for (MicroBatchTimes& one : step.all_) {
         one.data = one.forward = one.backward = {};
         std::ranges::fill(one.layer_forward, TimeSpan{});
         std::ranges::fill(one.layer_backward, TimeSpan{});
     }
-    timeline_.used_ = 0;
-    std::ranges::fill(timeline_.parameter_ready, 0.0);
-    timeline_.buckets.assign(buckets, {});
-    timeline_.communication = timeline_.optimizer = timeline_.gather = {};
-    timeline_.early_updates = 0;
+    step.used_ = 0;
+    std::ranges::fill(step.parameter_ready, 0.0);
+    step.buckets.assign(buckets, {});
+    step.communication = step.optimizer = step.gather = {};
+    step.early_updates = step.late_waits = step.late_updates = 0;
+    step.goes_on = false;
 }
 
 void StepRecorder::forward_took_turns(std::size_t first, std::size_t last) {

@@ -54,7 +54,7 @@ UpdateReport TrainStep::update(bool checkpoint_due) {
     report.samples = batch.end - batch.begin;
     report.skipped = !problem.empty();
     if (!report.skipped) {
-        update_weights(report);
+        if (!deferred_) update_weights(report);
         ++progress.step;
         progress.loss_sum += sums.loss().loss;
         progress.loss_weight += sums.loss().weight;
@@ -105,6 +105,7 @@ void TrainStep::micro_batch(const GlobalBatch& batch, std::size_t index, LossSum
     const std::int64_t n = load_micro_batch(context, failure);
     lap(account.data, times ? &times->data : nullptr);
 
+    const auto forward_begin = watch.last();
     const bool graphed = graph_micro_batch(batch, n, context, mine);
     if (!graphed) {
         const TensorView logits = graph.forward(n, context);
@@ -120,7 +121,11 @@ void TrainStep::micro_batch(const GlobalBatch& batch, std::size_t index, LossSum
         if (last) step_sums.wait();
         weight = batch.count == 1 ? sums.loss().weight : 1.0;
     }
+    // A rank without samples runs no layers.
+    catch_up(0, graph.parameters().size(), account.forward);
     lap(account.forward, times ? &times->forward : nullptr);
+    // Parts of it may be charged to the update before.
+    if (times) times->forward.begin = recorder->since_begin(forward_begin);
 
     if (graphed) {
         step_graph.wait_for_transfers();
@@ -163,29 +168,33 @@ bool TrainStep::graph_micro_batch(const GlobalBatch& batch, std::int64_t n, cons
                  graph.backward(n, context, [&](std::size_t parameter) { reducer.ready(parameter); });
                  reducer.finish();
              },
-         .forget = [&] { reducer.forget_step(); }},
+         .forget = [&] { reducer.forget_step(); },
+         .meanwhile = [&] { stage.fetch_ahead(loader); }},
         loss->sums());
     if (in_graph) mine += step_graph.loss();
     return in_graph;
 }
 
-bool TrainStep::updates_bucket_by_bucket(Work& step_sums) {
-    // Nothing that needs all gradients at once, or that changes them after the reduction; and the update must
-    // be certain to take place. The sums went out before backward and are there, unless a peer is late.
-    return world > 1 && !shards && config.train.accumulate == 1 && !config.optim.clip_norm &&
-           config.train.nan_policy != NanPolicy::skip && step_sums.test() && !sums.failed() &&
-           !sums.non_finite();
+bool TrainStep::may_update_bucket_by_bucket(const TrainingJob& job) {
+    // Nothing that needs all gradients at once, or that changes them after the reduction.
+    const Config& config = job.config;
+    return job.gradients.size() > 1 && !shards_optimizer(config, job.gradients.size()) &&
+           config.train.accumulate == 1 && !config.optim.clip_norm &&
+           config.train.nan_policy != NanPolicy::skip;
 }
 
 void TrainStep::reduce(double lr, Work& step_sums) {
     updated = 0;
+    if (defer(lr, step_sums)) return;
     if (in_graph) {
         // The buckets have their sums.
-    } else if (updates_bucket_by_bucket(step_sums)) {
+    } else if (!across_ && may_update_bucket_by_bucket(job) && step_sums.test() && update_is_certain()) {
+        // The sums went out before backward and are there, unless a peer is late.
         // While later buckets are on the network, whose transfers go on within the update. The last one's is
         // left to the end of the step.
         const std::int64_t last = reducer.buckets().back().offset;
-        reducer.finish([&](const Bucket& bucket) {
+        reducer.finish([&](std::size_t number) {
+            const Bucket& bucket = reducer.buckets()[number];
             if (bucket.offset == last) return;
             lap(account.communication, nullptr);
             const double begin = recorder ? recorder->now() : 0;

@@ -51,6 +51,19 @@ struct TrainStep {
     /// The next update of the epoch. checkpoint_due: what rank 0's clock says; all ranks then find it in
     /// `sums`.
     UpdateReport update(bool checkpoint_due = false);
+    /// With the schedule across steps an update returns while buckets are on the network. The next update's
+    /// forward goes on with them: before a layer runs, its parameters get their sums and their part of the
+    /// optimizer's step. complete() does all that is left, at once: parameters, optimizer state and average
+    /// are then those of `progress`. The graph calls it before others read or replace parameters through it;
+    /// who goes to arenas or communicators himself calls it first. Throws PeerError that names the step.
+    void complete();
+    /// Why updates cannot be spread across steps with this config, device and world; nothing: they can.
+    static std::string obstacle_across_steps(const TrainingJob& job);
+    /// From the next update on; only where there is no obstacle. Completes.
+    void spread_across_steps(bool spread);
+    bool spreads_across_steps() const { return across_; }
+    /// Another plan (Reducer::replan). Completes.
+    void replan(std::vector<Bucket> buckets, std::vector<std::size_t> order = {});
     /// From the next update on its timeline is written there; null: nowhere. With `inside`, layers and
     /// buckets, too, for which each operation is issued on its own, never as a CUDA graph.
     void record(StepRecorder* to, bool inside = true);
@@ -103,19 +116,35 @@ struct TrainStep {
     /// The gradients by the graph, where the step is one for it.
     bool graph_micro_batch(const GlobalBatch& batch, std::int64_t n, const StepContext& context,
                            LossSums& mine);
+    /// An update whose buckets are on the network.
+    struct Deferred {
+        double lr = 0;
+        std::int64_t step = 0;
+    };
+    /// What the parameters [first, last) need of the deferred update. until_now: what the time since the last
+    /// lap is charged to, if there is anything to do.
+    void catch_up(std::size_t first, std::size_t last, double& until_now);
+    void update_bucket(const Deferred& update, std::size_t bucket);
+    bool defer(double lr, Work& step_sums);
+
     std::int64_t load_micro_batch(StepContext& context, Failure& failure);
     void micro_batch(const GlobalBatch& batch, std::size_t index, LossSums& mine, Failure& failure,
                      bool checkpoint_due, Work& step_sums);
     /// Why this update must not be made, or nothing. Throws where nan_policy is stop.
     std::string not_finite(const LossSums& mine, double gradient_norm);
-    /// Whether a bucket may be updated before the others have their sums.
-    bool updates_bucket_by_bucket(Work& step_sums);
+    /// Whether a bucket may be updated before the others have their sums: by the config, and by this step's
+    /// sums, which must be there.
+    static bool may_update_bucket_by_bucket(const TrainingJob& job);
+    bool update_is_certain() const { return !sums.failed() && !sums.non_finite(); }
     void reduce(double lr, Work& step_sums);
     void update_weights(const UpdateReport& report);
     double gradient_norm();
     void scale_gradients(double factor);
     /// Charges the time since the last lap to a part of the account, and to a span where one is recorded.
     void lap(double& seconds, TimeSpan* span);
+
+    bool across_ = false;
+    std::optional<Deferred> deferred_;
 };
 
 }  // namespace tutti

@@ -51,6 +51,13 @@ TrainStep::TrainStep(const TrainingJob& given)
                .shuffle = config.data.shuffle,
                .drop_last = config.data.drop_last};
     progress.world_size = world;
+    // Through shared memory a transfer is computation itself, so there is nothing to hide it behind.
+    const bool pays = config.distributed.across_steps == AcrossSteps::yes ||
+                      (config.distributed.across_steps == AcrossSteps::automatic &&
+                       job.gradients.all_reduce_path() != "shared memory");
+    across_ = pays && obstacle_across_steps(job).empty();
+    graph.set_before_use(
+        [this](std::size_t first, std::size_t last) { catch_up(first, last, account.forward); });
     // The library moves data only inside its calls: between layers, and within large ones.
     if (world > 1) {
         graph.set_progress([this] { reducer.poll(); });

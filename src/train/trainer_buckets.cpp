@@ -18,13 +18,27 @@ const char* name_of_policy(BucketPolicy policy) {
 }  // namespace
 
 void Trainer::Impl::use_buckets(const BucketTrial& choice) {
-    training.reducer.replan(plan_from_ends(parameter_slices(graph), choice.ends));
-    bucket_plan = nlohmann::ordered_json{
-        {"policy", name_of_policy(config.distributed.bucket_policy)},
-        {"world", world},
-        {"name", choice.name},
-        {"ends",
-         choice.ends}}.dump();
+    // An order of issue has its use across steps only.
+    training.replan(plan_from_ends(parameter_slices(graph), choice.ends),
+                    training.spreads_across_steps() ? choice.order : std::vector<std::size_t>());
+    bucket_plan = nlohmann::ordered_json{{"policy", name_of_policy(config.distributed.bucket_policy)},
+                                         {"world", world},
+                                         {"name", choice.name},
+                                         {"ends", choice.ends},
+                                         {"order", choice.order}}
+                      .dump();
+}
+
+void Trainer::Impl::measure_order() {
+    if (config.distributed.across_steps == AcrossSteps::yes && !training.spreads_across_steps())
+        job.log.warning("distributed.across_steps is true, but transfers end with their step: " +
+                        TrainStep::obstacle_across_steps(job));
+    // What was chosen by measurement has its order.
+    const bool ordered = training.reducer.buckets().size() < 2 || tuner || !bucket_plan.empty();
+    if (!training.spreads_across_steps() || ordered) return;
+    if (!recorder) recorder.emplace(graph, static_cast<std::size_t>(config.train.accumulate));
+    order_measurement.emplace(training, *recorder);
+    record_if_needed();
 }
 
 void Trainer::Impl::choose_buckets() {
@@ -34,7 +48,8 @@ void Trainer::Impl::choose_buckets() {
         return job.log.info("buckets: one rank has nothing to send, so there is nothing to choose");
     }
     if (use_buckets_of_checkpoint()) return;
-    bucket_key = bucket_profile_key(job.control, graph, config, job.device, job.gradients.backend());
+    bucket_key = bucket_profile_key(job.control, graph, config, job.device, job.gradients.backend(),
+                                    training.spreads_across_steps());
     if (use_kept_profile()) return;
     recorder.emplace(graph, static_cast<std::size_t>(config.train.accumulate));
     tuner.emplace(training, *recorder);
@@ -48,7 +63,11 @@ bool Trainer::Impl::use_buckets_of_checkpoint() {
         if (plan.at("policy") != name_of_policy(config.distributed.bucket_policy) ||
             plan.at("world") != world)
             return false;
-        use_buckets({plan.at("name").get<std::string>(), plan.at("ends").get<std::vector<std::size_t>>()});
+        BucketTrial trial{plan.at("name").get<std::string>(),
+                          plan.at("ends").get<std::vector<std::size_t>>()};
+        trial.order = plan.value("order", trial.order);
+        check_issue_order(trial.order, trial.ends.size());
+        use_buckets(trial);
     } catch (const std::exception& error) {
         job.log.warning(std::string("the checkpoint's buckets are not used: ") + error.what());
         return false;

@@ -30,6 +30,7 @@ std::string more_metrics(const EvaluationResult& result) {
 
 void Trainer::Impl::report_eval() {
     watch.restart();
+    training.complete();
     EvaluationResult result;
     {
         std::optional<WeightAverage::InUse> averaged;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "bucket_tuner.hpp"
+#include "order_measurement.hpp"
 #include "progress_report.hpp"
 #include "trace.hpp"
 #include "train_step.hpp"
@@ -47,6 +48,7 @@ struct Trainer::Impl {
     bool use_kept_profile();
     void use_buckets(const BucketTrial& choice);
     void tune_buckets(const UpdateReport& update);
+    void measure_order();
 
     // trainer_trace.cpp: time lines of the first steps
     void start_trace();
@@ -75,8 +77,14 @@ struct Trainer::Impl {
     std::optional<BatchStage> val_stage;
 
     std::optional<StepRecorder> recorder;
-    std::optional<Trace> trace;        // until it is written
-    std::optional<BucketTuner> tuner;  // until the buckets are chosen
+    std::optional<Trace> trace;  // until it is written
+    struct Untraced {
+        std::int64_t step;
+        std::vector<Bucket> buckets;
+    };
+    std::optional<Untraced> untraced;                   // the last update, where its buckets may not be done
+    std::optional<BucketTuner> tuner;                   // until the buckets are chosen
+    std::optional<OrderMeasurement> order_measurement;  // until the order of issue is chosen
     std::string bucket_plan;  // the chosen one, for the checkpoint (JSON); empty before, or by config
     std::string bucket_key;
 

@@ -42,6 +42,7 @@ TrainingResult Trainer::Impl::run() {
         return result;
     }
     choose_buckets();
+    measure_order();
     start_trace();
     report.start(progress.samples);
     watch.restart();
@@ -56,6 +57,7 @@ TrainingResult Trainer::Impl::run() {
         }
         while (training.epoch_has_more() && !finished() && !stopping) step();
     }
+    training.complete();
     if (trace) write_trace();
     if (tuner) job.log.info("buckets: the run ended before it had measured enough steps to choose");
     // A checkpoint holds the last evaluation: one that was written before it is written again.
@@ -81,6 +83,10 @@ void Trainer::Impl::step() {
     if (world > 1 && !ready_order_checked) check_ready_order();
     if (trace) trace_step();
     if (tuner) tune_buckets(update);
+    if (order_measurement && order_measurement->after_update(update)) {
+        order_measurement.reset();
+        record_if_needed();
+    }
     if (!update.skipped) report_step(update);
     after_update(update.skipped);
 }

@@ -142,6 +142,7 @@ void Trainer::Impl::broadcast_state() {
 }
 
 void Trainer::Impl::save() {
+    training.complete();
     std::vector<NamedTensor> optimizer = optimizer_tensors();
     together_on_first_rank(job.control, "saving the checkpoint", [&] {
         Checkpoint checkpoint;

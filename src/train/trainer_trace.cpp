@@ -7,7 +7,7 @@
 namespace tutti {
 
 void Trainer::Impl::record_if_needed() {
-    const bool needed = tuner || trace;
+    const bool needed = tuner || trace || order_measurement;
     if (needed && !recorder) recorder.emplace(graph, static_cast<std::size_t>(config.train.accumulate));
     training.record(needed ? &*recorder : nullptr);
 }
@@ -21,11 +21,16 @@ void Trainer::Impl::start_trace() {
 }
 
 void Trainer::Impl::trace_step() {
-    trace->add(recorder->timeline(), progress.step, training.reducer.buckets());
+    // Buckets that an update leaves on the network are done at the end of the next one's forward.
+    if (untraced) trace->add(recorder->previous(), untraced->step, untraced->buckets);
+    if (!trace->full()) untraced = {progress.step, training.reducer.buckets()};
     if (trace->full()) write_trace();
 }
 
 void Trainer::Impl::write_trace() {
+    training.complete();
+    if (untraced && !trace->full()) trace->add(recorder->timeline(), untraced->step, untraced->buckets);
+    untraced.reset();
     trace->write(job.directory ? job.directory->path() + "/trace.json" : "", job.log);
     trace.reset();
     watch.restart();

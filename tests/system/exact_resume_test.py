@@ -20,10 +20,12 @@ RECIPES = {
         "train.nan_policy": "skip"}),
     "batch-norm, dropout, moving average on two ranks": (2, {
         "train.batch_size": 4, "model.name": "null", "model.hidden": "null", "train.ema": 0.9, "optim.momentum": 0.9,
+        "distributed.across_steps": "true", "distributed.bucket_policy": "per_layer",
         "model.layers": "[{conv2d: {out: 4, kernel: 3}}, batch_norm2d, relu, {max_pool2d: {kernel: 2}}, "
                         "{dropout: {p: 0.3}}, flatten, {linear: {out: 4}}]"}),
     "measured buckets on two ranks": (2, {
-        "train.batch_size": 4, "distributed.bucket_policy": "auto", "optim.momentum": 0.9}),
+        "train.batch_size": 4, "distributed.bucket_policy": "auto", "optim.momentum": 0.9,
+        "distributed.across_steps": "true"}),
     "synchronized batch-norm with accumulation": (2, {
         "train.batch_size": 2, "train.accumulate": 2, "model.name": "null", "model.hidden": "null",
         "distributed.sync_batch_norm": "true", "train.recompute": "true",

@@ -64,9 +64,9 @@ TEST(PlanSteps, TakesTurnsForwardsAndBackwards) {
         double clock = 0;
         const PlanSteps measured(
             plans, {5, 1}, bench.make_timeline(),
-            [&](const std::vector<Bucket>& buckets, std::span<StepTimeline> steps) {
+            [&](const BenchPlan& plan, std::span<StepTimeline> steps) {
                 for (StepTimeline& step : steps) {
-                    order += buckets.front().last == 0 ? 'a' : 'b';
+                    order += plan.buckets.front().last == 0 ? 'a' : 'b';
                     step.seconds = ++clock;
                 }
             },

@@ -90,7 +90,8 @@ TEST_P(ReducerRanks, TellsOfEachBucketOnceItIsSummed) {
         Reducer reducer(communicator, view_of(std::span(arena)), three_buckets);
         for (std::size_t p = 0; p < parameter_count; ++p) reducer.ready(p);
         std::vector<Bucket> told;
-        reducer.finish([&](const Bucket& bucket) {
+        reducer.finish([&](std::size_t number) {
+            const Bucket& bucket = reducer.buckets()[number];
             told.push_back(bucket);
             for (std::int64_t i = bucket.offset; i < bucket.offset + bucket.count; ++i)
                 EXPECT_EQ(std::exchange(arena[static_cast<std::size_t>(i)], 0.0), communicator.size());

@@ -81,9 +81,9 @@ TEST_P(StepBenchRanks, RecordsWhatHappenedInItsOrder) {
 TEST_P(StepBenchRanks, APlanChangesNoBitOfTheWeights) {
     test::run_training(GetParam(), {}, [](const TrainingJob& job) {
         StepBench one(job), other(job);
-        std::vector<StepTimeline> steps(6, one.make_timeline());
-        one.run(steps);
+        std::vector<StepTimeline> steps(2, one.make_timeline());
         for (const BucketPolicy policy : {BucketPolicy::single, BucketPolicy::per_layer, BucketPolicy::ddp}) {
+            one.run(std::span(steps).first(2));  // as often, with the steps that are not counted
             DistributedConfig distributed;
             distributed.bucket_policy = policy;
             other.set_buckets(plan_buckets(other.graph(), distributed));

@@ -1,6 +1,8 @@
 #pragma once
 // Small trainings in memory, on ranks that are threads.
 
+#include <algorithm>
+
 #include "support/thread_communicator.hpp"
 #include "tutti/base/log.hpp"
 #include "tutti/device/device.hpp"
@@ -9,12 +11,12 @@
 
 namespace tutti::test {
 
-/// Sample i of 8 bytes is (37·i + 11·k) mod 251 at k; its label is i mod 4.
+/// Sample i of 8 bytes, in any shape, is (37·i + 11·k) mod 251 at k; its label is i mod 4.
 class PatternDataset final : public Dataset {
   public:
-    explicit PatternDataset(std::int64_t samples) {
+    explicit PatternDataset(std::int64_t samples, const Shape& shape = {8}) {
         info_.samples = samples;
-        info_.sample_shape = {8};
+        info_.sample_shape = shape;
         info_.classes = 4;
     }
     const DatasetInfo& info() const override { return info_; }
@@ -33,17 +35,23 @@ class PatternDataset final : public Dataset {
     DatasetInfo info_;
 };
 
-/// Calls `body` with the job of each rank: an mlp of three layers with parameters on 50 samples.
+/// Calls `body` with the job of each rank: on 50 samples, by default an mlp of three layers with parameters;
+/// by model.layers another one.
 template <class Body>
-void run_training(int ranks, const std::vector<std::string>& settings, const Body& body) {
+void run_training(int ranks, const std::vector<std::string>& settings, const Body& body,
+                  const Shape& shape = {8}) {
     run_on_threads(ranks, [&](Communicator& world) {
-        std::vector<std::string> given{"model.hidden=[6, 5]", "train.batch_size=4", "data.workers=0"};
+        std::vector<std::string> given{"train.batch_size=4", "data.workers=0"};
+        const bool has_layers = std::any_of(settings.begin(), settings.end(), [](const std::string& setting) {
+            return setting.starts_with("model.layers");
+        });
+        if (!has_layers) given.emplace_back("model.hidden=[6, 5]");
         given.insert(given.end(), settings.begin(), settings.end());
         const Config config = parse_config("", "test.yaml", given);
         const auto device = make_cpu_device(1);
         const auto gradients = world.duplicate(), control = world.duplicate();
         Log log(1, 2, "test", LogLevel::error);  // not rank 0's: silent
-        const PatternDataset data(50);
+        const PatternDataset data(50, shape);
         body(TrainingJob{config, *device, *gradients, *control, log, nullptr, data, nullptr});
     });
 }

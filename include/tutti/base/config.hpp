@@ -23,6 +23,7 @@ enum class DeviceChoice { automatic, cpu, cuda };
 enum class Strategy { automatic, single, ddp, zero1 };
 enum class Backend { automatic, nccl, mpi, gloo };
 enum class BucketPolicy { ddp, single, per_layer, cost_model, automatic };
+enum class AcrossSteps { automatic, yes, no };
 enum class Compress { none, bf16 };
 enum class WarmUp { linear, power };
 
@@ -179,6 +180,7 @@ struct DistributedConfig {
     double bucket_mb = 25;  ///< MiB
     double first_bucket_mb = 1;
     BucketPolicy bucket_policy = BucketPolicy::ddp;
+    AcrossSteps across_steps = AcrossSteps::automatic;
     Compress compress = Compress::none;
     bool find_unused_parameters = false;
     bool sync_batch_norm = false;

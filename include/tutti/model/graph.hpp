@@ -124,6 +124,14 @@ class Graph {
     /// called. It must not touch the graph.
     void set_progress(std::function<void()> progress);
 
+    /// Where parameters are still to be updated when forward begins: called before the parameters [first,
+    /// last) (arena order) are used, and before backward overwrites gradients. In training before each layer
+    /// that runs, with its own (none: first == last); with all before an evaluation's forward, before
+    /// backward, and before they are saved or replaced. Views of arenas are handed out without it. Empty:
+    /// nothing is called.
+    using BeforeUse = std::function<void(std::size_t first, std::size_t last)>;
+    void set_before_use(BeforeUse before_use);
+
     /// Buffers get their initial values, parameters default values from Philox at (seed, number of the
     /// parameter), in the file's element order, so independent of the layout.
     void initialize(std::int64_t seed);

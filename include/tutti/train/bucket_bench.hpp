@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tutti/train/across_steps.hpp"
 #include "tutti/train/bucket_plan.hpp"
 #include "tutti/train/step_figures.hpp"
 
@@ -37,6 +38,7 @@ struct PlanName {
 struct BenchPlan {
     std::vector<PlanName> names;
     std::vector<Bucket> buckets;
+    std::vector<std::size_t> order{};  ///< of issue; empty: the plan's own
 };
 
 /// The different plans of a request, in its order. by_cost: the plan of the policy cost_model, where it is
@@ -46,16 +48,17 @@ std::vector<BenchPlan> distinct_plans(const PlanRequest& request, std::span<cons
                                       const std::vector<Bucket>& by_cost);
 
 struct BenchRounds {
-    std::size_t steps = 20;  ///< measured of each plan
-    std::size_t warmup = 3;  ///< before them, of each plan
+    std::size_t steps = 20;   ///< measured of each plan
+    std::size_t warmup = 3;   ///< before them, of each plan
+    std::size_t in_turn = 2;  ///< steps of a plan before the next one's
 };
 
-/// Steps of all plans in turn, two of each per round, forwards and backwards through the list by turns, so
+/// Steps of all plans in turn, some of each per round, forwards and backwards through the list by turns, so
 /// that a machine that becomes slower or faster does it to all alike.
 class PlanSteps {
   public:
-    /// Runs steps.size() steps under these buckets.
-    using Run = std::function<void(const std::vector<Bucket>& buckets, std::span<StepTimeline> steps)>;
+    /// Runs steps.size() steps under this plan.
+    using Run = std::function<void(const BenchPlan& plan, std::span<StepTimeline> steps)>;
     /// Told before each round; what it throws ends the measurement.
     using BeforeRound = std::function<void(std::size_t round, std::size_t rounds)>;
 
@@ -71,12 +74,16 @@ class PlanSteps {
 };
 
 /// What the cost model makes a prediction from: medians of the slowest rank over steps in one bucket, which
-/// leaves backward alone.
+/// leaves backward alone, under the schedule within steps; or of any others, then with their disturbance.
 struct StepMeasurement {
     double before = 0;          ///< seconds from the beginning of the step to that of the last backward
     std::vector<double> ready;  ///< by parameter, seconds after the beginning of that backward
     double backward_end = 0;    ///< likewise
     double rest = 0;            ///< seconds from the end of backward and of all transfers to that of the step
+    StepProfile profile{};      ///< where the computation goes, of the slowest rank in each part
+
+    /// What the schedule across steps has to do with; elements of the arena.
+    AcrossTiming across(const Graph& graph) const;
 
     /// Of a step under a plan.
     double predict(std::span<const Bucket> buckets, const BucketTiming& timing) const;

@@ -15,9 +15,10 @@
 
 namespace tutti {
 
-/// Buckets are views of the gradient arena; they are issued in the plan's order on every rank, each as soon
-/// as its last gradient (and those of all buckets before it) is ready. Between ready() of a bucket's last
-/// parameter and the return of finish() nobody else may touch its slice. One thread.
+/// Buckets are views of the gradient arena; they are issued in one order on every rank, each as soon as its
+/// last gradient (and those of all buckets before it in that order) is ready. Between ready() of a bucket's
+/// last parameter and its sums (finish(), finish_for()) nobody else may touch its slice. The sums do not
+/// depend on the order. One thread.
 class Reducer {
   public:
     /// arena: the whole gradient arena, 1-D; it and the communicator must outlive the reducer.
@@ -27,14 +28,16 @@ class Reducer {
             std::optional<ShardPlan> shards = std::nullopt);
 
     const std::vector<Bucket>& buckets() const { return buckets_; }
-    /// Another plan over the same parameters, the same on every rank. Between finish() and the next ready().
-    /// Not with shards: they follow the buckets.
-    void replan(std::vector<Bucket> buckets);
+    /// Another plan over the same parameters, the same on every rank. While nothing is pending(). Not with
+    /// shards: they follow the buckets. order: the numbers of the buckets as they are to be issued; empty:
+    /// the plan's own order.
+    void replan(std::vector<Bucket> buckets, std::vector<std::size_t> order = {});
+    std::span<const std::size_t> issue_order() const { return order_; }
     /// How often it was called: recorded steps hold the transfers of one plan.
     std::uint64_t plans() const { return plans_; }
     /// Forgets what became ready and was issued in a recording that failed.
     void forget_step() {
-        use(buckets_);
+        use(buckets_, order_);
         ready_order_.clear();
     }
     /// From the next step on, when parameters and buckets were ready, issued and done is written there; null:
@@ -48,17 +51,28 @@ class Reducer {
     /// Lets pending transfers go on, without waiting. Cheap when none is pending.
     void poll();
     /// Waits for all buckets; the arena then holds the sums (with shards, of what is owned). Every parameter
-    /// must be ready. Throws PeerError that names the bucket. `summed`, if any, is called with every bucket
-    /// in their order as soon as its slice holds the sums, while others may be under way; it may call poll(),
-    /// and touch that slice.
-    using BucketSummed = std::function<void(const Bucket&)>;
+    /// must be ready. Throws PeerError that names the bucket. `summed`, if any, is called with the number of
+    /// every bucket in the order of issue as soon as its slice holds the sums, while others may be under way;
+    /// it may call poll(), and touch that slice.
+    using BucketSummed = std::function<void(std::size_t bucket)>;
     void finish(const BucketSummed& summed = {});
+    /// The same for as many buckets as the parameters [first, last) need: those that hold them, and those
+    /// issued before these. Others stay pending; finish() or the next finish_for() goes on with them.
+    void finish_for(std::size_t first, std::size_t last, const BucketSummed& summed);
+    /// Whether finish_for() would have nothing to do.
+    bool is_finished(std::size_t first, std::size_t last) const;
+    /// Whether the step has begun (a parameter is ready) and not all of its buckets are finished.
+    bool pending() const { return begun_; }
 
   private:
     void issue();
     Work start(std::size_t bucket);
-    void use(std::vector<Bucket> buckets);
-    void note_done(std::size_t bucket);
+    void use(std::vector<Bucket> buckets, std::vector<std::size_t> order);
+    void expect_gradients();
+    void note_done();
+    /// Where the buckets of these parameters end in order_.
+    std::size_t end_of(std::size_t first, std::size_t last) const;
+    void finish_before(std::size_t end, const BucketSummed& summed);
     template <class Call>
     auto naming_bucket(std::size_t bucket, const Call& call);
 
@@ -69,11 +83,14 @@ class Reducer {
     std::vector<Bucket> buckets_;
     std::vector<std::size_t> bucket_of_;  // by parameter
     std::vector<std::size_t> waiting_;    // by bucket: gradients still to come
-    std::vector<Work> works_;
+    std::vector<Work> works_;             // by bucket
+    std::vector<std::size_t> order_;      // buckets as they are issued
+    std::vector<std::size_t> place_;      // by bucket, in order_
     std::vector<std::size_t> ready_order_;
-    std::size_t next_ = 0;  // the first bucket not issued
     std::uint64_t plans_ = 0;
-    std::size_t done_ = 0;  // the buckets before this one are done
+    // Places in order_: what is before them is issued, has its sums, is finished.
+    std::size_t next_ = 0, done_ = 0, finished_ = 0;
+    bool begun_ = false;
 };
 
 }  // namespace tutti

@@ -27,7 +27,11 @@ class StepBench {
     const Graph& graph() const;
     const std::vector<Bucket>& buckets() const;
     /// From the next step on, the same on every rank.
-    void set_buckets(std::vector<Bucket> buckets);
+    void set_buckets(std::vector<Bucket> buckets, std::vector<std::size_t> order = {});
+    /// Whether buckets stay on the network during the next step's forward; at first as by the config. True
+    /// only where they can (TrainStep::obstacle_across_steps).
+    bool spreads_across_steps() const;
+    void spread_across_steps(bool spread);
 
     /// Steps whose gradients were a CUDA graph; and why there are none, where there is more to say than that
     /// the graph was not asked for or the device has none.
@@ -36,8 +40,9 @@ class StepBench {
 
     /// An empty timeline with memory for this bench's steps.
     StepTimeline make_timeline() const;
-    /// One step per timeline, which is overwritten. Throws AgreedError, PeerError; RunError is agreed, too
-    /// (a loss that is not finite).
+    /// One step per timeline, which is overwritten; across steps after one that is not counted, so that each
+    /// counted one waits for the buckets of a step before it. Nothing is left on the network. Throws
+    /// AgreedError, PeerError; RunError is agreed, too (a loss that is not finite).
     void run(std::span<StepTimeline> steps);
 
   private:

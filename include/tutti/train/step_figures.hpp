@@ -22,10 +22,11 @@ struct StepFigures {
     double step = 0;
     double data = 0, forward = 0, backward = 0, optimizer = 0;  ///< of all micro-batches
     double communication = 0;  ///< in which at least one bucket was under way
-    double exposed = 0;        ///< the part of it after the end of backward
+    /// Waiting for it: after the end of backward, or, across steps, for buckets of the step before.
+    double exposed = 0;
     std::vector<BucketTimes> buckets;
 
-    /// The part of communication during backward.
+    /// The part of communication beside computation.
     double hidden() const { return communication - exposed; }
     /// hidden / communication; 0 when nothing was sent.
     double overlap() const { return communication > 0 ? hidden() / communication : 0; }

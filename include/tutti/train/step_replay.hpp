@@ -29,9 +29,12 @@ class StepReplay {
                Communicator& gradients, Communicator& control, std::vector<Bucket> buckets);
     ~StepReplay();
 
-    /// From the next step on, the same on every rank.
-    void set_buckets(std::vector<Bucket> buckets);
-    /// One step per timeline, which is overwritten. Collective. Throws PeerError.
+    /// From the next step on, the same on every rank; order: as in Reducer::replan.
+    void set_buckets(std::vector<Bucket> buckets, std::vector<std::size_t> order = {});
+    /// From the next step on buckets stay on the network during the next forward, or do not (at first).
+    void spread_across_steps(bool spread);
+    /// One step per timeline, which is overwritten; across steps after one that is not counted. Nothing is
+    /// left on the network. Collective. Throws PeerError.
     void run(std::span<StepTimeline> steps);
 
   private:

@@ -1,6 +1,7 @@
 #pragma once
 // When what happened in one training step on one rank.
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <span>
@@ -28,8 +29,10 @@ struct MicroBatchTimes {
 
 struct BucketTimes {
     double ready = 0;   ///< its last gradient was final
-    double issued = 0;  ///< its all-reduce began: when it and all buckets before it were ready
-    double done = 0;    ///< this rank saw that it had ended: at the next poll, or in the wait after backward
+    double issued = 0;  ///< its all-reduce began: when it and all buckets issued before it were ready
+    /// This rank saw that it had ended: at the next poll, or in the wait for it. Later than the end of the
+    /// step where buckets may stay on the network during the next one.
+    double done = 0;
 };
 
 /// The buckets' own plan is Reducer::buckets() at that step. Copies of a timeline made for the same graph
@@ -48,12 +51,18 @@ struct StepTimeline {
     TimeSpan communication;
     double early_updates = 0;  ///< seconds of communication that these updates took
     TimeSpan optimizer;        ///< of the rest
-    TimeSpan gather;           ///< with sharded state: of the parameters, after the optimizer
+    /// Of the step before, whose buckets were on the network when this one began: seconds of forward (with
+    /// what is between it and backward) that passed in waiting for them, and in their updates.
+    double late_waits = 0, late_updates = 0;
+    /// The same of this step: its buckets were left to the next one.
+    bool goes_on = false;
+    TimeSpan gather;  ///< with sharded state: of the parameters, after the optimizer
 
     /// When the last layer's backward had ended; communication after that is not hidden.
     double backward_end() const { return used_ == 0 ? 0 : all_[used_ - 1].backward.end; }
     /// Waiting that no computation hides: from the end of backward until the last bucket is done, without the
-    /// updates in between, and the gathering of parameters.
+    /// updates in between, and the gathering of parameters. Where the step goes on: for the step's sums. And
+    /// for the buckets of the step before.
     double exposed_communication() const;
 
   private:
@@ -62,16 +71,18 @@ struct StepTimeline {
     std::size_t used_ = 0;
 };
 
-/// Writes a timeline. Allocates nothing after construction. One thread.
+/// Writes the timelines of the step under way and of the one before it, whose buckets may still be on the
+/// network. Allocates nothing after construction. One thread.
 class StepRecorder final : public GraphObserver {
   public:
     StepRecorder(const Graph& graph, std::size_t micro_batches_per_step)
-        : timeline_(graph, micro_batches_per_step) {}
+        : timelines_{StepTimeline(graph, micro_batches_per_step),
+                     StepTimeline(graph, micro_batches_per_step)} {}
 
-    /// A step begins now; what was recorded is forgotten.
+    /// A step begins now; what was recorded of the step before the last one is forgotten.
     void begin_step(std::size_t buckets);
-    void end_step() { timeline_.seconds = now(); }
-    MicroBatchTimes& begin_micro_batch() { return timeline_.all_[timeline_.used_++]; }
+    void end_step() { timeline().seconds = now(); }
+    MicroBatchTimes& begin_micro_batch() { return timeline().all_[timeline().used_++]; }
     /// Since the step began.
     double now() const { return since_begin(Clock::now()); }
     using Clock = std::chrono::steady_clock;
@@ -79,8 +90,26 @@ class StepRecorder final : public GraphObserver {
         return std::chrono::duration<double>(time - begin_).count();
     }
 
-    StepTimeline& timeline() { return timeline_; }
-    const StepTimeline& timeline() const { return timeline_; }
+    /// Of the step that began last; complete when that has ended, but for a step that goes on.
+    StepTimeline& timeline() { return timelines_[current_]; }
+    const StepTimeline& timeline() const { return timelines_[current_]; }
+    /// Of the step before it.
+    const StepTimeline& previous() const { return timelines_[1 - current_]; }
+
+    void parameter_ready(std::size_t parameter) { timeline().parameter_ready[parameter] = now(); }
+    /// With its last parameter, which is this one.
+    void bucket_ready(std::size_t bucket, std::size_t parameter) {
+        timeline().buckets[bucket].ready = timeline().parameter_ready[parameter];
+    }
+    void bucket_issued(std::size_t bucket) {
+        sending_ = current_;
+        timeline().buckets[bucket].issued = now();
+    }
+    /// Of the step whose buckets were issued last.
+    void bucket_done(std::size_t bucket) {
+        StepTimeline& step = timelines_[sending_];
+        step.buckets[bucket].done = now() + (timeline().clock - step.clock);
+    }
 
     void forward_begins(std::size_t) override { turn_ = now(); }
     /// Its times add up: with turns, the end lies that long behind the begin of the first.
@@ -94,9 +123,10 @@ class StepRecorder final : public GraphObserver {
     void backward_ends(std::size_t layer) override { current().layer_backward[layer].end = now(); }
 
   private:
-    MicroBatchTimes& current() { return timeline_.all_[timeline_.used_ - 1]; }
+    MicroBatchTimes& current() { return timeline().all_[timeline().used_ - 1]; }
 
-    StepTimeline timeline_;
+    std::array<StepTimeline, 2> timelines_;
+    std::size_t current_ = 0, sending_ = 0;
     Clock::time_point begin_;
     double turn_ = 0;  ///< when the layer that runs forward began
 };

@@ -190,15 +190,21 @@ function draw_line() {
   const drawing = new Drawing(by_id("line-chart"), 66 + lanes * lane + 34, "Time line of one step");
   const left = labelled ? (drawing.width < 480 ? 76 : 104) : 62, right = drawing.width - 12;
   const bottom = drawing.height - 30, compute = 24;
-  const x = seconds => left + seconds / line.step * (right - left);
-  const [factor, unit] = time_unit(line.step);
-  const tops = spaced(ticks(0, line.step * factor, drawing.width < 480 ? 4 : 9), value => x(value / factor), 48);
+  const last_done = lanes ? Math.max(...line.buckets.map(bucket => bucket.done)) : 0;
+  const across = report.schedule === "across steps", end = across ? Math.max(line.step, last_done) : line.step;
+  const x = seconds => left + seconds / end * (right - left);
+  const [factor, unit] = time_unit(end);
+  const tops = spaced(ticks(0, end * factor, drawing.width < 480 ? 4 : 9), value => x(value / factor), 48);
   for (const value of tops)
     drawing.add("line", {x1: x(value / factor), x2: x(value / factor), y1: 18, y2: bottom, stroke: "var(--grid)"});
   x_axis(drawing, value => x(value / factor), tops, bottom, value => `${Number(value.toPrecision(6))} ${unit}`);
 
-  const last_done = lanes ? Math.max(...line.buckets.map(bucket => bucket.done)) : 0;
-  if (ranks > 1 && last_done > line.backward_end) {
+  if (across && end > line.step) {
+    drawing.add("line", {x1: x(line.step), x2: x(line.step), y1: 18, y2: bottom, stroke: "var(--ink)",
+                         "stroke-dasharray": "4 3"}, "the next step begins");
+    drawing.text(x(line.step), 12, "next step", {"text-anchor": "middle"});
+  }
+  if (ranks > 1 && !across && last_done > line.backward_end) {
     const from = x(line.backward_end), to = x(last_done);
     drawing.add("rect", {x: from, y: 18, width: Math.max(to - from, 1), height: bottom - 18, fill: "var(--exposed)",
                          opacity: 0.13}, `exposed: ${time(last_done - line.backward_end)}`);
@@ -303,6 +309,9 @@ function fill_words() {
   const notices = [];
   if (report.replay) notices.push(["Replay: nothing was computed. ", `Layers are timed waits, ${report.replay}.`]);
   if (ranks === 1) notices.push(["One rank: ", "nothing is communicated, and there is nothing to hide."]);
+  if (report.schedule === "across steps")
+    notices.push(["Schedule across steps: ", "buckets stay on the network during the next step's forward, in which each " +
+                  "layer waits for its own; exposed is that waiting. Each step follows one of the same plan."]);
   for (const note of report.notes) notices.push(["", note]);
   by_id("notices").replaceChildren(...notices.map(([strong, rest]) =>
     element("div", {class: "notice"}, element("p", {}, element("b", {}, strong), rest))));

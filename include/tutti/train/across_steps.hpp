@@ -1,0 +1,70 @@
+#pragma once
+// The schedule across steps as a model: buckets that are on the network while the next step's forward runs.
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "tutti/train/bucket_plan.hpp"
+
+namespace tutti {
+
+/// A layer's forward: its parameters [first, last) in arena order (none: first == last), and its seconds.
+struct LayerForward {
+    std::size_t first = 0, last = 0;
+    double seconds = 0;
+};
+
+/// What one step's computation does to the schedule. Times in seconds.
+struct AcrossTiming {
+    std::vector<double> ready;         ///< by parameter, after the beginning of backward
+    double backward_end = 0;           ///< likewise
+    double between = 0;                ///< from there to the first layer's forward: the step's end, data
+    std::vector<LayerForward> layers;  ///< in the order of forward
+    double loss = 0;                   ///< from the last layer's end to the beginning of backward
+    double update_per_element = 0;     ///< of the optimizer
+};
+
+/// The seconds of each bucket's transfer.
+std::vector<double> transfer_seconds(std::span<const Bucket> buckets, const BucketTiming& timing);
+
+/// List scheduling (Graham, "Bounds on multiprocessing timing anomalies", 1969) on one link: whenever it is
+/// free it takes, of the buckets that are ready, the one that the next forward needs first, which is the one
+/// furthest behind in the arena. By bucket: ready and seconds. Returns the numbers of the buckets. Pure.
+std::vector<std::size_t> first_needed_first(std::span<const double> ready, std::span<const double> seconds);
+
+/// From the beginning of one backward to the next, step after step: one transfer at a time in this order,
+/// each as soon as the ones before it and its gradients allow; every layer's forward waits for the sums of
+/// its buckets and of those issued before them, and updates them. At the end of a forward nothing is left on
+/// the network, so every step is like the one before it. Pure.
+double step_across(std::span<const Bucket> buckets, std::span<const std::size_t> order,
+                   std::span<const double> seconds, const AcrossTiming& timing);
+
+/// The better of the plan's own order (on a tie) and first_needed_first. Pure.
+std::vector<std::size_t> issue_order(std::span<const Bucket> buckets, std::span<const double> seconds,
+                                     const AcrossTiming& timing);
+
+/// Throws DataError unless it is empty or holds each of the numbers 0 to buckets − 1.
+void check_issue_order(std::span<const std::size_t> order, std::size_t buckets);
+
+/// A plan and how long its steps are to last.
+struct AcrossPlan {
+    std::vector<Bucket> buckets;
+    std::vector<std::size_t> order;
+    double seconds = 0;
+};
+/// Begins with a bucket per layer, and joins those neighbours whose joining makes the step shortest, as long
+/// as it becomes shorter. Pure; O(L³) for L layers.
+AcrossPlan plan_across_steps(std::span<const ParameterSlice> parameters, const std::vector<bool>& layer_ends,
+                             const CostModel& cost, std::size_t element_bytes, const AcrossTiming& timing);
+
+/// A step that no plan and order beats: all gradients have to be sent one after the other, from when the
+/// first is ready to when the last layer whose parameters they are has to begin; or the computation alone.
+double attainable_across(std::span<const ParameterSlice> parameters, const BucketTiming& cost,
+                         const AcrossTiming& timing);
+
+/// The parameters of each layer of a graph, and the seconds that a profile gives their forward.
+std::vector<LayerForward> layers_of(const Graph& graph, std::span<const double> seconds);
+
+}  // namespace tutti

@@ -1,0 +1,167 @@
+#include "tutti/train/across_steps.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <numeric>
+#include <string>
+
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+namespace {
+
+std::vector<double> ready_by_bucket(std::span<const Bucket> buckets, const AcrossTiming& timing) {
+    std::vector<double> ready;
+    for (const Bucket& bucket : buckets)
+        ready.push_back(
+            *std::max_element(timing.ready.begin() + static_cast<std::ptrdiff_t>(bucket.first),
+                              timing.ready.begin() + static_cast<std::ptrdiff_t>(bucket.last) + 1));
+    return ready;
+}
+
+}  // namespace
+
+std::vector<double> transfer_seconds(std::span<const Bucket> buckets, const BucketTiming& timing) {
+    std::vector<double> seconds;
+    for (const Bucket& bucket : buckets)
+        seconds.push_back(timing.cost.seconds(static_cast<double>(bucket.count) *
+                                              static_cast<double>(timing.element_bytes)));
+    return seconds;
+}
+
+std::vector<std::size_t> first_needed_first(std::span<const double> ready, std::span<const double> seconds) {
+    std::vector<std::size_t> order, left(ready.size());
+    std::iota(left.rbegin(), left.rend(), std::size_t{0});  // the first needed comes first
+    double now = 0;
+    while (!left.empty()) {
+        auto next = std::ranges::find_if(left, [&](std::size_t b) { return ready[b] <= now; });
+        if (next == left.end()) {
+            now = ready[*std::ranges::min_element(left, {}, [&](std::size_t b) { return ready[b]; })];
+            continue;
+        }
+        now += seconds[*next];
+        order.push_back(*next);
+        left.erase(next);
+    }
+    return order;
+}
+
+double step_across(std::span<const Bucket> buckets, std::span<const std::size_t> order,
+                   std::span<const double> seconds, const AcrossTiming& timing) {
+    const std::vector<double> ready = ready_by_bucket(buckets, timing);
+    std::vector<double> done;  // by place in the order
+    std::vector<std::size_t> place_of(timing.ready.size());
+    double link = 0;
+    for (std::size_t place = 0; place < order.size(); ++place) {
+        const Bucket& bucket = buckets[order[place]];
+        link = std::max(link, ready[order[place]]) + seconds[order[place]];
+        done.push_back(link);
+        for (std::size_t p = bucket.first; p <= bucket.last; ++p) place_of[p] = place;
+    }
+    double now = timing.backward_end + timing.between;
+    std::size_t updated = 0;
+    const auto update_before = [&](std::size_t end) {
+        for (; updated < end; ++updated) {
+            const auto count = static_cast<double>(buckets[order[updated]].count);
+            now = std::max(now, done[updated]) + count * timing.update_per_element;
+        }
+    };
+    for (const LayerForward& layer : timing.layers) {
+        for (std::size_t p = layer.first; p < layer.last; ++p) update_before(place_of[p] + 1);
+        now += layer.seconds;
+    }
+    update_before(order.size());
+    return now + timing.loss;
+}
+
+std::vector<std::size_t> issue_order(std::span<const Bucket> buckets, std::span<const double> seconds,
+                                     const AcrossTiming& timing) {
+    std::vector<std::size_t> own(buckets.size());
+    std::iota(own.begin(), own.end(), std::size_t{0});
+    std::vector<std::size_t> other = first_needed_first(ready_by_bucket(buckets, timing), seconds);
+    return step_across(buckets, other, seconds, timing) < step_across(buckets, own, seconds, timing) ? other
+                                                                                                     : own;
+}
+
+void check_issue_order(std::span<const std::size_t> order, std::size_t buckets) {
+    if (order.empty()) return;
+    std::vector<std::size_t> sorted(order.begin(), order.end()), numbers(buckets);
+    std::ranges::sort(sorted);
+    std::iota(numbers.begin(), numbers.end(), std::size_t{0});
+    if (sorted != numbers)
+        throw DataError("an order of issue of " + std::to_string(order.size()) +
+                        " buckets does not hold each of " + std::to_string(buckets) + " once");
+}
+
+AcrossPlan plan_across_steps(std::span<const ParameterSlice> parameters, const std::vector<bool>& layer_ends,
+                             const CostModel& cost, std::size_t element_bytes, const AcrossTiming& timing) {
+    const auto planned = [&](std::span<const std::size_t> ends) {
+        AcrossPlan plan;
+        plan.buckets = plan_from_ends(parameters, ends);
+        const auto seconds = transfer_seconds(plan.buckets, {timing.ready, cost, element_bytes});
+        plan.order = issue_order(plan.buckets, seconds, timing);
+        plan.seconds = step_across(plan.buckets, plan.order, seconds, timing);
+        return plan;
+    };
+    std::vector<std::size_t> ends;
+    for (std::size_t p = 0; p < parameters.size(); ++p)
+        if (layer_ends[p] || p + 1 == parameters.size()) ends.push_back(p);
+    AcrossPlan best = planned(ends);
+    for (bool shorter = true; shorter;) {
+        shorter = false;
+        std::vector<std::size_t> joined_best = ends;
+        for (std::size_t cut = 0; cut + 1 < ends.size(); ++cut) {
+            std::vector<std::size_t> joined = ends;
+            joined.erase(joined.begin() + static_cast<std::ptrdiff_t>(cut));
+            AcrossPlan plan = planned(joined);
+            if (plan.seconds >= best.seconds) continue;
+            best = std::move(plan);
+            joined_best = std::move(joined);
+            shorter = true;
+        }
+        ends = std::move(joined_best);
+    }
+    return best;
+}
+
+double attainable_across(std::span<const ParameterSlice> parameters, const BucketTiming& cost,
+                         const AcrossTiming& timing) {
+    const std::int64_t end = parameters.back().offset + parameters.back().count;
+    const auto seconds = [&](std::int64_t elements) {
+        return cost.cost.seconds(static_cast<double>(elements) * static_cast<double>(cost.element_bytes));
+    };
+    double compute = timing.backward_end + timing.between + timing.loss;
+    for (const LayerForward& layer : timing.layers) compute += layer.seconds;
+    compute += static_cast<double>(end) * timing.update_per_element;
+    double least = compute;
+    // Behind the computation that makes them ready, and before the one that waits for them, go the gradients
+    // of the layers up to any one: those of the last layers, which are ready first and needed last.
+    double forward = timing.loss;
+    for (auto layer = timing.layers.rbegin(); layer != timing.layers.rend(); ++layer) {
+        forward += layer->seconds;
+        if (layer->first == layer->last) continue;
+        // What lies behind this layer's beginning in the arena is ready later, and needed before its
+        // forward's end.
+        const double first_ready = *std::min_element(
+            timing.ready.begin() + static_cast<std::ptrdiff_t>(layer->first), timing.ready.end());
+        least = std::max(least, first_ready + seconds(end - parameters[layer->first].offset) + forward);
+    }
+    return least;
+}
+
+std::vector<LayerForward> layers_of(const Graph& graph, std::span<const double> seconds) {
+    const auto layers = graph.report();
+    assert(seconds.size() == layers.size());
+    std::vector<LayerForward> result(layers.size());
+    // Backward goes through the layers from the last to the first, and so does the arena.
+    std::size_t next = 0;
+    for (std::size_t layer = layers.size(); layer-- > 0;) {
+        const std::size_t begin = next;
+        for (std::int64_t left = layers[layer].parameters; left > 0; ++next)
+            left -= graph.parameters()[next].count;
+        result[layer] = {begin, next, seconds[layer]};
+    }
+    return result;
+}
+
+}  // namespace tutti

@@ -1,0 +1,35 @@
+#pragma once
+// The order in which a plan's buckets are issued under the schedule across steps, from the first steps of a
+// run.
+
+#include <vector>
+
+#include "train_step.hpp"
+#include "tutti/train/step_timeline.hpp"
+
+namespace tutti {
+
+/// For plans that no measurement has chosen. Full updates only count (an epoch's last one may be shorter): 2
+/// in which everything is used for the first time, then 4 in the plan's own order tell when buckets are ready
+/// and how long each is on the network; issue_order() follows from that. Every rank makes the same calls;
+/// rank 0's order counts.
+class OrderMeasurement {
+  public:
+    /// Both must outlive it; `training` records into `recorder`.
+    OrderMeasurement(TrainStep& training, const StepRecorder& recorder)
+        : training_(training), recorder_(recorder) {}
+
+    /// True when the order is chosen; the next update follows it. Collective then.
+    bool after_update(const UpdateReport& report);
+
+  private:
+    void choose();
+    std::vector<double> transfer_times() const;
+
+    TrainStep& training_;
+    const StepRecorder& recorder_;
+    std::size_t full_ = 0;             // full updates in a row
+    std::vector<StepTimeline> steps_;  // whose buckets are done
+};
+
+}  // namespace tutti
