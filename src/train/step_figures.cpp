@@ -47,6 +47,8 @@ StepFigures figures_of(const StepTimeline& step) {
         figures.forward += micro.forward.seconds();
         figures.backward += micro.backward.seconds();
     }
+    // What a forward does for the step before is no forward.
+    figures.forward -= step.late_waits + step.late_updates;
     figures.optimizer = step.early_updates + step.late_updates + step.optimizer.seconds();
     figures.buckets = step.buckets;
     figures.communication = time_under_way(step.buckets) + step.gather.seconds();

@@ -9,6 +9,7 @@
 
 #include "train_step.hpp"
 #include "training_fixture.hpp"
+#include "tutti/train/step_figures.hpp"
 
 namespace tutti {
 namespace {
@@ -193,6 +194,10 @@ TEST_P(AcrossStepsRanks, TimelinesTellWhenBucketsAreDoneInTheNextStep) {
             const auto& micro = recorder.timeline().micro_batches().front();
             EXPECT_LE(recorder.timeline().late_waits + recorder.timeline().late_updates,
                       micro.forward.seconds());
+            // Nothing is counted twice.
+            const StepFigures figures = figures_of(recorder.timeline());
+            EXPECT_LE(figures.data + figures.forward + figures.backward + figures.exposed + figures.optimizer,
+                      figures.step * (1 + 1e-9));
         }
         training.complete();
         for (const BucketTimes& bucket : recorder.timeline().buckets) EXPECT_GT(bucket.done, 0);
@@ -266,6 +271,40 @@ TEST(IssueOrder, IsThePlansOwnUnlessAnotherIsFaster) {
               (std::vector<std::size_t>{0, 1, 2}));
     EXPECT_EQ(issue_order(three, std::vector{4., 4., 4.}, three_layers()),
               (std::vector<std::size_t>{0, 2, 1}));
+}
+
+/// Seconds of a transfer: alpha + bytes / 10.
+CostModel cost_of(double alpha) {
+    return CostModel({{.from_bytes = 0, .alpha = alpha, .seconds_per_byte = 0.1}});
+}
+const std::vector<ParameterSlice> parameters{{0, 10}, {10, 10}, {20, 10}};
+const std::vector<bool> every_layer{true, true, true};
+
+TEST(PlanAcrossSteps, JoinsLayersWhereThatIsFaster) {
+    // 5 s a bucket: 0 from 2 to 7, 2 to 12, 1 to 17, then two and a half layers of forward and the loss.
+    const AcrossPlan apart = plan_across_steps(parameters, every_layer, cost_of(1), 4, three_layers());
+    EXPECT_EQ(apart.buckets, three);
+    EXPECT_EQ(apart.order, (std::vector<std::size_t>{0, 2, 1}));
+    EXPECT_DOUBLE_EQ(apart.seconds, 17 + 2.5 + 0.5);
+    // 7 s a bucket, 11 s for two in one: 0 from 2 to 9, the others to 20, then all of forward.
+    const AcrossPlan joined = plan_across_steps(parameters, every_layer, cost_of(3), 4, three_layers());
+    EXPECT_EQ(joined.buckets, (std::vector<Bucket>{{0, 0, 0, 10}, {1, 2, 10, 20}}));
+    EXPECT_DOUBLE_EQ(joined.seconds, 20 + 3.5 + 0.5);
+}
+
+TEST(AttainableAcross, IsWhatTransfersAndWhoWaitsForThemNeed) {
+    AcrossTiming timing = three_layers();
+    const CostModel cost = cost_of(1), free;
+    // All gradients from second 2 on, 13 s; then the last layer and the loss.
+    EXPECT_DOUBLE_EQ(attainable_across(parameters, {timing.ready, cost, 4}, timing), 2 + 13 + 1 + 0.5);
+    EXPECT_LE(attainable_across(parameters, {timing.ready, cost, 4}, timing),
+              plan_across_steps(parameters, every_layer, cost, 4, timing).seconds);
+    // Nothing to wait for: the computation.
+    EXPECT_DOUBLE_EQ(attainable_across(parameters, {timing.ready, free, 4}, timing), 11);
+    // The first layer's gradients are late: 20 + 5, and all of forward.
+    timing.ready = {2, 4, 20};
+    timing.backward_end = 20;
+    EXPECT_DOUBLE_EQ(attainable_across(parameters, {timing.ready, cost, 4}, timing), 20 + 5 + 3.5 + 0.5);
 }
 
 TEST(IssueOrder, MustHoldEachBucketOnce) {
