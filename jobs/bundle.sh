@@ -216,6 +216,10 @@ int EVP_DigestFinal_ex(void *state, unsigned char *digest, unsigned *size) {
     if (size) *size = SHA256_DIGEST_LENGTH;
     return SHA256_Final(digest, state);
 }
+unsigned char *SHA256(const unsigned char *data, size_t size, unsigned char *digest) {
+    SHA256_CTX state;
+    return SHA256_Init(&state) && SHA256_Update(&state, data, size) && SHA256_Final(digest, &state) ? digest : 0;
+}
 void *HMAC(void) { return 0; }
 END
         follow_links

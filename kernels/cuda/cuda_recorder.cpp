@@ -113,6 +113,7 @@ class CudaRecorder final : public WorkRecorder {
             context_->record_with(nullptr);
             cudaStreamEndCapture(stream, &graph);  // fails where the capture was broken; the stream is free
             if (graph) cudaGraphDestroy(graph);
+            cudaGetLastError();  // told once; whoever asks next means another call
             throw;
         }
         context_->record_with(nullptr);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "provenance.hpp"
 #include "tutti/base/stop_signal.hpp"
@@ -35,11 +36,11 @@ class BucketBenchRun {
     BucketReport run() {
         describe();
         report_.across = bench_.spreads_across_steps();
-        if (report_.across) report_.rounds.in_turn = 4;
         if (options_.replay) prepare_replay();
         measure_all_reduce();
         const std::vector<StepTimeline> first = first_steps();
         report_.measurement = agree_on_measurement(first, *control_);
+        choose_schedule();
         measure_plans(first);
         return std::move(report_);
     }
@@ -158,6 +159,30 @@ class BucketBenchRun {
         spread_across_steps(report_.across);
         check_stop("measuring when gradients become ready");
         return {steps.begin() + cold, steps.end()};
+    }
+
+    /// As training does with distributed.across_steps auto.
+    void choose_schedule() {
+        if (report_.across && config_.distributed.across_steps == AcrossSteps::automatic) {
+            const auto slices = parameter_slices(bench_.graph());
+            const auto ends = layer_ends(bench_.graph());
+            const BucketTiming timing{report_.measurement.ready, report_.cost, report_.element_bytes};
+            const AcrossTiming across = report_.measurement.across(bench_.graph());
+            const auto by_cost = plan_by_cost(slices, ends, timing);
+            std::array<double, 2> model{
+                plan_across_steps(slices, ends, timing.cost, timing.element_bytes, across).seconds,
+                step_within(by_cost, transfer_seconds(by_cost, timing), across)};
+            control_->broadcast(view_of(std::span<double>(model)), 0).wait();
+            report_.across = pays_across_steps(model[0], model[1]);
+            if (!report_.across)
+                report_.notes.push_back(
+                    fmt::format("Transfers end with their step: on the network during the next one's forward "
+                                "they would change a step from {:.3g} to {:.3g} ms, by the model "
+                                "(distributed.across_steps: auto; true measures them).",
+                                model[1] * 1e3, model[0] * 1e3));
+        }
+        spread_across_steps(report_.across);
+        if (report_.across) report_.rounds.in_turn = 4;
     }
 
     void measure_plans(std::span<const StepTimeline> first) {

@@ -337,7 +337,7 @@ void add_distributed(std::vector<Row>& rows) {
                                      {"false", AcrossSteps::no}}),
                 "whether buckets may stay on the network during the next step's forward, in which each layer "
                 "waits for its own; the weights are the same to the bit; auto: between hosts, where it can "
-                "be done"),
+                "be done and the first steps say that it pays"),
             row("distributed.compress", at(distributed, &D::compress),
                 choice<Compress>({{"none", Compress::none}, {"bf16", Compress::bf16, false}}),
                 "type of gradients in transit"),

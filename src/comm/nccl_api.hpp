@@ -62,7 +62,8 @@ class NcclApi {
     virtual NcclResult allocate(std::byte*& memory, std::size_t bytes) = 0;
     virtual NcclResult release(std::byte* memory) = 0;
     /// Collective: the memory that the ranks give, at the same offsets, may be used by symmetric kernels.
-    /// `window` stays null where this NCCL or these GPUs have none.
+    /// `window` stays null where this NCCL or these GPUs have none; it must live on and is written until the
+    /// communicator is no longer in progress.
     virtual NcclResult register_window(NcclComm communicator, std::byte* memory, std::size_t bytes,
                                        NcclWindow& window) = 0;
     virtual NcclResult deregister_window(NcclComm communicator, NcclWindow window) = 0;

@@ -162,11 +162,11 @@ class NcclMemory {
     ~NcclMemory() {
         if (!data_) return;
         try {
-            if (window_ && !job_->broken()) job_->remove_window(window_);
-            // Unlike cudaFree, ncclMemFree does not wait for work on the memory.
+            // Neither this nor ncclMemFree waits for work on the memory, as cudaFree would.
             job_->stream().follow_compute();
             const auto mark = job_->stream().mark();
             while (!mark->reached()) sched_yield();
+            if (window_ && !job_->broken()) job_->remove_window(window_);
         } catch (...) {
             // Broken by now, and so aborted; the first error is on its way.
         }
@@ -295,7 +295,17 @@ class NcclCommunicator final : public Communicator {
         };
         // All or none: a window is one of all ranks.
         if (any(memory->data() == nullptr)) return nothing("gave no memory for windows (ncclMemAlloc)");
-        if (any(!memory->make_window())) return nothing("made no window of it on these GPUs");
+        bool made = false;
+        std::exception_ptr failure;
+        try {
+            made = memory->make_window();
+        } catch (const Error&) {
+            failure = std::current_exception();
+        }
+        // Also when this rank has failed: the others ask.
+        const bool nowhere = any(!made);
+        if (failure) std::rethrow_exception(failure);
+        if (nowhere) return nothing("made no window of it on these GPUs");
         std::byte* const data = memory->data();
         return {data, bytes, std::move(memory)};
     }

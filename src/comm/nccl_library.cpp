@@ -160,11 +160,10 @@ class NcclLibrary final : public NcclApi {
                                NcclWindow& window) override {
         window = nullptr;
         if (!window_register_ || !window_deregister_) return NcclResult::success;
-        ncclWindow_t made = nullptr;
-        const ncclResult_t code =
-            window_register_(comm(communicator), memory, bytes, &made, NCCL_WIN_COLL_SYMMETRIC);
-        window = made;
-        return result(code);
+        // NCCL writes it when the call is no longer in progress.
+        static_assert(sizeof(ncclWindow_t) == sizeof(NcclWindow));
+        return result(window_register_(comm(communicator), memory, bytes,
+                                       reinterpret_cast<ncclWindow_t*>(&window), NCCL_WIN_COLL_SYMMETRIC));
     }
     NcclResult deregister_window(NcclComm communicator, NcclWindow window) override {
         return result(window_deregister_(comm(communicator), static_cast<ncclWindow_t>(window)));

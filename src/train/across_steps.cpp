@@ -74,6 +74,24 @@ double step_across(std::span<const Bucket> buckets, std::span<const std::size_t>
     return now + timing.loss;
 }
 
+double step_within(std::span<const Bucket> buckets, std::span<const double> seconds,
+                   const AcrossTiming& timing) {
+    const std::vector<double> ready = ready_by_bucket(buckets, timing);
+    double link = 0, updates = 0, last_update = 0;
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+        link = std::max(link, ready[b]) + seconds[b];
+        last_update = static_cast<double>(buckets[b].count) * timing.update_per_element;
+        updates += last_update;
+    }
+    double now = std::max(timing.backward_end + updates, link + last_update) + timing.between + timing.loss;
+    for (const LayerForward& layer : timing.layers) now += layer.seconds;
+    return now;
+}
+
+bool pays_across_steps(double across, double within) {
+    return across < 0.95 * within;
+}
+
 std::vector<std::size_t> issue_order(std::span<const Bucket> buckets, std::span<const double> seconds,
                                      const AcrossTiming& timing) {
     std::vector<std::size_t> own(buckets.size());

@@ -90,7 +90,9 @@ std::string bucket_profile_key(Communicator& communicator, const Graph& graph, c
              {"transport", transport()},
              {"policy", config.distributed.bucket_policy == BucketPolicy::automatic ? "auto" : "cost_model"}};
     if (config.train.precision == Precision::bf16) key["precision"] = "bf16";
-    if (across) key["schedule"] = "across steps";
+    if (across)
+        key["schedule"] = config.distributed.across_steps == AcrossSteps::yes ? "across steps"
+                                                                              : "across steps where it pays";
     // Transports and processors may be told each rank in its own words: rank 0's count.
     return broadcast_text(communicator, key.dump(), 0);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "order_measurement.hpp"
 #include "tutti/base/units.hpp"
 
 namespace tutti {
@@ -83,7 +84,6 @@ BucketTrial BucketTuner::trial(const std::string& name, const std::vector<Bucket
 void BucketTuner::plan_trials() {
     measurement_ = agree_on_measurement(measured_, training_.job.control);
     measured_.clear();
-    training_.spread_across_steps(across_);
     result_.ready = measurement_.ready;
     result_.backward_end = measurement_.backward_end;
     result_.cost = measure_all_reduce(training_.job.gradients, training_.job.control, training_.arena_ops,
@@ -92,6 +92,14 @@ void BucketTuner::plan_trials() {
     const auto slices = parameter_slices(training_.graph);
     const auto ends = layer_ends(training_.graph);
     const BucketTiming timing{result_.ready, result_.cost, size_of(training_.graph.compute())};
+    if (across_) {
+        const AcrossTiming across = measurement_.across(training_.graph);
+        const auto by_cost = plan_by_cost(slices, ends, timing);
+        const auto plan = plan_across_steps(slices, ends, timing.cost, timing.element_bytes, across);
+        training_.spread_across_steps(true);
+        across_ = keep_across_steps(training_, plan.seconds,
+                                    step_within(by_cost, transfer_seconds(by_cost, timing), across));
+    }
     const auto add = [&](const BucketTrial& one) {
         const bool known = std::ranges::any_of(
             result_.trials, [&](const BucketTrial& other) { return other.ends == one.ends; });

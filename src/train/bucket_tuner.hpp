@@ -49,7 +49,7 @@ class BucketTuner {
     const StepRecorder& recorder_;
     Phase phase_ = Phase::warm_up;
     std::size_t steps_ = 0;  // full updates in this phase
-    const bool across_;
+    bool across_;
     std::vector<StepTimeline> measured_;
     std::size_t in_turn_ = 0;              // steps of this trial's turn until now
     std::vector<TrialSeconds> seconds_;    // by trial, of the slowest rank once the rounds have ended

@@ -1,6 +1,9 @@
 #include "order_measurement.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 
 #include "bucket_measurement.hpp"
 #include "tutti/train/bucket_bench.hpp"
@@ -9,9 +12,11 @@ namespace tutti {
 
 bool OrderMeasurement::after_update(const UpdateReport& report) {
     constexpr std::size_t warm_up = 2, measured = 4;
-    full_ = report.samples == training_.global_batch() ? full_ + 1 : 0;
+    const bool full = report.samples == training_.global_batch();
+    if (full) ++full_;
     // Of the step before this one all buckets are done.
-    if (full_ > warm_up + 1) steps_.push_back(recorder_.previous());
+    if (full && previous_full_ && full_ > warm_up + 1) steps_.push_back(recorder_.previous());
+    previous_full_ = full;
     if (steps_.size() < measured) return false;
     choose();
     return true;
@@ -30,15 +35,31 @@ std::vector<double> OrderMeasurement::transfer_times() const {
     return seconds;
 }
 
+bool keep_across_steps(TrainStep& training, double across, double within) {
+    if (training.config.distributed.across_steps == AcrossSteps::yes) return true;
+    std::array<double, 2> model{across, within};
+    training.job.control.broadcast(view_of(std::span<double>(model)), 0).wait();
+    if (pays_across_steps(model[0], model[1])) return true;
+    training.spread_across_steps(false);
+    training.job.log.info(
+        fmt::format("transfers end with their step: on the network during the next one's forward they would "
+                    "change a step from {:.3g} to {:.3g} ms, by the model",
+                    model[1] * 1e3, model[0] * 1e3));
+    return false;
+}
+
 void OrderMeasurement::choose() {
     training_.complete();
     std::vector<double> seconds = transfer_times();
     training_.job.control.all_reduce(view_of(std::span(seconds)), ReduceOp::max).wait();
     const AcrossTiming timing = agree_on_measurement(steps_, training_.job.control).across(training_.graph);
-    const auto order = issue_order(training_.reducer.buckets(), seconds, timing);
+    const auto& buckets = training_.reducer.buckets();
+    const auto order = issue_order(buckets, seconds, timing);
     std::vector<std::int64_t> numbers(order.begin(), order.end());
     training_.job.control.broadcast(view_of(std::span(numbers)), 0).wait();
-    training_.replan(training_.reducer.buckets(), {numbers.begin(), numbers.end()});
+    if (keep_across_steps(training_, step_across(buckets, order, seconds, timing),
+                          step_within(buckets, seconds, timing)))
+        training_.replan(buckets, {numbers.begin(), numbers.end()});
 }
 
 }  // namespace tutti

@@ -9,10 +9,15 @@
 
 namespace tutti {
 
+/// With distributed.across_steps auto: whether the schedule across steps stays, by what the model gives a
+/// step across and within (pays_across_steps); if not, turns it off and says so. Collective; rank 0's numbers
+/// count.
+bool keep_across_steps(TrainStep& training, double across, double within);
+
 /// For plans that no measurement has chosen. Full updates only count (an epoch's last one may be shorter): 2
 /// in which everything is used for the first time, then 4 in the plan's own order tell when buckets are ready
-/// and how long each is on the network; issue_order() follows from that. Every rank makes the same calls;
-/// rank 0's order counts.
+/// and how long each is on the network; issue_order() follows from that, and with distributed.across_steps
+/// auto whether it pays at all. Every rank makes the same calls; rank 0's results count.
 class OrderMeasurement {
   public:
     /// Both must outlive it; `training` records into `recorder`.
@@ -28,7 +33,8 @@ class OrderMeasurement {
 
     TrainStep& training_;
     const StepRecorder& recorder_;
-    std::size_t full_ = 0;             // full updates in a row
+    std::size_t full_ = 0;  // full updates
+    bool previous_full_ = false;
     std::vector<StepTimeline> steps_;  // whose buckets are done
 };
 

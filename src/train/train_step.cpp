@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tutti/base/stop_signal.hpp"
@@ -188,7 +189,8 @@ void TrainStep::reduce(double lr, Work& step_sums) {
     if (defer(lr, step_sums)) return;
     if (in_graph) {
         // The buckets have their sums.
-    } else if (!across_ && may_update_bucket_by_bucket(job) && step_sums.test() && update_is_certain()) {
+    } else if (!across_ && std::ranges::is_sorted(reducer.issue_order()) &&
+               may_update_bucket_by_bucket(job) && step_sums.test() && update_is_certain()) {
         // The sums went out before backward and are there, unless a peer is late.
         // While later buckets are on the network, whose transfers go on within the update. The last one's is
         // left to the end of the step.

@@ -18,8 +18,12 @@ const char* name_of_policy(BucketPolicy policy) {
 }  // namespace
 
 void Trainer::Impl::use_buckets(const BucketTrial& choice) {
-    // An order of issue has its use across steps only.
-    training.replan(plan_from_ends(parameter_slices(graph), choice.ends),
+    std::vector<Bucket> buckets = plan_from_ends(parameter_slices(graph), choice.ends);
+    // An order of issue has its use across steps only; what was chosen without is for transfers that end with
+    // their step.
+    if (config.distributed.across_steps == AcrossSteps::automatic && choice.order.empty())
+        training.spread_across_steps(false);
+    training.replan(std::move(buckets),
                     training.spreads_across_steps() ? choice.order : std::vector<std::size_t>());
     bucket_plan = nlohmann::ordered_json{{"policy", name_of_policy(config.distributed.bucket_policy)},
                                          {"world", world},
@@ -63,6 +67,8 @@ bool Trainer::Impl::use_buckets_of_checkpoint() {
         if (plan.at("policy") != name_of_policy(config.distributed.bucket_policy) ||
             plan.at("world") != world)
             return false;
+        // Of a version that knew no other schedule: measured again.
+        if (training.spreads_across_steps() && !plan.contains("order")) return false;
         BucketTrial trial{plan.at("name").get<std::string>(),
                           plan.at("ends").get<std::vector<std::size_t>>()};
         trial.order = plan.value("order", trial.order);

@@ -46,6 +46,9 @@ struct FakeDevice final : Device {
     std::string kind() const override { return "fake"; }
     std::string description() const override { return "fake"; }
     Buffer allocate(std::size_t, const std::string&) override { return {}; }
+    Buffer allocate_host(std::size_t, const std::string&) override { return {}; }
+    bool uploads_ahead() const override { return false; }
+    std::unique_ptr<UploadLane> make_upload_lane(std::span<const UploadPart>) override { return nullptr; }
     void copy_from_host(const TensorView&, const void*) override {}
     void copy_to_host(void*, const TensorView&) override {}
     Ops& ops(Arithmetic) override { throw std::logic_error("it does not compute"); }
@@ -62,8 +65,10 @@ class StepGraphTest : public testing::Test {
         bool graphed = graph_->takes(whole, key_);
         if (graphed) {
             const TensorView sums{reinterpret_cast<std::byte*>(loss_), DType::f64, {3}};
-            graphed = graph_->run({3, positions_, 0.5},
-                                  {[&] { ++forwards_; }, [&] { ++backwards_; }, [&] { ++forgotten_; }}, sums);
+            graphed = graph_->run(
+                {3, positions_, 0.5},
+                {[&] { ++forwards_; }, [&] { ++backwards_; }, [&] { ++forgotten_; }, [&] { ++meanwhile_; }},
+                sums);
             graph_->wait_for_transfers();
         }
         StepSums sums;
@@ -90,7 +95,7 @@ class StepGraphTest : public testing::Test {
     std::vector<std::int64_t> positions_{1, 2};
     std::byte memory_[4];
     StepGraph::Key key_{&memory_[0], &memory_[1], 0};
-    int forwards_ = 0, backwards_ = 0, forgotten_ = 0;
+    int forwards_ = 0, backwards_ = 0, forgotten_ = 0, meanwhile_ = 0;
     bool wanted_ = false, told_impossible_ = false;
     std::unique_ptr<StepGraph> graph_;
 };
@@ -103,6 +108,7 @@ TEST_F(StepGraphTest, is_recorded_once_after_three_steps_and_runs_from_then_on) 
     EXPECT_EQ(device_.one.recordings, 2) << "forward and backward";
     EXPECT_EQ(forwards_, 3);
     EXPECT_EQ(backwards_, 3);
+    EXPECT_EQ(meanwhile_, 3);
     EXPECT_EQ(graph_->steps(), 3);
     EXPECT_EQ(device_.one.values.epoch, 3);
     EXPECT_EQ(device_.one.values.loss_scale, 0.5);

@@ -20,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -84,7 +85,8 @@ struct ncclComm {
     bool in_progress = true;
     const std::byte* window = nullptr;
     std::size_t window_bytes = 0;
-    long within = 0, elsewhere = 0;  // bytes of all-reduces and reduce-scatters, in the window and not
+    ncclWindow_t* made_window = nullptr;  // where it is written once the call has ended
+    long within = 0, elsewhere = 0;       // bytes of all-reduces and reduce-scatters, in the window and not
 
     void count(const std::byte* data, std::size_t size) {
         (window && data >= window && data + size <= window + window_bytes ? within : elsewhere) +=
@@ -127,8 +129,7 @@ struct ncclComm {
     /// Does `work`, or makes it part of the graph that the stream is captured into.
     ncclResult_t issue(cudaStream_t stream, std::function<void()> work) {
         if (is_captured(stream)) {
-            static const auto record =
-                reinterpret_cast<decltype(&cudaLaunchHostFunc)>(module_symbol("cudaLaunchHostFunc"));
+            static const auto record = of_module<decltype(&cudaLaunchHostFunc)>("cudaLaunchHostFunc");
             captured.push_back(std::make_unique<std::function<void()>>(std::move(work)));
             const auto call = [](void* function) { (*static_cast<std::function<void()>*>(function))(); };
             if (record(stream, call, captured.back().get()) != cudaSuccess) return ncclUnhandledCudaError;
@@ -193,6 +194,9 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* made, int ranks, ncclUniqueId id
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
     *state = comm->in_progress ? ncclInProgress : ncclSuccess;
+    if (!comm->in_progress && comm->made_window)
+        *std::exchange(comm->made_window, nullptr) =
+            reinterpret_cast<ncclWindow_t>(const_cast<std::byte*>(comm->window));
     comm->in_progress = false;
     return ncclSuccess;
 }
@@ -232,7 +236,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* memory, std::size_t b
     if (std::getenv("TUTTI_FAKE_NO_WINDOWS")) return comm->issued();
     comm->window = bytes_of(memory);
     comm->window_bytes = bytes;
-    *window = reinterpret_cast<ncclWindow_t>(memory);
+    comm->made_window = window;
     return comm->issued();
 }
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {

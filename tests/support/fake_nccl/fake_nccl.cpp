@@ -61,6 +61,7 @@ NcclResult FakeNccl::async_error(NcclComm communicator, NcclResult& state) {
         state = NcclResult::in_progress;
     } else {
         state = comm.issued ? script_.async : NcclResult::success;
+        if (comm.made_window) *std::exchange(comm.made_window, nullptr) = comm.window;
     }
     return NcclResult::success;
 }
@@ -146,9 +147,14 @@ NcclResult FakeNccl::register_window(NcclComm communicator, std::byte* memory, s
     window = nullptr;
     if (!script_.windows) return NcclResult::success;
     if (!memory_.contains(memory)) return NcclResult::invalid_usage;
-    window = memory + ++next_window_;
-    comm.windows.insert(window);
-    return answer("register_window", comm);
+    comm.window = memory + ++next_window_;
+    comm.windows.insert(comm.window);
+    const NcclResult result = answer("register_window", comm);
+    if (result == NcclResult::success)
+        window = comm.window;
+    else  // written when it is no longer in progress
+        comm.made_window = &window;
+    return result;
 }
 
 NcclResult FakeNccl::deregister_window(NcclComm communicator, NcclWindow window) {

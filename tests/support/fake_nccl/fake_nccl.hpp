@@ -60,6 +60,8 @@ class FakeNccl final : public NcclApi {
         bool issued = false;      ///< a collective
         bool finalized = false;
         std::set<NcclWindow> windows;
+        NcclWindow window = nullptr;        // made last
+        NcclWindow* made_window = nullptr;  // where it is to be written
     };
     Comm& called(const std::string& name, NcclComm communicator);
     NcclResult answer(const std::string& name, Comm& comm);

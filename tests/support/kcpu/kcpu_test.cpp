@@ -12,7 +12,7 @@ namespace {
 template <class... Parameters, class... Arguments>
 std::string problem_of(void (*kernel)(Parameters...), Extent grid, Extent block, Arguments... arguments) {
     try {
-        launch("kernel", nullptr, kernel, grid, block, 0, arguments...);
+        launch("kernel", kernel, grid, block, 0, arguments...);
     } catch (const Error& error) {
         return error.what();
     }
@@ -38,7 +38,7 @@ __global__ void reverse_block(const int* in, int* out) {
 TEST_P(KcpuTest, barriers_order_shared_memory) {
     std::vector<int> in(210), out(210);
     for (int i = 0; i < 210; ++i) in[static_cast<std::size_t>(i)] = i;
-    launch("reverse_block", nullptr, reverse_block, {3}, {70}, 0, in.data(), out.data());
+    launch("reverse_block", reverse_block, {3}, {70}, 0, in.data(), out.data());
     for (int i = 0; i < 210; ++i) EXPECT_EQ(out[static_cast<std::size_t>(i)], i / 70 * 70 + 69 - i % 70);
 }
 
@@ -50,7 +50,7 @@ __global__ void describe_places(unsigned* out) {
 
 TEST_P(KcpuTest, runs_each_thread_of_three_dimensions_once) {
     std::vector<unsigned> out(24 * 8, 0);
-    launch("describe_places", nullptr, describe_places, {2, 2, 2}, {4, 3, 2}, 0, out.data());
+    launch("describe_places", describe_places, {2, 2, 2}, {4, 3, 2}, 0, out.data());
     EXPECT_EQ(out, std::vector<unsigned>(24 * 8, 1));
 }
 
@@ -67,7 +67,7 @@ __global__ void exchange_lanes(int* out) {
 
 TEST_P(KcpuTest, lanes_exchange_values) {
     std::vector<int> out(32 * 6, -1);
-    launch("exchange_lanes", nullptr, exchange_lanes, {1}, {32}, 0, out.data());
+    launch("exchange_lanes", exchange_lanes, {1}, {32}, 0, out.data());
     unsigned votes = 0;
     for (unsigned lane = 0; lane < 32; lane += 3) votes |= 1u << lane;
     for (int lane = 0; lane < 32; ++lane) {
@@ -89,7 +89,7 @@ __global__ void read_before_write(float* out, int write) {
 
 TEST_P(KcpuTest, shared_memory_is_nan_at_the_begin_of_each_block) {
     float out[2] = {};
-    launch("read_before_write", nullptr, read_before_write, {2}, {1}, 0, out, 0);
+    launch("read_before_write", read_before_write, {2}, {1}, 0, out, 0);
     EXPECT_TRUE(std::isnan(out[0]) && std::isnan(out[1]));
 }
 
