@@ -69,7 +69,7 @@ class SlurmLaunch(slurm_test.SlurmTest):
 
     def test_a_preempted_job_saves_and_the_requeued_one_goes_on_to_the_same_weights(self):
         data = self.small_data(2000)
-        recipe = self.recipe(data, train__epochs=40, train__checkpoint__every="never")
+        recipe = self.recipe(data, train__epochs=400, train__checkpoint__every="never")
         self.assert_exit(self.mpirun(4, [*recipe, *self.in_run("whole")]), 0)
         train = " ".join(str(word) for word in (self.trainer, *recipe, *self.in_run("run")))
         script = self.write_script([f"srun --mpi=pmix {train}", "code=$?", "echo restart ${SLURM_RESTART_COUNT:-0} code $code",
