@@ -15,15 +15,14 @@ constexpr std::int64_t recording_steps = 4;
 
 std::string objection(const Config& config, const std::vector<Communicator*>& transfers) {
     if (config.train.accumulate > 1) return "train.accumulate is above 1";
+    // A rank alone has nothing to send, whatever would carry it.
+    for (const Communicator* const one : transfers)
+        if (std::string why = one->why_not_recordable(); one->size() > 1 && !why.empty()) return why;
     // A recording that fails, or is out of date, on one rank alone leaves the others with transfers of
     // another kind.
     if (config.run.cuda_graph == CudaGraphChoice::automatic && transfers.front()->size() > 1)
         return "there are several ranks, whose recorded transfers have not run on GPUs yet "
-               "(run.cuda_graph=true has "
-               "them)";
-    // A rank alone has nothing to send, whatever would carry it.
-    for (const Communicator* const one : transfers)
-        if (std::string why = one->why_not_recordable(); one->size() > 1 && !why.empty()) return why;
+               "(run.cuda_graph=true has them)";
     return "";
 }
 

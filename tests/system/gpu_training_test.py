@@ -4,7 +4,7 @@ import json
 
 import system_test
 from exact_resume_test import RECIPES
-from gpu_program import GpuProgramTest
+from gpu_program import MODELS, GpuProgramTest
 
 # Sums of products in other orders, in fp32, over a few steps.
 TOLERANCE = 1e-5
