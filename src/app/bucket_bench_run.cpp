@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "provenance.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/train/precision.hpp"
+#include "tutti/train/schedule_choice.hpp"
 #include "tutti/train/step_bench.hpp"
 #include "tutti/train/step_replay.hpp"
 
@@ -40,7 +40,6 @@ class BucketBenchRun {
         measure_all_reduce();
         const std::vector<StepTimeline> first = first_steps();
         report_.measurement = agree_on_measurement(first, *control_);
-        choose_schedule();
         measure_plans(first);
         return std::move(report_);
     }
@@ -162,27 +161,27 @@ class BucketBenchRun {
     }
 
     /// As training does with distributed.across_steps auto.
-    void choose_schedule() {
-        if (report_.across && config_.distributed.across_steps == AcrossSteps::automatic) {
-            const auto slices = parameter_slices(bench_.graph());
-            const auto ends = layer_ends(bench_.graph());
-            const BucketTiming timing{report_.measurement.ready, report_.cost, report_.element_bytes};
-            const AcrossTiming across = report_.measurement.across(bench_.graph());
-            const auto by_cost = plan_by_cost(slices, ends, timing);
-            std::array<double, 2> model{
-                plan_across_steps(slices, ends, timing.cost, timing.element_bytes, across).seconds,
-                step_within(by_cost, transfer_seconds(by_cost, timing), across)};
-            control_->broadcast(view_of(std::span<double>(model)), 0).wait();
-            report_.across = pays_across_steps(model[0], model[1]);
-            if (!report_.across)
-                report_.notes.push_back(
-                    fmt::format("Transfers end with their step: on the network during the next one's forward "
-                                "they would change a step from {:.3g} to {:.3g} ms, by the model "
-                                "(distributed.across_steps: auto; true measures them).",
-                                model[1] * 1e3, model[0] * 1e3));
+    /// Returns the plan by cost for the schedule that is measured.
+    std::vector<Bucket> choose_schedule(std::span<const ParameterSlice> slices, const std::vector<bool>& ends,
+                                        const BucketTiming& timing) {
+        std::vector<Bucket> by_cost;
+        if (report_.across) {
+            SchedulePlans plans =
+                plan_schedules(slices, ends, timing, report_.measurement.across(bench_.graph()));
+            if (config_.distributed.across_steps == AcrossSteps::automatic) {
+                const ScheduleForecast forecast = agree_on(plans.forecast, *control_);
+                report_.across = forecast.across_pays();
+                if (!report_.across)
+                    report_.notes.push_back("Transfers end with their step: " + tutti::describe(forecast) +
+                                            " (distributed.across_steps: auto; true measures them).");
+            }
+            by_cost = std::move(report_.across ? plans.across.buckets : plans.within);
+        } else {
+            by_cost = plan_by_cost(slices, ends, timing);
         }
         spread_across_steps(report_.across);
         if (report_.across) report_.rounds.in_turn = 4;
+        return by_cost;
     }
 
     void measure_plans(std::span<const StepTimeline> first) {
@@ -198,10 +197,7 @@ class BucketBenchRun {
         const auto ends = layer_ends(bench_.graph());
         const BucketTiming timing{report_.measurement.ready, report_.cost, report_.element_bytes};
         const AcrossTiming across = report_.measurement.across(bench_.graph());
-        const auto by_cost =
-            report_.across
-                ? plan_across_steps(slices, ends, report_.cost, report_.element_bytes, across).buckets
-                : plan_by_cost(slices, ends, timing);
+        const auto by_cost = choose_schedule(slices, ends, timing);
         auto plans = distinct_plans(request, slices, ends, report_.element_bytes, by_cost);
         std::vector<double> predicted;
         for (BenchPlan& plan : plans) {

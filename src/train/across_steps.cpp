@@ -88,10 +88,6 @@ double step_within(std::span<const Bucket> buckets, std::span<const double> seco
     return now;
 }
 
-bool pays_across_steps(double across, double within) {
-    return across < 0.95 * within;
-}
-
 std::vector<std::size_t> issue_order(std::span<const Bucket> buckets, std::span<const double> seconds,
                                      const AcrossTiming& timing) {
     std::vector<std::size_t> own(buckets.size());

@@ -92,13 +92,14 @@ void BucketTuner::plan_trials() {
     const auto slices = parameter_slices(training_.graph);
     const auto ends = layer_ends(training_.graph);
     const BucketTiming timing{result_.ready, result_.cost, size_of(training_.graph.compute())};
+    std::vector<Bucket> by_cost;
     if (across_) {
-        const AcrossTiming across = measurement_.across(training_.graph);
-        const auto by_cost = plan_by_cost(slices, ends, timing);
-        const auto plan = plan_across_steps(slices, ends, timing.cost, timing.element_bytes, across);
+        SchedulePlans plans = plan_schedules(slices, ends, timing, measurement_.across(training_.graph));
         training_.spread_across_steps(true);
-        across_ = keep_across_steps(training_, plan.seconds,
-                                    step_within(by_cost, transfer_seconds(by_cost, timing), across));
+        across_ = keep_across_steps(training_, plans.forecast);
+        by_cost = std::move(across_ ? plans.across.buckets : plans.within);
+    } else {
+        by_cost = plan_by_cost(slices, ends, timing);
     }
     const auto add = [&](const BucketTrial& one) {
         const bool known = std::ranges::any_of(
@@ -106,10 +107,7 @@ void BucketTuner::plan_trials() {
         if (!known) result_.trials.push_back(one);
         return !known;
     };
-    add(trial("cost_model", across_ ? plan_across_steps(slices, ends, timing.cost, timing.element_bytes,
-                                                        measurement_.across(training_.graph))
-                                          .buckets
-                                    : plan_by_cost(slices, ends, timing)));
+    add(trial("cost_model", by_cost));
     if (training_.config.distributed.bucket_policy == BucketPolicy::automatic) {
         add(trial("single", plan_buckets(slices, ends, {BucketPolicy::single})));
         add(trial("per_layer", plan_buckets(slices, ends, {BucketPolicy::per_layer})));

@@ -1,9 +1,6 @@
 #include "order_measurement.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
 
 #include "bucket_measurement.hpp"
 #include "tutti/train/bucket_bench.hpp"
@@ -35,16 +32,12 @@ std::vector<double> OrderMeasurement::transfer_times() const {
     return seconds;
 }
 
-bool keep_across_steps(TrainStep& training, double across, double within) {
+bool keep_across_steps(TrainStep& training, const ScheduleForecast& forecast) {
     if (training.config.distributed.across_steps == AcrossSteps::yes) return true;
-    std::array<double, 2> model{across, within};
-    training.job.control.broadcast(view_of(std::span<double>(model)), 0).wait();
-    if (pays_across_steps(model[0], model[1])) return true;
+    const ScheduleForecast agreed = agree_on(forecast, training.job.control);
+    if (agreed.across_pays()) return true;
     training.spread_across_steps(false);
-    training.job.log.info(
-        fmt::format("transfers end with their step: on the network during the next one's forward they would "
-                    "change a step from {:.3g} to {:.3g} ms, by the model",
-                    model[1] * 1e3, model[0] * 1e3));
+    training.job.log.info("transfers end with their step: " + describe(agreed));
     return false;
 }
 
@@ -57,8 +50,8 @@ void OrderMeasurement::choose() {
     const auto order = issue_order(buckets, seconds, timing);
     std::vector<std::int64_t> numbers(order.begin(), order.end());
     training_.job.control.broadcast(view_of(std::span(numbers)), 0).wait();
-    if (keep_across_steps(training_, step_across(buckets, order, seconds, timing),
-                          step_within(buckets, seconds, timing)))
+    if (keep_across_steps(
+            training_, {step_across(buckets, order, seconds, timing), step_within(buckets, seconds, timing)}))
         training_.replan(buckets, {numbers.begin(), numbers.end()});
 }
 

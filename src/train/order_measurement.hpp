@@ -5,14 +5,14 @@
 #include <vector>
 
 #include "train_step.hpp"
+#include "tutti/train/schedule_choice.hpp"
 #include "tutti/train/step_timeline.hpp"
 
 namespace tutti {
 
-/// With distributed.across_steps auto: whether the schedule across steps stays, by what the model gives a
-/// step across and within (pays_across_steps); if not, turns it off and says so. Collective; rank 0's numbers
-/// count.
-bool keep_across_steps(TrainStep& training, double across, double within);
+/// Whether the schedule across steps stays: with distributed.across_steps auto only where it pays by the
+/// forecast; if not, turns it off and says so. Collective; rank 0's forecast counts.
+bool keep_across_steps(TrainStep& training, const ScheduleForecast& forecast);
 
 /// For plans that no measurement has chosen. Full updates only count (an epoch's last one may be shorter): 2
 /// in which everything is used for the first time, then 4 in the plan's own order tell when buckets are ready

@@ -7,6 +7,7 @@
 #include <functional>
 #include <mutex>
 
+#include "order_measurement.hpp"
 #include "train_step.hpp"
 #include "training_fixture.hpp"
 #include "tutti/train/step_figures.hpp"
@@ -207,6 +208,32 @@ TEST_P(AcrossStepsRanks, TimelinesTellWhenBucketsAreDoneInTheNextStep) {
 INSTANTIATE_TEST_SUITE_P(Ranks, AcrossStepsRanks, ::testing::Values(2, 3, 4),
                          [](const auto& row) { return std::to_string(row.param) + "_ranks"; });
 
+TEST(AcrossSteps, StayWithAutoOnlyWhereTheModelSaysThatTheyPay) {
+    const auto stays = [](const char* setting, const ScheduleForecast& on_rank_0,
+                          const ScheduleForecast& elsewhere) -> bool {
+        std::mutex mutex;
+        std::vector<bool> kept, spread;
+        test::run_training(2, {setting}, [&](const TrainingJob& job) {
+            TrainStep training(job);
+            training.initial_weights();
+            training.spread_across_steps(true);
+            const bool keeps = keep_across_steps(training, job.control.rank() == 0 ? on_rank_0 : elsewhere);
+            const std::lock_guard lock(mutex);
+            kept.push_back(keeps);
+            spread.push_back(training.spreads_across_steps());
+        });
+        EXPECT_EQ(kept, spread) << setting;
+        EXPECT_EQ(kept[0], kept[1]) << setting;
+        return kept[0];
+    };
+    const ScheduleForecast good{90, 100}, poor{96, 100};
+    EXPECT_TRUE(stays("distributed.across_steps=auto", good, good));
+    EXPECT_FALSE(stays("distributed.across_steps=auto", poor, poor));
+    EXPECT_TRUE(stays("distributed.across_steps=auto", good, poor)) << "rank 0's forecast counts";
+    EXPECT_FALSE(stays("distributed.across_steps=auto", poor, good)) << "rank 0's forecast counts";
+    EXPECT_TRUE(stays("distributed.across_steps=true", poor, poor)) << "asked for";
+}
+
 TEST(AcrossSteps, AreLeftWhereAllGradientsAreNeededAtOnce) {
     for (const Settings& settings : std::vector<Settings>{{"optim.clip_norm=1"},
                                                           {"train.accumulate=2"},
@@ -264,6 +291,18 @@ TEST(StepAcross, WaitsForWhatALayerNeedsAndForWhatWasIssuedBeforeIt) {
     timing.update_per_element = 0.1;
     EXPECT_DOUBLE_EQ(step_across(three, std::vector<std::size_t>{0, 2, 1}, std::vector{4., 4., 4.}, timing),
                      14 + 1 + 2.5 + 0.5);
+}
+
+TEST(StepWithin, IsTheComputationAndWhatTheLastBucketIsLate) {
+    // The last bucket is ready at 6, done at 6.1, 0.1 behind backward; between 1, forward 3.5, loss 0.5.
+    EXPECT_DOUBLE_EQ(step_within(three, std::vector{.1, .1, .1}, three_layers()), 6.1 + 5);
+    // On the link from 2 to 6, 6 to 10, 10 to 14.
+    EXPECT_DOUBLE_EQ(step_within(three, std::vector{4., 4., 4.}, three_layers()), 14 + 5);
+    // Only the last bucket's update comes behind a busy link, all of them behind an idle one.
+    AcrossTiming timing = three_layers();
+    timing.update_per_element = 0.1;
+    EXPECT_DOUBLE_EQ(step_within(three, std::vector{4., 4., 4.}, timing), 14 + 1 + 5);
+    EXPECT_DOUBLE_EQ(step_within(three, std::vector{.1, .1, .1}, timing), 6 + 3 + 5);
 }
 
 TEST(IssueOrder, IsThePlansOwnUnlessAnotherIsFaster) {

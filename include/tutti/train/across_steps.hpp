@@ -46,11 +46,6 @@ double step_across(std::span<const Bucket> buckets, std::span<const std::size_t>
 double step_within(std::span<const Bucket> buckets, std::span<const double> seconds,
                    const AcrossTiming& timing);
 
-/// Whether the schedule across steps is to be taken for steps that the two functions above give: where it
-/// saves 5 %. They count neither the processor's part of transfers nor what a rank waits for a slower one,
-/// which no schedule hides.
-bool pays_across_steps(double across, double within);
-
 /// The better of the plan's own order (on a tie) and first_needed_first. Pure.
 std::vector<std::size_t> issue_order(std::span<const Bucket> buckets, std::span<const double> seconds,
                                      const AcrossTiming& timing);

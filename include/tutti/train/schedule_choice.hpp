@@ -1,0 +1,39 @@
+#pragma once
+// Which of two schedules a run takes: transfers that end with their step, or across steps (across_steps.hpp).
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tutti/comm/communicator.hpp"
+#include "tutti/train/across_steps.hpp"
+
+namespace tutti {
+
+/// A step by the model under either schedule, in seconds.
+struct ScheduleForecast {
+    double across = 0, within = 0;
+
+    /// Whether `distributed.across_steps: auto` takes the schedule across steps: where it saves 5 %. The
+    /// model counts neither the processor's part of transfers nor what a rank waits for a slower one, which
+    /// no schedule hides.
+    bool across_pays() const { return across < 0.95 * within; }
+};
+
+/// "on the network during ... they would change a step from 12 to 11.9 ms, by the model".
+std::string describe(const ScheduleForecast& forecast);
+
+/// Rank 0's, on every rank. Collective.
+ScheduleForecast agree_on(ScheduleForecast forecast, Communicator& control);
+
+/// The plan that the cost model makes for each schedule, and what it expects of them.
+struct SchedulePlans {
+    std::vector<Bucket> within;  ///< plan_by_cost()
+    AcrossPlan across;           ///< plan_across_steps()
+    ScheduleForecast forecast;
+};
+/// `cost`: with the ready times of `timing`. Pure; O(L³) for L layers.
+SchedulePlans plan_schedules(std::span<const ParameterSlice> parameters, const std::vector<bool>& layer_ends,
+                             const BucketTiming& cost, const AcrossTiming& timing);
+
+}  // namespace tutti
