@@ -152,6 +152,11 @@ class Job:
                 raise AssertionError(f"not within {timeout} s\n{self.said()}")
             time.sleep(0.02)
 
+    def wait_for_metrics(self, run, lines=1):
+        """Until metrics.jsonl of this run directory holds so many lines."""
+        metrics = pathlib.Path(run) / "metrics.jsonl"
+        self.wait_until(lambda: metrics.exists() and metrics.read_text().count("\n") >= lines)
+
     def wait(self, timeout=TIMEOUT):
         """The result; a job that takes longer is ended and fails the test."""
         try:

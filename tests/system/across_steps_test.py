@@ -63,8 +63,7 @@ class AcrossSteps(TrainingTest):
                                  optim__name="adamw",
                                  optim__lr=0.001, optim__momentum=0)
         with self.start_mpirun(2, settings) as job:
-            job.wait_until(lambda: (self.dir / "run/metrics.jsonl").exists()
-                           and len((self.dir / "run/metrics.jsonl").read_text()) > 0)
+            job.wait_for_metrics(self.dir / "run")
             job.signal_rank(1, signal.SIGUSR1)
             result = job.wait()
         self.assert_exit(result, 75)
@@ -82,8 +81,7 @@ class AcrossSteps(TrainingTest):
                                  distributed__bucket_policy="per_layer", distributed__across_steps="true",
                                  distributed__timeout=2)
         with self.start_mpirun(3, settings) as job:
-            job.wait_until(lambda: (self.dir / "run/metrics.jsonl").exists()
-                           and len((self.dir / "run/metrics.jsonl").read_text()) > 0)
+            job.wait_for_metrics(self.dir / "run")
             job.signal_rank(1, signal.SIGKILL)
             result = job.wait(60)
         self.assertNotEqual(result.exit_code, 0)

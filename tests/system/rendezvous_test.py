@@ -80,7 +80,7 @@ class Rendezvous(RendezvousTest):
         args = self.settings(self.data, "long", train__epochs=100000)
         with contextlib.ExitStack() as stack:
             jobs = [stack.enter_context(job) for job in self.start_by_hand(3, args)]
-            jobs[0].wait_until(lambda: (self.dir / "long/metrics.jsonl").exists())
+            jobs[0].wait_for_metrics(self.dir / "long")
             jobs[1].signal(signal.SIGKILL)
             for rank in (0, 2):
                 result = jobs[rank].wait(timeout=30)
@@ -95,7 +95,7 @@ class Rendezvous(RendezvousTest):
         args = self.settings(self.data, "stopped", train__epochs=100000)
         with contextlib.ExitStack() as stack:
             jobs = [stack.enter_context(job) for job in self.start_by_hand(2, args)]
-            jobs[0].wait_until(lambda: (self.dir / "stopped/metrics.jsonl").exists())
+            jobs[0].wait_for_metrics(self.dir / "stopped")
             jobs[1].signal(signal.SIGUSR1)
             self.assert_all([job.wait(timeout=60) for job in jobs], 75)
         stopped = int(self.latest("stopped").stem.removeprefix("step-"))

@@ -88,7 +88,7 @@ class RunDirectory(TrainingTest):
     def test_a_run_directory_in_use_is_refused(self):
         data = self.small_data(240)
         with self.start(self.settings(data, train__epochs=100000, train__log_every=1)) as job:
-            job.wait_until(lambda: (self.dir / "run/metrics.jsonl").exists())
+            job.wait_for_metrics(self.dir / "run")
             result = self.run_trainer(self.settings(data))
             self.assert_exit(result, 2)
             self.assertIn("in use by process", result.stderr)
@@ -152,8 +152,7 @@ class RunDirectory(TrainingTest):
         data = self.small_data(240)
         settings = self.settings(data, train__epochs=100000, train__log_every=1, train__batch_size=8)
         with self.start_mpirun(2, settings) as job:
-            job.wait_until(lambda: (self.dir / "run/metrics.jsonl").exists()
-                           and len((self.dir / "run/metrics.jsonl").read_text()) > 0)
+            job.wait_for_metrics(self.dir / "run")
             job.signal_rank(1, signal.SIGUSR1)
             result = job.wait()
         self.assert_exit(result, 75)
@@ -166,8 +165,7 @@ class RunDirectory(TrainingTest):
         # One update an epoch: whenever the signal comes, the update that hears of it is its epoch's last.
         settings = self.settings(data, data__val=val, train__epochs=100000, train__log_every=1, train__batch_size=32)
         with self.start_mpirun(2, settings) as job:
-            job.wait_until(lambda: (self.dir / "run/metrics.jsonl").exists()
-                           and len((self.dir / "run/metrics.jsonl").read_text()) > 0)
+            job.wait_for_metrics(self.dir / "run")
             job.signal(signal.SIGUSR1)
             self.assert_exit(job.wait(), 75)
         stopped_at = self.metrics("run", "step")[-1]["step"]
@@ -203,8 +201,7 @@ class RunDirectory(TrainingTest):
         settings = self.settings(data, train__epochs=100000, train__log_every=1, train__batch_size=8,
                                  distributed__timeout=2)
         with self.start_mpirun(3, settings) as job:
-            job.wait_until(lambda: (self.dir / "run/metrics.jsonl").exists()
-                           and len((self.dir / "run/metrics.jsonl").read_text()) > 0)
+            job.wait_for_metrics(self.dir / "run")
             job.signal_rank(1, signal.SIGKILL)
             result = job.wait(60)
         self.assertNotEqual(result.exit_code, 0)
@@ -214,8 +211,7 @@ class RunDirectory(TrainingTest):
         data = self.small_data(240)
         settings = self.settings(data, train__epochs=100000, train__log_every=1)
         with self.start_mpirun(2, settings, per_rank_exit_codes=False) as job:
-            job.wait_until(lambda: (self.dir / "run/metrics.jsonl").exists()
-                           and len((self.dir / "run/metrics.jsonl").read_text()) > 0)
+            job.wait_for_metrics(self.dir / "run")
             trainers = [pid for pid in system_test.session_processes(job.process.pid)
                         if (pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "trainer")]
             self.assertEqual(len(trainers), 2)

@@ -116,8 +116,7 @@ class Trace(TrainingTest):
         # Long enough for the signal to come in the middle.
         settings = self.settings_for(train__epochs=100000, run__trace_steps=10000, train__log_every=1)
         with self.start_mpirun(2, settings) as job:
-            metrics = self.dir / "run" / "metrics.jsonl"
-            job.wait_until(lambda: metrics.exists() and metrics.stat().st_size > 0)
+            job.wait_for_metrics(self.dir / "run")
             job.signal(signal.SIGUSR1)
             result = job.wait()
         self.assert_exit(result, 75)

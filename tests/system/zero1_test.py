@@ -50,8 +50,7 @@ class Zero1(TrainingTest):
         given = {**ADAMW, "train__batch_size": 4, "train__epochs": 40, "distributed__strategy": "zero1"}
         command = self.settings(self.data(), "cut", **given)
         with self.start_mpirun(3, command) as job:
-            job.wait_until(lambda: (self.dir / "cut" / "metrics.jsonl").exists()
-                           and len(self.metrics("cut", "step")) > 5)
+            job.wait_for_metrics(self.dir / "cut", 6)
             job.signal_rank(1, signal.SIGUSR1)
             self.assert_exit(job.wait(), 75)
         steps = len(self.losses("cut"))
