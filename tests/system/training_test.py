@@ -172,6 +172,7 @@ class Training(TrainingTest):
         self.assertTrue(all(row["threads"] >= 1 and row["host"] for row in document["ranks"]))
         for key in ("version", "commit", "time", "libraries", "device"):
             self.assertTrue(document[key], key)
+        self.assertRegex(document["commit"], r"^([0-9a-f]{7,40}\+?|unknown)$")
 
 
 if __name__ == "__main__":

@@ -309,9 +309,15 @@ function fill_words() {
   const notices = [];
   if (report.replay) notices.push(["Replay: nothing was computed. ", `Layers are timed waits, ${report.replay}.`]);
   if (ranks === 1) notices.push(["One rank: ", "nothing is communicated, and there is nothing to hide."]);
-  if (report.schedule === "across steps")
+  if (report.schedule === "across steps") {
     notices.push(["Schedule across steps: ", "buckets stay on the network during the next step's forward, in which each " +
                   "layer waits for its own; exposed is that waiting. Each step follows one of the same plan."]);
+    by_id("exposed-means").textContent = "the time that the next forward waits for buckets; what buckets and their " +
+      "order are there to make small";
+    by_id("hidden-means").textContent = "the rest of it, during backward and forward; all-reduce = hidden + exposed";
+    by_id("predicted-means").textContent = "the step by the cost model: one all-reduce after the other, with the fit " +
+      "above and the times at which gradients become ready; each layer's forward waits for its buckets and updates them";
+  }
   for (const note of report.notes) notices.push(["", note]);
   by_id("notices").replaceChildren(...notices.map(([strong, rest]) =>
     element("div", {class: "notice"}, element("p", {}, element("b", {}, strong), rest))));
