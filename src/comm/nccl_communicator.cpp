@@ -10,21 +10,36 @@
 #include <vector>
 
 #include "checks.hpp"
+#include "nccl_abort.hpp"
 #include "waiting.hpp"
 
 namespace tutti {
 namespace {
 
+class NcclJob;
+
+/// A communicator and its duplicates, of the same ranks: where one cannot go on, no other can.
+struct NcclFamily {
+    std::vector<NcclJob*> members;
+    std::vector<std::weak_ptr<std::function<void()>>> before_abort;
+};
+
 /// What a communicator and its transfers share; the last of them ends NCCL's.
 class NcclJob {
   public:
-    NcclJob(std::shared_ptr<NcclApi> api, std::shared_ptr<GpuSideStream> stream, NcclSettings settings,
-            int rank, int size)
+    /// bootstrap: outlives what is left of the job, to end the process.
+    NcclJob(std::shared_ptr<NcclApi> api, std::shared_ptr<GpuSideStream> stream,
+            std::shared_ptr<Communicator> bootstrap, NcclSettings settings,
+            std::shared_ptr<NcclFamily> family)
         : api_(std::move(api)),
           stream_(std::move(stream)),
+          bootstrap_(std::move(bootstrap)),
           settings_(std::move(settings)),
-          rank_(rank),
-          size_(size) {}
+          family_(std::move(family)),
+          rank_(bootstrap_->rank()),
+          size_(bootstrap_->size()) {
+        family_->members.push_back(this);
+    }
     NcclJob(const NcclJob&) = delete;
     NcclJob& operator=(const NcclJob&) = delete;
     ~NcclJob() {
@@ -33,6 +48,7 @@ class NcclJob {
         } catch (...) {
             // Broken by now, and so aborted; the first error is on its way.
         }
+        std::erase(family_->members, this);
     }
 
     int rank() const { return rank_; }
@@ -41,6 +57,8 @@ class NcclJob {
     GpuSideStream& stream() { return *stream_; }
     const std::shared_ptr<NcclApi>& shared_api() const { return api_; }
     const NcclSettings& settings() const { return settings_; }
+    const std::shared_ptr<NcclFamily>& family() const { return family_; }
+    Communicator& bootstrap() { return *bootstrap_; }
     NcclComm communicator() const { return communicator_; }
     double now() const { return settings_.now(); }
     bool broken() const { return !broken_.empty(); }
@@ -48,7 +66,7 @@ class NcclJob {
     /// Here NCCL's ranks wait for each other, and one that failed would be waited for until the time-out: so
     /// after each look at NCCL the ranks tell each other how it goes. Where another rank has failed, this one
     /// gives up without an error of its own.
-    void open(const NcclUniqueId& id, Communicator& bootstrap) {
+    void open(const NcclUniqueId& id) {
         const std::string call = "ncclCommInitRank";
         const double begin = now();
         NcclResult result = api_->init_rank(communicator_, size_, id, rank_);
@@ -64,9 +82,12 @@ class NcclJob {
                 error = std::current_exception();
             }
             std::array<std::int64_t, 2> any{error ? 1 : 0, result == NcclResult::in_progress ? 1 : 0};
-            bootstrap.all_reduce(view_of(std::span(any)), ReduceOp::max).wait();
+            bootstrap_->all_reduce(view_of(std::span(any)), ReduceOp::max).wait();
             if (error) std::rethrow_exception(std::move(error));
-            if (any[0] != 0) return give_up("another rank could not start NCCL");
+            if (any[0] != 0) {
+                give_up("another rank could not start NCCL");
+                return;
+            }
             if (any[1] == 0) return;
             sched_yield();
         }
@@ -97,16 +118,29 @@ class NcclJob {
         give_up_if_late(call, begin);
     }
 
-    /// Kernels that wait for peers end; so does everything behind them.
-    void give_up(const std::string& reason) {
-        if (broken()) return;
-        broken_ = reason;
-        if (communicator_ != nullptr) api_->abort(std::exchange(communicator_, nullptr));
+    /// Kernels that wait for peers end; so does everything behind them. False where NCCL did not end them.
+    bool give_up(const std::string& reason) {
+        if (broken()) return true;
+        for (NcclJob* const one : family_->members)
+            if (!one->broken()) one->broken_ = reason;
+        // The recording under way has kernels of NCCL's, too, and ends with the error that follows; nothing
+        // of it runs yet.
+        return stream_->recording() || end();
+    }
+    /// Where the error is there.
+    void give_up(const std::string& reason, const Error& error) {
+        if (!give_up(reason)) leave(error.what(), error.code());
+    }
+
+    /// While an error leaves this scope, whose text is not known here.
+    void leave_behind() {
+        if (!give_up("left by an error"))
+            leave("after an error on rank " + std::to_string(rank_), ExitCode::failed);
     }
 
     /// Never waits for peers that may not come.
     void remove_window(NcclWindow window) {
-        if (std::uncaught_exceptions() > 0) return give_up("left by an error");
+        if (std::uncaught_exceptions() > 0) return leave_behind();
         settle("ncclCommWindowDeregister", api_->deregister_window(communicator_, window));
     }
 
@@ -124,27 +158,55 @@ class NcclJob {
     void give_up_if_late(const std::string& call, double begin) {
         const double waited = now() - begin;
         if (settings_.timeout <= 0 || waited <= settings_.timeout) return;
-        give_up(call + " timed out before");
-        throw PeerError(describe_wait(call, rank_, settings_.host, waited), slow_or_dead);
+        const PeerError error(describe_wait(call, rank_, settings_.host, waited), slow_or_dead);
+        give_up(call + " timed out before", error);
+        throw error;
     }
 
     [[noreturn]] void fail(const std::string& call, NcclResult result) {
-        const std::string text = api_->error_text(result, communicator_);
-        give_up(call + " failed before");
-        throw_nccl_error(place(call), result, text);
+        try {
+            throw_nccl_error(place(call), result, api_->error_text(result, communicator_));
+        } catch (const Error& error) {
+            give_up(call + " failed before", error);
+            throw;
+        }
+    }
+
+    /// Of the whole family, whose recordings go first.
+    bool end() {
+        for (const auto& one : family_->before_abort)
+            if (const auto release = one.lock()) (*release)();
+        std::vector<NcclComm> communicators;
+        for (NcclJob* const one : family_->members)
+            if (NcclComm its = std::exchange(one->communicator_, nullptr)) communicators.push_back(its);
+        return abort_within(api_, communicators, settings_.abort_patience);
+    }
+
+    void leave(const std::string& message, ExitCode code) {
+        const std::string whole = message + "; NCCL did not abort within " +
+                                  std::to_string(static_cast<long>(settings_.abort_patience)) +
+                                  " s, so the process ends here without giving its memory back";
+        if (settings_.leave) settings_.leave(whole, code);
     }
 
     void close() {
         if (communicator_ == nullptr) return;
+        // A failure within a recording, which is gone by now.
+        if (broken()) {
+            if (!end()) leave("rank " + std::to_string(rank_) + " gave up: " + broken_, ExitCode::peer);
+            return;
+        }
         // Finalizing waits for the peers: never where they may not come.
-        if (std::uncaught_exceptions() > 0) return give_up("left by an error");
+        if (std::uncaught_exceptions() > 0) return leave_behind();
         settle("ncclCommFinalize", api_->finalize(communicator_));
         api_->destroy(std::exchange(communicator_, nullptr));
     }
 
     std::shared_ptr<NcclApi> api_;
     std::shared_ptr<GpuSideStream> stream_;
+    std::shared_ptr<Communicator> bootstrap_;
     NcclSettings settings_;
+    std::shared_ptr<NcclFamily> family_;
     int rank_, size_;
     NcclComm communicator_ = nullptr;
     std::string broken_;  ///< why no peer can be waited for any more
@@ -210,6 +272,8 @@ class NcclTransfer final : public Work::Transfer {
     }
     void wait() override {
         if (job_->stream().recording()) return job_->stream().compute_follows(*mark_);
+        // Its owner is left by an error, maybe of a peer that this transfer would wait for.
+        if (std::uncaught_exceptions() > 0) job_->leave_behind();
         while (!test()) sched_yield();
     }
 
@@ -220,10 +284,15 @@ class NcclTransfer final : public Work::Transfer {
     double begin_;
 };
 
+std::unique_ptr<Communicator> open_nccl_communicator(std::shared_ptr<NcclApi> api,
+                                                     std::shared_ptr<GpuSideStream> stream,
+                                                     std::shared_ptr<Communicator> bootstrap,
+                                                     const NcclSettings& settings,
+                                                     std::shared_ptr<NcclFamily> family);
+
 class NcclCommunicator final : public Communicator {
   public:
-    NcclCommunicator(std::shared_ptr<NcclJob> job, std::unique_ptr<Communicator> bootstrap)
-        : job_(std::move(job)), bootstrap_(std::move(bootstrap)) {}
+    explicit NcclCommunicator(std::shared_ptr<NcclJob> job) : job_(std::move(job)) {}
 
     int rank() const override { return job_->rank(); }
     int size() const override { return job_->size(); }
@@ -259,7 +328,7 @@ class NcclCommunicator final : public Communicator {
     /// NCCL has none: the hosts meet.
     void barrier() override {
         job_->require_whole();
-        bootstrap_->barrier();
+        job_->bootstrap().barrier();
     }
 
     std::string why_not_recordable() const override { return {}; }
@@ -268,10 +337,14 @@ class NcclCommunicator final : public Communicator {
         return Work(std::make_unique<NcclTransfer>(job_, "a recorded step", job_->stream().mark_compute()));
     }
 
+    void before_abort(const std::shared_ptr<std::function<void()>>& release) override {
+        job_->family()->before_abort.push_back(release);
+    }
+
     std::unique_ptr<Communicator> duplicate() override {
         job_->require_whole();
-        return make_nccl_communicator(job_->shared_api(), job_->stream().duplicate(), bootstrap_->duplicate(),
-                                      job_->settings());
+        return open_nccl_communicator(job_->shared_api(), job_->stream().duplicate(),
+                                      job_->bootstrap().duplicate(), job_->settings(), job_->family());
     }
 
     [[noreturn]] void abort(ExitCode code) noexcept override {
@@ -279,7 +352,7 @@ class NcclCommunicator final : public Communicator {
             job_->give_up("aborted");
         } catch (...) {
         }
-        bootstrap_->abort(code);
+        job_->bootstrap().abort(code);
         std::_Exit(static_cast<int>(code));
     }
 
@@ -313,7 +386,7 @@ class NcclCommunicator final : public Communicator {
   private:
     bool any(bool mine) {
         std::int64_t value = mine ? 1 : 0;
-        bootstrap_->all_reduce(view_of(std::span(&value, 1)), ReduceOp::max).wait();
+        job_->bootstrap().all_reduce(view_of(std::span(&value, 1)), ReduceOp::max).wait();
         return value != 0;
     }
 
@@ -328,15 +401,13 @@ class NcclCommunicator final : public Communicator {
     }
 
     std::shared_ptr<NcclJob> job_;
-    std::unique_ptr<Communicator> bootstrap_;
 };
 
-}  // namespace
-
-std::unique_ptr<Communicator> make_nccl_communicator(std::shared_ptr<NcclApi> api,
+std::unique_ptr<Communicator> open_nccl_communicator(std::shared_ptr<NcclApi> api,
                                                      std::shared_ptr<GpuSideStream> stream,
-                                                     std::unique_ptr<Communicator> bootstrap,
-                                                     const NcclSettings& settings) {
+                                                     std::shared_ptr<Communicator> bootstrap,
+                                                     const NcclSettings& settings,
+                                                     std::shared_ptr<NcclFamily> family) {
     NcclUniqueId id{};
     together_on_first_rank(*bootstrap, "starting NCCL", [&] {
         const NcclResult result = api->unique_id(id);
@@ -345,10 +416,20 @@ std::unique_ptr<Communicator> make_nccl_communicator(std::shared_ptr<NcclApi> ap
                              api->error_text(result, nullptr));
     });
     bootstrap->broadcast({id.data(), DType::u8, {static_cast<std::int64_t>(id.size())}}, 0).wait();
-    auto job = std::make_shared<NcclJob>(std::move(api), std::move(stream), settings, bootstrap->rank(),
-                                         bootstrap->size());
-    together(*bootstrap, "starting NCCL", [&] { job->open(id, *bootstrap); });
-    return std::make_unique<NcclCommunicator>(std::move(job), std::move(bootstrap));
+    auto job =
+        std::make_shared<NcclJob>(std::move(api), std::move(stream), bootstrap, settings, std::move(family));
+    together(*bootstrap, "starting NCCL", [&] { job->open(id); });
+    return std::make_unique<NcclCommunicator>(std::move(job));
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_nccl_communicator(std::shared_ptr<NcclApi> api,
+                                                     std::shared_ptr<GpuSideStream> stream,
+                                                     std::shared_ptr<Communicator> bootstrap,
+                                                     const NcclSettings& settings) {
+    return open_nccl_communicator(std::move(api), std::move(stream), std::move(bootstrap), settings,
+                                  std::make_shared<NcclFamily>());
 }
 
 }  // namespace tutti

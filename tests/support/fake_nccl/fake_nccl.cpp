@@ -81,6 +81,8 @@ NcclResult FakeNccl::destroy(NcclComm communicator) {
 }
 
 NcclResult FakeNccl::abort(NcclComm communicator) {
+    if (script_.abort_waits) script_.abort_waits();
+    const std::lock_guard lock(aborting_);
     called("abort", communicator);
     std::erase_if(communicators_, [&](const auto& one) { return one.get() == communicator; });
     return NcclResult::success;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@ struct NcclScript {
     NcclResult async = NcclResult::success;       ///< what async_error says once a collective was issued
     bool stalls = false;                          ///< collectives never end
     bool windows = true;                          ///< knows windows
+    std::function<void()> abort_waits{};          ///< called by abort, on whatever thread calls that
 };
 
 /// One per rank. `data` carries the collectives, on which the ranks must meet in init_rank, too.
@@ -71,6 +73,7 @@ class FakeNccl final : public NcclApi {
     Communicator& data_;
     NcclScript script_;
     std::vector<std::unique_ptr<Comm>> communicators_;
+    std::mutex aborting_;  // several at a time, while nothing else is called
     std::vector<std::string> calls_, violations_;
     std::set<std::byte*> memory_;
     int next_window_ = 0;
