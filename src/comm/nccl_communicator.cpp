@@ -2,7 +2,6 @@
 
 #include <sched.h>
 
-#include <array>
 #include <cstdlib>
 #include <exception>
 #include <functional>
@@ -10,207 +9,10 @@
 #include <vector>
 
 #include "checks.hpp"
-#include "nccl_abort.hpp"
-#include "waiting.hpp"
+#include "nccl_job.hpp"
 
 namespace tutti {
 namespace {
-
-class NcclJob;
-
-/// A communicator and its duplicates, of the same ranks: where one cannot go on, no other can.
-struct NcclFamily {
-    std::vector<NcclJob*> members;
-    std::vector<std::weak_ptr<std::function<void()>>> before_abort;
-};
-
-/// What a communicator and its transfers share; the last of them ends NCCL's.
-class NcclJob {
-  public:
-    /// bootstrap: outlives what is left of the job, to end the process.
-    NcclJob(std::shared_ptr<NcclApi> api, std::shared_ptr<GpuSideStream> stream,
-            std::shared_ptr<Communicator> bootstrap, NcclSettings settings,
-            std::shared_ptr<NcclFamily> family)
-        : api_(std::move(api)),
-          stream_(std::move(stream)),
-          bootstrap_(std::move(bootstrap)),
-          settings_(std::move(settings)),
-          family_(std::move(family)),
-          rank_(bootstrap_->rank()),
-          size_(bootstrap_->size()) {
-        family_->members.push_back(this);
-    }
-    NcclJob(const NcclJob&) = delete;
-    NcclJob& operator=(const NcclJob&) = delete;
-    ~NcclJob() {
-        try {
-            close();
-        } catch (...) {
-            // Broken by now, and so aborted; the first error is on its way.
-        }
-        std::erase(family_->members, this);
-    }
-
-    int rank() const { return rank_; }
-    int size() const { return size_; }
-    NcclApi& api() { return *api_; }
-    GpuSideStream& stream() { return *stream_; }
-    const std::shared_ptr<NcclApi>& shared_api() const { return api_; }
-    const NcclSettings& settings() const { return settings_; }
-    const std::shared_ptr<NcclFamily>& family() const { return family_; }
-    Communicator& bootstrap() { return *bootstrap_; }
-    NcclComm communicator() const { return communicator_; }
-    double now() const { return settings_.now(); }
-    bool broken() const { return !broken_.empty(); }
-
-    /// Here NCCL's ranks wait for each other, and one that failed would be waited for until the time-out: so
-    /// after each look at NCCL the ranks tell each other how it goes. Where another rank has failed, this one
-    /// gives up without an error of its own.
-    void open(const NcclUniqueId& id) {
-        const std::string call = "ncclCommInitRank";
-        const double begin = now();
-        NcclResult result = api_->init_rank(communicator_, size_, id, rank_);
-        while (true) {
-            std::exception_ptr error;
-            try {
-                if (result == NcclResult::in_progress) result = state();
-                if (result == NcclResult::in_progress)
-                    give_up_if_late(call, begin);
-                else if (result != NcclResult::success)
-                    fail(call, result);
-            } catch (const Error&) {
-                error = std::current_exception();
-            }
-            std::array<std::int64_t, 2> any{error ? 1 : 0, result == NcclResult::in_progress ? 1 : 0};
-            bootstrap_->all_reduce(view_of(std::span(any)), ReduceOp::max).wait();
-            if (error) std::rethrow_exception(std::move(error));
-            if (any[0] != 0) {
-                give_up("another rank could not start NCCL");
-                return;
-            }
-            if (any[1] == 0) return;
-            sched_yield();
-        }
-    }
-
-    void require_whole() const {
-        if (broken())
-            throw PeerError("rank " + std::to_string(rank_) + " on " + settings_.host +
-                            " cannot reach its peers: " + broken_);
-    }
-
-    /// Waits until NCCL has taken up the call.
-    void settle(const std::string& call, NcclResult result) {
-        const double begin = now();
-        while (result == NcclResult::in_progress) {
-            result = state();
-            if (result != NcclResult::in_progress) break;
-            give_up_if_late(call, begin);
-            sched_yield();
-        }
-        if (result != NcclResult::success) fail(call, result);
-    }
-
-    /// What went wrong since, if anything; for polls while a transfer is under way.
-    void check(const std::string& call, double begin) {
-        const NcclResult result = state();
-        if (result != NcclResult::success && result != NcclResult::in_progress) fail(call, result);
-        give_up_if_late(call, begin);
-    }
-
-    /// Kernels that wait for peers end; so does everything behind them. False where NCCL did not end them.
-    bool give_up(const std::string& reason) {
-        if (broken()) return true;
-        for (NcclJob* const one : family_->members)
-            if (!one->broken()) one->broken_ = reason;
-        // The recording under way has kernels of NCCL's, too, and ends with the error that follows; nothing
-        // of it runs yet.
-        return stream_->recording() || end();
-    }
-    /// Where the error is there.
-    void give_up(const std::string& reason, const Error& error) {
-        if (!give_up(reason)) leave(error.what(), error.code());
-    }
-
-    /// While an error leaves this scope, whose text is not known here.
-    void leave_behind() {
-        if (!give_up("left by an error"))
-            leave("after an error on rank " + std::to_string(rank_), ExitCode::failed);
-    }
-
-    /// Never waits for peers that may not come.
-    void remove_window(NcclWindow window) {
-        if (std::uncaught_exceptions() > 0) return leave_behind();
-        settle("ncclCommWindowDeregister", api_->deregister_window(communicator_, window));
-    }
-
-  private:
-    NcclResult state() {
-        NcclResult found = NcclResult::success;
-        const NcclResult asked = api_->async_error(communicator_, found);
-        return asked == NcclResult::success ? found : asked;
-    }
-
-    std::string place(const std::string& call) const {
-        return call + " on rank " + std::to_string(rank_) + " (" + settings_.host + ")";
-    }
-
-    void give_up_if_late(const std::string& call, double begin) {
-        const double waited = now() - begin;
-        if (settings_.timeout <= 0 || waited <= settings_.timeout) return;
-        const PeerError error(describe_wait(call, rank_, settings_.host, waited), slow_or_dead);
-        give_up(call + " timed out before", error);
-        throw error;
-    }
-
-    [[noreturn]] void fail(const std::string& call, NcclResult result) {
-        try {
-            throw_nccl_error(place(call), result, api_->error_text(result, communicator_));
-        } catch (const Error& error) {
-            give_up(call + " failed before", error);
-            throw;
-        }
-    }
-
-    /// Of the whole family, whose recordings go first.
-    bool end() {
-        for (const auto& one : family_->before_abort)
-            if (const auto release = one.lock()) (*release)();
-        std::vector<NcclComm> communicators;
-        for (NcclJob* const one : family_->members)
-            if (NcclComm its = std::exchange(one->communicator_, nullptr)) communicators.push_back(its);
-        return abort_within(api_, communicators, settings_.abort_patience);
-    }
-
-    void leave(const std::string& message, ExitCode code) {
-        const std::string whole = message + "; NCCL did not abort within " +
-                                  std::to_string(static_cast<long>(settings_.abort_patience)) +
-                                  " s, so the process ends here without giving its memory back";
-        if (settings_.leave) settings_.leave(whole, code);
-    }
-
-    void close() {
-        if (communicator_ == nullptr) return;
-        // A failure within a recording, which is gone by now.
-        if (broken()) {
-            if (!end()) leave("rank " + std::to_string(rank_) + " gave up: " + broken_, ExitCode::peer);
-            return;
-        }
-        // Finalizing waits for the peers: never where they may not come.
-        if (std::uncaught_exceptions() > 0) return leave_behind();
-        settle("ncclCommFinalize", api_->finalize(communicator_));
-        api_->destroy(std::exchange(communicator_, nullptr));
-    }
-
-    std::shared_ptr<NcclApi> api_;
-    std::shared_ptr<GpuSideStream> stream_;
-    std::shared_ptr<Communicator> bootstrap_;
-    NcclSettings settings_;
-    std::shared_ptr<NcclFamily> family_;
-    int rank_, size_;
-    NcclComm communicator_ = nullptr;
-    std::string broken_;  ///< why no peer can be waited for any more
-};
 
 /// Memory that may be a window of the communicator's, which it keeps until both are gone.
 class NcclMemory {
@@ -224,6 +26,8 @@ class NcclMemory {
     ~NcclMemory() {
         if (!data_) return;
         try {
+            // A peer may be lost for which the work waits.
+            if (std::uncaught_exceptions() > 0) job_->leave_behind();
             // Neither this nor ncclMemFree waits for work on the memory, as cudaFree would.
             job_->stream().follow_compute();
             const auto mark = job_->stream().mark();

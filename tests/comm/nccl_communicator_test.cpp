@@ -220,6 +220,23 @@ TEST(NcclAbort, comes_where_an_error_leaves_transfers_which_are_not_waited_for) 
     EXPECT_EQ(message, "exit 4: a sample is broken");
 }
 
+TEST(NcclAbort, comes_where_an_error_leaves_memory_that_a_transfer_is_using) {
+    run_on_threads(2, [](Communicator& world) {
+        Rank rank(world, {.stalls = true});
+        NcclSettings settings = settings_of(world.rank());
+        settings.now = [] { return 0.0; };  // no time passes
+        const auto communicator = rank.communicator(world, settings);
+        Work work;  // lives longer than the memory, as a reducer's may
+        const auto fails = [&] {
+            const Buffer memory = communicator->allocate(4096);
+            work = communicator->all_reduce(memory.view(0, DType::f32, {1024}), ReduceOp::sum);
+            throw DataError("a sample is broken");
+        };
+        EXPECT_THROW(fails(), DataError);
+        EXPECT_EQ(std::ranges::count(rank.nccl->calls(), "abort"), 1);
+    });
+}
+
 TEST(NcclAbort, that_does_not_end_ends_the_process_with_the_code_and_words_of_the_error) {
     const auto recording = std::make_shared<Recording>();
     for (const auto& [result, code] : {std::pair{NcclResult::remote_error, ExitCode::peer},

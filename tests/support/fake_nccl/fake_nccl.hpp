@@ -1,6 +1,7 @@
 #pragma once
 // A NCCL that moves data through another communicator, and fails on demand.
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -57,6 +58,7 @@ class FakeNccl final : public NcclApi {
   private:
     struct Comm {
         std::shared_ptr<Communicator> data;
+        std::shared_ptr<std::atomic<bool>> aborted = std::make_shared<std::atomic<bool>>(false);
         int polls = 0;            ///< how often it is still in progress
         std::string in_progress;  ///< the call
         bool issued = false;      ///< a collective
