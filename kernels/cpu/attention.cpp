@@ -222,8 +222,8 @@ void for_heads(const AttentionShape& shape, std::int64_t samples, std::int64_t s
 }  // namespace
 
 template <class T>
-void EigenOps<T>::attention_forward(const AttentionShape& shape, const TensorView& qkv,
-                                    const TensorView& out) {
+void EigenOps<T>::attention_forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
+                                    const TensorView&) {
     const std::int64_t samples = qkv.shape[0], channels = shape.heads * shape.width;
     assert(qkv.count() == samples * shape.tokens * 3 * channels && 3 * out.count() == qkv.count());
     const Head<T> head(shape);
@@ -237,8 +237,8 @@ void EigenOps<T>::attention_forward(const AttentionShape& shape, const TensorVie
 }
 
 template <class T>
-void EigenOps<T>::attention_backward(const AttentionShape& shape, const TensorView& qkv,
-                                     const TensorView& dout, const TensorView& dqkv) {
+void EigenOps<T>::attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView&,
+                                     const TensorView&, const TensorView& dout, const TensorView& dqkv) {
     const std::int64_t samples = qkv.shape[0], channels = shape.heads * shape.width;
     assert(qkv.count() == samples * shape.tokens * 3 * channels && 3 * dout.count() == qkv.count());
     assert(dqkv.count() == qkv.count());
@@ -255,12 +255,14 @@ void EigenOps<T>::attention_backward(const AttentionShape& shape, const TensorVi
                  });
 }
 
-template void EigenOps<float>::attention_forward(const AttentionShape&, const TensorView&, const TensorView&);
-template void EigenOps<double>::attention_forward(const AttentionShape&, const TensorView&,
+template void EigenOps<float>::attention_forward(const AttentionShape&, const TensorView&, const TensorView&,
+                                                 const TensorView&);
+template void EigenOps<double>::attention_forward(const AttentionShape&, const TensorView&, const TensorView&,
                                                   const TensorView&);
 template void EigenOps<float>::attention_backward(const AttentionShape&, const TensorView&, const TensorView&,
-                                                  const TensorView&);
+                                                  const TensorView&, const TensorView&, const TensorView&);
 template void EigenOps<double>::attention_backward(const AttentionShape&, const TensorView&,
-                                                   const TensorView&, const TensorView&);
+                                                   const TensorView&, const TensorView&, const TensorView&,
+                                                   const TensorView&);
 
 }  // namespace tutti

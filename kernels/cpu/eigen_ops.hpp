@@ -54,9 +54,10 @@ class EigenOps : public Ops {
     void gelu_forward(const TensorView& x, const TensorView& y) override;
     void gelu_backward(const TensorView& x, const TensorView& dy, const TensorView& dx) override;
 
-    void attention_forward(const AttentionShape& shape, const TensorView& qkv,
-                           const TensorView& out) override;
-    void attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& dout,
+    void attention_forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
+                           const TensorView& statistics) override;
+    void attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
+                            const TensorView& statistics, const TensorView& dout,
                             const TensorView& dqkv) override;
 
     void scale_samples(const TensorView& x, std::span<const double> factors, const TensorView& y) override;

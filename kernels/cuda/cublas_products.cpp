@@ -15,7 +15,8 @@ constexpr std::size_t workspace_bytes = 32 << 20;
 std::string describe(const Product& p) {
     const std::string shape = std::to_string(p.m) + " x " + std::to_string(p.k) + " by " +
                               std::to_string(p.k) + " x " + std::to_string(p.n);
-    return "the product " + shape + (p.batch > 1 ? ", " + std::to_string(p.batch) + " times" : "");
+    return "the product " + shape + (p.batch > 1 ? ", " + std::to_string(p.batch) + " times" : "") +
+           (p.epilogue == ProductEpilogue::sums_of_a ? " with the sums of its first operand" : "");
 }
 
 /// The largest power of two, up to 256, that divides the address.
@@ -117,7 +118,6 @@ struct CublasProducts::Plan {
     Operation operation;
     Layout first, second, result;
     cublasLtMatmulHeuristicResult_t choice{};
-    bool found = false;
 };
 
 CublasProducts::CublasProducts(std::shared_ptr<CudaContext> context) : context_(std::move(context)) {}
@@ -140,25 +140,29 @@ std::unique_ptr<CublasProducts::Plan> CublasProducts::make_plan(const Key& key, 
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
         context_->cublas(), plan->operation.get(), plan->first.get(), plan->second.get(), plan->result.get(),
         plan->result.get(), preference.get(), 1, &plan->choice, &found);
-    if (status != CUBLAS_STATUS_NOT_SUPPORTED)
-        check(status, "cublasLtMatmulAlgoGetHeuristic for " + describe(key.product));
-    plan->found = status == CUBLAS_STATUS_SUCCESS && found > 0;
+    check(status == CUBLAS_STATUS_SUCCESS && found == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : status,
+          "cublasLtMatmulAlgoGetHeuristic for " + describe(key.product));
     return plan;
+}
+
+std::optional<std::string> CublasProducts::try_to_multiply(const Product& product, float factor,
+                                                           const std::byte* a, const std::byte* b,
+                                                           std::byte* c, std::byte* bias) {
+    try {
+        multiply(product, factor, a, b, c, bias);
+        return std::nullopt;
+    } catch (const GpuError& error) {
+        if (!error.unsupported()) throw;
+        return describe(product) + ": " + error.what();
+    }
 }
 
 void CublasProducts::multiply(const Product& product, float factor, const std::byte* a, const std::byte* b,
                               std::byte* c, std::byte* bias) {
-    if (!try_to_multiply(product, factor, a, b, c, bias))
-        check(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic for " + describe(product));
-}
-
-bool CublasProducts::try_to_multiply(const Product& product, float factor, const std::byte* a,
-                                     const std::byte* b, std::byte* c, std::byte* bias) {
     assert((bias != nullptr) == (product.epilogue != ProductEpilogue::none));
     const Key key{product, alignment_of(a), alignment_of(b), alignment_of(c), bias ? alignment_of(bias) : 0};
     std::unique_ptr<Plan>& plan = plans_[key];
     if (!plan) plan = make_plan(key, bias);
-    if (!plan->found) return false;
     if (bias) plan->operation.set_bias(bias);
     const float keep = 0;
     check(cublasLtMatmul(context_->cublas(), plan->operation.get(), &factor, b, plan->first.get(), a,
@@ -166,7 +170,6 @@ bool CublasProducts::try_to_multiply(const Product& product, float factor, const
                          &plan->choice.algo, context_->library_workspace().reserve(workspace_bytes),
                          workspace_bytes, context_->stream()),
           "cublasLtMatmul of " + describe(product));
-    return true;
 }
 
 }  // namespace tutti::cuda

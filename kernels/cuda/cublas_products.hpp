@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "cuda_context.hpp"
 
@@ -50,10 +52,10 @@ class CublasProducts {
     /// In the context's stream. m, n, k and batch are at least 1. Throws GpuError that names the product.
     void multiply(const Product& product, float factor, const std::byte* a, const std::byte* b, std::byte* c,
                   std::byte* bias = nullptr);
-    /// The same; false, and nothing is done, where cuBLASLt has no algorithm for the product and its
-    /// epilogue.
-    bool try_to_multiply(const Product& product, float factor, const std::byte* a, const std::byte* b,
-                         std::byte* c, std::byte* bias);
+    /// The same; where cuBLASLt does not compute the product with its epilogue (GpuError::unsupported),
+    /// nothing is done, and why it refuses is returned.
+    std::optional<std::string> try_to_multiply(const Product& product, float factor, const std::byte* a,
+                                               const std::byte* b, std::byte* c, std::byte* bias);
 
   private:
     struct Plan;

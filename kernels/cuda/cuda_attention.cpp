@@ -48,10 +48,15 @@ std::byte* part(const TensorView& packed, const AttentionShape& shape, std::int6
 
 }  // namespace
 
-void CudaOps::attention_forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out) {
+bool CudaOps::keeps_attention_statistics(const AttentionShape& shape) const {
+    return fused_attention_ && FusedAttention::may_take(shape);
+}
+
+void CudaOps::attention_forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
+                                const TensorView& statistics) {
     const std::int64_t samples = qkv.shape[0];
     assert(qkv.count() == samples * shape.tokens * 3 * shape.heads * shape.width);
-    if (samples == 0 || (fused_attention_ && fused_attention_->forward(shape, qkv, out))) return;
+    if (samples == 0 || (fused_attention_ && fused_attention_->forward(shape, qkv, out, statistics))) return;
     const HeadProducts of(shape, samples, type_);
     const float scale = 1.0f / std::sqrt(static_cast<float>(shape.width));
     const TensorView p = context_->scratch(DType::f32, {samples, shape.tokens, shape.tokens});
@@ -64,11 +69,15 @@ void CudaOps::attention_forward(const AttentionShape& shape, const TensorView& q
     }
 }
 
-void CudaOps::attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& dout,
+void CudaOps::attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
+                                 const TensorView& statistics, const TensorView& dout,
                                  const TensorView& dqkv) {
     const std::int64_t samples = qkv.shape[0];
     assert(qkv.count() == dqkv.count() && 3 * dout.count() == qkv.count());
-    if (samples == 0 || (fused_attention_ && fused_attention_->backward(shape, qkv, dout, dqkv))) return;
+    if (samples == 0) return;
+    if (fused_attention_ && statistics.defined() &&
+        fused_attention_->backward(shape, qkv, out, statistics, dout, dqkv))
+        return;
     const HeadProducts of(shape, samples, type_);
     const float scale = 1.0f / std::sqrt(static_cast<float>(shape.width));
     const Shape square{samples, shape.tokens, shape.tokens};

@@ -3,8 +3,12 @@
 // libraries' handles.
 
 #include <array>
+#include <functional>
 #include <memory>
+#include <set>
 #include <span>
+#include <string>
+#include <utility>
 
 #include "device_memory.hpp"
 #include "streams.hpp"
@@ -75,6 +79,13 @@ class CudaContext {
     /// Changes when memory that recorded work may use is given back.
     std::uint64_t memory_replaced() const { return scratch_.replaced() + library_workspace_.replaced(); }
 
+    /// Where notices go.
+    void set_notice(std::function<void(const std::string&)> notice) { notice_ = std::move(notice); }
+    /// What a user should know of how something is computed; each text is told once.
+    void notice(const std::string& text) {
+        if (noticed_.insert(text).second && notice_) notice_(text);
+    }
+
     /// Workspace for the libraries, apart from the operators' scratch.
     Scratch& library_workspace() { return library_workspace_; }
 
@@ -90,6 +101,8 @@ class CudaContext {
     cublasLtContext* cublas_ = nullptr;
     cudnnContext* cudnn_ = nullptr;
     const RecordedValues* recorded_ = nullptr;
+    std::function<void(const std::string&)> notice_;
+    std::set<std::string> noticed_;
 };
 
 }  // namespace tutti::cuda

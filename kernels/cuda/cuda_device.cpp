@@ -59,6 +59,10 @@ std::unique_ptr<UploadLane> CudaDevice::make_upload_lane(std::span<const UploadP
     return std::make_unique<CudaUploadLane>(context_, parts);
 }
 
+std::size_t CudaDevice::upload_lane_bytes(std::span<const UploadPart> parts) const {
+    return CudaUploadLane::bytes(parts);
+}
+
 Ops& CudaDevice::ops(Arithmetic arithmetic) {
     const auto made = [&](std::unique_ptr<Ops>& ops, ProductType products) -> Ops& {
         if (!ops) ops = std::make_unique<CudaOps>(context_, products);

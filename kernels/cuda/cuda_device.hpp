@@ -28,11 +28,15 @@ class CudaDevice final : public Device {
     Buffer allocate_host(std::size_t bytes, const std::string& purpose) override;
     bool uploads_ahead() const override { return true; }
     std::unique_ptr<UploadLane> make_upload_lane(std::span<const UploadPart> parts) override;
+    std::size_t upload_lane_bytes(std::span<const UploadPart> parts) const override;
     /// f32, with products in f32, tf32 or bf16.
     Ops& ops(Arithmetic arithmetic) override;
     /// The host does not compute: nobody is called.
     void set_progress(std::function<void()>) override {}
     /// Made when it is first asked for.
+    void set_notice(std::function<void(const std::string&)> notice) override {
+        context_->set_notice(std::move(notice));
+    }
     WorkRecorder* recorder() override;
 
     /// Where everything is ordered. Communication that reads or writes this device's memory waits for events

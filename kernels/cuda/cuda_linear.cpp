@@ -59,8 +59,9 @@ class CudaLinear final : public LinearOp {
                                 .epilogue = sums ? ProductEpilogue::sums_of_a : ProductEpilogue::none};
         if (!sums) {
             products_->multiply(of_weight, 1, inputs[0].data, inputs[1].data, dweight.data);
-        } else if (!products_->try_to_multiply(of_weight, 1, inputs[0].data, inputs[1].data, dweight.data,
-                                               dbias.data)) {
+        } else if (const auto refusal = products_->try_to_multiply(
+                       of_weight, 1, inputs[0].data, inputs[1].data, dweight.data, dbias.data)) {
+            context_->notice("the gradients of biases have a kernel of their own: " + *refusal);
             bias_with_product_ = false;  // From now on: the sums need the scratch memory before the inputs.
             return backward(x, weight, dy, dx, dweight, dbias, parameters_final);
         }

@@ -55,11 +55,14 @@ class CudaOps final : public Ops {
     void gelu_forward(const TensorView& x, const TensorView& y) override;
     void gelu_backward(const TensorView& x, const TensorView& dy, const TensorView& dx) override;
     /// In bf16 by cuDNN's fused engines, where they take the shape. Else it holds the scores of one head of
-    /// all samples at a time: O(N·T²) memory, more than the contract's O(T).
-    void attention_forward(const AttentionShape& shape, const TensorView& qkv,
-                           const TensorView& out) override;
-    void attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& dout,
+    /// all samples at a time: O(N·T²) memory, more than the contract's O(T). Backward is fused where it gets
+    /// what forward kept.
+    void attention_forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
+                           const TensorView& statistics) override;
+    void attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
+                            const TensorView& statistics, const TensorView& dout,
                             const TensorView& dqkv) override;
+    bool keeps_attention_statistics(const AttentionShape& shape) const override;
     void scale_samples(const TensorView& x, std::span<const double> factors, const TensorView& y) override;
     void embed_tokens_forward(const TensorView& x, const TensorView& class_token, const TensorView& positions,
                               const TensorView& y) override;

@@ -14,16 +14,28 @@ std::size_t padded(std::size_t bytes) {
     return (bytes + alignment - 1) / alignment * alignment;
 }
 
+/// Of one batch.
+std::size_t staging_bytes(std::span<const UploadPart> parts) {
+    std::size_t total = 0;
+    for (const UploadPart& part : parts) total += padded(part.bytes);
+    return total;
+}
+
 }  // namespace
+
+std::size_t CudaUploadLane::bytes(std::span<const UploadPart> parts) {
+    std::size_t fixed = 0;
+    for (const UploadPart& part : parts)
+        if (part.one_address) fixed += part.bytes;
+    return stagings_at_once * staging_bytes(parts) + fixed;
+}
 
 CudaUploadLane::CudaUploadLane(std::shared_ptr<CudaContext> context, std::span<const UploadPart> parts)
     : context_(std::move(context)), parts_(parts.begin(), parts.end()), taken_parts_(parts.size()) {
-    std::size_t total = 0;
-    for (const UploadPart& part : parts) {
-        total += padded(part.bytes);
+    const std::size_t total = staging_bytes(parts);
+    for (const UploadPart& part : parts)
         fixed_.push_back(part.one_address ? std::make_unique<DeviceMemory>(part.bytes, "a batch's labels")
                                           : nullptr);
-    }
     for (Staging& staging : stagings_) {
         staging.memory = std::make_unique<DeviceMemory>(total, "batches on their way");
         std::byte* next = staging.memory->data();

@@ -22,6 +22,8 @@ class CudaUploadLane final : public UploadLane {
   public:
     /// Throws GpuError.
     CudaUploadLane(std::shared_ptr<CudaContext> context, std::span<const UploadPart> parts);
+    /// Of device memory, that a lane of these parts allocates.
+    static std::size_t bytes(std::span<const UploadPart> parts);
     ~CudaUploadLane() override;
 
     void begin(std::span<const std::span<const std::byte>> parts) override;
@@ -30,6 +32,7 @@ class CudaUploadLane final : public UploadLane {
     void wait_until_read() override;
 
   private:
+    static constexpr std::size_t stagings_at_once = 2;
     struct Staging {
         std::unique_ptr<DeviceMemory> memory;
         std::vector<std::byte*> parts;
@@ -39,7 +42,7 @@ class CudaUploadLane final : public UploadLane {
 
     std::shared_ptr<CudaContext> context_;
     OwnedStream copies_;
-    std::array<Staging, 2> stagings_;
+    std::array<Staging, stagings_at_once> stagings_;
     std::vector<UploadPart> parts_;
     std::vector<std::unique_ptr<DeviceMemory>> fixed_;  // of parts with one address; null for others
     std::vector<std::byte*> taken_parts_;

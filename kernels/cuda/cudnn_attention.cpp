@@ -222,7 +222,7 @@ AttentionPlan::AttentionPlan(const AttentionProblem& problem, const CudnnTarget&
         [](const CudnnEngineFacts& engine) {
             return engine.has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) ? "sums below fp32" : "";
         },
-        "try another train.precision");
+        "");
 }
 
 void AttentionPlan::execute(cudnnHandle_t handle, const AttentionTensors& tensors, std::byte* workspace) {

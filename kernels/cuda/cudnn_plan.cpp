@@ -61,6 +61,7 @@ CudnnPlan::CudnnPlan(std::string name, const CudnnDescriptor& graph, const Cudnn
                      const std::string& remedy)
     : name_(std::move(name)) {
     std::string refused;
+    cudnnStatus_t failure = CUDNN_STATUS_SUCCESS;
     for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
         for (CudnnDescriptor& config : engine_configs(graph, target, mode)) {
             const CudnnEngineFacts engine = facts_of(config);
@@ -74,6 +75,7 @@ CudnnPlan::CudnnPlan(std::string name, const CudnnDescriptor& graph, const Cudnn
                 const cudnnStatus_t status = plan.try_to_finalize();
                 if (status != CUDNN_STATUS_SUCCESS) {
                     reason = cudnnGetErrorString(status);
+                    if (CUDNN_STATUS_CATEGORY(status) != CUDNN_STATUS_NOT_SUPPORTED) failure = status;
                 } else {
                     plan.get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
                              std::span(&workspace_bytes_, 1));
@@ -89,8 +91,9 @@ CudnnPlan::CudnnPlan(std::string name, const CudnnDescriptor& graph, const Cudnn
                 (refused.empty() ? "engine " : ", engine ") + std::to_string(engine.number) + ": " + reason;
         }
     }
-    throw RunError("cuDNN has no engine for " + name_ + (refused.empty() ? "" : " (" + refused + ")"),
-                   remedy);
+    check(failure, "cudnnBackendFinalize: execution plan of " + name_ + " (" + refused + ")");
+    throw NoCudnnEngine("cuDNN has no engine for " + name_ + (refused.empty() ? "" : " (" + refused + ")"),
+                        remedy);
 }
 
 void CudnnPlan::execute(cudnnHandle_t handle, std::span<const std::int64_t> ids,

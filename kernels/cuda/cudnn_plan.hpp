@@ -23,14 +23,20 @@ struct CudnnEngineFacts {
     bool has(cudnnBackendNumericalNote_t note) const;
 };
 
+/// No engine takes the graph: each was objected to or says that it does not support it.
+struct NoCudnnEngine : RunError {
+    using RunError::RunError;
+};
+
 /// The first engine in the order of cuDNN's heuristic that gives the same bits each time, to which nobody
 /// objects, that asks for no more than 1 GiB of workspace, and can be built.
 class CudnnPlan {
   public:
     CudnnPlan() = default;
     /// Takes 1 to 200 ms, or a second where cuDNN compiles the engine (attention). `objection` says why an
-    /// engine must not be taken, nothing when it may. Throws GpuError, RunError (which engines were refused,
-    /// and why; `remedy`) when there is none.
+    /// engine must not be taken, nothing when it may. Throws NoCudnnEngine (which engines were refused, and
+    /// why; `remedy`) when there is none, and GpuError for other failures, also of an engine where no other
+    /// could be taken.
     CudnnPlan(std::string name, const CudnnDescriptor& graph, const CudnnTarget& target,
               const std::function<std::string(const CudnnEngineFacts&)>& objection,
               const std::string& remedy);

@@ -18,6 +18,20 @@ AttentionTensors from(const AttentionTensors& tensors, const AttentionShape& sha
     return part;
 }
 
+/// Of the statistics f32[N, H, T], those of the samples [first, first + count).
+TensorView rows(const TensorView& statistics, const AttentionShape& shape, std::int64_t first,
+                std::int64_t count) {
+    const std::size_t sample = sizeof(float) * static_cast<std::size_t>(shape.heads * shape.tokens);
+    return {statistics.data + sample * static_cast<std::size_t>(first),
+            DType::f32,
+            {count, shape.heads, shape.tokens}};
+}
+
+/// Whether cuDNN may read and write there (AttentionTensors).
+bool reachable(const TensorView& statistics) {
+    return statistics.defined() && reinterpret_cast<std::uintptr_t>(statistics.data) % 16 == 0;
+}
+
 }  // namespace
 
 FusedAttention::FusedAttention(std::shared_ptr<CudaContext> context, std::int64_t most_workspace)
@@ -32,19 +46,29 @@ std::int64_t FusedAttention::samples_at_once(const AttentionShape& shape) const 
 
 AttentionPlan* FusedAttention::plan(const AttentionProblem& problem) {
     const AttentionShape& s = problem.shape;
-    const Key key{problem.pass, problem.batch, s.tokens, s.heads, s.width};
-    const auto known = plans_.find(key);
-    if (known != plans_.end()) return known->second.get();
-    std::unique_ptr<AttentionPlan>& made = plans_[key];
+    const ShapeKey shape{s.tokens, s.heads, s.width};
+    if (refused_.contains(shape)) return nullptr;
+    const Key key{problem.pass, problem.batch, shape};
+    if (const auto known = plans_.find(key); known != plans_.end()) return known->second.get();
+    const CudnnTarget target{.handle = context_->cudnn()};
     try {
-        made = std::make_unique<AttentionPlan>(problem, CudnnTarget{.handle = context_->cudnn()});
+        auto made = std::make_unique<AttentionPlan>(problem, target);
+        return (plans_[key] = std::move(made)).get();
+    } catch (const NoCudnnEngine& error) {
+        refuse(problem, error.what());
     } catch (const GpuError& error) {
-        // A cuDNN that does not know the operation: the other way computes it.
-        if (error.library() != "cuDNN") throw;
-    } catch (const RunError&) {
-        // No engine: likewise.
+        // A cuDNN that does not know the operation.
+        if (error.component() != "cuDNN" || !error.unsupported()) throw;
+        refuse(problem, error.what());
     }
-    return made.get();
+    return nullptr;
+}
+
+void FusedAttention::refuse(const AttentionProblem& problem, const std::string& why) {
+    const AttentionShape& s = problem.shape;
+    refused_.emplace(s.tokens, s.heads, s.width);
+    context_->notice("no fused " + describe(problem) +
+                     ", it is computed as products in fp32 instead: " + why);
 }
 
 bool FusedAttention::has_plans(AttentionPass pass, const AttentionShape& shape, std::int64_t samples) {
@@ -59,7 +83,8 @@ void FusedAttention::run(AttentionPass pass, const AttentionShape& shape, std::i
                    context_->library_workspace().reserve(static_cast<std::size_t>(chosen.workspace_bytes())));
 }
 
-bool FusedAttention::forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out) {
+bool FusedAttention::forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
+                             const TensorView& kept) {
     const std::int64_t samples = qkv.shape[0], most = samples_at_once(shape);
     if (!has_plans(AttentionPass::forward, shape, samples)) return false;
     const auto [narrow_qkv, narrow_out, statistics] =
@@ -67,33 +92,48 @@ bool FusedAttention::forward(const AttentionShape& shape, const TensorView& qkv,
                            Wanted{DType::f32, {std::min(samples, most), shape.heads, shape.tokens}}});
     cast(qkv, narrow_qkv, context_->stream());
     const AttentionTensors tensors{narrow_qkv.data, narrow_out.data, statistics.data};
-    for (std::int64_t first = 0; first < samples; first += most)
-        run(AttentionPass::forward, shape, std::min(most, samples - first), from(tensors, shape, first));
+    for (std::int64_t first = 0; first < samples; first += most) {
+        const std::int64_t count = std::min(most, samples - first);
+        AttentionTensors part = from(tensors, shape, first);
+        const TensorView place = kept.defined() ? rows(kept, shape, first, count) : TensorView();
+        if (reachable(place)) part.statistics = place.data;
+        run(AttentionPass::forward, shape, count, part);
+        if (place.defined() && !reachable(place)) copy(part.statistics, place.data, place.bytes());
+    }
     cast(narrow_out, out, context_->stream());
     return true;
 }
 
-bool FusedAttention::backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& dout,
-                              const TensorView& dqkv) {
+bool FusedAttention::backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
+                              const TensorView& kept, const TensorView& dout, const TensorView& dqkv) {
     const std::int64_t samples = qkv.shape[0], most = samples_at_once(shape);
-    if (!has_plans(AttentionPass::forward, shape, samples) ||
-        !has_plans(AttentionPass::backward, shape, samples))
-        return false;
+    if (!has_plans(AttentionPass::backward, shape, samples)) return false;
     const auto [narrow_qkv, narrow_out, statistics, narrow_dout, narrow_dqkv] =
-        context_->scratch({Wanted{DType::bf16, qkv.shape}, Wanted{DType::bf16, dout.shape},
+        context_->scratch({Wanted{DType::bf16, qkv.shape}, Wanted{DType::bf16, out.shape},
                            Wanted{DType::f32, {std::min(samples, most), shape.heads, shape.tokens}},
                            Wanted{DType::bf16, dout.shape}, Wanted{DType::bf16, qkv.shape}});
     cast(qkv, narrow_qkv, context_->stream());
+    cast(out, narrow_out, context_->stream());  // bf16 it was: the same bits
     cast(dout, narrow_dout, context_->stream());
     const AttentionTensors tensors{narrow_qkv.data, narrow_out.data, statistics.data, narrow_dout.data,
                                    narrow_dqkv.data};
     for (std::int64_t first = 0; first < samples; first += most) {
         const std::int64_t count = std::min(most, samples - first);
-        run(AttentionPass::forward, shape, count, from(tensors, shape, first));
-        run(AttentionPass::backward, shape, count, from(tensors, shape, first));
+        AttentionTensors part = from(tensors, shape, first);
+        const TensorView place = rows(kept, shape, first, count);
+        if (reachable(place))
+            part.statistics = place.data;
+        else
+            copy(place.data, part.statistics, place.bytes());
+        run(AttentionPass::backward, shape, count, part);
     }
     cast(narrow_dqkv, dqkv, context_->stream());
     return true;
+}
+
+void FusedAttention::copy(const std::byte* source, std::byte* target, std::size_t bytes) {
+    check(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDeviceToDevice, context_->stream()),
+          "cudaMemcpyAsync of the statistics of attention");
 }
 
 }  // namespace tutti::cuda

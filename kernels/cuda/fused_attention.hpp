@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <tuple>
 
 #include "cuda_context.hpp"
@@ -11,35 +12,46 @@
 namespace tutti::cuda {
 
 /// Decides once for each shape: where cuDNN has no engine (widths that are no multiple of 8, GPUs before
-/// Ampere), it does nothing and says so, and products with a softmax between take its place. What is rounded
-/// to bf16: q, k, v, the result and its gradient, the probabilities and the gradients of the scores where
-/// they are operands of products; scores, sums and statistics are fp32. The same bits each time.
+/// Ampere) or does not know the operation, it does nothing and says so, to the user too (the context's
+/// notice), and products with a softmax between take its place. Other failures of cuDNN are errors. What is
+/// rounded to bf16: q, k, v, the result and its gradient, the probabilities and the gradients of the scores
+/// where they are operands of products; scores, sums and statistics are fp32. The same bits each time.
 class FusedAttention {
   public:
     /// As many samples at a time as bring backward's workspace up to `most_workspace` bytes.
     explicit FusedAttention(std::shared_ptr<CudaContext> context,
                             std::int64_t most_workspace = std::int64_t{512} << 20);
 
-    /// As Ops::attention_forward, on f32. False: nothing is done.
-    bool forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out);
-    /// As Ops::attention_backward: out and the statistics are computed again.
-    bool backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& dout,
-                  const TensorView& dqkv);
+    /// False where it is known without asking that there is no engine.
+    static bool may_take(const AttentionShape& shape) { return shape.width % 8 == 0; }
+    /// As Ops::attention_forward, on f32; statistics are written where defined. False: nothing is done.
+    bool forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
+                 const TensorView& statistics);
+    /// As Ops::attention_backward, with forward's out and statistics.
+    bool backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
+                  const TensorView& statistics, const TensorView& dout, const TensorView& dqkv);
 
   private:
-    using Key = std::tuple<AttentionPass, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+    using ShapeKey = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
+    using Key = std::tuple<AttentionPass, std::int64_t, ShapeKey>;
 
     std::int64_t samples_at_once(const AttentionShape& shape) const;
     /// Null where there is no engine.
     AttentionPlan* plan(const AttentionProblem& problem);
+    void refuse(const AttentionProblem& problem, const std::string& why);
     /// Whether all batch sizes that `samples` are cut into have a plan.
     bool has_plans(AttentionPass pass, const AttentionShape& shape, std::int64_t samples);
     void run(AttentionPass pass, const AttentionShape& shape, std::int64_t samples,
              const AttentionTensors& tensors);
 
+    /// Within the device.
+    void copy(const std::byte* source, std::byte* target, std::size_t bytes);
+
     std::shared_ptr<CudaContext> context_;
     const std::int64_t most_workspace_;
     std::map<Key, std::unique_ptr<AttentionPlan>> plans_;
+    /// In all passes and batches from then on: backward reads what forward has kept.
+    std::set<ShapeKey> refused_;
 };
 
 }  // namespace tutti::cuda

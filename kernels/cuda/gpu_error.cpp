@@ -18,14 +18,15 @@ std::string last_cudnn_sentence() {
 
 }  // namespace
 
-GpuError::GpuError(const std::string& library, const std::string& call, const std::string& name, int code,
-                   const std::string& meaning, const std::string& remedy)
-    : RunError(call + " failed: " + name + " (" + library + ' ' + std::to_string(code) + "), " + meaning,
+GpuError::GpuError(const std::string& component, const std::string& call, const std::string& name, int code,
+                   const std::string& meaning, const std::string& remedy, bool unsupported)
+    : RunError(call + " failed: " + name + " (" + component + ' ' + std::to_string(code) + "), " + meaning,
                remedy),
-      library_(library),
+      component_(component),
       call_(call),
       name_(name),
-      number_(code) {}
+      number_(code),
+      unsupported_(unsupported) {}
 
 std::string remedy_for(cudaError_t status) {
     switch (status) {
@@ -68,7 +69,10 @@ void check(cublasStatus_t status, const std::string& call) {
                    status == CUBLAS_STATUS_ALLOC_FAILED       ? remedy_for(cudaErrorMemoryAllocation)
                    : status == CUBLAS_STATUS_EXECUTION_FAILED ? broken_kernel
                    : status == CUBLAS_STATUS_ARCH_MISMATCH    ? other_driver
-                                                              : "");
+                                                              : "",
+                   // A descriptor that this version does not know, or does not take for the shape, is the
+                   // latter.
+                   status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE);
 }
 
 void check(cudnnStatus_t status, const std::string& call) {
@@ -76,7 +80,8 @@ void check(cudnnStatus_t status, const std::string& call) {
     const std::string sentence = last_cudnn_sentence();
     throw GpuError("cuDNN", call, cudnnGetErrorString(status), static_cast<int>(status),
                    sentence.empty() ? "it says no more" : sentence,
-                   status == CUDNN_STATUS_ALLOC_FAILED ? remedy_for(cudaErrorMemoryAllocation) : "");
+                   status == CUDNN_STATUS_ALLOC_FAILED ? remedy_for(cudaErrorMemoryAllocation) : "",
+                   CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED);
 }
 
 }  // namespace tutti::cuda

@@ -14,17 +14,21 @@ namespace tutti::cuda {
 /// "cudaMalloc of 64 bytes failed: cudaErrorMemoryAllocation (2), out of memory; REMEDY".
 class GpuError : public RunError {
   public:
-    GpuError(const std::string& library, const std::string& call, const std::string& name, int code,
-             const std::string& meaning, const std::string& remedy);
+    GpuError(const std::string& component, const std::string& call, const std::string& name, int code,
+             const std::string& meaning, const std::string& remedy, bool unsupported = false);
 
-    const std::string& library() const { return library_; }  ///< "CUDA", "cuBLASLt", "cuDNN"
-    const std::string& call() const { return call_; }        ///< with the place, where it has one
-    const std::string& name() const { return name_; }        ///< "cudaErrorMemoryAllocation"
-    int number() const { return number_; }                   ///< its value in the library's header
+    const std::string& component() const { return component_; }  ///< "CUDA", "cuBLASLt", "cuDNN"
+    const std::string& call() const { return call_; }            ///< with the place, where it has one
+    const std::string& name() const { return name_; }            ///< "cudaErrorMemoryAllocation"
+    int number() const { return number_; }                       ///< its value in the component's header
+    /// The component computes otherwise, but not this: another way may. Not a failure of the GPU, of memory
+    /// or of the program.
+    bool unsupported() const { return unsupported_; }
 
   private:
-    std::string library_, call_, name_;
+    std::string component_, call_, name_;
     int number_;
+    bool unsupported_;
 };
 
 /// Throw GpuError where the status is not success. `call` names the function and what it was for.

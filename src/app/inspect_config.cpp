@@ -23,7 +23,7 @@ void print_memory(const Config& config, Graph& graph, Device& device, const Opti
                   const Dataset& train, std::int64_t world) {
     std::unique_ptr<Dataset> val;
     if (!config.data.val.empty()) val = open_datasets(config.data.val);
-    std::vector<MemoryItem> items = state_memory(config, graph, optimizer, train.info(),
+    std::vector<MemoryItem> items = state_memory(config, graph, optimizer, device, train.info(),
                                                  val ? &val->info() : nullptr, static_cast<int>(world));
     const std::uint64_t mapped = train.mapped_bytes() + (val ? val->mapped_bytes() : 0);
     if (mapped > 0)

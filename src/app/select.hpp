@@ -18,8 +18,9 @@ struct SelectedDevice {
 };
 
 /// The device of this rank; all ranks take the same kind, and each a GPU by its place among the ranks of its
-/// host (assign_gpus). Rank 0 logs why `auto` takes the CPU. Collective. Throws AgreedError when the config's
-/// device is not to be had (exit 2), or ranks would share a GPU and may not.
+/// host (assign_gpus). Rank 0 logs why `auto` takes the CPU, and the device's notices: the log outlives it.
+/// Collective. Throws AgreedError when the config's device is not to be had (exit 2), or ranks would share a
+/// GPU and may not.
 SelectedDevice select_device(const JobStart& start, const Config& config, int threads, GpuSharing sharing);
 
 /// The same for a command that runs on one process, without a job. Throws UsageError.

@@ -79,8 +79,10 @@ std::unique_ptr<Communicator> make_gradients_communicator(const JobStart& start,
     // A rank alone moves nothing; NCCL is tried where it was asked for.
     const bool moves = timed.size() > 1 || config.distributed.backend == Backend::nccl;
     if (!inputs.gpu || !moves) return timed.duplicate();
-    return make_gpu_communicator(config.distributed, *inputs.gpu, timed.duplicate(), start.session.host(),
-                                 [&log = start.log](const std::string& why) { log.info(why); });
+    return make_gpu_communicator(
+        config.distributed, *inputs.gpu, timed.duplicate(), start.session.host(),
+        [&log = start.log](const std::string& why) { log.info(why); },
+        [&log = start.log](const std::string& why) { log.error(why); });
 }
 
 }  // namespace tutti

@@ -46,11 +46,10 @@ std::optional<std::string> choose_staging(Backend asked, Communicator& bootstrap
     return std::nullopt;
 }
 
-std::unique_ptr<Communicator> make_gpu_communicator(const DistributedConfig& config,
-                                                    const GpuEntries& entries,
-                                                    std::unique_ptr<Communicator> bootstrap,
-                                                    const std::string& host,
-                                                    const std::function<void(const std::string&)>& notice) {
+std::unique_ptr<Communicator> make_gpu_communicator(
+    const DistributedConfig& config, const GpuEntries& entries, std::unique_ptr<Communicator> bootstrap,
+    const std::string& host, const std::function<void(const std::string&)>& notice,
+    const std::function<void(const std::string&)>& last_words) {
     std::shared_ptr<NcclApi> nccl;
     const auto staging = choose_staging(config.backend, *bootstrap, [&] { nccl = open_nccl(); });
     if (staging) {
@@ -63,8 +62,13 @@ std::unique_ptr<Communicator> make_gpu_communicator(const DistributedConfig& con
     std::shared_ptr<GpuSideStream> stream;
     together(*bootstrap, "making a stream",
              [&] { stream = make<GpuSideStream>(entries.make_side_stream, entries.compute_stream); });
-    return make_nccl_communicator(std::move(nccl), std::move(stream), std::move(bootstrap),
-                                  {config.timeout, host, steady_seconds, notice});
+    NcclSettings settings{config.timeout, host, steady_seconds, notice};
+    const std::shared_ptr<Communicator> hosts = std::move(bootstrap);
+    settings.leave = [hosts, last_words](const std::string& message, ExitCode code) {
+        last_words(message);
+        hosts->abort(code);
+    };
+    return make_nccl_communicator(std::move(nccl), std::move(stream), hosts, settings);
 }
 
 }  // namespace tutti

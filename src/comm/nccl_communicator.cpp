@@ -2,7 +2,6 @@
 
 #include <sched.h>
 
-#include <array>
 #include <cstdlib>
 #include <exception>
 #include <functional>
@@ -10,145 +9,10 @@
 #include <vector>
 
 #include "checks.hpp"
-#include "waiting.hpp"
+#include "nccl_job.hpp"
 
 namespace tutti {
 namespace {
-
-/// What a communicator and its transfers share; the last of them ends NCCL's.
-class NcclJob {
-  public:
-    NcclJob(std::shared_ptr<NcclApi> api, std::shared_ptr<GpuSideStream> stream, NcclSettings settings,
-            int rank, int size)
-        : api_(std::move(api)),
-          stream_(std::move(stream)),
-          settings_(std::move(settings)),
-          rank_(rank),
-          size_(size) {}
-    NcclJob(const NcclJob&) = delete;
-    NcclJob& operator=(const NcclJob&) = delete;
-    ~NcclJob() {
-        try {
-            close();
-        } catch (...) {
-            // Broken by now, and so aborted; the first error is on its way.
-        }
-    }
-
-    int rank() const { return rank_; }
-    int size() const { return size_; }
-    NcclApi& api() { return *api_; }
-    GpuSideStream& stream() { return *stream_; }
-    const std::shared_ptr<NcclApi>& shared_api() const { return api_; }
-    const NcclSettings& settings() const { return settings_; }
-    NcclComm communicator() const { return communicator_; }
-    double now() const { return settings_.now(); }
-    bool broken() const { return !broken_.empty(); }
-
-    /// Here NCCL's ranks wait for each other, and one that failed would be waited for until the time-out: so
-    /// after each look at NCCL the ranks tell each other how it goes. Where another rank has failed, this one
-    /// gives up without an error of its own.
-    void open(const NcclUniqueId& id, Communicator& bootstrap) {
-        const std::string call = "ncclCommInitRank";
-        const double begin = now();
-        NcclResult result = api_->init_rank(communicator_, size_, id, rank_);
-        while (true) {
-            std::exception_ptr error;
-            try {
-                if (result == NcclResult::in_progress) result = state();
-                if (result == NcclResult::in_progress)
-                    give_up_if_late(call, begin);
-                else if (result != NcclResult::success)
-                    fail(call, result);
-            } catch (const Error&) {
-                error = std::current_exception();
-            }
-            std::array<std::int64_t, 2> any{error ? 1 : 0, result == NcclResult::in_progress ? 1 : 0};
-            bootstrap.all_reduce(view_of(std::span(any)), ReduceOp::max).wait();
-            if (error) std::rethrow_exception(std::move(error));
-            if (any[0] != 0) return give_up("another rank could not start NCCL");
-            if (any[1] == 0) return;
-            sched_yield();
-        }
-    }
-
-    void require_whole() const {
-        if (broken())
-            throw PeerError("rank " + std::to_string(rank_) + " on " + settings_.host +
-                            " cannot reach its peers: " + broken_);
-    }
-
-    /// Waits until NCCL has taken up the call.
-    void settle(const std::string& call, NcclResult result) {
-        const double begin = now();
-        while (result == NcclResult::in_progress) {
-            result = state();
-            if (result != NcclResult::in_progress) break;
-            give_up_if_late(call, begin);
-            sched_yield();
-        }
-        if (result != NcclResult::success) fail(call, result);
-    }
-
-    /// What went wrong since, if anything; for polls while a transfer is under way.
-    void check(const std::string& call, double begin) {
-        const NcclResult result = state();
-        if (result != NcclResult::success && result != NcclResult::in_progress) fail(call, result);
-        give_up_if_late(call, begin);
-    }
-
-    /// Kernels that wait for peers end; so does everything behind them.
-    void give_up(const std::string& reason) {
-        if (broken()) return;
-        broken_ = reason;
-        if (communicator_ != nullptr) api_->abort(std::exchange(communicator_, nullptr));
-    }
-
-    /// Never waits for peers that may not come.
-    void remove_window(NcclWindow window) {
-        if (std::uncaught_exceptions() > 0) return give_up("left by an error");
-        settle("ncclCommWindowDeregister", api_->deregister_window(communicator_, window));
-    }
-
-  private:
-    NcclResult state() {
-        NcclResult found = NcclResult::success;
-        const NcclResult asked = api_->async_error(communicator_, found);
-        return asked == NcclResult::success ? found : asked;
-    }
-
-    std::string place(const std::string& call) const {
-        return call + " on rank " + std::to_string(rank_) + " (" + settings_.host + ")";
-    }
-
-    void give_up_if_late(const std::string& call, double begin) {
-        const double waited = now() - begin;
-        if (settings_.timeout <= 0 || waited <= settings_.timeout) return;
-        give_up(call + " timed out before");
-        throw PeerError(describe_wait(call, rank_, settings_.host, waited), slow_or_dead);
-    }
-
-    [[noreturn]] void fail(const std::string& call, NcclResult result) {
-        const std::string text = api_->error_text(result, communicator_);
-        give_up(call + " failed before");
-        throw_nccl_error(place(call), result, text);
-    }
-
-    void close() {
-        if (communicator_ == nullptr) return;
-        // Finalizing waits for the peers: never where they may not come.
-        if (std::uncaught_exceptions() > 0) return give_up("left by an error");
-        settle("ncclCommFinalize", api_->finalize(communicator_));
-        api_->destroy(std::exchange(communicator_, nullptr));
-    }
-
-    std::shared_ptr<NcclApi> api_;
-    std::shared_ptr<GpuSideStream> stream_;
-    NcclSettings settings_;
-    int rank_, size_;
-    NcclComm communicator_ = nullptr;
-    std::string broken_;  ///< why no peer can be waited for any more
-};
 
 /// Memory that may be a window of the communicator's, which it keeps until both are gone.
 class NcclMemory {
@@ -162,6 +26,8 @@ class NcclMemory {
     ~NcclMemory() {
         if (!data_) return;
         try {
+            // A peer may be lost for which the work waits.
+            if (std::uncaught_exceptions() > 0) job_->leave_behind();
             // Neither this nor ncclMemFree waits for work on the memory, as cudaFree would.
             job_->stream().follow_compute();
             const auto mark = job_->stream().mark();
@@ -210,6 +76,8 @@ class NcclTransfer final : public Work::Transfer {
     }
     void wait() override {
         if (job_->stream().recording()) return job_->stream().compute_follows(*mark_);
+        // Its owner is left by an error, maybe of a peer that this transfer would wait for.
+        if (std::uncaught_exceptions() > 0) job_->leave_behind();
         while (!test()) sched_yield();
     }
 
@@ -220,10 +88,15 @@ class NcclTransfer final : public Work::Transfer {
     double begin_;
 };
 
+std::unique_ptr<Communicator> open_nccl_communicator(std::shared_ptr<NcclApi> api,
+                                                     std::shared_ptr<GpuSideStream> stream,
+                                                     std::shared_ptr<Communicator> bootstrap,
+                                                     const NcclSettings& settings,
+                                                     std::shared_ptr<NcclFamily> family);
+
 class NcclCommunicator final : public Communicator {
   public:
-    NcclCommunicator(std::shared_ptr<NcclJob> job, std::unique_ptr<Communicator> bootstrap)
-        : job_(std::move(job)), bootstrap_(std::move(bootstrap)) {}
+    explicit NcclCommunicator(std::shared_ptr<NcclJob> job) : job_(std::move(job)) {}
 
     int rank() const override { return job_->rank(); }
     int size() const override { return job_->size(); }
@@ -259,7 +132,7 @@ class NcclCommunicator final : public Communicator {
     /// NCCL has none: the hosts meet.
     void barrier() override {
         job_->require_whole();
-        bootstrap_->barrier();
+        job_->bootstrap().barrier();
     }
 
     std::string why_not_recordable() const override { return {}; }
@@ -268,10 +141,14 @@ class NcclCommunicator final : public Communicator {
         return Work(std::make_unique<NcclTransfer>(job_, "a recorded step", job_->stream().mark_compute()));
     }
 
+    void before_abort(const std::shared_ptr<std::function<void()>>& release) override {
+        job_->family()->before_abort.push_back(release);
+    }
+
     std::unique_ptr<Communicator> duplicate() override {
         job_->require_whole();
-        return make_nccl_communicator(job_->shared_api(), job_->stream().duplicate(), bootstrap_->duplicate(),
-                                      job_->settings());
+        return open_nccl_communicator(job_->shared_api(), job_->stream().duplicate(),
+                                      job_->bootstrap().duplicate(), job_->settings(), job_->family());
     }
 
     [[noreturn]] void abort(ExitCode code) noexcept override {
@@ -279,7 +156,7 @@ class NcclCommunicator final : public Communicator {
             job_->give_up("aborted");
         } catch (...) {
         }
-        bootstrap_->abort(code);
+        job_->bootstrap().abort(code);
         std::_Exit(static_cast<int>(code));
     }
 
@@ -313,7 +190,7 @@ class NcclCommunicator final : public Communicator {
   private:
     bool any(bool mine) {
         std::int64_t value = mine ? 1 : 0;
-        bootstrap_->all_reduce(view_of(std::span(&value, 1)), ReduceOp::max).wait();
+        job_->bootstrap().all_reduce(view_of(std::span(&value, 1)), ReduceOp::max).wait();
         return value != 0;
     }
 
@@ -328,15 +205,13 @@ class NcclCommunicator final : public Communicator {
     }
 
     std::shared_ptr<NcclJob> job_;
-    std::unique_ptr<Communicator> bootstrap_;
 };
 
-}  // namespace
-
-std::unique_ptr<Communicator> make_nccl_communicator(std::shared_ptr<NcclApi> api,
+std::unique_ptr<Communicator> open_nccl_communicator(std::shared_ptr<NcclApi> api,
                                                      std::shared_ptr<GpuSideStream> stream,
-                                                     std::unique_ptr<Communicator> bootstrap,
-                                                     const NcclSettings& settings) {
+                                                     std::shared_ptr<Communicator> bootstrap,
+                                                     const NcclSettings& settings,
+                                                     std::shared_ptr<NcclFamily> family) {
     NcclUniqueId id{};
     together_on_first_rank(*bootstrap, "starting NCCL", [&] {
         const NcclResult result = api->unique_id(id);
@@ -345,10 +220,20 @@ std::unique_ptr<Communicator> make_nccl_communicator(std::shared_ptr<NcclApi> ap
                              api->error_text(result, nullptr));
     });
     bootstrap->broadcast({id.data(), DType::u8, {static_cast<std::int64_t>(id.size())}}, 0).wait();
-    auto job = std::make_shared<NcclJob>(std::move(api), std::move(stream), settings, bootstrap->rank(),
-                                         bootstrap->size());
-    together(*bootstrap, "starting NCCL", [&] { job->open(id, *bootstrap); });
-    return std::make_unique<NcclCommunicator>(std::move(job), std::move(bootstrap));
+    auto job =
+        std::make_shared<NcclJob>(std::move(api), std::move(stream), bootstrap, settings, std::move(family));
+    together(*bootstrap, "starting NCCL", [&] { job->open(id); });
+    return std::make_unique<NcclCommunicator>(std::move(job));
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_nccl_communicator(std::shared_ptr<NcclApi> api,
+                                                     std::shared_ptr<GpuSideStream> stream,
+                                                     std::shared_ptr<Communicator> bootstrap,
+                                                     const NcclSettings& settings) {
+    return open_nccl_communicator(std::move(api), std::move(stream), std::move(bootstrap), settings,
+                                  std::make_shared<NcclFamily>());
 }
 
 }  // namespace tutti

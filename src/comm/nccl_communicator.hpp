@@ -17,18 +17,25 @@ struct NcclSettings {
     std::function<double()> now;
     /// Told, on rank 0, why Communicator::allocate gave nothing; may be empty.
     std::function<void(const std::string&)> notice{};
+    /// Seconds that NCCL may take to abort.
+    double abort_patience = 10;
+    /// Ends the process with this message and code, for a NCCL that does not abort: whoever freed device
+    /// memory would wait for its kernels for ever. Tests return.
+    std::function<void(const std::string&, ExitCode)> leave{};
 };
 
 /// One rank per GPU, on the current device. Rank 0 makes the unique id, `bootstrap` (host memory: MPI or the
 /// rendezvous; kept) brings it to the others. Collective; throws AgreedError when it fails on any rank. Every
 /// collective goes to the side stream behind what the computing stream was given until then; Work::wait()
 /// returns when it is done, and polls NCCL for errors meanwhile. A failure or time-out aborts the NCCL
-/// communicator, so that no kernel of it waits any longer, and names rank, host and call. allocate() gives
-/// memory of ncclMemAlloc, registered as a window, on which NCCL runs its symmetric kernels (NCCL User Guide,
-/// "Window Registration").
+/// communicator and its duplicates, so that no kernel of them waits any longer, and names rank, host and
+/// call. What was recorded with their transfers is released first (before_abort), because NCCL's abort waits
+/// for the graphs that hold its kernels (NCCL User Guide, "Using NCCL with CUDA Graphs"); within a recording
+/// the abort is left to the end of the communicator. allocate() gives memory of ncclMemAlloc, registered as a
+/// window, on which NCCL runs its symmetric kernels (NCCL User Guide, "Window Registration").
 std::unique_ptr<Communicator> make_nccl_communicator(std::shared_ptr<NcclApi> api,
                                                      std::shared_ptr<GpuSideStream> stream,
-                                                     std::unique_ptr<Communicator> bootstrap,
+                                                     std::shared_ptr<Communicator> bootstrap,
                                                      const NcclSettings& settings);
 
 }  // namespace tutti

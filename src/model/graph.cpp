@@ -139,6 +139,8 @@ Graph::Graph(GraphSpec spec, Device& device, Arithmetic arithmetic, std::int64_t
     if (impl_->ops->fuses_residual()) fuse_sums(impl_->spec.nodes());
     if (impl_->ops->fuses_relu()) fuse_relus(impl_->spec.nodes());
     fuse_poolings(impl_->spec.nodes(), *impl_->ops);
+    for (auto& node : impl_->spec.nodes())
+        if (node.layer) node.layer->choose_what_is_kept(*impl_->ops);
     impl_->lay_out_parameters(shards, gradient_memory);
     impl_->lay_out_activations(recompute);
     impl_->lay_out_buffers();

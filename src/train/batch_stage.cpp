@@ -21,23 +21,22 @@ std::vector<float> per_channel(const std::vector<double>& values, std::int64_t c
     return result;
 }
 
-std::unique_ptr<UploadLane> make_lane(Device& device, const DatasetInfo& info, std::int64_t max_batch) {
+}  // namespace
+
+std::array<UploadPart, 2> upload_parts(const DatasetInfo& info, std::int64_t max_batch) {
     // Labels are read by the loss, which may be part of a captured graph; of the samples that graph sees only
     // what normalisation makes.
-    const std::array<UploadPart, 2> parts{
+    return {
         UploadPart{.bytes = static_cast<std::size_t>(max_batch * info.sample_bytes())},
         UploadPart{.bytes = static_cast<std::size_t>(max_batch) * sizeof(std::int64_t), .one_address = true}};
-    return device.make_upload_lane(parts);
 }
-
-}  // namespace
 
 BatchStage::BatchStage(Device& device, const DatasetInfo& info, const DataConfig& config, DType compute,
                        std::int64_t max_batch)
     : device_(device),
       ops_(device.ops(compute)),
       sample_type_(info.dtype),
-      lane_(make_lane(device, info, max_batch)),
+      lane_(device.make_upload_lane(upload_parts(info, max_batch))),
       ranks_bytes_(2 * static_cast<std::size_t>(max_batch) * sizeof(std::int64_t)),
       labels_{nullptr, DType::i64, {0}} {
     const std::int64_t channels = info.sample_shape[info.sample_shape.rank() - 1];

@@ -4,15 +4,17 @@
 
 #include "tutti/base/memory_use.hpp"
 #include "tutti/model/loss.hpp"
+#include "tutti/train/batch_stage.hpp"
 #include "tutti/train/precision.hpp"
 
 namespace tutti {
 namespace {
 
-/// The batches held ready and the one in use, each with labels, positions and indices; and the list of an
-/// epoch.
-std::size_t loader_bytes(const DatasetInfo& info, const Config& config) {
-    const std::int64_t held = loader_workers(config.data) == 0 ? 1 : config.data.prefetch + 1;
+/// The batches held ready and those in use (two where the device copies one ahead), each with labels,
+/// positions and indices; and the list of an epoch.
+std::size_t loader_bytes(const DatasetInfo& info, const Config& config, const Device& device) {
+    const std::int64_t in_use = device.uploads_ahead() ? 2 : 1;
+    const std::int64_t held = in_use + (loader_workers(config.data) == 0 ? 0 : config.data.prefetch);
     const std::size_t sample = static_cast<std::size_t>(info.sample_bytes()) + 3 * sizeof(std::int64_t);
     return static_cast<std::size_t>(held * config.train.batch_size) * sample +
            static_cast<std::size_t>(info.samples) * sizeof(std::int64_t);
@@ -21,12 +23,13 @@ std::size_t loader_bytes(const DatasetInfo& info, const Config& config) {
 }  // namespace
 
 std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, const Optimizer& optimizer,
-                                     const DatasetInfo& train, const DatasetInfo* val, int world) {
+                                     const Device& device, const DatasetInfo& train, const DatasetInfo* val,
+                                     int world) {
     const GraphMemory memory = graph.memory();
     std::size_t state = 0;
     for (const Optimizer::State& one : optimizer.state()) state += one.arena.bytes();
-    std::size_t loaders = loader_bytes(train, config);
-    if (val) loaders += loader_bytes(*val, config);
+    std::size_t loaders = loader_bytes(train, config, device);
+    if (val) loaders += loader_bytes(*val, config, device);
     std::vector<MemoryItem> items = {
         {"parameters", memory.parameters, "arena", true},
         {"gradients", memory.gradients, "arena", true},
@@ -37,6 +40,9 @@ std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, c
         {"activations", memory.activations, "arena: values, gradients and states by liveness", true},
         {"loader", loaders, "batches held ready, and the order of an epoch"},
     };
+    // One lane, for training and evaluation.
+    if (const std::size_t lane = device.upload_lane_bytes(upload_parts(train, config.train.batch_size)))
+        items.push_back({"upload", lane, "on the device: batches on their way, and the labels in use"});
     if (graph.buffer_arena().bytes() > 0)
         items.push_back({"buffers", graph.buffer_arena().bytes(), "running statistics", true});
     if (config.train.accumulate > 1)

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace tutti {
@@ -18,8 +19,6 @@ std::string objection(const Config& config, const std::vector<Communicator*>& tr
     // A rank alone has nothing to send, whatever would carry it.
     for (const Communicator* const one : transfers)
         if (std::string why = one->why_not_recordable(); one->size() > 1 && !why.empty()) return why;
-    // A recording that fails, or is out of date, on one rank alone leaves the others with transfers of
-    // another kind.
     if (config.run.cuda_graph == CudaGraphChoice::automatic && transfers.front()->size() > 1)
         return "there are several ranks, whose recorded transfers have not run on GPUs yet "
                "(run.cuda_graph=true has them)";
@@ -29,12 +28,15 @@ std::string objection(const Config& config, const std::vector<Communicator*>& tr
 }  // namespace
 
 StepGraph::StepGraph(const Config& config, Device& device, Communicator& gradients, Communicator* statistics,
-                     Log& log)
+                     Communicator& control, Log& log)
     : log_(log),
+      control_(control),
       recorder_(config.run.cuda_graph == CudaGraphChoice::never ? nullptr : device.recorder()),
       transfers_{&gradients} {
     if (statistics) transfers_.push_back(statistics);
     const std::string why = recorder_ ? objection(config, transfers_) : "device is " + device.kind();
+    if (recorder_)
+        for (Communicator* const one : transfers_) one->before_abort(release_);
     if (why.empty()) return;
     if (config.run.cuda_graph == CudaGraphChoice::always)
         throw UsageError("run.cuda_graph is true, but " + why, "leave it auto");
@@ -54,46 +56,59 @@ StepGraph::Entry* StepGraph::find(const Key& key) {
     return found == entries_.end() ? nullptr : &*found;
 }
 
-bool StepGraph::takes(bool whole, const Key& key) {
+StepGraph::Said StepGraph::ask(const Said& mine) {
+    if (control_.size() == 1) return mine;
+    std::array<std::int64_t, 2> any{mine.cannot ? 1 : 0, mine.lacks ? 1 : 0};
+    control_.all_reduce(view_of(std::span(any)), ReduceOp::max).wait();
+    return {any[0] != 0, any[1] != 0};
+}
+
+bool StepGraph::takes(bool whole, bool mine, const Key& key) {
     wanted_ = false;
     if (!recorder_ || impossible_ || !whole) return false;
     key_ = key;
     const Entry* const entry = find(key);
-    const bool ready = entry && entry->current();
-    if (may_record_ > 0) {
-        --may_record_;
-        return true;
-    }
-    if (ready) return true;
+    const bool may_record = may_record_ > 0;
+    if (may_record) --may_record_;
+    const Said any = ask({.cannot = !mine, .lacks = !entry || !entry->current()});
+    if (any.cannot) return false;
+    records_ = any.lacks;
+    if (!any.lacks || may_record) return true;
     wanted_ = ++seen_ >= warm_up;
     return false;
 }
 
 bool StepGraph::record(const Halves& halves) {
+    std::erase_if(entries_, [&](const Entry& entry) { return entry.key == key_; });
+    std::string problem;
     try {
         Entry made{key_, recorder_->record(halves.forward), nullptr};
         made.backward = recorder_->record(halves.backward);
-        std::erase_if(entries_, [&](const Entry& entry) { return entry.key == key_; });
         entries_.push_back(std::move(made));
-        return true;
     } catch (const PeerError&) {
         throw;
     } catch (const RunError& error) {
-        halves.forget();
-        give_up(error.what());
-        return false;
+        problem = error.what();
     }
+    if (!ask({.cannot = !problem.empty()}).cannot) return true;
+    halves.forget();
+    if (control_.size() > 1) {
+        const std::vector<std::string> problems = all_gather_text(control_, problem);
+        const auto first = std::ranges::find_if(problems, [](const auto& text) { return !text.empty(); });
+        problem = "rank " + std::to_string(first - problems.begin()) + ": " + *first;
+    }
+    give_up(problem);
+    return false;
 }
 
 bool StepGraph::run(const RunValues& values, const Halves& halves, const TensorView& sums) {
     recorder_->set(values);
-    const Entry* entry = find(key_);
-    if (!entry || !entry->current()) {
+    if (records_) {
         if (!record(halves)) return false;
-        entry = find(key_);
         if (!std::exchange(announced_, true))
             log_.info("the gradients of whole steps are computed by a CUDA graph from now on");
     }
+    const Entry* const entry = find(key_);
     entry->forward->run();
     recorder_->fetch(sums);
     entry->backward->run();

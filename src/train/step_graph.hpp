@@ -23,14 +23,18 @@
 
 namespace tutti {
 
-/// All ranks record at the same steps, because NCCL may register memory with the peers then: each says in the
-/// step's sums that it wants to, and all do in the steps that follow. One thread.
+/// A recorded transfer and one that a rank issues itself do not meet. So all ranks record at the same steps
+/// (NCCL may register memory with the peers then): each says in the step's sums that it wants to, and all do
+/// in the steps that follow. Before a step they agree through host memory whether all run their recordings,
+/// all record, or none does either; after recording, whether all could. One thread.
 class StepGraph {
   public:
-    /// statistics: the way of the batch statistics between ranks; null: nothing goes there. Throws UsageError
-    /// where run.cuda_graph is true and there is a reason against it.
+    /// statistics: the way of the batch statistics between ranks; null: nothing goes there. control: of host
+    /// memory. When transfers fail, the recordings are gone before they are ended
+    /// (Communicator::before_abort). Throws UsageError where run.cuda_graph is true and there is a reason
+    /// against it.
     StepGraph(const Config& config, Device& device, Communicator& gradients, Communicator* statistics,
-              Log& log);
+              Communicator& control, Log& log);
 
     /// Why no step can be recorded; empty where steps may be, and where nobody wants it (run.cuda_graph
     /// false, the CPU).
@@ -44,9 +48,11 @@ class StepGraph {
         std::uint64_t bucket_plans = 0;
         friend bool operator==(const Key&, const Key&) = default;
     };
-    /// A step that is like all others: one micro-batch, the whole batch on each rank, nothing timed inside.
-    /// True: it runs as a recording, or is to be recorded now; false: the caller runs it itself.
-    bool takes(bool whole, const Key& key);
+    /// whole: a step that is like all others: one micro-batch, the whole batch on each rank, nothing timed
+    /// inside; the same on all ranks. mine: that this rank has its samples. True: it runs as a recording, or
+    /// is to be recorded now; false: the caller runs it itself; both on all ranks. Collective where `whole`
+    /// is true.
+    bool takes(bool whole, bool mine, const Key& key);
 
     struct Halves {
         std::function<void()> forward;    ///< ends with Loss::issue_forward
@@ -55,7 +61,7 @@ class StepGraph {
         std::function<void()> meanwhile;  ///< for the host to do while the device computes; not recorded
     };
     /// After takes(): issues the step, which it records first where it must, and waits for `sums` of the
-    /// loss. False: it could not be recorded, and nothing was issued.
+    /// loss. False: it could not be recorded on every rank, and nothing was issued on any.
     bool run(const RunValues& values, const Halves& halves, const TensorView& sums);
     LossSums loss() const;
     /// Waits until backward has ended where transfers are part of it, and notices failed peers.
@@ -71,16 +77,25 @@ class StepGraph {
         std::unique_ptr<RecordedWork> forward, backward;
         bool current() const { return forward->current() && backward->current(); }
     };
+    /// What any rank said.
+    struct Said {
+        bool cannot = false, lacks = false;
+    };
+    Said ask(const Said& mine);
     Entry* find(const Key& key);
     bool record(const Halves& halves);
     void give_up(const std::string& reason);
     void wait_for_loss();
 
     Log& log_;
+    Communicator& control_;
     WorkRecorder* const recorder_;
     std::vector<Communicator*> transfers_;
     std::vector<Entry> entries_;
+    const std::shared_ptr<std::function<void()>> release_ =
+        std::make_shared<std::function<void()>>([this] { entries_.clear(); });
     Key key_;  // of the step under way
+    bool records_ = false;
     std::int64_t steps_ = 0;
     std::int64_t seen_ = 0;        // whole steps that the caller ran
     std::int64_t may_record_ = 0;  // whole steps in which what is missing is recorded

@@ -1,7 +1,6 @@
 #include "tutti/train/step_replay.hpp"
 
-#include <array>
-
+#include "step_sums.hpp"
 #include "timed_wait.hpp"
 #include "tutti/train/across_steps.hpp"
 #include "tutti/train/reducer.hpp"
@@ -76,7 +75,7 @@ struct StepReplay::Impl {
             MicroBatchTimes& times = recorder.begin_micro_batch();
             during(times.data, [&] { pause.wait(profile.data); });
             during(times.forward, [&] { forward(); });
-            if (last) sums_work = control.all_reduce(view_of(std::span(sums)), ReduceOp::sum);
+            if (last) sums_work = sums.all_reduce(control);
             during(times.backward, [&] { backward(last); });
         }
         during(recorder.timeline().communication, [&] {
@@ -97,7 +96,7 @@ struct StepReplay::Impl {
     StepRecorder recorder;
     Reducer reducer;
     TimedWait pause;
-    std::array<double, 7> sums{};  // as large as the step sums of a training step
+    StepSums sums;
 };
 
 StepReplay::StepReplay(const Graph& graph, StepProfile profile, std::size_t micro_batches_per_step,

@@ -150,11 +150,12 @@ void TrainStep::micro_batch(const GlobalBatch& batch, std::size_t index, LossSum
 
 bool TrainStep::graph_micro_batch(const GlobalBatch& batch, std::int64_t n, const StepContext& context,
                                   LossSums& mine) {
-    // The last batch of an epoch may be smaller, on this rank or another, and is scaled otherwise. Equal on
-    // all ranks, but where one could not read its samples, which ends the run.
-    const bool whole = batch.count == 1 && batch.end - batch.begin == global_batch() &&
-                       n == config.train.batch_size && !times_inside && loss->weight_is_sample_count();
-    in_graph = step_graph.takes(whole, {graph.input(n).data, stage.labels().data, reducer.plans()});
+    // The last batch of an epoch may be smaller, on this rank or another, and is scaled otherwise. A rank
+    // alone may lack samples that it could not read.
+    const bool whole = batch.count == 1 && batch.end - batch.begin == global_batch() && !times_inside &&
+                       loss->weight_is_sample_count();
+    in_graph = step_graph.takes(whole, n == config.train.batch_size,
+                                {graph.input(n).data, stage.labels().data, reducer.plans()});
     if (!in_graph) return false;
     const double scale = 1.0 / static_cast<double>(batch.end - batch.begin);
     in_graph = step_graph.run(

@@ -103,8 +103,8 @@ struct TrainStep {
     Progress progress;
     BatchStatistics batch_statistics{statistics_way ? *statistics_way : job.control};
     StepSums sums;
-    StepGraph step_graph{config, job.device, job.gradients, statistics_way.get(),
-                         job.log};  // gone before the communicators
+    StepGraph step_graph{config,      job.device, job.gradients, statistics_way.get(),
+                         job.control, job.log};  // gone before the communicators
     Account account;
     Stopwatch watch;
     StepRecorder* recorder = nullptr;

@@ -1,6 +1,7 @@
 // What stands before the first update: the parts, the initial weights, the epoch's windows.
 
 #include <algorithm>
+#include <exception>
 
 #include "train_step.hpp"
 #include "tutti/model/zoo.hpp"
@@ -67,6 +68,14 @@ TrainStep::TrainStep(const TrainingJob& given)
 
 TrainStep::~TrainStep() {
     if (world > 1) job.device.set_progress({});
+    if (std::uncaught_exceptions() == 0) return;
+    // Before any memory of the device is given back, for which CUDA would wait: what waits for a lost peer
+    // ends with a transfer that an error leaves.
+    try {
+        const Work under_way = job.gradients.follow_recorded();
+    } catch (const Error&) {
+        // It had ended.
+    }
 }
 
 void TrainStep::initial_weights() {

@@ -77,8 +77,9 @@ TEST(GpuCommunicator, sums_device_memory_through_the_modules_copies) {
         int stream = 0;
         DistributedConfig config;
         config.backend = Backend::mpi;
-        const auto communicator = make_gpu_communicator(config, entries(&stream), world.duplicate(), "node",
-                                                        [](const std::string&) {});
+        const auto communicator = make_gpu_communicator(
+            config, entries(&stream), world.duplicate(), "node", [](const std::string&) {},
+            [](const std::string&) {});
         const TensorView values = made_staging->upload(std::vector<float>(10, 2.0F));
         communicator->all_reduce(values, ReduceOp::sum).wait();
         EXPECT_EQ(made_staging->download<float>(values), std::vector<float>(10, 6.0F));
@@ -91,8 +92,9 @@ TEST(GpuCommunicator, refuses_on_all_ranks_what_the_module_refuses_on_one) {
         DistributedConfig config;
         config.backend = Backend::mpi;
         try {
-            make_gpu_communicator(config, entries(world.rank() == 1 ? nullptr : &stream), world.duplicate(),
-                                  "node", [](const std::string&) {});
+            make_gpu_communicator(
+                config, entries(world.rank() == 1 ? nullptr : &stream), world.duplicate(), "node",
+                [](const std::string&) {}, [](const std::string&) {});
             FAIL() << "no error";
         } catch (const AgreedError& error) {
             EXPECT_STREQ(error.what(), "rank 1: cudaHostAlloc failed");

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "communicator_contract.hpp"
@@ -160,6 +162,123 @@ TEST(NcclRecording, that_does_not_end_is_given_up_like_a_transfer) {
         });
     EXPECT_EQ(message.substr(0, 6), "exit 5") << message;
     EXPECT_NE(message.find("a recorded step"), std::string::npos) << message;
+}
+
+/// As NCCL waits for graphs that hold its kernels.
+struct Recording {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool gone = false;
+    void destroy() {
+        const std::lock_guard lock(mutex);
+        gone = true;
+        changed.notify_all();
+    }
+    void wait() {
+        std::unique_lock lock(mutex);
+        changed.wait(lock, [&] { return gone; });
+    }
+};
+
+TEST(NcclAbort, waits_for_recordings_which_are_released_before_it_also_those_with_a_duplicate) {
+    const auto recording = std::make_shared<Recording>();
+    const auto release = std::make_shared<std::function<void()>>([=] { recording->destroy(); });
+    std::vector<std::string> calls;
+    const std::string message =
+        failure({.stalls = true, .abort_waits = [=] { recording->wait(); }}, impatient(),
+                [&](Communicator& communicator, Rank& rank) {
+                    const auto other = communicator.duplicate();
+                    other->before_abort(release);
+                    std::vector<float> values(8);
+                    EXPECT_THROW(communicator.all_reduce(view_of(std::span(values)), ReduceOp::sum).wait(),
+                                 PeerError);
+                    calls = rank.nccl->calls();
+                    other->barrier();
+                });
+    EXPECT_EQ(calls, (std::vector<std::string>{"unique_id", "init_rank", "unique_id", "init_rank",
+                                               "all_reduce", "abort", "abort"}));
+    EXPECT_EQ(message,
+              "exit 5: rank 0 on node7 cannot reach its peers: all_reduce of 8 f32 timed out before");
+}
+
+TEST(NcclAbort, comes_where_an_error_leaves_transfers_which_are_not_waited_for) {
+    NcclSettings settings = settings_of(0);
+    settings.now = [] { return 0.0; };  // no time passes
+    std::vector<std::string> calls;
+    std::vector<float> values(8);
+    const std::string message =
+        failure({.stalls = true}, settings, [&](Communicator& communicator, Rank& rank) {
+            try {
+                const Work work = communicator.all_reduce(view_of(std::span(values)), ReduceOp::sum);
+                throw DataError("a sample is broken");
+            } catch (const DataError&) {
+                calls = rank.nccl->calls();
+                throw;
+            }
+        });
+    EXPECT_EQ(calls.back(), "abort");
+    EXPECT_EQ(message, "exit 4: a sample is broken");
+}
+
+TEST(NcclAbort, comes_where_an_error_leaves_memory_that_a_transfer_is_using) {
+    run_on_threads(2, [](Communicator& world) {
+        Rank rank(world, {.stalls = true});
+        NcclSettings settings = settings_of(world.rank());
+        settings.now = [] { return 0.0; };  // no time passes
+        const auto communicator = rank.communicator(world, settings);
+        Work work;  // lives longer than the memory, as a reducer's may
+        const auto fails = [&] {
+            const Buffer memory = communicator->allocate(4096);
+            work = communicator->all_reduce(memory.view(0, DType::f32, {1024}), ReduceOp::sum);
+            throw DataError("a sample is broken");
+        };
+        EXPECT_THROW(fails(), DataError);
+        EXPECT_EQ(std::ranges::count(rank.nccl->calls(), "abort"), 1);
+    });
+}
+
+TEST(NcclAbort, that_does_not_end_ends_the_process_with_the_code_and_words_of_the_error) {
+    const auto recording = std::make_shared<Recording>();
+    for (const auto& [result, code] : {std::pair{NcclResult::remote_error, ExitCode::peer},
+                                       std::pair{NcclResult::internal_error, ExitCode::failed}}) {
+        std::string words;
+        ExitCode left = ExitCode::done;
+        NcclSettings settings = settings_of(0);
+        settings.abort_patience = 0.02;
+        settings.leave = [&](const std::string& message, ExitCode with) {
+            words = message;
+            left = with;
+        };
+        failure_of_all_reduce({.async = result, .stalls = true, .abort_waits = [=] { recording->wait(); }},
+                              settings);
+        EXPECT_EQ(left, code);
+        EXPECT_EQ(words.substr(0, words.find(" failed")), "all_reduce of 8 f32 on rank 0 (node0)");
+        EXPECT_NE(words.find("NCCL did not abort within"), std::string::npos) << words;
+    }
+    recording->destroy();
+    // The threads that abort have the other copies.
+    while (recording.use_count() > 1) std::this_thread::yield();
+}
+
+TEST(NcclAbort, is_left_until_a_recording_has_ended_in_which_a_call_failed) {
+    const auto recording = std::make_shared<Recording>();
+    std::vector<std::string> calls;
+    bool left = false;
+    NcclSettings settings = impatient();
+    settings.leave = [&](const std::string&, ExitCode) { left = true; };
+    const std::string message = failure(
+        {.answers = {{"all_reduce", NcclResult::in_progress}}, .abort_waits = [=] { recording->wait(); }},
+        settings, [&](Communicator& communicator, Rank& rank) {
+            std::vector<float> values(8);
+            rank.gpu->recording = true;
+            EXPECT_THROW(communicator.all_reduce(view_of(std::span(values)), ReduceOp::sum), PeerError);
+            rank.gpu->recording = false;
+            EXPECT_EQ(rank.nccl->calls().back(), "all_reduce");
+            recording->destroy();
+            communicator.barrier();
+        });
+    EXPECT_EQ(message.substr(0, 6), "exit 5") << message;
+    EXPECT_FALSE(left);
 }
 
 TEST(NcclTimeout, of_a_transfer_names_call_rank_and_host_and_aborts) {

@@ -22,6 +22,8 @@ NETWORKS = {
     "vit": ["model.name=vit", "model.dim=32", "model.depth=2", "model.heads=2", "model.patch=7"],
 }
 TRAINING = ["optim.name=sgd", "optim.lr=0.01", "optim.momentum=0.9", "train.batch_size=8"]
+# Ranks may share a GPU, in NCCLs that know it.
+SHARED_GPU = {"NCCL_MULTI_RANK_GPU_ENABLE": "1"}
 # Of the losses of ranks that share a GPU, against one rank on the CPU: fp32, ten steps.
 LOSS_TOLERANCE = 1e-3
 
@@ -116,17 +118,21 @@ class Check:
                                      for result in results if not result["passed"]]))
         return results
 
-    def losses(self, name, ranks, *settings, env=None):
-        """Of ten steps of lenet; samples per step are the same on any number of ranks."""
-        directory = self.folder / name
-        command = [self.trainer, f"data.train={self.data()}", f"run.dir={directory}", *NETWORKS["lenet"], *TRAINING,
+    def train(self, name, ranks, *settings, env=None, ok=(0,)):
+        """Ten steps of lenet; samples per step are the same on any number of ranks."""
+        command = [self.trainer, f"data.train={self.data()}", f"run.dir={self.folder / name}", *NETWORKS["lenet"], *TRAINING,
                    f"train.batch_size={12 // ranks}", "train.max_steps=10", "train.log_every=1", *settings]
         if ranks > 1:
             if self.mpirun is None:
                 raise Skipped("mpirun is not installed")
             command = [self.mpirun, "-np", ranks, "--oversubscribe", "--bind-to", "none", *command]
-        run(command, env={"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **(env or {})})
-        rows = [json.loads(line) for line in (directory / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+        return run(command, ok=ok,
+                   env={"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **(env or {})})
+
+    def losses(self, name, ranks, *settings, env=None):
+        self.train(name, ranks, *settings, env=env)
+        text = (self.folder / name / "metrics.jsonl").read_text(encoding="utf-8")
+        rows = [json.loads(line) for line in text.splitlines()]
         return [row["loss"] for row in rows if row["type"] == "step"]
 
     def compare(self, name, ranks, *settings, env=None):
@@ -151,11 +157,14 @@ class Check:
     def nccl_two_ranks_on_one_gpu(self):
         if self.arguments.rehearse:
             raise Skipped("a rehearsal has no NCCL")
+        if not self.nccl_shares_gpus():
+            raise Skipped("NCCL before 2.30 refuses two ranks on one GPU")
+        return self.compare("nccl-2", 2, "distributed.backend=nccl", env=SHARED_GPU)
+
+    def nccl_shares_gpus(self):
         version = run([self.trainer, "doctor", "--json"], ok=(0, 1)).stdout
         found = re.search(r'"NCCL": *"(\d+)\.(\d+)', version)
-        if not found or (int(found[1]), int(found[2])) < (2, 30):
-            raise Skipped("NCCL before 2.30 refuses two ranks on one GPU")
-        return self.compare("nccl-2", 2, "distributed.backend=nccl", env={"NCCL_MULTI_RANK_GPU_ENABLE": "1"})
+        return bool(found) and (int(found[1]), int(found[2])) >= (2, 30)
 
     def cuda_graph(self):
         """Steps as CUDA graphs have the bits of steps without, also with NCCL; and what they save where launches count."""
@@ -172,6 +181,7 @@ class Check:
             if found["true"] != found["false"]:
                 raise Failed(f"{name}: the losses with a CUDA graph differ: {found}")
             results[name] = len(found["true"])
+        results["ranks"] = self.graphs_of_several_ranks()
         seconds = {"true": [], "false": []}
         for graph in ("true", "false") * (1 if self.arguments.quick else 3):
             out = self.folder / f"graph-bench-{graph}"
@@ -183,6 +193,28 @@ class Check:
             seconds[graph].append(report["step"]["median"])
         return {"equal_losses": results, "lenet_b64_bf16": {"graph": seconds["true"], "eager": seconds["false"],
                                                             "ratio": min(seconds["false"]) / min(seconds["true"])}}
+
+    def graphs_of_several_ranks(self):
+        """With NCCL where ranks may share a GPU: all run recordings or none. Through host memory there are none."""
+        if self.mpirun is None:
+            return "skipped: mpirun is not installed"
+        staged = ("device=cuda", "distributed.backend=mpi")
+        refused = self.train("graph-staged-true", 2, *staged, "run.cuda_graph=true", ok=(2,))
+        if "run.cuda_graph is true, but transfers of mpi" not in refused.stderr:
+            raise Failed(f"a graph through host memory was refused without the reason: {refused.stderr[-2000:]}")
+        found = {graph: self.losses(f"graph-staged-{graph}", 2, *staged, f"run.cuda_graph={graph}")
+                 for graph in ("auto", "false")}
+        if found["auto"] != found["false"]:
+            raise Failed(f"two ranks through host memory: the losses differ: {found}")
+        if not self.nccl_shares_gpus():
+            return {"staged": "equal", "nccl": "skipped: NCCL before 2.30 refuses two ranks on one GPU"}
+        for strategy in ("ddp", "zero1"):
+            found = {graph: self.losses(f"graph-nccl-2-{strategy}-{graph}", 2, "device=cuda", "distributed.backend=nccl",
+                                        f"distributed.strategy={strategy}", f"run.cuda_graph={graph}", env=SHARED_GPU)
+                     for graph in ("true", "false")}
+            if found["true"] != found["false"]:
+                raise Failed(f"two ranks with NCCL, {strategy}: the losses with a CUDA graph differ: {found}")
+        return {"staged": "equal", "nccl": "equal"}
 
     def sanitizer(self, tool):
         program = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")

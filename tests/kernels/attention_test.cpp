@@ -59,13 +59,13 @@ TEST_P(AttentionTest, computes_a_hand_sized_case) {
     const AttentionShape shape{2, 1, 1};
     const double ln3 = std::log(3.0);
     auto qkv = tensor(packed(shape, 1), {0, 0, 4, 1, ln3, 8}), out = tensor(plain(shape, 1));
-    ops_->attention_forward(shape, qkv.view(), out.view());
+    ops_->attention_forward(shape, qkv.view(), out.view(), {});
     const double tolerance = 8 * unit_roundoff_;
     expect_near(out.values(), {6, 7}, tolerance);
 
     // Of out1 only: dp = {4, 8}, Σ p·dp = 7, dscores = {1/4·(4 − 7), 3/4·(8 − 7)}.
     auto dout = tensor(plain(shape, 1), {0, 1}), dqkv = tensor(packed(shape, 1));
-    ops_->attention_backward(shape, qkv.view(), dout.view(), dqkv.view());
+    ops_->attention_backward(shape, qkv.view(), {}, {}, dout.view(), dqkv.view());
     expect_near(dqkv.values(), {0, -0.75, 0.25, 0.75 * ln3, 0.75, 0.75}, 2 * tolerance);
 }
 
@@ -76,7 +76,7 @@ TEST_P(AttentionTest, divides_scores_by_the_root_of_the_width) {
     auto qkv =
         tensor(packed(shape, 1), {1, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, ln9, 0, 0, 0, 8, 0, 0, 0});
     auto out = tensor(plain(shape, 1));
-    ops_->attention_forward(shape, qkv.view(), out.view());
+    ops_->attention_forward(shape, qkv.view(), out.view(), {});
     expect_near(out.values(), {7, 0, 0, 0, 7, 0, 0, 0}, 8 * unit_roundoff_);
 }
 
@@ -86,7 +86,7 @@ TEST_P(AttentionTest, agrees_with_the_definition) {
             SCOPED_TRACE(testing::Message() << shape.tokens << " tokens, " << shape.heads << " heads of "
                                             << shape.width << ", batch " << batch);
             auto qkv = random(packed(shape, batch), 1), out = tensor(plain(shape, batch));
-            ops_->attention_forward(shape, qkv.view(), out.view());
+            ops_->attention_forward(shape, qkv.view(), out.view(), {});
             // Scores up to √D with D roundings; sums of T products whose weights add up to 1.
             expect_near(out.values(), reference(shape, batch, qkv), 100 * unit_roundoff_);
         }
@@ -99,11 +99,11 @@ TEST_P(AttentionTest, gradients_agree_with_fp64_up_to_their_rounding) {
                      << shape.tokens << " tokens, " << shape.heads << " heads of " << shape.width);
         auto qkv = random(packed(shape, 2), 1), dout = random(plain(shape, 2), 2),
              dqkv = tensor(packed(shape, 2));
-        ops_->attention_backward(shape, qkv.view(), dout.view(), dqkv.view());
+        ops_->attention_backward(shape, qkv.view(), {}, {}, dout.view(), dqkv.view());
         TestTensor qkv64(DType::f64, packed(shape, 2), qkv.values());
         TestTensor dout64(DType::f64, plain(shape, 2), dout.values());
         TestTensor dqkv64(DType::f64, packed(shape, 2));
-        exact.attention_backward(shape, qkv64.view(), dout64.view(), dqkv64.view());
+        exact.attention_backward(shape, qkv64.view(), {}, {}, dout64.view(), dqkv64.view());
         expect_near(dqkv.values(), dqkv64.values(), 200 * unit_roundoff_);
     }
 }
@@ -112,17 +112,17 @@ TEST_P(AttentionTest, is_stable_for_large_scores) {
     const AttentionShape shape{2, 1, 1};
     auto qkv = tensor(packed(shape, 1), {1000, 100, 4, 1000, -100, 8}), out = tensor(plain(shape, 1));
     auto dout = tensor(plain(shape, 1), {1, 1}), dqkv = tensor(packed(shape, 1));
-    ops_->attention_forward(shape, qkv.view(), out.view());
+    ops_->attention_forward(shape, qkv.view(), out.view(), {});
     expect_near(out.values(), {4, 4}, 2 * unit_roundoff_);
-    ops_->attention_backward(shape, qkv.view(), dout.view(), dqkv.view());
+    ops_->attention_backward(shape, qkv.view(), {}, {}, dout.view(), dqkv.view());
     expect_near(dqkv.values(), {0, 0, 2, 0, 0, 0}, 2 * unit_roundoff_);
 }
 
 TEST_P(AttentionTest, accepts_an_empty_batch) {
     const AttentionShape shape{4, 2, 3};
     auto qkv = tensor(packed(shape, 0)), out = tensor(plain(shape, 0));
-    ops_->attention_forward(shape, qkv.view(), out.view());
-    ops_->attention_backward(shape, qkv.view(), out.view(), qkv.view());
+    ops_->attention_forward(shape, qkv.view(), out.view(), {});
+    ops_->attention_backward(shape, qkv.view(), {}, {}, out.view(), qkv.view());
 }
 
 TEST_P(AttentionTest, gives_the_same_bits_on_any_number_of_threads) {
@@ -133,8 +133,8 @@ TEST_P(AttentionTest, gives_the_same_bits_on_any_number_of_threads) {
         omp_set_num_threads(threads);
         outs.push_back(tensor(plain(shape, 5)));
         gradients.push_back(tensor(packed(shape, 5)));
-        ops_->attention_forward(shape, qkv.view(), outs.back().view());
-        ops_->attention_backward(shape, qkv.view(), dout.view(), gradients.back().view());
+        ops_->attention_forward(shape, qkv.view(), outs.back().view(), {});
+        ops_->attention_backward(shape, qkv.view(), {}, {}, dout.view(), gradients.back().view());
     }
     for (std::size_t i = 1; i < outs.size(); ++i) {
         EXPECT_EQ(outs[i].bytes(), outs[0].bytes());
@@ -146,9 +146,9 @@ TEST_P(AttentionReferenceTest, gradients_agree_with_finite_differences) {
     const AttentionShape shape{3, 2, 4};
     auto qkv = random(packed(shape, 2), 1), dout = random(plain(shape, 2), 2);
     auto out = tensor(plain(shape, 2)), dqkv = tensor(packed(shape, 2));
-    ops_->attention_backward(shape, qkv.view(), dout.view(), dqkv.view());
+    ops_->attention_backward(shape, qkv.view(), {}, {}, dout.view(), dqkv.view());
     const auto loss = [&] {
-        ops_->attention_forward(shape, qkv.view(), out.view());
+        ops_->attention_forward(shape, qkv.view(), out.view(), {});
         return dot(out, dout);
     };
     // Truncation step²/6 times a third derivative below 10, rounding 1e-16/step.

@@ -1,7 +1,12 @@
 """Steps whose gradients are one CUDA graph have the bits of steps issued operation by operation, and a run says why it
 has none. On tests/support/fake_gpu, whose graphs repeat the arguments with which they were recorded."""
 
+import argparse
 import json
+import os
+import pathlib
+import sys
+from unittest import mock
 
 import system_test
 from gpu_program import GpuProgramTest
@@ -125,6 +130,22 @@ class GpuGraph(GpuProgramTest):
             result = self.train(f"{name}-demanded", "true", ranks, **settings)
             self.assert_exit(result, 2)
             self.assertIn(f"run.cuda_graph is true, but {why}", result.stderr)
+
+    def test_several_ranks_pass_the_stage_of_the_gpu_check(self):
+        self.with_nccl()
+        sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "gpu"))
+        import gpu_check
+        check = gpu_check.Check(argparse.Namespace(trainer=self.trainer, rehearse=False, quick=True), self.dir)
+        environment = self.environment({**self.libraries, "TUTTI_FAKE_GPUS": "2"})
+        small = {"lenet": ["model.name=mlp", "model.hidden=[8]"]}
+        with mock.patch.dict(os.environ, environment), mock.patch.dict(gpu_check.NETWORKS, small):
+            with mock.patch.object(check, "nccl_shares_gpus", return_value=True):
+                self.assertEqual(check.graphs_of_several_ranks(), {"staged": "equal", "nccl": "equal"})
+            losses = check.losses
+            with mock.patch.object(check, "losses", lambda name, *rest, **more: [*losses(name, *rest, **more), name]):
+                with self.assertRaises(gpu_check.Failed) as failed:
+                    check.graphs_of_several_ranks()
+                self.assertIn("the losses differ", str(failed.exception))
 
     def test_the_cpu_has_none_and_says_so_when_asked(self):
         self.assert_exit(self.run_on("cpu", 1, "quiet", run__cuda_graph="auto"), 0)

@@ -173,6 +173,23 @@ TEST(CudaStep, products_in_tf32_and_bf16_stay_near_fp32) {
     }
 }
 
+TEST(CudaStep, attention_in_bf16_is_computed_once_each_way) {
+    fake_gpu::reset();
+    cuda::CudaDevice gpu(0);
+    Training rounded(gpu, transformer(), Arithmetic(DType::f32, DType::bf16), "sgd");
+    Training exact(gpu, transformer(), DType::f32, "sgd");
+    for (std::int64_t step = 1; step <= 3; ++step) {
+        const double expected = exact.step(step);
+        fake_gpu::clear_record();
+        EXPECT_NEAR(rounded.step(step), expected, 2e-2);
+        for (const char* const pass : {"attention forward", "attention backward"})
+            EXPECT_EQ(std::count_if(fake_gpu::record().begin(), fake_gpu::record().end(),
+                                    [&](const std::string& line) { return line.ends_with(pass); }),
+                      2)
+                << pass << " of two blocks";
+    }
+}
+
 /// The record without waits, copies and fills: what a step computes.
 std::vector<std::string> computed() {
     std::vector<std::string> result;

@@ -33,17 +33,50 @@ class MemoryStatement : public ::testing::Test {
 
 TEST_F(MemoryStatement, CountsEachPart) {
     const auto optimizer = make_optimizer(config_.optim, graph_, *device_);
-    const auto items = state_memory(config_, graph_, *optimizer, info_, nullptr, 1);
+    const auto items = state_memory(config_, graph_, *optimizer, *device_, info_, nullptr, 1);
     EXPECT_EQ(bytes_of(items, "parameters"), graph_.memory().parameters);
     EXPECT_EQ(bytes_of(items, "optimizer"), graph_.memory().parameters) << "the momentum";
     EXPECT_EQ(bytes_of(items, "loader"), 5U * 8 * (784 + 3 * 8) + 100 * 8) << "prefetch 4 and one in use";
     EXPECT_EQ(bytes_of(items, "communication"), 0U);
     EXPECT_EQ(bytes_of(items, "checkpoint"), 2 * graph_.memory().parameters);
 
-    const auto with_val = state_memory(config_, graph_, *optimizer, info_, &info_, 2);
+    const auto with_val = state_memory(config_, graph_, *optimizer, *device_, info_, &info_, 2);
     EXPECT_EQ(bytes_of(with_val, "loader"), 2 * bytes_of(items, "loader"));
     EXPECT_EQ(bytes_of(with_val, "communication"), graph_.memory().gradients);
     EXPECT_GT(total_bytes(with_val), total_bytes(items));
+}
+
+/// Computes nothing here: it copies ahead, into memory of its own.
+struct UploadingDevice final : Device {
+    std::string kind() const override { return "uploading"; }
+    std::string description() const override { return "uploading"; }
+    Buffer allocate(std::size_t, const std::string&) override { return {}; }
+    Buffer allocate_host(std::size_t, const std::string&) override { return {}; }
+    bool uploads_ahead() const override { return true; }
+    std::unique_ptr<UploadLane> make_upload_lane(std::span<const UploadPart>) override { return nullptr; }
+    std::size_t upload_lane_bytes(std::span<const UploadPart> parts) const override {
+        std::size_t total = 1;
+        for (const UploadPart& part : parts) total += part.bytes * (part.one_address ? 1000 : 1);
+        return total;
+    }
+    void copy_from_host(const TensorView&, const void*) override {}
+    void copy_to_host(void*, const TensorView&) override {}
+    Ops& ops(Arithmetic) override { throw std::logic_error("it does not compute"); }
+    void set_progress(std::function<void()>) override {}
+};
+
+TEST_F(MemoryStatement, CountsABatchMoreAndTheLaneWhereTheDeviceCopiesAhead) {
+    const auto optimizer = make_optimizer(config_.optim, graph_, *device_);
+    const UploadingDevice device;
+    for (const DatasetInfo* val : {static_cast<const DatasetInfo*>(nullptr), &info_}) {
+        const auto here = state_memory(config_, graph_, *optimizer, *device_, info_, val, 1);
+        const auto there = state_memory(config_, graph_, *optimizer, device, info_, val, 1);
+        const std::size_t loaders = val ? 2 : 1;
+        EXPECT_EQ(bytes_of(there, "loader"), bytes_of(here, "loader") + loaders * 8 * (784 + 3 * 8));
+        EXPECT_EQ(bytes_of(there, "upload"), 1U + 8 * 784 + 1000 * 8 * 8)
+            << "samples, and labels in one place";
+        EXPECT_EQ(bytes_of(here, "upload"), 0U);
+    }
 }
 
 TEST_F(MemoryStatement, TheLibrariesAreWhatTheProcessHasBesides) {

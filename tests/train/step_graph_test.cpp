@@ -6,16 +6,21 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <optional>
+
+#include "support/thread_communicator.hpp"
 
 namespace tutti::test {
 namespace {
 
 struct FakeWork final : RecordedWork {
-    FakeWork(std::function<void()> does, const bool& fresh) : work(std::move(does)), is_current(&fresh) {}
+    FakeWork(std::function<void()> does, const bool& fresh, std::shared_ptr<int> mark)
+        : work(std::move(does)), is_current(&fresh), alive(std::move(mark)) {}
     bool current() const override { return *is_current; }
     void run() override { work(); }
     std::function<void()> work;
     const bool* is_current;
+    std::shared_ptr<int> alive;
 };
 
 struct FakeRecorder final : WorkRecorder {
@@ -23,7 +28,7 @@ struct FakeRecorder final : WorkRecorder {
     std::unique_ptr<RecordedWork> record(const std::function<void()>& issue) override {
         ++recordings;
         if (!problem.empty()) throw RunError(problem);
-        return std::make_unique<FakeWork>(issue, *fresh.back());
+        return std::make_unique<FakeWork>(issue, *fresh.back(), alive);
     }
     void fetch(const TensorView& from) override { std::memcpy(host, from.data, from.bytes()); }
     bool fetched() override { return ++asked % 3 == 0; }
@@ -37,6 +42,7 @@ struct FakeRecorder final : WorkRecorder {
     RunValues values;
     int recordings = 0, asked = 0;
     std::string problem;
+    std::shared_ptr<int> alive = std::make_shared<int>(0);  // as long as a recording lives
     std::byte host[most_fetched];
     std::vector<std::unique_ptr<bool>> fresh;
     FakeRecorder() { fresh.push_back(std::make_unique<bool>(true)); }
@@ -62,7 +68,7 @@ class StepGraphTest : public testing::Test {
   protected:
     /// One step: true where the graph had it. `others`: what the other ranks say.
     bool step(bool whole = true, bool wanted_elsewhere = false, bool impossible_elsewhere = false) {
-        bool graphed = graph_->takes(whole, key_);
+        bool graphed = graph_->takes(whole, true, key_);
         if (graphed) {
             const TensorView sums{reinterpret_cast<std::byte*>(loss_), DType::f64, {3}};
             graphed = graph_->run(
@@ -85,7 +91,9 @@ class StepGraphTest : public testing::Test {
         for (int i = 0; i < count; ++i) result.push_back(step());
         return result;
     }
-    void make() { graph_ = std::make_unique<StepGraph>(config_, device_, *communicator_, nullptr, log_); }
+    void make() {
+        graph_ = std::make_unique<StepGraph>(config_, device_, *communicator_, nullptr, *communicator_, log_);
+    }
 
     Log log_{0, 1, "here", LogLevel::error};
     Config config_;
@@ -200,6 +208,125 @@ TEST_F(StepGraphTest, nothing_is_recorded_where_nobody_wants_it) {
     EXPECT_EQ(steps(5), Steps(5, false));
     EXPECT_EQ(device_.one.recordings, 0);
     EXPECT_EQ(graph_->reason(), "");
+}
+
+/// Of gradients: what is recorded takes no part in anything; fails on demand as NCCL would.
+struct Transfers final : Communicator {
+    explicit Transfers(Communicator& of) : world(of) {}
+    int rank() const override { return world.rank(); }
+    int size() const override { return world.size(); }
+    std::string backend() const override { return "fake"; }
+    Work all_reduce(const TensorView&, ReduceOp) override { return {}; }
+    Work reduce_scatter(const TensorView&, const TensorView&, ReduceOp) override { return {}; }
+    Work all_gather(const TensorView&, const TensorView&) override { return {}; }
+    Work broadcast(const TensorView&, int) override { return {}; }
+    void barrier() override {}
+    std::unique_ptr<Communicator> duplicate() override { return nullptr; }
+    [[noreturn]] void abort(ExitCode) noexcept override { std::abort(); }
+    std::string why_not_recordable() const override { return {}; }
+    void before_abort(const std::shared_ptr<std::function<void()>>& given) override { release = given; }
+    Work follow_recorded() override { return peer_is_lost ? Work(std::make_unique<Lost>(*this)) : Work(); }
+
+    struct Lost final : Work::Transfer {
+        explicit Lost(Transfers& of) : transfers(of) {}
+        bool test() override {
+            if (const auto function = transfers.release.lock()) (*function)();
+            throw PeerError("rank 1 is lost");
+        }
+        void wait() override { test(); }
+        Transfers& transfers;
+    };
+    Communicator& world;
+    std::weak_ptr<std::function<void()>> release;
+    bool peer_is_lost = false;
+};
+
+/// One of several ranks, with its own device.
+struct GraphRank {
+    explicit GraphRank(Communicator& of) : world(of), log(of.rank(), of.size(), "here", LogLevel::error) {
+        config.run.cuda_graph = CudaGraphChoice::always;
+        graph.emplace(config, device, transfers, nullptr, world, log);
+    }
+    /// 'r': run as a recording, 'e': by the caller.
+    char step(bool mine = true) {
+        bool graphed = graph->takes(true, mine, {});
+        if (graphed)
+            graphed = graph->run({}, {[&] { ++runs; }, [] {}, [&] { ++forgotten; }, [] {}},
+                                 {reinterpret_cast<std::byte*>(loss), DType::f64, {3}});
+        StepSums sums;
+        sums.set({}, false, false, false);
+        graph->tell(sums);
+        sums.all_reduce(world).wait();
+        graph->hear(sums);
+        return graphed ? 'r' : 'e';
+    }
+    std::string steps(int count) {
+        std::string kinds;
+        while (count-- > 0) kinds += step();
+        return kinds;
+    }
+
+    Communicator& world;
+    Config config;
+    FakeDevice device;
+    Transfers transfers{world};
+    Log log;
+    double loss[3] = {1, 1, 1};
+    int runs = 0, forgotten = 0;
+    std::optional<StepGraph> graph;
+};
+
+TEST(StepGraphRanks, all_leave_a_recording_that_is_out_of_date_on_one_and_record_together) {
+    run_on_threads(3, [](Communicator& world) {
+        GraphRank rank(world);
+        EXPECT_EQ(rank.steps(8), "eeerrrrr");
+        if (world.rank() == 1) rank.device.one.give_memory_back();
+        EXPECT_EQ(rank.steps(3), "err");
+        EXPECT_EQ(rank.device.one.recordings, 4) << "also where the old one was good";
+    });
+}
+
+TEST(StepGraphRanks, that_may_record_record_at_the_same_step_where_one_has_to) {
+    run_on_threads(2, [](Communicator& world) {
+        GraphRank rank(world);
+        EXPECT_EQ(rank.steps(4), "eeer");
+        if (world.rank() == 0) rank.device.one.give_memory_back();
+        EXPECT_EQ(rank.steps(2), "rr");
+        EXPECT_EQ(rank.device.one.recordings, 4);
+    });
+}
+
+TEST(StepGraphRanks, none_runs_what_one_could_not_record) {
+    run_on_threads(3, [](Communicator& world) {
+        GraphRank rank(world);
+        if (world.rank() == 2) rank.device.one.problem = "the device says no";
+        EXPECT_EQ(rank.steps(6), "eeeeee");
+        EXPECT_EQ(rank.runs, 0);
+        EXPECT_EQ(rank.forgotten, 1);
+        EXPECT_EQ(rank.graph->reason(), "rank 2: the device says no");
+    });
+}
+
+TEST(StepGraphRanks, a_step_for_which_one_lacks_samples_is_nobodys_recording) {
+    run_on_threads(2, [](Communicator& world) {
+        GraphRank rank(world);
+        EXPECT_EQ(rank.steps(4), "eeer");
+        EXPECT_EQ(rank.step(world.rank() == 0), 'e');
+        EXPECT_EQ(rank.step(), 'r');
+    });
+}
+
+TEST(StepGraphRanks, recordings_are_gone_when_transfers_are_ended) {
+    run_on_threads(2, [](Communicator& world) {
+        GraphRank rank(world);
+        rank.steps(5);
+        const std::weak_ptr<int> alive = rank.device.one.alive;
+        rank.device.one.alive.reset();
+        EXPECT_FALSE(alive.expired());
+        rank.transfers.peer_is_lost = true;
+        EXPECT_THROW(rank.step(), PeerError);
+        EXPECT_TRUE(alive.expired());
+    });
 }
 
 }  // namespace

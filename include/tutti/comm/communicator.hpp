@@ -58,6 +58,10 @@ class Communicator {
     /// Behind recorded work with such transfers: finished when the device has done all that was issued to it.
     /// Notices failed peers and the time-out, as the transfers themselves would.
     virtual Work follow_recorded() { return {}; }
+    /// `release` is called when this communicator or a duplicate is given up because of a failure, before
+    /// what is under way on the device is ended: it destroys recordings that have transfers, for which the
+    /// end would wait. By the thread that calls the communicator. Once `release` is gone nobody is called.
+    virtual void before_abort([[maybe_unused]] const std::shared_ptr<std::function<void()>>& release) {}
     /// Memory of the ranks' devices that all_reduce and reduce_scatter move faster than other memory,
     /// contents arbitrary, to be freed before the communicator; empty where there is none, or not on every
     /// rank. Collective, with the same size.

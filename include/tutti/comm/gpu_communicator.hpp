@@ -21,11 +21,12 @@ struct GpuEntries {
 /// A communicator of device memory of the current device. bootstrap: of the same ranks, host memory; kept.
 /// distributed.backend decides: nccl, or through pinned host memory with mpi and gloo; auto takes NCCL where
 /// every rank can open it, else the host's way, and tells rank 0's `notice` why; and later, if NCCL has no
-/// memory of its own for gradients (Communicator::allocate). Collective. Throws AgreedError.
-std::unique_ptr<Communicator> make_gpu_communicator(const DistributedConfig& config,
-                                                    const GpuEntries& entries,
-                                                    std::unique_ptr<Communicator> bootstrap,
-                                                    const std::string& host,
-                                                    const std::function<void(const std::string&)>& notice);
+/// memory of its own for gradients (Communicator::allocate). last_words: told on any rank why the process
+/// ends at once, with the exit code of the error in it, where NCCL does not abort. Collective. Throws
+/// AgreedError.
+std::unique_ptr<Communicator> make_gpu_communicator(
+    const DistributedConfig& config, const GpuEntries& entries, std::unique_ptr<Communicator> bootstrap,
+    const std::string& host, const std::function<void(const std::string&)>& notice,
+    const std::function<void(const std::string&)>& last_words);
 
 }  // namespace tutti

@@ -38,6 +38,8 @@ class Device {
     /// Whether upload lanes copy one batch ahead of the one that is computed.
     virtual bool uploads_ahead() const = 0;
     virtual std::unique_ptr<UploadLane> make_upload_lane(std::span<const UploadPart> parts) = 0;
+    /// What such a lane takes of the device's own memory.
+    virtual std::size_t upload_lane_bytes(std::span<const UploadPart>) const { return 0; }
 
     /// The operations in one arithmetic, of which a DType alone is the plain kind. The reference stays valid
     /// as long as the device. Throws UsageError when this device does not compute that way.
@@ -48,6 +50,10 @@ class Device {
     /// leaves the operation, whose results are then undefined. `poll` must not use the device. Empty:
     /// nobody. Where the host does not compute, operations return at once, and the function is never called.
     virtual void set_progress(std::function<void()> poll) = 0;
+
+    /// Told what a user should know of how this device computes, each once: an operation that a library
+    /// refuses and that goes another way. Empty: nobody.
+    virtual void set_notice(std::function<void(const std::string&)>) {}
 
     /// Records work that is then issued as a whole (device/recorder.hpp); it lives as long as the device.
     /// Null where that saves nothing, because operations have finished when they return.

@@ -40,11 +40,16 @@ class TransformerOps {
 
     /// out[N, T, H, D] = softmax(q·kᵀ/√D)·v for each head (Vaswani et al. 2017, section 3.2.1), with q, k and
     /// v packed as qkv[N, T, 3, H, D]. Needs memory for O(T) scores at a time, not for T².
-    virtual void attention_forward(const AttentionShape& shape, const TensorView& qkv,
-                                   const TensorView& out) = 0;
-    /// dqkv[N, T, 3, H, D] from dout; the probabilities are computed again.
-    virtual void attention_backward(const AttentionShape& shape, const TensorView& qkv,
-                                    const TensorView& dout, const TensorView& dqkv) = 0;
+    /// statistics, where defined: f32[N, H, T] for backward, written where keeps_attention_statistics.
+    virtual void attention_forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
+                                   const TensorView& statistics) = 0;
+    /// dqkv[N, T, 3, H, D] from dout; the probabilities are computed again. out and statistics: forward's, or
+    /// both undefined.
+    virtual void attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
+                                    const TensorView& statistics, const TensorView& dout,
+                                    const TensorView& dqkv) = 0;
+    /// Whether attention_backward is the faster for forward's out and statistics.
+    virtual bool keeps_attention_statistics(const AttentionShape&) const { return false; }
 
     /// y[n] = factors[n]·x[n] for each sample; factors: host, N values. y may be x.
     virtual void scale_samples(const TensorView& x, std::span<const double> factors, const TensorView& y) = 0;

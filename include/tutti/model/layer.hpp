@@ -105,6 +105,8 @@ class Layer {
     /// needs: max pooling is the only reader of the output. True when the layer does it from now on: its
     /// output, and so its gradient, are the pooling's.
     virtual bool fuse_pooling_behind(const Pool2dShape&, Ops&) { return false; }
+    /// Asked before the memory is planned: what is kept for backward may depend on the device.
+    virtual void choose_what_is_kept(const Ops&) {}
     /// True when forward may be called for some samples after others: it computes each alone, at no great
     /// cost per call.
     virtual bool treats_samples_apart() const { return false; }

@@ -1,6 +1,7 @@
 #pragma once
 // The way of a batch from host memory into the graph's input.
 
+#include <array>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -18,6 +19,9 @@ namespace tutti {
 struct LabelRanks {
     std::span<const std::int64_t> predicted, place;
 };
+
+/// What a stage sends to the device: samples and labels of `max_batch`.
+std::array<UploadPart, 2> upload_parts(const DatasetInfo& info, std::int64_t max_batch);
 
 /// Brings batches to the device as they are in the file, normalises the pixels there, and holds the labels. A
 /// device that copies ahead gets the next batch while it computes this one. Memory is allocated once, for

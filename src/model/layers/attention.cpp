@@ -12,6 +12,14 @@ class Attention final : public Layer {
     std::string kind() const override { return "attention"; }
     bool treats_samples_apart() const override { return true; }
     bool backward_reads_input() const override { return true; }
+    bool backward_reads_output() const override { return keeps_statistics_; }
+    void choose_what_is_kept(const Ops& ops) override {
+        keeps_statistics_ = ops.keeps_attention_statistics(shape_);
+    }
+    std::int64_t state_bytes_per_sample() const override {
+        const std::int64_t rows = shape_.heads * shape_.tokens;
+        return keeps_statistics_ ? rows * static_cast<std::int64_t>(sizeof(float)) : 0;
+    }
     /// The two products; the softmax is small beside them.
     double forward_flops() const override {
         return 4.0 * static_cast<double>(shape_.tokens) * static_cast<double>(output_shape().count());
@@ -22,15 +30,22 @@ class Attention final : public Layer {
         return input_gradient ? 2 * forward_flops() : 0;
     }
     void forward(const LayerCall& call) override {
-        ops().attention_forward(shape_, call.inputs[0], call.output);
+        ops().attention_forward(shape_, call.inputs[0], call.output, statistics(call));
     }
     void backward(const LayerCall& call) override {
-        if (call.input_gradients[0].defined())
-            ops().attention_backward(shape_, call.inputs[0], call.output_gradient, call.input_gradients[0]);
+        if (!call.input_gradients[0].defined()) return;
+        ops().attention_backward(shape_, call.inputs[0], keeps_statistics_ ? call.output : TensorView(),
+                                 statistics(call), call.output_gradient, call.input_gradients[0]);
     }
 
   private:
+    TensorView statistics(const LayerCall& call) const {
+        if (!keeps_statistics_) return {};
+        return {call.state.data, DType::f32, {call.state.shape[0], shape_.heads, shape_.tokens}};
+    }
+
     AttentionShape shape_;
+    bool keeps_statistics_ = false;
 };
 
 }  // namespace

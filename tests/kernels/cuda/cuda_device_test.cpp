@@ -152,7 +152,7 @@ TEST_F(CudaDeviceTest, refusals_of_the_three_libraries_become_typed_errors) {
             ADD_FAILURE() << "nothing was thrown";
         } catch (const cuda::GpuError& error) {
             EXPECT_EQ(error.code(), ExitCode::failed);
-            EXPECT_EQ(error.library(), refusal.library);
+            EXPECT_EQ(error.component(), refusal.library);
             EXPECT_EQ(error.name(), refusal.name);
             EXPECT_EQ(error.number(), refusal.code);
             EXPECT_NE(error.call().find(refusal.function), std::string::npos) << error.call();
@@ -193,8 +193,20 @@ std::int64_t recorded(const std::string& part) {
 }
 
 TEST_F(CudaDeviceTest, the_gradient_of_a_bias_comes_with_a_product_or_where_it_cannot_on_its_own) {
-    for (const bool refused : {false, true}) {
+    struct Answer {
+        const char* function = nullptr;
+        cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    };
+    for (const auto& [function, status] :
+         {Answer{}, Answer{"cublasLtMatmulAlgoGetHeuristic", CUBLAS_STATUS_NOT_SUPPORTED},
+          Answer{"cublasLtMatmulAlgoGetHeuristic", CUBLAS_STATUS_INVALID_VALUE},
+          Answer{"cublasLtMatmulDescSetAttribute", CUBLAS_STATUS_INVALID_VALUE},
+          Answer{"cublasLtMatmul", CUBLAS_STATUS_NOT_SUPPORTED}}) {
+        const bool refused = function != nullptr;
+        SCOPED_TRACE(refused ? function : "none");
         const auto context = std::make_shared<cuda::CudaContext>();
+        std::vector<std::string> notices;
+        context->set_notice([&](const std::string& text) { notices.push_back(text); });
         cuda::CudaOps ops(context, cuda::ProductType::bf16);
         const auto linear = ops.linear({.in = 8, .out = 5});
         auto x = TestTensor::random(DType::f32, {3, 8}, 1),
@@ -204,29 +216,45 @@ TEST_F(CudaDeviceTest, the_gradient_of_a_bias_comes_with_a_product_or_where_it_c
         TestTensor dx(DType::f32, {3, 8}), dweight(DType::f32, {5, 8}), dbias(DType::f32, {5});
         for (int step = 0; step < 2; ++step) {
             fake_gpu::clear_record();
-            if (refused && step == 0)
-                fake_gpu::fail_next("cublasLtMatmulAlgoGetHeuristic", CUBLAS_STATUS_NOT_SUPPORTED);
+            if (refused && step == 0) fake_gpu::fail_next(function, status);
             linear->backward(x.view(), weight.view(), dy.view(), dx.view(), dweight.view(), dbias.view());
             EXPECT_EQ(dbias.values(), (std::vector<double>{0.5, 1, 2, 4, 8}));
             EXPECT_EQ(recorded("launch bias_backward sum"), refused ? 1 : 0);
             EXPECT_EQ(recorded(": product"), 2);
         }
+        ASSERT_EQ(notices.size(), refused ? 1u : 0u);
+        if (refused) {
+            EXPECT_NE(notices[0].find("5 x 3 by 3 x 8"), std::string::npos) << notices[0];
+            EXPECT_NE(notices[0].find(cublasLtGetStatusName(status)), std::string::npos) << notices[0];
+        }
     }
+}
+
+TEST_F(CudaDeviceTest, a_broken_gpu_does_not_look_like_a_product_without_an_epilogue) {
+    const auto context = std::make_shared<cuda::CudaContext>();
+    cuda::CudaOps ops(context, cuda::ProductType::fp32);
+    const auto linear = ops.linear({.in = 8, .out = 5});
+    TestTensor x(DType::f32, {3, 8}), weight(DType::f32, {5, 8}), dy(DType::f32, {3, 5}),
+        dweight(DType::f32, {5, 8}), dbias(DType::f32, {5});
+    fake_gpu::fail_next("cublasLtMatmul", CUBLAS_STATUS_EXECUTION_FAILED);
+    EXPECT_THROW(linear->backward(x.view(), weight.view(), dy.view(), {}, dweight.view(), dbias.view()),
+                 cuda::GpuError);
 }
 
 /// One batch of attention, forward and backward.
 struct AttentionRun {
     AttentionShape shape;
-    TestTensor qkv, dout, out, dqkv;
+    TestTensor qkv, dout, out, dqkv, statistics;
     AttentionRun(const AttentionShape& s, std::int64_t batch)
         : shape(s),
           qkv(TestTensor::random(DType::f32, {batch, s.tokens, 3, s.heads, s.width}, 1)),
           dout(TestTensor::random(DType::f32, {batch, s.tokens, s.heads * s.width}, 2)),
           out(DType::f32, dout.view().shape),
-          dqkv(DType::f32, qkv.view().shape) {}
+          dqkv(DType::f32, qkv.view().shape),
+          statistics(DType::f32, {batch, s.heads, s.tokens}) {}
     void run(Ops& ops) {
-        ops.attention_forward(shape, qkv.view(), out.view());
-        ops.attention_backward(shape, qkv.view(), dout.view(), dqkv.view());
+        ops.attention_forward(shape, qkv.view(), out.view(), statistics.view());
+        ops.attention_backward(shape, qkv.view(), out.view(), statistics.view(), dout.view(), dqkv.view());
     }
 };
 double largest_distance(const TestTensor& a, const TestTensor& b) {
@@ -247,7 +275,7 @@ TEST_F(CudaDeviceTest, bf16_attention_is_one_plan_each_way_and_stays_near_fp32) 
             expected.run(exact);
             fake_gpu::clear_record();
             fused.run(ops);
-            EXPECT_EQ(recorded("attention forward"), 2) << "backward computes the result again";
+            EXPECT_EQ(recorded("attention forward"), 1) << "backward takes its statistics";
             EXPECT_EQ(recorded("attention backward"), 1);
             EXPECT_EQ(recorded("product"), 0);
             // bf16 has steps of 2⁻⁸; sums of roundings of either sign grow with their root.
@@ -264,8 +292,20 @@ TEST_F(CudaDeviceTest, bf16_attention_of_widths_without_an_engine_is_products_in
     cuda::CudaOps ops(context, cuda::ProductType::bf16), exact(context, cuda::ProductType::fp32);
     AttentionRun expected({7, 2, 5}, 2), products({7, 2, 5}, 2);
     expected.run(exact);
+    std::vector<std::string> notices;
+    context->set_notice([&](const std::string& text) { notices.push_back(text); });
     fake_gpu::clear_record();
     products.run(ops);
+    products.run(ops);
+    ASSERT_EQ(notices.size(), 1u) << "once for a shape";
+    EXPECT_EQ(
+        notices[0].substr(0, notices[0].find(" instead: ")),
+        "no fused attention of 7 tokens, 2 heads of width 5, batch 2, forward in bf16, it is computed as "
+        "products in fp32");
+    EXPECT_NE(notices[0].find("cuDNN has no engine"), std::string::npos) << notices[0];
+    EXPECT_FALSE(ops.keeps_attention_statistics({7, 2, 5}));
+    EXPECT_TRUE(ops.keeps_attention_statistics({7, 2, 8}));
+    EXPECT_FALSE(exact.keeps_attention_statistics({7, 2, 8}));
     EXPECT_EQ(recorded("attention"), 0);
     EXPECT_GT(recorded("product"), 0);
     EXPECT_EQ(products.out.bytes(), expected.out.bytes());
@@ -277,13 +317,17 @@ TEST_F(CudaDeviceTest, bf16_attention_in_parts_of_the_batch_has_the_bits_of_the_
     const AttentionShape shape{5, 3, 8};
     cuda::FusedAttention whole(context), parts(context, 2 * (2 * 3 * 128 * 128));  // two samples at a time
     AttentionRun expected(shape, 5), cut(shape, 5);
-    ASSERT_TRUE(whole.forward(shape, expected.qkv.view(), expected.out.view()));
-    ASSERT_TRUE(whole.backward(shape, expected.qkv.view(), expected.dout.view(), expected.dqkv.view()));
+    ASSERT_TRUE(whole.forward(shape, expected.qkv.view(), expected.out.view(), expected.statistics.view()));
+    ASSERT_TRUE(whole.backward(shape, expected.qkv.view(), expected.out.view(), expected.statistics.view(),
+                               expected.dout.view(), expected.dqkv.view()));
     fake_gpu::clear_record();
-    ASSERT_TRUE(parts.forward(shape, cut.qkv.view(), cut.out.view()));
+    // 15 statistics a sample: parts begin where cuDNN does not reach.
+    ASSERT_TRUE(parts.forward(shape, cut.qkv.view(), cut.out.view(), cut.statistics.view()));
     EXPECT_EQ(recorded("attention forward"), 3);
-    ASSERT_TRUE(parts.backward(shape, cut.qkv.view(), cut.dout.view(), cut.dqkv.view()));
+    ASSERT_TRUE(parts.backward(shape, cut.qkv.view(), cut.out.view(), cut.statistics.view(), cut.dout.view(),
+                               cut.dqkv.view()));
     EXPECT_EQ(recorded("attention backward"), 3);
+    EXPECT_EQ(cut.statistics.bytes(), expected.statistics.bytes());
     EXPECT_EQ(cut.out.bytes(), expected.out.bytes());
     EXPECT_EQ(cut.dqkv.bytes(), expected.dqkv.bytes());
 }
@@ -294,6 +338,33 @@ TEST_F(CudaDeviceTest, a_broken_gpu_does_not_look_like_attention_without_an_engi
     AttentionRun attention({5, 3, 8}, 2);
     fake_gpu::fail_next("cudaMalloc", 2);
     EXPECT_THROW(attention.run(ops), cuda::GpuError);
+    for (const cudnnStatus_t status : {CUDNN_STATUS_BAD_PARAM, CUDNN_STATUS_INTERNAL_ERROR}) {
+        fake_gpu::fail_next("cudnnBackendSetAttribute", status);
+        EXPECT_THROW(attention.run(ops), cuda::GpuError);
+    }
+    fake_gpu::clear_record();
+    attention.run(ops);
+    EXPECT_EQ(recorded("attention forward") + recorded("attention backward"), 2) << "it is asked again";
+}
+
+TEST_F(CudaDeviceTest, attention_that_only_backward_refuses_is_products_both_ways_from_then_on) {
+    const auto context = std::make_shared<cuda::CudaContext>();
+    cuda::CudaOps ops(context, cuda::ProductType::bf16), exact(context, cuda::ProductType::fp32);
+    AttentionRun attention({5, 3, 8}, 2), expected({5, 3, 8}, 2);
+    expected.run(exact);
+    int notices = 0;
+    context->set_notice([&](const std::string&) { ++notices; });
+    ops.attention_forward(attention.shape, attention.qkv.view(), attention.out.view(),
+                          attention.statistics.view());
+    fake_gpu::fail_next("cudnnBackendCreateDescriptor", CUDNN_STATUS_NOT_SUPPORTED);
+    fake_gpu::clear_record();
+    ops.attention_backward(attention.shape, attention.qkv.view(), attention.out.view(),
+                           attention.statistics.view(), attention.dout.view(), attention.dqkv.view());
+    attention.run(ops);
+    EXPECT_EQ(recorded("attention"), 0);
+    EXPECT_EQ(notices, 1);
+    EXPECT_EQ(attention.out.bytes(), expected.out.bytes());
+    EXPECT_EQ(attention.dqkv.bytes(), expected.dqkv.bytes());
 }
 
 TEST_F(CudaDeviceTest, bf16_convolutions_pad_the_channels_of_a_stem) {

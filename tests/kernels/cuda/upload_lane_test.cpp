@@ -168,6 +168,20 @@ TEST(UploadLane, memory_that_cannot_be_locked_is_refused_with_its_purpose) {
     }
 }
 
+TEST(UploadLane, takes_the_memory_that_the_device_says) {
+    fake_gpu::reset();
+    cuda::CudaDevice device(0);
+    constexpr std::size_t pages = 64 << 10;  // whole ones, of any host
+    const std::array<UploadPart, 2> parts{UploadPart{.bytes = 3 * pages},
+                                          UploadPart{.bytes = pages, .one_address = true}};
+    const std::size_t before = fake_gpu::live_bytes();
+    const auto lane = device.make_upload_lane(parts);
+    // Each of its allocations is aligned within a page more.
+    EXPECT_EQ(fake_gpu::live_bytes() - before, 9 * pages + 3 * 4096)
+        << "two batches, and labels in one place";
+    EXPECT_EQ(device.upload_lane_bytes(parts), 9 * pages);
+}
+
 TEST(UploadLane, leaves_nothing_on_the_gpu) {
     fake_gpu::reset();
     const std::size_t before = fake_gpu::live_allocations();

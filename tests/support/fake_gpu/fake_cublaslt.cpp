@@ -94,6 +94,7 @@ const char* cublasLtGetStatusName(cublasStatus_t status) {
     return status == CUBLAS_STATUS_NOT_SUPPORTED      ? "CUBLAS_STATUS_NOT_SUPPORTED"
            : status == CUBLAS_STATUS_EXECUTION_FAILED ? "CUBLAS_STATUS_EXECUTION_FAILED"
            : status == CUBLAS_STATUS_ALLOC_FAILED     ? "CUBLAS_STATUS_ALLOC_FAILED"
+           : status == CUBLAS_STATUS_INVALID_VALUE    ? "CUBLAS_STATUS_INVALID_VALUE"
                                                       : "another cuBLAS status";
 }
 const char* cublasLtGetStatusString(cublasStatus_t) {
@@ -122,6 +123,7 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t descriptor) {
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t descriptor,
                                               cublasLtMatmulDescAttributes_t name, const void* value,
                                               std::size_t size) {
+    FAIL_IF_ASKED("cublasLtMatmulDescSetAttribute");
     Operation& operation = *as_operation(descriptor);
     const auto take = [&](auto& to) {
         if (size != sizeof to) return CUBLAS_STATUS_INVALID_VALUE;

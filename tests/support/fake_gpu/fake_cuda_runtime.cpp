@@ -103,6 +103,12 @@ std::size_t live_allocations() {
     return state().allocations.size();
 }
 
+std::size_t live_bytes() {
+    std::size_t total = 0;
+    for (const auto& one : state().allocations) total += one.second;
+    return total;
+}
+
 std::string name_of_stream(const void* stream) {
     return "stream " + std::to_string(stream ? static_cast<const CUstream_st*>(stream)->number : 0);
 }

@@ -46,6 +46,8 @@ void set_device_count(int count);
 
 /// Allocations that were not freed.
 std::size_t live_allocations();
+/// What they take, each in whole pages of the host.
+std::size_t live_bytes();
 
 // For the parts of the fake.
 

@@ -81,7 +81,10 @@ NcclResult FakeNccl::destroy(NcclComm communicator) {
 }
 
 NcclResult FakeNccl::abort(NcclComm communicator) {
-    called("abort", communicator);
+    if (script_.abort_waits) script_.abort_waits();
+    const std::lock_guard lock(aborting_);
+    // Its kernels end.
+    *called("abort", communicator).aborted = true;
     std::erase_if(communicators_, [&](const auto& one) { return one.get() == communicator; });
     return NcclResult::success;
 }
@@ -95,7 +98,9 @@ NcclResult FakeNccl::collective(const std::string& name, NcclComm communicator, 
     Comm& comm = called(name, communicator);
     comm.issued = true;
     static_cast<FakeStream*>(stream)->issue([begin, data = comm.data, work = std::make_shared<Work>(),
-                                             began = false, stalls = script_.stalls]() mutable {
+                                             began = false, stalls = script_.stalls,
+                                             aborted = comm.aborted]() mutable {
+        if (*aborted) return true;
         if (stalls) return false;
         if (!std::exchange(began, true)) *work = begin(*data);
         return work->test();

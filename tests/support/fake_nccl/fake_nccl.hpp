@@ -1,9 +1,11 @@
 #pragma once
 // A NCCL that moves data through another communicator, and fails on demand.
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,6 +21,7 @@ struct NcclScript {
     NcclResult async = NcclResult::success;       ///< what async_error says once a collective was issued
     bool stalls = false;                          ///< collectives never end
     bool windows = true;                          ///< knows windows
+    std::function<void()> abort_waits{};          ///< called by abort, on whatever thread calls that
 };
 
 /// One per rank. `data` carries the collectives, on which the ranks must meet in init_rank, too.
@@ -55,6 +58,7 @@ class FakeNccl final : public NcclApi {
   private:
     struct Comm {
         std::shared_ptr<Communicator> data;
+        std::shared_ptr<std::atomic<bool>> aborted = std::make_shared<std::atomic<bool>>(false);
         int polls = 0;            ///< how often it is still in progress
         std::string in_progress;  ///< the call
         bool issued = false;      ///< a collective
@@ -71,6 +75,7 @@ class FakeNccl final : public NcclApi {
     Communicator& data_;
     NcclScript script_;
     std::vector<std::unique_ptr<Comm>> communicators_;
+    std::mutex aborting_;  // several at a time, while nothing else is called
     std::vector<std::string> calls_, violations_;
     std::set<std::byte*> memory_;
     int next_window_ = 0;

@@ -1,0 +1,167 @@
+#include "nccl_job.hpp"
+
+#include <sched.h>
+
+#include <array>
+#include <exception>
+#include <utility>
+
+#include "nccl_abort.hpp"
+#include "waiting.hpp"
+
+namespace tutti {
+
+NcclJob::NcclJob(std::shared_ptr<NcclApi> api, std::shared_ptr<GpuSideStream> stream,
+                 std::shared_ptr<Communicator> bootstrap, NcclSettings settings,
+                 std::shared_ptr<NcclFamily> family)
+    : api_(std::move(api)),
+      stream_(std::move(stream)),
+      bootstrap_(std::move(bootstrap)),
+      settings_(std::move(settings)),
+      family_(std::move(family)),
+      rank_(bootstrap_->rank()),
+      size_(bootstrap_->size()) {
+    family_->members.push_back(this);
+}
+
+NcclJob::~NcclJob() {
+    try {
+        close();
+    } catch (...) {
+        // Broken by now, and so aborted; the first error is on its way.
+    }
+    std::erase(family_->members, this);
+}
+
+void NcclJob::open(const NcclUniqueId& id) {
+    const std::string call = "ncclCommInitRank";
+    const double begin = now();
+    NcclResult result = api_->init_rank(communicator_, size_, id, rank_);
+    while (true) {
+        std::exception_ptr error;
+        try {
+            if (result == NcclResult::in_progress) result = state();
+            if (result == NcclResult::in_progress)
+                give_up_if_late(call, begin);
+            else if (result != NcclResult::success)
+                fail(call, result);
+        } catch (const Error&) {
+            error = std::current_exception();
+        }
+        std::array<std::int64_t, 2> any{error ? 1 : 0, result == NcclResult::in_progress ? 1 : 0};
+        bootstrap_->all_reduce(view_of(std::span(any)), ReduceOp::max).wait();
+        if (error) std::rethrow_exception(std::move(error));
+        if (any[0] != 0) {
+            give_up("another rank could not start NCCL");
+            return;
+        }
+        if (any[1] == 0) return;
+        sched_yield();
+    }
+}
+
+void NcclJob::require_whole() const {
+    if (broken())
+        throw PeerError("rank " + std::to_string(rank_) + " on " + settings_.host +
+                        " cannot reach its peers: " + broken_);
+}
+
+void NcclJob::settle(const std::string& call, NcclResult result) {
+    const double begin = now();
+    while (result == NcclResult::in_progress) {
+        result = state();
+        if (result != NcclResult::in_progress) break;
+        give_up_if_late(call, begin);
+        sched_yield();
+    }
+    if (result != NcclResult::success) fail(call, result);
+}
+
+void NcclJob::check(const std::string& call, double begin) {
+    const NcclResult result = state();
+    if (result != NcclResult::success && result != NcclResult::in_progress) fail(call, result);
+    give_up_if_late(call, begin);
+}
+
+bool NcclJob::give_up(const std::string& reason) {
+    if (broken()) return true;
+    for (NcclJob* const one : family_->members)
+        if (!one->broken()) one->broken_ = reason;
+    // The recording under way has kernels of NCCL's, too, and ends with the error that follows; nothing
+    // of it runs yet.
+    return stream_->recording() || end();
+}
+
+void NcclJob::give_up(const std::string& reason, const Error& error) {
+    if (!give_up(reason)) leave(error.what(), error.code());
+}
+
+void NcclJob::leave_behind() {
+    if (!give_up("left by an error"))
+        leave("an error of rank " + std::to_string(rank_) + " on " + settings_.host +
+                  " or a peer ended a step, look for the first one of any rank",
+              ExitCode::peer);
+}
+
+void NcclJob::remove_window(NcclWindow window) {
+    if (std::uncaught_exceptions() > 0) return leave_behind();
+    settle("ncclCommWindowDeregister", api_->deregister_window(communicator_, window));
+}
+
+NcclResult NcclJob::state() {
+    NcclResult found = NcclResult::success;
+    const NcclResult asked = api_->async_error(communicator_, found);
+    return asked == NcclResult::success ? found : asked;
+}
+
+std::string NcclJob::place(const std::string& call) const {
+    return call + " on rank " + std::to_string(rank_) + " (" + settings_.host + ")";
+}
+
+void NcclJob::give_up_if_late(const std::string& call, double begin) {
+    const double waited = now() - begin;
+    if (settings_.timeout <= 0 || waited <= settings_.timeout) return;
+    const PeerError error(describe_wait(call, rank_, settings_.host, waited), slow_or_dead);
+    give_up(call + " timed out before", error);
+    throw error;
+}
+
+void NcclJob::fail(const std::string& call, NcclResult result) {
+    try {
+        throw_nccl_error(place(call), result, api_->error_text(result, communicator_));
+    } catch (const Error& error) {
+        give_up(call + " failed before", error);
+        throw;
+    }
+}
+
+bool NcclJob::end() {
+    for (const auto& one : family_->before_abort)
+        if (const auto release = one.lock()) (*release)();
+    std::vector<NcclComm> communicators;
+    for (NcclJob* const one : family_->members)
+        if (NcclComm its = std::exchange(one->communicator_, nullptr)) communicators.push_back(its);
+    return abort_within(api_, communicators, settings_.abort_patience);
+}
+
+void NcclJob::leave(const std::string& message, ExitCode code) {
+    const std::string whole = message + "; NCCL did not abort within " +
+                              std::to_string(static_cast<long>(settings_.abort_patience)) +
+                              " s, so the process ends here without giving its memory back";
+    if (settings_.leave) settings_.leave(whole, code);
+}
+
+void NcclJob::close() {
+    if (communicator_ == nullptr) return;
+    // A failure within a recording, which is gone by now.
+    if (broken()) {
+        if (!end()) leave("rank " + std::to_string(rank_) + " gave up: " + broken_, ExitCode::peer);
+        return;
+    }
+    // Finalizing waits for the peers: never where they may not come.
+    if (std::uncaught_exceptions() > 0) return leave_behind();
+    settle("ncclCommFinalize", api_->finalize(communicator_));
+    api_->destroy(std::exchange(communicator_, nullptr));
+}
+
+}  // namespace tutti
