@@ -62,14 +62,19 @@ void FusedAttention::run(AttentionPass pass, const AttentionShape& shape, std::i
 bool FusedAttention::forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out) {
     const std::int64_t samples = qkv.shape[0], most = samples_at_once(shape);
     if (!has_plans(AttentionPass::forward, shape, samples)) return false;
-    const auto [narrow_qkv, narrow_out, statistics] =
-        context_->scratch({Wanted{DType::bf16, qkv.shape}, Wanted{DType::bf16, out.shape},
+    const bool narrow = qkv.dtype == DType::bf16;
+    auto [narrow_qkv, narrow_out, statistics] =
+        context_->scratch({Wanted{DType::bf16, narrow ? Shape{0} : qkv.shape},
+                           Wanted{DType::bf16, narrow ? Shape{0} : out.shape},
                            Wanted{DType::f32, {std::min(samples, most), shape.heads, shape.tokens}}});
-    cast(qkv, narrow_qkv, context_->stream());
+    if (narrow)
+        narrow_qkv = qkv, narrow_out = out;
+    else
+        cast(qkv, narrow_qkv, context_->stream());
     const AttentionTensors tensors{narrow_qkv.data, narrow_out.data, statistics.data};
     for (std::int64_t first = 0; first < samples; first += most)
         run(AttentionPass::forward, shape, std::min(most, samples - first), from(tensors, shape, first));
-    cast(narrow_out, out, context_->stream());
+    if (!narrow) cast(narrow_out, out, context_->stream());
     return true;
 }
 
@@ -79,12 +84,18 @@ bool FusedAttention::backward(const AttentionShape& shape, const TensorView& qkv
     if (!has_plans(AttentionPass::forward, shape, samples) ||
         !has_plans(AttentionPass::backward, shape, samples))
         return false;
-    const auto [narrow_qkv, narrow_out, statistics, narrow_dout, narrow_dqkv] =
-        context_->scratch({Wanted{DType::bf16, qkv.shape}, Wanted{DType::bf16, dout.shape},
+    const bool narrow = qkv.dtype == DType::bf16;
+    const Shape none{0}, packed = narrow ? none : qkv.shape;
+    auto [narrow_qkv, narrow_out, statistics, narrow_dout, narrow_dqkv] =
+        context_->scratch({Wanted{DType::bf16, packed}, Wanted{DType::bf16, dout.shape},
                            Wanted{DType::f32, {std::min(samples, most), shape.heads, shape.tokens}},
-                           Wanted{DType::bf16, dout.shape}, Wanted{DType::bf16, qkv.shape}});
-    cast(qkv, narrow_qkv, context_->stream());
-    cast(dout, narrow_dout, context_->stream());
+                           Wanted{DType::bf16, narrow ? none : dout.shape}, Wanted{DType::bf16, packed}});
+    if (narrow) {
+        narrow_qkv = qkv, narrow_dout = dout, narrow_dqkv = dqkv;
+    } else {
+        cast(qkv, narrow_qkv, context_->stream());
+        cast(dout, narrow_dout, context_->stream());
+    }
     const AttentionTensors tensors{narrow_qkv.data, narrow_out.data, statistics.data, narrow_dout.data,
                                    narrow_dqkv.data};
     for (std::int64_t first = 0; first < samples; first += most) {
@@ -92,7 +103,7 @@ bool FusedAttention::backward(const AttentionShape& shape, const TensorView& qkv
         run(AttentionPass::forward, shape, count, from(tensors, shape, first));
         run(AttentionPass::backward, shape, count, from(tensors, shape, first));
     }
-    cast(narrow_dqkv, dqkv, context_->stream());
+    if (!narrow) cast(narrow_dqkv, dqkv, context_->stream());
     return true;
 }
 
