@@ -53,6 +53,13 @@ class Layout {
     cublasLtMatrixLayout_t layout_ = nullptr;
 };
 
+cudaDataType input_type(const Product& p) {
+    return p.type == ProductType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+cudaDataType result_type(const Product& p) {
+    return p.result == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
 class Operation {
   public:
     explicit Operation(const Product& p) {
@@ -67,7 +74,7 @@ class Operation {
         // The second operand of the product as cuBLASLt sees it is a.
         set(CUBLASLT_MATMUL_DESC_EPILOGUE,
             p.epilogue == ProductEpilogue::bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_BGRADB);
-        set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_32F);
+        set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, result_type(p));
     }
     ~Operation() { cublasLtMatmulDescDestroy(operation_); }
     Operation(const Operation&) = delete;
@@ -103,10 +110,6 @@ class Preference {
     cublasLtMatmulPreference_t preference_ = nullptr;
 };
 
-cudaDataType input_type(const Product& p) {
-    return p.type == ProductType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
-}
-
 }  // namespace
 
 struct CublasProducts::Plan {
@@ -114,7 +117,7 @@ struct CublasProducts::Plan {
         : operation(p),
           first(input_type(p), p.k, p.n, p.b, p.batch),
           second(input_type(p), p.m, p.k, p.a, p.batch),
-          result(CUDA_R_32F, p.m, p.n, p.c, p.batch) {}
+          result(result_type(p), p.m, p.n, p.c, p.batch) {}
     Operation operation;
     Layout first, second, result;
     cublasLtMatmulHeuristicResult_t choice{};

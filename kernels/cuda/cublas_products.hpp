@@ -38,8 +38,9 @@ struct Product {
     std::int64_t m = 0, n = 0, k = 0;
     ProductOperand a, b, c;  ///< c is not transposed
     std::int64_t batch = 1;
-    ProductType type = ProductType::fp32;  ///< bf16: a and b are bf16 in memory; c and bias are f32
+    ProductType type = ProductType::fp32;  ///< bf16: a and b are bf16 in memory
     ProductEpilogue epilogue = ProductEpilogue::none;
+    DType result = DType::f32;  ///< of c and bias in memory; bf16 only with products in it
     auto operator<=>(const Product&) const = default;
 };
 

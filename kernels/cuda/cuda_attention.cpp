@@ -1,10 +1,11 @@
 // Attention as products and softmax, head by head over all samples: a head's matrices of the samples are
 // equally far apart in the packed tensors, which is what a batch of products needs. In fp32, or tf32 where
 // products are that. With products in bf16 cuDNN's fused attention goes before (fused_attention.hpp); for
-// shapes that it does not take, this one computes in fp32.
+// shapes that it does not take, this one computes in fp32, on copies of tensors that are bf16.
 
 #include <cmath>
 
+#include "arena_ops.hpp"
 #include "cuda_ops.hpp"
 #include "row_softmax.hpp"
 
@@ -57,9 +58,20 @@ void CudaOps::attention_forward(const AttentionShape& shape, const TensorView& q
     const std::int64_t samples = qkv.shape[0];
     assert(qkv.count() == samples * shape.tokens * 3 * shape.heads * shape.width);
     if (samples == 0 || (fused_attention_ && fused_attention_->forward(shape, qkv, out, statistics))) return;
-    const HeadProducts of(shape, samples, type_);
+    const bool wide = qkv.dtype == DType::f32;
+    const auto [p, wide_qkv, wide_out] = context_->scratch(
+        {Wanted{DType::f32, {samples, shape.tokens, shape.tokens}},
+         Wanted{DType::f32, wide ? Shape{0} : qkv.shape}, Wanted{DType::f32, wide ? Shape{0} : out.shape}});
+    if (wide) return attend_by_heads(shape, p, qkv, out);
+    cast(qkv, wide_qkv, stream());
+    attend_by_heads(shape, p, wide_qkv, wide_out);
+    cast(wide_out, out, stream());
+}
+
+void CudaOps::attend_by_heads(const AttentionShape& shape, const TensorView& p, const TensorView& qkv,
+                              const TensorView& out) {
+    const HeadProducts of(shape, qkv.shape[0], type_);
     const float scale = 1.0f / std::sqrt(static_cast<float>(shape.width));
-    const TensorView p = context_->scratch(DType::f32, {samples, shape.tokens, shape.tokens});
     for (std::int64_t head = 0; head < shape.heads; ++head) {
         products_->multiply(of.scores(of.packed, of.packed), scale, part(qkv, shape, 0, head),
                             part(qkv, shape, 1, head), p.data);
@@ -78,10 +90,25 @@ void CudaOps::attention_backward(const AttentionShape& shape, const TensorView& 
     if (fused_attention_ && statistics.defined() &&
         fused_attention_->backward(shape, qkv, out, statistics, dout, dqkv))
         return;
-    const HeadProducts of(shape, samples, type_);
+    const Wanted square{DType::f32, {samples, shape.tokens, shape.tokens}};
+    const bool wide = qkv.dtype == DType::f32;
+    const auto copy_of = [&](const TensorView& view) {
+        return Wanted{DType::f32, wide ? Shape{0} : view.shape};
+    };
+    const auto [p, ds, wide_qkv, wide_dout, wide_dqkv] =
+        context_->scratch({square, square, copy_of(qkv), copy_of(dout), copy_of(dqkv)});
+    if (wide) return attend_by_heads_backward(shape, p, ds, qkv, dout, dqkv);
+    cast(qkv, wide_qkv, stream());
+    cast(dout, wide_dout, stream());
+    attend_by_heads_backward(shape, p, ds, wide_qkv, wide_dout, wide_dqkv);
+    cast(wide_dqkv, dqkv, stream());
+}
+
+void CudaOps::attend_by_heads_backward(const AttentionShape& shape, const TensorView& p, const TensorView& ds,
+                                       const TensorView& qkv, const TensorView& dout,
+                                       const TensorView& dqkv) {
+    const HeadProducts of(shape, qkv.shape[0], type_);
     const float scale = 1.0f / std::sqrt(static_cast<float>(shape.width));
-    const Shape square{samples, shape.tokens, shape.tokens};
-    const auto [p, ds] = context_->scratch({Wanted{DType::f32, square}, Wanted{DType::f32, square}});
     for (std::int64_t head = 0; head < shape.heads; ++head) {
         std::byte *q = part(qkv, shape, 0, head), *k = part(qkv, shape, 1, head);
         products_->multiply(of.scores(of.packed, of.packed), scale, q, k, p.data);

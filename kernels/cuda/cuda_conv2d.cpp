@@ -1,6 +1,6 @@
-// Convolution through cuDNN, the bias by our own kernels. With products in bf16 the tensors are rounded into
-// scratch memory, their channels padded to what tensor cores want, and the result, which cuDNN rounds to
-// bf16, is widened again.
+// Convolution through cuDNN, the bias by our own kernels. With products in bf16, tensors that are not bf16 or
+// have fewer channels than tensor cores want are rounded and padded into scratch memory; the result, which
+// cuDNN rounds to bf16, is widened where that is asked for: of the weights' gradient.
 
 #include <map>
 
@@ -78,16 +78,26 @@ class CudaConv2d final : public Conv2dOp {
             x.reshaped({x.count() / in, in}),
             weight.reshaped({weight.count() / (in / s.groups), in / s.groups}),
             y.reshaped({y.count() / s.out, s.out})};
-        const std::array<TensorView, 3> narrow = context_->scratch(
-            {Wanted{DType::bf16, {wide[0].shape[0], more}},
-             Wanted{DType::bf16, {wide[1].shape[0], more / s.groups}}, Wanted{DType::bf16, wide[2].shape}});
+        const std::array<Shape, 3> shapes{
+            Shape{wide[0].shape[0], more}, {wide[1].shape[0], more / s.groups}, wide[2].shape};
+        const auto fits = [&](std::size_t i) {
+            return wide[i].dtype == DType::bf16 && wide[i].shape == shapes[i];
+        };
+        const auto copy_of = [&](std::size_t i) {
+            return Wanted{DType::bf16, fits(i) ? Shape{0} : shapes[i]};
+        };
+        std::array<TensorView, 3> narrow = context_->scratch({copy_of(0), copy_of(1), copy_of(2)});
         const std::size_t result = pass == ConvolutionPass::forward         ? 2
                                    : pass == ConvolutionPass::backward_data ? 0
                                                                             : 1;
-        for (std::size_t i = 0; i < 3; ++i)
-            if (i != result) convert(wide[i], narrow[i]);
+        for (std::size_t i = 0; i < 3; ++i) {
+            if (fits(i))
+                narrow[i] = wide[i];
+            else if (i != result)
+                convert(wide[i], narrow[i]);
+        }
         chosen.execute(context_->cudnn(), narrow[0].data, narrow[1].data, narrow[2].data, workspace);
-        convert(narrow[result], wide[result]);
+        if (!fits(result)) convert(narrow[result], wide[result]);
     }
 
     void convert(const TensorView& from, const TensorView& to) const {

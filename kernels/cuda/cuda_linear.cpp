@@ -1,5 +1,6 @@
 // Linear layers as three products, with the bias and its gradient in their epilogues. With products in bf16
-// each call rounds its inputs first, as on the CPU; the bias's gradient is then the sum of rounded gradients.
+// each call first rounds those of its inputs that are not bf16 already, as on the CPU, and the bias where the
+// result is bf16; the bias's gradient is the sum of rounded gradients.
 
 #include "arena_ops.hpp"
 #include "bias.hpp"
@@ -21,7 +22,8 @@ class CudaLinear final : public LinearOp {
         assert(x.count() == batch * shape_.in && y.count() == batch * shape_.out);
         assert(weight.count() == shape_.out * shape_.in && bias.defined() == shape_.bias);
         if (batch == 0) return;
-        const Inputs inputs = rounded({x, weight});
+        const bool narrow = y.dtype == DType::bf16;
+        const Inputs inputs = rounded({x, weight, narrow ? bias : TensorView{}});
         products_->multiply({.m = batch,
                              .n = shape_.out,
                              .k = shape_.in,
@@ -29,8 +31,9 @@ class CudaLinear final : public LinearOp {
                              .b = {.row = shape_.in, .transposed = true},
                              .c = {.row = shape_.out},
                              .type = type_,
-                             .epilogue = shape_.bias ? ProductEpilogue::bias : ProductEpilogue::none},
-                            1, inputs[0].data, inputs[1].data, y.data, bias.data);
+                             .epilogue = shape_.bias ? ProductEpilogue::bias : ProductEpilogue::none,
+                             .result = y.dtype},
+                            1, inputs[0].data, inputs[1].data, y.data, narrow ? inputs[2].data : bias.data);
     }
 
     void backward(const TensorView& x, const TensorView& weight, const TensorView& dy, const TensorView& dx,
@@ -73,7 +76,8 @@ class CudaLinear final : public LinearOp {
                              .a = {.row = shape_.out},
                              .b = {.row = shape_.in},
                              .c = {.row = shape_.in},
-                             .type = type_},
+                             .type = type_,
+                             .result = dx.dtype},
                             1, inputs[0].data, inputs[2].data, dx.data);
     }
 
@@ -83,14 +87,17 @@ class CudaLinear final : public LinearOp {
     /// The same tensors as bf16 in scratch memory where the products want that.
     Inputs rounded(const Inputs& given) const {
         if (type_ != ProductType::bf16) return given;
-        const auto shape_of = [](const TensorView& view) {
-            return view.defined() ? Shape{view.count()} : Shape{0};
+        const auto wide = [](const TensorView& view) { return view.defined() && view.dtype != DType::bf16; };
+        const auto copy_of = [&](const TensorView& view) {
+            return Wanted{DType::bf16, wide(view) ? Shape{view.count()} : Shape{0}};
         };
-        Inputs result = context_->scratch({Wanted{DType::bf16, shape_of(given[0])},
-                                           Wanted{DType::bf16, shape_of(given[1])},
-                                           Wanted{DType::bf16, shape_of(given[2])}});
-        for (std::size_t i = 0; i < given.size(); ++i)
-            if (given[i].defined()) cast(given[i], result[i], context_->stream());
+        const Inputs copies = context_->scratch({copy_of(given[0]), copy_of(given[1]), copy_of(given[2])});
+        Inputs result = given;
+        for (std::size_t i = 0; i < given.size(); ++i) {
+            if (!wide(given[i])) continue;
+            cast(given[i], copies[i], context_->stream());
+            result[i] = copies[i];
+        }
         return result;
     }
 

@@ -1,6 +1,6 @@
 #pragma once
 // The ops contract on CUDA: linear layers and attention by cuBLASLt, convolutions by cuDNN, all else by the
-// kernels of this folder. Activations and parameters are f32; products may round their inputs.
+// kernels of this folder. Parameters are f32; products may round their inputs, and activations be bf16.
 
 #include <memory>
 
@@ -17,6 +17,8 @@ class CudaOps final : public Ops {
     CudaOps(std::shared_ptr<CudaContext> context, ProductType products);
 
     DType compute() const override { return DType::f32; }
+    /// With products in bf16 these, too: half of the memory traffic, and nothing is rounded before a product.
+    DType activations() const override { return type_ == ProductType::bf16 ? DType::bf16 : DType::f32; }
     bool fuses_relu() const override { return true; }
     bool fuses_residual() const override { return true; }
 
@@ -98,6 +100,11 @@ class CudaOps final : public Ops {
 
   private:
     Stream stream() const { return context_->stream(); }
+    /// Head by head in f32; p and ds: f32[N, T, T], overwritten.
+    void attend_by_heads(const AttentionShape& shape, const TensorView& p, const TensorView& qkv,
+                         const TensorView& out);
+    void attend_by_heads_backward(const AttentionShape& shape, const TensorView& p, const TensorView& ds,
+                                  const TensorView& qkv, const TensorView& dout, const TensorView& dqkv);
 
     // Shared, because operators may outlive the Ops that made them.
     std::shared_ptr<CudaContext> context_;

@@ -22,7 +22,8 @@ void CudaOps::sum(const TensorView& a, const TensorView& b, const TensorView& y)
     cuda::sum(a, b, y, stream());
 }
 void CudaOps::add(const TensorView& x, const TensorView& y) {
-    accumulate(x, y, stream());
+    if (y.dtype == DType::f32) return accumulate(x, y, stream());
+    cuda::sum(x, y, y, stream());
 }
 void CudaOps::scale(double factor, const TensorView& x) {
     cuda::scale(context_->upload(std::span<const double>(&factor, 1)), x, stream());

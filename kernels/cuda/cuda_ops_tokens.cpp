@@ -1,6 +1,7 @@
 // What transformers need, attention aside.
 
 #include "activations.hpp"
+#include "arena_ops.hpp"
 #include "cuda_ops.hpp"
 #include "elementwise.hpp"
 #include "layer_norm.hpp"
@@ -33,7 +34,17 @@ void CudaOps::scale_samples(const TensorView& x, std::span<const double> factors
 
 void CudaOps::embed_tokens_forward(const TensorView& x, const TensorView& class_token,
                                    const TensorView& positions, const TensorView& y) {
-    cuda::embed_tokens_forward(x, class_token, positions, y, stream());
+    if (x.dtype == positions.dtype) return cuda::embed_tokens_forward(x, class_token, positions, y, stream());
+    // Parameters are f32, the kernel adds like to like.
+    auto [token, places] =
+        context_->scratch({Wanted{x.dtype, class_token.defined() ? class_token.shape : Shape{0}},
+                           Wanted{x.dtype, positions.shape}});
+    if (class_token.defined())
+        cast(class_token, token, stream());
+    else
+        token = {};
+    cast(positions, places, stream());
+    cuda::embed_tokens_forward(x, token, places, y, stream());
 }
 void CudaOps::embed_tokens_backward(const TensorView& dy, const TensorView& dx,
                                     const TensorView& dclass_token, const TensorView& dpositions) {

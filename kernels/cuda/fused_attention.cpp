@@ -87,10 +87,15 @@ bool FusedAttention::forward(const AttentionShape& shape, const TensorView& qkv,
                              const TensorView& kept) {
     const std::int64_t samples = qkv.shape[0], most = samples_at_once(shape);
     if (!has_plans(AttentionPass::forward, shape, samples)) return false;
-    const auto [narrow_qkv, narrow_out, statistics] =
-        context_->scratch({Wanted{DType::bf16, qkv.shape}, Wanted{DType::bf16, out.shape},
+    const bool narrow = qkv.dtype == DType::bf16;
+    auto [narrow_qkv, narrow_out, statistics] =
+        context_->scratch({Wanted{DType::bf16, narrow ? Shape{0} : qkv.shape},
+                           Wanted{DType::bf16, narrow ? Shape{0} : out.shape},
                            Wanted{DType::f32, {std::min(samples, most), shape.heads, shape.tokens}}});
-    cast(qkv, narrow_qkv, context_->stream());
+    if (narrow)
+        narrow_qkv = qkv, narrow_out = out;
+    else
+        cast(qkv, narrow_qkv, context_->stream());
     const AttentionTensors tensors{narrow_qkv.data, narrow_out.data, statistics.data};
     for (std::int64_t first = 0; first < samples; first += most) {
         const std::int64_t count = std::min(most, samples - first);
@@ -100,7 +105,7 @@ bool FusedAttention::forward(const AttentionShape& shape, const TensorView& qkv,
         run(AttentionPass::forward, shape, count, part);
         if (place.defined() && !reachable(place)) copy(part.statistics, place.data, place.bytes());
     }
-    cast(narrow_out, out, context_->stream());
+    if (!narrow) cast(narrow_out, out, context_->stream());
     return true;
 }
 
@@ -108,13 +113,20 @@ bool FusedAttention::backward(const AttentionShape& shape, const TensorView& qkv
                               const TensorView& kept, const TensorView& dout, const TensorView& dqkv) {
     const std::int64_t samples = qkv.shape[0], most = samples_at_once(shape);
     if (!has_plans(AttentionPass::backward, shape, samples)) return false;
-    const auto [narrow_qkv, narrow_out, statistics, narrow_dout, narrow_dqkv] =
-        context_->scratch({Wanted{DType::bf16, qkv.shape}, Wanted{DType::bf16, out.shape},
-                           Wanted{DType::f32, {std::min(samples, most), shape.heads, shape.tokens}},
-                           Wanted{DType::bf16, dout.shape}, Wanted{DType::bf16, qkv.shape}});
-    cast(qkv, narrow_qkv, context_->stream());
-    cast(out, narrow_out, context_->stream());  // bf16 it was: the same bits
-    cast(dout, narrow_dout, context_->stream());
+    const bool narrow = qkv.dtype == DType::bf16;
+    const auto copy_of = [&](const TensorView& view) {
+        return Wanted{DType::bf16, narrow ? Shape{0} : view.shape};
+    };
+    auto [narrow_qkv, narrow_out, statistics, narrow_dout, narrow_dqkv] = context_->scratch(
+        {copy_of(qkv), copy_of(out), Wanted{DType::f32, {std::min(samples, most), shape.heads, shape.tokens}},
+         copy_of(dout), copy_of(dqkv)});
+    if (narrow) {
+        narrow_qkv = qkv, narrow_out = out, narrow_dout = dout, narrow_dqkv = dqkv;
+    } else {
+        cast(qkv, narrow_qkv, context_->stream());
+        cast(out, narrow_out, context_->stream());  // bf16 it was: the same bits
+        cast(dout, narrow_dout, context_->stream());
+    }
     const AttentionTensors tensors{narrow_qkv.data, narrow_out.data, statistics.data, narrow_dout.data,
                                    narrow_dqkv.data};
     for (std::int64_t first = 0; first < samples; first += most) {
@@ -127,7 +139,7 @@ bool FusedAttention::backward(const AttentionShape& shape, const TensorView& qkv
             copy(place.data, part.statistics, place.bytes());
         run(AttentionPass::backward, shape, count, part);
     }
-    cast(narrow_dqkv, dqkv, context_->stream());
+    if (!narrow) cast(narrow_dqkv, dqkv, context_->stream());
     return true;
 }
 

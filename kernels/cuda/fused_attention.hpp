@@ -1,5 +1,6 @@
 #pragma once
-// Attention with products in bf16: cuDNN's fused engines, on tensors rounded into scratch memory.
+// Attention with products in bf16: cuDNN's fused engines, on tensors that are bf16 or are rounded into
+// scratch memory.
 
 #include <map>
 #include <memory>
@@ -24,7 +25,8 @@ class FusedAttention {
 
     /// False where it is known without asking that there is no engine.
     static bool may_take(const AttentionShape& shape) { return shape.width % 8 == 0; }
-    /// As Ops::attention_forward, on f32; statistics are written where defined. False: nothing is done.
+    /// As Ops::attention_forward, on f32 or bf16; statistics are written where defined. False: nothing is
+    /// done.
     bool forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
                  const TensorView& statistics);
     /// As Ops::attention_backward, with forward's out and statistics.

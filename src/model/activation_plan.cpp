@@ -66,7 +66,7 @@ struct Times {
     std::vector<std::size_t> again, backward;
 };
 
-ActivationPlan plan(const std::vector<GraphSpec::Node>& nodes, std::size_t element_bytes,
+ActivationPlan plan(const std::vector<GraphSpec::Node>& nodes, const std::vector<DType>& types,
                     std::int64_t max_batch, const Segments& segment, std::span<const SampleRun> runs = {}) {
     const std::size_t last = nodes.size() - 1;
     const std::size_t loss = last + 1;
@@ -78,7 +78,7 @@ ActivationPlan plan(const std::vector<GraphSpec::Node>& nodes, std::size_t eleme
         return segment[input] == segment[reader] ? own_copy(input) : 0U;
     };
     const auto bytes_of = [&](std::size_t node) {
-        return static_cast<std::size_t>(nodes[node].shape.count() * max_batch) * element_bytes;
+        return static_cast<std::size_t>(nodes[node].shape.count() * max_batch) * size_of(types[node]);
     };
 
     std::vector<Uses> uses(nodes.size());
@@ -196,21 +196,21 @@ std::vector<bool> find_cuts(const std::vector<GraphSpec::Node>& nodes) {
 
 }  // namespace
 
-ActivationPlan plan_activations(const std::vector<GraphSpec::Node>& nodes, std::size_t element_bytes,
+ActivationPlan plan_activations(const std::vector<GraphSpec::Node>& nodes, const std::vector<DType>& types,
                                 std::int64_t max_batch, std::span<const SampleRun> runs) {
     Segments one(nodes.size(), 1);
     one.front() = 0;
-    return plan(nodes, element_bytes, max_batch, one, runs);
+    return plan(nodes, types, max_batch, one, runs);
 }
 
-ActivationPlan plan_recomputation(const std::vector<GraphSpec::Node>& nodes, std::size_t element_bytes,
+ActivationPlan plan_recomputation(const std::vector<GraphSpec::Node>& nodes, const std::vector<DType>& types,
                                   std::int64_t max_batch) {
     const std::vector<bool> cut = find_cuts(nodes);
     const auto cuts = static_cast<std::int64_t>(std::count(cut.begin(), cut.end(), true));
     std::int64_t elements = 0;
     for (std::size_t i = 1; i < nodes.size(); ++i) elements += nodes[i].shape.count();
 
-    ActivationPlan best = plan_activations(nodes, element_bytes, max_batch);
+    ActivationPlan best = plan_activations(nodes, types, max_batch);
     constexpr std::int64_t most_segments = 64;
     for (std::int64_t count = 2; count <= std::min(cuts + 1, most_segments); ++count) {
         Segments segment(nodes.size(), 0);
@@ -221,7 +221,7 @@ ActivationPlan plan_recomputation(const std::vector<GraphSpec::Node>& nodes, std
             passed += nodes[i].shape.count();
             if (cut[i] && passed * count >= static_cast<std::int64_t>(current) * elements) ++current;
         }
-        ActivationPlan candidate = plan(nodes, element_bytes, max_batch, segment);
+        ActivationPlan candidate = plan(nodes, types, max_batch, segment);
         if (candidate.bytes < best.bytes) best = std::move(candidate);
     }
     return best;

@@ -34,14 +34,14 @@ struct ActivationPlan {
 
 /// Time runs 0 (input), 1 … L (forward), L+1 (loss), then backward of layer L … 1; with recomputation, each
 /// segment but the last first runs forward again. The layers of a run share its time: one may write for the
-/// last samples what another has long read for the first.
-ActivationPlan plan_activations(const std::vector<GraphSpec::Node>& nodes, std::size_t element_bytes,
+/// last samples what another has long read for the first. types: of the values, by node.
+ActivationPlan plan_activations(const std::vector<GraphSpec::Node>& nodes, const std::vector<DType>& types,
                                 std::int64_t max_batch, std::span<const SampleRun> runs = {});
 
 /// The same with recomputation (T. Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016,
 /// section 4): the layers are cut into segments where a single value crosses; only those values live from
 /// forward to backward. Of all numbers of segments, of about equal size, the one with the smallest arena.
-ActivationPlan plan_recomputation(const std::vector<GraphSpec::Node>& nodes, std::size_t element_bytes,
+ActivationPlan plan_recomputation(const std::vector<GraphSpec::Node>& nodes, const std::vector<DType>& types,
                                   std::int64_t max_batch);
 
 }  // namespace tutti

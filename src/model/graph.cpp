@@ -9,6 +9,7 @@
 #include "pool_fusion.hpp"
 #include "relu_fusion.hpp"
 #include "tutti/base/error.hpp"
+#include "value_types.hpp"
 
 namespace tutti {
 namespace {
@@ -69,13 +70,14 @@ void Graph::Impl::lay_out_activations(bool recompute) {
     // What is computed again must get the same bits, and runs save nothing there that would be worth a second
     // plan.
     if (!recompute) runs = find_sample_runs(nodes, size_of(compute), max_batch, ops->cache_bytes());
-    const ActivationPlan plan = recompute ? plan_recomputation(nodes, size_of(compute), max_batch)
-                                          : plan_activations(nodes, size_of(compute), max_batch, runs);
+    const std::vector<DType> types = value_types(nodes, compute, ops->activations());
+    const ActivationPlan plan = recompute ? plan_recomputation(nodes, types, max_batch)
+                                          : plan_activations(nodes, types, max_batch, runs);
     activation_memory = device->allocate(plan.bytes, "activations");
 
     const auto tensor = [&](std::size_t offset, std::size_t node) {
         if (offset == ActivationPlan::none) return TensorView{};
-        return activation_memory.view(offset, compute, nodes[node].shape.with_front(max_batch));
+        return activation_memory.view(offset, types[node], nodes[node].shape.with_front(max_batch));
     };
     const TensorView parameter_arena{parameter_memory.data(), compute, {arena_count}};
     const TensorView gradient_arena{gradient_memory.data(), compute, {arena_count}};

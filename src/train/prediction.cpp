@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "tutti/base/stop_signal.hpp"
+#include "weights_formats.hpp"
 
 namespace tutti {
 namespace {
@@ -94,9 +95,14 @@ class Pass {
         }
     }
 
-    void take(const TensorView& values, std::vector<std::byte>& host) const {
-        assert(values.dtype == job_.format.dtype && values.bytes() <= host.size());
-        job_.device.copy_to_host(host.data(), values);
+    /// As the file's type: what the device keeps in bf16 is widened.
+    void take(const TensorView& values, std::vector<std::byte>& host) {
+        assert(static_cast<std::size_t>(values.count()) * size_of(job_.format.dtype) <= host.size());
+        if (values.dtype == job_.format.dtype) return job_.device.copy_to_host(host.data(), values);
+        assert(values.dtype == DType::bf16 && job_.format.dtype == DType::f32);
+        narrow_.resize(static_cast<std::size_t>(values.count()));
+        job_.device.copy_to_host(narrow_.data(), values);
+        std::ranges::transform(narrow_, reinterpret_cast<float*>(host.data()), weights::from_bf16);
     }
 
     void write_row(std::size_t i, std::span<const std::int64_t> labels) {
@@ -180,6 +186,7 @@ class Pass {
     const std::int64_t classes_;
     std::size_t piece_ = 1;  ///< slots of each rank that travel at once
     std::vector<std::byte> rows_, block_, all_, logits_, embeddings_, file_logits_, file_embeddings_;
+    std::vector<std::uint16_t> narrow_;
     std::vector<std::int64_t> labels_, predictions_;
     std::int64_t correct_ = 0;
     std::size_t written_ = 0;

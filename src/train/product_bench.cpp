@@ -15,13 +15,14 @@ double ProductTimes::rate() const {
 
 struct ProductBench::Impl {
     Impl(Device& on, Arithmetic arithmetic, std::span<const std::int64_t> sizes)
-        : device(on), dtype(arithmetic.compute), ops(on.ops(arithmetic)) {
+        : device(on), ops(on.ops(arithmetic)), dtype(arithmetic.compute), stored(ops.activations()) {
         const std::int64_t largest = sizes.empty() ? 0 : *std::ranges::max_element(sizes);
         for (Buffer* buffer : {&x, &weight, &y})
             *buffer =
                 device.allocate(static_cast<std::size_t>(largest * largest) * size_of(dtype), "products");
         // Neither zeros, which a processor may treat in a way of its own, nor anything that grows.
-        for (const Buffer* buffer : {&x, &weight}) ops.fill(buffer->view(0, dtype, {largest * largest}), 0.5);
+        ops.fill(x.view(0, stored, {largest * largest}), 0.5);
+        ops.fill(weight.view(0, dtype, {largest * largest}), 0.5);
         for (const std::int64_t n : sizes) {
             times.push_back({n, {}});
             products.push_back(ops.linear({n, n, false}));
@@ -31,17 +32,17 @@ struct ProductBench::Impl {
     double once(std::size_t i) {
         const Shape square{times[i].n, times[i].n};
         const auto begin = std::chrono::steady_clock::now();
-        products[i]->forward(x.view(0, dtype, square), weight.view(0, dtype, square), {},
-                             y.view(0, dtype, square));
+        products[i]->forward(x.view(0, stored, square), weight.view(0, dtype, square), {},
+                             y.view(0, stored, square));
         // Waits for a device that works on its own.
         double element = 0;
-        device.copy_to_host(&element, y.view(0, dtype, {1}));
+        device.copy_to_host(&element, y.view(0, stored, {1}));
         return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     }
 
     Device& device;
-    const DType dtype;
     Ops& ops;
+    const DType dtype, stored;  // of the weights, and of x and y
     Buffer x, weight, y;
     std::vector<ProductTimes> times;
     std::vector<std::unique_ptr<LinearOp>> products;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "graph_fixture.hpp"
+
 #include "tutti/model/layers.hpp"
 #include "tutti/model/zoo.hpp"
 
@@ -13,7 +15,7 @@ constexpr std::size_t none = ActivationPlan::none;
 TEST(ActivationPlan, ReluWorksInPlaceOnALinearLayersOutput) {
     const std::vector<std::int64_t> hidden = {16};
     const GraphSpec graph = build_mlp({8}, hidden, 4);  // input, fc1, relu1, fc2
-    const ActivationPlan plan = plan_activations(graph.nodes(), 4, 32);
+    const ActivationPlan plan = plan_activations(graph.nodes(), test::of_f32(graph), 32);
     EXPECT_EQ(plan.value[2], plan.value[1]);
     EXPECT_EQ(plan.gradient[2], plan.gradient[1]);
 }
@@ -22,7 +24,7 @@ TEST(ActivationPlan, ReluOnTheInputDoesNotOverwriteIt) {
     GraphSpec graph({8});
     const NodeId relu = graph.add("relu", make_relu({8}), {0});
     graph.add("fc", make_linear({8}, 2, true), {relu});
-    const ActivationPlan plan = plan_activations(graph.nodes(), 4, 32);
+    const ActivationPlan plan = plan_activations(graph.nodes(), test::of_f32(graph), 32);
     EXPECT_NE(plan.value[1], plan.value[0]);
 }
 
@@ -31,7 +33,7 @@ TEST(ActivationPlan, FlattenSharesTheMemoryOfItsInput) {
     const NodeId pool = graph.add("pool", make_max_pool2d({4, 4, 2}, {}), {0});
     const NodeId flat = graph.add("flat", make_flatten(graph.shape(pool)), {pool});
     graph.add("fc", make_linear(graph.shape(flat), 3, true, graph.shape(pool)), {flat});
-    const ActivationPlan plan = plan_activations(graph.nodes(), 4, 8);
+    const ActivationPlan plan = plan_activations(graph.nodes(), test::of_f32(graph), 8);
     EXPECT_EQ(plan.value[2], plan.value[1]);
     EXPECT_EQ(plan.gradient[2], plan.gradient[1]);
 }
@@ -39,7 +41,7 @@ TEST(ActivationPlan, FlattenSharesTheMemoryOfItsInput) {
 TEST(ActivationPlan, TheInputHasNoGradient) {
     const std::vector<std::int64_t> hidden = {16};
     const GraphSpec graph = build_mlp({8}, hidden, 4);
-    EXPECT_EQ(plan_activations(graph.nodes(), 4, 32).gradient[0], none);
+    EXPECT_EQ(plan_activations(graph.nodes(), test::of_f32(graph), 32).gradient[0], none);
 }
 
 TEST(ActivationPlan, AValueWithTwoReadersGetsScratchForOneOfThem) {
@@ -47,14 +49,14 @@ TEST(ActivationPlan, AValueWithTwoReadersGetsScratchForOneOfThem) {
     const NodeId a = graph.add("a", make_linear({8}, 8, true), {0});
     graph.add("b", make_linear({8}, 8, true), {a});
     graph.add("c", make_linear({8}, 8, true), {a});
-    const ActivationPlan plan = plan_activations(graph.nodes(), 4, 2);
+    const ActivationPlan plan = plan_activations(graph.nodes(), test::of_f32(graph), 2);
     EXPECT_NE(plan.scratch[2][0], none);  // b runs second in backward, so it adds
     EXPECT_EQ(plan.scratch[3][0], none);
 }
 
 TEST(ActivationPlan, SmallerThanKeepingEverything) {
     const GraphSpec graph = build_lenet({28, 28, 1}, 10);
-    const ActivationPlan plan = plan_activations(graph.nodes(), 4, 64);
+    const ActivationPlan plan = plan_activations(graph.nodes(), test::of_f32(graph), 64);
     std::size_t all = 0;
     for (const auto& node : graph.nodes()) all += static_cast<std::size_t>(node.shape.count()) * 64 * 4 * 2;
     EXPECT_LT(plan.bytes, all * 7 / 10);

@@ -47,7 +47,7 @@ TEST(Embedding, AKeptValueIsNotOverwrittenInPlaceNorUsedAgain) {
         last = spec.add(std::string(name) + "r", make_relu({2}), {last});
     }
     spec.keep(fc1);
-    const ActivationPlan plan = plan_activations(spec.nodes(), 8, 4);
+    const ActivationPlan plan = plan_activations(spec.nodes(), test::of_f64(spec), 4);
     for (std::size_t node = 2; node < spec.nodes().size(); ++node)
         EXPECT_NE(plan.value[node], plan.value[fc1]);
 

@@ -13,6 +13,14 @@
 
 namespace tutti::test {
 
+/// One type for all values of a graph.
+inline std::vector<DType> of_f32(const GraphSpec& spec) {
+    return std::vector<DType>(spec.nodes().size(), DType::f32);
+}
+inline std::vector<DType> of_f64(const GraphSpec& spec) {
+    return std::vector<DType>(spec.nodes().size(), DType::f64);
+}
+
 /// Fills with uniform values in [-1, 1): far enough from the kinks of ReLU and max-pool for a step of 1e-6 to
 /// cross one rarely; the seeds of the tests are chosen so that none does.
 inline void fill_random(const TensorView& view, unsigned seed) {

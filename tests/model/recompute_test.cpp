@@ -130,7 +130,7 @@ TEST(Recompute, GivesTheSameBits) {
 TEST(Recompute, TheSmallestPlanOfTheseModelsComputesAgain) {
     for (const auto& make : {deep_convnet, residual_stack}) {
         const GraphSpec spec = make();
-        const ActivationPlan plan = plan_recomputation(spec.nodes(), 8, 4);
+        const ActivationPlan plan = plan_recomputation(spec.nodes(), test::of_f64(spec), 4);
         EXPECT_GT(std::count_if(plan.again_from.begin(), plan.again_from.end(),
                                 [](std::size_t from) { return from > 0; }),
                   0);
@@ -140,8 +140,8 @@ TEST(Recompute, TheSmallestPlanOfTheseModelsComputesAgain) {
 TEST(Recompute, ADeepStackTakesFarLessMemory) {
     const GraphSpec mlp = deep_mlp(64), convnet = deep_convnet();
     const auto ratio = [](const GraphSpec& spec) {
-        return static_cast<double>(plan_recomputation(spec.nodes(), 4, 256).bytes) /
-               static_cast<double>(plan_activations(spec.nodes(), 4, 256).bytes);
+        return static_cast<double>(plan_recomputation(spec.nodes(), test::of_f32(spec), 256).bytes) /
+               static_cast<double>(plan_activations(spec.nodes(), test::of_f32(spec), 256).bytes);
     };
     EXPECT_LT(ratio(mlp), 0.4);
     EXPECT_LT(ratio(convnet), 0.75);
@@ -155,7 +155,8 @@ TEST(Recompute, ADeepStackTakesFarLessMemory) {
 TEST(Recompute, NeverTakesMoreMemory) {
     for (const std::size_t depth : {0U, 1U, 2U, 3U, 5U}) {
         const GraphSpec spec = deep_mlp(depth);
-        EXPECT_LE(plan_recomputation(spec.nodes(), 4, 8).bytes, plan_activations(spec.nodes(), 4, 8).bytes);
+        EXPECT_LE(plan_recomputation(spec.nodes(), test::of_f32(spec), 8).bytes,
+                  plan_activations(spec.nodes(), test::of_f32(spec), 8).bytes);
     }
 }
 

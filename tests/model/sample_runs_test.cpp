@@ -61,10 +61,10 @@ TEST(SampleRuns, KeepMemoryThatOtherSamplesStillRead) {
     const NodeId d = graph.add("d", make_linear({8}, 8, true), {sum});
     graph.add("e", make_linear({8}, 8, true), {d});
     // Nobody reads `skip` after `sum`, so `d` may have its memory: unless samples are still to come.
-    const ActivationPlan whole = plan_activations(graph.nodes(), 4, 32);
+    const ActivationPlan whole = plan_activations(graph.nodes(), test::of_f32(graph), 32);
     EXPECT_EQ(whole.value[d], whole.value[skip]);
     const std::vector<SampleRun> runs = {{a, d, 4}};
-    const ActivationPlan parts = plan_activations(graph.nodes(), 4, 32, runs);
+    const ActivationPlan parts = plan_activations(graph.nodes(), test::of_f32(graph), 32, runs);
     EXPECT_NE(parts.value[d], parts.value[skip]);
     EXPECT_EQ(parts.value[sum], parts.value[c]);  // in place: each sample has its own
 }

@@ -51,6 +51,23 @@ class GpuTraining(GpuProgramTest):
                                      env={**self.libraries, "TUTTI_CACHE": str(self.dir / "cache")})
             self.assert_same_training(f"cuda{number}", result, f"cpu{number}")
 
+    def test_bf16_activations_train_near_fp32_and_leave_as_fp32(self):
+        for model in "lenet", "batch_norm":
+            losses = []
+            for precision in "fp32", "bf16":
+                settings = {"train__precision": precision, "distributed__backend": "mpi"}
+                self.assert_exit(self.run_on("cuda", 2, f"{model}-{precision}", model, **settings), 0)
+                losses.append([row["loss"] for row in self.metrics(f"{model}-{precision}", "step")])
+            self.assertNotEqual(losses[1], losses[0])
+            for rounded, exact in zip(losses[1], losses[0], strict=True):
+                self.assertAlmostEqual(rounded, exact, delta=0.02 * exact)
+        result = self.run_trainer(["predict", "--run", self.dir / "lenet-bf16", "--data", self.data, "--embeddings",
+                                   "-o", "predicted.h5", "device=cuda"], env=self.libraries)
+        self.assert_exit(result, 0)
+        listed = self.run_trainer(["inspect", "predicted.h5"]).stdout
+        for name in "logits", "embeddings":
+            self.assertRegex(listed, f"{name} .*f32")
+
     def test_a_run_moves_between_gpus_and_the_cpu(self):
         validation = self.pack(*self.synthetic_idx(30, classes=4, side=8, seed=5), name="val.h5")
         settings = {"distributed__backend": "mpi", "data__val": validation, "optim__momentum": 0.9}

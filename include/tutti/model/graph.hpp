@@ -73,7 +73,8 @@ class Graph {
           const std::function<Buffer(std::size_t)>& gradient_memory = {});
     ~Graph();
 
-    /// The type of all tensors but the states.
+    /// The type of the parameters, their gradients, and the output and its gradient. Where the operations
+    /// keep activations in another one (Ops::activations), input() and value() may be of that.
     DType compute() const;
     std::int64_t max_batch() const;
     const Shape& input_shape() const;

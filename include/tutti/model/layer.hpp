@@ -89,6 +89,9 @@ class Layer {
     virtual bool works_in_place() const { return false; }
     /// True when the output is the first input's memory under another shape: nothing is computed.
     virtual bool is_view() const { return false; }
+    /// True when the input and its gradient may be of another type than the output and its gradient, where
+    /// the operations have several (Ops::activations).
+    virtual bool converts() const { return false; }
     /// Asked before the memory is planned, on backends that fuse (Ops::fuses_relu): a ReLU that directly
     /// follows is the only reader of the output. True when the layer applies it from now on: forward gives
     /// max(output, 0), and backward gets the gradient of that.

@@ -19,6 +19,7 @@ class ConvTranspose2d final : public Layer {
     }
 
     std::string kind() const override { return "conv_transpose2d"; }
+    bool converts() const override { return true; }
     bool backward_reads_input() const override { return true; }
     double forward_flops() const override {
         return 2.0 * static_cast<double>(shape_.height * shape_.width * shape_.in) *

@@ -22,6 +22,7 @@ class Linear final : public Layer {
     }
 
     std::string kind() const override { return "linear"; }
+    bool converts() const override { return true; }
     bool treats_samples_apart() const override { return true; }
     bool backward_reads_input() const override { return true; }
     double forward_flops() const override {

@@ -32,5 +32,129 @@ TEST(CudaBf16, attention_is_fused_and_stays_near_fp32) {
     }
 }
 
+/// Random numbers that bf16 holds, in either type.
+struct Both {
+    Both(const Shape& shape, unsigned seed)
+        : narrow(TestTensor::random(DType::bf16, shape, seed)), wide(DType::f32, shape, narrow.values()) {}
+    TestTensor narrow, wide;
+};
+/// Results in either type: those in bf16 are those in f32, rounded once.
+struct BothResults {
+    explicit BothResults(const Shape& shape) : narrow(DType::bf16, shape), wide(DType::f32, shape) {}
+    void expect_alike() {
+        double largest = 0;
+        for (const double value : wide.values()) largest = std::max(largest, std::abs(value));
+        EXPECT_GT(largest, 0);
+        expect_near(narrow.values(), wide.values(), largest / 256);
+    }
+    TestTensor narrow, wide;
+};
+
+class CudaBf16Activations : public ::testing::Test {
+  protected:
+    std::shared_ptr<cuda::CudaContext> context_ = std::make_shared<cuda::CudaContext>();
+    cuda::CudaOps ops_{context_, cuda::ProductType::bf16};
+};
+
+TEST_F(CudaBf16Activations, are_what_operators_with_products_in_bf16_prefer) {
+    EXPECT_EQ(ops_.compute(), DType::f32);
+    EXPECT_EQ(ops_.activations(), DType::bf16);
+    EXPECT_EQ(cuda::CudaOps(context_, cuda::ProductType::tf32).activations(), DType::f32);
+}
+
+TEST_F(CudaBf16Activations, of_a_linear_layer) {
+    const auto op = ops_.linear({.in = 24, .out = 10});
+    Both x({5, 24}, 1), weight({10, 24}, 2), bias({10}, 3), dy({5, 10}, 4);
+    BothResults y({5, 10}), dx({5, 24});
+    std::array<TestTensor, 2> dweight{TestTensor(DType::f32, {10, 24}), TestTensor(DType::f32, {10, 24})};
+    std::array<TestTensor, 2> dbias{TestTensor(DType::f32, {10}), TestTensor(DType::f32, {10})};
+    op->forward(x.wide.view(), weight.wide.view(), bias.wide.view(), y.wide.view());
+    op->forward(x.narrow.view(), weight.wide.view(), bias.wide.view(), y.narrow.view());
+    y.expect_alike();
+    op->backward(x.wide.view(), weight.wide.view(), dy.wide.view(), dx.wide.view(), dweight[0].view(),
+                 dbias[0].view());
+    op->backward(x.narrow.view(), weight.wide.view(), dy.narrow.view(), dx.narrow.view(), dweight[1].view(),
+                 dbias[1].view());
+    dx.expect_alike();
+    expect_near(dweight[1].values(), dweight[0].values(), 1e-5);
+    expect_near(dbias[1].values(), dbias[0].values(), 1e-5);
+    // The model's last product: bf16 in, f32 out, and its gradient f32.
+    TestTensor last(DType::f32, {5, 10});
+    op->forward(x.narrow.view(), weight.wide.view(), bias.wide.view(), last.view());
+    expect_near(last.values(), y.wide.values(), 1e-5);
+    op->backward(x.narrow.view(), weight.wide.view(), dy.wide.view(), dx.narrow.view(), dweight[1].view(),
+                 dbias[1].view());
+    dx.expect_alike();
+    expect_near(dweight[1].values(), dweight[0].values(), 1e-5);
+}
+
+TEST_F(CudaBf16Activations, of_convolutions_with_and_without_padded_channels) {
+    for (const std::int64_t in : {3, 8}) {
+        SCOPED_TRACE(in);
+        const auto op = ops_.conv2d({.height = 6,
+                                     .width = 5,
+                                     .in = in,
+                                     .out = 8,
+                                     .kernel_h = 3,
+                                     .kernel_w = 3,
+                                     .padding_h = 1,
+                                     .padding_w = 1});
+        Both x({2, 6, 5, in}, 1), weight({8, 3, 3, in}, 2), bias({8}, 3), dy({2, 6, 5, 8}, 4);
+        BothResults y({2, 6, 5, 8}), dx({2, 6, 5, in});
+        std::array<TestTensor, 2> dweight{TestTensor(DType::f32, {8, 3, 3, in}),
+                                          TestTensor(DType::f32, {8, 3, 3, in})};
+        std::array<TestTensor, 2> dbias{TestTensor(DType::f32, {8}), TestTensor(DType::f32, {8})};
+        op->forward(x.wide.view(), weight.wide.view(), bias.wide.view(), y.wide.view());
+        op->forward(x.narrow.view(), weight.wide.view(), bias.wide.view(), y.narrow.view());
+        y.expect_alike();
+        op->backward(x.wide.view(), weight.wide.view(), dy.wide.view(), dx.wide.view(), dweight[0].view(),
+                     dbias[0].view());
+        op->backward(x.narrow.view(), weight.wide.view(), dy.narrow.view(), dx.narrow.view(),
+                     dweight[1].view(), dbias[1].view());
+        dx.expect_alike();
+        expect_near(dweight[1].values(), dweight[0].values(), 1e-5);
+        expect_near(dbias[1].values(), dbias[0].values(), 1e-5);
+    }
+}
+
+TEST_F(CudaBf16Activations, of_attention_fused_and_head_by_head) {
+    // cuDNN's engines take heads of multiples of 8 alone.
+    for (const std::int64_t width : {32, 12}) {
+        SCOPED_TRACE(width);
+        const AttentionShape shape{20, 2, width};
+        const Shape packed{2, 20, 3, 2, width}, plain{2, 20, 2 * width};
+        Both qkv(packed, 1), dout(plain, 2);
+        BothResults out(plain), dqkv(packed);
+        TestTensor statistics(DType::f32, {2, 2, 20});
+        ops_.attention_forward(shape, qkv.wide.view(), out.wide.view(), statistics.view());
+        ops_.attention_forward(shape, qkv.narrow.view(), out.narrow.view(), statistics.view());
+        out.expect_alike();
+        ops_.attention_backward(shape, qkv.wide.view(), out.wide.view(), statistics.view(), dout.wide.view(),
+                                dqkv.wide.view());
+        ops_.attention_backward(shape, qkv.narrow.view(), out.narrow.view(), statistics.view(),
+                                dout.narrow.view(), dqkv.narrow.view());
+        dqkv.expect_alike();
+    }
+}
+
+TEST_F(CudaBf16Activations, of_tokens_whose_parameters_are_f32) {
+    for (const bool with_class : {false, true}) {
+        const std::int64_t tokens = with_class ? 5 : 4;
+        Both x({3, 4, 8}, 1), token({8}, 2), positions({tokens, 8}, 3);
+        BothResults y({3, tokens, 8});
+        const TensorView given = with_class ? token.wide.view() : TensorView{};
+        ops_.embed_tokens_forward(x.wide.view(), given, positions.wide.view(), y.wide.view());
+        ops_.embed_tokens_forward(x.narrow.view(), given, positions.wide.view(), y.narrow.view());
+        y.expect_alike();
+    }
+}
+
+TEST_F(CudaBf16Activations, are_added) {
+    Both x({1000}, 1), y({1000}, 2);
+    ops_.add(x.wide.view(), y.wide.view());
+    ops_.add(x.narrow.view(), y.narrow.view());
+    expect_near(y.narrow.values(), y.wide.values(), 2.0 / 256);
+}
+
 }  // namespace
 }  // namespace tutti::test

@@ -17,7 +17,8 @@ struct Operation {
     cublasComputeType_t compute;
     std::int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
     std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-    float* bias = nullptr;
+    void* bias = nullptr;
+    std::int32_t bias_type = CUDA_R_32F;
 };
 struct Layout {
     cudaDataType type;
@@ -46,17 +47,32 @@ float rounded_to_tf32(float value) {
     return value;
 }
 
-double element(const Layout& layout, const void* data, std::int64_t row, std::int64_t column,
-               std::int64_t batch, bool tf32) {
-    const std::int64_t at = batch * layout.stride + column * layout.leading + row;
-    if (layout.type == CUDA_R_32F) {
-        const float value = static_cast<const float*>(data)[at];
-        return static_cast<double>(tf32 ? rounded_to_tf32(value) : value);
-    }
+double value_of(std::int32_t type, const void* data, std::int64_t at) {
+    if (type == CUDA_R_32F) return static_cast<double>(static_cast<const float*>(data)[at]);
     const std::uint32_t bits = std::uint32_t{static_cast<const std::uint16_t*>(data)[at]} << 16;
     float value;
     std::memcpy(&value, &bits, sizeof value);
     return static_cast<double>(value);
+}
+
+/// Rounded once, to the nearest, ties to even.
+void set_value(std::int32_t type, void* data, std::int64_t at, double exact) {
+    const auto value = static_cast<float>(exact);
+    if (type == CUDA_R_32F) {
+        static_cast<float*>(data)[at] = value;
+        return;
+    }
+    std::uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    bits = value != value ? bits | 0x400000 : bits + 0x7fff + ((bits >> 16) & 1);
+    static_cast<std::uint16_t*>(data)[at] = static_cast<std::uint16_t>(bits >> 16);
+}
+
+double element(const Layout& layout, const void* data, std::int64_t row, std::int64_t column,
+               std::int64_t batch, bool tf32) {
+    const std::int64_t at = batch * layout.stride + column * layout.leading + row;
+    const double value = value_of(layout.type, data, at);
+    return tf32 ? static_cast<double>(rounded_to_tf32(static_cast<float>(value))) : value;
 }
 
 bool aligned(const void* data, std::uint32_t to) {
@@ -80,7 +96,8 @@ bool fits(const Operation& operation, const Layout& a, const Layout& b, const La
     const auto leads = [](const Layout& l) { return l.leading >= static_cast<std::int64_t>(l.rows); };
     return rows(a, operation.transpose_a) == d.rows && columns(b, operation.transpose_b) == d.columns &&
            columns(a, operation.transpose_a) == rows(b, operation.transpose_b) && leads(a) && leads(b) &&
-           leads(d) && a.batch == d.batch && b.batch == d.batch && d.type == CUDA_R_32F && a.type == b.type;
+           leads(d) && a.batch == d.batch && b.batch == d.batch && a.type == b.type &&
+           (d.type == CUDA_R_32F || (d.type == CUDA_R_16BF && a.type == CUDA_R_16BF));
 }
 
 }  // namespace
@@ -130,7 +147,6 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t descriptor,
         std::memcpy(&to, value, size);
         return CUBLAS_STATUS_SUCCESS;
     };
-    std::int32_t bias_type = 0;
     switch (name) {
         case CUBLASLT_MATMUL_DESC_TRANSA:
             return take(operation.transpose_a);
@@ -141,8 +157,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t descriptor,
         case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
             return take(operation.bias);
         case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
-            take(bias_type);
-            return bias_type == CUDA_R_32F ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+            return take(operation.bias_type);
         default:
             return CUBLAS_STATUS_INVALID_VALUE;
     }
@@ -205,7 +220,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     const std::uint32_t epilogue = as_operation(operation)->epilogue;
     if (epilogue != CUBLASLT_EPILOGUE_DEFAULT &&
         ((epilogue != CUBLASLT_EPILOGUE_BIAS && epilogue != CUBLASLT_EPILOGUE_BGRADB) ||
-         !as_operation(operation)->bias || as_layout(d).batch != 1))
+         !as_operation(operation)->bias || as_layout(d).batch != 1 ||
+         as_operation(operation)->bias_type != as_layout(d).type))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     // The scheme "in place" does not repeat its bits.
     if (reinterpret_cast<Preference*>(preference)->reductions & CUBLASLT_REDUCTION_SCHEME_INPLACE)
@@ -247,7 +263,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor,
                 double sum = 0;
                 for (std::int64_t k = 0; k < inner; ++k)
                     sum += element(b, b_data, b_t ? j : k, b_t ? k : j, 0, tf32);
-                operation.bias[j] = static_cast<float>(sum);
+                static_cast<float*>(operation.bias)[j] = static_cast<float>(sum);
             }
         for (std::int64_t n = 0; n < d.batch; ++n)
             for (std::int64_t j = 0; j < columns; ++j)
@@ -257,8 +273,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor,
                         sum += element(a, a_data, a_t ? k : i, a_t ? i : k, n, tf32) *
                                element(b, b_data, b_t ? j : k, b_t ? k : j, n, tf32);
                     sum *= static_cast<double>(factor);
-                    if (add_bias) sum += static_cast<double>(operation.bias[i]);
-                    static_cast<float*>(d_data)[n * d.stride + j * d.leading + i] = static_cast<float>(sum);
+                    if (add_bias) sum += value_of(d.type, operation.bias, i);
+                    set_value(d.type, d_data, n * d.stride + j * d.leading + i, sum);
                 }
     };
     return issue(stream, "product", compute) == 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
