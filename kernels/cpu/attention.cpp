@@ -120,13 +120,15 @@ struct Head {
         T* data;
         std::int64_t stride;
     };
-    /// from[tokens, width], or where its rows are not whole vectors a copy of it, with zeros behind.
     struct ConstRows {
         const T* data;
         std::int64_t stride;
+        const T* row(std::int64_t index) const { return data + index * stride; }
     };
-    ConstRows whole_vectors(const T* from, std::int64_t from_stride, Tiles<T>& tiles) const {
-        if (in_place) return {from, from_stride};
+    /// A copy of from[tokens, width], row behind row, with zeros that make whole vectors. Where they lie, the
+    /// rows of q, k and v begin a multiple of some hundred bytes apart, so that they share a few sets of the
+    /// first cache: all those that backward takes would push each other out of it.
+    ConstRows gather(const T* from, std::int64_t from_stride, Tiles<T>& tiles) const {
         T* const tile = tiles.take(tokens, width_row);
         pack(from, from_stride, tokens, width, tile);
         return {tile, width_row};
@@ -141,10 +143,12 @@ struct Head {
 
     /// p[tokens, columns] of `rows` queries, with as many columns of no meaning behind them as make whole
     /// vectors.
-    void probabilities(const T* query, std::int64_t rows, const T* k, T* queries_t, T* p) const {
+    void probabilities(const ConstRows& queries, std::int64_t first, std::int64_t rows, const ConstRows& keys,
+                       T* queries_t, T* p) const {
         const std::int64_t columns = padded<T>(rows);
-        transpose_tile(query, stride, rows, width, scale, queries_t);
-        multiply_tiles<T>(tokens, columns, width, {k, stride, 1}, queries_t, columns, p, columns, false);
+        transpose_tile(queries.row(first), queries.stride, rows, width, scale, queries_t);
+        multiply_tiles<T>(tokens, columns, width, {keys.data, keys.stride, 1}, queries_t, columns, p, columns,
+                          false);
         softmax(p, tokens, columns);
     }
 
@@ -152,11 +156,11 @@ struct Head {
         Tiles<T> tiles(scratch);
         T* const queries_t = tiles.take(width, block);
         T* const p = tiles.take(tokens, block);
-        const ConstRows values = whole_vectors(v, stride, tiles);
+        const ConstRows values = in_place ? ConstRows{v, stride} : gather(v, stride, tiles);
         const Rows sums = target(out, out_stride, tiles);
         for (std::int64_t first = 0; first < tokens; first += block) {
             const std::int64_t rows = std::min(block, tokens - first);
-            probabilities(q + first * stride, rows, k, queries_t, p);
+            probabilities({q, stride}, first, rows, {k, stride}, queries_t, p);
             multiply_tiles<T>(rows, width_row, tokens, {p, 1, padded<T>(rows)}, values.data, values.stride,
                               sums.data + first * sums.stride, sums.stride, false);
         }
@@ -170,25 +174,25 @@ struct Head {
         T* const douts_t = tiles.take(width, block);
         T* const p = tiles.take(tokens, block);
         T* const ds = tiles.take(tokens, block);
-        const ConstRows queries = whole_vectors(q, stride, tiles), keys = whole_vectors(k, stride, tiles),
-                        douts = whole_vectors(dout, out_stride, tiles);
+        const ConstRows queries = gather(q, stride, tiles), keys = gather(k, stride, tiles),
+                        values = gather(v, stride, tiles), douts = gather(dout, out_stride, tiles);
         const Rows dqueries = target(dq, stride, tiles), dkeys = target(dk, stride, tiles),
                    dvalues = target(dv, stride, tiles);
         for (std::int64_t first = 0; first < tokens; first += block) {
             const std::int64_t rows = std::min(block, tokens - first), columns = padded<T>(rows);
             const bool add = first > 0;
-            probabilities(q + first * stride, rows, k, queries_t, p);
-            multiply_tiles<T>(tokens, width_row, rows, {p, columns, 1}, douts.data + first * douts.stride,
-                              douts.stride, dvalues.data, dvalues.stride, add);
+            probabilities(queries, first, rows, keys, queries_t, p);
+            multiply_tiles<T>(tokens, width_row, rows, {p, columns, 1}, douts.row(first), douts.stride,
+                              dvalues.data, dvalues.stride, add);
             // Scaled, so that dS is, too.
-            transpose_tile(dout + first * out_stride, out_stride, rows, width, scale, douts_t);
-            multiply_tiles<T>(tokens, columns, width, {v, stride, 1}, douts_t, columns, ds, columns, false);
+            transpose_tile(douts.row(first), douts.stride, rows, width, scale, douts_t);
+            multiply_tiles<T>(tokens, columns, width, {values.data, values.stride, 1}, douts_t, columns, ds,
+                              columns, false);
             softmax_backward(p, ds, tokens, columns);
             multiply_tiles<T>(rows, width_row, tokens, {ds, 1, columns}, keys.data, keys.stride,
                               dqueries.data + first * dqueries.stride, dqueries.stride, false);
-            multiply_tiles<T>(tokens, width_row, rows, {ds, columns, 1},
-                              queries.data + first * queries.stride, queries.stride, dkeys.data, dkeys.stride,
-                              add);
+            multiply_tiles<T>(tokens, width_row, rows, {ds, columns, 1}, queries.row(first), queries.stride,
+                              dkeys.data, dkeys.stride, add);
         }
         finish(dqueries, dq, stride);
         finish(dkeys, dk, stride);

@@ -2,6 +2,8 @@
 
 #include "graph_fixture.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/model/layers.hpp"
+#include "tutti/model/layers_transformer.hpp"
 #include "tutti/model/zoo.hpp"
 
 namespace tutti {
@@ -59,6 +61,82 @@ TEST(Vit, WithoutAClassTokenGradientsAgreeWithFiniteDifferences) {
         }
     }
     GradientCheck(std::move(graph), 2).expect_gradients(1e-7);
+}
+
+// The definition: all tokens pass through all of both blocks, then one of them is read.
+GraphSpec with_all_tokens(const Shape& image, const VitOptions& o, std::int64_t classes) {
+    GraphSpec graph(image);
+    NodeId last = graph.input();
+    const auto append = [&](const std::string& name, std::unique_ptr<Layer> layer) {
+        last = graph.add(name, std::move(layer), {last});
+    };
+    const auto shape = [&] { return graph.shape(last); };
+    Conv2dOptions patch;
+    patch.out = o.dim;
+    patch.kernel_h = patch.kernel_w = patch.stride_h = patch.stride_w = o.patch;
+    append("patch_embed.proj", make_conv2d(shape(), patch));
+    append("patch_embed", make_tokens(shape()));
+    append("", make_embed_tokens(shape(), true));
+    for (std::int64_t block = 0; block < o.depth; ++block) {
+        const std::string name = "blocks." + std::to_string(block) + ".";
+        const NodeId before = last;
+        append(name + "norm1", make_layer_norm(shape(), o.norm_eps));
+        append(name + "attn.qkv", make_linear(shape(), 3 * o.dim, true));
+        append(name + "attn", make_attention(shape(), o.heads));
+        append(name + "attn.proj", make_linear(shape(), o.dim, true));
+        const NodeId between = last = graph.add(name + "add1", make_add(shape()), {last, before});
+        append(name + "norm2", make_layer_norm(shape(), o.norm_eps));
+        append(name + "mlp.fc1", make_linear(shape(), 2 * o.dim, true));
+        append(name + "mlp.act", make_gelu(shape()));
+        append(name + "mlp.fc2", make_linear(shape(), o.dim, true));
+        last = graph.add(name + "add2", make_add(shape()), {last, between});
+    }
+    append("norm", make_layer_norm(shape(), o.norm_eps));
+    append("pool", make_pool_tokens(shape(), TokenPooling::first));
+    append("head", make_linear(shape(), classes, true));
+    return graph;
+}
+
+TEST(Vit, TheLastBlocksClassTokenAloneGivesWhatAllTokensGive) {
+    const Shape image{4, 6, 2};
+    const VitOptions options{.patch = 2, .dim = 6, .depth = 2, .heads = 2, .mlp_ratio = 2};
+    const auto device = make_cpu_device(1);
+    Graph alone(build_vit(image, options, 3), *device, DType::f64, 2),
+        all(with_all_tokens(image, options, 3), *device, DType::f64, 2);
+    alone.initialize(1);
+    // Behind unit norms and small weights everything would be near zero.
+    test::fill_random(alone.parameter_arena(), 3);
+    all.load(alone.save(), "the other graph");
+    std::vector<std::vector<double>> results;
+    for (Graph* graph : {&alone, &all}) {
+        test::fill_random(graph->input(2), 5);
+        const auto output = graph->forward(2, {}).span<double>();
+        std::vector<double> result(output.begin(), output.end());
+        test::fill_random(graph->output_gradient(2), 6);
+        graph->backward(2, {}, {});
+        for (const NamedTensor& tensor : graph->save_arena(graph->gradient_arena(), "")) {
+            const auto* values = reinterpret_cast<const double*>(tensor.bytes.data());
+            result.insert(result.end(), values, values + tensor.shape.count());
+        }
+        results.push_back(result);
+    }
+    ASSERT_EQ(results[0].size(), results[1].size());
+    double largest = 0;
+    for (std::size_t i = 0; i < results[0].size(); ++i) {
+        EXPECT_NEAR(results[0][i], results[1][i], 1e-12);
+        largest = std::max(largest, std::abs(results[1][i]));
+    }
+    EXPECT_GT(largest, 1e-2);
+}
+
+TEST(Vit, WithAClassTokenTheOthersEndWithTheLastAttention) {
+    const GraphSpec graph = build_vit({4, 6, 1}, {.patch = 2, .dim = 6, .depth = 2, .heads = 2}, 3);
+    for (const auto& node : graph.nodes()) {
+        const bool behind = node.name.starts_with("blocks.1.") && !node.name.ends_with("norm1") &&
+                            !node.name.ends_with("qkv") && !node.name.ends_with(".attn");
+        if (!node.name.starts_with("blocks.")) continue;
+        EXPECT_EQ(node.shape.rank(), behind ? 1U : 2U) << node.name;
+    }
 }
 
 TEST(Vit, Fp32AgreesWithFp64) {
@@ -149,6 +227,7 @@ TEST(Vit, StochasticDepthRisesFromTheFirstBlockToTheLast) {
 }
 
 TEST(Vit, RefusesWhatDoesNotFit) {
+    EXPECT_NE(message({.depth = 0}).find("model.depth is 0"), std::string::npos);
     EXPECT_EQ(message({.patch = 5}),
               "model.patch is 5, but the images have 28 x 28 pixels; choose a divisor of both");
     EXPECT_EQ(message({.patch = 4, .dim = 130}),

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <utility>
 
 #include "tutti/base/error.hpp"
 #include "tutti/model/layers.hpp"
@@ -13,6 +14,7 @@ void check(const Shape& input, const VitOptions& o) {
         throw UsageError("model.patch is " + std::to_string(o.patch) + ", but the images have " +
                              std::to_string(input[0]) + " x " + std::to_string(input[1]) + " pixels",
                          "choose a divisor of both");
+    if (o.depth < 1) throw UsageError("model.depth is " + std::to_string(o.depth), "it must be at least 1");
     if (o.heads < 1 || o.dim % o.heads != 0)
         throw UsageError("model.dim is " + std::to_string(o.dim) + ", which " + std::to_string(o.heads) +
                              " heads cannot share evenly",
@@ -51,10 +53,19 @@ class VitBuilder {
                                                       : 0;
         const auto number = 2 * static_cast<std::uint64_t>(index);
 
-        const NodeId before = last_;
+        NodeId before = last_;
         norm(name + "norm1");
         append(name + "attn.qkv", linear(shape(), 3 * options_.dim));
         append(name + "attn", make_attention(shape(), options_.heads));
+        // What follows treats each token on its own, and of the last block's only the class token is read:
+        // the others have done their part as keys and values, and their gradients from here on are zero.
+        if (options_.class_token && index + 1 == options_.depth) {
+            const NodeId attended = last_;
+            last_ = before;
+            append(name + "class_token", make_pool_tokens(shape(), TokenPooling::first));
+            before = std::exchange(last_, attended);
+            append(name + "attn.class_token", make_pool_tokens(shape(), TokenPooling::first));
+        }
         append(name + "attn.proj", linear(shape(), options_.dim));
         end_branch(name, "1", before, probability, number);
 
@@ -67,8 +78,6 @@ class VitBuilder {
     }
 
     GraphSpec head(std::int64_t classes) {
-        // The norm treats each token on its own: without the others the class token gives the same.
-        if (options_.class_token) append("pool", make_pool_tokens(shape(), TokenPooling::first));
         norm("norm");
         if (!options_.class_token) append("pool", make_pool_tokens(shape(), TokenPooling::mean));
         append("head", linear(shape(), classes));
