@@ -112,6 +112,12 @@ TEST(Deal, ThreadsWorkTogetherWhereThereAreTooFewPartsForThem) {
     EXPECT_EQ(deal(three_by_three(28, 64, 64), Pass::forward, Type::f32, 1, 2), (BatchDeal{1, 1}));
 }
 
+TEST(Deal, OfMoreWeightsThanImagesTheDataGradientIsComputedTogether) {
+    EXPECT_EQ(deal(three_by_three(7, 256, 512, 2), Pass::forward, Type::f32, 64, 2), (BatchDeal{2, 2}));
+    EXPECT_EQ(deal(three_by_three(7, 256, 512, 2), Pass::backward_data, Type::f32, 64, 2), (BatchDeal{1, 1}));
+    EXPECT_EQ(deal(three_by_three(14, 128, 256, 2), Pass::backward_data, Type::f32, 64, 2).callers, 2);
+}
+
 TEST(Deal, ADirectWeightGradientHasASlicePerThreadUnlessItsSumsOutweighTheImages) {
     EXPECT_EQ(deal(three_by_three(28, 64, 128, 2), Pass::backward_weight, Type::f32, 64, 2),
               (BatchDeal{2, 2}));
