@@ -26,12 +26,16 @@ std::unique_ptr<Conv2dOp> EigenOps<T>::conv2d(const Conv2dShape& shape) {
 
 template <class T>
 std::unique_ptr<PooledConv2dOp> EigenOps<T>::pooled_conv2d([[maybe_unused]] const Conv2dShape& shape,
-                                                           [[maybe_unused]] const Pool2dShape& pool) {
+                                                           [[maybe_unused]] const Pool2dShape& pool,
+                                                           [[maybe_unused]] bool input_gradient) {
     // In double every layer is computed by itself: the reference.
-    if constexpr (std::is_same_v<T, float>)
-        return make_pooled_conv2d(shape, pool, workspace_);
-    else
-        return nullptr;
+    std::unique_ptr<PooledConv2dOp> op;
+    if constexpr (std::is_same_v<T, float>) {
+        if (!input_gradient) op = make_pooled_conv2d(shape, pool, workspace_);
+        // conv2d is the backend's, as below.
+        if (!op) op = make_winner_conv2d(shape, pool, workspace_, [&] { return conv2d(shape); });
+    }
+    return op;
 }
 
 template <class T>

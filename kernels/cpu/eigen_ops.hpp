@@ -20,7 +20,8 @@ class EigenOps : public Ops {
 
     std::unique_ptr<LinearOp> linear(const LinearShape& shape) override;
     std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) override;
-    std::unique_ptr<PooledConv2dOp> pooled_conv2d(const Conv2dShape& shape, const Pool2dShape& pool) override;
+    std::unique_ptr<PooledConv2dOp> pooled_conv2d(const Conv2dShape& shape, const Pool2dShape& pool,
+                                                  bool input_gradient) override;
     std::unique_ptr<ConvTranspose2dOp> conv_transpose2d(const ConvTranspose2dShape& shape) override;
     std::unique_ptr<BatchNormOp> batch_norm(const BatchNormShape& shape) override;
     std::unique_ptr<AveragePool2dOp> average_pool2d(const AveragePool2dShape& shape) override;
@@ -113,7 +114,14 @@ template <class T>
 std::unique_ptr<LinearOp> make_eigen_linear(const LinearShape& shape);
 template <class T>
 std::unique_ptr<Conv2dOp> make_eigen_conv2d(const Conv2dShape& shape, std::shared_ptr<Workspace> workspace);
-/// Null where it does not pay: see pooled_conv2d.cpp.
+/// As Ops::max_pool2d_forward.
+template <class T>
+void max_pool2d(const Pool2dShape& shape, const TensorView& x, const TensorView& y, const TensorView& winner);
+/// Null where it does not pay: see winner_conv2d.cpp. `make_convolution` makes the convolution's op.
+std::unique_ptr<PooledConv2dOp> make_winner_conv2d(
+    const Conv2dShape& shape, const Pool2dShape& pool, std::shared_ptr<Workspace> workspace,
+    const std::function<std::unique_ptr<Conv2dOp>()>& make_convolution);
+/// Without a gradient of x. Null where it does not pay: see pooled_conv2d.cpp.
 std::unique_ptr<PooledConv2dOp> make_pooled_conv2d(const Conv2dShape& shape, const Pool2dShape& pool,
                                                    std::shared_ptr<Workspace> workspace);
 template <class T>

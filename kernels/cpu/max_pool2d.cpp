@@ -100,6 +100,12 @@ bool windows_tile(const Pool2dShape& s) {
 template <class T>
 void EigenOps<T>::max_pool2d_forward(const Pool2dShape& shape, const TensorView& x, const TensorView& y,
                                      const TensorView& winner) {
+    max_pool2d<T>(shape, x, y, winner);
+}
+
+template <class T>
+void max_pool2d(const Pool2dShape& shape, const TensorView& x, const TensorView& y,
+                const TensorView& winner) {
     assert_shape(shape);
     const std::int64_t batch = x.shape[0], channels = shape.channels;
     const std::int64_t in_size = shape.height * shape.width * channels;
@@ -157,6 +163,7 @@ void EigenOps<T>::max_pool2d_backward(const Pool2dShape& shape, const TensorView
         in_size);
 }
 
+template void max_pool2d<float>(const Pool2dShape&, const TensorView&, const TensorView&, const TensorView&);
 template void EigenOps<float>::max_pool2d_forward(const Pool2dShape&, const TensorView&, const TensorView&,
                                                   const TensorView&);
 template void EigenOps<double>::max_pool2d_forward(const Pool2dShape&, const TensorView&, const TensorView&,

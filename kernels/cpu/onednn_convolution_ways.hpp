@@ -37,4 +37,21 @@ std::vector<ConvolutionWay> convolution_ways(const Conv2dShape& shape, Convoluti
 /// so few that the transformed weights, which each call goes through, would be as many. A pure function.
 std::int64_t images_at_once(const Conv2dShape& shape, ConvolutionPass pass, dnnl::memory::data_type products);
 
+/// A batch in so many parts, computed by so many threads at once, each of which calls oneDNN for parts of its
+/// own; or, with one caller, by all threads part after part.
+struct BatchDeal {
+    std::int64_t parts = 1;
+    int callers = 1;
+
+    bool operator==(const BatchDeal&) const = default;
+};
+
+/// Threads that wait for each other once per layer lose less than those of one call, which wait for each
+/// other many times in it. So each gets parts of its own, where there are enough for all to have equally
+/// much to do and each is enough for what every call does, whatever it gets (the weights' transform).
+/// Parts are equal for forward and backward_data, and nearly so (share_begin) for backward_weight, where they
+/// are the slices of both gradients. A pure function.
+BatchDeal deal(const Conv2dShape& shape, ConvolutionPass pass, dnnl::memory::data_type products,
+               std::int64_t batch, int threads);
+
 }  // namespace tutti

@@ -11,28 +11,40 @@ dnnl::primitive_attr OnednnContext::attributes() const {
     return attributes;
 }
 
+void OnednnContext::make_callers(int callers) {
+    for (int number = static_cast<int>(others_.size()) + 1; number < callers; ++number)
+        others_.push_back(std::make_unique<OnednnContext>(*this, number));
+}
+
 OnednnPrimitive::OnednnPrimitive(const OnednnContext& context, const dnnl::primitive_desc_base& description,
-                                 const std::vector<std::pair<int, dnnl::memory::desc>>& arguments)
-    : primitive_(description.get()), scratch_bytes_(description.scratchpad_desc().get_size()) {
-    const auto bind = [&](int index, const dnnl::memory::desc& layout) {
-        memories_.push_back(dnnl::memory(layout, context.engine, DNNL_MEMORY_NONE));
-        arguments_.push_back({index, memories_.back().get()});
-    };
-    memories_.reserve(arguments.size() + 1);
-    for (const auto& [index, layout] : arguments) bind(index, layout);
-    if (scratch_bytes_ > 0) bind(DNNL_ARG_SCRATCHPAD, description.scratchpad_desc());
+                                 const std::vector<std::pair<int, dnnl::memory::desc>>& arguments,
+                                 int callers)
+    : primitive_(description.get()),
+      arguments_(static_cast<std::size_t>(callers)),
+      scratch_bytes_(description.scratchpad_desc().get_size()) {
+    for (Arguments& of_caller : arguments_) {
+        const auto bind = [&](int index, const dnnl::memory::desc& layout) {
+            of_caller.memories.push_back(dnnl::memory(layout, context.engine, DNNL_MEMORY_NONE));
+            of_caller.list.push_back({index, of_caller.memories.back().get()});
+        };
+        of_caller.memories.reserve(arguments.size() + 1);
+        for (const auto& [index, layout] : arguments) bind(index, layout);
+        if (scratch_bytes_ > 0) bind(DNNL_ARG_SCRATCHPAD, description.scratchpad_desc());
+    }
 }
 
 void OnednnPrimitive::execute(const OnednnContext& context, std::initializer_list<const void*> addresses,
                               void* scratch) {
-    auto memory = memories_.begin();
+    Arguments& arguments = arguments_[static_cast<std::size_t>(context.caller)];
+    auto memory = arguments.memories.begin();
     // oneDNN takes inputs and outputs alike as void*; it writes only to outputs.
     for (const void* address : addresses) (memory++)->set_data_handle(const_cast<void*>(address));
     if (scratch_bytes_ > 0) (memory++)->set_data_handle(scratch);
     // The C function takes a ready-made array, where the C++ one builds a map and a vector in each call.
-    dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), context.stream.get(),
-                                                   static_cast<int>(arguments_.size()), arguments_.data()),
-                            "could not execute a primitive");
+    dnnl::error::wrap_c_api(
+        dnnl_primitive_execute(primitive_.get(), context.stream.get(),
+                               static_cast<int>(arguments.list.size()), arguments.list.data()),
+        "could not execute a primitive");
     dnnl::error::wrap_c_api(dnnl_stream_wait(context.stream.get()), "could not wait on a stream");
     offer_progress();
 }

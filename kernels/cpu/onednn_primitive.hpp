@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,11 @@ namespace tutti {
 
 /// One per Ops, shared by its operators.
 struct OnednnContext {
+    OnednnContext() = default;
+    /// Another caller's. Primitives and streams must have one engine.
+    OnednnContext(const OnednnContext& first, int number)
+        : products(first.products), engine(first.engine), caller(number) {}
+
     /// What the inputs of products are rounded to; sums and results are fp32.
     dnnl::memory::data_type products = dnnl::memory::data_type::f32;
     dnnl::engine engine{dnnl::engine::kind::cpu, 0};
@@ -25,9 +31,23 @@ struct OnednnContext {
     Workspace workspace;
     /// An operand that several products take, from the first of them to the last.
     Workspace shared;
+    /// An operand that all callers take.
+    Workspace common;
+    /// The number of the thread that calls with this context, where several call at once.
+    int caller = 0;
+
+    /// The context of the caller of that number: this one for 0. Those of `callers` threads must have been
+    /// made before they start.
+    OnednnContext& of(int number) {
+        return number == 0 ? *this : *others_[static_cast<std::size_t>(number - 1)];
+    }
+    void make_callers(int callers);
 
     /// Scratch comes from `workspace`, and fp32 means fp32, whatever the environment says.
     dnnl::primitive_attr attributes() const;
+
+  private:
+    std::vector<std::unique_ptr<OnednnContext>> others_;
 };
 
 /// A primitive and its arguments. Only the addresses change from call to call.
@@ -36,9 +56,9 @@ class OnednnPrimitive {
     /// Does nothing; false in conditions.
     OnednnPrimitive() = default;
     /// `arguments`: the DNNL_ARG_… index and layout of each, in the order in which execute gets the
-    /// addresses.
+    /// addresses. `callers`: how many threads may execute it at once, each with its own context.
     OnednnPrimitive(const OnednnContext& context, const dnnl::primitive_desc_base& description,
-                    const std::vector<std::pair<int, dnnl::memory::desc>>& arguments);
+                    const std::vector<std::pair<int, dnnl::memory::desc>>& arguments, int callers = 1);
 
     explicit operator bool() const { return static_cast<bool>(primitive_); }
     std::size_t scratch_bytes() const { return scratch_bytes_; }
@@ -47,9 +67,14 @@ class OnednnPrimitive {
     void execute(const OnednnContext& context, std::initializer_list<const void*> addresses, void* scratch);
 
   private:
+    /// Of one caller.
+    struct Arguments {
+        std::vector<dnnl::memory> memories;
+        std::vector<dnnl_exec_arg_t> list;
+    };
+
     dnnl::primitive primitive_;
-    std::vector<dnnl::memory> memories_;
-    std::vector<dnnl_exec_arg_t> arguments_;
+    std::vector<Arguments> arguments_;
     std::size_t scratch_bytes_ = 0;
 };
 

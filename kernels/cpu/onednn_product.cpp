@@ -1,6 +1,9 @@
 #include "onednn_product.hpp"
 
 #include <algorithm>
+#include <optional>
+
+#include "parallel.hpp"
 
 namespace tutti {
 namespace {
@@ -50,11 +53,13 @@ bool same_but_for_batch(const dnnl::memory::desc& a, const dnnl::memory::desc& b
 }  // namespace
 
 OnednnReorder::OnednnReorder(const OnednnContext& context, const dnnl::memory::desc& from,
-                             const dnnl::memory::desc& to) {
+                             const dnnl::memory::desc& to, int callers) {
     if (from == to) return;
+    std::optional<OneThread> alone;
+    if (callers > 1) alone.emplace();
     const dnnl::reorder::primitive_desc description(context.engine, from, context.engine, to,
                                                     context.attributes());
-    reorder_ = OnednnPrimitive(context, description, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+    reorder_ = OnednnPrimitive(context, description, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}, callers);
     copy_bytes_ = whole_lines(std::max(from.get_size(), to.get_size()));
 }
 
@@ -64,11 +69,12 @@ void OnednnReorder::execute(const OnednnContext& context, const void* from, void
 
 OnednnProduct::OnednnProduct(const OnednnContext& context, const dnnl::primitive_desc_base& description,
                              const Operand& first, const Operand& second, const Operand& result,
-                             const std::optional<Bias>& bias)
-    : product_(context, description, arguments(first, second, result, bias)),
-      first_(context, first.given, first.taken),
-      second_(context, second.given, second.taken),
-      result_(context, result.taken, result.given),
+                             const std::optional<Bias>& bias, int callers)
+    : callers_(callers),
+      product_(context, description, arguments(first, second, result, bias), callers),
+      first_(context, first.given, first.taken, callers),
+      second_(context, second.given, second.taken, second.common ? 1 : callers),
+      result_(context, result.taken, result.given, callers),
       first_taken_(first.taken),
       second_taken_(second.taken),
       library_bytes_(std::max({product_.scratch_bytes(), first_.scratch_bytes(), second_.scratch_bytes(),
@@ -82,28 +88,47 @@ OnednnProduct::Source OnednnProduct::bring_shared(OnednnContext& context, const 
     return {copy, true};
 }
 
+OnednnProduct::Source OnednnProduct::bring_common(OnednnContext& context, const void* given) {
+    if (!second_) return given;
+    std::byte* const copy = context.common.reserve(second_.copy_bytes() + second_.scratch_bytes());
+    second_.execute(context, given, copy, copy + second_.copy_bytes());
+    return {copy, true};
+}
+
 void OnednnProduct::execute(OnednnContext& context, const Source& first, const Source& second, void* result,
                             const void* bias, const Parts& parts) {
-    std::byte* const first_copy = context.workspace.reserve(first_.copy_bytes() + second_.copy_bytes() +
-                                                            result_.copy_bytes() + library_bytes_);
-    std::byte* const second_copy = first_copy + first_.copy_bytes();
-    std::byte* const result_copy = second_copy + second_.copy_bytes();
-    std::byte* const library = result_copy + result_.copy_bytes();
-
-    const void* const taken_second = bring(second_, context, second, second_copy, library);
     const std::size_t first_bytes = first.taken ? first_taken_.get_size() : parts.first_bytes;
-    for (std::int64_t i = 0; i < parts.count; ++i) {
-        const auto part = static_cast<std::size_t>(i);
-        const Source from(static_cast<const std::byte*>(first.data) + part * first_bytes, first.taken);
-        void* const to = static_cast<std::byte*>(result) + part * parts.result_bytes;
-        const void* const taken_first = bring(first_, context, from, first_copy, library);
-        void* const left = result_ ? result_copy : to;
-        if (bias)
-            product_.execute(context, {taken_first, taken_second, left, bias}, library);
-        else
-            product_.execute(context, {taken_first, taken_second, left}, library);
-        if (result_) result_.execute(context, left, to, library);
+    const auto part = [&](OnednnContext& of_caller, std::int64_t i, const Source& taken, std::byte* scratch) {
+        const auto index = static_cast<std::size_t>(i);
+        execute_part(of_caller,
+                     {static_cast<const std::byte*>(first.data) + index * first_bytes, first.taken}, taken,
+                     static_cast<std::byte*>(result) + index * parts.result_bytes, bias, scratch);
+    };
+    if (callers_ > 1 && parts.count > 1) {
+        const Source taken = second.taken ? second : bring_common(context, second.data);
+        context.make_callers(callers_);
+        return for_parts(parts.count, callers_, [&](int caller, std::int64_t i) {
+            OnednnContext& own = context.of(caller);
+            part(own, i, taken, own.workspace.reserve(part_bytes()));
+        });
     }
+    std::byte* const copy = context.workspace.reserve(part_bytes() + second_.copy_bytes());
+    std::byte* const scratch = copy + second_.copy_bytes();
+    const void* const taken_second = bring(second_, context, second, copy, scratch);
+    for (std::int64_t i = 0; i < parts.count; ++i) part(context, i, {taken_second, true}, scratch);
+}
+
+void OnednnProduct::execute_part(OnednnContext& context, const Source& first, const Source& second,
+                                 void* result, const void* bias, std::byte* scratch) {
+    std::byte* const result_copy = scratch + first_.copy_bytes();
+    std::byte* const library = result_copy + result_.copy_bytes();
+    const void* const taken_first = bring(first_, context, first, scratch, library);
+    void* const left = result_ ? result_copy : result;
+    if (bias)
+        product_.execute(context, {taken_first, second.data, left, bias}, library);
+    else
+        product_.execute(context, {taken_first, second.data, left}, library);
+    if (result_) result_.execute(context, left, result, library);
 }
 
 }  // namespace tutti

@@ -12,7 +12,8 @@ namespace tutti {
 class OnednnReorder {
   public:
     OnednnReorder() = default;
-    OnednnReorder(const OnednnContext& context, const dnnl::memory::desc& from, const dnnl::memory::desc& to);
+    OnednnReorder(const OnednnContext& context, const dnnl::memory::desc& from, const dnnl::memory::desc& to,
+                  int callers = 1);
 
     explicit operator bool() const { return static_cast<bool>(reorder_); }
     /// Memory for the tensor on oneDNN's side, a multiple of 64; 0 where there is nothing to do.
@@ -29,17 +30,21 @@ class OnednnReorder {
 class OnednnProduct {
   public:
     /// `argument`: DNNL_ARG_…; `given`: as the arena holds it; `taken`: as the primitive takes or leaves it.
+    /// `common`: several callers take the same, which all threads bring together.
     struct Operand {
         int argument;
         dnnl::memory::desc given, taken;
+        bool common = false;
     };
     using Bias = std::pair<int, dnnl::memory::desc>;
 
     /// Computes nothing; false in conditions.
     OnednnProduct() = default;
+    /// With several `callers`, each of them computes its calls on one thread, and the description must have
+    /// been made for one (OneThread).
     OnednnProduct(const OnednnContext& context, const dnnl::primitive_desc_base& description,
                   const Operand& first, const Operand& second, const Operand& result,
-                  const std::optional<Bias>& bias = {});
+                  const std::optional<Bias>& bias = {}, int callers = 1);
 
     explicit operator bool() const { return static_cast<bool>(product_); }
     /// An operand where it was given, or as the product takes it.
@@ -51,7 +56,7 @@ class OnednnProduct {
     };
     /// Products one after the other with the same second operand and bias, each with its part of the first
     /// operand (as given) and of the result, so many bytes after the part before it. Between them progress is
-    /// offered.
+    /// offered. With several callers they compute the parts among them.
     struct Parts {
         std::int64_t count = 1;
         std::size_t first_bytes = 0, result_bytes = 0;
@@ -69,7 +74,16 @@ class OnednnProduct {
     /// both take it alike. The result is for both.
     Source bring_shared(OnednnContext& context, const OnednnProduct& other, const void* given);
 
+    /// The second operand, where it is common, as the product takes it, until the context's next; for calls
+    /// of all callers.
+    Source bring_common(OnednnContext& context, const void* given);
+
   private:
+    void execute_part(OnednnContext& context, const Source& first, const Source& second, void* result,
+                      const void* bias, std::byte* scratch);
+    std::size_t part_bytes() const { return first_.copy_bytes() + result_.copy_bytes() + library_bytes_; }
+
+    int callers_ = 1;
     OnednnPrimitive product_;
     OnednnReorder first_, second_, result_;
     dnnl::memory::desc first_taken_, second_taken_;

@@ -5,7 +5,10 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstdint>
+#include <exception>
 
 #include "host_progress.hpp"
 
@@ -70,16 +73,70 @@ void for_ranges(std::int64_t count, const Body& body, std::int64_t cost = 1) {
     });
 }
 
+/// While it lives, parallel regions that this thread opens, and what libraries plan, are for one thread.
+class OneThread {
+  public:
+    OneThread() { omp_set_num_threads(1); }
+    ~OneThread() { omp_set_num_threads(before_); }
+    OneThread(const OneThread&) = delete;
+    OneThread& operator=(const OneThread&) = delete;
+
+  private:
+    const int before_ = omp_get_max_threads();
+};
+
+/// Calls body(caller, part) for every part of [0, count) from `callers` threads at once, each with its own
+/// number from 0 on, which is the calling thread's. A caller goes through its own contiguous share, then
+/// through what others have not begun of theirs: one that the machine holds up holds up nobody for more than
+/// a part. So who computes a part is left open; what is computed must not depend on it. Inside body, parallel
+/// regions have one thread. Throws the first of what the bodies throw, when all have ended.
+template <class Body>
+void for_parts(std::int64_t count, int callers, const Body& body) {
+    struct alignas(64) Share {
+        std::atomic<std::int64_t> next;
+    };
+    constexpr int most_shares = 64;
+    std::array<Share, most_shares> share_of;
+    const int shares = std::clamp(callers, 1, most_shares);
+    for (int s = 0; s < shares; ++s)
+        share_of[static_cast<std::size_t>(s)].next.store(share_begin(count, shares, s),
+                                                         std::memory_order_relaxed);
+    std::exception_ptr failure;
+#pragma omp parallel num_threads(callers)
+    {
+        const OneThread alone;
+        const int caller = omp_get_thread_num();
+        try {
+            for (int turn = 0; turn < shares; ++turn) {
+                const int s = (caller + turn) % shares;
+                const std::int64_t end = share_begin(count, shares, s + 1);
+                auto& next = share_of[static_cast<std::size_t>(s)].next;
+                for (std::int64_t part; (part = next.fetch_add(1, std::memory_order_relaxed)) < end;)
+                    body(caller, part);
+            }
+        } catch (...) {
+#pragma omp critical(tutti_for_parts)
+            if (!failure) failure = std::current_exception();
+        }
+    }
+    if (failure) std::rethrow_exception(failure);
+    offer_progress();
+}
+
 /// Into how many equal parts a library's product over `items` rows of `products` multiplications each is cut,
 /// for offers of progress between them: each takes some milliseconds and at least `least_items` rows, of
 /// which the library needs many to be fast. Sizes and the number of threads decide, and not whether anybody
-/// polls: so no bit of a result depends on that.
-inline std::int64_t parts_of(std::int64_t items, std::int64_t products, std::int64_t least_items) {
+/// polls: so no bit of a result depends on that. `threads`: how many work on one part.
+inline std::int64_t parts_of(std::int64_t items, std::int64_t products, std::int64_t least_items,
+                             int threads) {
     constexpr std::int64_t worth_a_part = std::int64_t{64} << 20;  // 1 to 3 ms on one core of 2020 to 2025
-    const std::int64_t worth = worth_a_part * omp_get_max_threads() / std::max<std::int64_t>(products, 1);
+    const std::int64_t worth = worth_a_part * threads / std::max<std::int64_t>(products, 1);
     std::int64_t parts = std::max<std::int64_t>(items / std::max<std::int64_t>({worth, least_items, 1}), 1);
     while (items % parts != 0) --parts;
     return parts;
+}
+inline std::int64_t parts_of(std::int64_t items, std::int64_t products, std::int64_t least_items) {
+    return parts_of(items, products, least_items, omp_get_max_threads());
 }
 
 }  // namespace tutti

@@ -63,8 +63,10 @@ class PooledConv2d final : public PooledConv2dOp {
         });
     }
 
-    void backward(const TensorView& x, const TensorView& winner, const TensorView& dy,
-                  const TensorView& dweight, const TensorView& dbias) override {
+    void backward(const TensorView& x, const TensorView&, const TensorView& winner, const TensorView& dy,
+                  [[maybe_unused]] const TensorView& dx, const TensorView& dweight,
+                  const TensorView& dbias) override {
+        assert(!dx.defined());
         const std::int64_t batch = x.shape[0], out_count = dy.count() / std::max<std::int64_t>(batch, 1);
         assert(dbias.defined() == shape_.bias && winner.count() == dy.count());
         const std::int64_t parts = std::clamp<std::int64_t>(batch, 1, gradient_parts);

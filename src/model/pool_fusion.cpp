@@ -19,8 +19,9 @@ void fuse_poolings(std::vector<GraphSpec::Node>& nodes, Ops& ops) {
             relu = source;
             source = nodes[relu].inputs.front();
         }
-        if (source == 0 || !read_by_one(source) || nodes[source].inputs != std::vector<NodeId>{0}) continue;
-        if (!nodes[source].layer->fuse_pooling_behind(*pool, ops)) continue;
+        if (source == 0 || !read_by_one(source)) continue;
+        const bool on_data = nodes[source].inputs == std::vector<NodeId>{0};
+        if (!nodes[source].layer->fuse_pooling_behind(*pool, ops, !on_data)) continue;
         const Shape shape = nodes[source].shape = nodes[source].layer->output_shape();
         if (relu != 0) {
             nodes[relu].layer = std::make_unique<FusedLayer>("relu", shape);

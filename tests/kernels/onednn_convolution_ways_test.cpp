@@ -84,5 +84,50 @@ TEST(ImagesAtOnce, TheirTransformsFitIntoACacheAndOutweighTheWeights) {
     EXPECT_GT(of(28, 32), 1 << 30);
 }
 
+TEST(Deal, OneThreadTakesPartAfterPart) {
+    EXPECT_EQ(deal(three_by_three(28, 64, 64), Pass::forward, Type::f32, 64, 1), (BatchDeal{16, 1}));
+    EXPECT_EQ(deal(three_by_three(28, 64, 64), Pass::backward_weight, Type::f32, 64, 1), (BatchDeal{8, 1}));
+    EXPECT_EQ(deal(three_by_three(7, 256, 256), Pass::backward_weight, Type::f32, 64, 1), (BatchDeal{1, 1}));
+}
+
+TEST(Deal, ThreadsGetEquallyManyPartsOfTheirOwn) {
+    const auto of = [](Pass pass, std::int64_t batch, int threads) {
+        return deal(three_by_three(28, 64, 64), pass, Type::f32, batch, threads);
+    };
+    for (const Pass pass : {Pass::forward, Pass::backward_data}) {
+        EXPECT_EQ(of(pass, 64, 2), (BatchDeal{16, 2}));
+        EXPECT_EQ(of(pass, 36, 3), (BatchDeal{12, 3}));
+        EXPECT_EQ(of(pass, 61, 2).callers, 1) << "a prime number has no equal parts";
+    }
+    EXPECT_EQ(of(Pass::backward_weight, 64, 2), (BatchDeal{8, 2}));
+    EXPECT_EQ(of(Pass::backward_weight, 64, 3), (BatchDeal{9, 3}));
+    EXPECT_EQ(of(Pass::backward_weight, 61, 2), (BatchDeal{8, 2}));  // seven or eight images each
+}
+
+TEST(Deal, ThreadsWorkTogetherWhereThereAreTooFewPartsForThem) {
+    EXPECT_EQ(deal(three_by_three(28, 64, 64), Pass::forward, Type::f32, 64, 32).callers, 1);
+    // A part of fewer images would be less than the transform of its weights.
+    for (const Pass pass : {Pass::forward, Pass::backward_data, Pass::backward_weight})
+        EXPECT_EQ(deal(three_by_three(4, 512, 512), pass, Type::f32, 64, 2), (BatchDeal{1, 1}));
+    EXPECT_EQ(deal(three_by_three(28, 64, 64), Pass::forward, Type::f32, 1, 2), (BatchDeal{1, 1}));
+}
+
+TEST(Deal, OfMoreWeightsThanImagesTheDataGradientIsComputedTogether) {
+    EXPECT_EQ(deal(three_by_three(7, 256, 512, 2), Pass::forward, Type::f32, 64, 2), (BatchDeal{2, 2}));
+    EXPECT_EQ(deal(three_by_three(7, 256, 512, 2), Pass::backward_data, Type::f32, 64, 2), (BatchDeal{1, 1}));
+    EXPECT_EQ(deal(three_by_three(14, 128, 256, 2), Pass::backward_data, Type::f32, 64, 2).callers, 2);
+}
+
+TEST(Deal, ADirectWeightGradientHasASlicePerThreadUnlessItsSumsOutweighTheImages) {
+    EXPECT_EQ(deal(three_by_three(28, 64, 128, 2), Pass::backward_weight, Type::f32, 64, 2),
+              (BatchDeal{2, 2}));
+    EXPECT_EQ(deal(three_by_three(28, 64, 128, 2), Pass::backward_weight, Type::f32, 64, 1),
+              (BatchDeal{1, 1}));
+    EXPECT_EQ(deal(three_by_three(7, 256, 512, 2), Pass::backward_weight, Type::f32, 64, 2),
+              (BatchDeal{1, 1}));
+    EXPECT_EQ(deal(three_by_three(28, 64, 128, 2), Pass::backward_weight, Type::f32, 1, 2),
+              (BatchDeal{1, 1}));
+}
+
 }  // namespace
 }  // namespace tutti

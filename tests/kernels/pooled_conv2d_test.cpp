@@ -1,6 +1,7 @@
 // Convolution and pooling in one against the two by their definitions.
 
 #include <fmt/format.h>
+#include <omp.h>
 
 #include <cmath>
 #include <limits>
@@ -16,7 +17,11 @@ class PooledConv2dTest : public KernelTest {
     struct Case {
         Conv2dShape conv;
         Pool2dShape pool;
+        bool input_gradient = false;
     };
+    std::unique_ptr<PooledConv2dOp> make(const Case& one) {
+        return ops_->pooled_conv2d(one.conv, one.pool, one.input_gradient);
+    }
     static Case pooled(const Conv2dShape& conv, bool relu = true) {
         return {conv,
                 {.height = conv.out_height(), .width = conv.out_width(), .channels = conv.out, .relu = relu}};
@@ -48,6 +53,13 @@ class PooledConv2dTest : public KernelTest {
         add(13, 9, 2, 32, 3, 2, 2, 1, true);
         add(2, 2, 1, 16, 1, 1, 1, 0, true);
         add(5, 5, 3, 80, 1, 1, 1, 0, false);
+        // With a gradient of x: input channels of one vector, of a pair, and of a pair and one.
+        const std::size_t without = all.size();
+        add(6, 8, 16, 8, 3, 3, 1, 1, true);
+        add(7, 9, 32, 20, 3, 3, 1, 0, true);
+        add(5, 6, 48, 5, 3, 3, 1, 1, false);
+        add(9, 11, 16, 33, 3, 3, 2, 1, true);
+        for (std::size_t i = without; i < all.size(); ++i) all[i].input_gradient = true;
         return all;
     }
 
@@ -60,7 +72,7 @@ TUTTI_TEST_ON(PooledConv2dTest, backends);
 TEST_P(PooledConv2dTest, agrees_with_the_definitions_while_the_batch_size_changes) {
     if (dtype_ == DType::f64) GTEST_SKIP() << "each layer by itself in double";
     for (const Case& one : cases()) {
-        auto op = ops_->pooled_conv2d(one.conv, one.pool);
+        auto op = make(one);
         if (!op) GTEST_SKIP() << "this backend has nothing of the kind";
         unsigned seed = 1;
         for (const std::int64_t batch : {3, 1, 35, 2}) {
@@ -72,9 +84,11 @@ TEST_P(PooledConv2dTest, agrees_with_the_definitions_while_the_batch_size_change
             auto x = random(extents.x, seed++), weight = random(extents.weight, seed++);
             auto bias = random(extents.bias, seed++), dy = random(pooled, seed++);
             auto y = tensor(pooled), dweight = tensor(extents.weight), dbias = tensor(extents.bias);
+            auto dx = tensor(extents.x);
             TestTensor winner(DType::u8, pooled);
             op->forward(x.view(), weight.view(), if_defined(one.conv.bias, bias), y.view(), winner.view());
-            op->backward(x.view(), winner.view(), dy.view(), dweight.view(),
+            op->backward(x.view(), weight.view(), winner.view(), dy.view(),
+                         if_defined(one.input_gradient, dx), dweight.view(),
                          if_defined(one.conv.bias, dbias));
 
             const Sums sums = reference_forward(one.conv, batch, x, weight, bias);
@@ -117,6 +131,7 @@ TEST_P(PooledConv2dTest, agrees_with_the_definitions_while_the_batch_size_change
             const Gradients expected = reference_backward(one.conv, batch, x, weight, dconv);
             expect_sums(dweight, expected.dweight, unit_roundoff_);
             if (one.conv.bias) expect_sums(dbias, expected.dbias, unit_roundoff_);
+            if (one.input_gradient) expect_sums(dx, expected.dx, unit_roundoff_);
         }
     }
 }
@@ -131,7 +146,7 @@ TEST_P(PooledConv2dTest, equals_nans_and_zeros_win_as_in_max_pooling) {
     const std::vector<Window> windows = {
         {{1, 1, 1, 1}, 0, 1}, {{1, 3, 3, 2}, 1, 3}, {{3, nan, 5, nan}, 3, nan}, {{-1, -2, 0, -3}, 255, 0}};
     const Case one = pooled({.height = 2, .width = 2, .in = 1, .out = 16});
-    auto op = ops_->pooled_conv2d(one.conv, one.pool);
+    auto op = make(one);
     if (!op) GTEST_SKIP() << "this backend has nothing of the kind";
     const std::vector<double> ones(16, 1.0), zeros(16, 0.0);
     for (const Window& window : windows) {
@@ -148,16 +163,45 @@ TEST_P(PooledConv2dTest, equals_nans_and_zeros_win_as_in_max_pooling) {
 }
 
 TEST_P(PooledConv2dTest, an_empty_batch_has_no_gradient) {
-    const Case one = pooled({.height = 4, .width = 4, .in = 1, .out = 16});
-    auto op = ops_->pooled_conv2d(one.conv, one.pool);
+    for (const Case& one : {cases().front(), cases().back()}) {
+        auto op = make(one);
+        if (!op) GTEST_SKIP() << "this backend has nothing of the kind";
+        const Extents extents(one.conv, 0);
+        auto x = tensor(extents.x), weight = random(extents.weight, 1), bias = random(extents.bias, 2);
+        auto y = tensor({0, one.pool.out_height(), one.pool.out_width(), one.conv.out}),
+             dx = tensor(extents.x);
+        auto dweight = tensor(extents.weight), dbias = tensor(extents.bias);
+        TestTensor winner(DType::u8, {0, one.pool.out_height(), one.pool.out_width(), one.conv.out});
+        op->forward(x.view(), weight.view(), bias.view(), y.view(), winner.view());
+        op->backward(x.view(), weight.view(), winner.view(), y.view(), if_defined(one.input_gradient, dx),
+                     dweight.view(), dbias.view());
+        expect_equal(dweight, std::vector<double>(dweight.size(), 0.0));
+        expect_equal(dbias, std::vector<double>(dbias.size(), 0.0));
+    }
+}
+
+// As contracts say of the operator's gradients; the batch does not fill its parts equally.
+TEST_P(PooledConv2dTest, gradients_have_the_same_bits_with_any_number_of_threads) {
+    const Case one{.conv = {.height = 8, .width = 8, .in = 32, .out = 24, .kernel_h = 3, .kernel_w = 3},
+                   .pool = {.height = 6, .width = 6, .channels = 24},
+                   .input_gradient = true};
+    auto op = make(one);
     if (!op) GTEST_SKIP() << "this backend has nothing of the kind";
-    auto x = tensor({0, 4, 4, 1}), weight = random({16, 1, 1, 1}, 1), bias = random({16}, 2);
-    auto y = tensor({0, 2, 2, 16}), dweight = tensor({16, 1, 1, 1}), dbias = tensor({16});
-    TestTensor winner(DType::u8, {0, 2, 2, 16});
+    const Extents extents(one.conv, 37);
+    const Shape pooled{37, 3, 3, 24};
+    auto x = random(extents.x, 1), weight = random(extents.weight, 2), bias = random(extents.bias, 3);
+    auto dy = random(pooled, 4), y = tensor(pooled);
+    TestTensor winner(DType::u8, pooled);
     op->forward(x.view(), weight.view(), bias.view(), y.view(), winner.view());
-    op->backward(x.view(), winner.view(), y.view(), dweight.view(), dbias.view());
-    expect_equal(dweight, std::vector<double>(16, 0.0));
-    expect_equal(dbias, std::vector<double>(16, 0.0));
+    const auto gradients = [&](int threads) {
+        omp_set_num_threads(threads);
+        auto dx = tensor(extents.x), dweight = tensor(extents.weight), dbias = tensor(extents.bias);
+        op->backward(x.view(), weight.view(), winner.view(), dy.view(), dx.view(), dweight.view(),
+                     dbias.view());
+        return std::vector{dx.bytes(), dweight.bytes(), dbias.bytes()};
+    };
+    const auto of_one = gradients(1);
+    for (const int threads : {2, 3, 5}) EXPECT_EQ(gradients(threads), of_one) << threads;
 }
 
 // Other poolings and convolutions are left to the operators for all shapes.
@@ -166,14 +210,19 @@ TEST_P(PooledConv2dTest, only_what_it_computes_is_fused) {
     const Pool2dShape pool{.height = 8, .width = 8, .channels = 16};
     Pool2dShape overlapping = pool;
     overlapping.kernel_h = overlapping.kernel_w = 3;
-    EXPECT_EQ(ops_->pooled_conv2d(conv, overlapping), nullptr);
+    EXPECT_EQ(ops_->pooled_conv2d(conv, overlapping, false), nullptr);
     Conv2dShape odd = conv;
     odd.out = 17;
     Pool2dShape of_odd = pool;
     of_odd.channels = 17;
-    EXPECT_EQ(ops_->pooled_conv2d(odd, of_odd), nullptr);
+    EXPECT_EQ(ops_->pooled_conv2d(odd, of_odd, false), nullptr);
+    // With a gradient of x, of few input channels and of other windows than 3x3.
+    EXPECT_EQ(ops_->pooled_conv2d(conv, pool, true), nullptr);
+    Conv2dShape wide = conv;
+    wide.in = 32;
+    EXPECT_EQ(ops_->pooled_conv2d(wide, pool, true), nullptr);
     if (dtype_ == DType::f64) {
-        EXPECT_EQ(ops_->pooled_conv2d(conv, pool), nullptr);
+        EXPECT_EQ(ops_->pooled_conv2d(conv, pool, false), nullptr);
     }
 }
 

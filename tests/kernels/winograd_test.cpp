@@ -1,5 +1,7 @@
 // Convolutions of the shapes that oneDNN computes by Winograd's method, on every backend.
 
+#include <omp.h>
+
 #include "backend.hpp"
 #include "reference.hpp"
 
@@ -130,6 +132,28 @@ TEST_P(WinogradTest, gives_the_same_bits_each_time) {
         EXPECT_EQ(first.dweight.bytes(), other->dweight.bytes());
         EXPECT_EQ(first.dbias.bytes(), other->dbias.bytes());
     }
+}
+
+// Of shapes and batches whose slices are the same for one thread and for two, threads only take parts of
+// their own, which nothing of the result shows.
+TEST_P(WinogradTest, two_threads_that_take_slices_give_the_bits_of_one) {
+    if (GetParam().name.find("onednn") == std::string::npos)
+        GTEST_SKIP() << "sums there are made thread by thread";
+    const Conv2dShape shape = shape_of(28, 28, 64, 64, 1, true);
+    const Extents extents(shape, 30);  // four slices, of two sizes
+    auto x = random(extents.x, 1), weight = random(extents.weight, 2);
+    auto bias = random(extents.bias, 3), dy = random(extents.y, 4);
+    const auto results = [&](int threads) {
+        omp_set_num_threads(threads);
+        TestTensor y = tensor(extents.y), dx = tensor(extents.x), dweight = tensor(extents.weight),
+                   dbias = tensor(extents.bias), alone = tensor(extents.x);
+        const auto op = ops_->conv2d(shape);
+        op->forward(x.view(), weight.view(), bias.view(), y.view());
+        op->backward(x.view(), weight.view(), dy.view(), dx.view(), dweight.view(), dbias.view());
+        op->backward_data(weight.view(), dy.view(), alone.view());
+        return std::vector{y.bytes(), dx.bytes(), dweight.bytes(), dbias.bytes(), alone.bytes()};
+    };
+    EXPECT_EQ(results(1), results(2));
 }
 
 }  // namespace

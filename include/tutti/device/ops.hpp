@@ -144,8 +144,10 @@ class Ops : public TransformerOps {
 
     virtual std::unique_ptr<LinearOp> linear(const LinearShape& shape) = 0;
     virtual std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) = 0;
-    /// Null where this backend has nothing better than the two one after the other.
-    virtual std::unique_ptr<PooledConv2dOp> pooled_conv2d(const Conv2dShape&, const Pool2dShape&) {
+    /// `input_gradient`: whether backward is asked for dx. Null where this backend has nothing better than
+    /// the two one after the other.
+    virtual std::unique_ptr<PooledConv2dOp> pooled_conv2d(const Conv2dShape&, const Pool2dShape&,
+                                                          bool /*input_gradient*/) {
         return nullptr;
     }
     virtual std::unique_ptr<ConvTranspose2dOp> conv_transpose2d(const ConvTranspose2dShape& shape) = 0;

@@ -104,10 +104,10 @@ class Layer {
     virtual bool fuse_sum_behind() { return false; }
     /// Max pooling: its shape, with the ReLU that it applies; null: another layer.
     virtual const Pool2dShape* max_pooling() const { return nullptr; }
-    /// Asked before the memory is planned, of a layer that reads the graph's input, whose gradient nobody
-    /// needs: max pooling is the only reader of the output. True when the layer does it from now on: its
-    /// output, and so its gradient, are the pooling's.
-    virtual bool fuse_pooling_behind(const Pool2dShape&, Ops&) { return false; }
+    /// Asked before the memory is planned: max pooling is the only reader of the output. `input_gradient`:
+    /// whether anybody needs that of the layer's input. True when the layer does it from now on: its output,
+    /// and so its gradient, are the pooling's.
+    virtual bool fuse_pooling_behind(const Pool2dShape&, Ops&, bool /*input_gradient*/) { return false; }
     /// Asked before the memory is planned: what is kept for backward may depend on the device.
     virtual void choose_what_is_kept(const Ops&) {}
     /// True when forward may be called for some samples after others: it computes each alone, at no great

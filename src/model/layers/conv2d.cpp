@@ -30,8 +30,8 @@ class Conv2d final : public Layer {
                static_cast<double>(shape_.in / shape_.groups * shape_.kernel_h * shape_.kernel_w);
     }
 
-    bool fuse_pooling_behind(const Pool2dShape& pool, Ops& ops) override {
-        pooled_ = ops.pooled_conv2d(shape_, pool);
+    bool fuse_pooling_behind(const Pool2dShape& pool, Ops& ops, bool input_gradient) override {
+        pooled_ = ops.pooled_conv2d(shape_, pool, input_gradient);
         if (pooled_) set_output_shape({pool.out_height(), pool.out_width(), pool.channels});
         return pooled_ != nullptr;
     }
@@ -50,8 +50,9 @@ class Conv2d final : public Layer {
     }
     void backward(const LayerCall& call) override {
         if (pooled_)
-            return pooled_->backward(call.inputs[0], winner(call), call.output_gradient,
-                                     call.parameter_gradients[0], bias_of(call.parameter_gradients));
+            return pooled_->backward(call.inputs[0], call.parameters[0], winner(call), call.output_gradient,
+                                     call.input_gradients[0], call.parameter_gradients[0],
+                                     bias_of(call.parameter_gradients));
         op_->backward(call.inputs[0], call.parameters[0], call.output_gradient, call.input_gradients[0],
                       call.parameter_gradients[0], bias_of(call.parameter_gradients),
                       call.parameter_gradients_final);

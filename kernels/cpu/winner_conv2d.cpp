@@ -1,0 +1,180 @@
+// Convolution and max pooling of 2×2. Forward is the backend's convolution and then the pooling; backward is
+// our own: of the convolution's products it computes those of the windows' winners, a quarter at most, and
+// needs no gradient of the convolution's output. (A library, given that gradient, multiplies its zeros.)
+
+#include <cstring>
+
+#include "eigen_ops.hpp"
+#include "parallel.hpp"
+#include "shape_checks.hpp"
+#include "tile_vector.hpp"
+#include "winner_gradients.hpp"
+
+namespace tutti {
+namespace {
+
+/// Sums of gradients are made in so many parts of the batch, whatever the number of threads.
+constexpr std::int64_t gradient_parts = 16;
+
+class WinnerConv2d final : public PooledConv2dOp {
+  public:
+    WinnerConv2d(const Conv2dShape& shape, const Pool2dShape& pool, std::unique_ptr<Conv2dOp> convolution,
+                 std::shared_ptr<Workspace> workspace)
+        : shape_(shape), pool_(pool), convolution_(std::move(convolution)), workspace_(std::move(workspace)) {
+        const std::int64_t pixel = shape.in, row = (shape.width + 2 * shape.padding_w) * pixel;
+        plan_.in = shape.in;
+        plan_.out = shape.out;
+        plan_.windows_h = pool.out_height();
+        plan_.windows_w = pool.out_width();
+        plan_.row = row;
+        plan_.row_step = 2 * shape.stride_h * row;
+        plan_.column_step = 2 * shape.stride_w * pixel;
+        for (int k = 0; k < 4; ++k)
+            plan_.places[k] = (k / 2) * shape.stride_h * row + (k % 2) * shape.stride_w * pixel;
+    }
+
+    void forward(const TensorView& x, const TensorView& weight, const TensorView& bias, const TensorView& y,
+                 const TensorView& winner) override {
+        const std::int64_t batch = x.shape[0];
+        if (batch == 0) return;
+        TensorView sums = y;
+        sums.shape = {batch, shape_.out_height(), shape_.out_width(), shape_.out};
+        sums.data = sums_.reserve(sums.bytes());
+        convolution_->forward(x, weight, bias, sums);
+        max_pool2d<float>(pool_, sums, y, winner);
+    }
+
+    void backward(const TensorView& x, const TensorView& weight, const TensorView& winner,
+                  const TensorView& dy, const TensorView& dx, const TensorView& dweight,
+                  const TensorView& dbias) override {
+        const std::int64_t batch = x.shape[0], parts = std::clamp<std::int64_t>(batch, 1, gradient_parts);
+        const int callers = static_cast<int>(std::min<std::int64_t>(omp_get_max_threads(), parts));
+        const Layout layout(*this, parts);
+        std::byte* const scratch = workspace_->reserve(layout.bytes(callers));
+        auto* const sums = reinterpret_cast<float*>(scratch);
+        for_parts(parts, callers, [&](int caller, std::int64_t part) {
+            float* const sum = sums + part * layout.sum_count;
+            std::fill_n(sum, layout.sum_count, 0.0F);
+            const Own own = layout.own(scratch, caller);
+            const std::int64_t end = share_begin(batch, parts, part + 1);
+            for (std::int64_t n = share_begin(batch, parts, part); n < end; ++n) {
+                const std::int64_t out = n * plan_.windows() * plan_.out;
+                list_winners(plan_, dy.as<float>() + out, winner.as<unsigned char>() + out, own.list,
+                             own.count);
+                std::fill_n(own.image, padded_count(), 0.0F);
+                for_rows(x.as<float>() + n * image_count(), own.image,
+                         [](const float& plain, float& padded, std::size_t bytes) {
+                             std::memcpy(&padded, &plain, bytes);
+                         });
+                add_winner_gradients(plan_, own.image, own.list, own.count, sum,
+                                     shape_.bias ? sum + weight_count() : nullptr);
+                if (!dx.defined()) continue;
+                std::fill_n(own.image, padded_count(), 0.0F);
+                add_winner_image_gradients(plan_, weight.as<float>(), own.list, own.count, own.image);
+                for_rows(dx.as<float>() + n * image_count(), own.image,
+                         [](float& plain, const float& padded, std::size_t bytes) {
+                             std::memcpy(&plain, &padded, bytes);
+                         });
+            }
+            offer_progress();
+        });
+        for_ranges(weight_count(), [&, to = dweight.as<float>()](std::int64_t begin, std::int64_t end) {
+            add_parts(sums, parts, layout.sum_count, begin, end, to);
+        });
+        if (shape_.bias) {
+            float* const bias_sums = sums + weight_count();
+            add_parts(bias_sums, parts, layout.sum_count, 0, shape_.out, dbias.as<float>());
+        }
+    }
+
+  private:
+    /// A caller's scratch.
+    struct Own {
+        float* image;
+        Winner* list;
+        std::int32_t* count;
+    };
+    /// The sums of all parts, then what each caller has of its own, in whole cache lines.
+    struct Layout {
+        Layout(const WinnerConv2d& op, std::int64_t parts)
+            : sum_count(lines<float>(op.weight_count() + op.shape_.out)),
+              image_bytes(bytes_of<float>(lines<float>(op.padded_count()))),
+              list_bytes(bytes_of<Winner>(lines<Winner>(op.plan_.out * op.plan_.windows()))),
+              own_bytes(image_bytes + list_bytes + bytes_of<std::int32_t>(lines<std::int32_t>(op.plan_.out))),
+              sum_bytes(bytes_of<float>(parts * sum_count)) {}
+        std::size_t bytes(int callers) const {
+            return sum_bytes + static_cast<std::size_t>(callers) * own_bytes;
+        }
+        Own own(std::byte* scratch, int caller) const {
+            std::byte* const begin = scratch + sum_bytes + static_cast<std::size_t>(caller) * own_bytes;
+            return {reinterpret_cast<float*>(begin), reinterpret_cast<Winner*>(begin + image_bytes),
+                    reinterpret_cast<std::int32_t*>(begin + image_bytes + list_bytes)};
+        }
+
+        std::int64_t sum_count;  // dweight, then dbias
+        std::size_t image_bytes, list_bytes, own_bytes, sum_bytes;
+
+      private:
+        template <class T>
+        static std::int64_t lines(std::int64_t count) {
+            constexpr std::int64_t in_line = 64 / sizeof(T);
+            return (count + in_line - 1) / in_line * in_line;
+        }
+        template <class T>
+        static std::size_t bytes_of(std::int64_t count) {
+            return static_cast<std::size_t>(count) * sizeof(T);
+        }
+    };
+
+    std::int64_t weight_count() const { return shape_.out * shape_.kernel_h * shape_.kernel_w * shape_.in; }
+    std::int64_t image_count() const { return shape_.height * shape_.width * shape_.in; }
+    std::int64_t padded_count() const { return (shape_.height + 2 * shape_.padding_h) * plan_.row; }
+
+    /// Calls copy(first element, first element, bytes) for each row of an image and its place in the padded
+    /// one.
+    template <class Plain, class Copy>
+    void for_rows(Plain* plain, float* padded, const Copy& copy) const {
+        const std::int64_t row = shape_.width * shape_.in;
+        padded += shape_.padding_h * plan_.row + shape_.padding_w * shape_.in;
+        for (std::int64_t h = 0; h < shape_.height; ++h, plain += row, padded += plan_.row)
+            copy(*plain, *padded, static_cast<std::size_t>(row) * sizeof(float));
+    }
+
+    /// to[i] = Σ over parts, in their order.
+    static void add_parts(const float* sums, std::int64_t parts, std::int64_t stride, std::int64_t begin,
+                          std::int64_t end, float* to) {
+        std::copy(sums + begin, sums + end, to + begin);
+        for (std::int64_t part = 1; part < parts; ++part)
+            for (std::int64_t i = begin; i < end; ++i) to[i] += sums[part * stride + i];
+    }
+
+    const Conv2dShape shape_;
+    const Pool2dShape pool_;
+    const std::unique_ptr<Conv2dOp> convolution_;
+    const std::shared_ptr<Workspace> workspace_;
+    Workspace sums_;  // the convolution's output; its op has the shared workspace
+    WinnerGradients plan_;
+};
+
+/// Where an image stays in the cache. Not by the instruction set, so that all machines fuse alike.
+bool pays(const Conv2dShape& s, const Pool2dShape& pool) {
+    constexpr std::int64_t most_elements = 64 * 1024;
+    return s.kernel_h == 3 && s.kernel_w == 3 && s.groups == 1 && s.in % 16 == 0 && pool.kernel_h == 2 &&
+           pool.kernel_w == 2 && pool.stride_h == 2 && pool.stride_w == 2 && pool.padding_h == 0 &&
+           pool.padding_w == 0 &&
+           (s.height + 2 * s.padding_h) * (s.width + 2 * s.padding_w) * s.in <= most_elements;
+}
+
+}  // namespace
+
+std::unique_ptr<PooledConv2dOp> make_winner_conv2d(
+    const Conv2dShape& shape, const Pool2dShape& pool, std::shared_ptr<Workspace> workspace,
+    const std::function<std::unique_ptr<Conv2dOp>()>& make_convolution) {
+    check(shape);
+    assert(pool.height == shape.out_height() && pool.width == shape.out_width() &&
+           pool.channels == shape.out);
+    if (!pays(shape, pool)) return nullptr;
+    return std::make_unique<WinnerConv2d>(shape, pool, make_convolution(), std::move(workspace));
+}
+
+}  // namespace tutti
