@@ -171,6 +171,13 @@ def ms(seconds):
     return f"{seconds * 1e3:.1f}"
 
 
+def taken(plan):
+    """Processor time that transfers take from the computation that hides them."""
+    if "transfer_cpu" not in plan:  # measured by an older build
+        return "–"
+    return f"{ms(plan['transfer_cpu']['median'])}, {ms(plan['off_core']['median'])} ms"
+
+
 def chosen_step(report, said):
     """Name and, in the sweep, step of the plan that auto has chosen."""
     name = re.match(r"buckets: ([^,]*),", said)[1]
@@ -183,8 +190,8 @@ def chosen_step(report, said):
 
 def table(folder):
     print("| model | gradients | best of the sweep | cost_model | auto chose | yardstick | no schedule beats | hidden (best) "
-          "| exposed (best) | DDP step | DDP exposed | switch |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
+          "| exposed (best) | calls, off core (best) | DDP step | DDP exposed | switch |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
     for model in MODELS:
         read = {piece: json.loads(path.read_text()) for piece in ("sweep", "auto", "ddp")
                 if (path := folder / f"{model}-{piece}.json").exists()}
@@ -208,6 +215,7 @@ def table(folder):
               f"| {ms(limit)} ms = 1.05 × max({ms(aim['compute'])}, {ms(aim['communication'])}) + {ms(aim['tail'])} "
               f"| {ms(aim['attainable'])} ms "
               f"| {best['overlap']['median']:.0%} | {ms(best['exposed']['median'])} ms "
+              f"| {taken(best)} "
               f"| {ms(peer['step']['median']) + ' ms' if peer else '–'} "
               f"| {ms(peer['exposed']['median']) + ' ms' if peer else '–'} | {shares} |")
 
