@@ -221,7 +221,7 @@ class BucketBenchRun {
             take_slowest(figures, *control_);
             // The calls of one rank have ended when they return, although the reducer asks later.
             if (control_->size() == 1)
-                for (StepFigures& step : figures) step.communication = step.exposed = 0;
+                for (StepFigures& step : figures) step.communication = step.exposed = step.transfer_cpu = 0;
             report_.plans.push_back({plans[p], figures, steps[median_step(figures)], predicted[p]});
         }
         if (!replay_) report_.profile = profile_of(first);

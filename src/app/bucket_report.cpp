@@ -91,6 +91,8 @@ Json plan_json(const BucketReport& report, const PlanResult& result) {
             {"communication", spread([](const StepFigures& step) { return step.communication; })},
             {"hidden", spread([](const StepFigures& step) { return step.hidden(); })},
             {"exposed", spread([](const StepFigures& step) { return step.exposed; })},
+            {"transfer_cpu", spread([](const StepFigures& step) { return step.transfer_cpu; })},
+            {"off_core", spread([](const StepFigures& step) { return step.off_core; })},
             {"overlap", alone ? Json() : spread([](const StepFigures& step) { return step.overlap(); })},
             {"buckets", buckets_json(report, result)},
             {"steps", steps},

@@ -60,9 +60,10 @@ Spread spread_over(std::span<const StepFigures> steps, double (*figure)(const St
 ///   schedule: "across steps" or "within steps"; replay: null, or how layers were waited for instead of
 ///   computed; best: number of the fastest plan yardstick: {compute, communication, tail, step, attainable}
 ///   plans: of each its names [{policy, bucket_mb or null, text}]; spreads of step, data, forward, backward,
-///     optimizer, communication, hidden, exposed, overlap (null on one rank); predicted; buckets [{bytes,
-///     first, last (parameters), spreads of ready, start, done}]; steps [{step, backward, communication,
-///     hidden, exposed}]; timeline: one step of rank 0, spans as [begin, end]
+///     optimizer, communication, hidden, exposed, transfer_cpu, off_core (as in StepTimeline), overlap (null
+///     on one rank); predicted; buckets [{bytes, first, last (parameters), spreads of ready, start, done}];
+///     steps [{step, backward, communication, hidden, exposed}]; timeline: one step of rank 0, spans as
+///     [begin, end]
 ///   all_reduce: {path, sizes [{bytes, time (spread), bus_bandwidth, model}], fit}
 ///   layers, parameters (arena order, ready after the beginning of backward), profile: rank 0's computation
 nlohmann::ordered_json to_json(const BucketReport& report);

@@ -337,6 +337,11 @@ void add_distributed(std::vector<Row>& rows) {
                 "whether buckets may stay on the network during the next step's forward, in which each layer "
                 "waits for its own; the weights are the same to the bit; auto: between hosts, where it can "
                 "be done and the first steps say that it pays"),
+            row("distributed.tcp_congestion", at(distributed, &D::tcp_congestion),
+                text("NAME", "the system's"),
+                "how the TCP connections of this run find their rate: a name in "
+                "net.ipv4.tcp_allowed_congestion_control, for example reno or cubic where the system has "
+                "bbr, whose estimate of the network falls while the receiver computes"),
             row("distributed.compress", at(distributed, &D::compress),
                 choice<Compress>({{"none", Compress::none}, {"bf16", Compress::bf16, false}}),
                 "type of gradients in transit"),

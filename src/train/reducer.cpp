@@ -52,8 +52,12 @@ void Reducer::ready(std::size_t parameter) {
     ready_order_.push_back(parameter);
     if (recorder_) recorder_->parameter_ready(parameter);
     if (waiting_[bucket] > 0) return;
-    if (recorder_) recorder_->bucket_ready(bucket, parameter);
+    if (recorder_) {
+        recorder_->bucket_ready(bucket, parameter);
+        recorder_->transfer_call_begins();
+    }
     issue();
+    if (recorder_) recorder_->transfer_call_ends();
 }
 
 void Reducer::issue() {
@@ -90,8 +94,11 @@ auto Reducer::naming_bucket(std::size_t bucket, const Call& call) {
 }
 
 void Reducer::poll() {
+    if (done_ == next_) return;
+    if (recorder_) recorder_->transfer_call_begins();
     // In order: a test of one transfer lets the library go on with all of them.
     while (done_ < next_ && naming_bucket(order_[done_], [](Work& work) { return work.test(); })) note_done();
+    if (recorder_) recorder_->transfer_call_ends();
 }
 
 void Reducer::finish_before(std::size_t end, const BucketSummed& summed) {

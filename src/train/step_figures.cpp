@@ -25,7 +25,7 @@ double time_under_way(std::vector<BucketTimes> buckets) {
 template <class Visit>
 void for_numbers(StepFigures& step, const Visit& visit) {
     for (double* number : {&step.step, &step.data, &step.forward, &step.backward, &step.optimizer,
-                           &step.communication, &step.exposed})
+                           &step.communication, &step.exposed, &step.transfer_cpu, &step.off_core})
         visit(*number);
     for (BucketTimes& bucket : step.buckets)
         for (double* number : {&bucket.ready, &bucket.issued, &bucket.done}) visit(*number);
@@ -50,6 +50,8 @@ StepFigures figures_of(const StepTimeline& step) {
     // What a forward does for the step before is no forward.
     figures.forward -= step.late_waits + step.late_updates;
     figures.optimizer = step.early_updates + step.late_updates + step.optimizer.seconds();
+    figures.transfer_cpu = step.transfer_cpu;
+    figures.off_core = step.off_core;
     figures.buckets = step.buckets;
     figures.communication = time_under_way(step.buckets) + step.gather.seconds();
     figures.exposed = std::min(step.exposed_communication(), figures.communication);

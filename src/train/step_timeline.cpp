@@ -1,5 +1,7 @@
 #include "tutti/train/step_timeline.hpp"
 
+#include <time.h>
+
 #include <algorithm>
 
 namespace tutti {
@@ -23,6 +25,12 @@ double StepTimeline::exposed_communication() const {
     return late_waits + waited + gather.seconds();
 }
 
+double StepRecorder::thread_seconds() {
+    timespec used{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
+}
+
 void StepRecorder::begin_step(std::size_t buckets) {
     current_ = 1 - current_;
     begin_ = Clock::now();
@@ -39,6 +47,7 @@ void StepRecorder::begin_step(std::size_t buckets) {
     step.buckets.assign(buckets, {});
     step.communication = step.optimizer = step.gather = {};
     step.early_updates = step.late_waits = step.late_updates = 0;
+    step.transfer_cpu = step.off_core = 0;
     step.goes_on = false;
 }
 

@@ -107,6 +107,7 @@ void TrainStep::micro_batch(const GlobalBatch& batch, std::size_t index, LossSum
     lap(account.data, times ? &times->data : nullptr);
 
     const auto forward_begin = watch.last();
+    if (recorder) recorder->compute_begins();
     const bool graphed = graph_micro_batch(batch, n, context, mine);
     if (!graphed) {
         const TensorView logits = graph.forward(n, context);
@@ -144,6 +145,7 @@ void TrainStep::micro_batch(const GlobalBatch& batch, std::size_t index, LossSum
         accumulator.take();
     }
     lap(account.backward, times ? &times->backward : nullptr);
+    if (recorder) recorder->compute_ends();
     stage.fetch_ahead(loader);
     lap(account.data, nullptr);
 }

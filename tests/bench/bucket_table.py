@@ -1,6 +1,7 @@
 """The table "which bucket size, on this network?": two ranks on two hosts of a netlab (1 Gbit/s, 0.2 ms), one core each.
 
     sudo python3 -B tests/bench/bucket_table.py [--out DIR] [--models lenet,mlp] [--pieces sweep,auto,ddp] [--data F.h5]
+         [--set KEY=VALUE]                  a setting for ours, sweep and auto; distributed.tcp_congestion=reno, say
          [--torch /path/to/python3]         python with torch, for the comparison with DDP; without it that is left out
     python3 -B tests/bench/bucket_table.py --out DIR --table      prints what DIR holds as Markdown
 
@@ -52,6 +53,7 @@ def parse():
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--pieces", default="sweep,auto,ddp")
     parser.add_argument("--torch")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--rate", default="1gbit")
     parser.add_argument("--delay", default="0.2ms")
     parser.add_argument("--table", action="store_true")
@@ -93,7 +95,7 @@ def sweep(lab, arguments, model, folder):
     batch, settings, steps, _ = MODELS[model]
     _, share = lab.run([arguments.trainer, "bench", "buckets", "--bucket-mb", SIZES, "--steps", steps, "--warmup", 1,
                         "--out", folder, f"data.train={arguments.data}", f"train.batch_size={batch}", "optim.lr=0.001",
-                        *settings])
+                        *settings, *arguments.set])
     (arguments.out / f"{model}.html").write_text((folder / "buckets.html").read_text())
     return {"report": json.loads((folder / "buckets.json").read_text()), "switch": share}
 
@@ -102,7 +104,7 @@ def auto(lab, arguments, model, folder):
     batch, settings, _, _ = MODELS[model]
     output, share = lab.run([arguments.trainer, f"data.train={arguments.data}", f"train.batch_size={batch}",
                              "optim.lr=0.001", f"train.max_steps={STEPS_OF_AUTO}", f"run.dir={folder}/run",
-                             "distributed.bucket_policy=auto", *settings], [f"XDG_CACHE_HOME={folder}"])
+                             "distributed.bucket_policy=auto", *settings, *arguments.set], [f"XDG_CACHE_HOME={folder}"])
     line = next((line for line in output.splitlines() if "buckets: " in line), None)
     if line is None:
         sys.exit(f"{model}: auto did not say what it chose\n{output}")
@@ -171,6 +173,13 @@ def ms(seconds):
     return f"{seconds * 1e3:.1f}"
 
 
+def taken(plan):
+    """Processor time that transfers take from the computation that hides them."""
+    if "transfer_cpu" not in plan:  # measured by an older build
+        return "–"
+    return f"{ms(plan['transfer_cpu']['median'])}, {ms(plan['off_core']['median'])} ms"
+
+
 def chosen_step(report, said):
     """Name and, in the sweep, step of the plan that auto has chosen."""
     name = re.match(r"buckets: ([^,]*),", said)[1]
@@ -183,8 +192,8 @@ def chosen_step(report, said):
 
 def table(folder):
     print("| model | gradients | best of the sweep | cost_model | auto chose | yardstick | no schedule beats | hidden (best) "
-          "| exposed (best) | DDP step | DDP exposed | switch |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
+          "| exposed (best) | calls, off core (best) | DDP step | DDP exposed | switch |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
     for model in MODELS:
         read = {piece: json.loads(path.read_text()) for piece in ("sweep", "auto", "ddp")
                 if (path := folder / f"{model}-{piece}.json").exists()}
@@ -208,6 +217,7 @@ def table(folder):
               f"| {ms(limit)} ms = 1.05 × max({ms(aim['compute'])}, {ms(aim['communication'])}) + {ms(aim['tail'])} "
               f"| {ms(aim['attainable'])} ms "
               f"| {best['overlap']['median']:.0%} | {ms(best['exposed']['median'])} ms "
+              f"| {taken(best)} "
               f"| {ms(peer['step']['median']) + ' ms' if peer else '–'} "
               f"| {ms(peer['exposed']['median']) + ' ms' if peer else '–'} | {shares} |")
 

@@ -6,7 +6,8 @@ import json
 import system_test
 from recipes import TrainingTest
 
-FIGURES = ("step", "data", "forward", "backward", "optimizer", "communication", "hidden", "exposed")
+FIGURES = ("step", "data", "forward", "backward", "optimizer", "communication", "hidden", "exposed", "transfer_cpu",
+           "off_core")
 
 
 class Page(html.parser.HTMLParser):
@@ -66,6 +67,11 @@ class BenchBuckets(TrainingTest):
             self.assertLessEqual(spread["median"], spread["max"])
         for name in ("step", "backward", "exposed"):
             self.assertEqual(plan[name]["max"], max(step[name] for step in plan["steps"]))
+        self.assertLess(plan["transfer_cpu"]["max"], plan["step"]["max"])
+        if report["provenance"]["world_size"] == 1:
+            self.assertEqual(plan["transfer_cpu"]["max"], 0)
+        else:
+            self.assertGreater(plan["transfer_cpu"]["min"], 0)
         self.assertGreater(plan["predicted"], 0)
         self.assertGreaterEqual(sum(bucket["bytes"] for bucket in plan["buckets"]), report["gradient_bytes"])
         for bucket in plan["buckets"]:

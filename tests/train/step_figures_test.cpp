@@ -39,7 +39,12 @@ TEST(Spread, OfOddAndEvenNumbersAndOfNothing) {
 }
 
 TEST(StepFigures, PartsOfAStep) {
-    const StepFigures figures = figures_of(timeline_with({{3.5, 3.5, 5}}));
+    StepTimeline timeline = timeline_with({{3.5, 3.5, 5}});
+    timeline.transfer_cpu = 0.25;
+    timeline.off_core = 0.5;
+    const StepFigures figures = figures_of(timeline);
+    EXPECT_EQ(figures.transfer_cpu, 0.25);
+    EXPECT_EQ(figures.off_core, 0.5);
     EXPECT_EQ(figures.step, 10);
     EXPECT_EQ(figures.data, 1);
     EXPECT_EQ(figures.forward, 2);
@@ -85,6 +90,8 @@ TEST(StepFigures, TheSlowestRankCounts) {
         steps[0].step = 10 + rank;
         steps[0].exposed = 2 - rank;
         steps[0].communication = 4;
+        steps[0].transfer_cpu = rank;
+        steps[0].off_core = 3 - rank;
         steps[0].buckets = {{1 + rank, 2 + rank, 3 - rank}};
         steps[1].step = 7 - rank;
         steps[1].buckets = {{5, 5, 5 + rank}};
@@ -92,6 +99,8 @@ TEST(StepFigures, TheSlowestRankCounts) {
         EXPECT_EQ(steps[0].step, 12);
         EXPECT_EQ(steps[0].exposed, 2);
         EXPECT_EQ(steps[0].hidden(), 2);
+        EXPECT_EQ(steps[0].transfer_cpu, 2);
+        EXPECT_EQ(steps[0].off_core, 3);
         EXPECT_EQ(steps[0].buckets[0].ready, 3);
         EXPECT_EQ(steps[0].buckets[0].issued, 4);
         EXPECT_EQ(steps[0].buckets[0].done, 3);

@@ -24,6 +24,7 @@ struct StepFigures {
     double communication = 0;  ///< in which at least one bucket was under way
     /// Waiting for it: after the end of backward, or, across steps, for buckets of the step before.
     double exposed = 0;
+    double transfer_cpu = 0, off_core = 0;  ///< as in StepTimeline
     std::vector<BucketTimes> buckets;
 
     /// The part of communication beside computation.

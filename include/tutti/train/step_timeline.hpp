@@ -56,6 +56,13 @@ struct StepTimeline {
     double late_waits = 0, late_updates = 0;
     /// The same of this step: its buckets were left to the next one.
     bool goes_on = false;
+    /// Processor seconds of this thread in starting and polling transfers outside of waits for them: they are
+    /// missing in the computation that the transfers are hidden behind.
+    double transfer_cpu = 0;
+    /// Of forward and backward, what this thread was not running: the core was at other work (the network's
+    /// interrupts, other programs), or, with several threads, this one waited for them. Across steps with the
+    /// waits in forward in which it gave the core away.
+    double off_core = 0;
     TimeSpan gather;  ///< with sharded state: of the parameters, after the optimizer
 
     /// When the last layer's backward had ended; communication after that is not hidden.
@@ -83,6 +90,12 @@ class StepRecorder final : public GraphObserver {
     void begin_step(std::size_t buckets);
     void end_step() { timeline().seconds = now(); }
     MicroBatchTimes& begin_micro_batch() { return timeline().all_[timeline().used_++]; }
+    /// Forward and backward of a micro-batch. By the thread that computes.
+    void compute_begins() { compute_ = off_core_now(); }
+    void compute_ends() { timeline().off_core += off_core_now() - compute_; }
+    /// Around a call that starts or polls transfers without waiting. Not nested.
+    void transfer_call_begins() { call_ = thread_seconds(); }
+    void transfer_call_ends() { timeline().transfer_cpu += thread_seconds() - call_; }
     /// Since the step began.
     double now() const { return since_begin(Clock::now()); }
     using Clock = std::chrono::steady_clock;
@@ -123,12 +136,16 @@ class StepRecorder final : public GraphObserver {
     void backward_ends(std::size_t layer) override { current().layer_backward[layer].end = now(); }
 
   private:
+    /// Processor time of the calling thread.
+    static double thread_seconds();
+    double off_core_now() const { return now() - thread_seconds(); }
     MicroBatchTimes& current() { return timeline().all_[timeline().used_ - 1]; }
 
     std::array<StepTimeline, 2> timelines_;
     std::size_t current_ = 0, sending_ = 0;
     Clock::time_point begin_;
     double turn_ = 0;  ///< when the layer that runs forward began
+    double compute_ = 0, call_ = 0;
 };
 
 }  // namespace tutti
