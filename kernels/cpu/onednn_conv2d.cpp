@@ -1,12 +1,14 @@
 // Convolution on NHWC activations, each pass in the way that onednn_convolution_ways.hpp chooses. oneDNN
 // chooses the order of the weights; the plain weights [O, KH, KW, I/groups] are brought into it before, and
 // weight gradients back after, each call. With products in bf16 each call rounds its inputs. What
-// both products of backward take alike of dy is brought once.
+// both products of backward take alike of dy is brought once. Weight gradients in bf16 are our own where
+// bf16_weight_gradient.hpp takes them.
 
 #include <map>
 #include <optional>
 #include <string_view>
 
+#include "bf16_weight_gradient.hpp"
 #include "onednn_convolution_ways.hpp"
 #include "onednn_operators.hpp"
 #include "onednn_product.hpp"
@@ -18,6 +20,7 @@ namespace {
 
 using dnnl::memory;
 using Tag = memory::format_tag;
+using Type = memory::data_type;
 
 class OnednnConv2d final : public Conv2dOp {
   public:
@@ -26,7 +29,8 @@ class OnednnConv2d final : public Conv2dOp {
         : shape_(shape),
           name_(describe(shape)),
           context_(std::move(context)),
-          fallback_(std::move(fallback)) {}
+          fallback_(std::move(fallback)),
+          own_weight_gradient_(context_->products == Type::bf16 && takes_bf16_weight_gradient(shape)) {}
 
     void forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
                  const TensorView& y) override {
@@ -50,6 +54,8 @@ class OnednnConv2d final : public Conv2dOp {
         assert(dbias.defined() == shape_.bias);
         if (batch == 0) return fallback_->backward(x, weight, dy, dx, dweight, dbias, parameters_final);
         with_onednn_errors(name_, [&] {
+            if (own_weight_gradient_ && (!dx.defined() || data_plan(batch / parts_over_batch(batch))))
+                return backward_in_pairs(x, weight, dy, dx, dweight, dbias, parameters_final);
             OnednnProduct* const alone = dx.defined() ? nullptr : &weight_plan(batch);
             if (alone && *alone) return alone->execute(*context_, x.data, dy.data, dweight.data, dbias.data);
             const std::int64_t largest = largest_slice(batch);
@@ -84,6 +90,27 @@ class OnednnConv2d final : public Conv2dOp {
         some.data += all.bytes() / static_cast<std::size_t>(all.shape[0]) * static_cast<std::size_t>(begin);
         some.shape[0] = end - begin;
         return some;
+    }
+
+    void backward_in_pairs(const TensorView& x, const TensorView& weight, const TensorView& dy,
+                           const TensorView& dx, const TensorView& dweight, const TensorView& dbias,
+                           const ParametersFinal* parameters_final) {
+        const std::int64_t batch = x.shape[0], parts = parts_over_batch(batch);
+        GradientOfOutput also;
+        if (shape_.bias) also.bias = dbias.as<float>();
+        const bool data_takes_rounded =
+            dx.defined() && data_plan(batch / parts).first_taken() ==
+                                memory::desc(y_dims(batch / parts), Type::bf16, Tag::nhwc);
+        if (data_takes_rounded)
+            also.rounded =
+                context_->shared.reserve_elements<std::uint16_t>(static_cast<std::size_t>(dy.count()));
+        bf16_weight_gradient(shape_, batch, x.as<float>(), dy.as<float>(), dweight.as<float>(), also, false,
+                             context_->workspace);
+        if (!dx.defined()) return;
+        if (parameters_final) (*parameters_final)();
+        const OnednnProduct::Source gradient =
+            also.rounded ? OnednnProduct::Source(also.rounded, true) : OnednnProduct::Source(dy.data);
+        execute_backward_data(data_plan(batch / parts), weight, gradient, dy, dx, parts);
     }
 
     /// backward of some images, whose part of dweight and dbias is added to what is there if `adds`.
@@ -126,8 +153,6 @@ class OnednnConv2d final : public Conv2dOp {
     // By batch size: full, the epoch's last, evaluation. Empty where oneDNN has only plain loops: the
     // fallback computes, in fp32.
     using Plans = std::map<std::int64_t, OnednnProduct>;
-    using Type = memory::data_type;
-
     /// Equal parts of the batch. Winograd transforms the weights anew for each part, so that a part of few
     /// pixels would take longer.
     std::int64_t parts_over_batch(std::int64_t batch) const {
@@ -277,6 +302,7 @@ class OnednnConv2d final : public Conv2dOp {
     const std::string name_;
     const std::shared_ptr<OnednnContext> context_;
     const std::unique_ptr<Conv2dOp> fallback_;
+    const bool own_weight_gradient_;
     Workspace slice_;  // dweight and dbias of one slice
     Plans forward_, backward_data_, backward_weight_;
 };

@@ -1,0 +1,23 @@
+// Where the compiler knows no AVX-512 with BF16: nobody calls what has_bf16_tiles denies.
+
+#include <cstdlib>
+
+#include "bf16_tile.hpp"
+
+namespace tutti {
+
+bool has_bf16_tiles() {
+    return false;
+}
+void make_bf16_pairs(const float*, const float*, std::int64_t, Bf16Pair*) {
+    std::abort();
+}
+void make_bf16_pairs(const float*, const float*, std::int64_t, Bf16Pair*, const RoundedRows&) {
+    std::abort();
+}
+void multiply_bf16_pairs(std::int64_t, std::int64_t, const PairRuns&, const Bf16Pair*, const Bf16Pair*,
+                         float*, std::int64_t, bool) {
+    std::abort();
+}
+
+}  // namespace tutti
