@@ -2,7 +2,7 @@
 // chooses the order of the weights; the plain weights [O, KH, KW, I/groups] are brought into it before, and
 // weight gradients back after, each call. With products in bf16 each call rounds its inputs. What
 // both products of backward take alike of dy is brought once. Weight gradients in bf16 are our own where
-// bf16_weight_gradient.hpp takes them.
+// bf16_weight_gradient.hpp takes them, and dx is then a convolution forward where that is the faster.
 
 #include <map>
 #include <optional>
@@ -12,6 +12,7 @@
 #include "onednn_convolution_ways.hpp"
 #include "onednn_operators.hpp"
 #include "onednn_product.hpp"
+#include "onednn_turned_conv2d.hpp"
 #include "parallel.hpp"
 #include "shape_checks.hpp"
 
@@ -30,7 +31,8 @@ class OnednnConv2d final : public Conv2dOp {
           name_(describe(shape)),
           context_(std::move(context)),
           fallback_(std::move(fallback)),
-          own_weight_gradient_(context_->products == Type::bf16 && takes_bf16_weight_gradient(shape)) {}
+          own_weight_gradient_(context_->products == Type::bf16 && takes_bf16_weight_gradient(shape)),
+          turned_(shape, context_) {}
 
     void forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
                  const TensorView& y) override {
@@ -54,7 +56,8 @@ class OnednnConv2d final : public Conv2dOp {
         assert(dbias.defined() == shape_.bias);
         if (batch == 0) return fallback_->backward(x, weight, dy, dx, dweight, dbias, parameters_final);
         with_onednn_errors(name_, [&] {
-            if (own_weight_gradient_ && (!dx.defined() || data_plan(batch / parts_over_batch(batch))))
+            const std::int64_t part = batch / parts_over_batch(batch);
+            if (own_weight_gradient_ && (!dx.defined() || turned_.takes(part) || data_plan(part)))
                 return backward_in_pairs(x, weight, dy, dx, dweight, dbias, parameters_final);
             OnednnProduct* const alone = dx.defined() ? nullptr : &weight_plan(batch);
             if (alone && *alone) return alone->execute(*context_, x.data, dy.data, dweight.data, dbias.data);
@@ -98,9 +101,10 @@ class OnednnConv2d final : public Conv2dOp {
         const std::int64_t batch = x.shape[0], parts = parts_over_batch(batch);
         GradientOfOutput also;
         if (shape_.bias) also.bias = dbias.as<float>();
+        const bool turned = dx.defined() && turned_.takes(batch / parts);
         const bool data_takes_rounded =
-            dx.defined() && data_plan(batch / parts).first_taken() ==
-                                memory::desc(y_dims(batch / parts), Type::bf16, Tag::nhwc);
+            turned || (dx.defined() && data_plan(batch / parts).first_taken() ==
+                                           memory::desc(y_dims(batch / parts), Type::bf16, Tag::nhwc));
         if (data_takes_rounded)
             also.rounded =
                 context_->shared.reserve_elements<std::uint16_t>(static_cast<std::size_t>(dy.count()));
@@ -108,8 +112,9 @@ class OnednnConv2d final : public Conv2dOp {
                              context_->workspace);
         if (!dx.defined()) return;
         if (parameters_final) (*parameters_final)();
+        if (turned) return turned_.execute(also.rounded, weight, dx, parts);
         const OnednnProduct::Source gradient =
-            also.rounded ? OnednnProduct::Source(also.rounded, true) : OnednnProduct::Source(dy.data);
+            data_takes_rounded ? OnednnProduct::Source(also.rounded, true) : OnednnProduct::Source(dy.data);
         execute_backward_data(data_plan(batch / parts), weight, gradient, dy, dx, parts);
     }
 
@@ -303,6 +308,7 @@ class OnednnConv2d final : public Conv2dOp {
     const std::shared_ptr<OnednnContext> context_;
     const std::unique_ptr<Conv2dOp> fallback_;
     const bool own_weight_gradient_;
+    OnednnTurnedConv2d turned_;
     Workspace slice_;  // dweight and dbias of one slice
     Plans forward_, backward_data_, backward_weight_;
 };

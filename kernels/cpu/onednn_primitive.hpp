@@ -25,6 +25,8 @@ struct OnednnContext {
     Workspace workspace;
     /// An operand that several products take, from the first of them to the last.
     Workspace shared;
+    /// Weights that are brought into their order once for several calls.
+    Workspace weights;
 
     /// Scratch comes from `workspace`, and fp32 means fp32, whatever the environment says.
     dnnl::primitive_attr attributes() const;
