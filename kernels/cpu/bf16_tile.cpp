@@ -40,45 +40,69 @@ void make_pairs(const float* first, const float* second, std::int64_t count, Bf1
                              interleave(round_both<HasFirst, HasSecond>(first, second, at, lanes)));
 }
 
-/// With what else becomes of the rows. Whole vectors are stored without a mask: masked stores of 16 bits take
-/// tens of cycles.
-template <bool HasSecond, bool Whole>
-void make_pairs_and_more(const float* first, const float* second, std::int64_t at, __mmask16 lanes,
-                         Bf16Pair* pairs, const RoundedRows& rounded) {
-    const __m512i rows = round_both<true, HasSecond>(first, second, at, lanes);
-    const __m256i low = _mm512_castsi512_si256(rows), high = _mm512_extracti64x4_epi64(rows, 1);
-    if constexpr (Whole)
-        _mm512_storeu_si512(pairs + at, interleave(rows));
-    else
-        _mm512_mask_storeu_epi32(pairs + at, lanes, interleave(rows));
-    const auto store = [&](std::uint16_t* to, __m256i row) {
-        if constexpr (Whole)
-            _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + at), row);
-        else
-            _mm256_mask_storeu_epi16(to + at, lanes, row);
+/// Vectors of channels, the last of them with these lanes only, of rows one after the other. Whole vectors
+/// are stored without a mask: masked stores of 16 bits take tens of cycles.
+template <std::size_t Vectors, bool HasSecond, bool Whole, bool Rounded>
+void make_pairs_of_rows(const float* first, const float* second, std::int64_t times, std::int64_t step,
+                        __mmask16 last_lanes, Bf16Pair* pairs, std::int64_t pairs_step,
+                        const RoundedRows& rounded) {
+    const auto lanes = [&](std::size_t v) {
+        return Whole || v + 1 < Vectors ? __mmask16(0xffff) : last_lanes;
     };
-    if (rounded.first) {
-        store(rounded.first, low);
-        if constexpr (HasSecond) store(rounded.second, high);
+    const std::int64_t between = HasSecond ? second - first : 0;
+    std::uint16_t* low = rounded.first;
+    __m512 sums[Vectors];
+#pragma GCC unroll 4
+    for (std::size_t v = 0; v < Vectors; ++v)
+        sums[v] = Rounded && rounded.sums ? _mm512_maskz_loadu_ps(lanes(v), rounded.sums + v * bf16_lanes)
+                                          : _mm512_setzero_ps();
+    for (std::int64_t i = 0; i < times; ++i, first += step, pairs += pairs_step) {
+#pragma GCC unroll 4
+        for (std::size_t v = 0; v < Vectors; ++v) {
+            const float* const from = first + v * bf16_lanes;
+            const __m512 a = _mm512_maskz_loadu_ps(lanes(v), from);
+            const __m512 b =
+                HasSecond ? _mm512_maskz_loadu_ps(lanes(v), from + between) : _mm512_setzero_ps();
+            const __m512i rows = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b, a));
+            if (Whole || v + 1 < Vectors)
+                _mm512_storeu_si512(pairs + v * bf16_lanes, interleave(rows));
+            else
+                _mm512_mask_storeu_epi32(pairs + v * bf16_lanes, last_lanes, interleave(rows));
+            if constexpr (!Rounded) continue;
+            sums[v] = _mm512_add_ps(sums[v], HasSecond ? _mm512_add_ps(a, b) : a);
+            if (!low) continue;
+            const auto store = [&](std::uint16_t* to, __m256i row) {
+                if (Whole || v + 1 < Vectors)
+                    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), row);
+                else
+                    _mm256_mask_storeu_epi16(to, last_lanes, row);
+            };
+            store(low + v * bf16_lanes, _mm512_castsi512_si256(rows));
+            if constexpr (HasSecond)
+                store(low + v * bf16_lanes + between, _mm512_extracti64x4_epi64(rows, 1));
+        }
+        if (low) low += step;
     }
-    if (!rounded.sums) return;
-    __m512 sum = _mm512_maskz_loadu_ps(lanes, first + at);
-    if constexpr (HasSecond) sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(lanes, second + at));
-    sum = _mm512_add_ps(_mm512_maskz_loadu_ps(lanes, rounded.sums + at), sum);
-    if constexpr (Whole)
-        _mm512_storeu_ps(rounded.sums + at, sum);
-    else
-        _mm512_mask_storeu_ps(rounded.sums + at, lanes, sum);
+    if (!Rounded || !rounded.sums) return;
+#pragma GCC unroll 4
+    for (std::size_t v = 0; v < Vectors; ++v)
+        _mm512_mask_storeu_ps(rounded.sums + v * bf16_lanes, lanes(v), sums[v]);
 }
 
-template <bool HasSecond>
-void make_pairs_and_more(const float* first, const float* second, std::int64_t count, Bf16Pair* pairs,
-                         const RoundedRows& rounded) {
-    std::int64_t at = 0;
-    for (; at + bf16_lanes <= count; at += bf16_lanes)
-        make_pairs_and_more<HasSecond, true>(first, second, at, 0xffff, pairs, rounded);
-    if (at < count)
-        make_pairs_and_more<HasSecond, false>(first, second, at, lanes_from(at, count), pairs, rounded);
+template <std::size_t Vectors, bool HasSecond>
+void make_pairs_of_rows(const float* first, const float* second, std::int64_t times, std::int64_t step,
+                        __mmask16 last, Bf16Pair* pairs, std::int64_t pairs_step,
+                        const RoundedRows& rounded) {
+    const bool more = rounded.first || rounded.sums;
+    if (last == 0xffff && !more)
+        make_pairs_of_rows<Vectors, HasSecond, true, false>(first, second, times, step, last, pairs,
+                                                            pairs_step, rounded);
+    else if (last == 0xffff)
+        make_pairs_of_rows<Vectors, HasSecond, true, true>(first, second, times, step, last, pairs,
+                                                           pairs_step, rounded);
+    else
+        make_pairs_of_rows<Vectors, HasSecond, false, true>(first, second, times, step, last, pairs,
+                                                            pairs_step, rounded);
 }
 
 /// Rows × Vectors sums and the vectors of one step fit into the 32 registers, and so many sums keep both
@@ -143,10 +167,37 @@ void make_bf16_pairs(const float* first, const float* second, std::int64_t count
     make_pairs<false, false>(first, second, count, pairs);
 }
 
-void make_bf16_pairs(const float* first, const float* second, std::int64_t count, Bf16Pair* pairs,
-                     const RoundedRows& rounded) {
-    if (second) return make_pairs_and_more<true>(first, second, count, pairs, rounded);
-    make_pairs_and_more<false>(first, second, count, pairs, rounded);
+void make_bf16_pairs(const float* first, const float* second, std::int64_t count, std::int64_t times,
+                     std::int64_t step, Bf16Pair* pairs, const RoundedRows& rounded) {
+    constexpr std::int64_t most = most_bf16_vectors * bf16_lanes;
+    for (std::int64_t at = 0; at < count; at += most) {
+        const std::int64_t now = count - at < most ? count - at : most;
+        const std::int64_t vectors = (now + bf16_lanes - 1) / bf16_lanes;
+        const __mmask16 last = lanes_from((vectors - 1) * bf16_lanes, now);
+        const RoundedRows part{rounded.first ? rounded.first + at : nullptr,
+                               rounded.sums ? rounded.sums + at : nullptr};
+        const auto make = [&]<std::size_t Vectors>() {
+            if (second)
+                make_pairs_of_rows<Vectors, true>(first + at, second + at, times, step, last, pairs + at,
+                                                  count, part);
+            else
+                make_pairs_of_rows<Vectors, false>(first + at, nullptr, times, step, last, pairs + at, count,
+                                                   part);
+        };
+        switch (vectors) {
+            case 1:
+                make.operator()<1>();
+                break;
+            case 2:
+                make.operator()<2>();
+                break;
+            case 3:
+                make.operator()<3>();
+                break;
+            default:
+                make.operator()<4>();
+        }
+    }
 }
 
 void multiply_bf16_pairs(std::int64_t rows, std::int64_t columns, const PairRuns& runs, const Bf16Pair* left,

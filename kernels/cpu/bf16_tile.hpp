@@ -19,14 +19,15 @@ inline constexpr std::int64_t bf16_lanes = 16, most_bf16_vectors = 4;
 /// pairs[i] = {first[i], second[i]}; a row that is null is zeros. Rounds to the nearest, ties to even.
 void make_bf16_pairs(const float* first, const float* second, std::int64_t count, Bf16Pair* pairs);
 
-/// What else becomes of two rows while their pairs are made; null where nothing does.
+/// What else becomes of rows while their pairs are made; null where nothing does.
 struct RoundedRows {
-    std::uint16_t *first = nullptr, *second = nullptr;  ///< the rows in bf16, both or none
-    float* sums = nullptr;                              ///< += first + second, before rounding
+    std::uint16_t* first = nullptr;  ///< in bf16, where `second` is, as far from `first` as in fp32
+    float* sums = nullptr;           ///< += first + second, row after row, before rounding
 };
-/// The same; only `second` may be null.
-void make_bf16_pairs(const float* first, const float* second, std::int64_t count, Bf16Pair* pairs,
-                     const RoundedRows& rounded);
+/// So many times, each with rows `step` elements (in fp32 and in bf16) and pairs `count` behind those before;
+/// only `second` may be null.
+void make_bf16_pairs(const float* first, const float* second, std::int64_t count, std::int64_t times,
+                     std::int64_t step, Bf16Pair* pairs, const RoundedRows& rounded = {});
 
 /// Where the summed pairs lie: `runs` times `length` steps. A run begins `left_run` and `right_run` pairs
 /// after the one before it, and a step goes on by `left_step` and `right_step`.

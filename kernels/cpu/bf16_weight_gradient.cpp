@@ -108,46 +108,60 @@ class WeightGradient {
                divided_up(s_.out, out_slab) * gap;
     }
 
-    // Pixel by pixel: memory is read fastest in its order.
     void pack_gradient(std::int64_t image, const float* dy, const GradientOfOutput& also, float* bias_part,
                        Bf16Pair* packed) const {
-        const std::int64_t width = s_.out_width();
-        for (std::int64_t row = 0; row < s_.out_height(); ++row)
-            for (std::int64_t pair = 0; pair < row_pairs_; ++pair)
-                for (std::int64_t out = 0; out < s_.out; out += out_slab) {
-                    const std::int64_t channels = std::min(out_slab, s_.out - out);
-                    const std::int64_t at = (row * width + 2 * pair) * s_.out + out;
-                    RoundedRows rounded;
-                    if (also.rounded) rounded = {also.rounded + at, also.rounded + at + s_.out};
-                    if (bias_part) rounded.sums = bias_part + out;
-                    make_bf16_pairs(dy + at, 2 * pair + 1 < width ? dy + at + s_.out : nullptr, channels,
-                                    left(packed, image, out) + (row * row_pairs_ + pair) * channels, rounded);
-                }
+        const std::int64_t width = s_.out_width(), whole = width / 2;
+        for (std::int64_t out = 0; out < s_.out; out += out_slab) {
+            const std::int64_t channels = std::min(out_slab, s_.out - out);
+            Bf16Pair* to = left(packed, image, out);
+            const auto make = [&](std::int64_t pixel, bool pair, std::int64_t times) {
+                const float* const first = dy + pixel * s_.out + out;
+                RoundedRows rounded;
+                if (also.rounded) rounded.first = also.rounded + pixel * s_.out + out;
+                if (bias_part) rounded.sums = bias_part + out;
+                make_bf16_pairs(first, pair ? first + s_.out : nullptr, channels, times, 2 * s_.out, to,
+                                rounded);
+                to += times * channels;
+            };
+            for (std::int64_t row = 0; row < s_.out_height(); ++row) {
+                make(row * width, true, whole);
+                if (width % 2 != 0) make(row * width + width - 1, false, 1);
+            }
+        }
     }
 
     void pack_input(std::int64_t image, const float* x, Bf16Pair* packed) const {
-        for (std::int64_t h = 0; h < s_.height; ++h) {
-            const std::int64_t padded = h + s_.padding_h;
-            const std::int64_t row = padded % s_.stride_h * rows_of_phase_ + padded / s_.stride_h;
-            const float* const from = x + h * s_.width * s_.in;
-            for (std::int64_t pair = 0; pair < row_pairs_; ++pair)
-                for (std::int64_t kw = 0; kw < s_.kernel_w; ++kw)
-                    pack_input_pair(image, pixel(from, 2 * pair, kw), pixel(from, 2 * pair + 1, kw), kw,
-                                    row * row_pairs_ + pair, packed);
-        }
-    }
-    /// What the output's column meets in a row of x, or null for padding.
-    const float* pixel(const float* row, std::int64_t out_column, std::int64_t kw) const {
-        const std::int64_t column = s_.stride_w * out_column + kw - s_.padding_w;
-        return column >= 0 && column < s_.width ? row + column * s_.in : nullptr;
-    }
-    void pack_input_pair(std::int64_t image, const float* first, const float* second, std::int64_t kw,
-                         std::int64_t place, Bf16Pair* packed) const {
         for (std::int64_t in = 0; in < s_.in; in += in_slab) {
             const std::int64_t channels = std::min(in_slab, s_.in - in);
-            make_bf16_pairs(first ? first + in : nullptr, second ? second + in : nullptr, channels,
-                            right(packed, image, in, kw) + place * channels);
+            for (std::int64_t kw = 0; kw < s_.kernel_w; ++kw)
+                for (std::int64_t h = 0; h < s_.height; ++h) {
+                    const std::int64_t padded = h + s_.padding_h;
+                    const std::int64_t row = padded % s_.stride_h * rows_of_phase_ + padded / s_.stride_h;
+                    pack_row(x + h * s_.width * s_.in + in, kw, channels,
+                             right(packed, image, in, kw) + row * row_pairs_ * channels);
+                }
         }
+    }
+    void pack_row(const float* x, std::int64_t kw, std::int64_t channels, Bf16Pair* to) const {
+        const std::int64_t step = 2 * s_.stride_w, offset = kw - s_.padding_w;
+        // Pairs of which both columns, step · pair + offset and stride_w behind it, are in the image.
+        const std::int64_t first = std::min(divided_up(std::max<std::int64_t>(-offset, 0), step), row_pairs_);
+        const std::int64_t last = s_.width - 1 - s_.stride_w - offset;
+        const std::int64_t end = std::clamp(last < 0 ? 0 : last / step + 1, first, row_pairs_);
+        const auto pixel = [&](std::int64_t column) {
+            return column >= 0 && column < s_.width ? x + column * s_.in : nullptr;
+        };
+        const auto at_edge = [&](std::int64_t pair) {
+            const std::int64_t column = step * pair + offset;
+            make_bf16_pairs(pixel(column), pixel(column + s_.stride_w), channels, to + pair * channels);
+        };
+        for (std::int64_t pair = 0; pair < first; ++pair) at_edge(pair);
+        if (first < end) {
+            const float* const from = x + (step * first + offset) * s_.in;
+            make_bf16_pairs(from, from + s_.stride_w * s_.in, channels, end - first, step * s_.in,
+                            to + first * channels);
+        }
+        for (std::int64_t pair = end; pair < row_pairs_; ++pair) at_edge(pair);
     }
 
     const Conv2dShape& s_;

@@ -12,7 +12,8 @@ bool has_bf16_tiles() {
 void make_bf16_pairs(const float*, const float*, std::int64_t, Bf16Pair*) {
     std::abort();
 }
-void make_bf16_pairs(const float*, const float*, std::int64_t, Bf16Pair*, const RoundedRows&) {
+void make_bf16_pairs(const float*, const float*, std::int64_t, std::int64_t, std::int64_t, Bf16Pair*,
+                     const RoundedRows&) {
     std::abort();
 }
 void multiply_bf16_pairs(std::int64_t, std::int64_t, const PairRuns&, const Bf16Pair*, const Bf16Pair*,
