@@ -107,9 +107,12 @@ void make_pairs_of_rows(const float* first, const float* second, std::int64_t ti
 
 /// Rows × Vectors sums and the vectors of one step fit into the 32 registers, and so many sums keep both
 /// units busy, which each begin a new one while those before are not ready.
-template <std::size_t Rows, std::size_t Vectors>
+template <std::size_t Rows, std::size_t Vectors, bool Neighbours>
 void multiply_block(const PairRuns& runs, const Bf16Pair* left, const Bf16Pair* right, float* c,
                     std::int64_t c_row, bool add) {
+    const auto factor_at = [row = runs.left_row](std::size_t r) {
+        return Neighbours ? static_cast<std::int64_t>(r) : static_cast<std::int64_t>(r) * row;
+    };
     __m512 sums[Rows][Vectors];
 #pragma GCC unroll 12
     for (std::size_t r = 0; r < Rows; ++r)
@@ -125,7 +128,8 @@ void multiply_block(const PairRuns& runs, const Bf16Pair* left, const Bf16Pair* 
                 factors[v] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + v * bf16_lanes));
 #pragma GCC unroll 12
             for (std::size_t r = 0; r < Rows; ++r) {
-                const auto factor = reinterpret_cast<__m512bh>(_mm512_set1_epi32(static_cast<int>(a[r])));
+                const auto factor =
+                    reinterpret_cast<__m512bh>(_mm512_set1_epi32(static_cast<int>(a[factor_at(r)])));
 #pragma GCC unroll 4
                 for (std::size_t v = 0; v < Vectors; ++v)
                     sums[r][v] = _mm512_dpbf16_ps(sums[r][v], factor, factors[v]);
@@ -142,15 +146,33 @@ void multiply_block(const PairRuns& runs, const Bf16Pair* left, const Bf16Pair* 
 }
 
 /// `rows` are dealt to as few blocks as their height allows, which differ by at most one row.
-template <std::size_t Rows, std::size_t Vectors>
+template <std::size_t Rows, std::size_t Vectors, bool Neighbours>
 void multiply_blocks(std::int64_t rows, std::int64_t blocks, const PairRuns& runs, const Bf16Pair* left,
                      const Bf16Pair* right, float* c, std::int64_t c_row, bool add) {
     constexpr auto height = static_cast<std::int64_t>(Rows);
     for (; blocks > 0 && (rows + blocks - 1) / blocks == height;
-         rows -= height, --blocks, left += height, c += height * c_row)
-        multiply_block<Rows, Vectors>(runs, left, right, c, c_row, add);
+         rows -= height, --blocks, left += height * (Neighbours ? 1 : runs.left_row), c += height * c_row)
+        multiply_block<Rows, Vectors, Neighbours>(runs, left, right, c, c_row, add);
     if constexpr (Rows > 1)
-        if (blocks > 0) multiply_blocks<Rows - 1, Vectors>(rows, blocks, runs, left, right, c, c_row, add);
+        if (blocks > 0)
+            multiply_blocks<Rows - 1, Vectors, Neighbours>(rows, blocks, runs, left, right, c, c_row, add);
+}
+
+template <bool Neighbours>
+void multiply(std::int64_t rows, std::int64_t columns, const PairRuns& runs, const Bf16Pair* left,
+              const Bf16Pair* right, float* c, std::int64_t c_row, bool add) {
+    constexpr std::int64_t wide = 6, narrow = 12;
+    const std::int64_t wide_blocks = (rows + wide - 1) / wide, narrow_blocks = (rows + narrow - 1) / narrow;
+    switch (columns / bf16_lanes) {
+        case 1:
+            return multiply_blocks<12, 1, Neighbours>(rows, narrow_blocks, runs, left, right, c, c_row, add);
+        case 2:
+            return multiply_blocks<12, 2, Neighbours>(rows, narrow_blocks, runs, left, right, c, c_row, add);
+        case 3:
+            return multiply_blocks<6, 3, Neighbours>(rows, wide_blocks, runs, left, right, c, c_row, add);
+        default:
+            return multiply_blocks<6, 4, Neighbours>(rows, wide_blocks, runs, left, right, c, c_row, add);
+    }
 }
 
 }  // namespace
@@ -200,20 +222,26 @@ void make_bf16_pairs(const float* first, const float* second, std::int64_t count
     }
 }
 
+void round_to_bf16(const float* from, std::int64_t step, std::int64_t rows, std::int64_t count,
+                   std::uint16_t* to) {
+    for (std::int64_t r = 0; r < rows; ++r, from += step, to += count)
+        for (std::int64_t at = 0; at < count; at += bf16_lanes) {
+            const __mmask16 lanes = lanes_from(at, count);
+            const auto row =
+                reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(lanes, from + at)));
+            if (lanes == 0xffff)
+                _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + at), row);
+            else
+                _mm256_mask_storeu_epi16(to + at, lanes, row);
+        }
+}
+
 void multiply_bf16_pairs(std::int64_t rows, std::int64_t columns, const PairRuns& runs, const Bf16Pair* left,
                          const Bf16Pair* right, float* c, std::int64_t c_row, bool add) {
-    constexpr std::int64_t wide = 6, narrow = 12;
-    const std::int64_t wide_blocks = (rows + wide - 1) / wide, narrow_blocks = (rows + narrow - 1) / narrow;
-    switch (columns / bf16_lanes) {
-        case 1:
-            return multiply_blocks<12, 1>(rows, narrow_blocks, runs, left, right, c, c_row, add);
-        case 2:
-            return multiply_blocks<12, 2>(rows, narrow_blocks, runs, left, right, c, c_row, add);
-        case 3:
-            return multiply_blocks<6, 3>(rows, wide_blocks, runs, left, right, c, c_row, add);
-        default:
-            return multiply_blocks<6, 4>(rows, wide_blocks, runs, left, right, c, c_row, add);
-    }
+    if (runs.left_row == 1)
+        multiply<true>(rows, columns, runs, left, right, c, c_row, add);
+    else
+        multiply<false>(rows, columns, runs, left, right, c, c_row, add);
 }
 
 }  // namespace tutti

@@ -29,12 +29,18 @@ struct RoundedRows {
 void make_bf16_pairs(const float* first, const float* second, std::int64_t count, std::int64_t times,
                      std::int64_t step, Bf16Pair* pairs, const RoundedRows& rounded = {});
 
+/// to[rows, count] = from, in bf16; rows of from begin `step` elements apart.
+void round_to_bf16(const float* from, std::int64_t step, std::int64_t rows, std::int64_t count,
+                   std::uint16_t* to);
+
 /// Where the summed pairs lie: `runs` times `length` steps. A run begins `left_run` and `right_run` pairs
-/// after the one before it, and a step goes on by `left_step` and `right_step`.
+/// after the one before it, and a step goes on by `left_step` and `right_step`. The left factors of one step
+/// lie `left_row` apart.
 struct PairRuns {
     std::int64_t runs, length;
     std::int64_t left_run, right_run;
     std::int64_t left_step, right_step;
+    std::int64_t left_row = 1;
 };
 /// c[rows, columns] = Σ over steps of left[row]·right[column], or += when `add`; rows of c begin `c_row`
 /// elements apart. `columns` is a multiple of bf16_lanes, at most bf16_lanes · most_bf16_vectors. Each

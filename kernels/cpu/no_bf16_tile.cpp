@@ -16,6 +16,9 @@ void make_bf16_pairs(const float*, const float*, std::int64_t, std::int64_t, std
                      const RoundedRows&) {
     std::abort();
 }
+void round_to_bf16(const float*, std::int64_t, std::int64_t, std::int64_t, std::uint16_t*) {
+    std::abort();
+}
 void multiply_bf16_pairs(std::int64_t, std::int64_t, const PairRuns&, const Bf16Pair*, const Bf16Pair*,
                          float*, std::int64_t, bool) {
     std::abort();

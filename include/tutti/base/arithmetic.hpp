@@ -5,9 +5,9 @@
 
 namespace tutti {
 
-/// Everything is stored and computed in `compute`; only the inputs of the products in linear layers and
-/// convolutions, forward and backward, are first rounded to `products`. Their sums and results are in
-/// `compute`. A DType alone is both. (cuDNN rounds a convolution's results to bf16, too.)
+/// Everything is stored and computed in `compute`; only the inputs of the products in linear layers,
+/// convolutions and attention, forward and backward, are first rounded to `products`. Their sums and results
+/// are in `compute`. A DType alone is both. (cuDNN rounds a convolution's results to bf16, too.)
 struct Arithmetic {
     DType compute, products;
     /// Inputs of f32 products, attention's too, may be rounded to TF32: fp32's range, 10 bits of mantissa.
