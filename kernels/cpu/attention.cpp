@@ -158,7 +158,9 @@ void EigenOps<T>::attention_forward(const AttentionShape& shape, const TensorVie
     const Head<T> head(shape);
     const T* in = qkv.as<T>();
     T* result = out.as<T>();
+    const std::int64_t sample_bytes = shape.tokens * channels * static_cast<std::int64_t>(sizeof(T));
     for_heads<T>(shape, samples, head.forward_scratch(), *workspace_,
+                 {{in, 3 * sample_bytes}, {result, sample_bytes, true}},
                  [&](std::int64_t at, std::int64_t out_at, T* scratch) {
                      const T* q = in + at;
                      head.forward(q, q + channels, q + 2 * channels, result + out_at, scratch);
@@ -175,7 +177,9 @@ void EigenOps<T>::attention_backward(const AttentionShape& shape, const TensorVi
     const T* in = qkv.as<T>();
     const T* out_gradient = dout.as<T>();
     T* gradient = dqkv.as<T>();
+    const std::int64_t sample_bytes = shape.tokens * channels * static_cast<std::int64_t>(sizeof(T));
     for_heads<T>(shape, samples, head.backward_scratch(), *workspace_,
+                 {{in, 3 * sample_bytes}, {out_gradient, sample_bytes}, {gradient, 3 * sample_bytes, true}},
                  [&](std::int64_t at, std::int64_t out_at, T* scratch) {
                      const T* q = in + at;
                      T* dq = gradient + at;

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 
 #include "../common/vector_math.hpp"
 #include "host_memory.hpp"
 #include "parallel.hpp"
+#include "prefetch.hpp"
 #include "tile_vector.hpp"
 #include "tutti/device/transformer_ops.hpp"
 
@@ -65,10 +67,24 @@ void softmax_backward(const T* p, T* dp, std::int64_t keys, std::int64_t columns
         for (std::int64_t i = 0; i < whole; ++i) dp[at + i] = p[at + i] * (dp[at + i] - sum[i]);
 }
 
-/// Calls work(first element of q in qkv, first element in out, scratch) for each head of each sample.
+/// A tensor of which a sample's head touches pieces of some cache lines: too short for the processor to see
+/// what comes next.
+struct SampleAhead {
+    const void* data;
+    std::int64_t bytes;  ///< of one sample
+    bool written = false;
+};
+inline void prefetch(const SampleAhead& tensor, std::int64_t sample, std::int64_t part, std::int64_t parts) {
+    const auto* const first = static_cast<const char*>(tensor.data) + sample * tensor.bytes;
+    tensor.written ? prefetch_part<true>(first, tensor.bytes, part, parts)
+                   : prefetch_part<false>(first, tensor.bytes, part, parts);
+}
+
+/// Calls work(first element of q in qkv, first element in out, scratch) for each head of each sample, and
+/// prefetches the next sample's part of `tensors` meanwhile.
 template <class T, class Work>
 void for_heads(const AttentionShape& shape, std::int64_t samples, std::int64_t scratch_size,
-               Workspace& workspace, const Work& work) {
+               Workspace& workspace, std::initializer_list<SampleAhead> tensors, const Work& work) {
     const std::int64_t count = samples * shape.heads;
     const std::int64_t shares =
         count * shape.tokens * shape.tokens > elements_worth_threads ? omp_get_max_threads() : 1;
@@ -77,6 +93,8 @@ void for_heads(const AttentionShape& shape, std::int64_t samples, std::int64_t s
         for (std::int64_t i = begin; i < end; ++i) {
             const std::int64_t n = i / shape.heads, head = i % shape.heads;
             const std::int64_t size = shape.tokens * shape.heads * shape.width;
+            if (n + 1 < samples)
+                for (const SampleAhead& tensor : tensors) prefetch(tensor, n + 1, head, shape.heads);
             work(3 * n * size + head * shape.width, n * size + head * shape.width,
                  scratch + share * scratch_size);
             offer_progress();

@@ -171,7 +171,9 @@ void bf16_attention_forward(const AttentionShape& shape, const TensorView& qkv, 
     const Head head(shape);
     const float* in = qkv.as<float>();
     float* result = out.as<float>();
+    const std::int64_t sample_bytes = shape.tokens * channels * static_cast<std::int64_t>(sizeof(float));
     for_heads<float>(shape, samples, padded<float>(head.forward_scratch()), workspace,
+                     {{in, 3 * sample_bytes}, {result, sample_bytes, true}},
                      [&](std::int64_t at, std::int64_t out_at, float* scratch) {
                          const float* q = in + at;
                          head.forward(q, q + channels, q + 2 * channels, result + out_at, scratch);
@@ -186,13 +188,16 @@ void bf16_attention_backward(const AttentionShape& shape, const TensorView& qkv,
     const Head head(shape);
     const float *in = qkv.as<float>(), *out_gradient = dout.as<float>();
     float* gradient = dqkv.as<float>();
-    for_heads<float>(shape, samples, padded<float>(head.backward_scratch()), workspace,
-                     [&](std::int64_t at, std::int64_t out_at, float* scratch) {
-                         const float* q = in + at;
-                         float* dq = gradient + at;
-                         head.backward(q, q + channels, q + 2 * channels, out_gradient + out_at, dq,
-                                       dq + channels, dq + 2 * channels, scratch);
-                     });
+    const std::int64_t sample_bytes = shape.tokens * channels * static_cast<std::int64_t>(sizeof(float));
+    for_heads<float>(
+        shape, samples, padded<float>(head.backward_scratch()), workspace,
+        {{in, 3 * sample_bytes}, {out_gradient, sample_bytes}, {gradient, 3 * sample_bytes, true}},
+        [&](std::int64_t at, std::int64_t out_at, float* scratch) {
+            const float* q = in + at;
+            float* dq = gradient + at;
+            head.backward(q, q + channels, q + 2 * channels, out_gradient + out_at, dq, dq + channels,
+                          dq + 2 * channels, scratch);
+        });
 }
 
 }  // namespace tutti
