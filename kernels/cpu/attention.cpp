@@ -7,16 +7,13 @@
 #include <cmath>
 #include <limits>
 
-#include "../common/vector_math.hpp"
+#include "attention_parts.hpp"
 #include "eigen_ops.hpp"
-#include "parallel.hpp"
 #include "tile_product.hpp"
 #include "tile_transpose.hpp"
 
 namespace tutti {
 namespace {
-
-constexpr std::int64_t query_block = 64;
 
 /// Cuts scratch memory into tiles whose rows are whole vectors.
 template <class T>
@@ -47,55 +44,6 @@ template <class T>
 void unpack(const T* from, std::int64_t rows, std::int64_t columns, T* to, std::int64_t stride) {
     const std::int64_t row_size = padded<T>(columns);
     for (std::int64_t r = 0; r < rows; ++r) std::copy_n(from + r * row_size, columns, to + r * stride);
-}
-
-/// Each column of scores[keys, columns], a query's, becomes its softmax. Queries lie side by side so that
-/// neither their maxima nor their sums are taken across a vector.
-template <class T>
-void softmax(T* scores, std::int64_t keys, std::int64_t columns) {
-    const std::int64_t whole = columns / lanes<T> * lanes<T>;
-    alignas(vector_bytes) T maximum[query_block], sum[query_block];
-    std::copy_n(scores, whole, maximum);
-    std::fill_n(sum, whole, T(0));
-    const T* const end = scores + keys * columns;
-    const T* row = scores + columns;
-    // The maxima go through memory once in four rows.
-    for (; end - row >= 4 * columns; row += 4 * columns) {
-#pragma omp simd
-        for (std::int64_t i = 0; i < whole; ++i) {
-            const T a = row[i], b = row[columns + i], c = row[2 * columns + i], d = row[3 * columns + i];
-            const T ab = a > b ? a : b, cd = c > d ? c : d, all = ab > cd ? ab : cd;
-            maximum[i] = all > maximum[i] ? all : maximum[i];
-        }
-    }
-    for (; row < end; row += columns)
-#pragma omp simd
-        for (std::int64_t i = 0; i < whole; ++i) maximum[i] = row[i] > maximum[i] ? row[i] : maximum[i];
-    for (T* score = scores; score < end; score += columns)
-#pragma omp simd
-        for (std::int64_t i = 0; i < whole; ++i) {
-            score[i] = exp_nonpositive(score[i] - maximum[i]);
-            sum[i] += score[i];
-        }
-#pragma omp simd
-    for (std::int64_t i = 0; i < whole; ++i) sum[i] = T(1) / sum[i];
-    for (T* score = scores; score < end; score += columns)
-#pragma omp simd
-        for (std::int64_t i = 0; i < whole; ++i) score[i] *= sum[i];
-}
-
-/// Column by column, from p and dp[keys, columns]: dscores = p ∘ (dp − Σ p·dp), written over dp.
-template <class T>
-void softmax_backward(const T* p, T* dp, std::int64_t keys, std::int64_t columns) {
-    const std::int64_t whole = columns / lanes<T> * lanes<T>;
-    alignas(vector_bytes) T sum[query_block];
-    std::fill_n(sum, whole, T(0));
-    for (std::int64_t at = 0; at < keys * columns; at += columns)
-#pragma omp simd
-        for (std::int64_t i = 0; i < whole; ++i) sum[i] += p[at + i] * dp[at + i];
-    for (std::int64_t at = 0; at < keys * columns; at += columns)
-#pragma omp simd
-        for (std::int64_t i = 0; i < whole; ++i) dp[at + i] = p[at + i] * (dp[at + i] - sum[i]);
 }
 
 /// The sizes of one head's tiles, and where its vectors lie in the packed tensors. Scores are held
@@ -204,25 +152,6 @@ struct Head {
     bool in_place;
 };
 
-/// Calls work(first element of q in qkv, first element in out, scratch) for each head of each sample.
-template <class T, class Work>
-void for_heads(const AttentionShape& shape, std::int64_t samples, std::int64_t scratch_size,
-               Workspace& workspace, const Work& work) {
-    const std::int64_t count = samples * shape.heads;
-    const std::int64_t shares =
-        count * shape.tokens * shape.tokens > elements_worth_threads ? omp_get_max_threads() : 1;
-    T* const scratch = workspace.reserve_elements<T>(static_cast<std::size_t>(scratch_size * shares));
-    for_shares(count, shares, [&](std::int64_t share, std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-            const std::int64_t n = i / shape.heads, head = i % shape.heads;
-            const std::int64_t size = shape.tokens * shape.heads * shape.width;
-            work(3 * n * size + head * shape.width, n * size + head * shape.width,
-                 scratch + share * scratch_size);
-            offer_progress();
-        }
-    });
-}
-
 }  // namespace
 
 template <class T>
@@ -233,7 +162,9 @@ void EigenOps<T>::attention_forward(const AttentionShape& shape, const TensorVie
     const Head<T> head(shape);
     const T* in = qkv.as<T>();
     T* result = out.as<T>();
+    const std::int64_t sample_bytes = shape.tokens * channels * static_cast<std::int64_t>(sizeof(T));
     for_heads<T>(shape, samples, head.forward_scratch(), *workspace_,
+                 {{in, 3 * sample_bytes}, {result, sample_bytes, true}},
                  [&](std::int64_t at, std::int64_t out_at, T* scratch) {
                      const T* q = in + at;
                      head.forward(q, q + channels, q + 2 * channels, result + out_at, scratch);
@@ -250,7 +181,9 @@ void EigenOps<T>::attention_backward(const AttentionShape& shape, const TensorVi
     const T* in = qkv.as<T>();
     const T* out_gradient = dout.as<T>();
     T* gradient = dqkv.as<T>();
+    const std::int64_t sample_bytes = shape.tokens * channels * static_cast<std::int64_t>(sizeof(T));
     for_heads<T>(shape, samples, head.backward_scratch(), *workspace_,
+                 {{in, 3 * sample_bytes}, {out_gradient, sample_bytes}, {gradient, 3 * sample_bytes, true}},
                  [&](std::int64_t at, std::int64_t out_at, T* scratch) {
                      const T* q = in + at;
                      T* dq = gradient + at;

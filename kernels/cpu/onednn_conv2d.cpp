@@ -1,10 +1,13 @@
 // Convolution on NHWC activations, each pass in the way that onednn_convolution_ways.hpp chooses. oneDNN
 // chooses the order of the weights; the plain weights [O, KH, KW, I/groups] are brought into it before, and
 // weight gradients back after, each call. With products in bf16 each call rounds its inputs. What
-// both products of backward take alike of dy is brought once.
+// both products of backward take alike of dy is brought once. Weight gradients in bf16 are our own where
+// bf16_weight_gradient.hpp takes them, and dx is then a convolution forward where that is the faster.
 
+#include "bf16_weight_gradient.hpp"
 #include "onednn_convolution_plans.hpp"
 #include "onednn_operators.hpp"
+#include "onednn_turned_conv2d.hpp"
 #include "parallel.hpp"
 #include "shape_checks.hpp"
 
@@ -21,7 +24,10 @@ class OnednnConv2d final : public Conv2dOp {
           name_(describe(shape)),
           context_(std::move(context)),
           fallback_(std::move(fallback)),
-          plans_(shape) {}
+          plans_(shape),
+          own_weight_gradient_(context_->products == dnnl::memory::data_type::bf16 &&
+                               takes_bf16_weight_gradient(shape)),
+          turned_(shape, context_) {}
 
     void forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
                  const TensorView& y) override {
@@ -46,6 +52,8 @@ class OnednnConv2d final : public Conv2dOp {
         };
         if (batch == 0) return fall_back();
         with_onednn_errors(name_, [&] {
+            if (own_weight_gradient_ && (!dx.defined() || computes_data_of_pairs(batch)))
+                return backward_in_pairs(x, weight, dy, dx, dweight, dbias, parameters_final);
             if (!dx.defined()) {
                 OnednnProduct& alone = find(Pass::backward_weight, batch);
                 if (!alone) return fall_back();
@@ -116,6 +124,46 @@ class OnednnConv2d final : public Conv2dOp {
                 return false;
         }
         return true;
+    }
+
+    /// Parts for the turned convolution, which is computed by all threads part after part.
+    std::int64_t turned_parts(std::int64_t batch) const {
+        return tutti::deal(shape_, Pass::backward_data, context_->products, batch, 1).parts;
+    }
+    bool computes_data_of_pairs(std::int64_t batch) {
+        if (turned_.takes(batch / turned_parts(batch))) return true;
+        const BatchDeal deal = deal_of(Pass::backward_data, batch);
+        return static_cast<bool>(find(Pass::backward_data, batch / deal.parts, deal.callers));
+    }
+
+    /// backward with the weight gradient of bf16_weight_gradient.hpp, which rounds dy on its way.
+    void backward_in_pairs(const TensorView& x, const TensorView& weight, const TensorView& dy,
+                           const TensorView& dx, const TensorView& dweight, const TensorView& dbias,
+                           const ParametersFinal* parameters_final) {
+        const std::int64_t batch = x.shape[0];
+        const bool turned = dx.defined() && turned_.takes(batch / turned_parts(batch));
+        const BatchDeal deal = dx.defined() ? deal_of(Pass::backward_data, batch) : BatchDeal();
+        OnednnProduct* const data =
+            dx.defined() && !turned ? &find(Pass::backward_data, batch / deal.parts, deal.callers) : nullptr;
+        const bool takes_rounded = turned || (data && data->first_taken() == rounded_y(batch / deal.parts));
+        GradientOfOutput also;
+        if (shape_.bias) also.bias = dbias.as<float>();
+        if (takes_rounded)
+            also.rounded =
+                context_->shared.reserve_elements<std::uint16_t>(static_cast<std::size_t>(dy.count()));
+        bf16_weight_gradient(shape_, batch, x.as<float>(), dy.as<float>(), dweight.as<float>(), also, false,
+                             context_->workspace);
+        if (!dx.defined()) return;
+        if (parameters_final) (*parameters_final)();
+        if (turned) return turned_.execute(also.rounded, weight, dx, turned_parts(batch));
+        const OnednnProduct::Source gradient =
+            takes_rounded ? OnednnProduct::Source(also.rounded, true) : OnednnProduct::Source(dy.data);
+        data->execute(*context_, gradient, weight.data, dx.data, nullptr, parts(deal, dy, dx));
+    }
+    dnnl::memory::desc rounded_y(std::int64_t batch) const {
+        return {{batch, shape_.out, shape_.out_height(), shape_.out_width()},
+                dnnl::memory::data_type::bf16,
+                dnnl::memory::format_tag::nhwc};
     }
 
     /// backward of one slice, by all threads; its part of dweight and dbias is added to those before it.
@@ -190,6 +238,8 @@ class OnednnConv2d final : public Conv2dOp {
     const std::unique_ptr<Conv2dOp> fallback_;
     Workspace sums_;  // dweight and dbias of slices
     OnednnConvolutionPlans plans_;
+    const bool own_weight_gradient_;
+    OnednnTurnedConv2d turned_;
 };
 
 }  // namespace

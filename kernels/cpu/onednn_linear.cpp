@@ -1,11 +1,13 @@
 // Linear as three matrix products on the plain layouts. Measured against inner_product with packed weights,
 // which loses a third of its time at batch 64 to packing weights that every step changes. With products in
-// bf16 each call rounds its inputs, and backward of many rows dy once for both of its products.
+// bf16 each call rounds its inputs, and backward of many rows dy once for both of its products. Weight
+// gradients in bf16 are our own where the processor has the instructions.
 
 #include <algorithm>
 #include <map>
 #include <optional>
 
+#include "bf16_weight_gradient.hpp"
 #include "eigen_ops.hpp"
 #include "onednn_operators.hpp"
 #include "onednn_product.hpp"
@@ -21,7 +23,11 @@ using Tag = memory::format_tag;
 class OnednnLinear final : public LinearOp {
   public:
     OnednnLinear(const LinearShape& shape, std::shared_ptr<OnednnContext> context)
-        : shape_(shape), name_(describe(shape)), context_(std::move(context)) {}
+        : shape_(shape),
+          name_(describe(shape)),
+          context_(std::move(context)),
+          own_weight_gradient_(context_->products == memory::data_type::bf16 &&
+                               takes_bf16_weight_gradient(shape)) {}
 
     void forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
                  const TensorView& y) override {
@@ -44,6 +50,8 @@ class OnednnLinear final : public LinearOp {
         const std::int64_t batch = x.shape[0];
         assert(dy.count() == batch * shape_.out && dweight.count() == weight.count());
         assert(dbias.defined() == shape_.bias);
+        if (own_weight_gradient_ && batch > 0)
+            return backward_in_pairs(x, weight, dy, dx, dweight, dbias, parameters_final);
         if (shape_.bias) sum_rows(dy.as<float>(), batch, shape_.out, dbias.as<float>());
         if (batch == 0) {
             std::fill_n(dweight.as<float>(), dweight.count(), 0.0f);
@@ -74,6 +82,22 @@ class OnednnLinear final : public LinearOp {
     }
 
   private:
+    void backward_in_pairs(const TensorView& x, const TensorView& weight, const TensorView& dy,
+                           const TensorView& dx, const TensorView& dweight, const TensorView& dbias,
+                           const ParametersFinal* parameters_final) {
+        const std::int64_t batch = x.shape[0];
+        GradientOfOutput also;
+        if (shape_.bias) also.bias = dbias.as<float>();
+        if (dx.defined())
+            also.rounded =
+                context_->shared.reserve_elements<std::uint16_t>(static_cast<std::size_t>(dy.count()));
+        bf16_weight_gradient(shape_, batch, x.as<float>(), dy.as<float>(), dweight.as<float>(), also,
+                             context_->workspace);
+        if (!dx.defined()) return;
+        if (parameters_final) (*parameters_final)();
+        with_onednn_errors(name_, [&] { execute_backward_data(batch, {also.rounded, true}, weight, dx); });
+    }
+
     /// Of rows × columns: where the arena holds it, and where the product takes it.
     struct Matrix {
         memory::dims dims;
@@ -183,6 +207,7 @@ class OnednnLinear final : public LinearOp {
     const LinearShape shape_;
     const std::string name_;
     const std::shared_ptr<OnednnContext> context_;
+    const bool own_weight_gradient_;
     // By batch size: a run has few (full, the epoch's last, evaluation).
     std::map<std::int64_t, OnednnProduct> forward_, backward_data_, backward_weight_;
     std::map<std::pair<std::int64_t, std::int64_t>, OnednnProduct> backward_weight_part_;  // by batch, rows

@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "bf16_attention.hpp"
 #include "eigen_ops.hpp"
 #include "onednn_operators.hpp"
 
@@ -21,7 +22,22 @@ class OnednnOps final : public EigenOps<float> {
         return make_onednn_conv2d(shape, context_, make_eigen_conv2d<float>(shape, workspace()));
     }
 
+    void attention_forward(const AttentionShape& shape, const TensorView& qkv,
+                           const TensorView& out) override {
+        if (attends_in_bf16(shape)) return bf16_attention_forward(shape, qkv, out, *workspace());
+        EigenOps<float>::attention_forward(shape, qkv, out);
+    }
+    void attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& dout,
+                            const TensorView& dqkv) override {
+        if (attends_in_bf16(shape)) return bf16_attention_backward(shape, qkv, dout, dqkv, *workspace());
+        EigenOps<float>::attention_backward(shape, qkv, dout, dqkv);
+    }
+
   private:
+    bool attends_in_bf16(const AttentionShape& shape) const {
+        return context_->products == dnnl::memory::data_type::bf16 && takes_bf16_attention(shape);
+    }
+
     std::shared_ptr<OnednnContext> context_ =
         with_onednn_errors("anything", [] { return std::make_shared<OnednnContext>(); });
 };

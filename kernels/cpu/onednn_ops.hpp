@@ -11,9 +11,9 @@ namespace tutti {
 /// Null when Tutti was built without oneDNN.
 std::unique_ptr<Ops> make_onednn_ops();
 
-/// The same with the inputs of linear and conv2d rounded to bf16 for their products; sums and results are
-/// fp32, and so is all the rest. Throws UsageError when Tutti was built without oneDNN, or oneDNN has no such
-/// products for this CPU.
+/// The same with the inputs of linear, conv2d and attention rounded to bf16 for their products; sums and
+/// results are fp32, and so is all the rest. Throws UsageError when Tutti was built without oneDNN, or oneDNN
+/// has no such products for this CPU.
 std::unique_ptr<Ops> make_onednn_bf16_ops();
 
 /// What computes products in fp32, for people: "oneDNN 2.6.3", or "Eigen 3.4.0 (built without oneDNN)".

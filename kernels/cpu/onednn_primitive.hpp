@@ -31,7 +31,7 @@ struct OnednnContext {
     Workspace workspace;
     /// An operand that several products take, from the first of them to the last.
     Workspace shared;
-    /// An operand that all callers take.
+    /// An operand that all callers, or several calls, take.
     Workspace common;
     /// The number of the thread that calls with this context, where several call at once.
     int caller = 0;

@@ -47,6 +47,8 @@ class OnednnProduct {
                   const std::optional<Bias>& bias = {}, int callers = 1);
 
     explicit operator bool() const { return static_cast<bool>(product_); }
+    /// How the primitive takes the first operand.
+    const dnnl::memory::desc& first_taken() const { return first_taken_; }
     /// An operand where it was given, or as the product takes it.
     struct Source {
         Source(const void* given) : data(given) {}

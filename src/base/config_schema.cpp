@@ -259,8 +259,11 @@ void add_train(std::vector<Row>& rows) {
                                    {"fp64", Precision::fp64}}),
                 "type of the arithmetic; fp64 is the CPU's reference mode; tf32, the GPU's alone, is fp32 "
                 "whose products round their inputs to 10 bits of mantissa; bf16 is mixed: linear layers, "
-                "convolutions and, on GPUs, attention multiply in bf16 and sum in fp32, and GPUs keep the "
-                "values between layers in bf16; all else, the weights too, is fp32"),
+                "convolutions and attention multiply in bf16 and sum in fp32, and GPUs keep the values "
+                "between "
+                "layers in bf16; all else, the weights too, is fp32, and so is, on CPUs, attention in heads "
+                "whose width is no multiple of 16 and a first convolution that is computed in one with its "
+                "max pooling"),
             row("train.scale_lr_by_world_size", at(train, &T::scale_lr_by_world_size), boolean(),
                 "multiply the learning rate by the number of ranks"),
             row("train.recompute", at(train, &T::recompute), boolean(),

@@ -119,19 +119,14 @@ Conv2dShape square(std::int64_t size, std::int64_t in, std::int64_t out, std::in
 }
 
 std::vector<Conv2dShape> convolutions() {
-    std::vector<Conv2dShape> shapes = {square(7, 3, 4, 3, 1, 1),
-                                       square(14, 1, 6, 5, 1, 2),
-                                       square(14, 6, 16, 5),
-                                       square(8, 16, 32, 3, 1, 1),
-                                       square(9, 17, 33, 3, 2, 1),
-                                       square(6, 4, 6, 1),
-                                       square(8, 32, 48, 1, 2, 0, 1, false),
-                                       square(4, 4, 6, 1, 1, 0, 2),
-                                       square(5, 6, 6, 3, 1, 1, 6),
-                                       square(9, 32, 32, 3, 2, 1, 32),
-                                       square(5, 32, 32, 3, 1, 1, 2),
-                                       square(6, 4, 8, 3, 1, 1, 4),
-                                       square(2, 1, 2, 3, 1, 2)};
+    std::vector<Conv2dShape> shapes = {
+        square(7, 3, 4, 3, 1, 1), square(14, 1, 6, 5, 1, 2), square(14, 6, 16, 5), square(8, 16, 32, 3, 1, 1),
+        square(9, 17, 33, 3, 2, 1), square(6, 4, 6, 1), square(8, 32, 48, 1, 2, 0, 1, false),
+        square(4, 4, 6, 1, 1, 0, 2), square(5, 6, 6, 3, 1, 1, 6), square(9, 32, 32, 3, 2, 1, 32),
+        square(5, 32, 32, 3, 1, 1, 2), square(6, 4, 8, 3, 1, 1, 4), square(2, 1, 2, 3, 1, 2),
+        // The input's gradient as a convolution forward, in several orders.
+        square(7, 64, 32, 3, 1, 1, 1, false), square(6, 32, 64, 3, 1, 2), square(9, 128, 16, 2, 1, 0),
+        square(4, 32, 48, 3, 1, 1), square(3, 16, 16, 3, 1, 0)};
     shapes.push_back({.height = 11,
                       .width = 10,
                       .in = 1,

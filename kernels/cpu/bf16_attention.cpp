@@ -1,0 +1,203 @@
+// As attention.cpp, but that both factors of a product are brought into pairs of the summed dimension: rows
+// of the left one in bf16 are such pairs already where that dimension is theirs.
+
+#include "bf16_attention.hpp"
+
+#include <cassert>
+#include <cmath>
+
+#include "attention_parts.hpp"
+#include "bf16_tile.hpp"
+#include "tile_transpose.hpp"
+
+namespace tutti {
+namespace {
+
+std::int64_t half_up(std::int64_t count) {
+    return (count + 1) / 2;
+}
+
+/// pairs[half_up(rows), columns] of neighbouring rows; an odd last one has zeros beside it.
+void pair_rows(const float* from, std::int64_t stride, std::int64_t rows, std::int64_t columns,
+               Bf16Pair* pairs) {
+    make_bf16_pairs(from, from + stride, columns, rows / 2, 2 * stride, pairs);
+    if (rows % 2 != 0)
+        make_bf16_pairs(from + (rows - 1) * stride, nullptr, columns, 1, 0, pairs + rows / 2 * columns);
+}
+
+/// Pieces of scratch memory, each of whole vectors.
+class Pieces {
+  public:
+    explicit Pieces(float* memory) : next_(memory) {}
+    float* floats(std::int64_t count) {
+        float* const piece = next_;
+        next_ += padded<float>(count);
+        return piece;
+    }
+    Bf16Pair* pairs(std::int64_t count) { return reinterpret_cast<Bf16Pair*>(floats(count)); }
+
+  private:
+    float* next_;
+};
+
+/// A left factor in bf16, its rows being pairs of the summed dimension.
+class Rows {
+  public:
+    Rows(Pieces& pieces, std::int64_t rows, std::int64_t columns)
+        : pairs_(pieces.pairs(rows * columns / 2)), rows_(rows) {}
+    void set(const float* from, std::int64_t stride, std::int64_t columns) {
+        columns_ = columns;
+        round_to_bf16(from, stride, rows_, columns, reinterpret_cast<std::uint16_t*>(pairs_));
+    }
+    /// c[rows, columns] = this · right[length, columns], summed over so many pairs.
+    void multiply(std::int64_t length, const Bf16Pair* right, std::int64_t columns, float* c,
+                  std::int64_t c_row, bool add) const {
+        constexpr std::int64_t most = bf16_lanes * most_bf16_vectors;
+        for (std::int64_t at = 0; at < columns; at += most)
+            multiply_bf16_pairs(rows_, std::min(most, columns - at),
+                                {1, length, 0, 0, 1, columns, columns_ / 2}, pairs_, right + at, c + at,
+                                c_row, add);
+    }
+
+  private:
+    Bf16Pair* pairs_;
+    std::int64_t rows_, columns_ = 0;
+};
+
+/// c[rows, columns] = leftᵀ · right, of left[tokens, row] and right[tokens, columns] in pairs of tokens.
+void multiply_transposed(std::int64_t rows, std::int64_t columns, std::int64_t tokens, const Bf16Pair* left,
+                         std::int64_t row, const Bf16Pair* right, float* c, std::int64_t c_row) {
+    constexpr std::int64_t most = bf16_lanes * most_bf16_vectors;
+    for (std::int64_t at = 0; at < columns; at += most)
+        multiply_bf16_pairs(rows, std::min(most, columns - at), {1, half_up(tokens), 0, 0, row, columns},
+                            left, right + at, c + at, c_row, false);
+}
+
+/// The sizes of one head. Scores are held transposed, [keys, queries of a block].
+struct Head {
+    explicit Head(const AttentionShape& shape)
+        : tokens(shape.tokens),
+          width(shape.width),
+          block(std::min(query_block, padded<float>(shape.tokens))),
+          stride(3 * shape.heads * shape.width),
+          out_stride(shape.heads * shape.width),
+          scale(1 / std::sqrt(static_cast<float>(shape.width))) {}
+
+    // Of at least what Pieces hands out.
+    std::int64_t forward_scratch() const {
+        return (width + tokens) * block * 2 + tokens * width * 2 + 16 * lanes<float>;
+    }
+    std::int64_t backward_scratch() const {
+        return (2 * width + tokens) * block * 4 + (tokens + block) * width * 4 + 32 * lanes<float>;
+    }
+
+    /// A block of queries, scaled, in pairs of their width: [width / 2, columns].
+    void pair_width(const float* from, std::int64_t from_stride, std::int64_t rows, float* transposed,
+                    Bf16Pair* pairs) const {
+        transpose_tile(from, from_stride, rows, width, scale, transposed);
+        pair_rows(transposed, padded<float>(rows), width, padded<float>(rows), pairs);
+    }
+
+    void forward(const float* q, const float* k, const float* v, float* out, float* scratch) const {
+        Pieces pieces(scratch);
+        float *const transposed = pieces.floats(width * block), *const p = pieces.floats(tokens * block);
+        Bf16Pair *const queries = pieces.pairs(width / 2 * block),
+                        *const weights = pieces.pairs(half_up(tokens) * block),
+                        *const values = pieces.pairs(half_up(tokens) * width);
+        Rows keys(pieces, tokens, width);
+        keys.set(k, stride, width);
+        pair_rows(v, stride, tokens, width, values);
+        for (std::int64_t first = 0; first < tokens; first += block) {
+            const std::int64_t rows = std::min(block, tokens - first), columns = padded<float>(rows);
+            pair_width(q + first * stride, stride, rows, transposed, queries);
+            keys.multiply(width / 2, queries, columns, p, columns, false);
+            softmax(p, tokens, columns);
+            pair_rows(p, columns, tokens, columns, weights);
+            multiply_transposed(rows, width, tokens, weights, columns, values, out + first * out_stride,
+                                out_stride);
+        }
+    }
+
+    /// See attention.cpp's for the formulas.
+    void backward(const float* q, const float* k, const float* v, const float* dout, float* dq, float* dk,
+                  float* dv, float* scratch) const {
+        Pieces pieces(scratch);
+        float *const transposed = pieces.floats(width * block), *const p = pieces.floats(tokens * block),
+                     *const ds = pieces.floats(tokens * block);
+        Bf16Pair *const of_block = pieces.pairs(width / 2 * block),
+                        *const rows_of_block = pieces.pairs(half_up(block) * width),
+                        *const slopes = pieces.pairs(half_up(tokens) * block),
+                        *const key_pairs = pieces.pairs(half_up(tokens) * width);
+        Rows keys(pieces, tokens, width), values(pieces, tokens, width), scores(pieces, tokens, block);
+        keys.set(k, stride, width);
+        values.set(v, stride, width);
+        pair_rows(k, stride, tokens, width, key_pairs);
+        for (std::int64_t first = 0; first < tokens; first += block) {
+            const std::int64_t rows = std::min(block, tokens - first), columns = padded<float>(rows);
+            const float *const queries = q + first * stride, *const douts = dout + first * out_stride;
+            const bool add = first > 0;
+            pair_width(queries, stride, rows, transposed, of_block);
+            keys.multiply(width / 2, of_block, columns, p, columns, false);
+            softmax(p, tokens, columns);
+            scores.set(p, columns, columns);
+            pair_rows(douts, out_stride, rows, width, rows_of_block);
+            scores.multiply(half_up(rows), rows_of_block, width, dv, stride, add);
+            pair_width(douts, out_stride, rows, transposed, of_block);
+            values.multiply(width / 2, of_block, columns, ds, columns, false);
+            softmax_backward(p, ds, tokens, columns);
+            pair_rows(ds, columns, tokens, columns, slopes);
+            multiply_transposed(rows, width, tokens, slopes, columns, key_pairs, dq + first * stride, stride);
+            scores.set(ds, columns, columns);
+            pair_rows(queries, stride, rows, width, rows_of_block);
+            scores.multiply(half_up(rows), rows_of_block, width, dk, stride, add);
+        }
+    }
+
+    std::int64_t tokens, width, block, stride, out_stride;
+    float scale;
+};
+
+}  // namespace
+
+bool takes_bf16_attention(const AttentionShape& shape) {
+    // Blocks of queries are padded to this build's vectors.
+    return lanes<float> % bf16_lanes == 0 && has_bf16_tiles() && shape.width % bf16_lanes == 0;
+}
+
+void bf16_attention_forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
+                            Workspace& workspace) {
+    const std::int64_t samples = qkv.shape[0], channels = shape.heads * shape.width;
+    assert(qkv.count() == samples * shape.tokens * 3 * channels && 3 * out.count() == qkv.count());
+    const Head head(shape);
+    const float* in = qkv.as<float>();
+    float* result = out.as<float>();
+    const std::int64_t sample_bytes = shape.tokens * channels * static_cast<std::int64_t>(sizeof(float));
+    for_heads<float>(shape, samples, padded<float>(head.forward_scratch()), workspace,
+                     {{in, 3 * sample_bytes}, {result, sample_bytes, true}},
+                     [&](std::int64_t at, std::int64_t out_at, float* scratch) {
+                         const float* q = in + at;
+                         head.forward(q, q + channels, q + 2 * channels, result + out_at, scratch);
+                     });
+}
+
+void bf16_attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& dout,
+                             const TensorView& dqkv, Workspace& workspace) {
+    const std::int64_t samples = qkv.shape[0], channels = shape.heads * shape.width;
+    assert(qkv.count() == samples * shape.tokens * 3 * channels && 3 * dout.count() == qkv.count());
+    assert(dqkv.count() == qkv.count());
+    const Head head(shape);
+    const float *in = qkv.as<float>(), *out_gradient = dout.as<float>();
+    float* gradient = dqkv.as<float>();
+    const std::int64_t sample_bytes = shape.tokens * channels * static_cast<std::int64_t>(sizeof(float));
+    for_heads<float>(
+        shape, samples, padded<float>(head.backward_scratch()), workspace,
+        {{in, 3 * sample_bytes}, {out_gradient, sample_bytes}, {gradient, 3 * sample_bytes, true}},
+        [&](std::int64_t at, std::int64_t out_at, float* scratch) {
+            const float* q = in + at;
+            float* dq = gradient + at;
+            head.backward(q, q + channels, q + 2 * channels, out_gradient + out_at, dq, dq + channels,
+                          dq + 2 * channels, scratch);
+        });
+}
+
+}  // namespace tutti

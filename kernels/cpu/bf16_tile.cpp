@@ -1,0 +1,247 @@
+#include "bf16_tile.hpp"
+
+#include <immintrin.h>
+
+#include <cstddef>
+
+// Only what lies in the unnamed namespace may be inlined here: the linker might take this file's copy of a
+// shared inline function for processors that cannot run it.
+
+namespace tutti {
+namespace {
+
+/// From {first's 16, second's 16} to pairs.
+__m512i interleave(__m512i rows) {
+    const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23,
+                                           7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    return _mm512_permutexvar_epi16(order, rows);
+}
+
+template <bool HasFirst, bool HasSecond>
+__m512i round_both(const float* first, const float* second, std::int64_t at, __mmask16 lanes) {
+    const __m512 a = HasFirst ? _mm512_maskz_loadu_ps(lanes, first + at) : _mm512_setzero_ps();
+    const __m512 b = HasSecond ? _mm512_maskz_loadu_ps(lanes, second + at) : _mm512_setzero_ps();
+    return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b, a));
+}
+
+__mmask16 lanes_from(std::int64_t at, std::int64_t count) {
+    return count - at >= bf16_lanes ? __mmask16(0xffff) : static_cast<__mmask16>((1u << (count - at)) - 1);
+}
+
+template <bool HasFirst, bool HasSecond>
+void make_pairs(const float* first, const float* second, std::int64_t count, Bf16Pair* pairs) {
+    std::int64_t at = 0;
+    for (; at + bf16_lanes <= count; at += bf16_lanes)
+        _mm512_storeu_si512(pairs + at,
+                            interleave(round_both<HasFirst, HasSecond>(first, second, at, 0xffff)));
+    if (at == count) return;
+    const __mmask16 lanes = lanes_from(at, count);
+    _mm512_mask_storeu_epi32(pairs + at, lanes,
+                             interleave(round_both<HasFirst, HasSecond>(first, second, at, lanes)));
+}
+
+/// Vectors of channels, the last of them with these lanes only, of rows one after the other. Whole vectors
+/// are stored without a mask: masked stores of 16 bits take tens of cycles.
+template <std::size_t Vectors, bool HasSecond, bool Whole, bool Rounded>
+void make_pairs_of_rows(const float* first, const float* second, std::int64_t times, std::int64_t step,
+                        __mmask16 last_lanes, Bf16Pair* pairs, std::int64_t pairs_step,
+                        const RoundedRows& rounded) {
+    const auto lanes = [&](std::size_t v) {
+        return Whole || v + 1 < Vectors ? __mmask16(0xffff) : last_lanes;
+    };
+    const std::int64_t between = HasSecond ? second - first : 0;
+    std::uint16_t* low = rounded.first;
+    __m512 sums[Vectors];
+#pragma GCC unroll 4
+    for (std::size_t v = 0; v < Vectors; ++v)
+        sums[v] = Rounded && rounded.sums ? _mm512_maskz_loadu_ps(lanes(v), rounded.sums + v * bf16_lanes)
+                                          : _mm512_setzero_ps();
+    for (std::int64_t i = 0; i < times; ++i, first += step, pairs += pairs_step) {
+#pragma GCC unroll 4
+        for (std::size_t v = 0; v < Vectors; ++v) {
+            const float* const from = first + v * bf16_lanes;
+            const __m512 a = _mm512_maskz_loadu_ps(lanes(v), from);
+            const __m512 b =
+                HasSecond ? _mm512_maskz_loadu_ps(lanes(v), from + between) : _mm512_setzero_ps();
+            const __m512i rows = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b, a));
+            if (Whole || v + 1 < Vectors)
+                _mm512_storeu_si512(pairs + v * bf16_lanes, interleave(rows));
+            else
+                _mm512_mask_storeu_epi32(pairs + v * bf16_lanes, last_lanes, interleave(rows));
+            if constexpr (!Rounded) continue;
+            sums[v] = _mm512_add_ps(sums[v], HasSecond ? _mm512_add_ps(a, b) : a);
+            if (!low) continue;
+            const auto store = [&](std::uint16_t* to, __m256i row) {
+                if (Whole || v + 1 < Vectors)
+                    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), row);
+                else
+                    _mm256_mask_storeu_epi16(to, last_lanes, row);
+            };
+            store(low + v * bf16_lanes, _mm512_castsi512_si256(rows));
+            if constexpr (HasSecond)
+                store(low + v * bf16_lanes + between, _mm512_extracti64x4_epi64(rows, 1));
+        }
+        if (low) low += step;
+    }
+    if (!Rounded || !rounded.sums) return;
+#pragma GCC unroll 4
+    for (std::size_t v = 0; v < Vectors; ++v)
+        _mm512_mask_storeu_ps(rounded.sums + v * bf16_lanes, lanes(v), sums[v]);
+}
+
+template <std::size_t Vectors, bool HasSecond>
+void make_pairs_of_rows(const float* first, const float* second, std::int64_t times, std::int64_t step,
+                        __mmask16 last, Bf16Pair* pairs, std::int64_t pairs_step,
+                        const RoundedRows& rounded) {
+    const bool more = rounded.first || rounded.sums;
+    if (last == 0xffff && !more)
+        make_pairs_of_rows<Vectors, HasSecond, true, false>(first, second, times, step, last, pairs,
+                                                            pairs_step, rounded);
+    else if (last == 0xffff)
+        make_pairs_of_rows<Vectors, HasSecond, true, true>(first, second, times, step, last, pairs,
+                                                           pairs_step, rounded);
+    else
+        make_pairs_of_rows<Vectors, HasSecond, false, true>(first, second, times, step, last, pairs,
+                                                            pairs_step, rounded);
+}
+
+/// Rows × Vectors sums and the vectors of one step fit into the 32 registers, and so many sums keep both
+/// units busy, which each begin a new one while those before are not ready.
+template <std::size_t Rows, std::size_t Vectors, bool Neighbours>
+void multiply_block(const PairRuns& runs, const Bf16Pair* left, const Bf16Pair* right, float* c,
+                    std::int64_t c_row, bool add) {
+    const auto factor_at = [row = runs.left_row](std::size_t r) {
+        return Neighbours ? static_cast<std::int64_t>(r) : static_cast<std::int64_t>(r) * row;
+    };
+    __m512 sums[Rows][Vectors];
+#pragma GCC unroll 12
+    for (std::size_t r = 0; r < Rows; ++r)
+#pragma GCC unroll 4
+        for (std::size_t v = 0; v < Vectors; ++v) sums[r][v] = _mm512_setzero_ps();
+    for (std::int64_t run = 0; run < runs.runs; ++run) {
+        const Bf16Pair* a = left + run * runs.left_run;
+        const Bf16Pair* b = right + run * runs.right_run;
+        for (std::int64_t k = 0; k < runs.length; ++k, a += runs.left_step, b += runs.right_step) {
+            __m512bh factors[Vectors];
+#pragma GCC unroll 4
+            for (std::size_t v = 0; v < Vectors; ++v)
+                factors[v] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + v * bf16_lanes));
+#pragma GCC unroll 12
+            for (std::size_t r = 0; r < Rows; ++r) {
+                const auto factor =
+                    reinterpret_cast<__m512bh>(_mm512_set1_epi32(static_cast<int>(a[factor_at(r)])));
+#pragma GCC unroll 4
+                for (std::size_t v = 0; v < Vectors; ++v)
+                    sums[r][v] = _mm512_dpbf16_ps(sums[r][v], factor, factors[v]);
+            }
+        }
+    }
+#pragma GCC unroll 12
+    for (std::size_t r = 0; r < Rows; ++r)
+#pragma GCC unroll 4
+        for (std::size_t v = 0; v < Vectors; ++v) {
+            float* const to = c + static_cast<std::int64_t>(r) * c_row + v * bf16_lanes;
+            _mm512_storeu_ps(to, add ? _mm512_add_ps(_mm512_loadu_ps(to), sums[r][v]) : sums[r][v]);
+        }
+}
+
+/// `rows` are dealt to as few blocks as their height allows, which differ by at most one row.
+template <std::size_t Rows, std::size_t Vectors, bool Neighbours>
+void multiply_blocks(std::int64_t rows, std::int64_t blocks, const PairRuns& runs, const Bf16Pair* left,
+                     const Bf16Pair* right, float* c, std::int64_t c_row, bool add) {
+    constexpr auto height = static_cast<std::int64_t>(Rows);
+    for (; blocks > 0 && (rows + blocks - 1) / blocks == height;
+         rows -= height, --blocks, left += height * (Neighbours ? 1 : runs.left_row), c += height * c_row)
+        multiply_block<Rows, Vectors, Neighbours>(runs, left, right, c, c_row, add);
+    if constexpr (Rows > 1)
+        if (blocks > 0)
+            multiply_blocks<Rows - 1, Vectors, Neighbours>(rows, blocks, runs, left, right, c, c_row, add);
+}
+
+template <bool Neighbours>
+void multiply(std::int64_t rows, std::int64_t columns, const PairRuns& runs, const Bf16Pair* left,
+              const Bf16Pair* right, float* c, std::int64_t c_row, bool add) {
+    constexpr std::int64_t wide = 6, narrow = 12;
+    const std::int64_t wide_blocks = (rows + wide - 1) / wide, narrow_blocks = (rows + narrow - 1) / narrow;
+    switch (columns / bf16_lanes) {
+        case 1:
+            return multiply_blocks<12, 1, Neighbours>(rows, narrow_blocks, runs, left, right, c, c_row, add);
+        case 2:
+            return multiply_blocks<12, 2, Neighbours>(rows, narrow_blocks, runs, left, right, c, c_row, add);
+        case 3:
+            return multiply_blocks<6, 3, Neighbours>(rows, wide_blocks, runs, left, right, c, c_row, add);
+        default:
+            return multiply_blocks<6, 4, Neighbours>(rows, wide_blocks, runs, left, right, c, c_row, add);
+    }
+}
+
+}  // namespace
+
+bool has_bf16_tiles() {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16");
+}
+
+void make_bf16_pairs(const float* first, const float* second, std::int64_t count, Bf16Pair* pairs) {
+    if (first && second) return make_pairs<true, true>(first, second, count, pairs);
+    if (first) return make_pairs<true, false>(first, second, count, pairs);
+    if (second) return make_pairs<false, true>(first, second, count, pairs);
+    make_pairs<false, false>(first, second, count, pairs);
+}
+
+void make_bf16_pairs(const float* first, const float* second, std::int64_t count, std::int64_t times,
+                     std::int64_t step, Bf16Pair* pairs, const RoundedRows& rounded) {
+    constexpr std::int64_t most = most_bf16_vectors * bf16_lanes;
+    for (std::int64_t at = 0; at < count; at += most) {
+        const std::int64_t now = count - at < most ? count - at : most;
+        const std::int64_t vectors = (now + bf16_lanes - 1) / bf16_lanes;
+        const __mmask16 last = lanes_from((vectors - 1) * bf16_lanes, now);
+        const RoundedRows part{rounded.first ? rounded.first + at : nullptr,
+                               rounded.sums ? rounded.sums + at : nullptr};
+        const auto make = [&]<std::size_t Vectors>() {
+            if (second)
+                make_pairs_of_rows<Vectors, true>(first + at, second + at, times, step, last, pairs + at,
+                                                  count, part);
+            else
+                make_pairs_of_rows<Vectors, false>(first + at, nullptr, times, step, last, pairs + at, count,
+                                                   part);
+        };
+        switch (vectors) {
+            case 1:
+                make.operator()<1>();
+                break;
+            case 2:
+                make.operator()<2>();
+                break;
+            case 3:
+                make.operator()<3>();
+                break;
+            default:
+                make.operator()<4>();
+        }
+    }
+}
+
+void round_to_bf16(const float* from, std::int64_t step, std::int64_t rows, std::int64_t count,
+                   std::uint16_t* to) {
+    for (std::int64_t r = 0; r < rows; ++r, from += step, to += count)
+        for (std::int64_t at = 0; at < count; at += bf16_lanes) {
+            const __mmask16 lanes = lanes_from(at, count);
+            const auto row =
+                reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(lanes, from + at)));
+            if (lanes == 0xffff)
+                _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + at), row);
+            else
+                _mm256_mask_storeu_epi16(to + at, lanes, row);
+        }
+}
+
+void multiply_bf16_pairs(std::int64_t rows, std::int64_t columns, const PairRuns& runs, const Bf16Pair* left,
+                         const Bf16Pair* right, float* c, std::int64_t c_row, bool add) {
+    if (runs.left_row == 1)
+        multiply<true>(rows, columns, runs, left, right, c, c_row, add);
+    else
+        multiply<false>(rows, columns, runs, left, right, c, c_row, add);
+}
+
+}  // namespace tutti

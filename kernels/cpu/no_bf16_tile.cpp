@@ -1,0 +1,27 @@
+// Where the compiler knows no AVX-512 with BF16: nobody calls what has_bf16_tiles denies.
+
+#include <cstdlib>
+
+#include "bf16_tile.hpp"
+
+namespace tutti {
+
+bool has_bf16_tiles() {
+    return false;
+}
+void make_bf16_pairs(const float*, const float*, std::int64_t, Bf16Pair*) {
+    std::abort();
+}
+void make_bf16_pairs(const float*, const float*, std::int64_t, std::int64_t, std::int64_t, Bf16Pair*,
+                     const RoundedRows&) {
+    std::abort();
+}
+void round_to_bf16(const float*, std::int64_t, std::int64_t, std::int64_t, std::uint16_t*) {
+    std::abort();
+}
+void multiply_bf16_pairs(std::int64_t, std::int64_t, const PairRuns&, const Bf16Pair*, const Bf16Pair*,
+                         float*, std::int64_t, bool) {
+    std::abort();
+}
+
+}  // namespace tutti

@@ -1,0 +1,183 @@
+// Weight gradients by our own instructions: beside what bf16_products_test.cpp asks of any bf16 operator, the
+// ways in which images are cut up.
+#include <omp.h>
+
+#include <bit>
+
+#include "backend.hpp"
+#include "bf16_tile.hpp"
+#include "bf16_weight_gradient.hpp"
+#include "reference.hpp"
+
+namespace tutti::test {
+namespace {
+
+float rounded(float value) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    return std::bit_cast<float>((bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u);
+}
+std::uint16_t bf16_bits(double value) {
+    return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(rounded(static_cast<float>(value))) >> 16);
+}
+TestTensor rounded(const TestTensor& tensor) {
+    TestTensor result = tensor;
+    for (std::size_t i = 0; i < result.size(); ++i) result.set(i, rounded(static_cast<float>(tensor.get(i))));
+    return result;
+}
+
+class Bf16WeightGradient : public testing::Test {
+  protected:
+    void SetUp() override {
+        if (!has_bf16_tiles()) GTEST_SKIP() << "this processor (or compiler) has no AVX512_BF16";
+    }
+    void TearDown() override { omp_set_num_threads(threads_); }
+
+  private:
+    int threads_ = omp_get_max_threads();
+};
+
+template <class OpShape>
+struct Case {
+    OpShape shape;
+    std::int64_t batch;
+    TestTensor x, dy, weight, dweight, dbias;
+    std::vector<std::uint16_t> rounded_dy;
+    Workspace workspace;
+
+    Case(const OpShape& of, std::int64_t count) : Case(of, count, Extents(of, count)) {}
+    void run(bool add = false) {
+        const GradientOfOutput also{rounded_dy.data(), dbias.view().template as<float>()};
+        const auto* in = x.view().template as<float>();
+        const auto* gradient = dy.view().template as<float>();
+        auto* result = dweight.view().template as<float>();
+        if constexpr (std::is_same_v<OpShape, Conv2dShape>)
+            bf16_weight_gradient(shape, batch, in, gradient, result, also, add, workspace);
+        else
+            bf16_weight_gradient(shape, batch, in, gradient, result, also, workspace);
+    }
+    void expect_definition() {
+        const Gradients expected = reference_backward(shape, batch, rounded(x), weight, rounded(dy));
+        expect_sums(dweight, expected.dweight, 0x1p-24);
+        expect_sums(dbias, reference_backward(shape, batch, x, weight, dy).dbias, 0x1p-24);
+        for (std::size_t i = 0; i < dy.size(); ++i)
+            ASSERT_EQ(rounded_dy[i], bf16_bits(dy.get(i))) << "element " << i << " of dy";
+    }
+
+  private:
+    Case(const OpShape& of, std::int64_t count, const Extents& extents)
+        : shape(of),
+          batch(count),
+          x(TestTensor::random(DType::f32, extents.x, 1)),
+          dy(TestTensor::random(DType::f32, extents.y, 2)),
+          weight(DType::f32, extents.weight),
+          dweight(DType::f32, extents.weight),
+          dbias(DType::f32, extents.bias),
+          rounded_dy(dy.size(), 0xffff) {}
+};
+
+std::vector<Conv2dShape> convolutions() {
+    const auto square = [](std::int64_t size, std::int64_t in, std::int64_t out, std::int64_t kernel,
+                           std::int64_t stride, std::int64_t padding) {
+        Conv2dShape shape;
+        shape.height = shape.width = size;
+        shape.in = in;
+        shape.out = out;
+        shape.kernel_h = shape.kernel_w = kernel;
+        shape.stride_h = shape.stride_w = stride;
+        shape.padding_h = shape.padding_w = padding;
+        return shape;
+    };
+    // 49 and 80 channels are more than a slab; of a 5 × 5 image's output rows each has a last pixel alone; a
+    // kernel larger than the image meets padding only.
+    std::vector<Conv2dShape> shapes = {square(5, 16, 49, 3, 1, 1), square(6, 80, 7, 3, 2, 1),
+                                       square(7, 32, 1, 1, 2, 0),  square(4, 48, 13, 2, 1, 0),
+                                       square(2, 16, 3, 3, 1, 2),  square(1, 16, 2, 5, 1, 2),
+                                       square(9, 16, 5, 3, 4, 1)};
+    Conv2dShape oblong = square(1, 64, 12, 1, 1, 0);
+    oblong.height = 9;
+    oblong.width = 11;
+    oblong.kernel_h = 4;
+    oblong.kernel_w = 3;
+    oblong.stride_h = 2;
+    oblong.stride_w = 3;
+    oblong.padding_h = 3;
+    oblong.padding_w = 1;
+    shapes.push_back(oblong);
+    return shapes;
+}
+
+std::string name(const Conv2dShape& s) {
+    return to_string(Shape{s.height, s.width, s.in}) + " -> " + std::to_string(s.out) + ", kernel " +
+           to_string(Shape{s.kernel_h, s.kernel_w}) + ", stride " + std::to_string(s.stride_w);
+}
+
+TEST_F(Bf16WeightGradient, of_convolutions_is_the_definition_on_rounded_inputs) {
+    for (const Conv2dShape& shape : convolutions())
+        for (const std::int64_t batch : {1, 2, 70}) {
+            SCOPED_TRACE(testing::Message() << name(shape) << ", batch " << batch);
+            Case<Conv2dShape> one(shape, batch);
+            one.run();
+            one.expect_definition();
+        }
+}
+
+TEST_F(Bf16WeightGradient, of_linear_layers_is_the_definition_on_rounded_inputs) {
+    for (const LinearShape& shape : {LinearShape{.in = 16, .out = 1}, LinearShape{.in = 144, .out = 101}})
+        for (const std::int64_t rows : {1, 2, 127, 128, 385}) {
+            SCOPED_TRACE(testing::Message() << shape.in << " -> " << shape.out << ", rows " << rows);
+            Case<LinearShape> one(shape, rows);
+            one.run();
+            one.expect_definition();
+        }
+}
+
+TEST_F(Bf16WeightGradient, is_added_where_asked) {
+    const Conv2dShape shape = convolutions().front();
+    Case<Conv2dShape> once(shape, 3), twice(shape, 3);
+    once.run();
+    twice.run();
+    twice.run(true);
+    for (std::size_t i = 0; i < once.dweight.size(); ++i)
+        ASSERT_EQ(twice.dweight.get(i), 2 * once.dweight.get(i));
+    // Its images are added one by one.
+    for (std::size_t i = 0; i < once.dbias.size(); ++i)
+        ASSERT_NEAR(twice.dbias.get(i), 2 * once.dbias.get(i), 0x1p-12);
+}
+
+TEST_F(Bf16WeightGradient, has_the_same_bits_with_any_number_of_threads) {
+    const auto expect_same = [](auto& one, auto& other) {
+        omp_set_num_threads(1);
+        one.run();
+        for (const int threads : {2, 3, 5}) {
+            omp_set_num_threads(threads);
+            other.run();
+            EXPECT_EQ(one.dweight.bytes(), other.dweight.bytes()) << threads << " threads";
+            EXPECT_EQ(one.dbias.bytes(), other.dbias.bytes()) << threads << " threads";
+        }
+    };
+    Case<Conv2dShape> convolution(convolutions().front(), 70), again(convolutions().front(), 70);
+    expect_same(convolution, again);
+    const LinearShape linear{.in = 144, .out = 101};
+    Case<LinearShape> rows(linear, 300), rows_again(linear, 300);
+    expect_same(rows, rows_again);
+}
+
+TEST_F(Bf16WeightGradient, rounds_to_nearest_even_and_keeps_what_is_no_number) {
+    const float infinity = std::numeric_limits<float>::infinity();
+    const float first[] = {1 + 0x1p-8f, 1 + 3 * 0x1p-8f, -0.0f, infinity},
+                second[] = {3, -0x1p-100f, NAN, 65281};
+    Bf16Pair pairs[4];
+    make_bf16_pairs(first, second, 4, pairs);
+    const auto half = [](Bf16Pair bits) { return std::bit_cast<float>(bits << 16); };
+    EXPECT_EQ(half(pairs[0] & 0xffffu), 1);
+    EXPECT_EQ(half(pairs[1] & 0xffffu), 1 + 0x1p-6f);
+    EXPECT_TRUE(std::signbit(half(pairs[2] & 0xffffu)));
+    EXPECT_EQ(half(pairs[3] & 0xffffu), infinity);
+    EXPECT_EQ(half(pairs[0] >> 16), 3);
+    EXPECT_EQ(half(pairs[1] >> 16), -0x1p-100f);
+    EXPECT_TRUE(std::isnan(half(pairs[2] >> 16)));
+    EXPECT_EQ(half(pairs[3] >> 16), 65280);
+}
+
+}  // namespace
+}  // namespace tutti::test
