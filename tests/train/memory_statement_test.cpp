@@ -68,7 +68,8 @@ struct UploadingDevice final : Device {
 TEST_F(MemoryStatement, CountsABatchMoreAndTheLaneWhereTheDeviceCopiesAhead) {
     const auto optimizer = make_optimizer(config_.optim, graph_, *device_);
     const UploadingDevice device;
-    for (const DatasetInfo* val : {static_cast<const DatasetInfo*>(nullptr), &info_}) {
+    for (const bool with_val : {false, true}) {
+        const DatasetInfo* const val = with_val ? &info_ : nullptr;
         const auto here = state_memory(config_, graph_, *optimizer, *device_, info_, val, 1);
         const auto there = state_memory(config_, graph_, *optimizer, device, info_, val, 1);
         const std::size_t loaders = val ? 2 : 1;
