@@ -22,15 +22,16 @@ class OnednnOps final : public EigenOps<float> {
         return make_onednn_conv2d(shape, context_, make_eigen_conv2d<float>(shape, workspace()));
     }
 
-    void attention_forward(const AttentionShape& shape, const TensorView& qkv,
-                           const TensorView& out) override {
+    void attention_forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
+                           const TensorView& statistics) override {
         if (attends_in_bf16(shape)) return bf16_attention_forward(shape, qkv, out, *workspace());
-        EigenOps<float>::attention_forward(shape, qkv, out);
+        EigenOps<float>::attention_forward(shape, qkv, out, statistics);
     }
-    void attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& dout,
+    void attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
+                            const TensorView& statistics, const TensorView& dout,
                             const TensorView& dqkv) override {
         if (attends_in_bf16(shape)) return bf16_attention_backward(shape, qkv, dout, dqkv, *workspace());
-        EigenOps<float>::attention_backward(shape, qkv, dout, dqkv);
+        EigenOps<float>::attention_backward(shape, qkv, out, statistics, dout, dqkv);
     }
 
   private:

@@ -1,7 +1,8 @@
 """The table "which bucket size, on this network?": two ranks on two hosts of a netlab (1 Gbit/s, 0.2 ms), one core each.
 
     sudo python3 -B tests/bench/bucket_table.py [--out DIR] [--models lenet,mlp] [--pieces sweep,auto,ddp] [--data F.h5]
-         [--set KEY=VALUE]                  a setting for ours, sweep and auto; distributed.tcp_congestion=reno, say
+         [--set KEY=VALUE]                  a setting for ours, sweep and auto
+         [--congestion cubic]               how TCP finds its rate on both hosts, for ours and DDP; '': as this machine does
          [--torch /path/to/python3]         python with torch, for the comparison with DDP; without it that is left out
     python3 -B tests/bench/bucket_table.py --out DIR --table      prints what DIR holds as Markdown
 
@@ -54,6 +55,7 @@ def parse():
     parser.add_argument("--pieces", default="sweep,auto,ddp")
     parser.add_argument("--torch")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--congestion", default="cubic")
     parser.add_argument("--rate", default="1gbit")
     parser.add_argument("--delay", default="0.2ms")
     parser.add_argument("--table", action="store_true")
@@ -64,7 +66,7 @@ class Lab:
     """Two hosts; one core for each rank."""
 
     def __init__(self, arguments, folder):
-        self.netlab, self.folder = arguments.support / "netlab", folder
+        self.netlab, self.folder, self.congestion = arguments.support / "netlab", folder, arguments.congestion
         subprocess.run([self.netlab, "up", folder, "2", "--rate", arguments.rate, "--delay", arguments.delay], check=True)
 
     def switch_seconds(self):
@@ -81,8 +83,11 @@ class Lab:
         """The output, and the switch's share of one core meanwhile."""
         variables = [word for name in ("OMP_WAIT_POLICY=passive", *environment) for word in ("-x", name)]
         before, began = self.switch_seconds(), time.monotonic()
-        done = subprocess.run([self.netlab, "run", self.folder, *variables, "bash", "-c",
-                               'exec taskset -c $((OMPI_COMM_WORLD_RANK % $(nproc))) "$@"', "rank", *map(str, command)],
+        # The setting is each host's own, and what a host begins with is that of the machine below.
+        rank = ('if [[ $0 ]]; then echo "$0" >/proc/sys/net/ipv4/tcp_congestion_control || exit; fi; '
+                'exec taskset -c $((OMPI_COMM_WORLD_RANK % $(nproc))) "$@"')
+        done = subprocess.run([self.netlab, "run", self.folder, *variables, "bash", "-c", rank, self.congestion,
+                               *map(str, command)],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               check=False)
         share = (self.switch_seconds() - before) / (time.monotonic() - began)

@@ -28,8 +28,8 @@ struct Case {
     Shape plain() const { return {batch, shape.tokens, shape.heads * shape.width}; }
 
     void run(Ops& ops) {
-        ops.attention_forward(shape, qkv.view(), out.view());
-        ops.attention_backward(shape, qkv.view(), dout.view(), dqkv.view());
+        ops.attention_forward(shape, qkv.view(), out.view(), {});
+        ops.attention_backward(shape, qkv.view(), {}, {}, dout.view(), dqkv.view());
     }
     void run_bf16() {
         Workspace workspace;
