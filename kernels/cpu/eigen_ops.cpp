@@ -33,7 +33,7 @@ std::unique_ptr<PooledConv2dOp> EigenOps<T>::pooled_conv2d([[maybe_unused]] cons
     if constexpr (std::is_same_v<T, float>) {
         if (!input_gradient) op = make_pooled_conv2d(shape, pool, workspace_);
         // conv2d is the backend's, as below.
-        if (!op) op = make_winner_conv2d(shape, pool, workspace_, [&] { return conv2d(shape); });
+        if (!op) op = make_winner_conv2d(shape, pool, workspace_, sums_, [&] { return conv2d(shape); });
     }
     return op;
 }

@@ -108,6 +108,7 @@ class EigenOps : public Ops {
   private:
     // Shared, because operators may outlive the Ops that made them.
     std::shared_ptr<Workspace> workspace_ = std::make_shared<Workspace>();
+    std::shared_ptr<Workspace> sums_ = std::make_shared<Workspace>();  // what convolutions leave for pooling
 };
 
 template <class T>
@@ -117,10 +118,11 @@ std::unique_ptr<Conv2dOp> make_eigen_conv2d(const Conv2dShape& shape, std::share
 /// As Ops::max_pool2d_forward.
 template <class T>
 void max_pool2d(const Pool2dShape& shape, const TensorView& x, const TensorView& y, const TensorView& winner);
-/// Null where it does not pay: see winner_conv2d.cpp. `make_convolution` makes the convolution's op.
+/// Null where it does not pay: see winner_conv2d.cpp. `make_convolution` makes the convolution's op, whose
+/// output is in `sums` during forward; it may use `workspace`.
 std::unique_ptr<PooledConv2dOp> make_winner_conv2d(
     const Conv2dShape& shape, const Pool2dShape& pool, std::shared_ptr<Workspace> workspace,
-    const std::function<std::unique_ptr<Conv2dOp>()>& make_convolution);
+    std::shared_ptr<Workspace> sums, const std::function<std::unique_ptr<Conv2dOp>()>& make_convolution);
 /// Without a gradient of x. Null where it does not pay: see pooled_conv2d.cpp.
 std::unique_ptr<PooledConv2dOp> make_pooled_conv2d(const Conv2dShape& shape, const Pool2dShape& pool,
                                                    std::shared_ptr<Workspace> workspace);

@@ -172,9 +172,9 @@ class OnednnConv2d final : public Conv2dOp {
                           const ParametersFinal* parameters_final) {
         const TensorView x = slices.part(slices.x, slice), dy = slices.part(slices.dy, slice),
                          dx = slices.part(slices.dx, slice);
-        const BatchDeal deal = deal_of_slice(slices.images(slice), 1);
+        const BatchDeal deal = deal_of_slice(slices.images(slice), 1);  // of dx, which threads may share
         OnednnProduct& for_weight = find(Pass::backward_weight, slices.images(slice));
-        OnednnProduct& for_data = find(Pass::backward_data, slices.images(slice) / deal.parts);
+        OnednnProduct& for_data = find(Pass::backward_data, slices.images(slice) / deal.parts, deal.callers);
         const auto gradient = for_weight.bring_shared(*context_, for_data, dy.data);
         if (slice > 0) {
             float* const part = reserve_sums(1);

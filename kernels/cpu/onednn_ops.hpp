@@ -11,8 +11,9 @@ namespace tutti {
 /// Null when Tutti was built without oneDNN.
 std::unique_ptr<Ops> make_onednn_ops();
 
-/// The same with the inputs of linear, conv2d and attention rounded to bf16 for their products; sums and
-/// results are fp32, and so is all the rest. Throws UsageError when Tutti was built without oneDNN, or oneDNN
+/// The same with the inputs of linear, conv2d and, where bf16_attention.hpp takes it, attention rounded to
+/// bf16 for their products; sums and results are fp32, and so is all the rest, the gradients of convolutions
+/// that pool in one among it. Throws UsageError when Tutti was built without oneDNN, or oneDNN
 /// has no such products for this CPU.
 std::unique_ptr<Ops> make_onednn_bf16_ops();
 

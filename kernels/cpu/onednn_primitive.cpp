@@ -1,6 +1,9 @@
 #include "onednn_primitive.hpp"
 
+#include <optional>
+
 #include "host_progress.hpp"
+#include "parallel.hpp"
 
 namespace tutti {
 
@@ -16,10 +19,22 @@ void OnednnContext::make_callers(int callers) {
         others_.push_back(std::make_unique<OnednnContext>(*this, number));
 }
 
+namespace {
+
+/// oneDNN's cache of primitives tells them apart by the number of threads at the moment that they are made,
+/// not by that of their description: one for callers with a thread each must not be another's.
+dnnl::primitive made(const dnnl::primitive_desc_base& description, int callers) {
+    std::optional<OneThread> alone;
+    if (callers > 1) alone.emplace();
+    return dnnl::primitive(description.get());
+}
+
+}  // namespace
+
 OnednnPrimitive::OnednnPrimitive(const OnednnContext& context, const dnnl::primitive_desc_base& description,
                                  const std::vector<std::pair<int, dnnl::memory::desc>>& arguments,
                                  int callers)
-    : primitive_(description.get()),
+    : primitive_(made(description, callers)),
       arguments_(static_cast<std::size_t>(callers)),
       scratch_bytes_(description.scratchpad_desc().get_size()) {
     for (Arguments& of_caller : arguments_) {

@@ -19,8 +19,12 @@ constexpr std::int64_t gradient_parts = 16;
 class WinnerConv2d final : public PooledConv2dOp {
   public:
     WinnerConv2d(const Conv2dShape& shape, const Pool2dShape& pool, std::unique_ptr<Conv2dOp> convolution,
-                 std::shared_ptr<Workspace> workspace)
-        : shape_(shape), pool_(pool), convolution_(std::move(convolution)), workspace_(std::move(workspace)) {
+                 std::shared_ptr<Workspace> workspace, std::shared_ptr<Workspace> sums)
+        : shape_(shape),
+          pool_(pool),
+          convolution_(std::move(convolution)),
+          workspace_(std::move(workspace)),
+          sums_(std::move(sums)) {
         const std::int64_t pixel = shape.in, row = (shape.width + 2 * shape.padding_w) * pixel;
         plan_.in = shape.in;
         plan_.out = shape.out;
@@ -39,7 +43,7 @@ class WinnerConv2d final : public PooledConv2dOp {
         if (batch == 0) return;
         TensorView sums = y;
         sums.shape = {batch, shape_.out_height(), shape_.out_width(), shape_.out};
-        sums.data = sums_.reserve(sums.bytes());
+        sums.data = sums_->reserve(sums.bytes());
         convolution_->forward(x, weight, bias, sums);
         max_pool2d<float>(pool_, sums, y, winner);
     }
@@ -151,8 +155,7 @@ class WinnerConv2d final : public PooledConv2dOp {
     const Conv2dShape shape_;
     const Pool2dShape pool_;
     const std::unique_ptr<Conv2dOp> convolution_;
-    const std::shared_ptr<Workspace> workspace_;
-    Workspace sums_;  // the convolution's output; its op has the shared workspace
+    const std::shared_ptr<Workspace> workspace_, sums_;
     WinnerGradients plan_;
 };
 
@@ -169,12 +172,13 @@ bool pays(const Conv2dShape& s, const Pool2dShape& pool) {
 
 std::unique_ptr<PooledConv2dOp> make_winner_conv2d(
     const Conv2dShape& shape, const Pool2dShape& pool, std::shared_ptr<Workspace> workspace,
-    const std::function<std::unique_ptr<Conv2dOp>()>& make_convolution) {
+    std::shared_ptr<Workspace> sums, const std::function<std::unique_ptr<Conv2dOp>()>& make_convolution) {
     check(shape);
     assert(pool.height == shape.out_height() && pool.width == shape.out_width() &&
            pool.channels == shape.out);
     if (!pays(shape, pool)) return nullptr;
-    return std::make_unique<WinnerConv2d>(shape, pool, make_convolution(), std::move(workspace));
+    return std::make_unique<WinnerConv2d>(shape, pool, make_convolution(), std::move(workspace),
+                                          std::move(sums));
 }
 
 }  // namespace tutti

@@ -33,10 +33,10 @@ class CudaDevice final : public Device {
     Ops& ops(Arithmetic arithmetic) override;
     /// The host does not compute: nobody is called.
     void set_progress(std::function<void()>) override {}
-    /// Made when it is first asked for.
     void set_notice(std::function<void(const std::string&)> notice) override {
         context_->set_notice(std::move(notice));
     }
+    /// Made when it is first asked for.
     WorkRecorder* recorder() override;
 
     /// Where everything is ordered. Communication that reads or writes this device's memory waits for events

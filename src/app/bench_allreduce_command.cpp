@@ -110,10 +110,7 @@ void print_fit(const CostModel& fit, std::span<const AllReduceRow> rows) {
 
 int bench(const JobStart& start, const Options& options) {
     const StopSignal signals;
-    DistributedConfig config;
-    config.backend = options.backend;
-    config.timeout = options.timeout;
-    const auto communicator = start.timed_world(config);
+    const auto communicator = start.timed_world({.backend = options.backend, .timeout = options.timeout});
     const bool first = communicator->rank() == 0;
     std::string path;
     together_on_first_rank(*communicator, "preparing the report",

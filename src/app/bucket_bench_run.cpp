@@ -160,8 +160,8 @@ class BucketBenchRun {
         return {steps.begin() + cold, steps.end()};
     }
 
-    /// As training does with distributed.across_steps auto.
-    /// Returns the plan by cost for the schedule that is measured.
+    /// As training does with distributed.across_steps auto. Returns the plan by cost for the schedule that is
+    /// measured.
     std::vector<Bucket> choose_schedule(std::span<const ParameterSlice> slices, const std::vector<bool>& ends,
                                         const BucketTiming& timing) {
         std::vector<Bucket> by_cost;

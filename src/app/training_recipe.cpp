@@ -6,7 +6,6 @@
 #include "quickstart_recipe.hpp"
 #include "select.hpp"
 #include "tutti/base/error.hpp"
-#include "tutti/comm/network.hpp"
 #include "tutti/train/trainer.hpp"
 
 namespace tutti {
@@ -75,30 +74,15 @@ TrainingInputs open_training(const JobStart& start, const Config& config, bool w
     return inputs;
 }
 
-namespace {
-
-void choose_congestion_control(const JobStart& start, const Config& config, Communicator& timed) {
-    std::int64_t nothing = 0;  // MPI connects two ranks when the first of them sends
-    timed.all_reduce(view_of(std::span(&nothing, 1)), ReduceOp::sum).wait();
-    together(start.world, "choosing TCP's congestion control",
-             [&] { set_tcp_congestion(config.distributed.tcp_congestion); });
-}
-
-}  // namespace
-
 std::unique_ptr<Communicator> make_gradients_communicator(const JobStart& start, const Config& config,
                                                           const TrainingInputs& inputs, Communicator& timed) {
     // A rank alone moves nothing; NCCL is tried where it was asked for.
     const bool moves = timed.size() > 1 || config.distributed.backend == Backend::nccl;
-    auto gradients = !inputs.gpu || !moves
-                         ? timed.duplicate()
-                         : make_gpu_communicator(
-                               config.distributed, *inputs.gpu, timed.duplicate(), start.session.host(),
-                               [&log = start.log](const std::string& why) { log.info(why); },
-                               [&log = start.log](const std::string& why) { log.error(why); });
-    if (timed.size() > 1 && !config.distributed.tcp_congestion.empty())
-        choose_congestion_control(start, config, timed);
-    return gradients;
+    if (!inputs.gpu || !moves) return timed.duplicate();
+    return make_gpu_communicator(
+        config.distributed, *inputs.gpu, timed.duplicate(), start.session.host(),
+        [&log = start.log](const std::string& why) { log.info(why); },
+        [&log = start.log](const std::string& why) { log.error(why); });
 }
 
 }  // namespace tutti

@@ -260,10 +260,10 @@ void add_train(std::vector<Row>& rows) {
                 "type of the arithmetic; fp64 is the CPU's reference mode; tf32, the GPU's alone, is fp32 "
                 "whose products round their inputs to 10 bits of mantissa; bf16 is mixed: linear layers, "
                 "convolutions and attention multiply in bf16 and sum in fp32, and GPUs keep the values "
-                "between "
-                "layers in bf16; all else, the weights too, is fp32, and so is, on CPUs, attention in heads "
-                "whose width is no multiple of 16 and a first convolution that is computed in one with its "
-                "max pooling"),
+                "between layers in bf16; all else, the weights too, is fp32. On CPUs fp32 are also the first "
+                "convolution where it is computed in one with its max pooling, the gradients of a 3x3 "
+                "convolution in front of a 2x2 max pooling, and attention in heads whose width is no "
+                "multiple of 16 or in a build without AVX-512 and its bf16 products"),
             row("train.scale_lr_by_world_size", at(train, &T::scale_lr_by_world_size), boolean(),
                 "multiply the learning rate by the number of ranks"),
             row("train.recompute", at(train, &T::recompute), boolean(),
@@ -340,11 +340,6 @@ void add_distributed(std::vector<Row>& rows) {
                 "whether buckets may stay on the network during the next step's forward, in which each layer "
                 "waits for its own; the weights are the same to the bit; auto: between hosts, where it can "
                 "be done and the first steps say that it pays"),
-            row("distributed.tcp_congestion", at(distributed, &D::tcp_congestion),
-                text("NAME", "the system's"),
-                "how the TCP connections of this run find their rate: a name in "
-                "net.ipv4.tcp_allowed_congestion_control, for example reno or cubic where the system has "
-                "bbr, whose estimate of the network falls while the receiver computes"),
             row("distributed.compress", at(distributed, &D::compress),
                 choice<Compress>({{"none", Compress::none}, {"bf16", Compress::bf16, false}}),
                 "type of gradients in transit"),

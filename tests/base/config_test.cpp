@@ -48,7 +48,7 @@ train:
   early_stopping: {metric: val/balanced_accuracy, patience: 5, min_delta: 0.01}
   topk: 5
   confusion: true
-distributed: {strategy: ddp, backend: mpi, timeout: 0.5, bucket_mb: 0.1, first_bucket_mb: 1e-3, bucket_policy: per_layer, tcp_congestion: reno}
+distributed: {strategy: ddp, backend: mpi, timeout: 0.5, bucket_mb: 0.1, first_bucket_mb: 1e-3, bucket_policy: per_layer}
 )";
 
 TEST(Config, of_an_empty_file_has_the_defaults) {
@@ -125,7 +125,6 @@ TEST(Config, takes_every_available_key) {
     EXPECT_EQ(config.distributed.timeout, 0.5);
     EXPECT_EQ(config.distributed.bucket_mb, 0.1);
     EXPECT_EQ(config.distributed.first_bucket_mb, 1e-3);
-    EXPECT_EQ(config.distributed.tcp_congestion, "reno");
     EXPECT_EQ(config.distributed.bucket_policy, BucketPolicy::per_layer);
 }
 

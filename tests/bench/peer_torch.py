@@ -37,7 +37,8 @@ MODELS = {
     "resnet18": (["model.name=resnet18", "model.stem=cifar", "model.channels=1"], 3, 3, 60),
 }
 # Samples/s of a core at 250 GFLOP/s, what oneDNN's products reach on the machine of the README's table; fp32.
-# Of what Tutti computes: a ViT's last block for the class token alone; with all tokens, as PyTorch does, 960.
+# Of what Tutti computes: a ViT's last block for the class token alone; with all tokens, as PyTorch does, 960. But of
+# lenet's second convolution all products: its gradients are computed from the pooling's winners, a quarter of them.
 LIMITS = {"mlp": 62000, "lenet": 9800, "vit": 1160, "resnet18": 98}
 START_SECONDS, COMPILE_SECONDS, COMPILE_GUESS = 90, 240, 60
 NO_TIME = "left out: no time (--minutes)"

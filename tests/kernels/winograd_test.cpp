@@ -8,7 +8,11 @@
 namespace tutti::test {
 namespace {
 
-class WinogradTest : public KernelTest {};
+class WinogradTest : public KernelTest {
+  protected:
+    /// Of one operator, batch after batch.
+    void expect_the_definition(const Conv2dShape& shape, const std::vector<std::int64_t>& batches);
+};
 TUTTI_TEST_ON(WinogradTest, backends);
 
 Conv2dShape shape_of(std::int64_t height, std::int64_t width, std::int64_t in, std::int64_t out,
@@ -44,35 +48,48 @@ double relative_error(const TestTensor& tensor, const Sums& expected) {
     return std::sqrt(errors / squares);
 }
 
-TEST_P(WinogradTest, agrees_with_the_definition_while_the_batch_size_changes) {
+void WinogradTest::expect_the_definition(const Conv2dShape& shape, const std::vector<std::int64_t>& batches) {
     // Direct sums of these lengths were measured within 8 roundings, Winograd's within 16.
     const double tolerance = 32 * unit_roundoff_;
-    for (const Conv2dShape& shape : shapes()) {
-        auto op = ops_->conv2d(shape);
-        unsigned seed = 1;
-        for (const std::int64_t batch : {2, 1, 3, 2}) {
-            SCOPED_TRACE(testing::Message() << shape.height << "x" << shape.width << ", " << shape.in
-                                            << " to " << shape.out << ", batch " << batch);
-            const Extents extents(shape, batch);
-            auto x = random(extents.x, seed++), weight = random(extents.weight, seed++);
-            auto bias = random(extents.bias, seed++), dy = random(extents.y, seed++);
-            auto y = tensor(extents.y), dx = tensor(extents.x), dweight = tensor(extents.weight);
-            auto dbias = tensor(extents.bias);
-            const auto if_biased = [&shape](TestTensor& one) {
-                return shape.bias ? one.view() : TensorView{};
-            };
-            op->forward(x.view(), weight.view(), if_biased(bias), y.view());
-            op->backward(x.view(), weight.view(), dy.view(), dx.view(), dweight.view(), if_biased(dbias));
+    auto op = ops_->conv2d(shape);
+    unsigned seed = 1;
+    for (const std::int64_t batch : batches) {
+        SCOPED_TRACE(testing::Message() << shape.height << "x" << shape.width << ", " << shape.in << " to "
+                                        << shape.out << ", batch " << batch);
+        const Extents extents(shape, batch);
+        auto x = random(extents.x, seed++), weight = random(extents.weight, seed++);
+        auto bias = random(extents.bias, seed++), dy = random(extents.y, seed++);
+        auto y = tensor(extents.y), dx = tensor(extents.x), dweight = tensor(extents.weight);
+        auto dbias = tensor(extents.bias);
+        const auto if_biased = [&shape](TestTensor& one) { return shape.bias ? one.view() : TensorView{}; };
+        op->forward(x.view(), weight.view(), if_biased(bias), y.view());
+        op->backward(x.view(), weight.view(), dy.view(), dx.view(), dweight.view(), if_biased(dbias));
 
-            EXPECT_LE(relative_error(y, reference_forward(shape, batch, x, weight, bias)), tolerance);
-            const Gradients expected = reference_backward(shape, batch, x, weight, dy);
-            EXPECT_LE(relative_error(dx, expected.dx), tolerance);
-            EXPECT_LE(relative_error(dweight, expected.dweight), tolerance);
-            if (shape.bias) {
-                EXPECT_LE(relative_error(dbias, expected.dbias), tolerance);
-            }
+        EXPECT_LE(relative_error(y, reference_forward(shape, batch, x, weight, bias)), tolerance);
+        const Gradients expected = reference_backward(shape, batch, x, weight, dy);
+        EXPECT_LE(relative_error(dx, expected.dx), tolerance);
+        EXPECT_LE(relative_error(dweight, expected.dweight), tolerance);
+        if (shape.bias) {
+            EXPECT_LE(relative_error(dbias, expected.dbias), tolerance);
         }
     }
+}
+
+TEST_P(WinogradTest, agrees_with_the_definition_while_the_batch_size_changes) {
+    for (const Conv2dShape& shape : shapes()) expect_the_definition(shape, {2, 1, 3, 2});
+}
+
+// Whole batches by all threads and parts by one thread each, of one size and in either order: each needs a
+// plan of its own.
+TEST_P(WinogradTest, two_threads_agree_with_the_definition_while_they_share_batches_in_other_ways) {
+    if (GetParam().name.find("onednn_f32_threads2") == std::string::npos)
+        GTEST_SKIP() << "plans are oneDNN's";
+    Conv2dShape pointwise = shape_of(14, 14, 64, 128, 0, true);
+    pointwise.kernel_h = pointwise.kernel_w = 1;
+    expect_the_definition(pointwise, {8, 16, 8});
+    for (const Conv2dShape& shape : {shape_of(14, 14, 32, 32, 1, true), shape_of(9, 9, 48, 48, 1, true)})
+        expect_the_definition(shape, {1, 2, 1});
+    expect_the_definition(shape_of(14, 14, 32, 64, 1, true), {4, 16, 4});
 }
 
 // So large that the weights' gradients are summed over slices of the batch, of two sizes.

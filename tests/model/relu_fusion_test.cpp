@@ -143,7 +143,8 @@ std::string bits_of(GraphSpec spec, DType type, bool fuse, bool recompute, doubl
     if (!fuse)
         for (NodeId node = 0; node < spec.nodes().size(); ++node) spec.keep(node);
     // Pooling is left alone: convolution and pooling in one have other bits.
-    spec.keep(1);
+    for (NodeId node = 1; node < spec.nodes().size(); ++node)
+        if (spec.nodes()[node].layer->kind() == "conv2d") spec.keep(node);
     const auto device = make_cpu_device(1);
     Graph graph(std::move(spec), *device, type, 5, recompute);
     graph.initialize(4);

@@ -8,7 +8,8 @@ namespace tutti {
 /// Everything is stored and computed in `compute`; only the inputs of the products in linear layers,
 /// convolutions and attention, forward and backward, are first rounded to `products`. Their sums and results
 /// are in `compute`; a GPU keeps the values between layers, and their gradients, in `products`
-/// (Ops::activations). A DType alone is both.
+/// (Ops::activations), and its convolutions' weight gradients are rounded to it on their way. A DType alone
+/// is both.
 struct Arithmetic {
     DType compute, products;
     /// Inputs of f32 products, attention's too, may be rounded to TF32: fp32's range, 10 bits of mantissa.

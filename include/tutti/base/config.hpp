@@ -181,7 +181,6 @@ struct DistributedConfig {
     double first_bucket_mb = 1;
     BucketPolicy bucket_policy = BucketPolicy::ddp;
     AcrossSteps across_steps = AcrossSteps::automatic;
-    std::string tcp_congestion;  ///< the kernel's name of it; empty: what the system has
     Compress compress = Compress::none;
     bool find_unused_parameters = false;
     bool sync_batch_norm = false;

@@ -131,7 +131,8 @@ class Ops : public TransformerOps {
     /// In which type values between layers, and their gradients, are best kept: T, or a shorter one that
     /// these operations take in its place. Then activations and their gradients (x, y, dx, dy, qkv, out,
     /// residual, logits; all of one call alike, but in linear layers and convolutions) may be of either type;
-    /// parameters and their gradients stay T. Each value is computed in T and rounded once.
+    /// parameters and their gradients stay T. Each value is computed in T and rounded once; of linear layers
+    /// and convolutions the bias, or the sum before it, is rounded, too.
     virtual DType activations() const { return compute(); }
     /// Whether shapes may say `relu`: batch normalisation and max pooling then apply it in their own passes.
     virtual bool fuses_relu() const { return false; }
