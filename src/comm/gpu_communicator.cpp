@@ -64,6 +64,7 @@ std::unique_ptr<Communicator> make_gpu_communicator(
              [&] { stream = make<GpuSideStream>(entries.make_side_stream, entries.compute_stream); });
     NcclSettings settings{config.timeout, host, steady_seconds, notice};
     const std::shared_ptr<Communicator> hosts = std::move(bootstrap);
+    settings.say = last_words;
     settings.leave = [hosts, last_words](const std::string& message, ExitCode code) {
         last_words(message);
         hosts->abort(code);

@@ -141,6 +141,11 @@ class NcclCommunicator final : public Communicator {
         return Work(std::make_unique<NcclTransfer>(job_, "a recorded step", job_->stream().mark_compute()));
     }
 
+    bool given_up() const override { return job_->broken(); }
+    void will_end_with(ExitCode code, const std::string& message) override {
+        job_->will_end_with({code, message});
+    }
+
     void before_abort(const std::shared_ptr<std::function<void()>>& release) override {
         job_->family()->before_abort.push_back(release);
     }

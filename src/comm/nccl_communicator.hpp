@@ -19,6 +19,9 @@ struct NcclSettings {
     std::function<void(const std::string&)> notice{};
     /// Seconds that NCCL may take to abort.
     double abort_patience = 10;
+    /// Told the error that had NCCL aborted, as soon as that takes longer than a moment: whoever waits for
+    /// the error's own way out may be ended by a launcher first. May be empty.
+    std::function<void(const std::string&)> say{};
     /// Ends the process with this message and code, for a NCCL that does not abort: whoever freed device
     /// memory would wait for its kernels for ever. Tests return.
     std::function<void(const std::string&, ExitCode)> leave{};

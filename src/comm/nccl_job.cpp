@@ -93,14 +93,16 @@ bool NcclJob::give_up(const std::string& reason) {
 }
 
 void NcclJob::give_up(const std::string& reason, const Error& error) {
-    if (!give_up(reason)) leave(error.what(), error.code());
+    will_end_with({error.code(), error.what()});
+    if (!give_up(reason)) leave();
+}
+
+void NcclJob::will_end_with(const Failure& failure) {
+    if (family_->failure.code == ExitCode::done) family_->failure = failure;
 }
 
 void NcclJob::leave_behind() {
-    if (!give_up("left by an error"))
-        leave("an error of rank " + std::to_string(rank_) + " on " + settings_.host +
-                  " or a peer ended a step, look for the first one of any rank",
-              ExitCode::peer);
+    if (!give_up("left by an error")) leave();
 }
 
 void NcclJob::remove_window(NcclWindow window) {
@@ -135,27 +137,37 @@ void NcclJob::fail(const std::string& call, NcclResult result) {
     }
 }
 
+Failure NcclJob::known_failure() const {
+    if (family_->failure.code != ExitCode::done) return family_->failure;
+    return {ExitCode::peer, "rank " + std::to_string(rank_) + " on " + settings_.host +
+                                " gave up: " + broken_ + "; look for the first error of any rank"};
+}
+
 bool NcclJob::end() {
     for (const auto& one : family_->before_abort)
         if (const auto release = one.lock()) (*release)();
     std::vector<NcclComm> communicators;
     for (NcclJob* const one : family_->members)
         if (NcclComm its = std::exchange(one->communicator_, nullptr)) communicators.push_back(its);
-    return abort_within(api_, communicators, settings_.abort_patience);
+    return abort_within(api_, communicators, settings_.abort_patience, [&] {
+        if (settings_.say) settings_.say(known_failure().message + "; waiting for NCCL to abort");
+    });
 }
 
-void NcclJob::leave(const std::string& message, ExitCode code) {
-    const std::string whole = message + "; NCCL did not abort within " +
-                              std::to_string(static_cast<long>(settings_.abort_patience)) +
-                              " s, so the process ends here without giving its memory back";
-    if (settings_.leave) settings_.leave(whole, code);
+void NcclJob::leave() {
+    if (!settings_.leave) return;
+    const Failure failure = known_failure();
+    settings_.leave(failure.message + "; NCCL did not abort within " +
+                        std::to_string(static_cast<long>(settings_.abort_patience)) +
+                        " s, so the process ends here without giving its memory back",
+                    failure.code);
 }
 
 void NcclJob::close() {
     if (communicator_ == nullptr) return;
     // A failure within a recording, which is gone by now.
     if (broken()) {
-        if (!end()) leave("rank " + std::to_string(rank_) + " gave up: " + broken_, ExitCode::peer);
+        if (!end()) leave();
         return;
     }
     // Finalizing waits for the peers: never where they may not come.

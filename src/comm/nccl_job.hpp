@@ -16,6 +16,7 @@ class NcclJob;
 struct NcclFamily {
     std::vector<NcclJob*> members;
     std::vector<std::weak_ptr<std::function<void()>>> before_abort;
+    Failure failure;  ///< the first error, as far as it is known here
 };
 
 /// What a communicator and its transfers share; the last of them ends NCCL's.
@@ -59,7 +60,9 @@ class NcclJob {
     /// Where the error is there.
     void give_up(const std::string& reason, const Error& error);
 
-    /// While an error leaves this scope, whose text is not known here.
+    /// The error that leaves, or will leave, scopes of the family.
+    void will_end_with(const Failure& failure);
+    /// While an error leaves this scope.
     void leave_behind();
 
     /// Never waits for peers that may not come.
@@ -77,7 +80,9 @@ class NcclJob {
     /// Of the whole family, whose recordings go first.
     bool end();
 
-    void leave(const std::string& message, ExitCode code);
+    /// What ends the process, where NCCL does not abort.
+    Failure known_failure() const;
+    void leave();
 
     void close();
 

@@ -40,9 +40,11 @@ std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, c
         {"activations", memory.activations, "arena: values, gradients and states by liveness", true},
         {"loader", loaders, "batches held ready, and the order of an epoch"},
     };
-    // One lane, for training and evaluation.
-    if (const std::size_t lane = device.upload_lane_bytes(upload_parts(train, config.train.batch_size)))
-        items.push_back({"upload", lane, "on the device: batches on their way, and the labels in use"});
+    // Training and evaluation have a BatchStage each, and so a lane each.
+    std::size_t lanes = device.upload_lane_bytes(upload_parts(train, config.train.batch_size));
+    if (val) lanes += device.upload_lane_bytes(upload_parts(*val, config.train.batch_size));
+    if (lanes > 0)
+        items.push_back({"upload", lanes, "on the device: batches on their way, and the labels in use"});
     if (graph.buffer_arena().bytes() > 0)
         items.push_back({"buffers", graph.buffer_arena().bytes(), "running statistics", true});
     if (config.train.accumulate > 1)

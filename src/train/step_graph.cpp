@@ -87,7 +87,10 @@ bool StepGraph::record(const Halves& halves) {
         entries_.push_back(std::move(made));
     } catch (const PeerError&) {
         throw;
-    } catch (const RunError& error) {
+    } catch (const Error& error) {
+        // Without its transfers this rank cannot go on in any way. The others wait for its word below, and
+        // end with the job.
+        if (std::ranges::any_of(transfers_, &Communicator::given_up)) throw;
         problem = error.what();
     }
     if (!ask({.cannot = !problem.empty()}).cannot) return true;

@@ -26,7 +26,9 @@ namespace tutti {
 /// A recorded transfer and one that a rank issues itself do not meet. So all ranks record at the same steps
 /// (NCCL may register memory with the peers then): each says in the step's sums that it wants to, and all do
 /// in the steps that follow. Before a step they agree through host memory whether all run their recordings,
-/// all record, or none does either; after recording, whether all could. One thread.
+/// all record, or none does either; after recording, whether all could, and where one could not for whatever
+/// reason of its own, none records again. An error of the transfers themselves, or a lost peer, ends the run
+/// instead, as it does in any other step. One thread.
 class StepGraph {
   public:
     /// statistics: the way of the batch statistics between ranks; null: nothing goes there. control: of host
@@ -62,6 +64,7 @@ class StepGraph {
     };
     /// After takes(): issues the step, which it records first where it must, and waits for `sums` of the
     /// loss. False: it could not be recorded on every rank, and nothing was issued on any.
+    /// Throws the error of a transfer that failed while it was recorded.
     bool run(const RunValues& values, const Halves& halves, const TensorView& sums);
     LossSums loss() const;
     /// Waits until backward has ended where transfers are part of it, and notices failed peers.

@@ -94,7 +94,16 @@ void Trainer::resume(const std::string& checkpoint_path) {
 }
 
 TrainingResult Trainer::run() {
-    return impl_->run();
+    // Once it is out of here, its way may lead through transfers that wait for a lost peer (~TrainStep).
+    try {
+        return impl_->run();
+    } catch (const Error& error) {
+        impl_->job.gradients.will_end_with(error.code(), error.what());
+        throw;
+    } catch (const std::exception& error) {
+        impl_->job.gradients.will_end_with(ExitCode::failed, error.what());
+        throw;
+    }
 }
 
 }  // namespace tutti

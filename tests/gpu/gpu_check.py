@@ -175,7 +175,11 @@ class Check:
                   "{linear: {out: 10}}]")
         for name, settings in {"sgd": (), "nccl": ("distributed.backend=nccl",),
                                "adamw, dropout, batch statistics": ("model.name=null", layers, "optim.name=adamw"),
-                               "vit, drop path": (*NETWORKS["vit"], "model.drop_path=0.3")}.items():
+                               "vit, drop path": (*NETWORKS["vit"], "model.drop_path=0.3"),
+                               # Fused attention, and an evaluation between the recordings of the steps.
+                               "vit, bf16, recomputed": (*NETWORKS["vit"], "model.heads=4", "train.precision=bf16",
+                                                         "train.recompute=true", f"data.val={self.data()}",
+                                                         "train.max_steps=50")}.items():
             found = {graph: self.losses(f"graph-{name}-{graph}", 1, "device=cuda", f"run.cuda_graph={graph}",
                                         "train.max_steps=20", *settings) for graph in ("true", "false")}
             if found["true"] != found["false"]:

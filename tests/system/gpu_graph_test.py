@@ -28,6 +28,11 @@ CASES = {
         "model.name": "vit", "model.hidden": "null", "model.dim": 8, "model.depth": 2, "model.heads": 2,
         "model.drop_path": 0.4, "train.recompute": "true", "optim.name": "adam", "optim.lr": 0.003,
         "train.label_smoothing": 0.1, "data.val": "the training data"},
+    # Heads of 8 values: the library's fused attention, which also has a state for backward.
+    "bf16, fused attention, recomputed, with an evaluation between the steps": {
+        "model.name": "vit", "model.hidden": "null", "model.dim": 16, "model.depth": 2, "model.heads": 2,
+        "train.precision": "bf16", "train.recompute": "true", "optim.name": "adam", "optim.lr": 0.003,
+        "data.val": "the training data"},
 }
 
 
@@ -54,6 +59,7 @@ class GpuGraph(GpuProgramTest):
         graphed = self.train(f"{name}-graph", "true", ranks, **settings)
         self.assert_exit(graphed, 0)
         self.assertEqual(graphed.stderr.count(RECORDED), 1, graphed.stderr)
+        self.assertNotIn("no fused", graphed.stderr)
         self.assert_same_bits(f"{name}-graph", f"{name}-eager")
 
     def test_one_rank_has_the_same_bits(self):

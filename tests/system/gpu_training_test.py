@@ -156,6 +156,14 @@ class GpuTraining(GpuProgramTest):
             self.assert_same_training(f"cuda{ranks}", result, "cpu")
             self.assertNotIn("host memory", result.stderr)
 
+    def test_an_error_keeps_its_words_and_its_code_where_nccl_does_not_abort(self):
+        self.with_nccl()
+        self.libraries["TUTTI_FAKE_STUCK_ABORT"] = "1"
+        result = self.run_on("cuda", 1, "run", distributed__backend="nccl", optim__lr=1e30)
+        self.assert_exit(result, 1)
+        for words in "waiting for NCCL to abort", "NCCL did not abort within 10 s":
+            self.assertRegex(result.stderr, r"step \d+ \(epoch 1\): the loss is .*; " + words)
+
     def test_nccl_that_is_not_there_is_refused(self):
         result = self.run_on("cuda", 2, "run", gpus=2, distributed__backend="nccl")
         self.assertNotIn(0, result.exit_codes)

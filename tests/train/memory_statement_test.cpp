@@ -65,7 +65,7 @@ struct UploadingDevice final : Device {
     void set_progress(std::function<void()>) override {}
 };
 
-TEST_F(MemoryStatement, CountsABatchMoreAndTheLaneWhereTheDeviceCopiesAhead) {
+TEST_F(MemoryStatement, CountsABatchMoreAndTheLanesWhereTheDeviceCopiesAhead) {
     const auto optimizer = make_optimizer(config_.optim, graph_, *device_);
     const UploadingDevice device;
     for (const bool with_val : {false, true}) {
@@ -74,8 +74,8 @@ TEST_F(MemoryStatement, CountsABatchMoreAndTheLaneWhereTheDeviceCopiesAhead) {
         const auto there = state_memory(config_, graph_, *optimizer, device, info_, val, 1);
         const std::size_t loaders = val ? 2 : 1;
         EXPECT_EQ(bytes_of(there, "loader"), bytes_of(here, "loader") + loaders * 8 * (784 + 3 * 8));
-        EXPECT_EQ(bytes_of(there, "upload"), 1U + 8 * 784 + 1000 * 8 * 8)
-            << "samples, and labels in one place";
+        EXPECT_EQ(bytes_of(there, "upload"), loaders * (1U + 8 * 784 + 1000 * 8 * 8))
+            << "samples, and labels in one place, for training and for evaluation";
         EXPECT_EQ(bytes_of(here, "upload"), 0U);
     }
 }

@@ -27,6 +27,7 @@ struct FakeRecorder final : WorkRecorder {
     void set(const RunValues& given) override { values = given; }
     std::unique_ptr<RecordedWork> record(const std::function<void()>& issue) override {
         ++recordings;
+        if (on_record) on_record();
         if (!problem.empty()) throw RunError(problem);
         return std::make_unique<FakeWork>(issue, *fresh.back(), alive);
     }
@@ -42,6 +43,7 @@ struct FakeRecorder final : WorkRecorder {
     RunValues values;
     int recordings = 0, asked = 0;
     std::string problem;
+    std::function<void()> on_record;
     std::shared_ptr<int> alive = std::make_shared<int>(0);  // as long as a recording lives
     std::byte host[most_fetched];
     std::vector<std::unique_ptr<bool>> fresh;
@@ -238,7 +240,8 @@ struct Transfers final : Communicator {
     };
     Communicator& world;
     std::weak_ptr<std::function<void()>> release;
-    bool peer_is_lost = false;
+    bool given_up() const override { return failed; }
+    bool peer_is_lost = false, failed = false;
 };
 
 /// One of several ranks, with its own device.
@@ -304,6 +307,36 @@ TEST(StepGraphRanks, none_runs_what_one_could_not_record) {
         EXPECT_EQ(rank.runs, 0);
         EXPECT_EQ(rank.forgotten, 1);
         EXPECT_EQ(rank.graph->reason(), "rank 2: the device says no");
+    });
+}
+
+TEST(StepGraphRanks, none_runs_what_one_is_refused_for_whatever_kind_of_error) {
+    run_on_threads(2, [](Communicator& world) {
+        GraphRank rank(world);
+        if (world.rank() == 1)
+            rank.device.one.on_record = [] { throw UsageError("the library wants another shape"); };
+        EXPECT_EQ(rank.steps(6), "eeeeee");
+        EXPECT_EQ(rank.graph->reason(), "rank 1: the library wants another shape");
+    });
+}
+
+TEST(StepGraphRanks, a_transfer_that_fails_while_it_is_recorded_ends_the_run_with_its_own_error) {
+    run_on_threads(1, [](Communicator& world) {
+        for (const bool usage : {true, false}) {
+            GraphRank rank(world);
+            EXPECT_EQ(rank.steps(3), "eee");
+            rank.device.one.on_record = [&] {
+                rank.transfers.failed = true;
+                if (usage) throw UsageError("NCCL wants one GPU per rank");
+                throw RunError("NCCL failed");
+            };
+            if (usage)
+                EXPECT_THROW(rank.step(), UsageError);
+            else
+                EXPECT_THROW(rank.step(), RunError);
+            EXPECT_EQ(rank.graph->reason(), "") << "no other way is taken";
+            EXPECT_EQ(rank.forgotten, 0);
+        }
     });
 }
 

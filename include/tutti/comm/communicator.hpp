@@ -62,6 +62,11 @@ class Communicator {
     /// what is under way on the device is ended: it destroys recordings that have transfers, for which the
     /// end would wait. By the thread that calls the communicator. Once `release` is gone nobody is called.
     virtual void before_abort([[maybe_unused]] const std::shared_ptr<std::function<void()>>& release) {}
+    /// Whether a failure has ended it, or a duplicate, so that every further call throws; where it can tell.
+    virtual bool given_up() const { return false; }
+    /// An error is about to leave scopes that hold transfers or memory of this communicator or a duplicate:
+    /// `message` and `code` are what the process ends with if those cannot be ended. The first error counts.
+    virtual void will_end_with([[maybe_unused]] ExitCode code, [[maybe_unused]] const std::string& message) {}
     /// Memory of the ranks' devices that all_reduce and reduce_scatter move faster than other memory,
     /// contents arbitrary, to be freed before the communicator; empty where there is none, or not on every
     /// rank. Collective, with the same size.

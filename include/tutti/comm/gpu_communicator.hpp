@@ -21,8 +21,9 @@ struct GpuEntries {
 /// A communicator of device memory of the current device. bootstrap: of the same ranks, host memory; kept.
 /// distributed.backend decides: nccl, or through pinned host memory with mpi and gloo; auto takes NCCL where
 /// every rank can open it, else the host's way, and tells rank 0's `notice` why; and later, if NCCL has no
-/// memory of its own for gradients (Communicator::allocate). last_words: told on any rank why the process
-/// ends at once, with the exit code of the error in it, where NCCL does not abort. Collective. Throws
+/// memory of its own for gradients (Communicator::allocate). last_words: told on any rank, where NCCL does
+/// not abort in a moment, the error that had it abort; and where it does not in 10 s, the same again, and the
+/// process ends with that error's exit code (Communicator::will_end_with). Collective. Throws
 /// AgreedError.
 std::unique_ptr<Communicator> make_gpu_communicator(
     const DistributedConfig& config, const GpuEntries& entries, std::unique_ptr<Communicator> bootstrap,
