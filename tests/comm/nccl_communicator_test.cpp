@@ -11,38 +11,10 @@
 #include <vector>
 
 #include "communicator_contract.hpp"
-#include "fake_nccl/fake_nccl.hpp"
-#include "fake_nccl/fake_streams.hpp"
-#include "thread_communicator.hpp"
+#include "nccl_rank.hpp"
 
 namespace tutti::test {
 namespace {
-
-double steady_seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-NcclSettings settings_of(int rank) {
-    return {.timeout = 60, .host = "node" + std::to_string(rank), .now = steady_seconds};
-}
-
-/// What a rank has.
-struct Rank {
-    std::shared_ptr<FakeGpu> gpu = std::make_shared<FakeGpu>();
-    std::unique_ptr<Communicator> data;
-    std::shared_ptr<FakeNccl> nccl;
-
-    Rank(Communicator& world, NcclScript script)
-        : data(world.duplicate()), nccl(std::make_shared<FakeNccl>(*data, std::move(script))) {}
-
-    std::unique_ptr<Communicator> communicator(Communicator& world, const NcclSettings& settings) {
-        return make_nccl_communicator(nccl, std::make_shared<FakeSideStream>(gpu), world.duplicate(),
-                                      settings);
-    }
-    std::unique_ptr<Communicator> communicator(Communicator& world) {
-        return communicator(world, settings_of(world.rank()));
-    }
-};
-
 class NcclContract : public testing::TestWithParam<std::tuple<int, int, ContractCheck>> {};
 
 TEST_P(NcclContract, holds) {
@@ -64,31 +36,6 @@ INSTANTIATE_TEST_SUITE_P(fake, NcclContract,
                                     std::to_string(std::get<1>(row.param)) + "_" +
                                     std::get<2>(row.param).name;
                          });
-
-/// What one rank throws in `work` with this script.
-template <class Work>
-std::string failure(const NcclScript& script, const NcclSettings& settings, const Work& work) {
-    std::string message = "no error";
-    run_on_threads(1, [&](Communicator& world) {
-        Rank rank(world, script);
-        try {
-            const auto communicator = rank.communicator(world, settings);
-            work(*communicator, rank);
-        } catch (const Error& error) {
-            message = "exit " + std::to_string(static_cast<int>(error.code())) + ": " + error.what();
-        }
-    });
-    return message;
-}
-std::string failure_of_all_reduce(const NcclScript& script, const NcclSettings& settings) {
-    return failure(script, settings, [](Communicator& communicator, Rank&) {
-        std::vector<float> values(8);
-        communicator.all_reduce(view_of(std::span(values)), ReduceOp::sum).wait();
-    });
-}
-std::string failure_of_all_reduce(const NcclScript& script) {
-    return failure_of_all_reduce(script, settings_of(0));
-}
 
 struct Code {
     NcclResult result;
@@ -128,11 +75,6 @@ INSTANTIATE_TEST_SUITE_P(codes, NcclErrors,
                              return "code" + std::to_string(static_cast<int>(row.param.result));
                          });
 
-/// A second passes with every look at it.
-NcclSettings impatient() {
-    return {.timeout = 20, .host = "node7", .now = [time = 0.0]() mutable { return time += 1; }};
-}
-
 TEST(NcclRecording, has_transfers_that_are_joined_and_not_asked_for) {
     const std::string message =
         failure({.polls = 2}, settings_of(0), [](Communicator& communicator, Rank& rank) {
@@ -162,190 +104,6 @@ TEST(NcclRecording, that_does_not_end_is_given_up_like_a_transfer) {
         });
     EXPECT_EQ(message.substr(0, 6), "exit 5") << message;
     EXPECT_NE(message.find("a recorded step"), std::string::npos) << message;
-}
-
-/// As NCCL waits for graphs that hold its kernels.
-struct Recording {
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool gone = false;
-    void destroy() {
-        const std::lock_guard lock(mutex);
-        gone = true;
-        changed.notify_all();
-    }
-    void wait() {
-        std::unique_lock lock(mutex);
-        changed.wait(lock, [&] { return gone; });
-    }
-};
-
-TEST(NcclAbort, waits_for_recordings_which_are_released_before_it_also_those_with_a_duplicate) {
-    const auto recording = std::make_shared<Recording>();
-    const auto release = std::make_shared<std::function<void()>>([=] { recording->destroy(); });
-    std::vector<std::string> calls;
-    const std::string message =
-        failure({.stalls = true, .abort_waits = [=] { recording->wait(); }}, impatient(),
-                [&](Communicator& communicator, Rank& rank) {
-                    const auto other = communicator.duplicate();
-                    other->before_abort(release);
-                    std::vector<float> values(8);
-                    EXPECT_THROW(communicator.all_reduce(view_of(std::span(values)), ReduceOp::sum).wait(),
-                                 PeerError);
-                    calls = rank.nccl->calls();
-                    other->barrier();
-                });
-    EXPECT_EQ(calls, (std::vector<std::string>{"unique_id", "init_rank", "unique_id", "init_rank",
-                                               "all_reduce", "abort", "abort"}));
-    EXPECT_EQ(message,
-              "exit 5: rank 0 on node7 cannot reach its peers: all_reduce of 8 f32 timed out before");
-}
-
-TEST(NcclAbort, comes_where_an_error_leaves_transfers_which_are_not_waited_for) {
-    NcclSettings settings = settings_of(0);
-    settings.now = [] { return 0.0; };  // no time passes
-    std::vector<std::string> calls;
-    std::vector<float> values(8);
-    const std::string message =
-        failure({.stalls = true}, settings, [&](Communicator& communicator, Rank& rank) {
-            try {
-                const Work work = communicator.all_reduce(view_of(std::span(values)), ReduceOp::sum);
-                throw DataError("a sample is broken");
-            } catch (const DataError&) {
-                calls = rank.nccl->calls();
-                throw;
-            }
-        });
-    EXPECT_EQ(calls.back(), "abort");
-    EXPECT_EQ(message, "exit 4: a sample is broken");
-}
-
-TEST(NcclAbort, comes_where_an_error_leaves_memory_that_a_transfer_is_using) {
-    run_on_threads(2, [](Communicator& world) {
-        Rank rank(world, {.stalls = true});
-        NcclSettings settings = settings_of(world.rank());
-        settings.now = [] { return 0.0; };  // no time passes
-        const auto communicator = rank.communicator(world, settings);
-        Work work;  // lives longer than the memory, as a reducer's may
-        const auto fails = [&] {
-            const Buffer memory = communicator->allocate(4096);
-            work = communicator->all_reduce(memory.view(0, DType::f32, {1024}), ReduceOp::sum);
-            throw DataError("a sample is broken");
-        };
-        EXPECT_THROW(fails(), DataError);
-        EXPECT_EQ(std::ranges::count(rank.nccl->calls(), "abort"), 1);
-    });
-}
-
-/// How a process ends whose NCCL does not abort.
-struct End {
-    std::string words;
-    ExitCode left = ExitCode::done;
-    std::vector<std::string> said;  // until then
-
-    NcclSettings settings() {
-        NcclSettings result = settings_of(0);
-        result.now = [] { return 0.0; };  // no time passes
-        result.abort_patience = 0.02;
-        result.say = [this](const std::string& message) { said.push_back(message); };
-        result.leave = [this](const std::string& message, ExitCode with) {
-            EXPECT_EQ(left, ExitCode::done) << "once";
-            words = message;
-            left = with;
-        };
-        return result;
-    }
-};
-
-/// The threads that abort have copies.
-void destroy_and_wait(const std::shared_ptr<Recording>& recording) {
-    recording->destroy();
-    while (recording.use_count() > 1) std::this_thread::yield();
-}
-
-TEST(NcclAbort, that_does_not_end_ends_the_process_with_the_code_and_words_of_the_error) {
-    const auto recording = std::make_shared<Recording>();
-    for (const auto& [result, code] : {std::pair{NcclResult::remote_error, ExitCode::peer},
-                                       std::pair{NcclResult::internal_error, ExitCode::failed}}) {
-        End end;
-        failure_of_all_reduce({.async = result, .stalls = true, .abort_waits = [=] { recording->wait(); }},
-                              end.settings());
-        EXPECT_EQ(end.left, code);
-        EXPECT_EQ(end.words.substr(0, end.words.find(" failed")), "all_reduce of 8 f32 on rank 0 (node0)");
-        EXPECT_NE(end.words.find("NCCL did not abort within"), std::string::npos) << end.words;
-        ASSERT_EQ(end.said.size(), 1U) << "before the process ends, which something else may end first";
-        EXPECT_EQ(end.said[0].substr(0, end.said[0].find(" failed")),
-                  "all_reduce of 8 f32 on rank 0 (node0)");
-    }
-    destroy_and_wait(recording);
-}
-
-TEST(NcclAbort, that_does_not_end_has_the_code_and_words_of_an_error_that_leaves_a_transfer) {
-    const auto recording = std::make_shared<Recording>();
-    for (const bool told : {true, false}) {
-        End end;
-        failure({.stalls = true, .abort_waits = [=] { recording->wait(); }}, end.settings(),
-                [&](Communicator& communicator, Rank&) {
-                    std::vector<float> values(8);
-                    const auto duplicate = communicator.duplicate();
-                    const Work work = communicator.all_reduce(view_of(std::span(values)), ReduceOp::sum);
-                    const DataError error("a sample is broken");
-                    if (told) {
-                        duplicate->will_end_with(error.code(), error.what());
-                        duplicate->will_end_with(ExitCode::failed, "what follows from it");
-                    }
-                    throw error;
-                });
-        const std::string words =
-            told ? "a sample is broken"
-                 : "rank 0 on node0 gave up: left by an error; look for the first error of any rank";
-        EXPECT_EQ(end.left, told ? ExitCode::data : ExitCode::peer);
-        EXPECT_EQ(end.said, std::vector{words + "; waiting for NCCL to abort"});
-        EXPECT_EQ(end.words.substr(0, end.words.find("; NCCL did not abort within")), words);
-    }
-    destroy_and_wait(recording);
-}
-
-TEST(NcclAbort, that_comes_after_a_recording_has_the_code_and_words_of_the_call_that_failed) {
-    const auto recording = std::make_shared<Recording>();
-    End end;
-    failure(
-        {.answers = {{"all_reduce", NcclResult::invalid_usage}}, .abort_waits = [=] { recording->wait(); }},
-        end.settings(), [&](Communicator& communicator, Rank& rank) {
-            std::vector<float> values(8);
-            const auto duplicate = communicator.duplicate();
-            rank.gpu->recording = true;
-            EXPECT_FALSE(duplicate->given_up());
-            EXPECT_THROW(communicator.all_reduce(view_of(std::span(values)), ReduceOp::sum), UsageError);
-            EXPECT_TRUE(duplicate->given_up());
-            EXPECT_EQ(end.said, std::vector<std::string>());
-            rank.gpu->recording = false;
-        });
-    EXPECT_EQ(end.left, ExitCode::usage);
-    ASSERT_EQ(end.said.size(), 1U);
-    EXPECT_EQ(end.said[0].substr(0, end.said[0].find(" failed")), "all_reduce of 8 f32 on rank 0 (node0)");
-    destroy_and_wait(recording);
-}
-
-TEST(NcclAbort, is_left_until_a_recording_has_ended_in_which_a_call_failed) {
-    const auto recording = std::make_shared<Recording>();
-    std::vector<std::string> calls;
-    bool left = false;
-    NcclSettings settings = impatient();
-    settings.leave = [&](const std::string&, ExitCode) { left = true; };
-    const std::string message = failure(
-        {.answers = {{"all_reduce", NcclResult::in_progress}}, .abort_waits = [=] { recording->wait(); }},
-        settings, [&](Communicator& communicator, Rank& rank) {
-            std::vector<float> values(8);
-            rank.gpu->recording = true;
-            EXPECT_THROW(communicator.all_reduce(view_of(std::span(values)), ReduceOp::sum), PeerError);
-            rank.gpu->recording = false;
-            EXPECT_EQ(rank.nccl->calls().back(), "all_reduce");
-            recording->destroy();
-            communicator.barrier();
-        });
-    EXPECT_EQ(message.substr(0, 6), "exit 5") << message;
-    EXPECT_FALSE(left);
 }
 
 TEST(NcclTimeout, of_a_transfer_names_call_rank_and_host_and_aborts) {
