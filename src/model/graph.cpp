@@ -251,7 +251,7 @@ TensorView Graph::forward(std::int64_t n, const StepContext& step) {
     return impl_->calls.back().output;
 }
 
-void Graph::Impl::forward_layer(std::size_t node, const StepContext& step) {
+LayerCall Graph::Impl::forward_call(std::size_t node, const StepContext& step) const {
     const Calls& views = calls[node];
     LayerCall call;
     call.inputs = views.first_inputs;
@@ -263,7 +263,11 @@ void Graph::Impl::forward_layer(std::size_t node, const StepContext& step) {
     call.batch_state = views.batch_state;
     call.statistics = views.statistics;
     call.number = node;
-    spec.nodes()[node].layer->forward(call);
+    return call;
+}
+
+void Graph::Impl::forward_layer(std::size_t node, const StepContext& step) {
+    spec.nodes()[node].layer->forward(forward_call(node, step));
 }
 
 void Graph::Impl::forward_run(const SampleRun& run, std::int64_t n, const StepContext& step) {
@@ -280,14 +284,10 @@ void Graph::Impl::forward_run(const SampleRun& run, std::int64_t n, const StepCo
             if (part == 0 && step.phase == Phase::train) use_parameters_of(views);
             std::array<TensorView, most_inputs> inputs;
             std::ranges::transform(views.first_inputs, inputs.begin(), samples);
-            LayerCall call;
+            LayerCall call = forward_call(i, part_step);
             call.inputs = std::span(inputs).first(views.first_inputs.size());
             call.output = samples(views.first_output);
             call.state = samples(views.first_state);
-            call.parameters = views.parameters;
-            call.step = &part_step;
-            call.buffers = views.buffers;
-            call.number = i;
             if (observer) observer->forward_begins(i - 1);
             spec.nodes()[i].layer->forward(call);
             if (observer) observer->forward_ends(i - 1);
@@ -302,16 +302,10 @@ void Graph::Impl::forward_again(std::size_t from, std::size_t to, const StepCont
     again.recomputing = true;
     for (std::size_t i = from; i <= to; ++i) {
         const Calls& views = calls[i];
-        LayerCall call;
+        LayerCall call = forward_call(i, again);
         call.inputs = views.inputs;
         call.output = views.output;
         call.state = views.state;
-        call.parameters = views.parameters;
-        call.step = &again;
-        call.buffers = views.buffers;
-        call.batch_state = views.batch_state;
-        call.statistics = views.statistics;
-        call.number = i;
         spec.nodes()[i].layer->forward(call);
     }
 }

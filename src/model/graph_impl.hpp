@@ -35,6 +35,8 @@ struct Graph::Impl {
     /// parameters_final: see LayerCall.
     void backward_layer(std::size_t node, std::int64_t n, const StepContext& step,
                         const std::function<void()>& parameters_final);
+    /// The layer's call in the first forward, on the whole batch.
+    LayerCall forward_call(std::size_t node, const StepContext& step) const;
     void forward_layer(std::size_t node, const StepContext& step);
     void forward_run(const SampleRun& run, std::int64_t n, const StepContext& step);
     void forward_again(std::size_t from, std::size_t to, const StepContext& step);
