@@ -2,7 +2,8 @@
 
     sudo python3 -B tests/bench/bucket_table.py [--out DIR] [--models lenet,mlp] [--pieces sweep,auto,ddp] [--data F.h5]
          [--set KEY=VALUE]                  a setting for ours, sweep and auto
-         [--congestion cubic]               how TCP finds its rate on both hosts, for ours and DDP; '': as this machine does
+         [--congestion reno]                how TCP finds its rate on both hosts, for ours and DDP; reno is every system's and
+                                            allowed to all; '': as this machine does
          [--torch /path/to/python3]         python with torch, for the comparison with DDP; without it that is left out
     python3 -B tests/bench/bucket_table.py --out DIR --table      prints what DIR holds as Markdown
 
@@ -55,7 +56,7 @@ def parse():
     parser.add_argument("--pieces", default="sweep,auto,ddp")
     parser.add_argument("--torch")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--congestion", default="cubic")
+    parser.add_argument("--congestion", default="reno")
     parser.add_argument("--rate", default="1gbit")
     parser.add_argument("--delay", default="0.2ms")
     parser.add_argument("--table", action="store_true")
