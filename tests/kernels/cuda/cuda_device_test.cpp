@@ -113,7 +113,7 @@ TEST_F(CudaDeviceTest, streams_wait_for_events_of_others) {
 struct Refusal {
     std::string function;
     int code;
-    std::string library, name, remedy;  ///< remedy: a part of it; empty for none
+    std::string component, name, remedy;  ///< remedy: a part of it; empty for none
 };
 
 TEST_F(CudaDeviceTest, refusals_of_the_three_libraries_become_typed_errors) {
@@ -152,7 +152,7 @@ TEST_F(CudaDeviceTest, refusals_of_the_three_libraries_become_typed_errors) {
             ADD_FAILURE() << "nothing was thrown";
         } catch (const cuda::GpuError& error) {
             EXPECT_EQ(error.code(), ExitCode::failed);
-            EXPECT_EQ(error.component(), refusal.library);
+            EXPECT_EQ(error.component(), refusal.component);
             EXPECT_EQ(error.name(), refusal.name);
             EXPECT_EQ(error.number(), refusal.code);
             EXPECT_NE(error.call().find(refusal.function), std::string::npos) << error.call();
