@@ -1,4 +1,5 @@
-// Convolutions of the shapes that oneDNN computes by Winograd's method, on every backend.
+// Convolutions of the shapes that oneDNN computes by Winograd's method, on every backend, and how threads
+// share a batch.
 
 #include <omp.h>
 
