@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cerrno>
@@ -41,23 +42,36 @@ class Hdf5Dataset final : public Dataset {
     }
 
     void read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const override {
-        for (std::size_t i = 0; i < indices.size(); ++i) labels[i] = label_of(indices[i]);
+        if (!all_inside(indices, info_.samples)) fail_at(indices);
+        for (std::size_t i = 0; i < indices.size(); ++i)
+            labels[i] = labels_[static_cast<std::size_t>(indices[i])];
+        if (!all_inside(labels.first(indices.size()), info_.classes)) fail_at(indices);
     }
 
     std::uint64_t mapped_bytes() const override { return storage_->mapped_bytes(); }
 
   private:
-    std::int64_t label_of(std::int64_t index) const {
+    /// Whether all are in [0, end). Without a branch per value: several are looked at at once.
+    static bool all_inside(std::span<const std::int64_t> values, std::int64_t end) {
+        bool inside = true;
+        for (const std::int64_t value : values)
+            inside &= static_cast<std::uint64_t>(value) < static_cast<std::uint64_t>(end);
+        return inside;
+    }
+
+    /// About the first index that does not exist or has an impossible label.
+    [[noreturn]] void fail_at(std::span<const std::int64_t> indices) const {
+        const auto bad = std::ranges::find_if(indices, [this](std::int64_t index) {
+            return !all_inside({&index, 1}, info_.samples) ||
+                   !all_inside({&labels_[static_cast<std::size_t>(index)], 1}, info_.classes);
+        });
         const std::string& file = path_;
-        if (index < 0 || index >= info_.samples)
-            throw DataError(file + ": there is no sample " + std::to_string(index) + ", the file has " +
+        if (!all_inside({&*bad, 1}, info_.samples))
+            throw DataError(file + ": there is no sample " + std::to_string(*bad) + ", the file has " +
                             std::to_string(info_.samples));
-        const std::int64_t label = labels_[static_cast<std::size_t>(index)];
-        if (label < 0 || label >= info_.classes)
-            throw DataError(file + ": sample " + std::to_string(index) + " has " +
-                                schema::label_outside(label, info_.classes),
-                            "correct the label or the attribute 'classes', or " + schema::pack_again(file));
-        return label;
+        throw DataError(file + ": sample " + std::to_string(*bad) + " has " +
+                            schema::label_outside(labels_[static_cast<std::size_t>(*bad)], info_.classes),
+                        "correct the label or the attribute 'classes', or " + schema::pack_again(file));
     }
 
     std::string path_;

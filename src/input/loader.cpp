@@ -1,6 +1,7 @@
 #include "tutti/input/loader.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -41,16 +42,25 @@ void read_batch(const Dataset& dataset, std::span<const std::int64_t> order, con
     dataset.read(std::span(slot.indices).first(count), slot.samples.first(bytes), slot.labels.first(count));
 }
 
+/// How reading a batch went.
+struct Outcome {
+    std::exception_ptr error;
+    double seconds = 0;
+};
+
 /// Runs read_batch and keeps what it throws. The exception leaves its catch block here, so that only the slot
 /// owns it when another thread comes to see it.
-std::exception_ptr try_read_batch(const Dataset& dataset, std::span<const std::int64_t> order,
-                                  const BatchWindow& window, Slot& slot) {
+Outcome try_read_batch(const Dataset& dataset, std::span<const std::int64_t> order, const BatchWindow& window,
+                       Slot& slot) {
+    const auto begin = std::chrono::steady_clock::now();
+    Outcome outcome;
     try {
         read_batch(dataset, order, window, slot);
     } catch (...) {
-        return std::current_exception();
+        outcome.error = std::current_exception();
     }
-    return nullptr;
+    outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return outcome;
 }
 
 void require_inside(const BatchWindow& window, std::int64_t max_batch, std::size_t order_size) {
@@ -102,11 +112,21 @@ struct Loader::State {
         return !paused && claimed < windows.size() && claimed < released + slots.size();
     }
 
-    /// Waking a worker may take longer than reading a small batch. While none is busy, so that reads are
-    /// quick, and more than half of the buffers are ready, they may sleep on.
+    /// Waking a worker, and a batch that another core has written, cost the caller some microseconds: as much
+    /// as reading a small batch that is in memory. Such batches it reads itself.
+    bool reads_are_quick() const { return typical_seconds && *typical_seconds < 50e-6; }
+
+    /// While no worker is busy and more than half of the buffers are ready, they may sleep on.
     bool worth_waking() const {
         const std::size_t free = released + slots.size() - claimed;
-        return claimed < windows.size() && (busy > 0 || 2 * free >= slots.size());
+        return claimed < windows.size() && !reads_are_quick() && (busy > 0 || 2 * free >= slots.size());
+    }
+
+    /// A slow read weighs for some tens of quick ones: the disk may be needed again soon.
+    void finish(Slot& slot, Outcome outcome) {
+        const double before = typical_seconds.value_or(outcome.seconds);
+        typical_seconds = before + (outcome.seconds - before) / 4;
+        slot.error = std::move(outcome.error);
     }
 
     void worker_loop() {
@@ -118,9 +138,9 @@ struct Loader::State {
             Slot& slot = slots[w % slots.size()];
             ++busy;
             lock.unlock();
-            std::exception_ptr error = try_read_batch(dataset, order, windows[w], slot);
+            Outcome outcome = try_read_batch(dataset, order, windows[w], slot);
             lock.lock();
-            slot.error = std::move(error);
+            finish(slot, std::move(outcome));
             slot.ready = true;
             --busy;
             done.notify_one();
@@ -141,6 +161,7 @@ struct Loader::State {
     std::vector<BatchWindow> windows;
     std::size_t claimed = 0, taken = 0, released = 0, busy = 0;
     bool paused = false, stopping = false;
+    std::optional<double> typical_seconds;  ///< of reading a batch: a moving average
 };
 
 Loader::Loader(const Dataset& dataset, std::int64_t max_batch, int workers, int prefetch, Device* device) {
@@ -170,6 +191,7 @@ void Loader::start(std::vector<std::int64_t> order, std::vector<BatchWindow> win
         }
         state.claimed = state.taken = state.released = 0;
         state.paused = false;
+        if (state.reads_are_quick()) return;
     }
     state.work.notify_all();
 }
@@ -190,9 +212,9 @@ std::optional<HostBatch> Loader::next() {
         // No worker has begun it, or there is none: reading is no longer than waiting for it.
         ++state.claimed;
         lock.unlock();
-        std::exception_ptr error = try_read_batch(state.dataset, state.order, window, slot);
+        Outcome outcome = try_read_batch(state.dataset, state.order, window, slot);
         lock.lock();
-        slot.error = std::move(error);
+        state.finish(slot, std::move(outcome));
     } else {
         state.done.wait(lock, [&slot] { return slot.ready; });
     }

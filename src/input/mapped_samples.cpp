@@ -2,12 +2,12 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 
 #include "bus_error_guard.hpp"
@@ -47,15 +47,18 @@ struct Copy {
         return samples + static_cast<std::size_t>(indices[i]) * bytes;
     }
 
+    void fetch(std::size_t i) const {
+        constexpr std::size_t line = 64, most = 1024;
+        const std::byte* const sample = at(i);
+        for (std::size_t k = 0; k < std::min(bytes, most); k += line) __builtin_prefetch(sample + k);
+    }
+
     void operator()() const {
-        constexpr std::size_t line = 64, most = 1024, under_way = 8192;
-        const std::size_t ahead = std::clamp<std::size_t>(under_way / bytes, 1, 16);
-        const std::size_t lead = std::min(bytes, most);
+        constexpr std::size_t under_way = 8192;
+        const std::size_t ahead = std::min(std::clamp<std::size_t>(under_way / bytes, 1, 16), indices.size());
+        for (std::size_t i = 0; i < ahead; ++i) fetch(i);
         for (std::size_t i = 0; i < indices.size(); ++i) {
-            if (i + ahead < indices.size()) {
-                const std::byte* const next = at(i + ahead);
-                for (std::size_t k = 0; k < lead; k += line) __builtin_prefetch(next + k);
-            }
+            if (i + ahead < indices.size()) fetch(i + ahead);
             std::memcpy(out + i * bytes, at(i), bytes);
         }
     }
@@ -76,7 +79,10 @@ MappedSamples::MappedSamples(int file, std::uint64_t offset, std::uint64_t bytes
     const std::uint64_t skipped = offset % static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
     mapped_bytes_ = static_cast<std::size_t>(bytes + skipped);
     mapped_ = mmap(nullptr, mapped_bytes_, PROT_READ, MAP_SHARED, file, static_cast<off_t>(offset - skipped));
-    if (mapped_ != MAP_FAILED) samples_ = static_cast<const std::byte*>(mapped_) + skipped;
+    if (mapped_ == MAP_FAILED) return;
+    samples_ = static_cast<const std::byte*>(mapped_) + skipped;
+    // What is not in memory comes in large pieces, in pages of 2 MiB where the file system has them.
+    madvise(mapped_, mapped_bytes_, MADV_HUGEPAGE);
 }
 
 MappedSamples::~MappedSamples() {
@@ -84,8 +90,9 @@ MappedSamples::~MappedSamples() {
 }
 
 bool MappedSamples::whole() const {
-    struct stat status {};
-    return fstat(file_, &status) == 0 && static_cast<std::uint64_t>(status.st_size) >= offset_ + bytes_;
+    // A third of fstat's time; nothing uses the position that it moves.
+    const off_t size = lseek(file_, 0, SEEK_END);
+    return size >= 0 && static_cast<std::uint64_t>(size) >= offset_ + bytes_;
 }
 
 bool MappedSamples::is_first_pass(std::size_t samples) const {
@@ -93,12 +100,20 @@ bool MappedSamples::is_first_pass(std::size_t samples) const {
     return asked_for_.fetch_add(samples * sample_bytes_, std::memory_order_relaxed) < bytes_;
 }
 
-void MappedSamples::read_ahead() const {
-    // Linux brings no more than the device's read-ahead per call, whatever is asked for.
-    constexpr std::uint64_t per_batch = std::uint64_t{64} << 20, per_call = std::uint64_t{128} << 10;
-    if (asked_for_.load(std::memory_order_relaxed) >= bytes_) return;
+void MappedSamples::bring_in() const {
+    constexpr std::uint64_t per_batch = std::uint64_t{64} << 20;
+    if (asked_for_.load(std::memory_order_relaxed) >= mapped_bytes_) return;
     const std::uint64_t begin = asked_for_.fetch_add(per_batch, std::memory_order_relaxed);
-    for (std::uint64_t at = begin; at < std::min(begin + per_batch, bytes_); at += per_call)
+    if (begin >= mapped_bytes_) return;
+    const std::uint64_t size = std::min(per_batch, mapped_bytes_ - begin);
+    if (madvise(static_cast<std::byte*>(mapped_) + begin, size, MADV_POPULATE_READ) != 0 && errno == EINVAL)
+        ask_for(begin, size);
+}
+
+void MappedSamples::ask_for(std::uint64_t begin, std::uint64_t size) const {
+    // Linux brings no more than the device's read-ahead per call, whatever is asked for.
+    constexpr std::uint64_t per_call = std::uint64_t{128} << 10;
+    for (std::uint64_t at = begin; at < begin + size; at += per_call)
         posix_fadvise(file_, static_cast<off_t>(offset_ + at), static_cast<off_t>(per_call),
                       POSIX_FADV_WILLNEED);
 }
@@ -107,11 +122,11 @@ bool MappedSamples::copy(std::span<const std::int64_t> indices, std::byte* out) 
     // A disk reads a large sample about as fast at any place, and pread does that with fewer interruptions.
     constexpr std::size_t large_sample = std::size_t{64} << 10;
     if (sample_bytes_ >= large_sample && is_first_pass(indices.size())) return false;
-    if (sample_bytes_ < large_sample) read_ahead();
-    // Behind the end of a file that was cut, its last page reads as zeros: only the size tells. Asked again
-    // afterwards, as the file may have been cut during the copy.
+    if (sample_bytes_ < large_sample) bring_in();
+    // Behind the end of a file that was cut, its last page reads as zeros: only the size tells, and only
+    // afterwards, as the file may be cut during the copy.
     Copy work{samples_, indices, sample_bytes_, out};
-    return whole() && without_bus_error(work) && whole();
+    return without_bus_error(work) && whole();
 }
 
 }  // namespace tutti
