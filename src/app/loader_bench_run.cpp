@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <set>
 
 #include "page_cache.hpp"
@@ -18,8 +19,8 @@
 namespace tutti {
 namespace {
 
-constexpr std::int64_t bytes_of_a_round = std::int64_t{128} << 20;
-constexpr std::int64_t smallest_block = std::int64_t{1} << 20;
+constexpr std::int64_t bytes_of_a_round = std::int64_t{1} << 30;
+constexpr std::int64_t large_block = std::int64_t{1} << 20;
 
 /// One measurement of all ranks.
 class LoaderBenchRun {
@@ -59,15 +60,18 @@ class LoaderBenchRun {
         report_.batches =
             std::min(epoch, options_.batches > 0 ? options_.batches
                                                  : std::max<std::int64_t>(bytes_of_a_round / batch_bytes, 1));
-        report_.block = static_cast<std::uint64_t>(std::max(batch_bytes, smallest_block));
         report_.rounds = options_.rounds;
         report_.cold_rounds = options_.cold_rounds;
-        together(*control_, "preparing the sequential read",
-                 [&] { sequential_.emplace(report_.files, static_cast<std::size_t>(report_.block)); });
+        together(*control_, "preparing the sequential read", [&] {
+            for (const std::int64_t block : {batch_bytes, std::max(batch_bytes, large_block)})
+                sequential_.try_emplace(static_cast<std::uint64_t>(block), report_.files,
+                                        static_cast<std::size_t>(block));
+        });
     }
 
     void add_rows(bool cold) {
-        report_.rows.push_back({.cold = cold, .shuffled = {}, .seconds = {}});
+        for (auto way = sequential_.rbegin(); way != sequential_.rend(); ++way)
+            report_.rows.push_back({.cold = cold, .shuffled = {}, .block = way->first, .seconds = {}});
         for (const bool shuffled : {true, false})
             for (const int workers : std::set<int>{0, 1, 2, loader_workers(config_.data)})
                 report_.rows.push_back(
@@ -110,7 +114,7 @@ class LoaderBenchRun {
         // Each rank another part, as its batches are: what one rank has read is in memory for all of a host.
         const auto bytes = static_cast<std::uint64_t>(wanted);
         const auto skip = bytes * static_cast<std::uint64_t>(control_->rank());
-        const double seconds = timed([&] { done = sequential_->read(bytes, skip); });
+        const double seconds = timed([&] { done = sequential_.at(row.block).read(bytes, skip); });
         row.bytes = sum_of(static_cast<std::int64_t>(done));
         if (counts) row.seconds.push_back(seconds);
     }
@@ -188,7 +192,7 @@ class LoaderBenchRun {
     const Config config_;
     TrainingInputs inputs_;
     const std::unique_ptr<Communicator> control_;
-    std::optional<SequentialRead> sequential_;
+    std::map<std::uint64_t, SequentialRead> sequential_;  ///< by the bytes of a block
     LoaderReport report_;
 };
 

@@ -18,10 +18,15 @@ const char* order_of(const LoaderRow& row) {
     return *row.shuffled ? "shuffled" : "file";
 }
 
+std::string way_of(const LoaderRow& row) {
+    return row.shuffled ? order_of(row) : "read(2) of " + format_bytes(row.block);
+}
+
 nlohmann::ordered_json to_json(const LoaderReport& report, const LoaderRow& row) {
     const Spread seconds = spread_of(row.seconds);
     nlohmann::ordered_json json{{"state", state_of(row)}, {"order", order_of(row)}};
     json["workers"] = row.shuffled ? nlohmann::ordered_json(row.workers) : nullptr;
+    json["block_bytes"] = row.shuffled ? nullptr : nlohmann::ordered_json(row.block);
     json["samples"] = row.shuffled ? nlohmann::ordered_json(row.samples) : nullptr;
     json["bytes"] = row.bytes;
     json["seconds"] = {{"min", seconds.min}, {"median", seconds.median}, {"max", seconds.max}};
@@ -57,7 +62,6 @@ nlohmann::ordered_json to_json(const LoaderReport& report) {
     json["batch_size"] = report.batch_size;
     json["prefetch"] = report.prefetch;
     json["batches"] = report.batches;
-    json["block_bytes"] = report.block;
     json["rounds"] = report.rounds;
     json["cold_rounds"] = report.cold_rounds;
     json["left_in_memory"] = report.left_in_memory ? nlohmann::ordered_json(*report.left_in_memory) : nullptr;
@@ -76,21 +80,21 @@ std::string to_text(const LoaderReport& report) {
     text += fmt::format("# a round: {} batches of each rank, timed by the slowest; medians of {} rounds",
                         report.batches, report.rounds);
     if (report.cold_rounds > 0) text += fmt::format(" (cold: {})", report.cold_rounds);
-    text += fmt::format(
-        ", in turn\n# sequential read: read(2) of blocks of {}, as many bytes of the same files; share: of "
-        "its "
-        "bytes per second\n",
-        format_bytes(report.block));
+    text +=
+        ", in turn\n# read(2): a plain sequential read of as many bytes of the same files; share: of the "
+        "bytes per "
+        "second of the first\n# batches hold the files' bytes; making floats of them is part of a training "
+        "step\n";
     if (report.left_in_memory)
         text += fmt::format(
             "# cold: before each round the files were evicted from the page cache; at most {:.0f} % stayed "
             "in "
             "it\n",
             100 * *report.left_in_memory);
-    text += fmt::format("# {:<6} {:<16} {:>8} {:>14} {:>9} {:>8}\n", "state", "order", "workers", "samples/s",
+    text += fmt::format("# {:<6} {:<20} {:>8} {:>14} {:>9} {:>8}\n", "state", "order", "workers", "samples/s",
                         "GB/s", "share");
     for (const LoaderRow& row : report.rows) {
-        text += fmt::format("  {:<6} {:<16} ", state_of(row), order_of(row));
+        text += fmt::format("  {:<6} {:<20} ", state_of(row), way_of(row));
         text += row.shuffled ? fmt::format("{:>8} {:>14.0f}", row.workers, row.samples_per_second())
                              : fmt::format("{:>8} {:>14}", "-", "-");
         text += fmt::format(" {:>9.3f} {:>6.0f} %\n", row.bytes_per_second() * 1e-9, 100 * report.share(row));

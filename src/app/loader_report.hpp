@@ -17,6 +17,7 @@ struct LoaderRow {
     bool cold = false;             ///< the files were evicted from the page cache before every round
     std::optional<bool> shuffled;  ///< empty: the plain sequential read
     int workers = 0;               ///< threads of the loader
+    std::uint64_t block = 0;       ///< bytes of a read(2) of the plain sequential read
     std::uint64_t bytes = 0;       ///< of a round
     std::int64_t samples = 0;      ///< of a round; 0 for the plain sequential read
     std::vector<double> seconds;   ///< of each round, by the slowest rank
@@ -31,22 +32,22 @@ struct LoaderReport {
     DatasetInfo data;
     std::vector<std::string> files;
     std::int64_t batch_size = 0, prefetch = 0, batches = 0;  ///< per rank; batches of a round
-    std::uint64_t block = 0;                                 ///< bytes of a read(2)
     std::size_t rounds = 0, cold_rounds = 0;
     /// The largest share of the files that was still in memory after an eviction; nothing without cold
     /// rounds.
     std::optional<double> left_in_memory;
     std::vector<LoaderRow> rows;
 
-    /// The row's bytes per second over those of the sequential read under the same condition.
+    /// The row's bytes per second over those of the sequential read in its largest blocks, which come first,
+    /// under the same condition.
     double share(const LoaderRow& row) const;
 };
 
 /// Seconds, bytes, samples. benchmark "loader"; version; provenance; files, samples, sample_shape, dtype,
-/// sample_bytes, batch_size, prefetch, batches; block_bytes; rounds, cold_rounds, left_in_memory (or null);
-/// rows: [{state "warm" | "cold", order "shuffled" | "file" | "sequential read", workers, samples, bytes,
+/// sample_bytes, batch_size, prefetch, batches; rounds, cold_rounds, left_in_memory (or null); rows: [{state
+/// "warm" | "cold", order "shuffled" | "file" | "sequential read", workers, block_bytes, samples, bytes,
 /// seconds {min, median, max}, samples_per_second, bytes_per_second, share}], where samples,
-/// samples_per_second and workers of the sequential read are null.
+/// samples_per_second and workers of the sequential read are null, and block_bytes of the others.
 nlohmann::ordered_json to_json(const LoaderReport& report);
 
 std::string to_text(const LoaderReport& report);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tutti/base/error.hpp"
+#include "tutti/base/memory_use.hpp"
 
 namespace tutti {
 namespace {
@@ -101,6 +102,13 @@ void require_alike(const Dataset& first, const Dataset& other) {
                         "files that are used together must agree; pack them again");
 }
 
+/// Mapped files are brought into memory in the first pass; where they would push each other out again,
+/// reading what a batch needs is better.
+std::uint64_t mapping_that_fits() {
+    const std::int64_t available = available_bytes();
+    return available > 0 ? std::min(mapped_limit, static_cast<std::uint64_t>(available) / 2) : mapped_limit;
+}
+
 }  // namespace
 
 void Dataset::read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const {
@@ -111,7 +119,7 @@ void Dataset::read_labels(std::span<const std::int64_t> indices, std::span<std::
 std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths) {
     if (paths.empty()) throw UsageError("no data set is given", "set data.train to a file");
     std::vector<std::unique_ptr<Dataset>> parts;
-    std::uint64_t may_be_mapped = mapped_limit;
+    std::uint64_t may_be_mapped = mapping_that_fits();
     for (const std::string& path : paths) {
         parts.push_back(open_hdf5_dataset(path, may_be_mapped));
         may_be_mapped -= parts.back()->mapped_bytes();

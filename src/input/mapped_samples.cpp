@@ -95,11 +95,6 @@ bool MappedSamples::whole() const {
     return size >= 0 && static_cast<std::uint64_t>(size) >= offset_ + bytes_;
 }
 
-bool MappedSamples::is_first_pass(std::size_t samples) const {
-    if (asked_for_.load(std::memory_order_relaxed) >= bytes_) return false;
-    return asked_for_.fetch_add(samples * sample_bytes_, std::memory_order_relaxed) < bytes_;
-}
-
 void MappedSamples::bring_in() const {
     constexpr std::uint64_t per_batch = std::uint64_t{64} << 20;
     if (asked_for_.load(std::memory_order_relaxed) >= mapped_bytes_) return;
@@ -119,10 +114,7 @@ void MappedSamples::ask_for(std::uint64_t begin, std::uint64_t size) const {
 }
 
 bool MappedSamples::copy(std::span<const std::int64_t> indices, std::byte* out) const {
-    // A disk reads a large sample about as fast at any place, and pread does that with fewer interruptions.
-    constexpr std::size_t large_sample = std::size_t{64} << 10;
-    if (sample_bytes_ >= large_sample && is_first_pass(indices.size())) return false;
-    if (sample_bytes_ < large_sample) bring_in();
+    bring_in();
     // Behind the end of a file that was cut, its last page reads as zeros: only the size tells, and only
     // afterwards, as the file may be cut during the copy.
     Copy work{samples_, indices, sample_bytes_, out};

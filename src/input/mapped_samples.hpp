@@ -24,9 +24,9 @@ class MappedSamples {
     MappedSamples& operator=(const MappedSamples&) = delete;
 
     /// The samples `indices`, one after the other. False, with nothing certain in `out`, when pread is to do
-    /// it: the file has become too short or a page cannot be read, and pread tells which sample, and why; or
-    /// samples are large (64 KiB) and not yet as many were asked for as there are, so that they may be on the
-    /// disk. Of small samples the first calls bring the file into memory in order, 64 MiB each. Any thread.
+    /// it: the file has become too short or a page cannot be read, and pread tells which sample, and why. The
+    /// first calls bring the file into memory in order, 64 MiB each, which is quicker than fetching from the
+    /// disk what each batch needs. Any thread.
     bool copy(std::span<const std::int64_t> indices, std::byte* out) const;
 
     std::uint64_t bytes() const { return bytes_; }
@@ -34,7 +34,6 @@ class MappedSamples {
   private:
     MappedSamples(int file, std::uint64_t offset, std::uint64_t bytes, std::size_t sample_bytes);
     bool whole() const;
-    bool is_first_pass(std::size_t samples) const;
     void bring_in() const;
     void ask_for(std::uint64_t begin, std::uint64_t size) const;
 

@@ -114,20 +114,27 @@ TEST_P(MappedSamplesOf, NothingIsMappedForNoSamples) {
     EXPECT_EQ(MappedSamples::map(file_, offset(), 0, sample_bytes), nullptr);
 }
 
-TEST(MappedSamples, LargeOnesAreLeftToPreadUntilAsManyWereRead) {
-    constexpr std::size_t large = std::size_t{64} << 10;
+TEST(MappedSamples, CopiesFromPiecesThatAreAndThatAreNotYetInMemory) {
+    constexpr std::size_t large = std::size_t{1} << 20;
+    constexpr std::int64_t count = 130;  // pieces are of 64 MiB
     const test::TempDir dir;
     const std::string path = dir.path() + "/file";
-    std::ofstream(path, std::ios::binary) << std::string(3 * large, 'a');
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    const auto mapped = MappedSamples::map(file, 0, 3 * large, large);
+    const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    ASSERT_EQ(ftruncate(file, static_cast<off_t>(count * large)), 0);  // a hole, but for one byte of each
+    for (std::int64_t i = 0; i < count; ++i) {
+        const auto value = static_cast<char>(i);
+        ASSERT_EQ(pwrite(file, &value, 1, i * static_cast<off_t>(large) + 5), 1);
+    }
+    const auto mapped = MappedSamples::map(file, 0, count * large, large);
     if (!mapped) GTEST_SKIP() << "the temporary directory is on no local file system";
     std::vector<std::byte> out(2 * large);
-    const std::vector<std::int64_t> two{0, 2};
-    EXPECT_FALSE(mapped->copy(two, out.data()));
-    EXPECT_FALSE(mapped->copy(two, out.data()));
-    EXPECT_TRUE(mapped->copy(two, out.data()));
-    EXPECT_EQ(out, std::vector<std::byte>(2 * large, std::byte{'a'}));
+    for (std::int64_t i = 0; i < count; ++i) {
+        const std::vector<std::int64_t> two{count - 1 - i, i};
+        ASSERT_TRUE(mapped->copy(two, out.data()));
+        EXPECT_EQ(out[5], static_cast<std::byte>(count - 1 - i));
+        EXPECT_EQ(out[large + 5], static_cast<std::byte>(i));
+        EXPECT_EQ(out[large + 6], std::byte{0});
+    }
     close(file);
 }
 

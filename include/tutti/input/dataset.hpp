@@ -54,7 +54,8 @@ inline constexpr std::uint64_t mapped_limit = std::uint64_t{1} << 30;
 /// again).
 std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, std::uint64_t map_at_most = mapped_limit);
 
-/// Several files as one, in the order given, mapped up to mapped_limit; all must agree in shape, dtype,
+/// Several files as one, in the order given, mapped up to mapped_limit and half of the memory that is
+/// available; all must agree in shape, dtype,
 /// classes and, where they have them, class names (DataError names both). The normalisation is the first
 /// file's. UsageError: no path.
 std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths);
