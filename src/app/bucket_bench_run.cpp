@@ -160,14 +160,17 @@ class BucketBenchRun {
         return {steps.begin() + cold, steps.end()};
     }
 
+    AcrossTiming across_timing() const {
+        return report_.measurement.across(bench_.graph(), piece_cost(*gradients_, report_.cost.seconds(0)));
+    }
+
     /// As training does with distributed.across_steps auto. Returns the plan by cost for the schedule that is
     /// measured.
     std::vector<Bucket> choose_schedule(std::span<const ParameterSlice> slices, const std::vector<bool>& ends,
                                         const BucketTiming& timing) {
         std::vector<Bucket> by_cost;
         if (report_.across) {
-            SchedulePlans plans =
-                plan_schedules(slices, ends, timing, report_.measurement.across(bench_.graph()));
+            SchedulePlans plans = plan_schedules(slices, ends, timing, across_timing());
             if (config_.distributed.across_steps == AcrossSteps::automatic) {
                 const ScheduleForecast forecast = agree_on(plans.forecast, *control_);
                 report_.across = forecast.across_pays();
@@ -196,7 +199,7 @@ class BucketBenchRun {
         const auto slices = parameter_slices(bench_.graph());
         const auto ends = layer_ends(bench_.graph());
         const BucketTiming timing{report_.measurement.ready, report_.cost, report_.element_bytes};
-        const AcrossTiming across = report_.measurement.across(bench_.graph());
+        const AcrossTiming across = across_timing();
         const auto by_cost = choose_schedule(slices, ends, timing);
         auto plans = distinct_plans(request, slices, ends, report_.element_bytes, by_cost);
         std::vector<double> predicted;

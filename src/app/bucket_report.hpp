@@ -61,7 +61,8 @@ Spread spread_over(std::span<const StepFigures> steps, double (*figure)(const St
 ///   computed; best: number of the fastest plan yardstick: {compute, communication, tail, step, attainable}
 ///   plans: of each its names [{policy, bucket_mb or null, text}]; spreads of step, data, forward, backward,
 ///     optimizer, communication, hidden, exposed, transfer_cpu, off_core (as in StepTimeline), overlap (null
-///     on one rank); predicted; buckets [{bytes, first, last (parameters), spreads of ready, start, done}];
+///     on one rank); predicted; issue_order: numbers of the buckets, one that goes in pieces once for each;
+///     buckets [{bytes, first, last (parameters), spreads of ready, start, done}];
 ///     steps [{step, backward, communication, hidden, exposed}]; timeline: one step of rank 0, spans as
 ///     [begin, end]
 ///   all_reduce: {path, sizes [{bytes, time (spread), bus_bandwidth, model}], fit}

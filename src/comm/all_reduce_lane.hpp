@@ -31,6 +31,8 @@ class AllReduceLane {
                                                           const TensorView& output) = 0;
     /// Does what the peers' state allows, for all requests.
     virtual void progress() = 0;
+    /// Whether progress() lets MPI go on, too, as long as a request is not finished.
+    virtual bool drives_mpi() const { return false; }
     virtual bool finished(std::uint64_t request) const = 0;
     /// Touches no buffer any more: their owners have given up waiting.
     virtual void stop() = 0;
@@ -44,8 +46,10 @@ class Lanes {
   public:
     void add(AllReduceLane* lane) { lanes_.push_back(lane); }
     void remove(AllReduceLane* lane) { std::erase(lanes_, lane); }
-    void progress() {
-        for (AllReduceLane* lane : lanes_) lane->progress();
+    /// Of all but one, which had its turn.
+    void progress(const AllReduceLane* but = nullptr) {
+        for (AllReduceLane* lane : lanes_)
+            if (lane != but) lane->progress();
     }
 
   private:

@@ -40,6 +40,7 @@ class ExchangeLane final : public AllReduceLane {
         return std::nullopt;
     }
     void progress() override;
+    bool drives_mpi() const override { return true; }  // asks for messages
     bool finished(std::uint64_t request) const override { return finished_ > request; }
     void stop() override { stopped_ = true; }
     const char* name() const override { return "direct exchange"; }

@@ -48,6 +48,7 @@ class MpiCommunicator final : public Communicator {
     std::string all_reduce_path() const override {
         return handle_->lane ? handle_->lane->name() : "MPI_Iallreduce";
     }
+    bool sums_in_rank_order() const override { return handle_->lane || size() <= 2; }
 
     Work all_reduce(const TensorView& buffer, ReduceOp op) override {
         require_reducible("all_reduce", buffer);

@@ -33,12 +33,6 @@ bool WatchedTransfer::test() {
     return false;
 }
 
-void WatchedTransfer::drive_others() const {
-    int any = 0;
-    handle_->check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, handle_->comm, &any, MPI_STATUS_IGNORE), call_);
-    if (handle_->lanes) handle_->lanes->progress();
-}
-
 void WatchedTransfer::wait() {
     // Spin first, about 0.1 ms: a peer on its own core answers within that time, and who yields to a
     // foreign program may come back milliseconds later. Then yield: a peer that shares this core needs
@@ -93,6 +87,15 @@ LaneTransfer::LaneTransfer(std::shared_ptr<const Handle> handle, const char* cal
 
 LaneTransfer::~LaneTransfer() {
     if (!handle().lane->finished(request_)) handle().lane->stop();
+}
+
+void LaneTransfer::drive_others() const {
+    if (!handle().lane->drives_mpi()) {
+        int any = 0;
+        handle().check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, handle().comm, &any, MPI_STATUS_IGNORE),
+                       call());
+    }
+    if (handle().lanes) handle().lanes->progress(handle().lane.get());
 }
 
 bool LaneTransfer::poll() {

@@ -57,8 +57,9 @@ class WatchedTransfer : public Work::Transfer {
   protected:
     /// Progresses; true when finished.
     virtual bool poll() = 0;
-    /// What else waits in this process for a call to move on: a peer may wait for that first.
-    void drive_others() const;
+    /// What else waits in this process for a call to move on, and has not done so in a poll() that returned
+    /// false: a peer may wait for that first. Calls of MPI that find nothing are a system call each.
+    virtual void drive_others() const = 0;
 
     const Handle& handle() const { return *handle_; }
     const char* call() const { return call_; }
@@ -83,6 +84,7 @@ class MpiTransfer final : public WatchedTransfer {
 
   private:
     bool poll() override;
+    void drive_others() const override {}  // poll() has
 
     std::vector<MPI_Request> requests_;
     std::size_t next_ = 0;
@@ -99,6 +101,7 @@ class LaneTransfer final : public WatchedTransfer {
 
   private:
     bool poll() override;
+    void drive_others() const override;
 
     std::uint64_t request_;
     unsigned polls_ = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <numeric>
 #include <string>
 
@@ -19,7 +20,47 @@ std::vector<double> ready_by_bucket(std::span<const Bucket> buckets, const Acros
     return ready;
 }
 
+/// How often the order names each bucket.
+std::vector<std::size_t> pieces_in(std::span<const std::size_t> order, std::size_t buckets) {
+    std::vector<std::size_t> pieces(buckets);
+    for (const std::size_t bucket : order) ++pieces[bucket];
+    return pieces;
+}
+
+/// Of one of them.
+double piece_seconds(double whole, std::size_t pieces, const AcrossTiming& timing) {
+    if (pieces == 1) return whole;
+    const auto count = static_cast<double>(pieces);
+    return (whole + (count - 1) * timing.per_piece) / count;
+}
+
+/// A bucket whose pieces all follow on each other is named once.
+void join_rows(std::vector<std::size_t>& order, std::size_t buckets) {
+    std::vector<std::size_t> rows(buckets);
+    for (std::size_t place = 0; place < order.size(); ++place)
+        if (place == 0 || order[place] != order[place - 1]) ++rows[order[place]];
+    std::vector<std::size_t> joined;
+    for (std::size_t place = 0; place < order.size(); ++place)
+        if (place == 0 || order[place] != order[place - 1] || rows[order[place]] > 1)
+            joined.push_back(order[place]);
+    order = std::move(joined);
+}
+
+/// The better of the plan's own order (on a tie) and first_needed_first, no bucket in pieces.
+std::vector<std::size_t> whole_order(std::span<const Bucket> buckets, std::span<const double> seconds,
+                                     const AcrossTiming& timing) {
+    std::vector<std::size_t> own(buckets.size());
+    std::iota(own.begin(), own.end(), std::size_t{0});
+    std::vector<std::size_t> other = first_needed_first(ready_by_bucket(buckets, timing), seconds);
+    return step_across(buckets, other, seconds, timing) < step_across(buckets, own, seconds, timing) ? other
+                                                                                                     : own;
+}
+
 }  // namespace
+
+double piece_cost(const Communicator& gradients, double empty_transfer) {
+    return gradients.sums_in_rank_order() ? empty_transfer : std::numeric_limits<double>::infinity();
+}
 
 std::vector<double> transfer_seconds(std::span<const Bucket> buckets, const BucketTiming& timing) {
     std::vector<double> seconds;
@@ -29,8 +70,10 @@ std::vector<double> transfer_seconds(std::span<const Bucket> buckets, const Buck
     return seconds;
 }
 
-std::vector<std::size_t> first_needed_first(std::span<const double> ready, std::span<const double> seconds) {
-    std::vector<std::size_t> order, left(ready.size());
+std::vector<std::size_t> first_needed_first(std::span<const double> ready, std::span<const double> seconds,
+                                            std::span<const std::size_t> pieces) {
+    std::vector<std::size_t> order, left(ready.size()), unsent(ready.size(), 1);
+    std::ranges::copy(pieces, unsent.begin());
     std::iota(left.rbegin(), left.rend(), std::size_t{0});  // the first needed comes first
     double now = 0;
     while (!left.empty()) {
@@ -41,20 +84,23 @@ std::vector<std::size_t> first_needed_first(std::span<const double> ready, std::
         }
         now += seconds[*next];
         order.push_back(*next);
-        left.erase(next);
+        if (--unsent[*next] == 0) left.erase(next);
     }
+    join_rows(order, ready.size());
     return order;
 }
 
 double step_across(std::span<const Bucket> buckets, std::span<const std::size_t> order,
                    std::span<const double> seconds, const AcrossTiming& timing) {
     const std::vector<double> ready = ready_by_bucket(buckets, timing);
-    std::vector<double> done;  // by place in the order
-    std::vector<std::size_t> place_of(timing.ready.size());
+    const std::vector<std::size_t> pieces = pieces_in(order, buckets.size());
+    std::vector<double> done;                                // by place in the order
+    std::vector<std::size_t> place_of(timing.ready.size());  // of the last piece
     double link = 0;
     for (std::size_t place = 0; place < order.size(); ++place) {
         const Bucket& bucket = buckets[order[place]];
-        link = std::max(link, ready[order[place]]) + seconds[order[place]];
+        link = std::max(link, ready[order[place]]) +
+               piece_seconds(seconds[order[place]], pieces[order[place]], timing);
         done.push_back(link);
         for (std::size_t p = bucket.first; p <= bucket.last; ++p) place_of[p] = place;
     }
@@ -62,8 +108,10 @@ double step_across(std::span<const Bucket> buckets, std::span<const std::size_t>
     std::size_t updated = 0;
     const auto update_before = [&](std::size_t end) {
         for (; updated < end; ++updated) {
-            const auto count = static_cast<double>(buckets[order[updated]].count);
-            now = std::max(now, done[updated]) + count * timing.update_per_element;
+            const Bucket& bucket = buckets[order[updated]];
+            now = std::max(now, done[updated]);
+            if (place_of[bucket.first] == updated)
+                now += static_cast<double>(bucket.count) * timing.update_per_element;
         }
     };
     for (const LayerForward& layer : timing.layers) {
@@ -90,44 +138,68 @@ double step_within(std::span<const Bucket> buckets, std::span<const double> seco
 
 std::vector<std::size_t> issue_order(std::span<const Bucket> buckets, std::span<const double> seconds,
                                      const AcrossTiming& timing) {
-    std::vector<std::size_t> own(buckets.size());
-    std::iota(own.begin(), own.end(), std::size_t{0});
-    std::vector<std::size_t> other = first_needed_first(ready_by_bucket(buckets, timing), seconds);
-    return step_across(buckets, other, seconds, timing) < step_across(buckets, own, seconds, timing) ? other
-                                                                                                     : own;
+    std::vector<std::size_t> best = whole_order(buckets, seconds, timing);
+    if (std::isinf(timing.per_piece) || buckets.size() < 2) return best;
+    double shortest = step_across(buckets, best, seconds, timing);
+    const std::vector<double> ready = ready_by_bucket(buckets, timing);
+    const double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+    for (const double parts : {4.0, 8.0, 16.0, 32.0}) {
+        std::vector<std::size_t> pieces;
+        std::vector<double> each;
+        for (const double whole : seconds) {
+            pieces.push_back(std::max<std::size_t>(static_cast<std::size_t>(whole * parts / all), 1));
+            each.push_back(piece_seconds(whole, pieces.back(), timing));
+        }
+        // Where the model sees no difference a bucket's place is one behind the moment when it is ready:
+        // what comes later than expected then holds nobody up.
+        for (const double late : {1.1, 1.0}) {
+            std::vector<double> expected = ready;
+            for (double& time : expected) time *= late;
+            std::vector<std::size_t> order = first_needed_first(expected, each, pieces);
+            const double step = step_across(buckets, order, seconds, timing);
+            if (step >= shortest) continue;
+            shortest = step;
+            best = std::move(order);
+        }
+    }
+    return best;
 }
 
 void check_issue_order(std::span<const std::size_t> order, std::size_t buckets) {
     if (order.empty()) return;
     std::vector<std::size_t> sorted(order.begin(), order.end()), numbers(buckets);
     std::ranges::sort(sorted);
+    const auto repeated = std::ranges::unique(sorted);
+    sorted.erase(repeated.begin(), repeated.end());
     std::iota(numbers.begin(), numbers.end(), std::size_t{0});
     if (sorted != numbers)
         throw DataError("an order of issue of " + std::to_string(order.size()) +
-                        " buckets does not hold each of " + std::to_string(buckets) + " once");
+                        " transfers does not hold each of " + std::to_string(buckets) + " buckets");
 }
 
 AcrossPlan plan_across_steps(std::span<const ParameterSlice> parameters, const std::vector<bool>& layer_ends,
                              const CostModel& cost, std::size_t element_bytes, const AcrossTiming& timing) {
-    const auto planned = [&](std::span<const std::size_t> ends) {
+    const auto planned = [&](std::span<const std::size_t> ends, bool in_pieces) {
         AcrossPlan plan;
         plan.buckets = plan_from_ends(parameters, ends);
         const auto seconds = transfer_seconds(plan.buckets, {timing.ready, cost, element_bytes});
-        plan.order = issue_order(plan.buckets, seconds, timing);
+        plan.order = in_pieces ? issue_order(plan.buckets, seconds, timing)
+                               : whole_order(plan.buckets, seconds, timing);
         plan.seconds = step_across(plan.buckets, plan.order, seconds, timing);
         return plan;
     };
     std::vector<std::size_t> ends;
     for (std::size_t p = 0; p < parameters.size(); ++p)
         if (layer_ends[p] || p + 1 == parameters.size()) ends.push_back(p);
-    AcrossPlan best = planned(ends);
+    AcrossPlan per_layer = planned(ends, true);
+    AcrossPlan best = planned(ends, false);
     for (bool shorter = true; shorter;) {
         shorter = false;
         std::vector<std::size_t> joined_best = ends;
         for (std::size_t cut = 0; cut + 1 < ends.size(); ++cut) {
             std::vector<std::size_t> joined = ends;
             joined.erase(joined.begin() + static_cast<std::ptrdiff_t>(cut));
-            AcrossPlan plan = planned(joined);
+            AcrossPlan plan = planned(joined, false);
             if (plan.seconds >= best.seconds) continue;
             best = std::move(plan);
             joined_best = std::move(joined);
@@ -135,7 +207,8 @@ AcrossPlan plan_across_steps(std::span<const ParameterSlice> parameters, const s
         }
         ends = std::move(joined_best);
     }
-    return best;
+    best = planned(ends, true);
+    return per_layer.seconds < best.seconds ? per_layer : best;
 }
 
 double attainable_across(std::span<const ParameterSlice> parameters, const BucketTiming& cost,

@@ -149,7 +149,7 @@ double StepMeasurement::attainable(std::span<const ParameterSlice> parameters,
     return before + done + rest;
 }
 
-AcrossTiming StepMeasurement::across(const Graph& graph) const {
+AcrossTiming StepMeasurement::across(const Graph& graph, double per_piece) const {
     AcrossTiming timing;
     timing.ready = ready;
     timing.backward_end = backward_end;
@@ -160,6 +160,7 @@ AcrossTiming StepMeasurement::across(const Graph& graph) const {
                      std::accumulate(profile.layer_forward.begin(), profile.layer_forward.end(), 0.0),
                  0.0);
     timing.update_per_element = profile.optimizer / static_cast<double>(graph.gradient_arena().count());
+    timing.per_piece = per_piece;
     return timing;
 }
 

@@ -72,10 +72,14 @@ bool BucketTuner::after_update(const UpdateReport& report) {
     return phase_ == Phase::trials && steps_ == rounds_at_once * contenders_.size() && end_rounds();
 }
 
+AcrossTiming BucketTuner::across_timing() const {
+    return measurement_.across(training_.graph, piece_cost(training_.job.gradients, result_.cost.seconds(0)));
+}
+
 BucketTrial BucketTuner::trial(const std::string& name, const std::vector<Bucket>& plan) const {
     const BucketTiming timing{result_.ready, result_.cost, size_of(training_.graph.compute())};
     if (!across_) return {name, ends_of(plan), finish_time(plan, timing), 0};
-    const AcrossTiming across = measurement_.across(training_.graph);
+    const AcrossTiming across = across_timing();
     const std::vector<double> seconds = transfer_seconds(plan, timing);
     const auto order = issue_order(plan, seconds, across);
     return {name, ends_of(plan), step_across(plan, order, seconds, across), 0, order};
@@ -94,7 +98,7 @@ void BucketTuner::plan_trials() {
     const BucketTiming timing{result_.ready, result_.cost, size_of(training_.graph.compute())};
     std::vector<Bucket> by_cost;
     if (across_) {
-        SchedulePlans plans = plan_schedules(slices, ends, timing, measurement_.across(training_.graph));
+        SchedulePlans plans = plan_schedules(slices, ends, timing, across_timing());
         training_.spread_across_steps(true);
         across_ = keep_across_steps(training_, plans.forecast);
         by_cost = std::move(across_ ? plans.across.buckets : plans.within);

@@ -41,6 +41,7 @@ class BucketTuner {
     void plan_trials();
     /// At the end of some rounds: chooses (true), or gives up the slower ones and goes on.
     bool end_rounds();
+    AcrossTiming across_timing() const;
     BucketTrial trial(const std::string& name, const std::vector<Bucket>& plan) const;
     void replan(const BucketTrial& trial);
     std::size_t current_trial() const;

@@ -45,10 +45,17 @@ void OrderMeasurement::choose() {
     training_.complete();
     std::vector<double> seconds = transfer_times();
     training_.job.control.all_reduce(view_of(std::span(seconds)), ReduceOp::max).wait();
-    const AcrossTiming timing = agree_on_measurement(steps_, training_.job.control).across(training_.graph);
+    // No transfer was empty; the shortest took longer.
+    const double start = piece_cost(training_.job.gradients, *std::ranges::min_element(seconds));
+    const AcrossTiming timing =
+        agree_on_measurement(steps_, training_.job.control).across(training_.graph, start);
     const auto& buckets = training_.reducer.buckets();
     const auto order = issue_order(buckets, seconds, timing);
+    // Rank 0's, which may cut otherwise.
+    auto transfers = static_cast<std::int64_t>(order.size());
+    training_.job.control.broadcast(view_of(std::span(&transfers, 1)), 0).wait();
     std::vector<std::int64_t> numbers(order.begin(), order.end());
+    numbers.resize(static_cast<std::size_t>(transfers));
     training_.job.control.broadcast(view_of(std::span(numbers)), 0).wait();
     if (keep_across_steps(
             training_, {step_across(buckets, order, seconds, timing), step_within(buckets, seconds, timing)}))

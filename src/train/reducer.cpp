@@ -21,7 +21,6 @@ void Reducer::replan(std::vector<Bucket> buckets, std::vector<std::size_t> order
 
 void Reducer::use(std::vector<Bucket> buckets, std::vector<std::size_t> order) {
     buckets_ = std::move(buckets);
-    works_ = std::vector<Work>(buckets_.size());
     next_ = done_ = finished_ = 0;
     begun_ = false;
     waiting_.assign(buckets_.size(), 0);
@@ -33,10 +32,29 @@ void Reducer::use(std::vector<Bucket> buckets, std::vector<std::size_t> order) {
         order_.resize(buckets_.size());
         std::iota(order_.begin(), order_.end(), std::size_t{0});
     }
-    place_.assign(buckets_.size(), buckets_.size());
-    for (std::size_t place = 0; place < order_.size(); ++place) place_[order_[place]] = place;
-    assert(order_.size() == buckets_.size() && std::ranges::count(place_, buckets_.size()) == 0);
+    cut_into_pieces();
     ready_order_.reserve(bucket_of_.size());
+}
+
+void Reducer::cut_into_pieces() {
+    // Whole cache lines.
+    constexpr std::int64_t together = 16;
+    std::vector<std::int64_t> all(buckets_.size()), before(buckets_.size());
+    for (const std::size_t bucket : order_) ++all[bucket];
+    assert(std::ranges::count(all, 0) == 0 && (!shards_ || order_.size() == buckets_.size()));
+    pieces_ = std::vector<Piece>(order_.size());
+    place_.resize(buckets_.size());
+    for (std::size_t place = 0; place < order_.size(); ++place) {
+        const std::size_t bucket = order_[place];
+        const std::int64_t count = buckets_[bucket].count, number = before[bucket]++, pieces = all[bucket];
+        const auto begin_of = [&](std::int64_t piece) {
+            return piece == pieces ? count : count / pieces * piece / together * together;
+        };
+        const std::int64_t begin = begin_of(number);
+        pieces_[place] = {bucket, buckets_[bucket].offset + begin, begin_of(number + 1) - begin, number == 0,
+                          number + 1 == pieces};
+        place_[bucket] = place;
+    }
 }
 
 void Reducer::expect_gradients() {
@@ -63,33 +81,32 @@ void Reducer::ready(std::size_t parameter) {
 void Reducer::issue() {
     // One global order: a bucket that is complete early waits for the ones before it, as it does on every
     // rank.
-    while (next_ < order_.size() && waiting_[order_[next_]] == 0) {
-        const std::size_t bucket = order_[next_++];
-        if (recorder_) recorder_->bucket_issued(bucket);
-        works_[bucket] = start(bucket);
+    while (next_ < pieces_.size() && waiting_[pieces_[next_].bucket] == 0) {
+        Piece& piece = pieces_[next_++];
+        if (recorder_ && piece.first) recorder_->bucket_issued(piece.bucket);
+        piece.work = start(piece);
     }
 }
 
-Work Reducer::start(std::size_t bucket) {
+Work Reducer::start(const Piece& piece) {
     if (shards_)
-        return communicator_.reduce_scatter(slice(arena_, shards_->buckets[bucket]),
-                                            slice(arena_, shards_->owned[bucket]), ReduceOp::sum);
-    return communicator_.all_reduce(slice(arena_, {buckets_[bucket].offset, buckets_[bucket].count}),
-                                    ReduceOp::sum);
+        return communicator_.reduce_scatter(slice(arena_, shards_->buckets[piece.bucket]),
+                                            slice(arena_, shards_->owned[piece.bucket]), ReduceOp::sum);
+    return communicator_.all_reduce(slice(arena_, {piece.offset, piece.count}), ReduceOp::sum);
 }
 
 void Reducer::note_done() {
-    if (recorder_) recorder_->bucket_done(order_[done_]);
-    ++done_;
+    const Piece& piece = pieces_[done_++];
+    if (recorder_ && piece.last) recorder_->bucket_done(piece.bucket);
 }
 
 template <class Call>
-auto Reducer::naming_bucket(std::size_t bucket, const Call& call) {
+auto Reducer::naming_bucket(Piece& piece, const Call& call) {
     try {
-        return call(works_[bucket]);
+        return call(piece.work);
     } catch (const PeerError& error) {
-        throw PeerError("bucket " + std::to_string(bucket) + " of " + std::to_string(buckets_.size()) + ": " +
-                        error.what());
+        throw PeerError("bucket " + std::to_string(piece.bucket) + " of " + std::to_string(buckets_.size()) +
+                        ": " + error.what());
     }
 }
 
@@ -97,19 +114,20 @@ void Reducer::poll() {
     if (done_ == next_) return;
     if (recorder_) recorder_->transfer_call_begins();
     // In order: a test of one transfer lets the library go on with all of them.
-    while (done_ < next_ && naming_bucket(order_[done_], [](Work& work) { return work.test(); })) note_done();
+    while (done_ < next_ && naming_bucket(pieces_[done_], [](Work& work) { return work.test(); }))
+        note_done();
     if (recorder_) recorder_->transfer_call_ends();
 }
 
 void Reducer::finish_before(std::size_t end, const BucketSummed& summed) {
     for (; finished_ < end; ++finished_) {
         if (done_ == finished_) {  // polls of `summed` may have seen its end
-            naming_bucket(order_[finished_], [](Work& work) { work.wait(); });
+            naming_bucket(pieces_[finished_], [](Work& work) { work.wait(); });
             note_done();
         }
-        if (summed) summed(order_[finished_]);
+        if (summed && pieces_[finished_].last) summed(pieces_[finished_].bucket);
     }
-    if (finished_ < order_.size()) return;
+    if (finished_ < pieces_.size()) return;
     expect_gradients();
     next_ = done_ = finished_ = 0;
     begun_ = false;
@@ -132,8 +150,8 @@ void Reducer::finish_for(std::size_t first, std::size_t last, const BucketSummed
 }
 
 void Reducer::finish(const BucketSummed& summed) {
-    assert(next_ == order_.size());
-    finish_before(order_.size(), summed);
+    assert(next_ == pieces_.size());
+    finish_before(pieces_.size(), summed);
 }
 
 }  // namespace tutti

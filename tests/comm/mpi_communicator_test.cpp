@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "communicator_contract.hpp"
@@ -82,6 +83,7 @@ TEST(mpi_communicator, own_sums_are_in_rank_order_wherever_buffers_are_cut) {
     const auto exchanging = exchanging_world({.message = 4000, .flying = 20000, .whole = 64});
     EXPECT_EQ(shared->all_reduce_path(), "shared memory");
     EXPECT_EQ(exchanging->all_reduce_path(), "direct exchange");
+    EXPECT_TRUE(shared->sums_in_rank_order() && exchanging->sums_in_rank_order());
     for (Communicator* communicator : {shared.get(), exchanging.get()})
         for (const std::size_t cut : {std::size_t{0}, std::size_t{1}, std::size_t{12'345}}) {
             std::vector<float> values(expected.size());
@@ -123,7 +125,9 @@ TEST(mpi_communicator, own_reduce_scatters_have_the_bits_of_own_all_reduces) {
 }
 
 TEST(mpi_communicator, without_an_own_way_all_reduces_are_mpis) {
-    EXPECT_EQ(make_mpi_communicator(MPI_COMM_WORLD, timeout)->all_reduce_path(), "MPI_Iallreduce");
+    const auto plain = make_mpi_communicator(MPI_COMM_WORLD, timeout);
+    EXPECT_EQ(plain->all_reduce_path(), "MPI_Iallreduce");
+    EXPECT_EQ(plain->sums_in_rank_order(), session().size() <= 2) << "the library's order";
 }
 
 TEST(mpi_communicator, who_waits_for_mpi_drives_the_all_reduces_of_others) {
@@ -140,6 +144,41 @@ TEST(mpi_communicator, who_waits_for_mpi_drives_the_all_reduces_of_others) {
     reduction.wait();
     EXPECT_EQ(sum.back(), static_cast<float>(session().size()));
     EXPECT_EQ(text.back(), 7);
+}
+
+/// Asks for one transfer only, which its peers begin after they waited for another.
+void ask_for_the_first_while_peers_wait_for(const std::function<Work()>& other, Communicator& first) {
+    std::vector<float> sum(100'000, 1);
+    Work others = other();
+    if (session().rank() > 0) others.wait();
+    Work reduction = first.all_reduce(view_of(std::span(sum)), ReduceOp::sum);
+    while (!reduction.test()) {
+    }
+    others.wait();
+    EXPECT_EQ(sum.back(), static_cast<float>(session().size()));
+}
+
+TEST(mpi_communicator, who_asks_for_one_transfer_drives_all_others) {
+    const auto exchanging = exchanging_world({.message = 4000, .flying = 20000, .whole = 64});
+    const auto exchanging_other = exchanging->duplicate();
+    const auto shared = session().world(timeout);
+    const auto shared_other = shared->duplicate();
+    const auto plain = make_mpi_communicator(MPI_COMM_WORLD, timeout);
+    // Larger than what is on its way without anybody's help.
+    std::vector<float> sum(300'000);
+    std::vector<unsigned char> text(3'000'000);
+    const auto reduce = [&](Communicator& other) {
+        std::ranges::fill(sum, 1.0F);
+        return other.all_reduce(view_of(std::span(sum)), ReduceOp::sum);
+    };
+    const auto send = [&](Communicator& other) {
+        return other.broadcast(view_of(std::span(text)), session().size() - 1);
+    };
+    ask_for_the_first_while_peers_wait_for([&] { return reduce(*exchanging_other); }, *exchanging);
+    ask_for_the_first_while_peers_wait_for([&] { return send(*plain); }, *exchanging);
+    ask_for_the_first_while_peers_wait_for([&] { return reduce(*shared_other); }, *shared);
+    ask_for_the_first_while_peers_wait_for([&] { return send(*plain); }, *shared);
+    ask_for_the_first_while_peers_wait_for([&] { return reduce(*plain); }, *shared);
 }
 
 TEST(mpi_communicator, errors_name_the_call_the_reason_and_the_rank) {

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <mutex>
 
 #include "order_measurement.hpp"
+#include "support/thread_communicator.hpp"
 #include "train_step.hpp"
 #include "training_fixture.hpp"
 #include "tutti/train/step_figures.hpp"
@@ -129,8 +131,12 @@ TEST_P(AcrossStepsRanks, TrainsToTheBitsOfStepsThatEndTheirTransfers) {
 TEST_P(AcrossStepsRanks, AnyOrderOfIssueGivesTheSameBits) {
     const Settings recipe = with({"optim.name=adam", "optim.lr=0.01"}, per_layer);
     const Outcome plain = train(GetParam(), with(recipe, within), 9);
-    for (const std::vector<std::size_t>& order :
-         {std::vector<std::size_t>{2, 1, 0}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}}) {
+    for (const std::vector<std::size_t>& order : {std::vector<std::size_t>{2, 1, 0},
+                                                  {0, 2, 1},
+                                                  {1, 0, 2},
+                                                  {1, 2, 0},
+                                                  {0, 2, 0, 1, 0},
+                                                  {1, 1, 2, 0, 1, 2}}) {
         const Outcome ordered = train(GetParam(), recipe, 9, [&](TrainStep& training, int update) {
             if (update > 0) return;
             ASSERT_EQ(training.reducer.buckets().size(), 3u);
@@ -259,6 +265,16 @@ TEST(FirstNeededFirst, TakesOfTheReadyBucketsTheOneFurthestBehind) {
     EXPECT_EQ(first_needed_first({}, {}), Order{});
 }
 
+TEST(FirstNeededFirst, LetsOthersOvertakeBetweenPieces) {
+    using Order = std::vector<std::size_t>;
+    // Pieces of 0 from 0 to 2 and 4, then 1, which is ready at 3.
+    EXPECT_EQ(first_needed_first(std::vector{0., 3.}, std::vector{2., 1.}, std::vector<std::size_t>{4, 1}),
+              (Order{0, 0, 1, 0, 0}));
+    // Nothing comes between them: one transfer.
+    EXPECT_EQ(first_needed_first(std::vector{0., 8.}, std::vector{2., 1.}, std::vector<std::size_t>{4, 1}),
+              (Order{0, 1}));
+}
+
 /// Three layers with a parameter of 10 elements each, of which backward finishes layer 2 first.
 AcrossTiming three_layers() {
     AcrossTiming timing;
@@ -319,6 +335,66 @@ CostModel cost_of(double alpha) {
 const std::vector<ParameterSlice> parameters{{0, 10}, {10, 10}, {20, 10}};
 const std::vector<bool> every_layer{true, true, true};
 
+/// A large parameter that is ready first and needed last, and a small one: 8 and 1 s on the link.
+AcrossTiming large_and_small(double per_piece) {
+    AcrossTiming timing;
+    timing.ready = {1, 3};
+    timing.backward_end = 3;
+    timing.between = 1;
+    timing.layers = {{1, 2, 1}, {0, 1, 2}};
+    timing.per_piece = per_piece;
+    return timing;
+}
+const std::vector<ParameterSlice> unequal{{0, 80}, {80, 10}};
+const std::vector<Bucket> large_small{{0, 0, 0, 80}, {1, 1, 80, 10}};
+
+TEST(StepAcross, CountsThePiecesOfABucket) {
+    const std::vector<std::size_t> cut{0, 0, 1, 0, 0};
+    // The large one to 9, the small one to 10, both layers.
+    EXPECT_DOUBLE_EQ(
+        step_across(large_small, std::vector<std::size_t>{0, 1}, std::vector{8., 1.}, large_and_small(0)),
+        10 + 1 + 2);
+    // 2 s a piece: to 3 and 5, the small one to 6, its layer meanwhile; to 8 and 10.
+    EXPECT_DOUBLE_EQ(step_across(large_small, cut, std::vector{8., 1.}, large_and_small(0)), 10 + 2);
+    // 2.375 s a piece, since three of them cost 0.5 s each.
+    EXPECT_DOUBLE_EQ(step_across(large_small, cut, std::vector{8., 1.}, large_and_small(0.5)), 11.5 + 2);
+    // A bucket is updated once, when its last piece is there.
+    AcrossTiming timing = large_and_small(0);
+    timing.update_per_element = 0.01;
+    EXPECT_DOUBLE_EQ(step_across(large_small, cut, std::vector{8., 1.}, timing), 10 + 0.8 + 2);
+}
+
+TEST(IssueOrder, CutsALargeBucketWhereThatIsFaster) {
+    using Order = std::vector<std::size_t>;
+    const std::vector seconds{8., 1.};
+    EXPECT_EQ(issue_order(large_small, seconds, large_and_small(0)), (Order{0, 1, 0, 0}));
+    // Pieces that cost a second each.
+    EXPECT_EQ(issue_order(large_small, seconds, large_and_small(1)), (Order{0, 1}));
+    // Where bits would depend on it.
+    EXPECT_EQ(issue_order(large_small, seconds, large_and_small(std::numeric_limits<double>::infinity())),
+              (Order{0, 1}));
+}
+
+TEST(PieceCost, IsInfiniteWhereBitsWouldDependOnTheCut) {
+    for (const int ranks : {1, 2, 3})
+        test::run_on_threads(ranks, [&](Communicator& communicator) {
+            EXPECT_EQ(communicator.sums_in_rank_order(), ranks < 3);
+            EXPECT_EQ(piece_cost(communicator, 0.25),
+                      ranks < 3 ? 0.25 : std::numeric_limits<double>::infinity());
+        });
+}
+
+TEST(PlanAcrossSteps, CutsWhatIsReadyEarlyAndNeededLate) {
+    const CostModel cost({{.from_bytes = 0, .alpha = 0, .seconds_per_byte = 0.1}});
+    const AcrossTiming timing = large_and_small(0);
+    const AcrossPlan plan = plan_across_steps(unequal, {true, true}, cost, 1, timing);
+    EXPECT_EQ(plan.buckets, large_small);
+    EXPECT_EQ(plan.order, (std::vector<std::size_t>{0, 1, 0, 0}));
+    // No schedule is shorter: 9 s of transfers from second 1 on, then the layer that waits for the large one.
+    EXPECT_DOUBLE_EQ(plan.seconds, 1 + 9 + 2);
+    EXPECT_DOUBLE_EQ(plan.seconds, attainable_across(unequal, {timing.ready, cost, 1}, timing));
+}
+
 TEST(PlanAcrossSteps, JoinsLayersWhereThatIsFaster) {
     // 5 s a bucket: 0 from 2 to 7, 2 to 12, 1 to 17, then two and a half layers of forward and the loss.
     const AcrossPlan apart = plan_across_steps(parameters, every_layer, cost_of(1), 4, three_layers());
@@ -346,10 +422,12 @@ TEST(AttainableAcross, IsWhatTransfersAndWhoWaitsForThemNeed) {
     EXPECT_DOUBLE_EQ(attainable_across(parameters, {timing.ready, cost, 4}, timing), 20 + 5 + 3.5 + 0.5);
 }
 
-TEST(IssueOrder, MustHoldEachBucketOnce) {
+TEST(IssueOrder, MustHoldEachBucket) {
     check_issue_order({}, 3);
     check_issue_order(std::vector<std::size_t>{2, 0, 1}, 3);
+    check_issue_order(std::vector<std::size_t>{2, 0, 2, 1, 2}, 3);
     EXPECT_THROW(check_issue_order(std::vector<std::size_t>{2, 0, 0}, 3), DataError);
+    EXPECT_THROW(check_issue_order(std::vector<std::size_t>{0, 1, 2, 3}, 3), DataError);
     EXPECT_THROW(check_issue_order(std::vector<std::size_t>{0, 1}, 3), DataError);
     EXPECT_THROW(check_issue_order(std::vector<std::size_t>{1, 2, 3}, 3), DataError);
 }

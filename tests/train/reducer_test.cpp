@@ -103,6 +103,39 @@ TEST_P(ReducerRanks, TellsOfEachBucketOnceItIsSummed) {
     });
 }
 
+TEST_P(ReducerRanks, SendsABucketInAsManyPiecesAsTheOrderNamesIt) {
+    const std::vector<std::size_t> order{0, 2, 0, 1, 2, 0, 2};
+    test::run_on_threads(GetParam(), [&](Communicator& communicator) {
+        std::vector<double> arena(arena_size);
+        Reducer reducer(communicator, view_of(std::span(arena)), three_buckets);
+        reducer.replan(three_buckets, order);
+        for (int step = 0; step < 3; ++step) {
+            std::fill(arena.begin(), arena.end(), 1.0);
+            for (std::size_t p = 0; p < parameter_count; ++p) {
+                reducer.ready(p);
+                reducer.poll();
+            }
+            std::vector<std::size_t> told;
+            const auto summed = [&](std::size_t number) {
+                told.push_back(number);
+                const Bucket& bucket = reducer.buckets()[number];
+                for (std::int64_t i = bucket.offset; i < bucket.offset + bucket.count; ++i)
+                    EXPECT_EQ(std::exchange(arena[static_cast<std::size_t>(i)], 0.0), communicator.size())
+                        << i;
+            };
+            // What parameter 2 needs are bucket 1 and what was issued before it, of which none is whole.
+            reducer.finish_for(2, 3, summed);
+            EXPECT_EQ(told, (std::vector<std::size_t>{1}));
+            EXPECT_TRUE(reducer.is_finished(2, 3));
+            EXPECT_FALSE(reducer.is_finished(0, 1));
+            reducer.finish(summed);
+            EXPECT_EQ(told, (std::vector<std::size_t>{1, 0, 2}));
+            EXPECT_FALSE(reducer.pending());
+            EXPECT_EQ(std::ranges::count(arena, 1.0), 96 - 20 - 5 - 40) << "the gaps";
+        }
+    });
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, ReducerRanks, ::testing::Values(1, 2, 3, 4));
 
 TEST(Reducer, NamesTheBucketWhenAPeerIsGone) {

@@ -69,6 +69,36 @@ TEST_P(StepReplayRanks, SumsGradientsOfTheArena) {
     });
 }
 
+TEST_P(StepReplayRanks, SendsBucketsInPieces) {
+    test::run_training(GetParam(), {}, [](const TrainingJob& job) {
+        const StepBench bench(job);
+        const TensorView arena = bench.graph().gradient_arena();
+        auto* const gradients = reinterpret_cast<float*>(arena.data);
+        std::fill_n(gradients, arena.count(), 1.0F);
+        StepReplay replay(bench.graph(), even_profile(bench.graph().report().size(), 1e-5), 1, job.gradients,
+                          job.control, bench.buckets());
+        DistributedConfig per_layer;
+        per_layer.bucket_policy = BucketPolicy::per_layer;
+        const std::vector<Bucket> plan = plan_buckets(bench.graph(), per_layer);
+        replay.set_buckets(plan, {0, 1, 0, 2, 1, 0});
+        replay.spread_across_steps(job.control.size() > 1);
+        std::vector<StepTimeline> steps(1, bench.make_timeline());
+        replay.run(steps);
+        // Across steps one more, which is not counted, went before it.
+        const auto ranks = static_cast<float>(job.control.size());
+        for (const Bucket& bucket : plan)
+            for (const std::int64_t i : {bucket.offset, bucket.offset + bucket.count - 1})
+                EXPECT_EQ(gradients[i], job.control.size() > 1 ? ranks * ranks : ranks);
+        ASSERT_EQ(steps[0].buckets.size(), plan.size());
+        for (const BucketTimes& bucket : steps[0].buckets) {
+            EXPECT_LE(bucket.ready, bucket.issued);
+            EXPECT_LT(bucket.issued, bucket.done);
+        }
+        // The first ends with its last piece, which is the last transfer of all.
+        for (const BucketTimes& bucket : steps[0].buckets) EXPECT_GE(steps[0].buckets[0].done, bucket.done);
+    });
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, StepReplayRanks, ::testing::Values(1, 2, 3, 4));
 
 TEST(StepReplay, RefusesAProfileOfAnotherModel) {

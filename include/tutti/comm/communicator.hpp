@@ -33,6 +33,8 @@ class Communicator {
     /// How all_reduce moves data, for people: "shared memory" (all ranks on one host), "direct
     /// exchange" (up to 8 ranks, each on a host of its own, and up to 4 ranks in any case), "MPI_Iallreduce".
     virtual std::string all_reduce_path() const { return backend(); }
+    /// Whether a sum's bits are the same however a buffer is cut into calls of all_reduce.
+    virtual bool sums_in_rank_order() const { return size() <= 2; }
 
     /// In place. dtype f32, f64 or i64. The result has the same bits on every rank. On the paths "shared
     /// memory", "direct exchange" and "gloo" each element is summed in rank order, ((x₀ + x₁) + x₂) + …, so

@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <span>
 #include <vector>
 
+#include "tutti/comm/communicator.hpp"
 #include "tutti/train/bucket_plan.hpp"
 
 namespace tutti {
@@ -24,18 +26,27 @@ struct AcrossTiming {
     std::vector<LayerForward> layers;  ///< in the order of forward
     double loss = 0;                   ///< from the last layer's end to the beginning of backward
     double update_per_element = 0;     ///< of the optimizer
+    /// What each piece but one adds to the time of a transfer that is cut. Infinite: none may be cut.
+    double per_piece = std::numeric_limits<double>::infinity();
 };
+
+/// AcrossTiming::per_piece: the seconds of an empty transfer, or infinite where bits would depend on the cut.
+double piece_cost(const Communicator& gradients, double empty_transfer);
 
 /// The seconds of each bucket's transfer.
 std::vector<double> transfer_seconds(std::span<const Bucket> buckets, const BucketTiming& timing);
 
 /// List scheduling (Graham, "Bounds on multiprocessing timing anomalies", 1969) on one link: whenever it is
 /// free it takes, of the buckets that are ready, the one that the next forward needs first, which is the one
-/// furthest behind in the arena. By bucket: ready and seconds. Returns the numbers of the buckets. Pure.
-std::vector<std::size_t> first_needed_first(std::span<const double> ready, std::span<const double> seconds);
+/// furthest behind in the arena. By bucket: ready, seconds of a piece, and how many pieces it goes in (empty:
+/// each in one), between which others overtake it. Returns the numbers of the buckets, each as often as it
+/// has pieces, or once where nothing comes between them. Pure.
+std::vector<std::size_t> first_needed_first(std::span<const double> ready, std::span<const double> seconds,
+                                            std::span<const std::size_t> pieces = {});
 
 /// From the beginning of one backward to the next, step after step: one transfer at a time in this order,
-/// each as soon as the ones before it and its gradients allow; every layer's forward waits for the sums of
+/// each as soon as the ones before it and its gradients allow, a bucket that the order names k times in k
+/// equal pieces (Reducer::replan); every layer's forward waits for the sums of
 /// its buckets and of those issued before them, and updates them. At the end of a forward nothing is left on
 /// the network, so every step is like the one before it. Pure.
 double step_across(std::span<const Bucket> buckets, std::span<const std::size_t> order,
@@ -46,11 +57,14 @@ double step_across(std::span<const Bucket> buckets, std::span<const std::size_t>
 double step_within(std::span<const Bucket> buckets, std::span<const double> seconds,
                    const AcrossTiming& timing);
 
-/// The better of the plan's own order (on a tie) and first_needed_first. Pure.
+/// The best of the plan's own order, first_needed_first, and, where transfers may be cut, that with large
+/// buckets in pieces of several sizes; on a tie the first of them. A large bucket that is ready early and
+/// needed late (the first fully connected layer behind convolutions) would else hold up those that are needed
+/// early: what ByteScheduler (Peng et al., SOSP 2019) cuts tensors for. Pure.
 std::vector<std::size_t> issue_order(std::span<const Bucket> buckets, std::span<const double> seconds,
                                      const AcrossTiming& timing);
 
-/// Throws DataError unless it is empty or holds each of the numbers 0 to buckets − 1.
+/// Throws DataError unless it is empty or holds each of the numbers 0 to buckets − 1, and no others.
 void check_issue_order(std::span<const std::size_t> order, std::size_t buckets);
 
 /// A plan and how long its steps are to last.
@@ -60,7 +74,8 @@ struct AcrossPlan {
     double seconds = 0;
 };
 /// Begins with a bucket per layer, and joins those neighbours whose joining makes the step shortest, as long
-/// as it becomes shorter. Pure; O(L³) for L layers.
+/// as it becomes shorter; at the beginning and the end of that buckets may be cut (issue_order). Pure; O(L³)
+/// for L layers.
 AcrossPlan plan_across_steps(std::span<const ParameterSlice> parameters, const std::vector<bool>& layer_ends,
                              const CostModel& cost, std::size_t element_bytes, const AcrossTiming& timing);
 

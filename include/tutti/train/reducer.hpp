@@ -29,8 +29,9 @@ class Reducer {
 
     const std::vector<Bucket>& buckets() const { return buckets_; }
     /// Another plan over the same parameters, the same on every rank. While nothing is pending(). Not with
-    /// shards: they follow the buckets. order: the numbers of the buckets as they are to be issued; empty:
-    /// the plan's own order.
+    /// shards: they follow the buckets. order: the numbers of the buckets as they are to be issued; a bucket
+    /// that is there k times goes in k nearly equal pieces, which others may overtake. Empty: the plan's own
+    /// order.
     void replan(std::vector<Bucket> buckets, std::vector<std::size_t> order = {});
     std::span<const std::size_t> issue_order() const { return order_; }
     /// How often it was called: recorded steps hold the transfers of one plan.
@@ -65,16 +66,25 @@ class Reducer {
     bool pending() const { return begun_; }
 
   private:
+    /// A transfer: a bucket or a piece of one.
+    struct Piece {
+        std::size_t bucket = 0;
+        std::int64_t offset = 0, count = 0;
+        bool first = true, last = true;  // of its bucket
+        Work work{};
+    };
+
     void issue();
-    Work start(std::size_t bucket);
+    Work start(const Piece& piece);
+    void cut_into_pieces();
     void use(std::vector<Bucket> buckets, std::vector<std::size_t> order);
     void expect_gradients();
     void note_done();
-    /// Where the buckets of these parameters end in order_.
+    /// Where the buckets of these parameters end in pieces_.
     std::size_t end_of(std::size_t first, std::size_t last) const;
     void finish_before(std::size_t end, const BucketSummed& summed);
     template <class Call>
-    auto naming_bucket(std::size_t bucket, const Call& call);
+    auto naming_bucket(Piece& piece, const Call& call);
 
     Communicator& communicator_;
     TensorView arena_;
@@ -83,12 +93,12 @@ class Reducer {
     std::vector<Bucket> buckets_;
     std::vector<std::size_t> bucket_of_;  // by parameter
     std::vector<std::size_t> waiting_;    // by bucket: gradients still to come
-    std::vector<Work> works_;             // by bucket
     std::vector<std::size_t> order_;      // buckets as they are issued
-    std::vector<std::size_t> place_;      // by bucket, in order_
+    std::vector<Piece> pieces_;           // the same places
+    std::vector<std::size_t> place_;      // by bucket, of its last piece
     std::vector<std::size_t> ready_order_;
     std::uint64_t plans_ = 0;
-    // Places in order_: what is before them is issued, has its sums, is finished.
+    // Places in pieces_: what is before them is issued, has its sums, is finished.
     std::size_t next_ = 0, done_ = 0, finished_ = 0;
     bool begun_ = false;
 };
