@@ -9,6 +9,7 @@
 
 #include "bf16_weight_gradient.hpp"
 #include "eigen_ops.hpp"
+#include "onednn_dealt_linear.hpp"
 #include "onednn_operators.hpp"
 #include "onednn_product.hpp"
 #include "parallel.hpp"
@@ -27,7 +28,8 @@ class OnednnLinear final : public LinearOp {
           name_(describe(shape)),
           context_(std::move(context)),
           own_weight_gradient_(context_->products == memory::data_type::bf16 &&
-                               takes_bf16_weight_gradient(shape)) {}
+                               takes_bf16_weight_gradient(shape)),
+          dealt_(shape, context_) {}
 
     void forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
                  const TensorView& y) override {
@@ -35,6 +37,7 @@ class OnednnLinear final : public LinearOp {
         assert(x.count() == batch * shape_.in && y.count() == batch * shape_.out);
         assert(weight.count() == shape_.out * shape_.in && bias.defined() == shape_.bias);
         if (batch == 0) return;
+        if (deals(batch)) return with_onednn_errors(name_, [&] { dealt_.forward(x, weight, bias, y); });
         with_onednn_errors(name_, [&] {
             const std::int64_t parts = row_parts(batch), rows = batch / parts;
             OnednnProduct& product = forward_[rows];
@@ -52,6 +55,9 @@ class OnednnLinear final : public LinearOp {
         assert(dbias.defined() == shape_.bias);
         if (own_weight_gradient_ && batch > 0)
             return backward_in_pairs(x, weight, dy, dx, dweight, dbias, parameters_final);
+        if (deals(batch))
+            return with_onednn_errors(
+                name_, [&] { dealt_.backward(x, weight, dy, dx, dweight, dbias, parameters_final); });
         if (shape_.bias) sum_rows(dy.as<float>(), batch, shape_.out, dbias.as<float>());
         if (batch == 0) {
             std::fill_n(dweight.as<float>(), dweight.count(), 0.0f);
@@ -119,6 +125,11 @@ class OnednnLinear final : public LinearOp {
 
     /// From so many on an inner product's gradient is the faster way to dweight; see plan_backward_weight.
     static constexpr std::int64_t many_rows = 1024;
+
+    /// Few rows are dealt by features; many rows, as many activations, are cut by rows.
+    bool deals(std::int64_t batch) const {
+        return context_->products == memory::data_type::f32 && batch < many_rows && dealt_.takes(batch);
+    }
 
     std::int64_t row_parts(std::int64_t batch) const {
         return parts_of(batch, shape_.in * shape_.out, least_rows);
@@ -208,6 +219,7 @@ class OnednnLinear final : public LinearOp {
     const std::string name_;
     const std::shared_ptr<OnednnContext> context_;
     const bool own_weight_gradient_;
+    OnednnDealtLinear dealt_;
     // By batch size: a run has few (full, the epoch's last, evaluation).
     std::map<std::int64_t, OnednnProduct> forward_, backward_data_, backward_weight_;
     std::map<std::pair<std::int64_t, std::int64_t>, OnednnProduct> backward_weight_part_;  // by batch, rows

@@ -10,9 +10,7 @@ class Adam final : public Optimizer {
         : ops_(device.ops(graph.compute())),
           parameters_(graph.parameter_arena()),
           gradients_(graph.gradient_arena()),
-          segments_(owned_segments(
-              decay_segments(graph.parameters(), config.weight_decay, config.decay_1d, config.layer_decay),
-              ranges_of(graph, owned))),
+          segments_(owned_segments(update_segments(config, graph, ops_), ranges_of(graph, owned))),
           first_(graph, device, owned, "first moments"),
           second_(graph, device, owned, "second moments") {
         step_.beta1 = config.betas[0];

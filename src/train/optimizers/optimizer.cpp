@@ -52,6 +52,11 @@ std::vector<DecaySegment> decay_segments(const std::vector<Parameter>& parameter
     return merged;
 }
 
+std::vector<DecaySegment> update_segments(const OptimConfig& config, const Graph& graph, const Ops& ops) {
+    return (ops.cache_bytes() > 0 ? parameter_segments : decay_segments)(
+        graph.parameters(), config.weight_decay, config.decay_1d, config.layer_decay);
+}
+
 OwnedRanges ranges_of(const Graph& graph, const OwnedRanges& owned) {
     if (!owned.empty()) return owned;
     return {{0, graph.parameter_arena().count()}};

@@ -19,6 +19,10 @@ struct OwnedSegment : DecaySegment {
     TensorView state(const TensorView& arena) const { return slice(arena, ArenaRange{state_offset, count}); }
 };
 
+/// What an update calls at once: neighbours that are updated alike; or, where operators leave results in
+/// caches, each parameter by itself: its parts then go to the threads that computed these of the gradient.
+std::vector<DecaySegment> update_segments(const OptimConfig& config, const Graph& graph, const Ops& ops);
+
 /// What `segments` (ascending) and the owned ranges have in common.
 std::vector<OwnedSegment> owned_segments(const std::vector<DecaySegment>& segments, const OwnedRanges& owned);
 

@@ -11,9 +11,7 @@ class Sgd final : public Optimizer {
         : ops_(device.ops(graph.compute())),
           parameters_(graph.parameter_arena()),
           gradients_(graph.gradient_arena()),
-          segments_(owned_segments(
-              decay_segments(graph.parameters(), config.weight_decay, config.decay_1d, config.layer_decay),
-              ranges_of(graph, owned))) {
+          segments_(owned_segments(update_segments(config, graph, ops_), ranges_of(graph, owned))) {
         step_.momentum = config.momentum;
         step_.dampening = config.dampening;
         step_.nesterov = config.nesterov;

@@ -1,0 +1,59 @@
+#pragma once
+// A linear layer of few rows, dealt among the threads by features.
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "onednn_primitive.hpp"
+#include "tutti/device/ops.hpp"
+
+namespace tutti {
+
+/// With few rows the weights are most of what is read and written. Each thread takes a run of output
+/// features: it multiplies with their weights, makes these weights' gradients and their part of the input's
+/// gradient. An optimizer that cuts each parameter among the threads updates them on the same one, so weights
+/// and gradients stay in one core's caches from step to step, and only activations go between cores. (Two
+/// cores need not share a cache, and then a line costs some hundred nanoseconds, also one that is only
+/// written where the other had read it.) The input's gradient is summed from the threads' parts in their
+/// order. fp32; one call at a time.
+class OnednnDealtLinear {
+  public:
+    OnednnDealtLinear(const LinearShape& shape, std::shared_ptr<OnednnContext> context)
+        : shape_(shape), context_(std::move(context)) {}
+
+    /// Whether the threads of now have enough to do with `batch` rows, and fewer activations than weights.
+    bool takes(std::int64_t batch) const;
+
+    void forward(const TensorView& x, const TensorView& weight, const TensorView& bias, const TensorView& y);
+    void backward(const TensorView& x, const TensorView& weight, const TensorView& dy, const TensorView& dx,
+                  const TensorView& dweight, const TensorView& dbias,
+                  const ParametersFinal* parameters_final);
+
+  private:
+    /// Some neighbouring features of one side of the layer.
+    struct Run {
+        std::int64_t begin = 0, count = 0;
+    };
+    /// The products of one run, made for callers with a thread each.
+    struct Products {
+        OnednnPrimitive forward, backward_weight, backward_data;
+        std::size_t scratch_bytes() const;
+    };
+
+    /// One for each caller.
+    static Run run_of(std::int64_t features, int callers, std::int64_t part);
+    Products plan(std::int64_t batch, std::int64_t count, int callers) const;
+    /// compute(context, part, run, products, copy of batch × run elements, scratch) by every caller for the
+    /// output features of one run.
+    template <class Compute>
+    void deal(std::int64_t batch, const Compute& compute);
+
+    const LinearShape shape_;
+    const std::shared_ptr<OnednnContext> context_;
+    /// By batch, number of features and callers.
+    std::map<std::array<std::int64_t, 3>, Products> products_;
+};
+
+}  // namespace tutti
