@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "bf16_tile.hpp"
+#include "bf16_winograd_tile.hpp"
 
 namespace tutti {
 
@@ -21,6 +22,19 @@ void round_to_bf16(const float*, std::int64_t, std::int64_t, std::int64_t, std::
 }
 void multiply_bf16_pairs(std::int64_t, std::int64_t, const PairRuns&, const Bf16Pair*, const Bf16Pair*,
                          float*, std::int64_t, bool) {
+    std::abort();
+}
+void transform_winograd_pixels(const float* const*, std::int64_t, Bf16Pair*, std::int64_t) {
+    std::abort();
+}
+void transform_winograd_sums(const float*, std::int64_t, std::int64_t, const float*, float* const*) {
+    std::abort();
+}
+void transform_winograd_weights(const float*, std::int64_t, Bf16Pair*, std::int64_t, std::int64_t) {
+    std::abort();
+}
+void transform_turned_winograd_weights(const float*, const float*, std::int64_t, std::int64_t, Bf16Pair*,
+                                       std::int64_t) {
     std::abort();
 }
 
