@@ -55,8 +55,8 @@ class Rows {
         constexpr std::int64_t most = bf16_lanes * most_bf16_vectors;
         for (std::int64_t at = 0; at < columns; at += most)
             multiply_bf16_pairs(rows_, std::min(most, columns - at),
-                                {1, length, 0, 0, 1, columns, columns_ / 2}, pairs_, right + at, c + at,
-                                c_row, add);
+                                {1, length, 0, 0, 1, columns, columns_ / 2}, pairs_, right + at,
+                                {c + at, c_row, add});
     }
 
   private:
@@ -70,7 +70,7 @@ void multiply_transposed(std::int64_t rows, std::int64_t columns, std::int64_t t
     constexpr std::int64_t most = bf16_lanes * most_bf16_vectors;
     for (std::int64_t at = 0; at < columns; at += most)
         multiply_bf16_pairs(rows, std::min(most, columns - at), {1, half_up(tokens), 0, 0, row, columns},
-                            left, right + at, c + at, c_row, false);
+                            left, right + at, {c + at, c_row});
 }
 
 /// The sizes of one head. Scores are held transposed, [keys, queries of a block].

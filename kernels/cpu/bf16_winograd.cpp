@@ -56,8 +56,8 @@ class WinogradConvolution {
             for_shares(count, std::min(count, threads),
                        [&](std::int64_t share, std::int64_t begin, std::int64_t end) {
                            for (std::int64_t block = first + begin; block < first + end; ++block)
-                               compute(block * at_once, std::min((block + 1) * at_once, all), from, weights,
-                                       bias, to, scratch + share * scratch_size());
+                               compute(block * at_once, std::min((block + 1) * at_once, all), all, from,
+                                       weights, bias, to, scratch + share * scratch_size());
                        });
         }
     }
@@ -74,8 +74,8 @@ class WinogradConvolution {
     std::int64_t tile_columns() const { return (to_.width + 1) / 2; }
     std::int64_t image_tiles() const { return (to_.height + 1) / 2 * tile_columns(); }
 
-    void compute(std::int64_t begin, std::int64_t end, const float* from, const Bf16Pair* weights,
-                 const float* bias, float* to, float* scratch) const {
+    void compute(std::int64_t begin, std::int64_t end, std::int64_t all, const float* from,
+                 const Bf16Pair* weights, const float* bias, float* to, float* scratch) const {
         float* const zeros = scratch;
         float* const sums = zeros + from_.channels;
         auto* const tiles = reinterpret_cast<Bf16Pair*>(sums + winograd_products * sums_step());
@@ -83,17 +83,29 @@ class WinogradConvolution {
         std::fill_n(zeros, from_.channels, 0.0f);
         for (std::int64_t tile = begin; tile < end; ++tile)
             read(tile, from, zeros, tiles + (tile - begin) * pairs);
+        // While these are multiplied, the next tiles' pixels come into the cache.
+        MemoryAhead ahead{{pixels_ahead(from, from_, end, all), pixels_ahead(to, to_, end, all)}};
         for (std::int64_t column = 0; column < to_.channels; column += slab) {
             const Place right = place(column);
             const PairRuns runs{1, pairs, 0, 0, 1, right.pair_step, pairs};
             for (std::int64_t p = 0; p < winograd_products; ++p)
                 multiply_bf16_pairs(end - begin, right.pair_step, runs, tiles + p * tiles_step(),
-                                    weights + right.at + p * right.product_step, sums + p * sums_step(),
-                                    right.pair_step, false);
+                                    weights + right.at + p * right.product_step,
+                                    {sums + p * sums_step(), right.pair_step, false, nullptr, &ahead});
             for (std::int64_t tile = begin; tile < end; ++tile)
                 write(tile, sums + (tile - begin) * right.pair_step, column, right.pair_step,
                       bias ? bias + column : nullptr, to);
         }
+    }
+
+    /// About the pixels of `image`s behind those of the tiles up to `tile`, as many as the next tiles have.
+    MemoryAhead::Range pixels_ahead(const float* images, const Image& image, std::int64_t tile,
+                                    std::int64_t all) const {
+        const auto offset = [&](std::int64_t of) {
+            return of / image_tiles() * image.size() + of % image_tiles() * image.size() / image_tiles();
+        };
+        const std::int64_t begin = offset(tile), end = offset(std::min(tile + at_once, all));
+        return {images + begin, (end - begin) / bf16_lanes};
     }
 
     void read(std::int64_t tile, const float* from, const float* zeros, Bf16Pair* to) const {

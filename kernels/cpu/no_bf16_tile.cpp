@@ -20,8 +20,11 @@ void make_bf16_pairs(const float*, const float*, std::int64_t, std::int64_t, std
 void round_to_bf16(const float*, std::int64_t, std::int64_t, std::int64_t, std::uint16_t*) {
     std::abort();
 }
+void transpose_bf16_pairs(const float*, std::int64_t, std::int64_t, Bf16Pair*, std::int64_t) {
+    std::abort();
+}
 void multiply_bf16_pairs(std::int64_t, std::int64_t, const PairRuns&, const Bf16Pair*, const Bf16Pair*,
-                         float*, std::int64_t, bool) {
+                         const PairSums&) {
     std::abort();
 }
 void transform_winograd_pixels(const float* const*, std::int64_t, Bf16Pair*, std::int64_t) {
