@@ -77,7 +77,7 @@ void bf16_linear_forward(const LinearShape& shape, std::int64_t rows, const floa
         [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t o = begin * bf16_lanes; o < end * bf16_lanes; o += bf16_lanes) {
                 const std::int64_t first = o / slab * slab;
-                transpose_bf16_pairs(weight + o * shape.in, shape.in, shape.in,
+                transpose_bf16_pairs(weight + o * shape.in, shape.in, bf16_lanes, shape.in, 1.0f,
                                      weights + first * product.pairs + o - first,
                                      product.slab_columns(first));
             }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "bf16_interleave.hpp"
 #include "bf16_transpose.hpp"
 
 // Only what lies in the unnamed namespace may be inlined here: the linker might take this file's copy of a
@@ -11,13 +12,6 @@
 
 namespace tutti {
 namespace {
-
-/// From {first's 16, second's 16} to pairs.
-__m512i interleave(__m512i rows) {
-    const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23,
-                                           7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    return _mm512_permutexvar_epi16(order, rows);
-}
 
 template <bool HasFirst, bool HasSecond>
 __m512i round_both(const float* first, const float* second, std::int64_t at, __mmask16 lanes) {
@@ -243,8 +237,13 @@ void make_bf16_pairs(const float* first, const float* second, std::int64_t count
 
 void round_to_bf16(const float* from, std::int64_t step, std::int64_t rows, std::int64_t count,
                    std::uint16_t* to) {
-    for (std::int64_t r = 0; r < rows; ++r, from += step, to += count)
-        for (std::int64_t at = 0; at < count; at += bf16_lanes) {
+    for (std::int64_t r = 0; r < rows; ++r, from += step, to += count) {
+        std::int64_t at = 0;
+        for (; at + 2 * bf16_lanes <= count; at += 2 * bf16_lanes)
+            _mm512_storeu_si512(to + at,
+                                reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(
+                                    _mm512_loadu_ps(from + at + bf16_lanes), _mm512_loadu_ps(from + at))));
+        for (; at < count; at += bf16_lanes) {
             const __mmask16 lanes = lanes_from(at, count);
             const auto row =
                 reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(lanes, from + at)));
@@ -253,16 +252,24 @@ void round_to_bf16(const float* from, std::int64_t step, std::int64_t rows, std:
             else
                 _mm256_mask_storeu_epi16(to + at, lanes, row);
         }
+    }
 }
 
-void transpose_bf16_pairs(const float* from, std::int64_t step, std::int64_t count, Bf16Pair* to,
-                          std::int64_t pair_step) {
-    __m256i rows[bf16_lanes];
+void transpose_bf16_pairs(const float* from, std::int64_t step, std::int64_t there, std::int64_t count,
+                          float factor, Bf16Pair* to, std::int64_t pair_step) {
+    const __m512 factors = _mm512_set1_ps(factor);
+    __m256i rows[bf16_lanes] = {};
+    const auto read = [&](std::size_t r, std::int64_t at) {
+        const __m512 row = _mm512_loadu_ps(from + static_cast<std::int64_t>(r) * step + at);
+        rows[r] = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(_mm512_mul_ps(factors, row)));
+    };
     for (std::int64_t at = 0; at < count; at += bf16_lanes, to += bf16_lanes / 2 * pair_step) {
+        if (there == bf16_lanes) {
 #pragma GCC unroll 16
-        for (std::size_t r = 0; r < bf16_lanes; ++r)
-            rows[r] = reinterpret_cast<__m256i>(
-                _mm512_cvtneps_pbh(_mm512_loadu_ps(from + static_cast<std::int64_t>(r) * step + at)));
+            for (std::size_t r = 0; r < bf16_lanes; ++r) read(r, at);
+        } else {
+            for (std::size_t r = 0; r < static_cast<std::size_t>(there); ++r) read(r, at);
+        }
         transpose_pairs(rows, to, pair_step);
     }
 }

@@ -33,10 +33,11 @@ void make_bf16_pairs(const float* first, const float* second, std::int64_t count
 void round_to_bf16(const float* from, std::int64_t step, std::int64_t rows, std::int64_t count,
                    std::uint16_t* to);
 
-/// to[pair][bf16_lanes rows] = the pairs of neighbours in bf16_lanes rows of `count` (a multiple of
-/// bf16_lanes) numbers; rows begin `step` elements apart in fp32, pairs `pair_step` after one another.
-void transpose_bf16_pairs(const float* from, std::int64_t step, std::int64_t count, Bf16Pair* to,
-                          std::int64_t pair_step);
+/// to[pair][bf16_lanes rows] = factor · the pairs of neighbours in `there` rows of `count` numbers (a
+/// multiple of bf16_lanes), and zeros for the rows beyond, of at most bf16_lanes; rows begin `step` elements
+/// apart in fp32, pairs `pair_step` after one another.
+void transpose_bf16_pairs(const float* from, std::int64_t step, std::int64_t there, std::int64_t count,
+                          float factor, Bf16Pair* to, std::int64_t pair_step);
 
 /// Where the summed pairs lie: `runs` times `length` steps. A run begins `left_run` and `right_run` pairs
 /// after the one before it, and a step goes on by `left_step` and `right_step`. The left factors of one step

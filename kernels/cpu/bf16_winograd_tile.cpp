@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "bf16_interleave.hpp"
 #include "bf16_transpose.hpp"
 
 // As in bf16_tile.cpp, only what lies in the unnamed namespace may be inlined here.
@@ -53,12 +54,6 @@ void transform_window(const float* window, std::int64_t in, __m512 (&to)[4][4]) 
     }
 #pragma GCC unroll 4
     for (std::size_t row = 0; row < 4; ++row) transform_window(half[row], to[row]);
-}
-
-__m512i interleaved(__m512 first, __m512 second) {
-    const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23,
-                                           7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    return _mm512_permutexvar_epi16(order, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(second, first)));
 }
 
 }  // namespace
