@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "attention_parts.hpp"
+#include "bf16_softmax_tile.hpp"
 #include "bf16_tile.hpp"
-#include "tile_transpose.hpp"
 
 namespace tutti {
 namespace {
@@ -46,8 +46,12 @@ class Rows {
     Rows(Pieces& pieces, std::int64_t rows, std::int64_t columns)
         : pairs_(pieces.pairs(rows * columns / 2)), rows_(rows) {}
     void set(const float* from, std::int64_t stride, std::int64_t columns) {
+        round_to_bf16(from, stride, rows_, columns, reset(columns));
+    }
+    /// Where [rows, columns] in bf16 are written.
+    std::uint16_t* reset(std::int64_t columns) {
         columns_ = columns;
-        round_to_bf16(from, stride, rows_, columns, reinterpret_cast<std::uint16_t*>(pairs_));
+        return reinterpret_cast<std::uint16_t*>(pairs_);
     }
     /// c[rows, columns] = this · right[length, columns], summed over so many pairs.
     void multiply(std::int64_t length, const Bf16Pair* right, std::int64_t columns, float* c,
@@ -55,8 +59,8 @@ class Rows {
         constexpr std::int64_t most = bf16_lanes * most_bf16_vectors;
         for (std::int64_t at = 0; at < columns; at += most)
             multiply_bf16_pairs(rows_, std::min(most, columns - at),
-                                {1, length, 0, 0, 1, columns, columns_ / 2}, pairs_, right + at, c + at,
-                                c_row, add);
+                                {1, length, 0, 0, 1, columns, columns_ / 2}, pairs_, right + at,
+                                {c + at, c_row, add});
     }
 
   private:
@@ -70,7 +74,7 @@ void multiply_transposed(std::int64_t rows, std::int64_t columns, std::int64_t t
     constexpr std::int64_t most = bf16_lanes * most_bf16_vectors;
     for (std::int64_t at = 0; at < columns; at += most)
         multiply_bf16_pairs(rows, std::min(most, columns - at), {1, half_up(tokens), 0, 0, row, columns},
-                            left, right + at, c + at, c_row, false);
+                            left, right + at, {c + at, c_row});
 }
 
 /// The sizes of one head. Scores are held transposed, [keys, queries of a block].
@@ -92,15 +96,16 @@ struct Head {
     }
 
     /// A block of queries, scaled, in pairs of their width: [width / 2, columns].
-    void pair_width(const float* from, std::int64_t from_stride, std::int64_t rows, float* transposed,
-                    Bf16Pair* pairs) const {
-        transpose_tile(from, from_stride, rows, width, scale, transposed);
-        pair_rows(transposed, padded<float>(rows), width, padded<float>(rows), pairs);
+    void pair_width(const float* from, std::int64_t from_stride, std::int64_t rows, Bf16Pair* pairs) const {
+        const std::int64_t columns = padded<float>(rows);
+        for (std::int64_t r = 0; r < columns; r += bf16_lanes)
+            transpose_bf16_pairs(from + r * from_stride, from_stride, std::min(bf16_lanes, rows - r), width,
+                                 scale, pairs + r, columns);
     }
 
     void forward(const float* q, const float* k, const float* v, float* out, float* scratch) const {
         Pieces pieces(scratch);
-        float *const transposed = pieces.floats(width * block), *const p = pieces.floats(tokens * block);
+        float* const p = pieces.floats(tokens * block);
         Bf16Pair *const queries = pieces.pairs(width / 2 * block),
                         *const weights = pieces.pairs(half_up(tokens) * block),
                         *const values = pieces.pairs(half_up(tokens) * width);
@@ -109,10 +114,9 @@ struct Head {
         pair_rows(v, stride, tokens, width, values);
         for (std::int64_t first = 0; first < tokens; first += block) {
             const std::int64_t rows = std::min(block, tokens - first), columns = padded<float>(rows);
-            pair_width(q + first * stride, stride, rows, transposed, queries);
+            pair_width(q + first * stride, stride, rows, queries);
             keys.multiply(width / 2, queries, columns, p, columns, false);
-            softmax(p, tokens, columns);
-            pair_rows(p, columns, tokens, columns, weights);
+            softmax_to_bf16_pairs(p, tokens, columns, weights);
             multiply_transposed(rows, width, tokens, weights, columns, values, out + first * out_stride,
                                 out_stride);
         }
@@ -122,8 +126,7 @@ struct Head {
     void backward(const float* q, const float* k, const float* v, const float* dout, float* dq, float* dk,
                   float* dv, float* scratch) const {
         Pieces pieces(scratch);
-        float *const transposed = pieces.floats(width * block), *const p = pieces.floats(tokens * block),
-                     *const ds = pieces.floats(tokens * block);
+        float *const p = pieces.floats(tokens * block), *const ds = pieces.floats(tokens * block);
         Bf16Pair *const of_block = pieces.pairs(width / 2 * block),
                         *const rows_of_block = pieces.pairs(half_up(block) * width),
                         *const slopes = pieces.pairs(half_up(tokens) * block),
@@ -136,18 +139,15 @@ struct Head {
             const std::int64_t rows = std::min(block, tokens - first), columns = padded<float>(rows);
             const float *const queries = q + first * stride, *const douts = dout + first * out_stride;
             const bool add = first > 0;
-            pair_width(queries, stride, rows, transposed, of_block);
+            pair_width(queries, stride, rows, of_block);
             keys.multiply(width / 2, of_block, columns, p, columns, false);
-            softmax(p, tokens, columns);
-            scores.set(p, columns, columns);
+            softmax_to_bf16_rows(p, tokens, columns, scores.reset(columns));
             pair_rows(douts, out_stride, rows, width, rows_of_block);
             scores.multiply(half_up(rows), rows_of_block, width, dv, stride, add);
-            pair_width(douts, out_stride, rows, transposed, of_block);
+            pair_width(douts, out_stride, rows, of_block);
             values.multiply(width / 2, of_block, columns, ds, columns, false);
-            softmax_backward(p, ds, tokens, columns);
-            pair_rows(ds, columns, tokens, columns, slopes);
+            softmax_gradient_to_bf16(p, ds, tokens, columns, slopes, scores.reset(columns));
             multiply_transposed(rows, width, tokens, slopes, columns, key_pairs, dq + first * stride, stride);
-            scores.set(ds, columns, columns);
             pair_rows(queries, stride, rows, width, rows_of_block);
             scores.multiply(half_up(rows), rows_of_block, width, dk, stride, add);
         }

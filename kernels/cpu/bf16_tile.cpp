@@ -4,18 +4,14 @@
 
 #include <cstddef>
 
+#include "bf16_interleave.hpp"
+#include "bf16_transpose.hpp"
+
 // Only what lies in the unnamed namespace may be inlined here: the linker might take this file's copy of a
 // shared inline function for processors that cannot run it.
 
 namespace tutti {
 namespace {
-
-/// From {first's 16, second's 16} to pairs.
-__m512i interleave(__m512i rows) {
-    const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23,
-                                           7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    return _mm512_permutexvar_epi16(order, rows);
-}
 
 template <bool HasFirst, bool HasSecond>
 __m512i round_both(const float* first, const float* second, std::int64_t at, __mmask16 lanes) {
@@ -105,11 +101,25 @@ void make_pairs_of_rows(const float* first, const float* second, std::int64_t ti
                                                             pairs_step, rounded);
 }
 
+/// The next range's address and step for so many steps.
+void take_ahead(MemoryAhead& ahead, std::int64_t steps, const char*& at, std::int64_t& step) {
+    constexpr std::int64_t line = 64;
+    MemoryAhead::Range& range = ahead.ranges[ahead.ranges[0].lines > 0 ? 0 : 1];
+    if (range.lines <= 0) return;
+    at = static_cast<const char*>(range.next);
+    step = line;
+    range.next = at + steps * line;
+    range.lines -= steps;
+}
+
 /// Rows × Vectors sums and the vectors of one step fit into the 32 registers, and so many sums keep both
 /// units busy, which each begin a new one while those before are not ready.
 template <std::size_t Rows, std::size_t Vectors, bool Neighbours>
-void multiply_block(const PairRuns& runs, const Bf16Pair* left, const Bf16Pair* right, float* c,
-                    std::int64_t c_row, bool add) {
+void multiply_block(const PairRuns& runs, const Bf16Pair* left, const Bf16Pair* right, const PairSums& to) {
+    // Where nothing is ahead, a line that is here anyway: cheaper than a branch.
+    const auto* ahead = reinterpret_cast<const char*>(left);
+    std::int64_t ahead_step = 0;
+    if (to.ahead) take_ahead(*to.ahead, runs.runs * runs.length, ahead, ahead_step);
     const auto factor_at = [row = runs.left_row](std::size_t r) {
         return Neighbours ? static_cast<std::int64_t>(r) : static_cast<std::int64_t>(r) * row;
     };
@@ -117,11 +127,14 @@ void multiply_block(const PairRuns& runs, const Bf16Pair* left, const Bf16Pair* 
 #pragma GCC unroll 12
     for (std::size_t r = 0; r < Rows; ++r)
 #pragma GCC unroll 4
-        for (std::size_t v = 0; v < Vectors; ++v) sums[r][v] = _mm512_setzero_ps();
+        for (std::size_t v = 0; v < Vectors; ++v)
+            sums[r][v] = to.start ? _mm512_loadu_ps(to.start + v * bf16_lanes) : _mm512_setzero_ps();
     for (std::int64_t run = 0; run < runs.runs; ++run) {
         const Bf16Pair* a = left + run * runs.left_run;
         const Bf16Pair* b = right + run * runs.right_run;
         for (std::int64_t k = 0; k < runs.length; ++k, a += runs.left_step, b += runs.right_step) {
+            _mm_prefetch(ahead, _MM_HINT_T1);
+            ahead += ahead_step;
             __m512bh factors[Vectors];
 #pragma GCC unroll 4
             for (std::size_t v = 0; v < Vectors; ++v)
@@ -140,38 +153,38 @@ void multiply_block(const PairRuns& runs, const Bf16Pair* left, const Bf16Pair* 
     for (std::size_t r = 0; r < Rows; ++r)
 #pragma GCC unroll 4
         for (std::size_t v = 0; v < Vectors; ++v) {
-            float* const to = c + static_cast<std::int64_t>(r) * c_row + v * bf16_lanes;
-            _mm512_storeu_ps(to, add ? _mm512_add_ps(_mm512_loadu_ps(to), sums[r][v]) : sums[r][v]);
+            float* const c = to.c + static_cast<std::int64_t>(r) * to.c_row + v * bf16_lanes;
+            _mm512_storeu_ps(c, to.add ? _mm512_add_ps(_mm512_loadu_ps(c), sums[r][v]) : sums[r][v]);
         }
 }
 
 /// `rows` are dealt to as few blocks as their height allows, which differ by at most one row.
 template <std::size_t Rows, std::size_t Vectors, bool Neighbours>
 void multiply_blocks(std::int64_t rows, std::int64_t blocks, const PairRuns& runs, const Bf16Pair* left,
-                     const Bf16Pair* right, float* c, std::int64_t c_row, bool add) {
+                     const Bf16Pair* right, PairSums to) {
     constexpr auto height = static_cast<std::int64_t>(Rows);
     for (; blocks > 0 && (rows + blocks - 1) / blocks == height;
-         rows -= height, --blocks, left += height * (Neighbours ? 1 : runs.left_row), c += height * c_row)
-        multiply_block<Rows, Vectors, Neighbours>(runs, left, right, c, c_row, add);
+         rows -= height, --blocks, left += height * (Neighbours ? 1 : runs.left_row),
+         to.c += height * to.c_row)
+        multiply_block<Rows, Vectors, Neighbours>(runs, left, right, to);
     if constexpr (Rows > 1)
-        if (blocks > 0)
-            multiply_blocks<Rows - 1, Vectors, Neighbours>(rows, blocks, runs, left, right, c, c_row, add);
+        if (blocks > 0) multiply_blocks<Rows - 1, Vectors, Neighbours>(rows, blocks, runs, left, right, to);
 }
 
 template <bool Neighbours>
 void multiply(std::int64_t rows, std::int64_t columns, const PairRuns& runs, const Bf16Pair* left,
-              const Bf16Pair* right, float* c, std::int64_t c_row, bool add) {
+              const Bf16Pair* right, const PairSums& to) {
     constexpr std::int64_t wide = 6, narrow = 12;
     const std::int64_t wide_blocks = (rows + wide - 1) / wide, narrow_blocks = (rows + narrow - 1) / narrow;
     switch (columns / bf16_lanes) {
         case 1:
-            return multiply_blocks<12, 1, Neighbours>(rows, narrow_blocks, runs, left, right, c, c_row, add);
+            return multiply_blocks<12, 1, Neighbours>(rows, narrow_blocks, runs, left, right, to);
         case 2:
-            return multiply_blocks<12, 2, Neighbours>(rows, narrow_blocks, runs, left, right, c, c_row, add);
+            return multiply_blocks<12, 2, Neighbours>(rows, narrow_blocks, runs, left, right, to);
         case 3:
-            return multiply_blocks<6, 3, Neighbours>(rows, wide_blocks, runs, left, right, c, c_row, add);
+            return multiply_blocks<6, 3, Neighbours>(rows, wide_blocks, runs, left, right, to);
         default:
-            return multiply_blocks<6, 4, Neighbours>(rows, wide_blocks, runs, left, right, c, c_row, add);
+            return multiply_blocks<6, 4, Neighbours>(rows, wide_blocks, runs, left, right, to);
     }
 }
 
@@ -224,8 +237,13 @@ void make_bf16_pairs(const float* first, const float* second, std::int64_t count
 
 void round_to_bf16(const float* from, std::int64_t step, std::int64_t rows, std::int64_t count,
                    std::uint16_t* to) {
-    for (std::int64_t r = 0; r < rows; ++r, from += step, to += count)
-        for (std::int64_t at = 0; at < count; at += bf16_lanes) {
+    for (std::int64_t r = 0; r < rows; ++r, from += step, to += count) {
+        std::int64_t at = 0;
+        for (; at + 2 * bf16_lanes <= count; at += 2 * bf16_lanes)
+            _mm512_storeu_si512(to + at,
+                                reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(
+                                    _mm512_loadu_ps(from + at + bf16_lanes), _mm512_loadu_ps(from + at))));
+        for (; at < count; at += bf16_lanes) {
             const __mmask16 lanes = lanes_from(at, count);
             const auto row =
                 reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(lanes, from + at)));
@@ -234,14 +252,34 @@ void round_to_bf16(const float* from, std::int64_t step, std::int64_t rows, std:
             else
                 _mm256_mask_storeu_epi16(to + at, lanes, row);
         }
+    }
+}
+
+void transpose_bf16_pairs(const float* from, std::int64_t step, std::int64_t there, std::int64_t count,
+                          float factor, Bf16Pair* to, std::int64_t pair_step) {
+    const __m512 factors = _mm512_set1_ps(factor);
+    __m256i rows[bf16_lanes] = {};
+    const auto read = [&](std::size_t r, std::int64_t at) {
+        const __m512 row = _mm512_loadu_ps(from + static_cast<std::int64_t>(r) * step + at);
+        rows[r] = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(_mm512_mul_ps(factors, row)));
+    };
+    for (std::int64_t at = 0; at < count; at += bf16_lanes, to += bf16_lanes / 2 * pair_step) {
+        if (there == bf16_lanes) {
+#pragma GCC unroll 16
+            for (std::size_t r = 0; r < bf16_lanes; ++r) read(r, at);
+        } else {
+            for (std::size_t r = 0; r < static_cast<std::size_t>(there); ++r) read(r, at);
+        }
+        transpose_pairs(rows, to, pair_step);
+    }
 }
 
 void multiply_bf16_pairs(std::int64_t rows, std::int64_t columns, const PairRuns& runs, const Bf16Pair* left,
-                         const Bf16Pair* right, float* c, std::int64_t c_row, bool add) {
+                         const Bf16Pair* right, const PairSums& to) {
     if (runs.left_row == 1)
-        multiply<true>(rows, columns, runs, left, right, c, c_row, add);
+        multiply<true>(rows, columns, runs, left, right, to);
     else
-        multiply<false>(rows, columns, runs, left, right, c, c_row, add);
+        multiply<false>(rows, columns, runs, left, right, to);
 }
 
 }  // namespace tutti

@@ -33,6 +33,12 @@ void make_bf16_pairs(const float* first, const float* second, std::int64_t count
 void round_to_bf16(const float* from, std::int64_t step, std::int64_t rows, std::int64_t count,
                    std::uint16_t* to);
 
+/// to[pair][bf16_lanes rows] = factor · the pairs of neighbours in `there` rows of `count` numbers (a
+/// multiple of bf16_lanes), and zeros for the rows beyond, of at most bf16_lanes; rows begin `step` elements
+/// apart in fp32, pairs `pair_step` after one another.
+void transpose_bf16_pairs(const float* from, std::int64_t step, std::int64_t there, std::int64_t count,
+                          float factor, Bf16Pair* to, std::int64_t pair_step);
+
 /// Where the summed pairs lie: `runs` times `length` steps. A run begins `left_run` and `right_run` pairs
 /// after the one before it, and a step goes on by `left_step` and `right_step`. The left factors of one step
 /// lie `left_row` apart.
@@ -42,10 +48,27 @@ struct PairRuns {
     std::int64_t left_step, right_step;
     std::int64_t left_row = 1;
 };
-/// c[rows, columns] = Σ over steps of left[row]·right[column], or += when `add`; rows of c begin `c_row`
-/// elements apart. `columns` is a multiple of bf16_lanes, at most bf16_lanes · most_bf16_vectors. Each
-/// element is summed in the order of the steps, from 0.
+/// Memory that will be read or written next: products bring it into the second-level cache meanwhile, a line
+/// of 64 bytes a step, the first range before the second. What they have brought they take off.
+struct MemoryAhead {
+    struct Range {
+        const void* next = nullptr;
+        std::int64_t lines = 0;
+    };
+    Range ranges[2];
+};
+
+/// Where sums go: c[rows, columns], whose rows begin `c_row` elements apart.
+struct PairSums {
+    float* c;
+    std::int64_t c_row;
+    bool add = false;              ///< to what is in c; else c is overwritten
+    const float* start = nullptr;  ///< [columns] that each row's sums begin from; null: from 0
+    MemoryAhead* ahead = nullptr;
+};
+/// c[rows, columns] = start + Σ over steps of left[row]·right[column]. `columns` is a multiple of bf16_lanes,
+/// at most bf16_lanes · most_bf16_vectors. Each element is summed in the order of the steps.
 void multiply_bf16_pairs(std::int64_t rows, std::int64_t columns, const PairRuns& runs, const Bf16Pair* left,
-                         const Bf16Pair* right, float* c, std::int64_t c_row, bool add);
+                         const Bf16Pair* right, const PairSums& to);
 
 }  // namespace tutti

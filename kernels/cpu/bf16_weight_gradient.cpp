@@ -52,8 +52,8 @@ class WeightGradient {
     std::int64_t items() const {
         return s_.kernel_h * s_.kernel_w * divided_up(s_.in, in_slab) * divided_up(s_.out, out_slab);
     }
-    void multiply(std::int64_t item, std::int64_t images, const Bf16Pair* packed, float* dweight,
-                  bool add) const {
+    void multiply(std::int64_t item, std::int64_t images, const Bf16Pair* packed, float* dweight, bool add,
+                  MemoryAhead ahead) const {
         const std::int64_t out_slabs = divided_up(s_.out, out_slab);
         const std::int64_t out = item % out_slabs * out_slab;
         const std::int64_t window = item / out_slabs % (s_.kernel_h * s_.kernel_w);
@@ -74,8 +74,8 @@ class WeightGradient {
                             columns};
         multiply_bf16_pairs(rows, columns, runs, left(packed, 0, out) + first * row_pairs_ * rows,
                             right(packed, 0, in, kw) + input_row * row_pairs_ * columns,
-                            dweight + (out * s_.kernel_h * s_.kernel_w + window) * s_.in + in,
-                            s_.kernel_h * s_.kernel_w * s_.in, add);
+                            {dweight + (out * s_.kernel_h * s_.kernel_w + window) * s_.in + in,
+                             s_.kernel_h * s_.kernel_w * s_.in, add, nullptr, &ahead});
     }
 
   private:
@@ -205,10 +205,19 @@ void bf16_weight_gradient(const Conv2dShape& shape, std::int64_t batch, const fl
                    });
         for (std::int64_t i = 0; also.bias && i < images; ++i)
             for (std::int64_t o = 0; o < shape.out; ++o) also.bias[o] += bias_parts[i * shape.out + o];
+        // While these images are multiplied, the next ones come into the cache, a share with each item.
+        const std::int64_t next = first + images, count = std::min(at_once, batch - next);
+        const auto share = [&](const float* all, std::int64_t size, std::int64_t item) {
+            const std::int64_t lines = count * size / bf16_lanes,
+                               from = share_begin(lines, work.items(), item);
+            return MemoryAhead::Range{all + next * size + from * bf16_lanes,
+                                      share_begin(lines, work.items(), item + 1) - from};
+        };
         for_shares(work.items(), std::min(work.items(), threads),
                    [&](std::int64_t, std::int64_t begin, std::int64_t end) {
                        for (std::int64_t item = begin; item < end; ++item)
-                           work.multiply(item, images, packed, dweight, add);
+                           work.multiply(item, images, packed, dweight, add,
+                                         {{share(x, x_size, item), share(dy, dy_size, item)}});
                    });
     }
 }

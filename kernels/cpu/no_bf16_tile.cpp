@@ -2,7 +2,9 @@
 
 #include <cstdlib>
 
+#include "bf16_softmax_tile.hpp"
 #include "bf16_tile.hpp"
+#include "bf16_winograd_tile.hpp"
 
 namespace tutti {
 
@@ -19,8 +21,35 @@ void make_bf16_pairs(const float*, const float*, std::int64_t, std::int64_t, std
 void round_to_bf16(const float*, std::int64_t, std::int64_t, std::int64_t, std::uint16_t*) {
     std::abort();
 }
+void transpose_bf16_pairs(const float*, std::int64_t, std::int64_t, std::int64_t, float, Bf16Pair*,
+                          std::int64_t) {
+    std::abort();
+}
 void multiply_bf16_pairs(std::int64_t, std::int64_t, const PairRuns&, const Bf16Pair*, const Bf16Pair*,
-                         float*, std::int64_t, bool) {
+                         const PairSums&) {
+    std::abort();
+}
+void softmax_to_bf16_pairs(float*, std::int64_t, std::int64_t, Bf16Pair*) {
+    std::abort();
+}
+void softmax_to_bf16_rows(float*, std::int64_t, std::int64_t, std::uint16_t*) {
+    std::abort();
+}
+void softmax_gradient_to_bf16(const float*, const float*, std::int64_t, std::int64_t, Bf16Pair*,
+                              std::uint16_t*) {
+    std::abort();
+}
+void transform_winograd_pixels(const float* const*, std::int64_t, Bf16Pair*, std::int64_t) {
+    std::abort();
+}
+void transform_winograd_sums(const float*, std::int64_t, std::int64_t, const float*, float* const*) {
+    std::abort();
+}
+void transform_winograd_weights(const float*, std::int64_t, Bf16Pair*, std::int64_t, std::int64_t) {
+    std::abort();
+}
+void transform_turned_winograd_weights(const float*, const float*, std::int64_t, std::int64_t, Bf16Pair*,
+                                       std::int64_t) {
     std::abort();
 }
 

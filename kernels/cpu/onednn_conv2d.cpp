@@ -2,9 +2,11 @@
 // chooses the order of the weights; the plain weights [O, KH, KW, I/groups] are brought into it before, and
 // weight gradients back after, each call. With products in bf16 each call rounds its inputs. What
 // both products of backward take alike of dy is brought once. Weight gradients in bf16 are our own where
-// bf16_weight_gradient.hpp takes them, and dx is then a convolution forward where that is the faster.
+// bf16_weight_gradient.hpp takes them, and dx is then a convolution forward where that is the faster; windows
+// of 3×3 in bf16 go by our own Winograd where bf16_winograd.hpp takes them.
 
 #include "bf16_weight_gradient.hpp"
+#include "bf16_winograd.hpp"
 #include "onednn_convolution_plans.hpp"
 #include "onednn_operators.hpp"
 #include "onednn_turned_conv2d.hpp"
@@ -27,6 +29,7 @@ class OnednnConv2d final : public Conv2dOp {
           plans_(shape),
           own_weight_gradient_(context_->products == dnnl::memory::data_type::bf16 &&
                                takes_bf16_weight_gradient(shape)),
+          own_winograd_(context_->products == dnnl::memory::data_type::bf16 && takes_bf16_winograd(shape)),
           turned_(shape, context_) {}
 
     void forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
@@ -34,6 +37,10 @@ class OnednnConv2d final : public Conv2dOp {
         const std::int64_t batch = x.shape[0];
         assert(bias.defined() == shape_.bias);
         if (batch == 0) return;
+        if (own_winograd_)
+            return bf16_winograd_forward(shape_, batch, x.as<float>(), weight.as<float>(),
+                                         shape_.bias ? bias.as<float>() : nullptr, y.as<float>(),
+                                         context_->workspace);
         with_onednn_errors(name_, [&] {
             const BatchDeal deal = deal_of(Pass::forward, batch);
             OnednnProduct& plan = find(Pass::forward, batch / deal.parts, deal.callers);
@@ -75,6 +82,7 @@ class OnednnConv2d final : public Conv2dOp {
     void backward_data(const TensorView& weight, const TensorView& dy, const TensorView& dx) override {
         const std::int64_t batch = dy.shape[0];
         if (batch == 0) return;
+        if (own_winograd_) return backward_data_by_winograd(weight, dy, dx);
         with_onednn_errors(name_, [&] {
             const BatchDeal deal = deal_of(Pass::backward_data, batch);
             OnednnProduct& plan = find(Pass::backward_data, batch / deal.parts, deal.callers);
@@ -131,7 +139,7 @@ class OnednnConv2d final : public Conv2dOp {
         return tutti::deal(shape_, Pass::backward_data, context_->products, batch, 1).parts;
     }
     bool computes_data_of_pairs(std::int64_t batch) {
-        if (turned_.takes(batch / turned_parts(batch))) return true;
+        if (own_winograd_ || turned_.takes(batch / turned_parts(batch))) return true;
         const BatchDeal deal = deal_of(Pass::backward_data, batch);
         return static_cast<bool>(find(Pass::backward_data, batch / deal.parts, deal.callers));
     }
@@ -141,10 +149,11 @@ class OnednnConv2d final : public Conv2dOp {
                            const TensorView& dx, const TensorView& dweight, const TensorView& dbias,
                            const ParametersFinal* parameters_final) {
         const std::int64_t batch = x.shape[0];
-        const bool turned = dx.defined() && turned_.takes(batch / turned_parts(batch));
-        const BatchDeal deal = dx.defined() ? deal_of(Pass::backward_data, batch) : BatchDeal();
+        const bool by_library = dx.defined() && !own_winograd_;
+        const bool turned = by_library && turned_.takes(batch / turned_parts(batch));
+        const BatchDeal deal = by_library ? deal_of(Pass::backward_data, batch) : BatchDeal();
         OnednnProduct* const data =
-            dx.defined() && !turned ? &find(Pass::backward_data, batch / deal.parts, deal.callers) : nullptr;
+            by_library && !turned ? &find(Pass::backward_data, batch / deal.parts, deal.callers) : nullptr;
         const bool takes_rounded = turned || (data && data->first_taken() == rounded_y(batch / deal.parts));
         GradientOfOutput also;
         if (shape_.bias) also.bias = dbias.as<float>();
@@ -155,10 +164,15 @@ class OnednnConv2d final : public Conv2dOp {
                              context_->workspace);
         if (!dx.defined()) return;
         if (parameters_final) (*parameters_final)();
+        if (own_winograd_) return backward_data_by_winograd(weight, dy, dx);
         if (turned) return turned_.execute(also.rounded, weight, dx, turned_parts(batch));
         const OnednnProduct::Source gradient =
             takes_rounded ? OnednnProduct::Source(also.rounded, true) : OnednnProduct::Source(dy.data);
         data->execute(*context_, gradient, weight.data, dx.data, nullptr, parts(deal, dy, dx));
+    }
+    void backward_data_by_winograd(const TensorView& weight, const TensorView& dy, const TensorView& dx) {
+        bf16_winograd_backward_data(shape_, dx.shape[0], weight.as<float>(), dy.as<float>(), dx.as<float>(),
+                                    context_->workspace);
     }
     dnnl::memory::desc rounded_y(std::int64_t batch) const {
         return {{batch, shape_.out, shape_.out_height(), shape_.out_width()},
@@ -238,7 +252,7 @@ class OnednnConv2d final : public Conv2dOp {
     const std::unique_ptr<Conv2dOp> fallback_;
     Workspace sums_;  // dweight and dbias of slices
     OnednnConvolutionPlans plans_;
-    const bool own_weight_gradient_;
+    const bool own_weight_gradient_, own_winograd_;
     OnednnTurnedConv2d turned_;
 };
 

@@ -1,12 +1,14 @@
 // Linear as three matrix products on the plain layouts. Measured against inner_product with packed weights,
 // which loses a third of its time at batch 64 to packing weights that every step changes. With products in
 // bf16 each call rounds its inputs, and backward of many rows dy once for both of its products. Weight
-// gradients in bf16 are our own where the processor has the instructions.
+// gradients in bf16, and the other products of many rows, are our own where the processor has the
+// instructions.
 
 #include <algorithm>
 #include <map>
 #include <optional>
 
+#include "bf16_linear.hpp"
 #include "bf16_weight_gradient.hpp"
 #include "eigen_ops.hpp"
 #include "onednn_dealt_linear.hpp"
@@ -38,6 +40,10 @@ class OnednnLinear final : public LinearOp {
         assert(weight.count() == shape_.out * shape_.in && bias.defined() == shape_.bias);
         if (batch == 0) return;
         if (deals(batch)) return with_onednn_errors(name_, [&] { dealt_.forward(x, weight, bias, y); });
+        if (own_products(batch))
+            return bf16_linear_forward(shape_, batch, x.as<float>(), weight.as<float>(),
+                                       shape_.bias ? bias.as<float>() : nullptr, y.as<float>(),
+                                       context_->workspace);
         with_onednn_errors(name_, [&] {
             const std::int64_t parts = row_parts(batch), rows = batch / parts;
             OnednnProduct& product = forward_[rows];
@@ -88,6 +94,10 @@ class OnednnLinear final : public LinearOp {
     }
 
   private:
+    bool own_products(std::int64_t batch) const {
+        return context_->products == memory::data_type::bf16 && takes_bf16_linear(shape_, batch);
+    }
+
     void backward_in_pairs(const TensorView& x, const TensorView& weight, const TensorView& dy,
                            const TensorView& dx, const TensorView& dweight, const TensorView& dbias,
                            const ParametersFinal* parameters_final) {
@@ -101,6 +111,9 @@ class OnednnLinear final : public LinearOp {
                              context_->workspace);
         if (!dx.defined()) return;
         if (parameters_final) (*parameters_final)();
+        if (own_products(batch))
+            return bf16_linear_backward_data(shape_, batch, also.rounded, weight.as<float>(), dx.as<float>(),
+                                             context_->workspace);
         with_onednn_errors(name_, [&] { execute_backward_data(batch, {also.rounded, true}, weight, dx); });
     }
 

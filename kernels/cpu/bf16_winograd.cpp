@@ -1,0 +1,200 @@
+// The input's gradient is a convolution of dy with the window turned around and padding of 2 − p, so both are
+// one procedure: some tiles at a time are transformed and multiplied with all weights, slab of columns after
+// slab, while they are in the cache.
+//
+//   weights  [slab of columns][product][pairs of the summed channels][columns of the slab]
+//   tiles    [product][tile][pairs of the summed channels]
+//   sums     [product][tile][columns of a slab]
+
+#include "bf16_winograd.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "bf16_winograd_tile.hpp"
+#include "parallel.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::int64_t slab = bf16_lanes * most_bf16_vectors;
+
+class WinogradConvolution {
+  public:
+    struct Image {
+        std::int64_t height, width, channels;
+        std::int64_t size() const { return height * width * channels; }
+    };
+    WinogradConvolution(const Image& from, const Image& to, std::int64_t padding_h, std::int64_t padding_w)
+        : from_(from), to_(to), padding_h_(padding_h), padding_w_(padding_w) {}
+
+    std::int64_t weights_size() const { return winograd_products * from_.channels / 2 * to_.channels; }
+    /// What a thread needs besides; both in elements of 4 bytes, the zeros first, which take part in it.
+    std::int64_t scratch_size() const {
+        return from_.channels + winograd_products * (tiles_step() + sums_step());
+    }
+
+    /// Where the transformed weights of column `column` of pair 0 lie.
+    struct Place {
+        std::int64_t at, product_step, pair_step;
+    };
+    Place place(std::int64_t column) const {
+        const std::int64_t first = column / slab * slab, columns = std::min(slab, to_.channels - first);
+        const std::int64_t product = from_.channels / 2 * columns;
+        return {winograd_products * from_.channels / 2 * first + column - first, product, columns};
+    }
+
+    void execute(std::int64_t batch, const float* from, const Bf16Pair* weights, const float* bias, float* to,
+                 float* scratch) const {
+        const std::int64_t all = batch * image_tiles();
+        const std::int64_t blocks = (all + at_once - 1) / at_once, threads = omp_get_max_threads();
+        const std::int64_t block_cost = at_once * winograd_products * from_.channels * to_.channels;
+        const std::int64_t parts = parts_of(blocks, block_cost, threads);
+        for (std::int64_t part = 0; part < parts; ++part) {
+            const std::int64_t first = share_begin(blocks, parts, part);
+            const std::int64_t count = share_begin(blocks, parts, part + 1) - first;
+            for_shares(count, std::min(count, threads),
+                       [&](std::int64_t share, std::int64_t begin, std::int64_t end) {
+                           for (std::int64_t block = first + begin; block < first + end; ++block)
+                               compute(block * at_once, std::min((block + 1) * at_once, all), all, from,
+                                       weights, bias, to, scratch + share * scratch_size());
+                       });
+        }
+    }
+
+  private:
+    /// Tiles: 8 blocks of as many rows as the product's sums have.
+    static constexpr std::int64_t at_once = 48;
+    /// A gap between products keeps them from lying a multiple of 4096 bytes apart, where they would push
+    /// each other out of the cache.
+    static constexpr std::int64_t gap = 5 * bf16_lanes;
+    std::int64_t tiles_step() const { return at_once * from_.channels / 2 + gap; }
+    std::int64_t sums_step() const { return at_once * std::min(slab, to_.channels) + gap; }
+
+    std::int64_t tile_columns() const { return (to_.width + 1) / 2; }
+    std::int64_t image_tiles() const { return (to_.height + 1) / 2 * tile_columns(); }
+
+    void compute(std::int64_t begin, std::int64_t end, std::int64_t all, const float* from,
+                 const Bf16Pair* weights, const float* bias, float* to, float* scratch) const {
+        float* const zeros = scratch;
+        float* const sums = zeros + from_.channels;
+        auto* const tiles = reinterpret_cast<Bf16Pair*>(sums + winograd_products * sums_step());
+        const std::int64_t pairs = from_.channels / 2;
+        std::fill_n(zeros, from_.channels, 0.0f);
+        for (std::int64_t tile = begin; tile < end; ++tile)
+            read(tile, from, zeros, tiles + (tile - begin) * pairs);
+        // While these are multiplied, the next tiles' pixels come into the cache.
+        MemoryAhead ahead{{pixels_ahead(from, from_, end, all), pixels_ahead(to, to_, end, all)}};
+        for (std::int64_t column = 0; column < to_.channels; column += slab) {
+            const Place right = place(column);
+            const PairRuns runs{1, pairs, 0, 0, 1, right.pair_step, pairs};
+            for (std::int64_t p = 0; p < winograd_products; ++p)
+                multiply_bf16_pairs(end - begin, right.pair_step, runs, tiles + p * tiles_step(),
+                                    weights + right.at + p * right.product_step,
+                                    {sums + p * sums_step(), right.pair_step, false, nullptr, &ahead});
+            for (std::int64_t tile = begin; tile < end; ++tile)
+                write(tile, sums + (tile - begin) * right.pair_step, column, right.pair_step,
+                      bias ? bias + column : nullptr, to);
+        }
+    }
+
+    /// About the pixels of `image`s behind those of the tiles up to `tile`, as many as the next tiles have.
+    MemoryAhead::Range pixels_ahead(const float* images, const Image& image, std::int64_t tile,
+                                    std::int64_t all) const {
+        const auto offset = [&](std::int64_t of) {
+            return of / image_tiles() * image.size() + of % image_tiles() * image.size() / image_tiles();
+        };
+        const std::int64_t begin = offset(tile), end = offset(std::min(tile + at_once, all));
+        return {images + begin, (end - begin) / bf16_lanes};
+    }
+
+    void read(std::int64_t tile, const float* from, const float* zeros, Bf16Pair* to) const {
+        const std::int64_t in_image = tile % image_tiles();
+        const float* const image = from + tile / image_tiles() * from_.size();
+        const std::int64_t top = in_image / tile_columns() * 2 - padding_h_;
+        const std::int64_t left = in_image % tile_columns() * 2 - padding_w_;
+        std::array<const float*, 16> pixels;
+        for (std::int64_t i = 0; i < 16; ++i) {
+            const std::int64_t row = top + i / 4, column = left + i % 4;
+            const bool inside = row >= 0 && row < from_.height && column >= 0 && column < from_.width;
+            pixels[static_cast<std::size_t>(i)] =
+                inside ? image + (row * from_.width + column) * from_.channels : zeros;
+        }
+        transform_winograd_pixels(pixels.data(), from_.channels, to, tiles_step());
+    }
+
+    void write(std::int64_t tile, const float* sums, std::int64_t channel, std::int64_t channels,
+               const float* bias, float* to) const {
+        const std::int64_t in_image = tile % image_tiles();
+        float* const image = to + tile / image_tiles() * to_.size() + channel;
+        const std::int64_t top = in_image / tile_columns() * 2, left = in_image % tile_columns() * 2;
+        std::array<float*, 4> pixels;
+        for (std::int64_t i = 0; i < 4; ++i) {
+            const std::int64_t row = top + i / 2, column = left + i % 2;
+            pixels[static_cast<std::size_t>(i)] = row < to_.height && column < to_.width
+                                                      ? image + (row * to_.width + column) * to_.channels
+                                                      : nullptr;
+        }
+        transform_winograd_sums(sums, sums_step(), channels, bias, pixels.data());
+    }
+
+    const Image from_, to_;
+    const std::int64_t padding_h_, padding_w_;
+};
+
+/// Transforms the weights and convolves. transform(work, to): writes the weights' pairs.
+template <class Transform>
+void convolve(const WinogradConvolution& work, std::int64_t batch, const float* from, const float* bias,
+              float* to, Workspace& workspace, const Transform& transform) {
+    const std::int64_t size = work.weights_size() + omp_get_max_threads() * work.scratch_size();
+    auto* const weights = workspace.reserve_elements<Bf16Pair>(static_cast<std::size_t>(size));
+    transform(weights);
+    work.execute(batch, from, weights, bias, to, reinterpret_cast<float*>(weights + work.weights_size()));
+}
+
+}  // namespace
+
+bool takes_bf16_winograd(const Conv2dShape& s) {
+    constexpr std::int64_t least = 64;
+    return has_bf16_tiles() && s.kernel_h == 3 && s.kernel_w == 3 && s.stride_h == 1 && s.stride_w == 1 &&
+           s.padding_h <= 2 && s.padding_w <= 2 && s.groups == 1 && s.in >= least && s.out >= least &&
+           s.in % bf16_lanes == 0 && s.out % bf16_lanes == 0;
+}
+
+void bf16_winograd_forward(const Conv2dShape& s, std::int64_t batch, const float* x, const float* weight,
+                           const float* bias, float* y, Workspace& workspace) {
+    const WinogradConvolution work({s.height, s.width, s.in}, {s.out_height(), s.out_width(), s.out},
+                                   s.padding_h, s.padding_w);
+    convolve(work, batch, x, bias, y, workspace, [&](Bf16Pair* to) {
+        const auto of_outputs = [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t o = begin * bf16_lanes; o < end * bf16_lanes; o += bf16_lanes) {
+                const auto place = work.place(o);
+                transform_winograd_weights(weight + o * 9 * s.in, s.in, to + place.at, place.product_step,
+                                           place.pair_step);
+            }
+        };
+        for_ranges(s.out / bf16_lanes, of_outputs, 9 * s.in * bf16_lanes);
+    });
+}
+
+void bf16_winograd_backward_data(const Conv2dShape& s, std::int64_t batch, const float* weight,
+                                 const float* dy, float* dx, Workspace& workspace) {
+    const WinogradConvolution work({s.out_height(), s.out_width(), s.out}, {s.height, s.width, s.in},
+                                   2 - s.padding_h, 2 - s.padding_w);
+    convolve(work, batch, dy, nullptr, dx, workspace, [&](Bf16Pair* to) {
+        const auto of_pairs = [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t pair = begin; pair < end; ++pair) {
+                const float* const first = weight + 2 * pair * 9 * s.in;
+                for (std::int64_t i = 0; i < s.in; i += slab) {
+                    const auto place = work.place(i);
+                    transform_turned_winograd_weights(first + i, first + 9 * s.in + i, s.in, place.pair_step,
+                                                      to + place.at + pair * place.pair_step,
+                                                      place.product_step);
+                }
+            }
+        };
+        for_ranges(s.out / 2, of_pairs, 2 * 9 * s.in);
+    });
+}
+
+}  // namespace tutti

@@ -1,0 +1,101 @@
+// Products of linear layers by our own instructions: rows that fill blocks and do not, slabs of columns that
+// are full and not.
+#include "bf16_linear.hpp"
+
+#include <omp.h>
+
+#include <bit>
+
+#include "backend.hpp"
+#include "bf16_tile.hpp"
+#include "reference.hpp"
+
+namespace tutti::test {
+namespace {
+
+class Bf16Linear : public testing::Test {
+  protected:
+    void SetUp() override {
+        if (!has_bf16_tiles()) GTEST_SKIP() << "this processor (or compiler) has no AVX512_BF16";
+    }
+    void TearDown() override { omp_set_num_threads(threads_); }
+
+  private:
+    int threads_ = omp_get_max_threads();
+};
+
+float rounded(double value) {
+    const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    return std::bit_cast<float>((bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u);
+}
+TestTensor rounded(const TestTensor& tensor) {
+    TestTensor result = tensor;
+    for (std::size_t i = 0; i < result.size(); ++i) result.set(i, rounded(tensor.get(i)));
+    return result;
+}
+
+struct Case {
+    LinearShape shape;
+    std::int64_t rows;
+    TestTensor x, weight, bias, dy, y, dx;
+    Workspace workspace;
+
+    Case(const LinearShape& of, std::int64_t count) : Case(of, count, Extents(of, count)) {}
+    void run() {
+        bf16_linear_forward(shape, rows, x.view().as<float>(), weight.view().as<float>(),
+                            shape.bias ? bias.view().as<float>() : nullptr, y.view().as<float>(), workspace);
+        std::vector<std::uint16_t> gradient(dy.size());
+        for (std::size_t i = 0; i < dy.size(); ++i)
+            gradient[i] = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(rounded(dy.get(i))) >> 16);
+        bf16_linear_backward_data(shape, rows, gradient.data(), weight.view().as<float>(),
+                                  dx.view().as<float>(), workspace);
+    }
+
+  private:
+    Case(const LinearShape& of, std::int64_t count, const Extents& extents)
+        : shape(of),
+          rows(count),
+          x(TestTensor::random(DType::f32, extents.x, 1)),
+          weight(TestTensor::random(DType::f32, extents.weight, 2)),
+          bias(TestTensor::random(DType::f32, extents.bias, 3)),
+          dy(TestTensor::random(DType::f32, extents.y, 4)),
+          y(DType::f32, extents.y),
+          dx(DType::f32, extents.x) {}
+};
+
+TEST_F(Bf16Linear, is_the_definition_on_rounded_inputs) {
+    for (const LinearShape& shape :
+         {LinearShape{.in = 16, .out = 16}, LinearShape{.in = 144, .out = 80, .bias = false},
+          LinearShape{.in = 48, .out = 208}, LinearShape{.in = 64, .out = 128}})
+        for (const std::int64_t rows : {1, 5, 48, 99}) {
+            SCOPED_TRACE(testing::Message() << shape.in << " -> " << shape.out << ", rows " << rows);
+            Case one(shape, rows);
+            one.run();
+            const TestTensor weight = rounded(one.weight);
+            expect_sums(one.y, reference_forward(shape, rows, rounded(one.x), weight, one.bias), 0x1p-24);
+            expect_sums(one.dx, reference_backward(shape, rows, one.x, weight, rounded(one.dy)).dx, 0x1p-24);
+        }
+}
+
+TEST_F(Bf16Linear, has_the_same_bits_with_any_number_of_threads) {
+    const LinearShape shape{.in = 144, .out = 80};
+    omp_set_num_threads(1);
+    Case one(shape, 500), other(shape, 500);
+    one.run();
+    for (const int threads : {2, 3, 5}) {
+        omp_set_num_threads(threads);
+        other.run();
+        EXPECT_EQ(one.y.bytes(), other.y.bytes()) << threads << " threads";
+        EXPECT_EQ(one.dx.bytes(), other.dx.bytes()) << threads << " threads";
+    }
+}
+
+TEST_F(Bf16Linear, takes_many_rows_of_whole_vectors_only) {
+    EXPECT_TRUE(takes_bf16_linear({.in = 144, .out = 80}, 3200));
+    EXPECT_FALSE(takes_bf16_linear({.in = 144, .out = 80}, 64));
+    EXPECT_FALSE(takes_bf16_linear({.in = 150, .out = 80}, 3200));
+    EXPECT_FALSE(takes_bf16_linear({.in = 144, .out = 10}, 3200));
+}
+
+}  // namespace
+}  // namespace tutti::test

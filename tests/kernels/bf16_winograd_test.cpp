@@ -1,0 +1,195 @@
+// Our own Winograd convolutions in bf16: numbers whose transforms bf16 has must give exact results, others an
+// error like that of a direct convolution.
+#include "bf16_winograd.hpp"
+
+#include <omp.h>
+
+#include <bit>
+#include <cmath>
+
+#include "backend.hpp"
+#include "bf16_tile.hpp"
+#include "reference.hpp"
+
+namespace tutti::test {
+namespace {
+
+class Bf16Winograd : public testing::Test {
+  protected:
+    void SetUp() override {
+        if (!has_bf16_tiles()) GTEST_SKIP() << "this processor (or compiler) has no AVX512_BF16";
+    }
+    void TearDown() override { omp_set_num_threads(threads_); }
+
+  private:
+    int threads_ = omp_get_max_threads();
+};
+
+Conv2dShape shape_of(std::int64_t height, std::int64_t width, std::int64_t in, std::int64_t out,
+                     std::int64_t padding_h, std::int64_t padding_w, bool bias = true) {
+    return {.height = height,
+            .width = width,
+            .in = in,
+            .out = out,
+            .kernel_h = 3,
+            .kernel_w = 3,
+            .padding_h = padding_h,
+            .padding_w = padding_w,
+            .bias = bias};
+}
+
+/// Even and odd sizes, images of padding alone but for a pixel, slabs of 64 columns that are full and not.
+std::vector<Conv2dShape> shapes() {
+    return {shape_of(4, 4, 64, 64, 1, 1),       shape_of(7, 5, 64, 80, 1, 1),
+            shape_of(6, 9, 80, 64, 0, 0),       shape_of(3, 3, 64, 64, 0, 0),
+            shape_of(1, 1, 64, 64, 1, 1),       shape_of(1, 2, 96, 144, 2, 1, false),
+            shape_of(5, 4, 64, 64, 0, 2, false)};
+}
+
+std::string name(const Conv2dShape& s) {
+    return to_string(Shape{s.height, s.width, s.in}) + " -> " + std::to_string(s.out) + ", padding " +
+           to_string(Shape{s.padding_h, s.padding_w});
+}
+
+struct Case {
+    Conv2dShape shape;
+    std::int64_t batch;
+    TestTensor x, weight, bias, dy, y, dx;
+    Workspace workspace;
+
+    Case(const Conv2dShape& of, std::int64_t count) : Case(of, count, Extents(of, count)) {}
+    /// Small whole numbers, whose sums of four, and quarters of sums of nine, bf16 has.
+    void make_whole() {
+        for (TestTensor* one : {&x, &dy, &bias})
+            for (std::size_t i = 0; i < one->size(); ++i) one->set(i, std::round(one->get(i) * 4));
+        for (std::size_t i = 0; i < weight.size(); ++i) weight.set(i, 4 * std::round(weight.get(i) * 4));
+    }
+    void run() {
+        bf16_winograd_forward(shape, batch, x.view().as<float>(), weight.view().as<float>(),
+                              shape.bias ? bias.view().as<float>() : nullptr, y.view().as<float>(),
+                              workspace);
+        bf16_winograd_backward_data(shape, batch, weight.view().as<float>(), dy.view().as<float>(),
+                                    dx.view().as<float>(), workspace);
+    }
+
+  private:
+    Case(const Conv2dShape& of, std::int64_t count, const Extents& extents)
+        : shape(of),
+          batch(count),
+          x(TestTensor::random(DType::f32, extents.x, 1)),
+          weight(TestTensor::random(DType::f32, extents.weight, 2)),
+          bias(TestTensor::random(DType::f32, extents.bias, 3)),
+          dy(TestTensor::random(DType::f32, extents.y, 4)),
+          y(DType::f32, extents.y),
+          dx(DType::f32, extents.x) {}
+};
+
+TestTensor rounded(const TestTensor& tensor) {
+    TestTensor result = tensor;
+    for (std::size_t i = 0; i < result.size(); ++i) {
+        const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(tensor.get(i)));
+        result.set(i, std::bit_cast<float>((bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u));
+    }
+    return result;
+}
+
+void expect_exactly(const TestTensor& tensor, const Sums& expected) {
+    ASSERT_EQ(tensor.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i)
+        ASSERT_EQ(tensor.get(i), expected[i].value) << "element " << i;
+}
+
+TEST_F(Bf16Winograd, is_exact_where_bf16_has_the_transformed_numbers) {
+    for (const Conv2dShape& shape : shapes())
+        for (const std::int64_t batch : {1, 5}) {
+            SCOPED_TRACE(testing::Message() << name(shape) << ", batch " << batch);
+            ASSERT_TRUE(takes_bf16_winograd(shape));
+            Case one(shape, batch);
+            one.make_whole();
+            one.run();
+            expect_exactly(one.y, reference_forward(shape, batch, one.x, one.weight, one.bias));
+            expect_exactly(one.dx, reference_backward(shape, batch, one.x, one.weight, one.dy).dx);
+        }
+}
+
+/// ‖tensor − expected‖ / ‖expected‖.
+template <class Number>
+double relative_error(const Number& number, const Sums& expected) {
+    double errors = 0, squares = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+        errors += std::pow(number(i) - expected[i].value, 2);
+        squares += std::pow(expected[i].value, 2);
+    }
+    return std::sqrt(errors / squares);
+}
+double relative_error(const TestTensor& tensor, const Sums& expected) {
+    return relative_error([&](std::size_t i) { return tensor.get(i); }, expected);
+}
+double relative_error(const Sums& sums, const Sums& expected) {
+    return relative_error([&](std::size_t i) { return sums[i].value; }, expected);
+}
+
+TEST_F(Bf16Winograd, has_errors_like_a_direct_convolution_of_rounded_inputs) {
+    for (const Conv2dShape& shape : {shape_of(8, 8, 64, 64, 1, 1), shape_of(7, 9, 128, 64, 1, 1, false)}) {
+        SCOPED_TRACE(name(shape));
+        Case one(shape, 2);
+        one.run();
+        const TestTensor x = rounded(one.x), weight = rounded(one.weight), dy = rounded(one.dy);
+        const Sums y = reference_forward(shape, 2, one.x, one.weight, one.bias);
+        const double direct = relative_error(reference_forward(shape, 2, x, weight, one.bias), y);
+        const double ours = relative_error(one.y, y);
+        const Sums dx = reference_backward(shape, 2, one.x, one.weight, one.dy).dx;
+        const double direct_dx = relative_error(reference_backward(shape, 2, x, weight, dy).dx, dx);
+        const double our_dx = relative_error(one.dx, dx);
+        // Measured: 1.8 to 1.9 times.
+        EXPECT_LE(ours, 2.2 * direct);
+        EXPECT_LE(our_dx, 2.2 * direct_dx);
+    }
+}
+
+TEST_F(Bf16Winograd, has_the_same_bits_with_any_number_of_threads) {
+    const Conv2dShape shape = shape_of(7, 5, 64, 80, 1, 1);
+    omp_set_num_threads(1);
+    Case one(shape, 20), other(shape, 20);
+    one.run();
+    for (const int threads : {2, 3, 5}) {
+        omp_set_num_threads(threads);
+        other.run();
+        EXPECT_EQ(one.y.bytes(), other.y.bytes()) << threads << " threads";
+        EXPECT_EQ(one.dx.bytes(), other.dx.bytes()) << threads << " threads";
+    }
+}
+
+TEST_F(Bf16Winograd, images_have_the_same_bits_alone_and_in_a_batch) {
+    const Conv2dShape shape = shape_of(7, 5, 64, 80, 1, 1);
+    Case all(shape, 9), one(shape, 1);
+    all.run();
+    for (std::size_t n = 0; n < 9; ++n) {
+        for (std::size_t i = 0; i < one.x.size(); ++i) one.x.set(i, all.x.get(n * one.x.size() + i));
+        for (std::size_t i = 0; i < one.dy.size(); ++i) one.dy.set(i, all.dy.get(n * one.dy.size() + i));
+        one.run();
+        for (std::size_t i = 0; i < one.y.size(); ++i)
+            ASSERT_EQ(one.y.get(i), all.y.get(n * one.y.size() + i)) << "image " << n;
+        for (std::size_t i = 0; i < one.dx.size(); ++i)
+            ASSERT_EQ(one.dx.get(i), all.dx.get(n * one.dx.size() + i)) << "image " << n;
+    }
+}
+
+TEST_F(Bf16Winograd, takes_no_shapes_that_it_cannot_compute) {
+    const Conv2dShape good = shape_of(4, 4, 64, 64, 1, 1);
+    EXPECT_TRUE(takes_bf16_winograd(good));
+    const auto takes = [&](const auto& change) {
+        Conv2dShape shape = good;
+        change(shape);
+        return takes_bf16_winograd(shape);
+    };
+    EXPECT_FALSE(takes([](Conv2dShape& s) { s.kernel_w = 5; }));
+    EXPECT_FALSE(takes([](Conv2dShape& s) { s.stride_h = 2; }));
+    EXPECT_FALSE(takes([](Conv2dShape& s) { s.groups = 2; }));
+    EXPECT_FALSE(takes([](Conv2dShape& s) { s.padding_w = 3; }));
+    EXPECT_FALSE(takes([](Conv2dShape& s) { s.in = 72; }));
+    EXPECT_FALSE(takes([](Conv2dShape& s) { s.out = 72; }));
+}
+
+}  // namespace
+}  // namespace tutti::test
