@@ -46,12 +46,30 @@ __global__ void __launch_bounds__(256)
     });
 }
 
+template <class T>
+__global__ void __launch_bounds__(256)
+    standardize(const float* RESTRICT x, const float* RESTRICT mean, const float* RESTRICT std,
+                std::int64_t channels, T* RESTRICT y, std::int64_t count) {
+    for_elements<1>(count, [&](std::int64_t i, Lanes<1>) {
+        const std::int64_t channel = i % channels;
+        const float value[1] = {normalized_feature(x[i], mean[channel], std[channel])};
+        store(y + i, value);
+    });
+}
+
 }  // namespace
 
 void normalize(const TensorView& x, const TensorView& mean, const TensorView& std, const TensorView& y,
                Stream stream) {
     const std::int64_t channels = mean.count(), count = x.count();
     assert(std.count() == channels && x.shape[x.shape.rank() - 1] == channels && y.count() == count);
+    if (x.dtype == DType::f32) {
+        with_storage(y.dtype, [&]<class T>(Storage<T>) {
+            launch("normalize", standardize<T>, elementwise(count), stream, x.as<float>(), mean.as<float>(),
+                   std.as<float>(), channels, elements<T>(y), count);
+        });
+        return;
+    }
     const unsigned char* pixels = x.as<unsigned char>();
     with_storage(y.dtype, [&]<class T>(Storage<T>) {
         if (channels > most_channels || !aligned(pixels, y.data)) {

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cassert>
 #include <cerrno>
+#include <cmath>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -39,6 +41,7 @@ class Hdf5Dataset final : public Dataset {
                labels.size() == indices.size());
         read_labels(indices, labels);
         storage_->read(indices, samples.data());
+        if (info_.dtype == DType::f32) require_finite(indices, samples);
     }
 
     void read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const override {
@@ -51,6 +54,26 @@ class Hdf5Dataset final : public Dataset {
     std::uint64_t mapped_bytes() const override { return storage_->mapped_bytes(); }
 
   private:
+    /// A NaN in one sample would make all weights NaN, a step later, on all ranks.
+    void require_finite(std::span<const std::int64_t> indices, std::span<const std::byte> samples) const {
+        const auto* const values = reinterpret_cast<const float*>(samples.data());
+        const auto features = static_cast<std::size_t>(info_.sample_shape.count());
+        for (std::size_t i = 0; i < indices.size(); ++i) {
+            const std::span<const float> sample(values + i * features, features);
+            // In integers, which compilers do in vectors: all ones in the exponent.
+            constexpr std::uint32_t exponent = 0x7f800000;
+            std::uint32_t found = 0;
+            for (const float value : sample)
+                found |= (std::bit_cast<std::uint32_t>(value) & exponent) == exponent;
+            if (found == 0) continue;
+            const auto bad = std::find_if_not(sample.begin(), sample.end(),
+                                              [](float value) { return std::isfinite(value); });
+            throw DataError(path_ + ": sample " + std::to_string(indices[i]) + " has the value " +
+                                std::to_string(*bad) + " as feature " + std::to_string(bad - sample.begin()),
+                            "correct the value or leave the sample out: features must be finite");
+        }
+    }
+
     /// Whether all are in [0, end). Without a branch per value: several are looked at at once.
     static bool all_inside(std::span<const std::int64_t> values, std::int64_t end) {
         bool inside = true;

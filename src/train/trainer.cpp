@@ -18,17 +18,22 @@ void check_batch(const Config& config, const Dataset& data, int world) {
     // In floating point: the product of what people type may not fit an integer.
     const double shares = static_cast<double>(world) * static_cast<double>(accumulate);
     const double global = static_cast<double>(config.train.batch_size) * shares;
+    if (samples == 0)
+        throw DataError(data.name() + ": there are no samples",
+                        "see what it holds: trainer inspect " + data.name());
     if (global <= static_cast<double>(samples)) return;
     throw UsageError(
         "train.batch_size " + std::to_string(config.train.batch_size) + " × " + std::to_string(world) +
             (world == 1 ? " rank" : " ranks") +
             (accumulate > 1 ? " × train.accumulate " + std::to_string(accumulate) : "") + " = " +
             fmt::format("{:.0f}", global) + " is larger than the data (" + data.name() + ": " +
-            std::to_string(samples) + " samples)",
+            std::to_string(samples) + (samples == 1 ? " sample)" : " samples)"),
         "set train.batch_size to at most " +
             fmt::format("{:.0f}", std::max(std::floor(static_cast<double>(samples) / shares), 1.0)) +
             (static_cast<double>(samples) < shares && accumulate > 1 ? ", train.accumulate to 1" : "") +
-            (samples < world ? " and use at most " + std::to_string(samples) + " ranks" : ""));
+            (samples < world
+                 ? " and use at most " + std::to_string(samples) + (samples == 1 ? " rank" : " ranks")
+                 : ""));
 }
 
 void check_same_samples(const Dataset& train, const Dataset& val) {

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <limits>
 #include <numeric>
 #include <thread>
 
@@ -261,6 +262,28 @@ TEST_F(Hdf5Dataset, LabelOutsideTheClassesNamesTheSample) {
         << read(3);
     EXPECT_EQ(read(5).find(path() + ": sample 5 has label -1, but the file says 10 classes (0..9); "), 0U)
         << read(5);
+}
+
+TEST_F(Hdf5Dataset, FeatureThatIsNotFiniteNamesTheSample) {
+    std::vector<float> values(5 * 6, 1e38F);
+    values[2 * 6 + 4] = std::numeric_limits<float>::quiet_NaN();
+    values[4 * 6] = -std::numeric_limits<float>::infinity();
+    ImageFile file;
+    file.samples = 5;
+    file.change = [&](Hdf5File& f) {
+        f.remove_table("samples");
+        f.table("samples", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, {5, 6}, values.data());
+    };
+    file.write(path());
+    const std::unique_ptr<Dataset> dataset = open_hdf5_dataset(path());
+    std::vector<std::byte> samples(2 * 24);
+    std::vector<std::int64_t> labels(2);
+    const auto read = [&](std::int64_t first, std::int64_t second) {
+        return data_error([&] { dataset->read(std::vector{first, second}, samples, labels); });
+    };
+    EXPECT_EQ(read(0, 3), "");
+    EXPECT_EQ(read(1, 2).find(path() + ": sample 2 has the value nan as feature 4; "), 0U) << read(1, 2);
+    EXPECT_EQ(read(4, 1).find(path() + ": sample 4 has the value -inf as feature 0; "), 0U) << read(4, 1);
 }
 
 TEST_F(Hdf5Dataset, IndexOutsideTheFileIsRefused) {

@@ -32,6 +32,23 @@ TEST_P(NormalizeTest, computes_in_fp32_and_converts_afterwards) {
     expect_equal(y, expected);
 }
 
+TEST_P(NormalizeTest, features_are_taken_as_they_are_and_not_divided_by_255) {
+    const float mean[] = {0.5f, -3, 0}, std[] = {0.25f, 7, 1};
+    // At a size that threads share.
+    const std::int64_t rows = 15000;
+    TestTensor x(DType::f32, {rows, 3});
+    auto y = tensor({rows, 3});
+    std::vector<double> expected(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        const float value = 0.37f * static_cast<float>(i % 1000) - 120;
+        x.set(i, static_cast<double>(value));
+        const float centred = value - mean[i % 3];
+        expected[i] = static_cast<double>(centred / std[i % 3]);
+    }
+    ops_->normalize(x.view(), mean, std, y.view());
+    expect_equal(y, expected);
+}
+
 TEST_P(NormalizeTest, accepts_an_empty_batch) {
     TestTensor x(DType::u8, {0, 2, 2, 1});
     auto y = tensor({0, 2, 2, 1});

@@ -30,6 +30,16 @@ TEST_F(BatchStageTest, PixelsBecomeZeroToOne) {
     EXPECT_EQ(staged({}), (std::vector<double>{0.0, 1.0, 51.0F / 255.0F, 102.0F / 255.0F}));
 }
 
+TEST_F(BatchStageTest, FeaturesStayWhatTheyAre) {
+    const std::array<float, 4> features{-7.5F, 0.25F, 300, 0};
+    info_ = {4, {2}, DType::f32, 3, {}, {}, {}};
+    batch_.samples = std::as_bytes(std::span(features));
+    EXPECT_EQ(staged({}), (std::vector<double>{-7.5, 0.25, 300, 0}));
+    info_.mean = {0.5F, 0.25F};
+    info_.std = {2, 1};
+    EXPECT_EQ(staged({}), (std::vector<double>{-4, 0, 149.75, -0.25}));
+}
+
 TEST_F(BatchStageTest, TheFilesNormalisationApplies) {
     info_.mean = {0.5F};
     info_.std = {0.25F};

@@ -197,8 +197,8 @@ class Ops : public TransformerOps {
                                                 double scale, const TensorView& dlogits,
                                                 double label_smoothing = 0) = 0;
 
-    /// y = (u8 / 255.0f − mean[c]) / std[c] in fp32, then converted to T. x: u8[…, C]; mean, std: host, C
-    /// values.
+    /// y = (u8 / 255.0f − mean[c]) / std[c], of features y = (f32 − mean[c]) / std[c], in fp32, then
+    /// converted to T. x: u8[…, C] or f32[…, C]; mean, std: host, C values.
     virtual void normalize(const TensorView& x, std::span<const float> mean, std::span<const float> std,
                            const TensorView& y) = 0;
 

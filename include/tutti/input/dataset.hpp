@@ -33,7 +33,7 @@ class Dataset {
     /// For messages: the file's path.
     virtual std::string name() const = 0;
     /// samples: indices.size() · sample_bytes(); labels: indices.size(). Throws DataError naming file and
-    /// sample: a read that fails, a label outside [0, classes).
+    /// sample: a read that fails, a label outside [0, classes), a feature that is not finite.
     virtual void read(std::span<const std::int64_t> indices, std::span<std::byte> samples,
                       std::span<std::int64_t> labels) const = 0;
     /// The labels alone, as read() gives them. Unless overridden, the samples are read, too, and dropped.

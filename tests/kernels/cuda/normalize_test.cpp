@@ -7,11 +7,14 @@ namespace {
 
 class CudaNormalizeTest : public CudaKernelTest {
   protected:
-    void compare(std::int64_t pixels, std::int64_t channels, DType dtype) {
-        SCOPED_TRACE(std::string(name_of(dtype)) + " " + std::to_string(pixels) + "×" +
-                     std::to_string(channels));
-        TestTensor x(DType::u8, {pixels, channels});
-        for (std::size_t i = 0; i < x.size(); ++i) x.set(i, static_cast<double>((i * 37 + i / 256) % 256));
+    void compare(DType from, std::int64_t pixels, std::int64_t channels, DType dtype) {
+        SCOPED_TRACE(std::string(name_of(from)) + " to " + std::string(name_of(dtype)) + " " +
+                     std::to_string(pixels) + "×" + std::to_string(channels));
+        TestTensor x(from, {pixels, channels});
+        for (std::size_t i = 0; i < x.size(); ++i) {
+            const auto value = static_cast<double>((i * 37 + i / 256) % 256);
+            x.set(i, from == DType::u8 ? value : value / 16 - 3);
+        }
         std::vector<float> mean, std;
         for (std::int64_t c = 0; c < channels; ++c) {
             mean.push_back(0.485f - 0.01f * static_cast<float>(c));
@@ -28,7 +31,8 @@ TUTTI_KERNEL_TEST(CudaNormalizeTest);
 TEST_P(CudaNormalizeTest, has_the_bits_of_the_cpu) {
     for (const DType dtype : storage_types)
         for (const std::int64_t channels : {1, 3, 32, 33})
-            for (const std::int64_t pixels : {0, 1, 257}) compare(pixels, channels, dtype);
+            for (const std::int64_t pixels : {0, 1, 257})
+                for (const DType from : {DType::u8, DType::f32}) compare(from, pixels, channels, dtype);
 }
 
 }  // namespace
