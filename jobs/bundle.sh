@@ -5,10 +5,11 @@ set -euo pipefail
 
 usage() {
     cat <<'END'
-usage: jobs/bundle.sh [-b BUILD] [-o FOLDER]
+usage: jobs/bundle.sh [-b BUILD] [-o FOLDER] [-t]
 
   -b BUILD    the build to bundle (default: build); configure it with -Dmarch=x86-64-v3 for other machines than this one
   -o FOLDER   what to make (default: BUILD/bundle); it must not exist, or be a bundle, which is replaced
+  -t          also the test program of a GPU's layers, for jobs/gpu_check.sh --trainer FOLDER/bin/trainer
 
 The folder may be moved. FOLDER/bin/trainer and FOLDER/bin/mpirun start it. From the system come the C library and the
 NVIDIA driver; CUDA's libraries (cuBLAS, cuDNN, NCCL) are not in it: name their folders in TUTTI_CUDA_LIBRARIES.
@@ -23,7 +24,7 @@ fail() {
 }
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-build=$here/../build folder=''
+build=$here/../build folder='' tests=()
 while (($#)); do
     case $1 in
         -b | -o)
@@ -31,12 +32,15 @@ while (($#)); do
             if [[ $1 == -b ]]; then build=$2; else folder=$2; fi
             shift 2
             ;;
+        -t) tests=("") && shift ;;
         -h | --help) usage && exit 0 ;;
         *) fail "$1 is not an option; see jobs/bundle.sh --help" ;;
     esac
 done
 trainer=$build/trainer
 [[ -x $trainer ]] || fail "$trainer is missing; build it, or name another build with -b"
+((${#tests[@]} == 0)) || tests=("$build/tests/kernels/cuda/test_gpu_ops")
+for test in "${tests[@]}"; do [[ -x $test ]] || fail "$test is missing; build it with nvcc: ninja -C $build tests/kernels/cuda/test_gpu_ops"; done
 folder=${folder:-$build/bundle}
 if [[ -e $folder ]]; then
     [[ -f $folder/BUNDLE.txt ]] || fail "$folder exists and is no bundle; name another folder with -o"
@@ -92,6 +96,9 @@ if [[ -f $build/libtutti_cuda.so ]]; then
     cp "$build/libtutti_cuda.so" "$folder/libexec/"
     strip --strip-unneeded "$folder/libexec/libtutti_cuda.so"
 fi
+
+# Its libraries are the program's and CUDA's.
+for test in "${tests[@]}"; do bundle_program "$test" "${test##*/}"; done
 
 # Open MPI: what starts ranks on one machine and carries messages in its memory or over TCP. A build with another MPI
 # brings only the library it links.

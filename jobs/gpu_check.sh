@@ -1,21 +1,33 @@
 #!/usr/bin/env bash
 # Everything that only a GPU can show, on a machine that has one: CUDA against the CPU layer by layer and step by step,
-# ranks that share the GPU, NCCL, compute-sanitizer, benchmarks.
+# ranks that share the GPU, NCCL, compute-sanitizer, benchmarks. In parts, where the machine is there for minutes.
 set -euo pipefail
 
 usage() {
     cat <<'END'
-usage: jobs/gpu_check.sh [--trainer FILE] [--tests FOLDER] [--out FOLDER] [--python PY] [--stages A,B] [--quick]
-                         [--rehearse]
+usage: jobs/gpu_check.sh [--trainer FILE] [--tests FOLDER] [--out FOLDER] [--python PY] [--part A,B] [--stages A,B]
+                         [--minutes M] [--models A,B] [--quick] [--rehearse]
 
   --trainer FILE   the program (default: build/trainer beside this folder); a bundle's bin/trainer will do
-  --tests FOLDER   where the test programs are (default: tests beside the program)
-  --out FOLDER     gets gpu_check.json and gpu_check.txt (default: this folder)
+  --tests FOLDER   where the test programs are (default: tests beside the program, or its folder)
+  --out FOLDER     gets gpu_check.json and gpu_check.txt (default: this folder), written again after each piece; stages
+                   that a report there has are kept
   --python PY      a python that has torch for this GPU: measures ours against PyTorch
-  --stages A,B     only these: facts, unit_tests, stepwise_parity, host_staged_ranks, nccl_one_rank,
-                   nccl_two_ranks_on_one_gpu, cuda_graph, memcheck, racecheck, kernel_bench, step_bench
+  --part A,B       only these, and the facts: unit (layers against the CPU), times (ours alone), parity (steps against the
+                   CPU), graph (CUDA graphs), nccl, ranks (that share the GPU), bench (kernels, PyTorch), sanitizer
+  --stages A,B     the same, stage by stage: facts, unit_tests, step_times, stepwise_parity, cuda_graph, nccl_one_rank,
+                   nccl_two_ranks_on_one_gpu, host_staged_ranks, kernel_bench, step_bench, memcheck, racecheck
+  --minutes M      ends in time; what did not fit is "not run" in the report
+  --models A,B     of the benchmarks: lenet, resnet18, resnet50, vit_b16
   --quick          fewer networks and steps
   --rehearse       the stages on the CPU, to try them; the report says so
+
+CUDA's libraries are looked for in TUTTI_CUDA_LIBRARIES, LD_LIBRARY_PATH, NVIDIA's wheels of PY and python3, and CUDA's
+usual folders. On a machine that is lent for minutes, with a bundle made elsewhere (jobs/bundle.sh -t):
+
+  jobs/gpu_check.sh --trainer tutti/bin/trainer --out REPORT --minutes 9 --part unit,times
+  jobs/gpu_check.sh --trainer tutti/bin/trainer --out REPORT --minutes 9 --part parity,graph,nccl,ranks
+  jobs/gpu_check.sh --trainer tutti/bin/trainer --out REPORT --minutes 9 --part bench,sanitizer
 
 Exit code: 0 all stages passed or had a reason to be skipped, 1 one failed, 77 there is no GPU.
 Not yet run on hardware.

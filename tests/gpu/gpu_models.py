@@ -1,8 +1,4 @@
-"""The models of the GPU benchmark in PyTorch: those of tests/bench/torch_models.py, and the ImageNet ones. Needs torch.
-
-Each entry: how to make it, the sample's shape (channels, height, width), classes, samples per step, and the settings of
-`trainer bench step --synthetic` for the same network.
-"""
+"""The models of the GPU benchmark in PyTorch: those of tests/bench/torch_models.py, and the ImageNet ones. Needs torch."""
 
 import pathlib
 import sys
@@ -15,7 +11,7 @@ from torch.nn import functional
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "bench"))
 from torch_models import MODELS as SMALL, TransformerBlock, parameters_of  # noqa: E402,F401
 
-Case = namedtuple("Case", "make shape classes batch settings sample")
+Network = namedtuple("Network", "make shape classes")
 
 
 class Bottleneck(nn.Module):
@@ -62,12 +58,10 @@ class VitB16(nn.Module):
         return self.head(self.norm(self.blocks(x))[:, 0])
 
 
-CASES = {
-    "lenet": Case(SMALL["lenet"], (1, 28, 28), 10, 64, ["model.name=lenet"], "28x28x1"),
-    "resnet18": Case(SMALL["resnet18"], (1, 28, 28), 10, 256,
-                     ["model.name=resnet18", "model.stem=cifar", "model.channels=1"], "28x28x1"),
-    "resnet50": Case(resnet50, (3, 224, 224), 1000, 256, ["model.name=resnet50", "model.classes=1000"], "224x224x3"),
-    "vit_b16": Case(VitB16, (3, 224, 224), 1000, 256,
-                    ["model.name=vit", "model.image=224", "model.channels=3", "model.patch=16", "model.dim=768",
-                     "model.depth=12", "model.heads=12", "model.classes=1000"], "224x224x3"),
+# How to make it, its sample's shape (channels, height, width) and classes; the rest is in cases.py.
+NETWORKS = {
+    "lenet": Network(SMALL["lenet"], (1, 28, 28), 10),
+    "resnet18": Network(SMALL["resnet18"], (1, 28, 28), 10),
+    "resnet50": Network(resnet50, (3, 224, 224), 1000),
+    "vit_b16": Network(VitB16, (3, 224, 224), 1000),
 }

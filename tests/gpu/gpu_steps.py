@@ -16,11 +16,12 @@ import time
 import torch
 from torch.nn import functional
 
-from gpu_models import CASES, parameters_of
+from cases import CASES
+from gpu_models import NETWORKS, parameters_of
 
 
 def make_step(arguments, batch):
-    case, device = CASES[arguments.model], torch.device(arguments.device)
+    case, device = NETWORKS[arguments.model], torch.device(arguments.device)
     network = case.make().to(device, memory_format=torch.channels_last)
     images = torch.rand(batch, *case.shape, device=device).to(memory_format=torch.channels_last)
     labels = torch.arange(batch, device=device) % case.classes

@@ -21,11 +21,11 @@ import sys
 import tempfile
 import time
 
+from cases import CASES, STEPS, bench_command
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 VARIANTS = ("eager", "compile", "max-autotune")
-# model -> steps of a block, steps before the first one
-STEPS = {"lenet": (200, 50), "resnet18": (100, 20), "resnet50": (15, 5), "vit_b16": (15, 5)}
 NO_GPU = 77
 
 
@@ -79,12 +79,10 @@ class Peer:
         self.errors.close()
 
 
-def run_ours(arguments, case, steps, warmup, folder):
+def run_ours(arguments, model, steps, warmup, folder):
     """Median milliseconds of a step, and the number of parameters."""
-    batch = arguments.batch or case.batch
-    command = [arguments.trainer, "bench", "step", "--synthetic", "--shape", case.sample, "--steps", steps, "--warmup",
-               warmup, "--out", folder, *case.settings, f"device={arguments.device}", f"train.batch_size={batch}",
-               f"train.precision={arguments.precision}", "optim.name=sgd", "optim.lr=0.001", "optim.momentum=0.9"]
+    batch = arguments.batch or CASES[model].batch
+    command = bench_command(arguments.trainer, model, folder, arguments.device, arguments.precision, batch, (steps, warmup))
     try:
         done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=arguments.seconds, check=False)
@@ -96,7 +94,7 @@ def run_ours(arguments, case, steps, warmup, folder):
     return 1e3 * batch / report["samples_per_second"], sum(layer["parameters"] for layer in report["layers"])
 
 
-def measure(arguments, model, case, folder):
+def measure(arguments, model, folder):
     """{"ours": [ms by round], variant: [ms by round] or the reason}."""
     steps, warmup = (2, 1) if arguments.quick else STEPS[model]
     peers, result = {}, {"ours": []}
@@ -114,7 +112,7 @@ def measure(arguments, model, case, folder):
             result["facts"] = facts
         for _ in range(arguments.rounds):
             if not arguments.torch_only:
-                milliseconds, parameters = run_ours(arguments, case, steps, warmup, folder)
+                milliseconds, parameters = run_ours(arguments, model, steps, warmup, folder)
                 if peers and parameters != result["facts"]["parameters"]:
                     raise Failed(f"{parameters} parameters here, {result['facts']['parameters']} in PyTorch")
                 result["ours"].append(milliseconds)
@@ -153,6 +151,17 @@ def table(results, variants):
     return "\n".join(lines)
 
 
+def write_report(arguments, results):
+    """After each model, so that it stays when the time ends. Returns the line about it."""
+    facts = next((result["facts"] for result in results.values() if "facts" in result), {})
+    head = (f"{time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}, {facts.get('device', '?')}, PyTorch "
+            f"{facts.get('torch', 'not measured')}, {arguments.precision}, {arguments.rounds} rounds")
+    if arguments.out:
+        report = {"benchmark": "peer_torch_gpu", "about": head, "facts": facts, "results": results}
+        arguments.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return head
+
+
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--python", default=sys.executable)
@@ -184,31 +193,16 @@ def main():
         if found.returncode != 0:
             print("no GPU that PyTorch can use", file=sys.stderr)
             return NO_GPU
-    # Sizes and settings are gpu_models.py's, which needs torch: asked of the python that has it.
-    said = subprocess.run([arguments.python, "-B", "-c",
-                           "import json; from gpu_models import CASES\n"
-                           "print(json.dumps({n: [c.batch, c.settings, c.sample] for n, c in CASES.items()}))"],
-                          cwd=HERE, capture_output=True, text=True, check=False)
-    if said.returncode != 0:
-        print(f"{arguments.python}: {said.stderr.strip().splitlines()[-1]}", file=sys.stderr)
-        return 2
-    cases = {name: argparse.Namespace(batch=batch, settings=settings, sample=sample)
-             for name, (batch, settings, sample) in json.loads(said.stdout).items()}
     results = {}
     with tempfile.TemporaryDirectory(prefix="tutti-") as name:
         for model in arguments.models:
             try:
-                results[model] = measure(arguments, model, cases[model], pathlib.Path(name))
+                results[model] = measure(arguments, model, pathlib.Path(name))
             except Failed as failure:
                 results[model] = {"failure": str(failure)}
             print(f"# {model} measured", flush=True)
-    facts = next((result["facts"] for result in results.values() if "facts" in result), {})
-    head = (f"{time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}, {facts.get('device', '?')}, PyTorch "
-            f"{facts.get('torch', 'not measured')}, {arguments.precision}, {arguments.rounds} rounds")
+            head = write_report(arguments, results)
     print(f"\n{head}\n\n{table(results, arguments.variants)}")
-    if arguments.out:
-        report = {"benchmark": "peer_torch_gpu", "about": head, "facts": facts, "results": results}
-        arguments.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
     return 1 if any("failure" in result for result in results.values()) else 0
 
 

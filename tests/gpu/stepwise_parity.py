@@ -2,7 +2,7 @@
 
     stepwise_parity.py --trainer TRAINER --data FILE.h5 [--device cuda] [--steps 8] [--precision fp32] [key=value ...]
 
-So a difference is that of one step, and does not grow. Compared are the loss, which shows forward, and the norm of the
+The CPU computes in fp32, whatever the other does. So a difference is that of one step, and does not grow. Compared are the loss, which shows forward, and the norm of the
 gradients, which shows backward; relative differences beyond the tolerance of the precision are failures. Prints one
 line of JSON. A checkpoint made on the CPU resumes on the GPU by this.
 """
@@ -19,10 +19,10 @@ TOLERANCE = {"fp32": {"loss": 1e-5, "grad_norm": 1e-4}, "tf32": {"loss": 2e-3, "
              "bf16": {"loss": 2e-2, "grad_norm": 5e-2}}
 
 
-def run(arguments, device, folder, max_steps, more):
+def run(arguments, device, precision, folder, max_steps, more):
     """The step rows of a run: {step: row}."""
     command = [arguments.trainer, f"data.train={arguments.data}", f"device={device}", f"run.dir={folder}",
-               f"train.max_steps={max_steps}", f"train.precision={arguments.precision}", "train.log_every=1",
+               f"train.max_steps={max_steps}", f"train.precision={precision}", "train.log_every=1",
                "train.eval_every=0", "data.workers=0", "optim.clip_norm=1e30",  # never clips, but has the norm logged
                *arguments.settings, *more]
     done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -46,11 +46,11 @@ def main():
     steps = []
     with tempfile.TemporaryDirectory(prefix="tutti-") as name:
         folder = pathlib.Path(name)
-        reference = run(arguments, "cpu", folder / "cpu", arguments.steps + 1,
+        reference = run(arguments, "cpu", "fp32", folder / "cpu", arguments.steps + 1,
                         ["train.checkpoint.every=1 steps", f"train.checkpoint.keep={arguments.steps + 1}"])
         for step in range(1, arguments.steps + 1):
             start = folder / "cpu/checkpoints" / f"step-{step:08d}.h5"
-            row = run(arguments, arguments.device, folder / f"other-{step}", step + 1,
+            row = run(arguments, arguments.device, arguments.precision, folder / f"other-{step}", step + 1,
                       [f"run.resume={start}", "train.checkpoint.every=never"])[step + 1]
             expected = reference[step + 1]
             steps.append({"step": step + 1, **{

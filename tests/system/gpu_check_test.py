@@ -34,7 +34,8 @@ class GpuCheck(TrainingTest):
 
     def test_its_stages_pass_on_the_cpu_and_the_report_says_that_it_was_the_cpu(self):
         result = self.check("--trainer", self.trainer, "--rehearse", "--quick", "--stages",
-                            "facts,stepwise_parity,host_staged_ranks,nccl_one_rank,cuda_graph,racecheck,kernel_bench")
+                            "stepwise_parity,host_staged_ranks,nccl_one_rank,cuda_graph,racecheck,kernel_bench,step_times",
+                            "--models", "lenet")
         self.assertEqual(result.returncode, 0, result.stderr)
         report, stages = self.report()
         self.assertTrue(report["rehearsal"])
@@ -45,6 +46,52 @@ class GpuCheck(TrainingTest):
         self.assertEqual([case["ranks"] for case in stages["host_staged_ranks"]["result"]], [2, 3, 4])
         self.assertEqual(stages["racecheck"]["status"], "skipped")
         self.assertEqual(stages["cuda_graph"]["status"], "skipped")
+        self.assertGreater(stages["step_times"]["result"]["lenet"]["milliseconds"], 0)
+        self.assertEqual(stages["facts"]["status"], "passed")
+        self.assertEqual(report["not_run"], ["unit_tests", "nccl_two_ranks_on_one_gpu", "step_bench", "memcheck"])
+
+    def test_each_suite_of_the_unit_tests_is_judged_on_its_own(self):
+        program = self.dir / "test_kernels"
+        program.write_text("""#!/bin/sh
+case $1 in
+    --gtest_list_tests) printf 'Good.\\n  works\\nBad.\\n  fails\\nCrashing/0.  # TypeParam = float\\n  dies\\n' ;;
+    --gtest_filter=Good.*) echo '[ RUN      ] Good.works' ;;
+    --gtest_filter=Bad.*) printf '[ RUN      ] Bad.fails\\nfile.cpp:1: Failure\\n1 is not 2\\n[  FAILED  ] Bad.fails (0 ms)\\n'; exit 1 ;;
+    *) echo '[ RUN      ] Crashing/0.dies'; kill -SEGV $$ ;;
+esac
+""")
+        program.chmod(0o755)
+        result = self.check("--trainer", self.trainer, "--tests", self.dir, "--rehearse", "--part", "unit")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        suites = self.report()[1]["unit_tests"]["result"]["test_kernels"]
+        self.assertEqual({name: (suite["tests"], suite["failed"], suite["bad"]) for name, suite in suites.items()},
+                         {"Good.": (1, [], False), "Bad.": (1, ["Bad.fails"], True), "Crashing/0.": (1, [], True)})
+        self.assertIn("1 is not 2", suites["Bad."]["said"])
+        self.assertIn("in Crashing/0.dies", suites["Crashing/0."]["said"])
+
+    def test_it_ends_in_time_with_what_it_has_and_goes_on_with_that(self):
+        self.assertEqual(self.check("--trainer", self.trainer, "--rehearse", "--quick", "--stages", "nccl_one_rank").returncode, 0)
+        # Ranks that do not end, with processes of their own.
+        wrapper = self.dir / "trainer"
+        wrapper.write_text(f"""#!/bin/sh
+case "$*" in
+    *distributed.backend=mpi*) sleep 300 & echo $! >> {self.dir}/sleeping; wait ;;
+esac
+exec {self.trainer} "$@"
+""")
+        wrapper.chmod(0o755)
+        result = self.check("--trainer", wrapper, "--rehearse", "--quick", "--minutes", "0.6", "--part", "ranks")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        report, stages = self.report()
+        self.assertEqual((stages["host_staged_ranks"]["status"], stages["host_staged_ranks"]["reason"]),
+                         ("cut off", "--minutes are over"))
+        self.assertEqual(stages["nccl_one_rank"]["status"], "skipped", "of the report that was there")
+        self.assertIn("host_staged_ranks", report["not_run"])
+        sleeping = (self.dir / "sleeping").read_text().split()
+        self.assertEqual(len(sleeping), 2)
+        for pid in sleeping:
+            self.assertFalse(pathlib.Path("/proc", pid, "cmdline").exists()
+                             and b"sleep" in pathlib.Path("/proc", pid, "cmdline").read_bytes(), pid)
 
     def test_a_device_that_computes_something_else_is_found(self):
         # A program whose resumed runs and whose runs on several ranks see other pixels.

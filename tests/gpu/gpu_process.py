@@ -1,0 +1,83 @@
+"""Processes of jobs/gpu_check.sh: none outlives its time, and what it said until then is kept."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+
+
+class Skipped(Exception):
+    """Why a stage says nothing here."""
+
+
+class Failed(Exception):
+    """What went wrong in a stage."""
+
+
+class OutOfTime(Exception):
+    """The time of the whole check is over."""
+
+
+class Ended:
+    def __init__(self, returncode, stdout, stderr, late):
+        self.returncode, self.stdout, self.stderr, self.late = returncode, stdout, stderr, late
+
+
+def end_session(leader):
+    """All that a process with a session of its own has started. Not by its group: mpirun gives each rank another one."""
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # After the name, which may hold anything: state, parent, group, session (proc(5)).
+            fields = stat.read_text().rpartition(")")[2].split()
+            if int(fields[3]) == leader:
+                os.kill(int(stat.parent.name), signal.SIGKILL)
+        except (OSError, ValueError):
+            pass  # gone meanwhile
+
+
+class Processes:
+    """Starts them one after the other, until `minutes` are over (None: no end)."""
+
+    def __init__(self, minutes=None):
+        self.end = None if minutes is None else time.monotonic() + 60 * minutes
+        self.environment = {}  # what all of them get beside ours
+
+    def left(self):
+        return float("inf") if self.end is None else self.end - time.monotonic()
+
+    def run(self, command, seconds=600, env=None):
+        """Runs it for at most `seconds`, and returns an Ended whose returncode is None where it did not end. With all
+        that it started: those of mpirun would keep its pipes, and the GPU."""
+        limit = min(seconds, self.left())
+        if limit <= 1:
+            raise OutOfTime
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+            # Files: a pipe that a grandchild holds would be waited for.
+            with subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=out, stderr=errors,
+                                  env={**os.environ, **self.environment, **(env or {})}, start_new_session=True) as process:
+                try:
+                    process.wait(limit)
+                except subprocess.TimeoutExpired:
+                    pass
+                finally:
+                    returncode = process.poll()
+                    end_session(process.pid)
+            texts = []
+            for file in (out, errors):
+                file.seek(0)
+                texts.append(file.read().decode(errors="replace"))
+        return Ended(returncode, *texts, late=returncode is None and limit < seconds)
+
+    def check(self, command, seconds=600, env=None, ok=(0,)):
+        """The same; Failed when it ends otherwise than expected."""
+        done = self.run(command, seconds, env)
+        name = pathlib.Path(str(command[0])).name
+        if done.returncode is None:
+            if done.late:
+                raise OutOfTime
+            raise Failed(f"{name} did not end within {seconds} s: {(done.stdout + done.stderr)[-2000:]}")
+        if done.returncode not in ok:
+            raise Failed(f"{name} ended with {done.returncode}: {(done.stdout + done.stderr)[-3000:]}")
+        return done

@@ -1,0 +1,316 @@
+"""The stages of jobs/gpu_check.sh; see gpu_check.py."""
+
+import datetime
+import json
+import os
+import re
+import shutil
+import sys
+
+import gpu_libraries
+from cases import CASES, bench_command
+from gpu_process import Failed, OutOfTime, Skipped
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+NETWORKS = {
+    "mlp": ["model.name=mlp", "model.hidden=[64]"],
+    "lenet": ["model.name=lenet"],
+    "resnet18": ["model.name=resnet18", "model.stem=cifar", "model.channels=1"],
+    "vit": ["model.name=vit", "model.dim=32", "model.depth=2", "model.heads=2", "model.patch=7"],
+}
+TRAINING = ["optim.name=sgd", "optim.lr=0.01", "optim.momentum=0.9", "train.batch_size=8"]
+# Ranks may share a GPU, in NCCLs that know it.
+SHARED_GPU = {"NCCL_MULTI_RANK_GPU_ENABLE": "1"}
+# Of the losses of ranks that share a GPU, against one rank on the CPU: fp32, ten steps.
+LOSS_TOLERANCE = 1e-3
+# What the first runs on hardware most need to say comes first: a machine may be there for minutes only.
+PARTS = {
+    "unit": ("unit_tests",),
+    "times": ("step_times",),
+    "parity": ("stepwise_parity",),
+    "graph": ("cuda_graph",),
+    "nccl": ("nccl_one_rank", "nccl_two_ranks_on_one_gpu"),
+    "ranks": ("host_staged_ranks",),
+    "bench": ("kernel_bench", "step_bench"),
+    "sanitizer": ("memcheck", "racecheck"),
+}
+STAGES = ("facts", *(stage for stages in PARTS.values() for stage in stages))
+
+
+class Check:
+    """note: keeps what a stage has found so far in the report."""
+
+    def __init__(self, arguments, folder, processes, note):
+        self.arguments, self.folder, self.processes, self.note = arguments, folder, processes, note
+        self.trainer, self.device = arguments.trainer, "cpu" if arguments.rehearse else "cuda"
+        self.mpirun = shutil.which("mpirun", path=f"{self.trainer.parent}:{os.environ['PATH']}")
+        self.count = 3 if arguments.quick else 8
+
+    def data(self):
+        """Grey 28x28 images of noise with labels: what matters is the arithmetic."""
+        path = self.folder / "data.h5"
+        if not path.exists():
+            count, side = 256, 28
+            noise = bytes((index * 2654435761 >> 13) & 255 for index in range(count * side * side))
+            images = self.folder / "images.idx"
+            images.write_bytes(bytes([0, 0, 8, 3]) + b"".join(n.to_bytes(4, "big") for n in (count, side, side)) + noise)
+            labels = self.folder / "labels.idx"
+            labels.write_bytes(bytes([0, 0, 8, 1]) + count.to_bytes(4, "big") + bytes(i % 10 for i in range(count)))
+            self.run([self.trainer, "pack", "idx", "--images", images, "--labels", labels, "-o", path])
+        return path
+
+    def unit_programs(self):
+        # Others of that kind run on stand-ins. A rehearsal has only the CPU's.
+        names = re.compile(r"^test_kernels$" if self.arguments.rehearse else r"^test_gpu_ops$")
+        found = sorted(path for path in self.arguments.tests.rglob("test_*")
+                       if path.is_file() and names.match(path.name) and os.access(path, os.X_OK))
+        if not found:
+            raise Skipped(f"no test programs in {self.arguments.tests}")
+        return found
+
+    def run(self, command, seconds=600, env=None, ok=(0,)):
+        return self.processes.check(command, seconds, env, ok)
+
+    # The stages: each returns what goes into the report.
+
+    def facts(self):
+        facts = {"date": f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M UTC}",
+                 "version": self.run([self.trainer, "--version"]).stdout.strip(), "rehearsal": self.arguments.rehearse}
+        found, self.processes.environment = gpu_libraries.find(self.trainer, self.arguments.python)
+        facts["libraries"] = found
+        facts["doctor"] = json.loads(self.run([self.trainer, "doctor", "--json"], ok=(0, 1)).stdout)
+        if not self.arguments.rehearse:
+            keys = ("name", "driver_version", "memory.total", "compute_cap", "clocks.max.sm", "power.limit")
+            values = self.run(["nvidia-smi", f"--query-gpu={','.join(keys)}", "--format=csv,noheader"]).stdout.splitlines()
+            facts["gpus"] = [dict(zip(keys, (word.strip() for word in line.split(",")))) for line in values]
+            self.note(facts)
+            self.require_device(found)
+        return facts
+
+    def require_device(self, libraries):
+        """The smallest run; without it nothing else needs to be tried."""
+        if gpu_libraries.module_of(self.trainer) is None:
+            raise Failed(f"there is no libtutti_cuda.so with {self.trainer}")
+        missing = [name for name, path in libraries.items() if path is None]
+        try:
+            self.train("facts", 1, "device=cuda", "train.max_steps=1")
+        except Failed as failure:
+            where = "; found nowhere: " + ", ".join(missing) + ", name their folders in TUTTI_CUDA_LIBRARIES"
+            raise Failed(str(failure) + (where if missing else "")) from None
+
+    def suites(self, program):
+        """Of a GoogleTest program."""
+        listed = self.run([program, "--gtest_list_tests"], seconds=120).stdout
+        return [line.split()[0] for line in listed.splitlines() if re.match(r"\S+\.(\s|$)", line)]
+
+    def run_suites(self, command, seconds, judge):
+        """Suite by suite, because an error of the GPU stays with a process: {program: {suite: judge(Ended)}}."""
+        results = {}
+        for program in self.unit_programs():
+            of_program = results.setdefault(program.name, {})
+            for suite in self.suites(program):
+                done = self.processes.run([*command, program, f"--gtest_filter={suite}*"], seconds=seconds)
+                of_program[suite] = judge(done)
+                self.note(results)
+                if done.late:
+                    raise OutOfTime
+        bad = {suite: result for of_program in results.values() for suite, result in of_program.items() if result["bad"]}
+        if bad:
+            raise Failed(json.dumps(bad))
+        return results
+
+    def unit_tests(self):
+        """The programs that compare CUDA with the CPU, layer by layer."""
+        def judge(done):
+            begun = re.findall(r"^\[ RUN      \] (\S+)", done.stdout, re.MULTILINE)
+            failed = re.findall(r"^\[  FAILED  \] (\S+?)(?:,|$| \()", done.stdout, re.MULTILINE)
+            result = {"tests": len(begun), "failed": sorted(set(failed)), "bad": done.returncode != 0}
+            if failed:
+                first = done.stdout.find("Failure\n")
+                result["said"] = done.stdout[max(first - 200, 0):first + 800]
+            elif done.returncode != 0:
+                how = "did not end" if done.returncode is None else f"ended with {done.returncode}"
+                result["said"] = f"{how} in {begun[-1] if begun else 'no test'}: {(done.stdout + done.stderr)[-800:]}"
+            return result
+
+        return self.run_suites([], 120, judge)
+
+    def step_times(self):
+        """Ours alone: milliseconds a step beside the aims."""
+        results = {}
+        steps = (2, 1) if self.arguments.quick else None
+        for name in self.arguments.models.split(","):
+            out = self.folder / f"times-{name}"
+            try:
+                self.run(bench_command(self.trainer, name, out, self.device, "fp32" if self.arguments.rehearse else "bf16",
+                                       8 if self.arguments.rehearse else None, steps), seconds=150)
+                report = json.loads((out / "step.json").read_text(encoding="utf-8"))
+                results[name] = {"milliseconds": 1e3 * report["step"]["median"], "aim": CASES[name].aim,
+                                 "cuda_graph": report["cuda_graph"]}
+            except Failed as failure:
+                results[name] = {"failure": str(failure)[-1500:]}
+            self.note(results)
+        if failed := [name for name, result in results.items() if "failure" in result]:
+            raise Failed(f"{', '.join(failed)}: {results[failed[0]]['failure']}")
+        return results
+
+    def stepwise_parity(self):
+        results, networks = [], list(NETWORKS)[:2] if self.arguments.quick else list(NETWORKS)
+        for network in networks:
+            for precision in ("fp32",) if self.arguments.quick else ("fp32", "bf16"):
+                done = self.run([sys.executable, "-B", f"{HERE}/stepwise_parity.py", "--trainer", self.trainer, "--data",
+                            self.data(), "--device", self.device, "--steps", self.count, "--precision", precision,
+                            *NETWORKS[network], *TRAINING], seconds=300, ok=(0, 1))
+                if not done.stdout:
+                    raise Failed(f"{network} in {precision}: {done.stderr[-2000:]}")
+                results.append({"network": network, **json.loads(done.stdout)})
+                self.note(results)
+        if not all(result["passed"] for result in results):
+            raise Failed(json.dumps([{key: result[key] for key in ("network", "precision", "worst")}
+                                     for result in results if not result["passed"]]))
+        return results
+
+    def train(self, name, ranks, *settings, env=None, ok=(0,)):
+        """Ten steps of lenet; samples per step are the same on any number of ranks."""
+        command = [self.trainer, f"data.train={self.data()}", f"run.dir={self.folder / name}", *NETWORKS["lenet"], *TRAINING,
+                   f"train.batch_size={12 // ranks}", "train.max_steps=10", "train.log_every=1", *settings]
+        if ranks > 1:
+            if self.mpirun is None:
+                raise Skipped("mpirun is not installed")
+            command = [self.mpirun, "-np", ranks, "--oversubscribe", "--bind-to", "none", *command]
+        return self.run(command, seconds=300, ok=ok,
+                   env={"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **(env or {})})
+
+    def losses(self, name, ranks, *settings, env=None):
+        self.train(name, ranks, *settings, env=env)
+        text = (self.folder / name / "metrics.jsonl").read_text(encoding="utf-8")
+        rows = [json.loads(line) for line in text.splitlines()]
+        return [row["loss"] for row in rows if row["type"] == "step"]
+
+    def compare(self, name, ranks, *settings, env=None):
+        reference = self.losses(f"{name}-reference", 1, "device=cpu")
+        found = self.losses(name, ranks, f"device={self.device}", *settings, env=env)
+        worst = max(abs(a - b) / abs(a) for a, b in zip(reference, found, strict=True))
+        if not worst <= LOSS_TOLERANCE:
+            raise Failed(f"{name}: the losses differ from one rank's on the CPU by {worst:.2g}: {found}")
+        return {"ranks": ranks, "worst": worst, "tolerance": LOSS_TOLERANCE}
+
+    def host_staged_ranks(self):
+        """Ranks that share a GPU; sums through pinned host memory."""
+        results = []
+        for ranks in (2, 3, 4):
+            for strategy in ("ddp",) if self.arguments.quick else ("ddp", "zero1"):
+                results.append(self.compare(f"staged-{strategy}-{ranks}", ranks, "distributed.backend=mpi",
+                                            f"distributed.strategy={strategy}"))
+                self.note(results)
+        return results
+
+    def nccl_one_rank(self):
+        if self.arguments.rehearse:
+            raise Skipped("a rehearsal has no NCCL")
+        return self.compare("nccl-1", 1, "distributed.backend=nccl")
+
+    def nccl_two_ranks_on_one_gpu(self):
+        if self.arguments.rehearse:
+            raise Skipped("a rehearsal has no NCCL")
+        if not self.nccl_shares_gpus():
+            raise Skipped("NCCL before 2.30 refuses two ranks on one GPU")
+        return self.compare("nccl-2", 2, "distributed.backend=nccl", env=SHARED_GPU)
+
+    def nccl_shares_gpus(self):
+        version = self.run([self.trainer, "doctor", "--json"], ok=(0, 1)).stdout
+        found = re.search(r'"NCCL": *"(\d+)\.(\d+)', version)
+        return bool(found) and (int(found[1]), int(found[2])) >= (2, 30)
+
+    def cuda_graph(self):
+        """Steps as CUDA graphs have the bits of steps without, also with NCCL; and what they save where launches count."""
+        if self.arguments.rehearse:
+            raise Skipped("a rehearsal has no CUDA graphs")
+        results = {}
+        layers = ("model.layers=[{conv2d: {out: 8, kernel: 3}}, batch_norm2d, relu, {dropout: {p: 0.3}}, flatten, "
+                  "{linear: {out: 10}}]")
+        for name, settings in {"sgd": (), "nccl": ("distributed.backend=nccl",),
+                               "adamw, dropout, batch statistics": ("model.name=null", layers, "optim.name=adamw"),
+                               "vit, drop path": (*NETWORKS["vit"], "model.drop_path=0.3"),
+                               # Fused attention, and an evaluation between the recordings of the steps.
+                               "vit, bf16, recomputed": (*NETWORKS["vit"], "model.heads=4", "train.precision=bf16",
+                                                         "train.recompute=true", f"data.val={self.data()}",
+                                                         "train.max_steps=50")}.items():
+            found = {graph: self.losses(f"graph-{name}-{graph}", 1, "device=cuda", f"run.cuda_graph={graph}",
+                                        "train.max_steps=20", *settings) for graph in ("true", "false")}
+            if found["true"] != found["false"]:
+                raise Failed(f"{name}: the losses with a CUDA graph differ: {found}")
+            results[name] = len(found["true"])
+            self.note({"equal_losses": results})
+        results["ranks"] = self.graphs_of_several_ranks()
+        seconds = {"true": [], "false": []}
+        for graph in ("true", "false") * (1 if self.arguments.quick else 3):
+            out = self.folder / f"graph-bench-{graph}"
+            self.run([self.trainer, "bench", "step", "--synthetic", *NETWORKS["lenet"], "device=cuda", "train.batch_size=64",
+                 "train.precision=bf16", f"run.cuda_graph={graph}", "--warmup", 20, "--steps", 200, "--out", out])
+            report = json.loads((out / "step.json").read_text(encoding="utf-8"))
+            if report["cuda_graph"]["ran"] != (graph == "true"):
+                raise Failed(f"bench step with run.cuda_graph={graph} says {report['cuda_graph']}")
+            seconds[graph].append(report["step"]["median"])
+        return {"equal_losses": results, "lenet_b64_bf16": {"graph": seconds["true"], "eager": seconds["false"],
+                                                            "ratio": min(seconds["false"]) / min(seconds["true"])}}
+
+    def graphs_of_several_ranks(self):
+        """With NCCL where ranks may share a GPU: all run recordings or none. Through host memory there are none."""
+        if self.mpirun is None:
+            return "skipped: mpirun is not installed"
+        staged = ("device=cuda", "distributed.backend=mpi")
+        refused = self.train("graph-staged-true", 2, *staged, "run.cuda_graph=true", ok=(2,))
+        if "run.cuda_graph is true, but transfers of mpi" not in refused.stderr:
+            raise Failed(f"a graph through host memory was refused without the reason: {refused.stderr[-2000:]}")
+        found = {graph: self.losses(f"graph-staged-{graph}", 2, *staged, f"run.cuda_graph={graph}")
+                 for graph in ("auto", "false")}
+        if found["auto"] != found["false"]:
+            raise Failed(f"two ranks through host memory: the losses differ: {found}")
+        if not self.nccl_shares_gpus():
+            return {"staged": "equal", "nccl": "skipped: NCCL before 2.30 refuses two ranks on one GPU"}
+        for strategy in ("ddp", "zero1"):
+            found = {graph: self.losses(f"graph-nccl-2-{strategy}-{graph}", 2, "device=cuda", "distributed.backend=nccl",
+                                        f"distributed.strategy={strategy}", f"run.cuda_graph={graph}", env=SHARED_GPU)
+                     for graph in ("true", "false")}
+            if found["true"] != found["false"]:
+                raise Failed(f"two ranks with NCCL, {strategy}: the losses with a CUDA graph differ: {found}")
+        return {"staged": "equal", "nccl": "equal"}
+
+    def sanitizer(self, tool):
+        program = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
+        if self.arguments.rehearse or program is None:
+            raise Skipped("a rehearsal has no GPU" if self.arguments.rehearse else "compute-sanitizer is not installed")
+
+        def judge(done):
+            bad = done.returncode is not None and done.returncode != 0
+            return {"code": done.returncode, "bad": bad, **({"said": done.stdout[-3000:]} if bad else {})}
+
+        # A suite that takes longer stays unjudged (code null): the tool is slow.
+        return self.run_suites([program, "--tool", tool, "--error-exitcode", "9"], 240, judge)
+
+    def memcheck(self):
+        return self.sanitizer("memcheck")
+
+    def racecheck(self):
+        return self.sanitizer("racecheck")
+
+    def kernel_bench(self):
+        return json.loads(self.run([self.trainer, "bench", "kernels", "--json"]).stdout)
+
+    def step_bench(self):
+        """Ours against PyTorch, in turn."""
+        if self.arguments.python is None:
+            raise Skipped("no --python that has torch")
+        report = self.folder / "peer.json"
+        small = ["--quick", "--variants", "eager", "--batch", "8", "--rounds", "1"]
+        try:
+            # PyTorch finds its own libraries; ours may be others.
+            self.run([sys.executable, "-B", f"{HERE}/peer_torch.py", "--python", self.arguments.python, "--trainer",
+                      self.trainer, "--out", report, "--device", self.device, "--models", self.arguments.models,
+                      *(small if self.arguments.quick else [])],
+                     seconds=7200, env={"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")})
+        finally:
+            if report.exists():  # it has what was measured until now
+                self.note(json.loads(report.read_text(encoding="utf-8")))
+        return json.loads(report.read_text(encoding="utf-8"))
