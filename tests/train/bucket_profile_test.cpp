@@ -52,6 +52,15 @@ TEST(BucketProfile, SurvivesTheWayThroughItsFile) {
     EXPECT_EQ(read->cost.seconds(1e6), example().cost.seconds(1e6));
 }
 
+TEST(BucketProfile, KeepsTheOrderOfBucketsThatGoInPieces) {
+    BucketProfile profile = example();
+    EXPECT_TRUE(bucket_profile_from_json(to_json(profile), key, 4).chosen.order.empty());
+    profile.chosen.order = {0, 1, 0, 0};
+    EXPECT_EQ(bucket_profile_from_json(to_json(profile), key, 4).chosen.order, profile.chosen.order);
+    profile.chosen.order = {0, 0, 0};
+    EXPECT_NE(refusal(to_json(profile)).find("does not hold each of 2 buckets"), std::string::npos);
+}
+
 TEST(BucketProfile, SaysWhyAFileIsNone) {
     const std::string good = to_json(example());
     EXPECT_EQ(refusal(good), "accepted");
