@@ -82,7 +82,7 @@ Buffer allocate_host(std::size_t bytes, const std::string& purpose) {
 }
 
 std::byte* Workspace::reserve(std::size_t bytes) {
-    if (bytes > memory_.size() || memory_.data() == nullptr) {
+    if (!holds(bytes)) {
         memory_ = Buffer();
         memory_ = allocate_host(bytes, "the workspace of the CPU kernels");
     }

@@ -19,6 +19,7 @@ class Workspace {
   public:
     /// At least `bytes`, aligned to 4096, contents arbitrary. Ends the life of earlier reservations.
     std::byte* reserve(std::size_t bytes);
+    bool holds(std::size_t bytes) const { return memory_.data() != nullptr && bytes <= memory_.size(); }
 
     template <class T>
     T* reserve_elements(std::size_t count) {

@@ -208,7 +208,15 @@ class OnednnConv2d final : public Conv2dOp {
         float* const sums = reserve_sums(slices.count - 1);
         const auto weight_taken =
             find(Pass::backward_data, slices.images(0), callers).bring_common(*context_, weight.data);
-        context_->make_callers(callers);
+        std::size_t workspace_bytes = 0, shared_bytes = 0;
+        for (std::int64_t slice = 0; slice < slices.count; ++slice) {
+            const OnednnProduct &for_weight = find(Pass::backward_weight, slices.images(slice), callers),
+                                &for_data = find(Pass::backward_data, slices.images(slice), callers);
+            workspace_bytes =
+                std::max({workspace_bytes, for_weight.workspace_bytes(), for_data.workspace_bytes()});
+            shared_bytes = std::max(shared_bytes, for_weight.shared_bytes());
+        }
+        context_->ready_callers(callers, workspace_bytes, shared_bytes);
         for_parts(slices.count, callers, [&](int caller, std::int64_t slice) {
             OnednnContext& own = context_->of(caller);
             OnednnProduct& for_weight = find(Pass::backward_weight, slices.images(slice), callers);

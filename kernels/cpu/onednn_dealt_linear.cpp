@@ -90,18 +90,20 @@ OnednnDealtLinear::Products OnednnDealtLinear::plan(std::int64_t batch, std::int
 template <class Compute>
 void OnednnDealtLinear::deal(std::int64_t batch, const Compute& compute) {
     const int callers = omp_get_max_threads();
-    context_->make_callers(callers);
+    std::size_t bytes = 0;
     for (std::int64_t part = 0; part < callers; ++part) {
         const Run run = run_of(shape_.out, callers, part);
         Products& products = products_[{batch, run.count, callers}];
         if (!products.forward) products = plan(batch, run.count, callers);
+        bytes = std::max(bytes, floats(batch * run.count) + products.scratch_bytes());
     }
+    context_->ready_callers(callers, bytes);
     for_parts(callers, callers, [&](int caller, std::int64_t part) {
         const Run run = run_of(shape_.out, callers, part);
         OnednnContext& own = context_->of(caller);
         Products& products = products_.at({batch, run.count, callers});
         const std::size_t copy_bytes = floats(batch * run.count);
-        std::byte* const memory = own.workspace.reserve(copy_bytes + products.scratch_bytes());
+        std::byte* const memory = own.workspace.reserve(bytes);
         compute(own, part, run, products, reinterpret_cast<float*>(memory), memory + copy_bytes);
     });
 }

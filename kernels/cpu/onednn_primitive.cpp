@@ -14,9 +14,27 @@ dnnl::primitive_attr OnednnContext::attributes() const {
     return attributes;
 }
 
-void OnednnContext::make_callers(int callers) {
+void OnednnContext::ready_callers(int callers, std::size_t workspace_bytes, std::size_t shared_bytes) {
     for (int number = static_cast<int>(others_.size()) + 1; number < callers; ++number)
         others_.push_back(std::make_unique<OnednnContext>(*this, number));
+    bool ready = true;
+    for (int number = 0; number < callers; ++number)
+        ready &= of(number).workspace.holds(workspace_bytes) && of(number).shared.holds(shared_bytes);
+    if (ready) return;
+    std::exception_ptr failure;
+#pragma omp parallel num_threads(callers)
+    {
+        const OneThread alone;
+        OnednnContext& own = of(omp_get_thread_num());
+        try {
+            own.workspace.reserve(workspace_bytes);
+            own.shared.reserve(shared_bytes);
+        } catch (...) {
+#pragma omp critical(tutti_ready_callers)
+            if (!failure) failure = std::current_exception();
+        }
+    }
+    if (failure) std::rethrow_exception(failure);
 }
 
 namespace {

@@ -36,12 +36,14 @@ struct OnednnContext {
     /// The number of the thread that calls with this context, where several call at once.
     int caller = 0;
 
-    /// The context of the caller of that number: this one for 0. Those of `callers` threads must have been
-    /// made before they start.
+    /// The context of the caller of that number: this one for 0; after ready_callers.
     OnednnContext& of(int number) {
         return number == 0 ? *this : *others_[static_cast<std::size_t>(number - 1)];
     }
-    void make_callers(int callers);
+    /// Makes the contexts of so many, each with so many bytes of workspace and of `shared`, which its thread
+    /// is the first to write to. Not left to the first that calls with them: which caller takes which part is
+    /// open, and so would be how much memory a step takes.
+    void ready_callers(int callers, std::size_t workspace_bytes, std::size_t shared_bytes = 0);
 
     /// Scratch comes from `workspace`, and fp32 means fp32, whatever the environment says.
     dnnl::primitive_attr attributes() const;

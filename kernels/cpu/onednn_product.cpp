@@ -83,7 +83,7 @@ OnednnProduct::OnednnProduct(const OnednnContext& context, const dnnl::primitive
 OnednnProduct::Source OnednnProduct::bring_shared(OnednnContext& context, const OnednnProduct& other,
                                                   const void* given) {
     if (!second_ || !same_but_for_batch(second_taken_, other.first_taken_)) return given;
-    std::byte* const copy = context.shared.reserve(second_.copy_bytes() + second_.scratch_bytes());
+    std::byte* const copy = context.shared.reserve(shared_bytes());
     second_.execute(context, given, copy, copy + second_.copy_bytes());
     return {copy, true};
 }
@@ -106,13 +106,13 @@ void OnednnProduct::execute(OnednnContext& context, const Source& first, const S
     };
     if (callers_ > 1 && parts.count > 1) {
         const Source taken = second.taken ? second : bring_common(context, second.data);
-        context.make_callers(callers_);
+        context.ready_callers(callers_, part_bytes());
         return for_parts(parts.count, callers_, [&](int caller, std::int64_t i) {
             OnednnContext& own = context.of(caller);
             part(own, i, taken, own.workspace.reserve(part_bytes()));
         });
     }
-    std::byte* const copy = context.workspace.reserve(part_bytes() + second_.copy_bytes());
+    std::byte* const copy = context.workspace.reserve(workspace_bytes());
     std::byte* const scratch = copy + second_.copy_bytes();
     const void* const taken_second = bring(second_, context, second, copy, scratch);
     for (std::int64_t i = 0; i < parts.count; ++i) part(context, i, {taken_second, true}, scratch);

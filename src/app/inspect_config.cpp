@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "select.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/units.hpp"
+#include "tutti/comm/launch.hpp"
 #include "tutti/input/dataset.hpp"
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/bucket_plan.hpp"
@@ -19,8 +22,16 @@ namespace {
 // by tests/bench/memory.py.
 constexpr std::size_t mpi_bytes = std::size_t{14} << 20;
 
+/// What each of `world` ranks has that share this process's cores. Threads have workspaces of their own.
+int threads_per_rank(std::int64_t world) {
+    const std::vector<int> cores = bound_cores();
+    // More ranks than cores have one thread each, like as many.
+    const auto ranks = std::min(static_cast<std::size_t>(world), std::max<std::size_t>(cores.size(), 1));
+    return threads_for_rank(std::vector(ranks, cores), 0);
+}
+
 void print_memory(const Config& config, Graph& graph, Device& device, const Optimizer& optimizer,
-                  const Dataset& train, std::int64_t world) {
+                  const Dataset& train, std::int64_t world, int threads) {
     std::unique_ptr<Dataset> val;
     if (!config.data.val.empty()) val = open_datasets(config.data.val);
     std::vector<MemoryItem> items = state_memory(config, graph, optimizer, device, train.info(),
@@ -33,7 +44,8 @@ void print_memory(const Config& config, Graph& graph, Device& device, const Opti
     for (const MemoryItem& item : items)
         if (item.arena) present += item.bytes;
     items.push_back({"libraries", measured_library_bytes(graph, device, present),
-                     "program, kernels, workspaces: measured on one step of zeros"});
+                     fmt::format("program, kernels, workspaces: measured on one step of zeros{}",
+                                 device.kind() == "cpu" ? fmt::format(", threads: {}", threads) : "")});
     items.push_back({"MPI", mpi_bytes, "its buffers, about"});
     fmt::print("memory per rank\n");
     for (const MemoryItem& item : items)
@@ -53,7 +65,8 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     if (world < 1) throw UsageError("--world is " + std::to_string(world), "it must be at least 1");
     check_zero1(config);
     const auto dataset = open_datasets(config.data.train);
-    const auto device = select_device(config, 1);
+    const int threads = threads_per_rank(world);
+    const auto device = select_device(config, threads);
     const DType compute = compute_type(config.train.precision);
     const std::int64_t batch = config.train.batch_size;
     const int ranks = static_cast<int>(world);
@@ -83,7 +96,7 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     fmt::print("  {:<46} {:>12} {:>14.3f} {:>14.3f}  of one sample\n", "total", parameters, forward * 1e-6,
                backward * 1e-6);
 
-    print_memory(config, graph, *device, *optimizer, *dataset, world);
+    print_memory(config, graph, *device, *optimizer, *dataset, world, threads);
 
     fmt::print("buckets (in the order of backward)\n");
     for (std::size_t b = 0; b < buckets.size(); ++b)
