@@ -55,12 +55,12 @@ class Rows {
     }
     /// c[rows, columns] = this · right[length, columns], summed over so many pairs.
     void multiply(std::int64_t length, const Bf16Pair* right, std::int64_t columns, float* c,
-                  std::int64_t c_row, bool add) const {
+                  std::int64_t c_row, bool add, MemoryAhead& ahead) const {
         constexpr std::int64_t most = bf16_lanes * most_bf16_vectors;
         for (std::int64_t at = 0; at < columns; at += most)
             multiply_bf16_pairs(rows_, std::min(most, columns - at),
                                 {1, length, 0, 0, 1, columns, columns_ / 2}, pairs_, right + at,
-                                {c + at, c_row, add});
+                                {c + at, c_row, add, nullptr, &ahead});
     }
 
   private:
@@ -70,11 +70,12 @@ class Rows {
 
 /// c[rows, columns] = leftᵀ · right, of left[tokens, row] and right[tokens, columns] in pairs of tokens.
 void multiply_transposed(std::int64_t rows, std::int64_t columns, std::int64_t tokens, const Bf16Pair* left,
-                         std::int64_t row, const Bf16Pair* right, float* c, std::int64_t c_row) {
+                         std::int64_t row, const Bf16Pair* right, float* c, std::int64_t c_row,
+                         MemoryAhead& ahead) {
     constexpr std::int64_t most = bf16_lanes * most_bf16_vectors;
     for (std::int64_t at = 0; at < columns; at += most)
         multiply_bf16_pairs(rows, std::min(most, columns - at), {1, half_up(tokens), 0, 0, row, columns},
-                            left, right + at, {c + at, c_row});
+                            left, right + at, {c + at, c_row, false, nullptr, &ahead});
 }
 
 /// The sizes of one head. Scores are held transposed, [keys, queries of a block].
@@ -103,7 +104,8 @@ struct Head {
                                  scale, pairs + r, columns);
     }
 
-    void forward(const float* q, const float* k, const float* v, float* out, float* scratch) const {
+    void forward(const float* q, const float* k, const float* v, float* out, float* scratch,
+                 MemoryAhead ahead) const {
         Pieces pieces(scratch);
         float* const p = pieces.floats(tokens * block);
         Bf16Pair *const queries = pieces.pairs(width / 2 * block),
@@ -115,16 +117,16 @@ struct Head {
         for (std::int64_t first = 0; first < tokens; first += block) {
             const std::int64_t rows = std::min(block, tokens - first), columns = padded<float>(rows);
             pair_width(q + first * stride, stride, rows, queries);
-            keys.multiply(width / 2, queries, columns, p, columns, false);
+            keys.multiply(width / 2, queries, columns, p, columns, false, ahead);
             softmax_to_bf16_pairs(p, tokens, columns, weights);
             multiply_transposed(rows, width, tokens, weights, columns, values, out + first * out_stride,
-                                out_stride);
+                                out_stride, ahead);
         }
     }
 
     /// See attention.cpp's for the formulas.
     void backward(const float* q, const float* k, const float* v, const float* dout, float* dq, float* dk,
-                  float* dv, float* scratch) const {
+                  float* dv, float* scratch, MemoryAhead ahead) const {
         Pieces pieces(scratch);
         float *const p = pieces.floats(tokens * block), *const ds = pieces.floats(tokens * block);
         Bf16Pair *const of_block = pieces.pairs(width / 2 * block),
@@ -140,22 +142,41 @@ struct Head {
             const float *const queries = q + first * stride, *const douts = dout + first * out_stride;
             const bool add = first > 0;
             pair_width(queries, stride, rows, of_block);
-            keys.multiply(width / 2, of_block, columns, p, columns, false);
+            keys.multiply(width / 2, of_block, columns, p, columns, false, ahead);
             softmax_to_bf16_rows(p, tokens, columns, scores.reset(columns));
             pair_rows(douts, out_stride, rows, width, rows_of_block);
-            scores.multiply(half_up(rows), rows_of_block, width, dv, stride, add);
+            scores.multiply(half_up(rows), rows_of_block, width, dv, stride, add, ahead);
             pair_width(douts, out_stride, rows, of_block);
-            values.multiply(width / 2, of_block, columns, ds, columns, false);
+            values.multiply(width / 2, of_block, columns, ds, columns, false, ahead);
             softmax_gradient_to_bf16(p, ds, tokens, columns, slopes, scores.reset(columns));
-            multiply_transposed(rows, width, tokens, slopes, columns, key_pairs, dq + first * stride, stride);
+            multiply_transposed(rows, width, tokens, slopes, columns, key_pairs, dq + first * stride, stride,
+                                ahead);
             pair_rows(queries, stride, rows, width, rows_of_block);
-            scores.multiply(half_up(rows), rows_of_block, width, dk, stride, add);
+            scores.multiply(half_up(rows), rows_of_block, width, dk, stride, add, ahead);
         }
     }
 
     std::int64_t tokens, width, block, stride, out_stride;
     float scale;
 };
+
+/// What the next sample's tensors are, one share with each head of this one: a head touches pieces of some
+/// cache lines, too short for the processor to see what comes next, and asked for at once they would keep it
+/// waiting for what it needs now.
+MemoryAhead next_sample(const AttentionShape& shape, std::int64_t samples, std::int64_t out_at,
+                        std::initializer_list<std::pair<const float*, std::int64_t>> tensors) {
+    const std::int64_t size = shape.tokens * shape.heads * shape.width;
+    const std::int64_t next = out_at / size + 1, head = out_at % size / shape.width;
+    MemoryAhead ahead;
+    if (next == samples) return ahead;
+    MemoryAhead::Range* range = ahead.ranges;
+    for (const auto& [tensor, sizes] : tensors) {
+        const std::int64_t lines = sizes * size / bf16_lanes, begin = share_begin(lines, shape.heads, head);
+        *range++ = {tensor + next * sizes * size + begin * bf16_lanes,
+                    share_begin(lines, shape.heads, head + 1) - begin};
+    }
+    return ahead;
+}
 
 }  // namespace
 
@@ -171,12 +192,11 @@ void bf16_attention_forward(const AttentionShape& shape, const TensorView& qkv, 
     const Head head(shape);
     const float* in = qkv.as<float>();
     float* result = out.as<float>();
-    const std::int64_t sample_bytes = shape.tokens * channels * static_cast<std::int64_t>(sizeof(float));
-    for_heads<float>(shape, samples, padded<float>(head.forward_scratch()), workspace,
-                     {{in, 3 * sample_bytes}, {result, sample_bytes, true}},
+    for_heads<float>(shape, samples, padded<float>(head.forward_scratch()), workspace, {},
                      [&](std::int64_t at, std::int64_t out_at, float* scratch) {
                          const float* q = in + at;
-                         head.forward(q, q + channels, q + 2 * channels, result + out_at, scratch);
+                         head.forward(q, q + channels, q + 2 * channels, result + out_at, scratch,
+                                      next_sample(shape, samples, out_at, {{in, 3}, {result, 1}}));
                      });
 }
 
@@ -188,15 +208,14 @@ void bf16_attention_backward(const AttentionShape& shape, const TensorView& qkv,
     const Head head(shape);
     const float *in = qkv.as<float>(), *out_gradient = dout.as<float>();
     float* gradient = dqkv.as<float>();
-    const std::int64_t sample_bytes = shape.tokens * channels * static_cast<std::int64_t>(sizeof(float));
     for_heads<float>(
-        shape, samples, padded<float>(head.backward_scratch()), workspace,
-        {{in, 3 * sample_bytes}, {out_gradient, sample_bytes}, {gradient, 3 * sample_bytes, true}},
+        shape, samples, padded<float>(head.backward_scratch()), workspace, {},
         [&](std::int64_t at, std::int64_t out_at, float* scratch) {
             const float* q = in + at;
             float* dq = gradient + at;
             head.backward(q, q + channels, q + 2 * channels, out_gradient + out_at, dq, dq + channels,
-                          dq + 2 * channels, scratch);
+                          dq + 2 * channels, scratch,
+                          next_sample(shape, samples, out_at, {{in, 3}, {out_gradient, 1}, {gradient, 3}}));
         });
 }
 

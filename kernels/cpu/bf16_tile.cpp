@@ -101,15 +101,67 @@ void make_pairs_of_rows(const float* first, const float* second, std::int64_t ti
                                                             pairs_step, rounded);
 }
 
+template <std::size_t Vectors, bool HasSecond, bool Rounded>
+void make_pairs_in_slabs(const float* first, const float* second, std::int64_t slabs, std::int64_t times,
+                         std::int64_t step, Bf16Pair* pairs, std::int64_t slab_step,
+                         const RoundedRows& rounded) {
+    constexpr std::int64_t slab = static_cast<std::int64_t>(Vectors) * bf16_lanes;
+    const std::int64_t between = HasSecond ? second - first : 0;
+    std::uint16_t* low = rounded.first;
+    float* const sums = rounded.sums;
+    for (std::int64_t i = 0; i < times; ++i, first += step, pairs += slab) {
+        for (std::int64_t s = 0; s < slabs; ++s) {
+            const float* const from = first + s * slab;
+            Bf16Pair* const to = pairs + s * slab_step;
+#pragma GCC unroll 4
+            for (std::size_t v = 0; v < Vectors; ++v) {
+                const std::int64_t at = static_cast<std::int64_t>(v) * bf16_lanes;
+                const __m512 a = _mm512_loadu_ps(from + at);
+                const __m512 b = HasSecond ? _mm512_loadu_ps(from + between + at) : _mm512_setzero_ps();
+                const __m512i rows = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b, a));
+                _mm512_storeu_si512(to + at, interleave(rows));
+                if constexpr (!Rounded) continue;
+                if (float* const sum = sums ? sums + s * slab + at : nullptr)
+                    _mm512_storeu_ps(
+                        sum, _mm512_add_ps(_mm512_loadu_ps(sum), HasSecond ? _mm512_add_ps(a, b) : a));
+                if (!low) continue;
+                auto* const row = reinterpret_cast<__m256i*>(low + s * slab + at);
+                _mm256_storeu_si256(row, _mm512_castsi512_si256(rows));
+                if constexpr (HasSecond)
+                    _mm256_storeu_si256(reinterpret_cast<__m256i*>(low + s * slab + at + between),
+                                        _mm512_extracti64x4_epi64(rows, 1));
+            }
+        }
+        if (low) low += step;
+    }
+}
+
+template <std::size_t Vectors>
+void make_pairs_in_slabs(const float* first, const float* second, std::int64_t slabs, std::int64_t times,
+                         std::int64_t step, Bf16Pair* pairs, std::int64_t slab_step,
+                         const RoundedRows& rounded) {
+    if (second && !rounded.first && !rounded.sums)
+        make_pairs_in_slabs<Vectors, true, false>(first, second, slabs, times, step, pairs, slab_step,
+                                                  rounded);
+    else if (second)
+        make_pairs_in_slabs<Vectors, true, true>(first, second, slabs, times, step, pairs, slab_step,
+                                                 rounded);
+    else
+        make_pairs_in_slabs<Vectors, false, true>(first, second, slabs, times, step, pairs, slab_step,
+                                                  rounded);
+}
+
 /// The next range's address and step for so many steps.
 void take_ahead(MemoryAhead& ahead, std::int64_t steps, const char*& at, std::int64_t& step) {
     constexpr std::int64_t line = 64;
-    MemoryAhead::Range& range = ahead.ranges[ahead.ranges[0].lines > 0 ? 0 : 1];
-    if (range.lines <= 0) return;
-    at = static_cast<const char*>(range.next);
-    step = line;
-    range.next = at + steps * line;
-    range.lines -= steps;
+    for (MemoryAhead::Range& range : ahead.ranges) {
+        if (range.lines <= 0) continue;
+        at = static_cast<const char*>(range.next);
+        step = line;
+        range.next = at + steps * line;
+        range.lines -= steps;
+        return;
+    }
 }
 
 /// Rows × Vectors sums and the vectors of one step fit into the 32 registers, and so many sums keep both
@@ -233,6 +285,15 @@ void make_bf16_pairs(const float* first, const float* second, std::int64_t count
                 make.operator()<4>();
         }
     }
+}
+
+void make_bf16_pairs_in_slabs(const float* first, const float* second, std::int64_t slab, std::int64_t slabs,
+                              std::int64_t times, std::int64_t step, Bf16Pair* pairs, std::int64_t slab_step,
+                              const RoundedRows& rounded) {
+    if (slab == 3 * bf16_lanes)
+        make_pairs_in_slabs<3>(first, second, slabs, times, step, pairs, slab_step, rounded);
+    else
+        make_pairs_in_slabs<4>(first, second, slabs, times, step, pairs, slab_step, rounded);
 }
 
 void round_to_bf16(const float* from, std::int64_t step, std::int64_t rows, std::int64_t count,

@@ -29,6 +29,12 @@ struct RoundedRows {
 void make_bf16_pairs(const float* first, const float* second, std::int64_t count, std::int64_t times,
                      std::int64_t step, Bf16Pair* pairs, const RoundedRows& rounded = {});
 
+/// Rows of whole slabs of `slab` numbers (48 or 64) side by side, whose pairs lie `slab_step` apart: all
+/// slabs of a row before the next row, so that memory is read as it lies.
+void make_bf16_pairs_in_slabs(const float* first, const float* second, std::int64_t slab, std::int64_t slabs,
+                              std::int64_t times, std::int64_t step, Bf16Pair* pairs, std::int64_t slab_step,
+                              const RoundedRows& rounded = {});
+
 /// to[rows, count] = from, in bf16; rows of from begin `step` elements apart.
 void round_to_bf16(const float* from, std::int64_t step, std::int64_t rows, std::int64_t count,
                    std::uint16_t* to);
@@ -49,13 +55,13 @@ struct PairRuns {
     std::int64_t left_row = 1;
 };
 /// Memory that will be read or written next: products bring it into the second-level cache meanwhile, a line
-/// of 64 bytes a step, the first range before the second. What they have brought they take off.
+/// of 64 bytes a step, range after range. What they have brought they take off.
 struct MemoryAhead {
     struct Range {
         const void* next = nullptr;
         std::int64_t lines = 0;
     };
-    Range ranges[2];
+    Range ranges[3];
 };
 
 /// Where sums go: c[rows, columns], whose rows begin `c_row` elements apart.

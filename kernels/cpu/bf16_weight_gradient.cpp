@@ -82,7 +82,7 @@ class WeightGradient {
     /// So many that a block's sums are long beside their way to memory, and no more than stay in a core's
     /// cache.
     std::int64_t images_at_once(std::int64_t batch) const {
-        constexpr std::int64_t enough_pairs = 256, cache_pairs = (std::int64_t{1} << 20) / sizeof(Bf16Pair);
+        constexpr std::int64_t enough_pairs = 128, cache_pairs = (std::int64_t{1} << 20) / sizeof(Bf16Pair);
         const std::int64_t enough = divided_up(enough_pairs, image_pairs_);
         return std::clamp<std::int64_t>(std::min(enough, cache_pairs / image_size_), 1, batch);
     }
@@ -110,56 +110,74 @@ class WeightGradient {
 
     void pack_gradient(std::int64_t image, const float* dy, const GradientOfOutput& also, float* bias_part,
                        Bf16Pair* packed) const {
-        const std::int64_t width = s_.out_width(), whole = width / 2;
-        for (std::int64_t out = 0; out < s_.out; out += out_slab) {
-            const std::int64_t channels = std::min(out_slab, s_.out - out);
-            Bf16Pair* to = left(packed, image, out);
-            const auto make = [&](std::int64_t pixel, bool pair, std::int64_t times) {
-                const float* const first = dy + pixel * s_.out + out;
-                RoundedRows rounded;
-                if (also.rounded) rounded.first = also.rounded + pixel * s_.out + out;
-                if (bias_part) rounded.sums = bias_part + out;
-                make_bf16_pairs(first, pair ? first + s_.out : nullptr, channels, times, 2 * s_.out, to,
-                                rounded);
-                to += times * channels;
+        const std::int64_t width = s_.out_width(), slabs = s_.out / out_slab, in_slabs = slabs * out_slab;
+        // Of `times` pairs of pixels, or of one alone.
+        const auto make = [&](std::int64_t pixel, bool pair, std::int64_t times, std::int64_t pairs_before) {
+            const float* const first = dy + pixel * s_.out;
+            const auto rounded = [&](std::int64_t out) {
+                RoundedRows rows;
+                if (also.rounded) rows.first = also.rounded + pixel * s_.out + out;
+                if (bias_part) rows.sums = bias_part + out;
+                return rows;
             };
-            for (std::int64_t row = 0; row < s_.out_height(); ++row) {
-                make(row * width, true, whole);
-                if (width % 2 != 0) make(row * width + width - 1, false, 1);
-            }
+            const auto second = [&](std::int64_t out) { return pair ? first + s_.out + out : nullptr; };
+            if (slabs > 0)
+                make_bf16_pairs_in_slabs(first, second(0), out_slab, slabs, times, 2 * s_.out,
+                                         left(packed, image, 0) + pairs_before * out_slab,
+                                         at_once_ * out_slab * image_pairs_ + gap, rounded(0));
+            if (in_slabs < s_.out)
+                make_bf16_pairs(first + in_slabs, second(in_slabs), s_.out - in_slabs, times, 2 * s_.out,
+                                left(packed, image, in_slabs) + pairs_before * (s_.out - in_slabs),
+                                rounded(in_slabs));
+        };
+        for (std::int64_t row = 0; row < s_.out_height(); ++row) {
+            make(row * width, true, width / 2, row * row_pairs_);
+            if (width % 2 != 0) make(row * width + width - 1, false, 1, row * row_pairs_ + width / 2);
         }
     }
 
     void pack_input(std::int64_t image, const float* x, Bf16Pair* packed) const {
-        for (std::int64_t in = 0; in < s_.in; in += in_slab) {
-            const std::int64_t channels = std::min(in_slab, s_.in - in);
-            for (std::int64_t kw = 0; kw < s_.kernel_w; ++kw)
-                for (std::int64_t h = 0; h < s_.height; ++h) {
-                    const std::int64_t padded = h + s_.padding_h;
-                    const std::int64_t row = padded % s_.stride_h * rows_of_phase_ + padded / s_.stride_h;
-                    pack_row(x + h * s_.width * s_.in + in, kw, channels,
-                             right(packed, image, in, kw) + row * row_pairs_ * channels);
-                }
-        }
+        const std::int64_t slabs = s_.in / in_slab, in_slabs = slabs * in_slab;
+        for (std::int64_t kw = 0; kw < s_.kernel_w; ++kw)
+            for (std::int64_t h = 0; h < s_.height; ++h) {
+                const std::int64_t padded = h + s_.padding_h;
+                const std::int64_t row = padded % s_.stride_h * rows_of_phase_ + padded / s_.stride_h;
+                const float* const from = x + h * s_.width * s_.in;
+                if (slabs > 0)
+                    pack_row(from, kw, in_slab, slabs,
+                             right(packed, image, 0, kw) + row * row_pairs_ * in_slab);
+                if (in_slabs < s_.in)
+                    pack_row(from + in_slabs, kw, s_.in - in_slabs, 1,
+                             right(packed, image, in_slabs, kw) + row * row_pairs_ * (s_.in - in_slabs));
+            }
     }
-    void pack_row(const float* x, std::int64_t kw, std::int64_t channels, Bf16Pair* to) const {
+    /// `slabs` of so many channels each.
+    void pack_row(const float* x, std::int64_t kw, std::int64_t channels, std::int64_t slabs,
+                  Bf16Pair* to) const {
+        const std::int64_t slab_step = (at_once_ * in_slab * version_pairs_ + gap) * s_.kernel_w;
         const std::int64_t step = 2 * s_.stride_w, offset = kw - s_.padding_w;
         // Pairs of which both columns, step · pair + offset and stride_w behind it, are in the image.
         const std::int64_t first = std::min(divided_up(std::max<std::int64_t>(-offset, 0), step), row_pairs_);
         const std::int64_t last = s_.width - 1 - s_.stride_w - offset;
         const std::int64_t end = std::clamp(last < 0 ? 0 : last / step + 1, first, row_pairs_);
-        const auto pixel = [&](std::int64_t column) {
-            return column >= 0 && column < s_.width ? x + column * s_.in : nullptr;
+        const auto pixel = [&](std::int64_t column, std::int64_t slab) {
+            return column >= 0 && column < s_.width ? x + column * s_.in + slab * in_slab : nullptr;
         };
         const auto at_edge = [&](std::int64_t pair) {
             const std::int64_t column = step * pair + offset;
-            make_bf16_pairs(pixel(column), pixel(column + s_.stride_w), channels, to + pair * channels);
+            for (std::int64_t slab = 0; slab < slabs; ++slab)
+                make_bf16_pairs(pixel(column, slab), pixel(column + s_.stride_w, slab), channels,
+                                to + slab * slab_step + pair * channels);
         };
         for (std::int64_t pair = 0; pair < first; ++pair) at_edge(pair);
         if (first < end) {
             const float* const from = x + (step * first + offset) * s_.in;
-            make_bf16_pairs(from, from + s_.stride_w * s_.in, channels, end - first, step * s_.in,
-                            to + first * channels);
+            const float* const beside = from + s_.stride_w * s_.in;
+            if (channels == in_slab)
+                make_bf16_pairs_in_slabs(from, beside, in_slab, slabs, end - first, step * s_.in,
+                                         to + first * channels, slab_step);
+            else
+                make_bf16_pairs(from, beside, channels, end - first, step * s_.in, to + first * channels);
         }
         for (std::int64_t pair = end; pair < row_pairs_; ++pair) at_edge(pair);
     }
@@ -207,17 +225,19 @@ void bf16_weight_gradient(const Conv2dShape& shape, std::int64_t batch, const fl
             for (std::int64_t o = 0; o < shape.out; ++o) also.bias[o] += bias_parts[i * shape.out + o];
         // While these images are multiplied, the next ones come into the cache, a share with each item.
         const std::int64_t next = first + images, count = std::min(at_once, batch - next);
-        const auto share = [&](const float* all, std::int64_t size, std::int64_t item) {
-            const std::int64_t lines = count * size / bf16_lanes,
-                               from = share_begin(lines, work.items(), item);
-            return MemoryAhead::Range{all + next * size + from * bf16_lanes,
+        const auto share = [&](const auto* all, std::int64_t size, std::int64_t item) {
+            if (!all) return MemoryAhead::Range();
+            const std::int64_t in_line = 64 / static_cast<std::int64_t>(sizeof(*all));
+            const std::int64_t lines = count * size / in_line, from = share_begin(lines, work.items(), item);
+            return MemoryAhead::Range{all + next * size + from * in_line,
                                       share_begin(lines, work.items(), item + 1) - from};
         };
         for_shares(work.items(), std::min(work.items(), threads),
                    [&](std::int64_t, std::int64_t begin, std::int64_t end) {
                        for (std::int64_t item = begin; item < end; ++item)
                            work.multiply(item, images, packed, dweight, add,
-                                         {{share(x, x_size, item), share(dy, dy_size, item)}});
+                                         {{share(x, x_size, item), share(dy, dy_size, item),
+                                           share(also.rounded, dy_size, item)}});
                    });
     }
 }
