@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "tutti/base/config.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/suggest.hpp"
 #include "tutti/comm/launch.hpp"
@@ -17,6 +18,17 @@ std::vector<std::string> flags_of(const CLI::App& app) {
         for (const std::string& name : option->get_snames()) names.push_back("-" + name);
     }
     return names;
+}
+
+/// "--batch_size", where a key=value is meant: the keys of that name.
+std::string key_remedy(const std::string& flag) {
+    std::string leaf = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
+    std::replace(leaf.begin(), leaf.end(), '-', '_');
+    std::string keys;
+    for (const ConfigKey& key : config_reference())
+        if (key.path.substr(key.path.rfind('.') + 1) == leaf)
+            keys += (keys.empty() ? "write " : " or ") + key.path + "=…";
+    return keys;
 }
 
 }  // namespace
@@ -40,8 +52,11 @@ bool parse_arguments(CLI::App& app, const Arguments& arguments) {
             if (!flag.starts_with("-") || std::find(known.begin(), known.end(), flag) != known.end())
                 continue;
             const std::string near = nearest(flag, known);
+            const std::string key = key_remedy(flag);
             throw UsageError(flag + " is not an option of " + app.get_name(),
-                             near.empty() ? help : "did you mean " + near + "?");
+                             !near.empty()  ? "did you mean " + near + "?"
+                             : !key.empty() ? key
+                                            : help);
         }
         throw UsageError(app.get_name() + ": " + app.remaining().front() + " was not expected", help);
     } catch (const CLI::ParseError& error) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "rank_placement.hpp"
+#include "same_job.hpp"
 #include "select.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/model/zoo.hpp"
@@ -105,6 +106,8 @@ void build(Inference& inference, std::int64_t classes, bool with_embedding) {
     const DatasetInfo& info = inference.data->info();
     const DType compute = compute_type(config.train.precision);
     const std::int64_t batch = config.train.batch_size;
+    if (info.samples == 0)
+        throw DataError(inference.data->name() + ": there are no samples", "give data that have some");
     if (info.classes > classes)
         throw DataError(inference.data->name() + " has " + std::to_string(info.classes) +
                             " classes, but the model was trained on " + std::to_string(classes),
@@ -162,6 +165,7 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
         if (arguments.data.empty() && config.data.val.empty())
             throw UsageError("no data are named", "give --data FILE.h5, or set data.val");
     });
+    require_same_settings(world, config);
     const auto places = exchange_places(world, start.session);
     // Nothing of the device's memory travels: ranks may share a GPU.
     inference.device = select_device(start, config, places[static_cast<std::size_t>(world.rank())].threads,
@@ -170,6 +174,7 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
     together(world, "opening the data", [&] {
         inference.data = open_datasets(arguments.data.empty() ? config.data.val : arguments.data);
     });
+    require_same_data(world, *inference.data);
     std::int64_t classes = 0;
     together_on_first_rank(world, "opening the data",
                            [&] { classes = model_classes(config, *inference.data); });

@@ -73,6 +73,8 @@ int dispatch(Arguments arguments) {
 }  // namespace
 
 int run_trainer(int argc, char** argv) {
+    // Every file is closed by its handle. One that could not be, on a full disk, crashes the library at exit.
+    H5dont_atexit();
     // Our errors say what HDF5 found. After damaged metadata the library would print at exit, too.
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
     try {

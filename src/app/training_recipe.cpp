@@ -4,6 +4,7 @@
 
 #include "device_choice.hpp"
 #include "quickstart_recipe.hpp"
+#include "same_job.hpp"
 #include "select.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/train/trainer.hpp"
@@ -50,6 +51,7 @@ Config read_training_config(const JobStart& start, const RecipeArguments& argume
         check_strategy(config, start.world.size(), arguments.own_data);
         start.log.set_level(parse_log_level(config.run.log_level));
     });
+    require_same_settings(start.world, config);
     return config;
 }
 
@@ -71,6 +73,8 @@ TrainingInputs open_training(const JobStart& start, const Config& config, bool w
         if (with_validation && !config.data.val.empty()) inputs.val = open_datasets(config.data.val);
         check_training(config, *inputs.train, inputs.val.get(), start.world.size());
     });
+    require_same_data(start.world, *inputs.train);
+    if (inputs.val) require_same_data(start.world, *inputs.val);
     return inputs;
 }
 

@@ -210,6 +210,10 @@ std::vector<std::string> training_differences(const Config& before, const Config
     });
 }
 
+std::vector<std::string> all_differences(const Config& before, const Config& now) {
+    return differences(before, now, [](const Row&) { return true; });
+}
+
 std::vector<std::string> course_differences(const Config& before, const Config& now) {
     static const std::set<std::string_view> keys{"run.seed",
                                                  "data.train",

@@ -291,8 +291,12 @@ void add_train(std::vector<Row>& rows) {
                 "also keep the checkpoint that is best in this"),
             row("train.nan_policy", at(train, &T::nan_policy),
                 choice<NanPolicy>({{"stop", NanPolicy::stop}, {"skip", NanPolicy::skip}}),
-                "what a loss or gradient that is not finite does; skip leaves its update out: it is no step, "
-                "but "
+                "what a loss or gradient that is not finite does; stop ends the run: of the gradients it "
+                "looks at "
+                "optim.clip_norm's norm, without that at what they do to the next loss, and no checkpoint "
+                "holds "
+                "such weights; skip looks at the norm of every step and leaves the update out: it is no "
+                "step, but "
                 "its samples are consumed"),
         });
 }

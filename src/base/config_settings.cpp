@@ -92,6 +92,18 @@ std::string place(const std::string& source, const YAML::Mark& mark) {
     return fmt::format("{}:{}", source, mark.line + 1);
 }
 
+/// Whether a tab stands before the first word of the line.
+bool indents_with_tab(const std::string& text, const YAML::Mark& mark) {
+    std::size_t begin = 0;
+    for (int line = 0; line < mark.line && begin != std::string::npos; ++line) {
+        begin = text.find('\n', begin);
+        if (begin != std::string::npos) ++begin;
+    }
+    if (mark.is_null() || begin == std::string::npos) return false;
+    const std::size_t word = text.find_first_not_of(" \t", begin);
+    return text.substr(begin, word - begin).find('\t') != std::string::npos;
+}
+
 /// The one document in `text`; an empty text gives a null node. `key` is what it is the value of, if
 /// anything.
 YAML::Node load(const std::string& text, const std::string& source, const std::string& key = {}) {
@@ -103,9 +115,12 @@ YAML::Node load(const std::string& text, const std::string& source, const std::s
                              "keep the first and remove the --- lines");
         return documents.empty() ? YAML::Node(YAML::NodeType::Null) : documents.front();
     } catch (const YAML::Exception& error) {
+        const std::string remedy = source == command_line ? "quote the value"
+                                   : indents_with_tab(text, error.mark)
+                                       ? "indent with spaces there, not with a tab"
+                                       : "check the indentation and brackets there";
         throw UsageError(
-            fmt::format("{}{}: not valid YAML: {}", place(source, error.mark), subject, error.msg),
-            source == command_line ? "quote the value" : "check the indentation and brackets there");
+            fmt::format("{}{}: not valid YAML: {}", place(source, error.mark), subject, error.msg), remedy);
     }
 }
 

@@ -122,7 +122,8 @@ std::size_t choose(const Setting& setting, const std::vector<std::string>& words
     const auto found = std::find(words.begin(), words.end(), given);
     if (found == words.end()) {
         const std::string near = nearest(given, words);
-        setting.wrong(expected, near.empty() ? use : fmt::format("did you mean {}?", near));
+        if (near.empty()) setting.fail(given + " is not a choice", use);
+        setting.wrong(expected, fmt::format("did you mean {}?", near));
     }
     if (std::find(later.begin(), later.end(), given) != later.end())
         setting.fail(given + " is not available in this version", use);

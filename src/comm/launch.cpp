@@ -197,6 +197,12 @@ std::optional<MeetingPoint> meeting_point(const Environment& environment) {
 
 std::optional<std::string> mismatch_before_start(const Environment& environment) {
     const LaunchFacts facts = read_launch(environment);
+    const bool by_hand = environment.contains("RANK") && environment.contains("WORLD_SIZE") &&
+                         environment.contains("MASTER_ADDR") && environment.contains("MASTER_PORT");
+    if (facts.launcher == Launcher::plain && by_hand && !place(environment, "RANK", "WORLD_SIZE"))
+        return "RANK is " + text_of(environment, "RANK") + " and WORLD_SIZE " +
+               text_of(environment, "WORLD_SIZE") +
+               ", but ranks are 0 to WORLD_SIZE - 1; correct them, or unset both to train alone";
     const int ranks = facts.world_size.value_or(1);
     if (bootstrap_of(environment) == Bootstrap::mpi || ranks == 1 || meeting_point(environment)) return {};
     const std::string problem = to_string(facts.launcher) + " started " + std::to_string(ranks) +

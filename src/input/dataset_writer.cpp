@@ -51,13 +51,14 @@ Handle create_table(const hdf5::File& file, const char* name, hid_t type, std::s
         H5Dclose);
 }
 
-/// Rows first … first+count−1, at most bytes_per_write at a time. False: the library reports an error.
-bool write_rows(hid_t table, hid_t type, std::int64_t row_bytes, std::int64_t first, std::int64_t count,
-                const std::byte* rows) {
+/// Rows first … first+count−1, at most bytes_per_write at a time. What the library
+/// reports, or nothing: to be asked for at once, because its next call, such as closing a handle, forgets it.
+std::string write_rows(hid_t table, hid_t type, std::int64_t row_bytes, std::int64_t first,
+                       std::int64_t count, const std::byte* rows) {
     const Handle space(H5Dget_space(table), H5Sclose);
     std::array<hsize_t, H5S_MAX_RANK> start{}, extent{};
     const int rank = H5Sget_simple_extent_dims(space.get(), extent.data(), nullptr);
-    if (rank < 1) return false;
+    if (rank < 1) return hdf5::last_error();
     const std::int64_t piece = std::max<std::int64_t>(1, bytes_per_write / row_bytes);
     for (std::int64_t done = 0; done < count; done += piece) {
         start[0] = static_cast<hsize_t>(first + done);
@@ -66,9 +67,9 @@ bool write_rows(hid_t table, hid_t type, std::int64_t row_bytes, std::int64_t fi
         if (H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start.data(), nullptr, extent.data(), nullptr) <
                 0 ||
             H5Dwrite(table, type, memory.get(), space.get(), H5P_DEFAULT, rows + done * row_bytes) < 0)
-            return false;
+            return hdf5::last_error();
     }
-    return true;
+    return {};
 }
 
 }  // namespace
@@ -145,10 +146,12 @@ void DatasetWriter::append(std::span<const std::byte> samples, std::span<const s
     require_labels(labels);
     const hdf5::QuietErrors quiet;
     const hid_t type = info_.dtype == DType::u8 ? H5T_NATIVE_UINT8 : H5T_NATIVE_FLOAT;
-    if (!write_rows(samples_.get(), type, info_.sample_bytes(), written_, count, samples.data()) ||
-        !write_rows(labels_.get(), H5T_NATIVE_INT64, sizeof(std::int64_t), written_, count,
-                    std::as_bytes(labels).data()))
-        fail("writing failed", hdf5::last_error());
+    std::string reason =
+        write_rows(samples_.get(), type, info_.sample_bytes(), written_, count, samples.data());
+    if (reason.empty())
+        reason = write_rows(labels_.get(), H5T_NATIVE_INT64, sizeof(std::int64_t), written_, count,
+                            std::as_bytes(labels).data());
+    if (!reason.empty()) fail_writing(reason);
     written_ += count;
 }
 
@@ -158,15 +161,18 @@ void DatasetWriter::commit() {
              std::to_string(written_) + " of " + std::to_string(info_.samples) + " samples were written");
     {
         const hdf5::QuietErrors quiet;
-        if (!samples_.close() || !labels_.close() || !file_.handle.close())
-            fail("writing failed", hdf5::last_error());
+        if (!samples_.close() || !labels_.close() || !file_.handle.close()) fail_writing(hdf5::last_error());
     }
-    if (!sync(temporary_, O_RDWR)) fail("cannot be synced", std::generic_category().message(errno));
+    if (!sync(temporary_, O_RDWR)) fail_writing(std::generic_category().message(errno));
     if (std::rename(temporary_.c_str(), path_.c_str()) != 0)
         fail("cannot be renamed from " + temporary_, std::generic_category().message(errno));
     temporary_.clear();
     // The new name survives a crash only when the directory is synced, too; some file systems refuse that.
     sync(directory_of(path_), O_RDONLY | O_DIRECTORY);
+}
+
+void DatasetWriter::fail_writing(const std::string& reason) const {
+    throw RunError(path_ + ": writing failed: " + reason, "check the free space and the quota there");
 }
 
 void DatasetWriter::fail(const std::string& what, const std::string& reason) const {

@@ -27,13 +27,14 @@ class DatasetWriter {
     /// a failed write.
     void append(std::span<const std::byte> samples, std::span<const std::int64_t> labels);
 
-    /// Syncs and renames. DataError: fewer samples than announced, a failed write.
+    /// Syncs and renames. DataError: fewer samples than announced. RunError: a failed write.
     void commit();
 
   private:
     void create(const std::string& source);
     void require_labels(std::span<const std::int64_t> labels) const;
     [[noreturn]] void fail(const std::string& what, const std::string& reason) const;
+    [[noreturn]] void fail_writing(const std::string& reason) const;
 
     std::string path_, temporary_;
     DatasetInfo info_;

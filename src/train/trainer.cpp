@@ -18,9 +18,6 @@ void check_batch(const Config& config, const Dataset& data, int world) {
     // In floating point: the product of what people type may not fit an integer.
     const double shares = static_cast<double>(world) * static_cast<double>(accumulate);
     const double global = static_cast<double>(config.train.batch_size) * shares;
-    if (samples == 0)
-        throw DataError(data.name() + ": there are no samples",
-                        "see what it holds: trainer inspect " + data.name());
     if (global <= static_cast<double>(samples)) return;
     throw UsageError(
         "train.batch_size " + std::to_string(config.train.batch_size) + " × " + std::to_string(world) +
@@ -34,6 +31,12 @@ void check_batch(const Config& config, const Dataset& data, int world) {
             (samples < world
                  ? " and use at most " + std::to_string(samples) + (samples == 1 ? " rank" : " ranks")
                  : ""));
+}
+
+void check_samples(const Dataset& data) {
+    if (data.info().samples == 0)
+        throw DataError(data.name() + ": there are no samples",
+                        "see what it holds: trainer inspect " + data.name());
 }
 
 void check_same_samples(const Dataset& train, const Dataset& val) {
@@ -53,6 +56,8 @@ void check_same_samples(const Dataset& train, const Dataset& val) {
 
 void check_training(const Config& config, const Dataset& train, const Dataset* val, int world_size) {
     check_zero1(config);
+    check_samples(train);
+    if (val) check_samples(*val);
     check_batch(config, train, world_size);
     if (val) check_same_samples(train, *val);
     build_model(config.model, {train.info().sample_shape, train.info().classes});

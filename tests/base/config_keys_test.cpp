@@ -96,6 +96,9 @@ TEST(ConfigText, that_is_not_yaml_is_refused_with_its_line) {
     const std::string message = refusal("run: {seed: 1}\ntrain: {epochs: 1\n");
     EXPECT_TRUE(message.starts_with("jobs/x.yaml:") && message.find("not valid YAML") != std::string::npos)
         << message;
+    EXPECT_EQ(refusal("run:\n  seed: 1\n\tdir: x"),
+              "jobs/x.yaml:3: not valid YAML: illegal tab when looking for indentation; indent with spaces "
+              "there, not with a tab");
     EXPECT_TRUE(refusal("run:\n  seed: 1\n dir: x").starts_with("jobs/x.yaml:3: not valid YAML: "));
 }
 

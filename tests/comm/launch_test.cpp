@@ -375,6 +375,14 @@ TEST(launch, mismatch_names_the_command_that_fixes_it) {
         "meet; set both (a host name, a port from 1 to 65535), or start it with: mpirun -np 4 trainer …");
 }
 
+TEST(launch, a_rank_by_hand_that_cannot_be_does_not_train_alone) {
+    const Environment meeting = {{"MASTER_ADDR", "node0"}, {"MASTER_PORT", "29500"}};
+    EXPECT_EQ(mismatch_before_start(with({{"RANK", "4"}, {"WORLD_SIZE", "4"}}, meeting)),
+              "RANK is 4 and WORLD_SIZE 4, but ranks are 0 to WORLD_SIZE - 1; correct them, or unset both to "
+              "train alone");
+    EXPECT_FALSE(mismatch_before_start(with({{"RANK", "3"}, {"WORLD_SIZE", "4"}}, meeting)));
+}
+
 TEST(launch, ranks_meet_where_the_launcher_says) {
     const Environment master = {{"MASTER_ADDR", "node0"}, {"MASTER_PORT", "29500"}};
     const Environment list = {{"SLURM_STEP_NODELIST", "node[07-08],big1"}};

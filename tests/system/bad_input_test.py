@@ -34,6 +34,9 @@ class BadInput(TrainingTest):
     def test_an_unknown_flag_is_answered_with_the_nearest_one(self):
         self.refused(["--confg", "x.yaml"], 2, "--confg", "--config")
 
+    def test_a_key_that_is_written_as_a_flag_is_answered_with_the_key(self):
+        self.refused(["--batch_size", "32"], 2, "--batch_size", "train.batch_size=")
+
     def test_an_unknown_command_is_answered_with_the_nearest_one(self):
         self.refused(["inspct"], 2, "inspct", "inspect")
 
@@ -68,15 +71,46 @@ class BadInput(TrainingTest):
             raw[place + 37 * 8] = 77
         self.assertGreaterEqual(place, 0, "the labels lie in the file as documented")
         data.write_bytes(raw)
-        line = self.refused(self.settings(data, train__batch_size=8), 4, "sample 37", "77", "data.h5")
-        self.assertIn("rank ", line)
-        self.assertEqual(list((self.dir / "run/checkpoints").glob("*")) if (self.dir / "run/checkpoints").exists()
-                         else [], [])
+        # As validation data, too: before the first step, not after the first epoch.
+        for settings in self.settings(data), self.settings(self.small_data(64, "good.h5"), data__val=data):
+            self.refused(settings + ["train.batch_size=8"], 4, "sample 37", "77", "data.h5")
+            self.assertFalse((self.dir / "run").exists(), "no run directory for a run that never was")
 
     def test_a_batch_larger_than_the_data_is_refused(self):
         data = self.small_data(64)
         self.refused(self.settings(data, train__batch_size=33), 2, "train.batch_size", "66", "64 samples", "at most 32")
         self.assertFalse((self.dir / "run").exists(), "no run directory for a run that never was")
+
+    def on_rank_1(self, lines):
+        """From now on the program is started by a script that does these lines on rank 1."""
+        script = self.dir / "script.sh"
+        script.write_text(f'#!/bin/sh\nif [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then\n{lines}\nfi\n'
+                          f'exec {self.trainer} "$@"\n')
+        script.chmod(0o755)
+        self.trainer = script
+
+    def test_a_rank_with_other_settings_is_refused_with_the_list(self):
+        data = self.small_data(64)
+        self.on_rank_1('set -- "$@" train.batch_size=4 model.hidden=[32]')
+        self.refused(self.settings(data), 2, "rank 1", "train.batch_size: 8 -> 4", "model.hidden: [16] -> [32]",
+                     "same command line")
+        self.assertFalse((self.dir / "run").exists(), "no run directory for a run that never was")
+
+    def test_a_rank_with_other_data_of_the_same_name_is_refused(self):
+        self.small_data(64)
+        for name, images in ("larger", self.synthetic_idx(96, classes=4, side=8)), ("relabelled", self.synthetic_idx(
+                64, classes=4, side=8, seed=1)):
+            if name == "relabelled":
+                raw = bytearray(images[1].read_bytes())
+                raw[-1] = 0
+                images[1].write_bytes(raw)
+            self.pack(*images, name=f"{name}/data.h5")
+        trainer = self.trainer
+        for name, difference in ("larger", "96 samples"), ("relabelled", "its labels differ"):
+            self.trainer = trainer
+            self.on_rank_1(f"cd {self.dir / name}")
+            self.refused(self.settings("data.h5"), 4, "rank 1", "data.h5", difference, "same file")
+            self.assertFalse((self.dir / "run").exists(), "no run directory for a run that never was")
 
     def test_a_loss_that_is_not_finite_ends_the_run_and_saves_nothing_bad(self):
         data = self.small_data(240)
@@ -167,6 +201,17 @@ class BadInput(TrainingTest):
         result = self.run_trainer(["pack", "idx", "--images", images, "--labels", labels, "-o", "out.h5"])
         self.assert_exit(result, 4)
         self.assertIn(images.name, result.stderr)
+        self.assertEqual(list(self.dir.glob("out*")), [])
+
+    def test_packing_on_a_full_disk_says_so_and_leaves_no_file(self):
+        images, labels = self.synthetic_idx(200)
+        program = self.dir / "limited.sh"
+        program.write_text(f'#!/bin/sh\ntrap "" XFSZ\nulimit -f 100\nexec {self.trainer} "$@"\n')
+        program.chmod(0o755)
+        self.trainer = program
+        result = self.run_trainer(["pack", "idx", "--images", images, "--labels", labels, "-o", "out.h5"])
+        self.assert_exit(result, 1)
+        self.assertRegex(result.stderr, "out.h5: writing failed: .*File too large.*; check the free space")
         self.assertEqual(list(self.dir.glob("out*")), [])
 
     def test_packing_damaged_gzip_leaves_no_file(self):

@@ -1,4 +1,4 @@
-"""The README against the program: the config reference, the subcommands, the recipes in jobs/."""
+"""The README and jobs/options.md against the program: the references, the subcommands, the recipes in jobs/."""
 
 import pathlib
 import re
@@ -26,12 +26,12 @@ class Documentation(TrainingTest):
         self.assertTrue(found, "README.md has no layer reference")
         self.assertEqual(found[1].strip(), reference.stdout.strip())
 
-    def test_the_options_of_other_trainers_in_the_readme_are_the_programs(self):
+    def test_the_options_of_other_trainers_in_jobs_are_the_programs(self):
         reference = self.run_trainer(["inspect", "--option-reference"])
         self.assert_exit(reference, 0)
-        readme = (ROOT / "README.md").read_text(encoding="utf-8")
-        found = re.search(r"<!-- option reference -->\n(.*?)<!-- end -->", readme, re.S)
-        self.assertTrue(found, "README.md has no option reference")
+        page = (ROOT / "jobs" / "options.md").read_text(encoding="utf-8")
+        found = re.search(r"<!-- option reference -->\n(.*?)<!-- end -->", page, re.S)
+        self.assertTrue(found, "jobs/options.md has no option reference")
         self.assertEqual(found[1].strip(), reference.stdout.strip(),
                          "renew it with: build/trainer inspect --option-reference")
 

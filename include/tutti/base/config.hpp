@@ -228,6 +228,9 @@ std::vector<ConfigKey> config_reference();
 /// optim.* except model.init_from): "optim.lr: 0.05 -> 0.1". Used to refuse a resume.
 std::vector<std::string> training_differences(const Config& before, const Config& now);
 
+/// The same of all keys.
+std::vector<std::string> all_differences(const Config& before, const Config& now);
+
 /// The same for keys that change the course of the training, but not what a checkpoint can be loaded into:
 /// schedule.*, and of train and data those that decide which samples an update sees and what it does with
 /// them, and the files that hold them. A resume goes on and warns of them.

@@ -1,0 +1,69 @@
+#include "same_job.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "tutti/base/error.hpp"
+#include "tutti/base/sha256.hpp"
+
+namespace tutti {
+namespace {
+
+std::string described(const DatasetInfo& info) {
+    std::string text = fmt::format("{} samples {} of {} in {} classes", info.samples,
+                                   to_string(info.sample_shape), name_of(info.dtype), info.classes);
+    for (const std::string& name : info.class_names) text += " " + name;
+    for (std::size_t c = 0; c < info.mean.size(); ++c)
+        text += fmt::format(", {} ± {}", info.mean[c], info.std[c]);
+    return text;
+}
+
+std::string hash_of_labels(const Dataset& data) {
+    constexpr std::int64_t piece = 65536;
+    Sha256 hash;
+    std::vector<std::int64_t> indices, labels;
+    for (std::int64_t begin = 0; begin < data.info().samples; begin += piece) {
+        indices.resize(static_cast<std::size_t>(std::min(piece, data.info().samples - begin)));
+        labels.resize(indices.size());
+        std::iota(indices.begin(), indices.end(), begin);
+        data.read_labels(indices, labels);
+        hash.update(std::as_bytes(std::span(labels)));
+    }
+    return hash.hex();
+}
+
+}  // namespace
+
+void require_same_settings(Communicator& world, const Config& config) {
+    const std::string of_rank_0 = broadcast_text(world, to_yaml(config), 0);
+    together(world, "reading the config", [&] {
+        if (to_yaml(config) == of_rank_0) return;
+        std::string list;
+        for (const std::string& difference : all_differences(parse_config(of_rank_0, "rank 0", {}), config))
+            list += (list.empty() ? "" : ", ") + difference;
+        throw UsageError("other settings than rank 0 (" + list + ")",
+                         "start all ranks with the same command line and environment");
+    });
+}
+
+void require_same_data(Communicator& world, const Dataset& data) {
+    std::string mine, labels;
+    together(world, "opening the data", [&] {
+        mine = described(data.info());
+        labels = hash_of_labels(data);
+    });
+    const std::string first = broadcast_text(world, mine, 0), first_labels = broadcast_text(world, labels, 0);
+    together(world, "opening the data", [&] {
+        if (mine != first)
+            throw DataError(data.name() + " is another file than on rank 0: " + mine + ", not " + first,
+                            "bring the same file to every host");
+        if (labels != first_labels)
+            throw DataError(data.name() + " is another file than on rank 0: its labels differ",
+                            "bring the same file to every host");
+    });
+}
+
+}  // namespace tutti

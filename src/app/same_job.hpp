@@ -1,0 +1,18 @@
+#pragma once
+// Ranks that were started by hand or by a wrapper, or whose hosts hold copies of the data, may differ where
+// they must not: they would wait for each other for ever, or add up what does not belong together.
+
+#include "tutti/base/config.hpp"
+#include "tutti/comm/communicator.hpp"
+#include "tutti/input/dataset.hpp"
+
+namespace tutti {
+
+/// Every rank has rank 0's settings. Collective; throws AgreedError (usage), which lists what differs.
+void require_same_settings(Communicator& world, const Config& config);
+
+/// Every rank's data set has the description and the labels of rank 0's; reads all labels, and so finds one
+/// that is outside the classes before the first step. Collective; throws AgreedError (data).
+void require_same_data(Communicator& world, const Dataset& data);
+
+}  // namespace tutti

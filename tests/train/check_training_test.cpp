@@ -1,0 +1,65 @@
+// What is found before a run begins.
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tutti/base/error.hpp"
+#include "tutti/train/trainer.hpp"
+
+namespace tutti {
+namespace {
+
+/// Samples that nobody reads.
+class Images final : public Dataset {
+  public:
+    explicit Images(std::int64_t samples) {
+        info_.samples = samples;
+        info_.sample_shape = {8, 8, 1};
+        info_.classes = 4;
+    }
+    const DatasetInfo& info() const override { return info_; }
+    std::string name() const override { return "images.h5"; }
+    void read(std::span<const std::int64_t>, std::span<std::byte>, std::span<std::int64_t>) const override {
+        throw std::logic_error("the samples were read");
+    }
+
+  private:
+    DatasetInfo info_;
+};
+
+template <class Expected>
+std::string refusal(const std::function<void()>& check) {
+    try {
+        check();
+    } catch (const Expected& error) {
+        return error.what();
+    }
+    return "accepted";
+}
+
+TEST(CheckTraining, data_without_samples_are_bad_data) {
+    const Images none(0), some(64);
+    const Config config;
+    const std::string problem =
+        "images.h5: there are no samples; see what it holds: trainer inspect images.h5";
+    EXPECT_EQ(refusal<DataError>([&] { check_training(config, none, nullptr, 1); }), problem);
+    EXPECT_EQ(refusal<DataError>([&] { check_training(config, some, &none, 1); }), problem);
+}
+
+TEST(CheckTraining, a_batch_larger_than_the_data_says_the_largest) {
+    Config config;
+    config.train.batch_size = 2;
+    EXPECT_EQ(refusal<UsageError>([&] { check_training(config, Images(8), nullptr, 4); }), "accepted");
+    EXPECT_EQ(refusal<UsageError>([&] { check_training(config, Images(7), nullptr, 4); }),
+              "train.batch_size 2 × 4 ranks = 8 is larger than the data (images.h5: 7 samples); set "
+              "train.batch_size "
+              "to at most 1");
+    EXPECT_EQ(refusal<UsageError>([&] { check_training(config, Images(1), nullptr, 4); }),
+              "train.batch_size 2 × 4 ranks = 8 is larger than the data (images.h5: 1 sample); set "
+              "train.batch_size "
+              "to at most 1 and use at most 1 rank");
+}
+
+}  // namespace
+}  // namespace tutti
