@@ -27,7 +27,8 @@ NO_GPU = 77
 def has_gpu():
     program = shutil.which("nvidia-smi")
     if program is None:
-        return "nvidia-smi is not installed"
+        # Containers may have the device without the tool.
+        return "" if os.path.exists("/dev/nvidiactl") else "nvidia-smi is not installed"
     done = subprocess.run([program, "-L"], capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 and "GPU" in done.stdout else "nvidia-smi shows no GPU"
 
@@ -157,8 +158,6 @@ def main():
             run_stage(check, name, stage)
             report.write()
             print(f"gpu_check: {name} {stage['status']} {stage.get('reason', '')[:200]}", file=sys.stderr, flush=True)
-            if name == "facts" and stage["status"] == "FAILED":
-                break
     print((arguments.out / "gpu_check.txt").read_text(encoding="utf-8"), end="")
     return 0 if report.passed() else 1
 

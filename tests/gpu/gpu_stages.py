@@ -79,16 +79,17 @@ class Check:
         found, self.processes.environment = gpu_libraries.find(self.trainer, self.arguments.python)
         facts["libraries"] = found
         facts["doctor"] = json.loads(self.run([self.trainer, "doctor", "--json"], ok=(0, 1)).stdout)
-        if not self.arguments.rehearse:
+        if not self.arguments.rehearse and shutil.which("nvidia-smi"):
             keys = ("name", "driver_version", "memory.total", "compute_cap", "clocks.max.sm", "power.limit")
             values = self.run(["nvidia-smi", f"--query-gpu={','.join(keys)}", "--format=csv,noheader"]).stdout.splitlines()
             facts["gpus"] = [dict(zip(keys, (word.strip() for word in line.split(",")))) for line in values]
-            self.note(facts)
+        self.note(facts)
+        if not self.arguments.rehearse:
             self.require_device(found)
         return facts
 
     def require_device(self, libraries):
-        """The smallest run; without it nothing else needs to be tried."""
+        """The smallest run: why there is none says more than what fails later for that."""
         if gpu_libraries.module_of(self.trainer) is None:
             raise Failed(f"there is no libtutti_cuda.so with {self.trainer}")
         missing = [name for name, path in libraries.items() if path is None]
