@@ -74,8 +74,11 @@ def as_text(report):
     for gpu in facts.get("result", {}).get("gpus", []):
         lines.append("  " + ", ".join(f"{key} {value}" for key, value in gpu.items()))
     for stage in report["stages"]:
-        lines.append(f"{stage['status']:<8} {stage['name']:<28} {stage['seconds']:8.1f} s  {stage.get('reason', '')[:300]}")
+        lines.append(f"{stage['status']:<8} {stage['name']:<28} {stage['seconds']:8.1f} s  {' '.join(stage.get('reason', '').split())[:300]}")
     for one in stages.get("stepwise_parity", {}).get("result", []):
+        if "worst" not in one:
+            lines.append(f"  {one['network']:<10} {one['precision']}: failed")
+            continue
         lines.append(f"  {one['network']:<10} {one['precision']}: worst loss {one['worst']['loss']:.1e}, gradient norm "
                      f"{one['worst']['grad_norm']:.1e}")
     for name, one in stages.get("step_times", {}).get("result", {}).items():
