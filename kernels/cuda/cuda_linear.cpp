@@ -1,6 +1,7 @@
 // Linear layers as three products, with the bias and its gradient in their epilogues. With products in bf16
-// each call first rounds those of its inputs that are not bf16 already, as on the CPU, and the bias where the
-// result is bf16; the bias's gradient is the sum of rounded gradients.
+// each call first rounds those of its inputs that are not bf16 already (a graph's parameters are,
+// Ops::product_inputs), and the bias where the result is bf16; the bias's gradient is the sum of rounded
+// gradients.
 
 #include "arena_ops.hpp"
 #include "bias.hpp"
@@ -23,17 +24,34 @@ class CudaLinear final : public LinearOp {
         assert(weight.count() == shape_.out * shape_.in && bias.defined() == shape_.bias);
         if (batch == 0) return;
         const bool narrow = y.dtype == DType::bf16;
+        assert(narrow || !bias.defined() || bias.dtype == DType::f32);
         const Inputs inputs = rounded({x, weight, narrow ? bias : TensorView{}});
-        products_->multiply({.m = batch,
-                             .n = shape_.out,
-                             .k = shape_.in,
-                             .a = {.row = shape_.in},
-                             .b = {.row = shape_.in, .transposed = true},
-                             .c = {.row = shape_.out},
-                             .type = type_,
-                             .epilogue = shape_.bias ? ProductEpilogue::bias : ProductEpilogue::none,
-                             .result = y.dtype},
-                            1, inputs[0].data, inputs[1].data, y.data, narrow ? inputs[2].data : bias.data);
+        const TensorView& added = narrow ? inputs[2] : bias;
+        Product product{.m = batch,
+                        .n = shape_.out,
+                        .k = shape_.in,
+                        .a = {.row = shape_.in},
+                        .b = {.row = shape_.in, .transposed = true},
+                        .c = {.row = shape_.out},
+                        .type = type_,
+                        .result = y.dtype};
+        if (shape_.bias && adds_bias_with_product_) {
+            product.epilogue = ProductEpilogue::bias;
+            const auto refusal =
+                products_->try_to_multiply(product, 1, inputs[0].data, inputs[1].data, y.data, added.data);
+            if (!refusal) return;
+            context_->notice("biases are added by a kernel of their own: " + *refusal);
+            adds_bias_with_product_ = false;
+            product.epilogue = ProductEpilogue::none;
+        }
+        products_->multiply(product, 1, inputs[0].data, inputs[1].data, y.data);
+        if (!shape_.bias) return;
+        TensorView wide = bias;
+        if (bias.dtype != DType::f32) {
+            wide = context_->scratch(DType::f32, bias.shape);
+            cast(bias, wide, context_->stream());
+        }
+        bias_forward(BiasActivation::none, y, wide, y, context_->stream());
     }
 
     void backward(const TensorView& x, const TensorView& weight, const TensorView& dy, const TensorView& dx,
@@ -105,7 +123,8 @@ class CudaLinear final : public LinearOp {
     const ProductType type_;
     const std::shared_ptr<CudaContext> context_;
     const std::shared_ptr<CublasProducts> products_;
-    /// The bias's gradient comes with the product that reads the same gradients, until cuBLASLt refuses.
+    /// The bias, and its gradient, come with the product that has the same tensor, until cuBLASLt refuses.
+    bool adds_bias_with_product_ = true;
     bool bias_with_product_ = true;
 };
 

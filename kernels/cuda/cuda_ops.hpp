@@ -19,6 +19,8 @@ class CudaOps final : public Ops {
     DType compute() const override { return DType::f32; }
     /// With products in bf16 these, too: half of the memory traffic, and nothing is rounded before a product.
     DType activations() const override { return type_ == ProductType::bf16 ? DType::bf16 : DType::f32; }
+    DType product_inputs() const override { return activations(); }
+    void round_for_products(const TensorView& x, const TensorView& y) override;
     bool fuses_relu() const override { return true; }
     bool fuses_residual() const override { return true; }
 

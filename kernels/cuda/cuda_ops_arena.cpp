@@ -18,6 +18,10 @@ void CudaOps::copy(const TensorView& x, const TensorView& y) {
     check(cudaMemcpyAsync(y.data, x.data, x.bytes(), cudaMemcpyDeviceToDevice, stream()),
           "cudaMemcpyAsync within the GPU");
 }
+void CudaOps::round_for_products(const TensorView& x, const TensorView& y) {
+    if (x.dtype == y.dtype) return copy(x, y);
+    cast(x, y, stream());
+}
 void CudaOps::sum(const TensorView& a, const TensorView& b, const TensorView& y) {
     cuda::sum(a, b, y, stream());
 }

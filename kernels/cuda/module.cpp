@@ -39,6 +39,11 @@ class TimedEvent {
     cudaEvent_t event_ = nullptr;
 };
 
+/// "12.8" of 12080.
+std::string cuda_version(int number) {
+    return std::to_string(number / 1000) + '.' + std::to_string(number % 1000 / 10);
+}
+
 void time_case(const KernelCase& work, int repetitions, double* seconds) {
     const PrepareRun prepare = find_run(work.kernel);
     if (!prepare) throw RunError("the module does not know the kernel " + work.kernel);
@@ -74,6 +79,24 @@ EXPORTED void* tutti_cuda_compute_stream(Device* device) {
 EXPORTED int tutti_cuda_device_count() {
     int count = 0;  // left untouched where there is no driver
     return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+EXPORTED const char* tutti_cuda_why_no_gpu() {
+    static std::string reason;
+    int count = 0;
+    const cudaError_t status = cudaGetDeviceCount(&count);
+    if (status == cudaSuccess && count > 0) return nullptr;
+    int driver = 0;  // of CUDA; 0 without a driver
+    if (status == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0)
+        reason = "the NVIDIA driver is one for CUDA " + cuda_version(driver) + ", " +
+                 "and this program's module for CUDA " + cuda_version(CUDART_VERSION) +
+                 ": update the driver, or add the folder of NVIDIA's cuda-compat package to LD_LIBRARY_PATH";
+    else if (status == cudaSuccess || status == cudaErrorNoDevice)
+        reason = "the NVIDIA driver shows this process no GPU (CUDA_VISIBLE_DEVICES?)";
+    else
+        reason = std::string("the NVIDIA driver gives no GPU: ") + cudaGetErrorName(status) + ", " +
+                 cudaGetErrorString(status);
+    return reason.c_str();
 }
 
 EXPORTED const char* tutti_cuda_device_name() {

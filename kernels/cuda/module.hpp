@@ -20,6 +20,9 @@ void* tutti_cuda_compute_stream(tutti::Device* device);
 /// GPUs that this process may use; 0 without a driver.
 int tutti_cuda_device_count();
 
+/// Null where there is a GPU, else the reason why there is none (valid until the next call).
+const char* tutti_cuda_why_no_gpu();
+
 /// The name of the GPU in use, in this process's memory.
 const char* tutti_cuda_device_name();
 

@@ -34,6 +34,13 @@ class BucketBenchRun {
                   nullptr}) {}
 
     BucketReport run() {
+        // Of the steps, and of what is between them.
+        tell_errors(*gradients_, [this] { measure(); });
+        return std::move(report_);
+    }
+
+  private:
+    void measure() {
         describe();
         report_.across = bench_.spreads_across_steps();
         if (options_.replay) prepare_replay();
@@ -41,10 +48,8 @@ class BucketBenchRun {
         const std::vector<StepTimeline> first = first_steps();
         report_.measurement = agree_on_measurement(first, *control_);
         measure_plans(first);
-        return std::move(report_);
     }
 
-  private:
     static Config config_for_bench(const JobStart& start, const BucketBenchOptions& options) {
         Config config = read_training_config(start, options.recipe);
         if (shards_optimizer(config, start.world.size()))

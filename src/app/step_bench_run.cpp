@@ -36,6 +36,13 @@ class StepBenchRun {
               false) {}
 
     StepReport run() {
+        // Of the steps, and of what is between them.
+        tell_errors(*gradients_, [this] { measure(); });
+        return std::move(report_);
+    }
+
+  private:
+    void measure() {
         describe();
         std::unique_ptr<ProductBench> products;
         together(*control_, "preparing the matrix products", [&] {
@@ -46,10 +53,8 @@ class StepBenchRun {
         measure_steps();
         measure_products(*products);
         sum_products(products->times());
-        return std::move(report_);
     }
 
-  private:
     static Config config_for_bench(const JobStart& start, const StepBenchOptions& options) {
         Config config = read_training_config(start, options.recipe);
         // The shorter last step of an epoch would be a step of another kind.

@@ -88,6 +88,18 @@ void agree(Communicator& communicator, const Failure& mine, const std::string& p
     throw decide(reports);
 }
 
+void tell_errors(Communicator& communicator, const std::function<void()>& work) {
+    try {
+        work();
+    } catch (const Error& error) {
+        communicator.will_end_with(error.code(), error.what());
+        throw;
+    } catch (const std::exception& error) {
+        communicator.will_end_with(ExitCode::failed, error.what());
+        throw;
+    }
+}
+
 void together(Communicator& communicator, const std::string& phase, const std::function<void()>& work) {
     Failure failure;
     try {

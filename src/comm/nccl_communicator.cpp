@@ -28,6 +28,8 @@ class NcclMemory {
         try {
             // A peer may be lost for which the work waits.
             if (std::uncaught_exceptions() > 0) job_->leave_behind();
+            // The process is about to end with it.
+            if (job_->stuck()) return;
             // Neither this nor ncclMemFree waits for work on the memory, as cudaFree would.
             job_->stream().follow_compute();
             const auto mark = job_->stream().mark();

@@ -19,6 +19,8 @@ struct NcclSettings {
     std::function<void(const std::string&)> notice{};
     /// Seconds that NCCL may take to abort.
     double abort_patience = 10;
+    /// Seconds that an error which nobody knows yet may then take until it is told (will_end_with).
+    double word_patience = 10;
     /// Told the error that had NCCL aborted, as soon as that takes longer than a moment: whoever waits for
     /// the error's own way out may be ended by a launcher first. May be empty.
     std::function<void(const std::string&)> say{};

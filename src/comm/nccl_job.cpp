@@ -98,7 +98,7 @@ void NcclJob::give_up(const std::string& reason, const Error& error) {
 }
 
 void NcclJob::will_end_with(const Failure& failure) {
-    if (family_->failure.code == ExitCode::done) family_->failure = failure;
+    family_->last_word.tell(failure);
 }
 
 void NcclJob::leave_behind() {
@@ -138,7 +138,7 @@ void NcclJob::fail(const std::string& call, NcclResult result) {
 }
 
 Failure NcclJob::known_failure() const {
-    if (family_->failure.code != ExitCode::done) return family_->failure;
+    if (const Failure& told = family_->last_word.told(); told.code != ExitCode::done) return told;
     return {ExitCode::peer, "rank " + std::to_string(rank_) + " on " + settings_.host +
                                 " gave up: " + broken_ + "; look for the first error of any rank"};
 }
@@ -156,11 +156,14 @@ bool NcclJob::end() {
 
 void NcclJob::leave() {
     if (!settings_.leave) return;
-    const Failure failure = known_failure();
-    settings_.leave(failure.message + "; NCCL did not abort within " +
-                        std::to_string(static_cast<long>(settings_.abort_patience)) +
-                        " s, so the process ends here without giving its memory back",
-                    failure.code);
+    family_->last_word.is_stuck(
+        known_failure(), settings_.word_patience,
+        [leave = settings_.leave, patience = settings_.abort_patience](const Failure& failure) {
+            leave(failure.message + "; NCCL did not abort within " +
+                      std::to_string(static_cast<long>(patience)) +
+                      " s, so the process ends here without giving its memory back",
+                  failure.code);
+        });
 }
 
 void NcclJob::close() {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "nccl_communicator.hpp"
+#include "nccl_last_word.hpp"
 
 namespace tutti {
 
@@ -16,7 +17,7 @@ class NcclJob;
 struct NcclFamily {
     std::vector<NcclJob*> members;
     std::vector<std::weak_ptr<std::function<void()>>> before_abort;
-    Failure failure;  ///< the first error, as far as it is known here
+    NcclLastWord last_word;
 };
 
 /// What a communicator and its transfers share; the last of them ends NCCL's.
@@ -41,6 +42,8 @@ class NcclJob {
     NcclComm communicator() const { return communicator_; }
     double now() const { return settings_.now(); }
     bool broken() const { return !broken_.empty(); }
+    /// NCCL did not abort: whatever waits for its kernels would wait for ever.
+    bool stuck() const { return family_->last_word.stuck(); }
 
     /// Here NCCL's ranks wait for each other, and one that failed would be waited for until the time-out: so
     /// after each look at NCCL the ranks tell each other how it goes. Where another rank has failed, this one

@@ -41,6 +41,7 @@ CudaModule::CudaModule() {
     if (interface && interface() != cuda_module_interface)
         problem_ = path.string() + " is of another version than this program: install both anew";
     if (!problem_.empty()) return;
+    const auto why_no_gpu = reinterpret_cast<const char* (*)()>(symbol("tutti_cuda_why_no_gpu"));
     device_count_ = reinterpret_cast<int (*)()>(symbol("tutti_cuda_device_count"));
     make_device_ = reinterpret_cast<Device* (*)(int)>(symbol("tutti_cuda_make_device"));
     device_name_ = reinterpret_cast<const char* (*)()>(symbol("tutti_cuda_device_name"));
@@ -50,8 +51,7 @@ CudaModule::CudaModule() {
     make_side_stream_ = symbol("tutti_cuda_make_side_stream");
     make_staging_ = symbol("tutti_cuda_make_staging");
     if (!problem_.empty()) return;
-    if (device_count_() == 0)
-        problem_ = "the NVIDIA driver shows this process no GPU (CUDA_VISIBLE_DEVICES?)";
+    if (const char* const why = why_no_gpu()) problem_ = why;
 }
 
 void* CudaModule::symbol(const char* name) {

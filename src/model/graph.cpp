@@ -58,6 +58,10 @@ void Graph::Impl::lay_out_parameters(int shards,
     else
         gradient_memory = device->allocate(bytes, "gradients");
     parameter_memory = device->allocate(bytes, "parameters");
+    if (ops->product_inputs() != compute)
+        rounded_memory =
+            device->allocate(static_cast<std::size_t>(arena_count) * size_of(ops->product_inputs()),
+                             "parameters, rounded for products");
 }
 
 TensorView Graph::Impl::parameter_view(const TensorView& arena, const Parameter& parameter) const {
@@ -81,6 +85,9 @@ void Graph::Impl::lay_out_activations(bool recompute) {
     };
     const TensorView parameter_arena{parameter_memory.data(), compute, {arena_count}};
     const TensorView gradient_arena{gradient_memory.data(), compute, {arena_count}};
+    const TensorView product_arena =
+        rounded_memory.size() > 0 ? TensorView{rounded_memory.data(), ops->product_inputs(), {arena_count}}
+                                  : parameter_arena;
 
     std::vector<std::size_t> last_consumer(nodes.size(), 0);
     for (std::size_t i = 1; i < nodes.size(); ++i)
@@ -115,6 +122,7 @@ void Graph::Impl::lay_out_activations(bool recompute) {
             --number;
             call.parameter_numbers.push_back(number);
             call.parameters.push_back(parameter_view(parameter_arena, parameters[number]));
+            call.product_parameters.push_back(parameter_view(product_arena, parameters[number]));
             call.parameter_gradients.push_back(parameter_view(gradient_arena, parameters[number]));
         }
     }
@@ -172,7 +180,8 @@ GraphMemory Graph::memory() const {
     return {.parameters = impl_->parameter_memory.size(),
             .gradients = impl_->gradient_memory.size(),
             .activations = impl_->activation_memory.size(),
-            .buffers = impl_->buffer_memory.size()};
+            .buffers = impl_->buffer_memory.size(),
+            .rounded = impl_->rounded_memory.size()};
 }
 
 std::vector<Graph::LayerReport> Graph::report() const {
@@ -194,6 +203,13 @@ TensorView Graph::parameter_arena() const {
 }
 TensorView Graph::gradient_arena() const {
     return impl_->gradient_memory.view(0, impl_->compute, {impl_->arena_count});
+}
+
+void Graph::parameters_changed() const {
+    if (impl_->rounded_memory.size() == 0) return;
+    const TensorView rounded{
+        impl_->rounded_memory.data(), impl_->ops->product_inputs(), {impl_->arena_count}};
+    impl_->ops->round_for_products(parameter_arena(), rounded);
 }
 
 TensorView Graph::input(std::int64_t n) const {
@@ -258,6 +274,7 @@ LayerCall Graph::Impl::forward_call(std::size_t node, const StepContext& step) c
     call.output = views.first_output;
     call.state = views.first_state;
     call.parameters = views.parameters;
+    call.product_parameters = views.product_parameters;
     call.step = &step;
     call.buffers = views.buffers;
     call.batch_state = views.batch_state;
@@ -322,9 +339,10 @@ void Graph::Impl::backward_layer(std::size_t node, std::int64_t n, const StepCon
     for (std::size_t k = 0; k < views.inputs.size(); ++k)
         targets[k] = views.scratch[k].defined() ? views.scratch[k] : views.input_gradients[k];
     Layer& layer = *spec.nodes()[node].layer;
-    layer.backward({views.inputs, views.output, views.state, views.parameters, views.output_gradient,
-                    std::span(targets).first(views.inputs.size()), views.parameter_gradients, &step,
-                    views.buffers, views.batch_state, views.statistics, node, &parameters_final});
+    layer.backward({views.inputs, views.output, views.state, views.parameters, views.product_parameters,
+                    views.output_gradient, std::span(targets).first(views.inputs.size()),
+                    views.parameter_gradients, &step, views.buffers, views.batch_state, views.statistics,
+                    node, &parameters_final});
     for (std::size_t k = 0; k < views.inputs.size(); ++k) {
         const TensorView& sum = views.input_gradients[k];
         if (layer.is_view() && sum.defined() && sum.data != views.output_gradient.data) {

@@ -10,6 +10,7 @@ struct Graph::Impl {
     // The views of one layer's calls; their first dimension follows the batch.
     struct Calls {
         std::vector<TensorView> inputs, input_gradients, parameters, parameter_gradients;
+        std::vector<TensorView> product_parameters;
         std::vector<TensorView> scratch;  // per input; undefined when the gradient is written directly
         std::vector<bool> first;          // per input: this node is the first to write that gradient
         TensorView output, state, output_gradient;
@@ -64,6 +65,7 @@ struct Graph::Impl {
     std::vector<Parameter> parameters;  // arena order
     std::int64_t arena_count = 0;       // elements, gaps included
     Buffer parameter_memory, gradient_memory, activation_memory;
+    Buffer rounded_memory;  // the parameters for products; empty where these take them as they are
     Buffer buffer_memory, statistics_memory;
     std::int64_t statistics_count = 0;  // doubles, of all layers
     std::vector<Calls> calls;           // by node; [0] is the input

@@ -124,6 +124,7 @@ void Graph::initialize(std::int64_t seed) {
         reorder_to_arena(parameter.spec, size_of(impl_->compute), file.data(), arena.data());
         impl_->device->copy_from_host(impl_->parameter_view(parameter_arena(), parameter), arena.data());
     }
+    parameters_changed();
 }
 
 std::vector<NamedTensor> Graph::save_arena(const TensorView& arena, const std::string& prefix) const {
@@ -193,6 +194,7 @@ void Graph::load(std::span<const NamedTensor> tensors, const std::string& source
     const std::size_t parameters = impl_->parameters.size();
     for (std::size_t i = 0; i < parameters; ++i)
         impl_->set_parameter(parameter_arena(), impl_->parameters[i], *matched[i]);
+    parameters_changed();
     for (std::size_t i = 0; i < buffers.size(); ++i)
         if (const NamedTensor* tensor = matched[parameters + i])
             impl_->device->copy_from_host(buffers[i], converted(*tensor, buffers[i].dtype).data());

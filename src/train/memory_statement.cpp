@@ -47,6 +47,8 @@ std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, c
         items.push_back({"upload", lanes, "on the device: batches on their way, and the labels in use"});
     if (graph.buffer_arena().bytes() > 0)
         items.push_back({"buffers", graph.buffer_arena().bytes(), "running statistics", true});
+    if (memory.rounded > 0)
+        items.push_back({"rounded", memory.rounded, "arena: the parameters as products read them", true});
     if (config.train.accumulate > 1)
         items.push_back({"accumulated", memory.gradients, "arena: gradients of the micro-batches", true});
     const std::size_t average = config.train.ema ? memory.parameters : 0;

@@ -15,14 +15,18 @@ double ProductTimes::rate() const {
 
 struct ProductBench::Impl {
     Impl(Device& on, Arithmetic arithmetic, std::span<const std::int64_t> sizes)
-        : device(on), ops(on.ops(arithmetic)), dtype(arithmetic.compute), stored(ops.activations()) {
+        : device(on),
+          ops(on.ops(arithmetic)),
+          dtype(arithmetic.compute),
+          weights(ops.product_inputs()),
+          stored(ops.activations()) {
         const std::int64_t largest = sizes.empty() ? 0 : *std::ranges::max_element(sizes);
         for (Buffer* buffer : {&x, &weight, &y})
             *buffer =
                 device.allocate(static_cast<std::size_t>(largest * largest) * size_of(dtype), "products");
         // Neither zeros, which a processor may treat in a way of its own, nor anything that grows.
         ops.fill(x.view(0, stored, {largest * largest}), 0.5);
-        ops.fill(weight.view(0, dtype, {largest * largest}), 0.5);
+        ops.fill(weight.view(0, weights, {largest * largest}), 0.5);
         for (const std::int64_t n : sizes) {
             times.push_back({n, {}});
             products.push_back(ops.linear({n, n, false}));
@@ -32,7 +36,7 @@ struct ProductBench::Impl {
     double once(std::size_t i) {
         const Shape square{times[i].n, times[i].n};
         const auto begin = std::chrono::steady_clock::now();
-        products[i]->forward(x.view(0, stored, square), weight.view(0, dtype, square), {},
+        products[i]->forward(x.view(0, stored, square), weight.view(0, weights, square), {},
                              y.view(0, stored, square));
         // Waits for a device that works on its own.
         double element = 0;
@@ -42,7 +46,7 @@ struct ProductBench::Impl {
 
     Device& device;
     Ops& ops;
-    const DType dtype, stored;  // of the weights, and of x and y
+    const DType dtype, weights, stored;  // computed in; of the weights; of x and y
     Buffer x, weight, y;
     std::vector<ProductTimes> times;
     std::vector<std::unique_ptr<LinearOp>> products;

@@ -31,8 +31,10 @@ struct StepBench::Impl {
 };
 
 StepBench::StepBench(const TrainingJob& job, bool inside) {
-    together(job.control, "building the model", [&] { impl_ = std::make_unique<Impl>(job, inside); });
-    impl_->training.initial_weights();
+    tell_errors(job.gradients, [&] {
+        together(job.control, "building the model", [&] { impl_ = std::make_unique<Impl>(job, inside); });
+        impl_->training.initial_weights();
+    });
 }
 
 StepBench::~StepBench() = default;

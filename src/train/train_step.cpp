@@ -260,6 +260,7 @@ void TrainStep::update_weights(const UpdateReport& report) {
         shards->gather_parameters();
         lap(account.communication, recorder ? &recorder->timeline().gather : nullptr);
     }
+    graph.parameters_changed();
     if (average) average->update(progress.step + 1);
 }
 

@@ -85,6 +85,7 @@ void TrainStep::initial_weights() {
             graph.load(read_weights(config.model.init_from), config.model.init_from);
         });
         job.gradients.broadcast(graph.parameter_arena(), 0).wait();
+        graph.parameters_changed();
         job.gradients.broadcast(graph.buffer_arena(), 0).wait();
     }
     if (average) average->restart();

@@ -76,9 +76,11 @@ Trainer::Impl::Impl(const TrainingJob& given)
 }
 
 Trainer::Trainer(const TrainingJob& job) {
-    // The same config and data give the same error everywhere, but memory can run out on one rank.
-    together(job.control, "building the model", [&] { impl_ = std::make_unique<Impl>(job); });
-    impl_->training.initial_weights();
+    tell_errors(job.gradients, [&] {
+        // The same config and data give the same error everywhere, but memory can run out on one rank.
+        together(job.control, "building the model", [&] { impl_ = std::make_unique<Impl>(job); });
+        impl_->training.initial_weights();
+    });
 
     std::int64_t parameters = 0;
     for (const Parameter& parameter : impl_->graph.parameters()) parameters += parameter.count;
@@ -88,8 +90,8 @@ Trainer::Trainer(const TrainingJob& job) {
         std::to_string(parameters) + " parameters, " +
         std::to_string(impl_->training.reducer.buckets().size()) +
         (impl_->training.reducer.buckets().size() == 1 ? " bucket, " : " buckets, ") +
-        format_bytes(memory.parameters + memory.gradients + memory.activations) + " of arenas" +
-        products_note(job.config.train.precision));
+        format_bytes(memory.parameters + memory.rounded + memory.gradients + memory.activations) +
+        " of arenas" + products_note(job.config.train.precision));
     if (!impl_->training.shards) return;
     std::size_t state = 0;
     for (const Optimizer::State& one : impl_->training.optimizer->state()) state += one.arena.bytes();
@@ -100,20 +102,14 @@ Trainer::Trainer(const TrainingJob& job) {
 Trainer::~Trainer() = default;
 
 void Trainer::resume(const std::string& checkpoint_path) {
-    impl_->restore(checkpoint_path);
+    tell_errors(impl_->job.gradients, [&] { impl_->restore(checkpoint_path); });
 }
 
 TrainingResult Trainer::run() {
     // Once it is out of here, its way may lead through transfers that wait for a lost peer (~TrainStep).
-    try {
-        return impl_->run();
-    } catch (const Error& error) {
-        impl_->job.gradients.will_end_with(error.code(), error.what());
-        throw;
-    } catch (const std::exception& error) {
-        impl_->job.gradients.will_end_with(ExitCode::failed, error.what());
-        throw;
-    }
+    TrainingResult result;
+    tell_errors(impl_->job.gradients, [&] { result = impl_->run(); });
+    return result;
 }
 
 }  // namespace tutti

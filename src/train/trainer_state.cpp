@@ -127,6 +127,7 @@ void Trainer::Impl::forget_other_metrics(const Config& before) {
 
 void Trainer::Impl::broadcast_state() {
     job.gradients.broadcast(graph.parameter_arena(), 0).wait();
+    graph.parameters_changed();
     job.gradients.broadcast(graph.buffer_arena(), 0).wait();
     if (!training.shards)
         for (const Optimizer::State& state : training.optimizer->state())

@@ -13,6 +13,7 @@ double ema_decay(const EmaConfig& config, std::int64_t step) {
 
 WeightAverage::WeightAverage(const EmaConfig& config, const Graph& graph, Device& device)
     : config_(config),
+      graph_(graph),
       ops_(device.ops(graph.parameter_arena().dtype)),
       memory_(device.allocate(graph.parameter_arena().bytes(), "moving average of the weights")),
       weights_(graph.parameter_arena()),
@@ -20,6 +21,11 @@ WeightAverage::WeightAverage(const EmaConfig& config, const Graph& graph, Device
 
 void WeightAverage::restart() {
     ops_.lerp(1, weights_, average_);
+}
+
+void WeightAverage::exchange() {
+    ops_.swap(weights_, average_);
+    graph_.parameters_changed();
 }
 
 void WeightAverage::update(std::int64_t step) {

@@ -155,6 +155,86 @@ TEST(NcclAbort, that_does_not_end_has_the_code_and_words_of_an_error_that_leaves
     destroy_and_wait(recording);
 }
 
+TEST(NcclAbort, that_does_not_end_has_the_code_and_words_of_an_error_that_is_told_on_its_way_out) {
+    const auto recording = std::make_shared<Recording>();
+    End end;
+    failure({.stalls = true, .abort_waits = [=] { recording->wait(); }}, end.settings(),
+            [&](Communicator& communicator, Rank&) {
+                std::vector<float> values(8);
+                tell_errors(communicator, [&] {
+                    const Work work = communicator.all_reduce(view_of(std::span(values)), ReduceOp::sum);
+                    throw DataError("a sample is broken");
+                });
+            });
+    EXPECT_EQ(end.left, ExitCode::data);
+    EXPECT_EQ(end.words.substr(0, end.words.find(';')), "a sample is broken");
+    destroy_and_wait(recording);
+}
+
+TEST(NcclAbort, that_does_not_end_has_the_code_and_words_of_an_error_that_leaves_a_constructor_with_memory) {
+    struct Model {
+        Model(Communicator& communicator, std::function<void()> rest) : memory(communicator.allocate(4096)) {
+            rest();
+        }
+        Buffer memory;
+    };
+    const auto recording = std::make_shared<Recording>();
+    run_on_threads(2, [&](Communicator& world) {
+        Rank rank(world, {.abort_waits = [=] { recording->wait(); }});
+        End end;
+        NcclSettings settings = end.settings();
+        {
+            const auto communicator = rank.communicator(world, settings);
+            EXPECT_THROW(tell_errors(*communicator,
+                                     [&] {
+                                         together(world, "building the model", [&] {
+                                             const Model model(*communicator,
+                                                               [] { throw RunError("no memory is left"); });
+                                         });
+                                     }),
+                         AgreedError);
+        }
+        EXPECT_EQ(end.left, ExitCode::failed);
+        EXPECT_EQ(end.words.substr(0, end.words.find(';')), "no memory is left");
+    });
+    destroy_and_wait(recording);
+}
+
+TEST(NcclAbort, that_does_not_end_ends_the_process_also_where_the_error_does_not_come_through) {
+    const auto recording = std::make_shared<Recording>();
+    End end;
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool left = false;
+    NcclSettings settings = end.settings();
+    settings.word_patience = 0.02;
+    settings.leave = [&, leave = settings.leave](const std::string& message, ExitCode code) {
+        const std::lock_guard lock(mutex);
+        leave(message, code);
+        left = true;
+        changed.notify_all();
+    };
+    failure({.stalls = true, .abort_waits = [=] { recording->wait(); }}, settings,
+            [&](Communicator& communicator, Rank&) {
+                std::vector<float> values(8);
+                tell_errors(communicator, [&] {
+                    // As device memory that is freed while NCCL's kernels run.
+                    struct Waits {
+                        std::function<void()> wait;
+                        ~Waits() { wait(); }
+                    } waits{[&] {
+                        std::unique_lock lock(mutex);
+                        changed.wait(lock, [&] { return left; });
+                    }};
+                    const Work work = communicator.all_reduce(view_of(std::span(values)), ReduceOp::sum);
+                    throw DataError("a sample is broken");
+                });
+            });
+    EXPECT_EQ(end.left, ExitCode::peer);
+    EXPECT_NE(end.words.find("gave up: left by an error"), std::string::npos) << end.words;
+    destroy_and_wait(recording);
+}
+
 TEST(NcclAbort, that_comes_after_a_recording_has_the_code_and_words_of_the_call_that_failed) {
     const auto recording = std::make_shared<Recording>();
     End end;

@@ -79,16 +79,17 @@ class Check:
         found, self.processes.environment = gpu_libraries.find(self.trainer, self.arguments.python)
         facts["libraries"] = found
         facts["doctor"] = json.loads(self.run([self.trainer, "doctor", "--json"], ok=(0, 1)).stdout)
-        if not self.arguments.rehearse:
+        if not self.arguments.rehearse and shutil.which("nvidia-smi"):
             keys = ("name", "driver_version", "memory.total", "compute_cap", "clocks.max.sm", "power.limit")
             values = self.run(["nvidia-smi", f"--query-gpu={','.join(keys)}", "--format=csv,noheader"]).stdout.splitlines()
             facts["gpus"] = [dict(zip(keys, (word.strip() for word in line.split(",")))) for line in values]
-            self.note(facts)
+        self.note(facts)
+        if not self.arguments.rehearse:
             self.require_device(found)
         return facts
 
     def require_device(self, libraries):
-        """The smallest run; without it nothing else needs to be tried."""
+        """The smallest run: why there is none says more than what fails later for that."""
         if gpu_libraries.module_of(self.trainer) is None:
             raise Failed(f"there is no libtutti_cuda.so with {self.trainer}")
         missing = [name for name, path in libraries.items() if path is None]
@@ -158,15 +159,18 @@ class Check:
         results, networks = [], list(NETWORKS)[:2] if self.arguments.quick else list(NETWORKS)
         for network in networks:
             for precision in ("fp32",) if self.arguments.quick else ("fp32", "bf16"):
-                done = self.run([sys.executable, "-B", f"{HERE}/stepwise_parity.py", "--trainer", self.trainer, "--data",
-                            self.data(), "--device", self.device, "--steps", self.count, "--precision", precision,
-                            *NETWORKS[network], *TRAINING], seconds=300, ok=(0, 1))
-                if not done.stdout:
-                    raise Failed(f"{network} in {precision}: {done.stderr[-2000:]}")
-                results.append({"network": network, **json.loads(done.stdout)})
+                command = [sys.executable, "-B", f"{HERE}/stepwise_parity.py", "--trainer", self.trainer, "--data", self.data(),
+                           "--device", self.device, "--steps", self.count, "--precision", precision, *NETWORKS[network], *TRAINING]
+                found = {"network": network, "precision": precision, "passed": False}
+                try:
+                    done = self.run(command, seconds=300, ok=(0, 1))
+                    found.update(json.loads(done.stdout) if done.stdout else {"failure": done.stderr[-2000:]})
+                except Failed as failure:
+                    found["failure"] = str(failure)
+                results.append(found)
                 self.note(results)
         if not all(result["passed"] for result in results):
-            raise Failed(json.dumps([{key: result[key] for key in ("network", "precision", "worst")}
+            raise Failed(json.dumps([{key: result[key] for key in ("network", "precision", "worst", "failure") if key in result}
                                      for result in results if not result["passed"]]))
         return results
 
@@ -236,12 +240,17 @@ class Check:
                                "vit, bf16, recomputed": (*NETWORKS["vit"], "model.heads=4", "train.precision=bf16",
                                                          "train.recompute=true", f"data.val={self.data()}",
                                                          "train.max_steps=50")}.items():
-            found = {graph: self.losses(f"graph-{name}-{graph}", 1, "device=cuda", f"run.cuda_graph={graph}",
-                                        "train.max_steps=20", *settings) for graph in ("true", "false")}
-            if found["true"] != found["false"]:
-                raise Failed(f"{name}: the losses with a CUDA graph differ: {found}")
-            results[name] = len(found["true"])
+            try:
+                found = {graph: self.losses(f"graph-{name}-{graph}", 1, "device=cuda", f"run.cuda_graph={graph}",
+                                            "train.max_steps=20", *settings) for graph in ("true", "false")}
+                if found["true"] != found["false"]:
+                    raise Failed(f"the losses with a CUDA graph differ: {found}")
+                results[name] = len(found["true"])
+            except Failed as failure:
+                results[name] = {"failure": str(failure)[-2000:]}
             self.note({"equal_losses": results})
+        if failed := {name: result for name, result in results.items() if isinstance(result, dict)}:
+            raise Failed(json.dumps(failed))
         results["ranks"] = self.graphs_of_several_ranks()
         seconds = {"true": [], "false": []}
         for graph in ("true", "false") * (1 if self.arguments.quick else 3):
@@ -296,7 +305,10 @@ class Check:
         return self.sanitizer("racecheck")
 
     def kernel_bench(self):
-        return json.loads(self.run([self.trainer, "bench", "kernels", "--json"]).stdout)
+        report = json.loads(self.run([self.trainer, "bench", "kernels", "--json"]).stdout)
+        if "not_measured" in report and not self.arguments.rehearse:
+            raise Failed(f"nothing was measured: {report['not_measured']}")
+        return report
 
     def step_bench(self):
         """Ours against PyTorch, in turn."""

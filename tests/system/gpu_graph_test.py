@@ -140,16 +140,18 @@ class GpuGraph(GpuProgramTest):
     def test_several_ranks_pass_the_stage_of_the_gpu_check(self):
         self.with_nccl()
         sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "gpu"))
-        import gpu_check
-        check = gpu_check.Check(argparse.Namespace(trainer=self.trainer, rehearse=False, quick=True), self.dir)
+        import gpu_process
+        import gpu_stages
+        check = gpu_stages.Check(argparse.Namespace(trainer=self.trainer, rehearse=False, quick=True), self.dir,
+                                 gpu_process.Processes(), lambda result: None)
         environment = self.environment({**self.libraries, "TUTTI_FAKE_GPUS": "2"})
         small = {"lenet": ["model.name=mlp", "model.hidden=[8]"]}
-        with mock.patch.dict(os.environ, environment), mock.patch.dict(gpu_check.NETWORKS, small):
+        with mock.patch.dict(os.environ, environment), mock.patch.dict(gpu_stages.NETWORKS, small):
             with mock.patch.object(check, "nccl_shares_gpus", return_value=True):
                 self.assertEqual(check.graphs_of_several_ranks(), {"staged": "equal", "nccl": "equal"})
             losses = check.losses
             with mock.patch.object(check, "losses", lambda name, *rest, **more: [*losses(name, *rest, **more), name]):
-                with self.assertRaises(gpu_check.Failed) as failed:
+                with self.assertRaises(gpu_process.Failed) as failed:
                     check.graphs_of_several_ranks()
                 self.assertIn("the losses differ", str(failed.exception))
 

@@ -68,6 +68,29 @@ class GpuTraining(GpuProgramTest):
         for name in "logits", "embeddings":
             self.assertRegex(listed, f"{name} .*f32")
 
+    def test_bf16_products_read_the_weights_of_the_moment(self):
+        # Averaged weights in evaluations between the steps, the others in the steps; and those of a checkpoint.
+        validation = self.pack(*self.synthetic_idx(30, classes=4, side=8, seed=5), name="val.h5")
+        settings = {"train__precision": "bf16", "distributed__backend": "mpi", "train__ema": 0.6, "optim__momentum": 0.9}
+        for ranks, model, strategy in (1, "lenet", "auto"), (2, "mlp", "zero1"):
+            given = {**settings, "model": model, "distributed__strategy": strategy}
+            names = [f"{model}-{kind}" for kind in ("plain", "evaluated", "resumed")]
+            self.assert_exit(self.run_on("cuda", ranks, names[0], **given, train__max_steps=20), 0)
+            self.assert_exit(self.run_on("cuda", ranks, names[1], **given, train__max_steps=20, data__val=validation), 0)
+            for steps in 11, 20:
+                self.assert_exit(self.run_on("cuda", ranks, names[2], **given, train__max_steps=steps,
+                                             data__val=validation, run__resume="auto"), 0)
+            losses = [[row["loss"] for row in self.metrics(name, "step")] for name in names]
+            self.assertEqual(len(losses[0]), 20)
+            self.assertEqual(losses[1], losses[0])
+            self.assertEqual(losses[2], losses[0])
+            evaluated = [self.metrics(name, "eval") for name in names[1:]]
+            self.assertGreaterEqual(len(evaluated[0]), 3)
+            self.assertEqual(evaluated[1][-1]["loss"], evaluated[0][-1]["loss"])
+            result = self.mpirun(ranks, ["eval", "--json", "--run", self.dir / names[1], "device=cuda"], env=self.libraries)
+            self.assert_exit(result, 0)
+            self.assertEqual(json.loads(result.stdout)["loss"], evaluated[0][-1]["loss"])
+
     def test_a_run_moves_between_gpus_and_the_cpu(self):
         validation = self.pack(*self.synthetic_idx(30, classes=4, side=8, seed=5), name="val.h5")
         settings = {"distributed__backend": "mpi", "data__val": validation, "optim__momentum": 0.9}
@@ -163,6 +186,35 @@ class GpuTraining(GpuProgramTest):
         self.assert_exit(result, 1)
         for words in "waiting for NCCL to abort", "NCCL did not abort within 10 s":
             self.assertRegex(result.stderr, r"step \d+ \(epoch 1\): the loss is .*; " + words)
+
+    def test_a_driver_that_shows_no_gpu_is_told_with_its_reason(self):
+        for code, reason in {35: "the NVIDIA driver is one for CUDA 12.8, and this program's module for CUDA ",
+                             100: "the NVIDIA driver shows this process no GPU",
+                             999: "the NVIDIA driver gives no GPU: "}.items():
+            self.libraries["TUTTI_FAKE_COUNT_FAILS"] = str(code)
+            result = self.run_on("cuda", 1, "refused")
+            self.assert_exit(result, 2)
+            self.assertIn(reason, result.stderr)
+            result = self.run_on("auto", 1, f"auto-{code}")
+            self.assert_exit(result, 0)
+            self.assertIn(reason, result.stderr)
+
+    def test_an_error_before_the_first_step_keeps_its_words_and_its_code_where_nccl_does_not_abort(self):
+        self.with_nccl()
+        self.libraries["TUTTI_FAKE_STUCK_ABORT"] = "1"
+        (self.dir / "weights.h5").write_bytes(self.data.read_bytes())
+        result = self.run_on("cuda", 1, "run", distributed__backend="nccl", model__init_from=self.dir / "weights.h5")
+        self.assert_exit(result, 4)
+        self.assertRegex(result.stderr, "weights.h5.*; NCCL did not abort within 10 s")
+
+    def test_an_error_of_a_benchmark_keeps_its_words_and_its_code_where_nccl_does_not_abort(self):
+        self.with_nccl()
+        self.libraries["TUTTI_FAKE_STUCK_ABORT"] = "1"
+        result = self.run_trainer(["bench", "step", "--products", 8, "--steps", 5, "--warmup", 1, *MODELS["mlp"], "device=cuda",
+                                   f"data.train={self.data}", "train.batch_size=6", "distributed.backend=nccl",
+                                   "optim.lr=1e30"], env=self.libraries)
+        self.assert_exit(result, 1)
+        self.assertRegex(result.stderr, r"step \d+ \(epoch 1\): the loss is .*; NCCL did not abort within 10 s")
 
     def test_nccl_that_is_not_there_is_refused(self):
         result = self.run_on("cuda", 2, "run", gpus=2, distributed__backend="nccl")

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "../../kernels/common/bf16.hpp"
 #include "cuda_device.hpp"
@@ -38,6 +39,41 @@ class Training {
 
     /// The mean loss of the batch before the update.
     double step(std::int64_t number) {
+        const double loss = gradients(number);
+        update(number);
+        return loss;
+    }
+
+    /// The mean loss of batch `number`.
+    double forward(std::int64_t number) {
+        StepContext context;
+        context.positions = positions_;
+        return forward(number, context);
+    }
+
+    /// The same, with the gradients in their arena.
+    double gradients(std::int64_t number) {
+        StepContext context;
+        context.positions = positions_;
+        const double loss = forward(number, context);
+        loss_->backward(labels_view(), 1.0 / batch, graph_.output_gradient(batch));
+        graph_.backward(batch, context, [](std::size_t) {});
+        return loss;
+    }
+
+    void update(std::int64_t number) {
+        optimizer_->step(0.01, number);
+        graph_.parameters_changed();
+    }
+
+    std::vector<NamedTensor> weights() const { return graph_.save(); }
+    void load(const std::vector<NamedTensor>& weights) { graph_.load(weights, "a test"); }
+    TensorView arena() const { return graph_.parameter_arena(); }
+    void changed() { graph_.parameters_changed(); }
+    GraphMemory memory() const { return graph_.memory(); }
+
+  private:
+    double forward(std::int64_t number, const StepContext& context) {
         const TensorView input = graph_.input(batch);
         std::vector<float> pixels(static_cast<std::size_t>(input.count()));
         for (std::size_t i = 0; i < pixels.size(); ++i)
@@ -50,21 +86,11 @@ class Training {
         } else {
             device_.copy_from_host(input, pixels.data());
         }
-        const std::vector<std::int64_t> positions{0, 1, 2};
-        StepContext context;
-        context.positions = positions;
         const TensorView logits = graph_.forward(batch, context);
         const LossSums sums = loss_->forward(logits, labels_view(), graph_.output_gradient(batch));
-        loss_->backward(labels_view(), 1.0 / batch, graph_.output_gradient(batch));
-        graph_.backward(batch, context, [](std::size_t) {});
-        optimizer_->step(0.01, number);
         return sums.loss / sums.weight;
     }
 
-    std::vector<NamedTensor> weights() const { return graph_.save(); }
-    GraphMemory memory() const { return graph_.memory(); }
-
-  private:
     TensorView labels_view() const { return labels_.view(0, DType::i64, {batch}); }
 
     Device& device_;
@@ -72,6 +98,7 @@ class Training {
     std::unique_ptr<Loss> loss_;
     Buffer labels_;
     std::unique_ptr<Optimizer> optimizer_;
+    const std::vector<std::int64_t> positions_{0, 1, 2};
 };
 
 struct Case {
@@ -198,11 +225,57 @@ TEST(CudaStep, activations_in_bf16_take_half_the_memory_and_are_rounded_nowhere_
             return line.find("launch " + kernel) != std::string::npos;
         });
     };
-    // Of four convolutions the weights, for each of their products (the first has no gradient of its input),
-    // and the weights' gradients on their way back; the stem's have channels to be padded, and so have its
-    // images, twice. Of the linear layer the weights, twice, and the gradient of the logits.
-    EXPECT_EQ(launches("cast"), 3 * 3 + 2 + 1);
+    // Of four convolutions the weights' gradients on their way back; the stem's have channels to be padded,
+    // and so have its weights, and its images, twice. The gradient of the logits; and all parameters, once.
+    EXPECT_EQ(launches("cast"), 3 + 1 + 1);
     EXPECT_EQ(launches("pad_channels"), 2 + 2);
+}
+
+TEST(CudaStep, parameters_are_rounded_once_per_update) {
+    const auto casts = [] {
+        return std::ranges::count_if(fake_gpu::record(), [](const std::string& line) {
+            return line.find("launch cast") != std::string::npos;
+        });
+    };
+    fake_gpu::reset();
+    cuda::CudaDevice gpu(0);
+    Training training(gpu, transformer(), {DType::f32, DType::bf16}, "sgd");
+    EXPECT_EQ(training.memory().rounded, training.memory().parameters / 2);
+    training.step(1);
+    fake_gpu::clear_record();
+    training.forward(2);
+    EXPECT_EQ(casts(), 0) << "an evaluation rounds nothing";
+    training.gradients(2);
+    training.gradients(3);
+    EXPECT_EQ(casts(), 2) << "of two micro-batches the gradients of the logits";
+    training.update(2);
+    EXPECT_EQ(casts(), 2 + 1);
+
+    Training exact(gpu, transformer(), DType::f32, "sgd");
+    EXPECT_EQ(exact.memory().rounded, 0U);
+}
+
+TEST(CudaStep, products_in_bf16_read_the_parameters_as_they_are) {
+    for (GraphSpec (*model)() : {&convolutions, &residuals, &transformer, &lenet}) {
+        fake_gpu::reset();
+        cuda::CudaDevice gpu(0);
+        constexpr Arithmetic bf16{DType::f32, DType::bf16};
+        Training trained(gpu, model(), bf16, "sgd"), loaded(gpu, model(), bf16, "sgd");
+        const double before = trained.step(1);
+        trained.step(2);
+        // A graph that rounds what it has read from a file, beside one that did after its update.
+        loaded.load(trained.weights());
+        const double after = trained.forward(1);
+        EXPECT_EQ(loaded.forward(1), after);
+        EXPECT_NE(after, before);
+        // What is written through a view is told.
+        const TensorView arena = loaded.arena();
+        const std::vector<std::byte> zeros(arena.bytes());
+        gpu.copy_from_host(arena, zeros.data());
+        loaded.changed();
+        const double log_of_classes = std::log(classes);
+        EXPECT_NEAR(loaded.forward(1), log_of_classes, 1e-6);
+    }
 }
 
 TEST(CudaStep, attention_in_bf16_is_computed_once_each_way) {

@@ -66,8 +66,9 @@ class Communicator {
     virtual void before_abort([[maybe_unused]] const std::shared_ptr<std::function<void()>>& release) {}
     /// Whether a failure has ended it, or a duplicate, so that every further call throws; where it can tell.
     virtual bool given_up() const { return false; }
-    /// An error is about to leave scopes that hold transfers or memory of this communicator or a duplicate:
-    /// `message` and `code` are what the process ends with if those cannot be ended. The first error counts.
+    /// An error is about to leave, or is leaving, scopes that hold transfers or memory of this communicator
+    /// or a duplicate: `message` and `code` are what the process ends with if those cannot be ended. The
+    /// first error counts.
     virtual void will_end_with([[maybe_unused]] ExitCode code, [[maybe_unused]] const std::string& message) {}
     /// Memory of the ranks' devices that all_reduce and reduce_scatter move faster than other memory,
     /// contents arbitrary, to be freed before the communicator; empty where there is none, or not on every
@@ -108,6 +109,10 @@ struct AgreedError : Error {
 /// failed with one message or there is one rank. `phase` ("opening the data") names the place when a peer
 /// does not come to agree. Call it where ranks can fail separately (opening files, reading a batch).
 void agree(Communicator& communicator, const Failure& mine, const std::string& phase);
+
+/// Does `work`; an error that leaves it is told to `communicator` (will_end_with): within scopes that hold
+/// what cannot be ended without lost peers.
+void tell_errors(Communicator& communicator, const std::function<void()>& work);
 
 /// Every rank does `work`; whatever any of them threw, all of them throw as one AgreedError (see agree).
 void together(Communicator& communicator, const std::string& phase, const std::function<void()>& work);

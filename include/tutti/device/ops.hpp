@@ -134,6 +134,13 @@ class Ops : public TransformerOps {
     /// parameters and their gradients stay T. Each value is computed in T and rounded once; of linear layers
     /// and convolutions the bias, or the sum before it, is rounded, too.
     virtual DType activations() const { return compute(); }
+    /// Into which type inputs of products are rounded, where that is best done once for several of them: then
+    /// the weight of a linear layer or convolution, and the bias of a linear layer and the parameters of
+    /// embed_tokens whose y is of it, may be given in it, and give the same bits. T where there is nothing to
+    /// be gained.
+    virtual DType product_inputs() const { return compute(); }
+    /// y = x, T, in the type of product_inputs(): to the nearest, ties to even.
+    virtual void round_for_products(const TensorView& x, const TensorView& y) { copy(x, y); }
     /// Whether shapes may say `relu`: batch normalisation and max pooling then apply it in their own passes.
     virtual bool fuses_relu() const { return false; }
     /// Whether batch normalisation adds a residual in its own pass.

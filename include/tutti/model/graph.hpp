@@ -53,6 +53,7 @@ class GraphSpec {
 /// Bytes of each arena of a graph.
 struct GraphMemory {
     std::size_t parameters = 0, gradients = 0, activations = 0, input = 0, buffers = 0;
+    std::size_t rounded = 0;  ///< the copy of the parameters that products read
 };
 
 /// A graph with its arenas: parameters, gradients, activations (offsets by liveness, for the largest batch).
@@ -97,6 +98,11 @@ class Graph {
     /// The whole arenas, 1-D, including the gaps.
     TensorView parameter_arena() const;
     TensorView gradient_arena() const;
+    /// To be called after parameters were written through a view of their arena (by an optimizer, a
+    /// broadcast, an exchange), before the next forward: where products take rounded inputs
+    /// (Ops::product_inputs), their copy of the parameters is rounded anew, in one pass of the device; else
+    /// nothing is done.
+    void parameters_changed() const;
     /// The buffers of all layers (running statistics), u8[bytes]: to send them to other ranks.
     TensorView buffer_arena() const;
 

@@ -47,6 +47,9 @@ struct LayerCall {
     TensorView output;
     TensorView state;  ///< state_bytes_per_sample()·N bytes (u8) that live from forward to backward
     std::span<const TensorView> parameters;
+    /// The same as products take them: where the operations round those (Ops::product_inputs), rounded once
+    /// per update.
+    std::span<const TensorView> product_parameters;
     TensorView output_gradient;
     std::span<const TensorView> input_gradients;      ///< undefined where nobody needs them; overwritten
     std::span<const TensorView> parameter_gradients;  ///< overwritten
@@ -60,6 +63,10 @@ struct LayerCall {
     /// while the latter are computed.
     const std::function<void()>* parameter_gradients_final = nullptr;
 
+    /// The parameters, for what is added to values of this type: rounded, where product_parameters are that.
+    std::span<const TensorView> parameters_like(const TensorView& value) const {
+        return product_parameters.front().dtype == value.dtype ? product_parameters : parameters;
+    }
     void announce_parameter_gradients() const {
         if (parameter_gradients_final) (*parameter_gradients_final)();
     }

@@ -41,9 +41,10 @@ class WeightAverage {
     };
 
   private:
-    void exchange() { ops_.swap(weights_, average_); }
+    void exchange();
 
     EmaConfig config_;
+    const Graph& graph_;
     Ops& ops_;
     Buffer memory_;
     TensorView weights_, average_;

@@ -44,17 +44,17 @@ class Conv2d final : public Layer {
     }
     void forward(const LayerCall& call) override {
         if (pooled_)
-            return pooled_->forward(call.inputs[0], call.parameters[0], bias_of(call.parameters), call.output,
-                                    winner(call));
-        op_->forward(call.inputs[0], call.parameters[0], bias_of(call.parameters), call.output);
+            return pooled_->forward(call.inputs[0], call.product_parameters[0], bias_of(call.parameters),
+                                    call.output, winner(call));
+        op_->forward(call.inputs[0], call.product_parameters[0], bias_of(call.parameters), call.output);
     }
     void backward(const LayerCall& call) override {
         if (pooled_)
-            return pooled_->backward(call.inputs[0], call.parameters[0], winner(call), call.output_gradient,
-                                     call.input_gradients[0], call.parameter_gradients[0],
-                                     bias_of(call.parameter_gradients));
-        op_->backward(call.inputs[0], call.parameters[0], call.output_gradient, call.input_gradients[0],
-                      call.parameter_gradients[0], bias_of(call.parameter_gradients),
+            return pooled_->backward(call.inputs[0], call.product_parameters[0], winner(call),
+                                     call.output_gradient, call.input_gradients[0],
+                                     call.parameter_gradients[0], bias_of(call.parameter_gradients));
+        op_->backward(call.inputs[0], call.product_parameters[0], call.output_gradient,
+                      call.input_gradients[0], call.parameter_gradients[0], bias_of(call.parameter_gradients),
                       call.parameter_gradients_final);
     }
 

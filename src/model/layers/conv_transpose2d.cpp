@@ -31,11 +31,12 @@ class ConvTranspose2d final : public Layer {
         op_ = ops.conv_transpose2d(shape_);
     }
     void forward(const LayerCall& call) override {
-        op_->forward(call.inputs[0], call.parameters[0], bias_of(call.parameters), call.output);
+        op_->forward(call.inputs[0], call.product_parameters[0], bias_of(call.parameters), call.output);
     }
     void backward(const LayerCall& call) override {
-        op_->backward(call.inputs[0], call.parameters[0], call.output_gradient, call.input_gradients[0],
-                      call.parameter_gradients[0], bias_of(call.parameter_gradients));
+        op_->backward(call.inputs[0], call.product_parameters[0], call.output_gradient,
+                      call.input_gradients[0], call.parameter_gradients[0],
+                      bias_of(call.parameter_gradients));
     }
 
   private:

@@ -34,23 +34,25 @@ class Linear final : public Layer {
         op_ = ops.linear(shape_);
     }
     void forward(const LayerCall& call) override {
-        op_->forward(rows(call.inputs[0], shape_.in), call.parameters[0], bias_of(call.parameters),
+        op_->forward(rows(call.inputs[0], shape_.in), call.product_parameters[0], bias_of(call),
                      rows(call.output, shape_.out));
     }
     void backward(const LayerCall& call) override {
         const TensorView dx = call.input_gradients[0];
-        op_->backward(rows(call.inputs[0], shape_.in), call.parameters[0],
+        op_->backward(rows(call.inputs[0], shape_.in), call.product_parameters[0],
                       rows(call.output_gradient, shape_.out),
                       dx.defined() ? rows(dx, shape_.in) : TensorView{}, call.parameter_gradients[0],
-                      bias_of(call.parameter_gradients), call.parameter_gradients_final);
+                      shape_.bias ? call.parameter_gradients[1] : TensorView{},
+                      call.parameter_gradients_final);
     }
 
   private:
     static TensorView rows(const TensorView& x, std::int64_t width) {
         return x.reshaped({x.count() / width, width});
     }
-    TensorView bias_of(std::span<const TensorView> tensors) const {
-        return shape_.bias ? tensors[1] : TensorView{};
+    /// The product adds it in the type of its result.
+    TensorView bias_of(const LayerCall& call) const {
+        return shape_.bias ? call.parameters_like(call.output)[1] : TensorView{};
     }
 
     LinearShape shape_;

@@ -29,8 +29,8 @@ class EmbedTokens final : public Layer {
     /// The gradients of token and positions are sums over the batch; that of the input is a copy.
     double backward_flops(bool) const override { return forward_flops(); }
     void forward(const LayerCall& call) override {
-        ops().embed_tokens_forward(call.inputs[0], token_of(call.parameters), call.parameters.back(),
-                                   call.output);
+        const auto parameters = call.parameters_like(call.output);
+        ops().embed_tokens_forward(call.inputs[0], token_of(parameters), parameters.back(), call.output);
     }
     void backward(const LayerCall& call) override {
         ops().embed_tokens_backward(call.output_gradient, call.input_gradients[0],

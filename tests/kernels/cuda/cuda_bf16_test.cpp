@@ -117,6 +117,66 @@ TEST_F(CudaBf16Activations, of_convolutions_with_and_without_padded_channels) {
     }
 }
 
+/// Random numbers in f32, and as the operators round them for products.
+struct Parameter {
+    Parameter(cuda::CudaOps& ops, const Shape& shape, unsigned seed)
+        : given(TestTensor::random(DType::f32, shape, seed)), rounded(ops.product_inputs(), shape) {
+        ops.round_for_products(given.view(), rounded.view());
+    }
+    TestTensor given, rounded;
+};
+
+TEST_F(CudaBf16Activations, of_weights_that_were_rounded_before_have_the_same_bits) {
+    ASSERT_EQ(ops_.product_inputs(), DType::bf16);
+    const auto expect_same = [](const TestTensor& a, const TestTensor& b) {
+        EXPECT_TRUE(a.bytes() == b.bytes());
+    };
+    Parameter weight(ops_, {10, 24}, 1), bias(ops_, {10}, 2);
+    EXPECT_NE(weight.given.values(), weight.rounded.values());
+    const auto linear = ops_.linear({.in = 24, .out = 10});
+    auto x = TestTensor::random(DType::bf16, {5, 24}, 3);
+    for (const DType result : {DType::bf16, DType::f32}) {
+        TestTensor expected(result, {5, 10}), y(result, {5, 10}), expected_dx(DType::bf16, {5, 24}),
+            dx(DType::bf16, {5, 24}), dweight(DType::f32, {10, 24}), dbias(DType::f32, {10});
+        auto dy = TestTensor::random(result, {5, 10}, 4);
+        linear->forward(x.view(), weight.given.view(), bias.given.view(), expected.view());
+        linear->forward(x.view(), weight.rounded.view(),
+                        result == DType::bf16 ? bias.rounded.view() : bias.given.view(), y.view());
+        expect_same(y, expected);
+        linear->backward(x.view(), weight.given.view(), dy.view(), expected_dx.view(), dweight.view(),
+                         dbias.view());
+        linear->backward(x.view(), weight.rounded.view(), dy.view(), dx.view(), dweight.view(), dbias.view());
+        expect_same(dx, expected_dx);
+    }
+    Parameter token(ops_, {24}, 8), places(ops_, {6, 24}, 9);
+    TestTensor embedded(DType::bf16, {1, 6, 24}), expected_embedded(DType::bf16, {1, 6, 24});
+    const TensorView tokens = x.view().reshaped({1, 5, 24});
+    ops_.embed_tokens_forward(tokens, token.given.view(), places.given.view(), expected_embedded.view());
+    ops_.embed_tokens_forward(tokens, token.rounded.view(), places.rounded.view(), embedded.view());
+    expect_same(embedded, expected_embedded);
+    // Three channels are padded.
+    for (const std::int64_t in : {3, 8}) {
+        const auto conv =
+            ops_.conv2d({.height = 6, .width = 5, .in = in, .out = 8, .kernel_h = 3, .kernel_w = 3});
+        Parameter kernel(ops_, {8, 3, 3, in}, 5);
+        auto image = TestTensor::random(DType::bf16, {2, 6, 5, in}, 6);
+        auto dy = TestTensor::random(DType::bf16, {2, 4, 3, 8}, 7);
+        const auto channels = TestTensor::random(DType::f32, {8}, 8);
+        std::array<TestTensor, 2> y{TestTensor(DType::bf16, {2, 4, 3, 8}),
+                                    TestTensor(DType::bf16, {2, 4, 3, 8})};
+        std::array<TestTensor, 2> dx{TestTensor(DType::bf16, {2, 6, 5, in}),
+                                     TestTensor(DType::bf16, {2, 6, 5, in})};
+        for (std::size_t i = 0; i < 2; ++i) {
+            TestTensor& given = i == 0 ? kernel.given : kernel.rounded;
+            auto offsets = channels;
+            conv->forward(image.view(), given.view(), offsets.view(), y[i].view());
+            conv->backward_data(given.view(), dy.view(), dx[i].view());
+        }
+        expect_same(y[1], y[0]);
+        expect_same(dx[1], dx[0]);
+    }
+}
+
 TEST_F(CudaBf16Activations, of_attention_fused_and_head_by_head) {
     // cuDNN's engines take heads of multiples of 8 alone.
     for (const std::int64_t width : {32, 12}) {

@@ -230,6 +230,35 @@ TEST_F(CudaDeviceTest, the_gradient_of_a_bias_comes_with_a_product_or_where_it_c
     }
 }
 
+TEST_F(CudaDeviceTest, a_bias_is_added_by_a_product_or_where_it_cannot_on_its_own) {
+    // No layer gives a rounded bias to a result in f32.
+    for (const auto& [result, given] : {std::pair{DType::f32, DType::f32}, std::pair{DType::bf16, DType::f32},
+                                        std::pair{DType::bf16, DType::bf16}}) {
+        const auto context = std::make_shared<cuda::CudaContext>();
+        std::vector<std::string> notices;
+        context->set_notice([&](const std::string& text) { notices.push_back(text); });
+        cuda::CudaOps ops(context, cuda::ProductType::bf16);
+        const auto linear = ops.linear({.in = 8, .out = 5}), alone = ops.linear({.in = 8, .out = 5});
+        auto x = TestTensor::random(DType::bf16, {3, 8}, 1),
+             weight = TestTensor::random(DType::bf16, {5, 8}, 2);
+        TestTensor bias(given, {5}, {1, -2, 0.5, 4, -8}), expected(result, {3, 5}), y(result, {3, 5});
+        linear->forward(x.view(), weight.view(), bias.view(), expected.view());
+        for (int step = 0; step < 2; ++step) {
+            fake_gpu::clear_record();
+            if (step == 0) fake_gpu::fail_next("cublasLtMatmul", CUBLAS_STATUS_NOT_SUPPORTED);
+            alone->forward(x.view(), weight.view(), bias.view(), y.view());
+            EXPECT_EQ(recorded("launch bias_forward"), 1);
+            EXPECT_EQ(recorded(": product"), 1);
+            // In bf16 the product is rounded before the bias.
+            const auto want = expected.values(), found = y.values();
+            for (std::size_t i = 0; i < want.size(); ++i)
+                EXPECT_NEAR(found[i], want[i], result == DType::bf16 ? 0.07 : 1e-6);
+        }
+        ASSERT_EQ(notices.size(), 1u);
+        EXPECT_NE(notices[0].find("3 x 8 by 8 x 5"), std::string::npos) << notices[0];
+    }
+}
+
 TEST_F(CudaDeviceTest, a_broken_gpu_does_not_look_like_a_product_without_an_epilogue) {
     const auto context = std::make_shared<cuda::CudaContext>();
     cuda::CudaOps ops(context, cuda::ProductType::fp32);

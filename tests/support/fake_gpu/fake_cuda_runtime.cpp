@@ -159,6 +159,10 @@ cudaError_t cudaGetDeviceCount(int* count) {
     *count = state().devices;
     return cudaSuccess;
 }
+cudaError_t cudaDriverGetVersion(int* version) {
+    *version = 12080;
+    return cudaSuccess;
+}
 cudaError_t cudaSetDevice(int device) {
     FAIL_IF_ASKED("cudaSetDevice");
     return device >= 0 && device < state().devices ? cudaSuccess : cudaErrorInvalidDevice;
