@@ -29,6 +29,8 @@ constexpr std::array<std::uint32_t, 10> local_file_systems = {
     0xE0F5E1E2,  // EROFS
 };
 
+constexpr int populate_read = 22;  // madvise(2)'s MADV_POPULATE_READ of Linux 5.14, not in every C library
+
 bool is_local(int file) {
     struct statfs status {};
     if (fstatfs(file, &status) != 0) return false;
@@ -101,7 +103,7 @@ void MappedSamples::bring_in() const {
     const std::uint64_t begin = asked_for_.fetch_add(per_batch, std::memory_order_relaxed);
     if (begin >= mapped_bytes_) return;
     const std::uint64_t size = std::min(per_batch, mapped_bytes_ - begin);
-    if (madvise(static_cast<std::byte*>(mapped_) + begin, size, MADV_POPULATE_READ) != 0 && errno == EINVAL)
+    if (madvise(static_cast<std::byte*>(mapped_) + begin, size, populate_read) != 0 && errno == EINVAL)
         ask_for(begin, size);
 }
 
