@@ -49,6 +49,7 @@ TEST(CheckTraining, data_without_samples_are_bad_data) {
 
 TEST(CheckTraining, a_batch_larger_than_the_data_says_the_largest) {
     Config config;
+    config.model.name = "mlp";
     config.train.batch_size = 2;
     EXPECT_EQ(refusal<UsageError>([&] { check_training(config, Images(8), nullptr, 4); }), "accepted");
     EXPECT_EQ(refusal<UsageError>([&] { check_training(config, Images(7), nullptr, 4); }),
