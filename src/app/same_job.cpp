@@ -35,14 +35,27 @@ std::string hash_of_labels(const Dataset& data) {
     return hash.hex();
 }
 
+/// Without what hosts may have of their own: where their copies of the data lie, how many threads read them,
+/// what they say. Whether there are validation data stays: all ranks evaluate together.
+Config of_the_job(Config config) {
+    const Config usual;
+    config.data.workers = usual.data.workers;
+    config.data.prefetch = usual.data.prefetch;
+    config.run.log_level = usual.run.log_level;
+    for (std::vector<std::string>* files : {&config.data.train, &config.data.val})
+        if (!files->empty()) *files = {"data"};
+    return config;
+}
+
 }  // namespace
 
 void require_same_settings(Communicator& world, const Config& config) {
-    const std::string of_rank_0 = broadcast_text(world, to_yaml(config), 0);
+    const Config own = of_the_job(config);
+    const std::string of_rank_0 = broadcast_text(world, to_yaml(own), 0);
     together(world, "reading the config", [&] {
-        if (to_yaml(config) == of_rank_0) return;
+        if (to_yaml(own) == of_rank_0) return;
         std::string list;
-        for (const std::string& difference : all_differences(parse_config(of_rank_0, "rank 0", {}), config))
+        for (const std::string& difference : all_differences(parse_config(of_rank_0, "rank 0", {}), own))
             list += (list.empty() ? "" : ", ") + difference;
         throw UsageError("other settings than rank 0 (" + list + ")",
                          "start all ranks with the same command line and environment");

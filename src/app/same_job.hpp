@@ -8,7 +8,8 @@
 
 namespace tutti {
 
-/// Every rank has rank 0's settings. Collective; throws AgreedError (usage), which lists what differs.
+/// Every rank has rank 0's settings, but where its data lie, data.workers, data.prefetch and run.log_level,
+/// which each may have of its own. Collective; throws AgreedError (usage), which lists what differs.
 void require_same_settings(Communicator& world, const Config& config);
 
 /// Every rank's data set has the description and the labels of rank 0's; reads all labels, and so finds one

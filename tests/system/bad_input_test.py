@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 import struct
 
 import system_test
@@ -95,6 +96,14 @@ class BadInput(TrainingTest):
         self.refused(self.settings(data), 2, "rank 1", "train.batch_size: 8 -> 4", "model.hidden: [16] -> [32]",
                      "same command line")
         self.assertFalse((self.dir / "run").exists(), "no run directory for a run that never was")
+
+    def test_a_rank_may_have_its_own_copy_of_the_data_and_its_own_threads_for_them(self):
+        data = self.small_data(64)
+        copy = self.dir / "copy.h5"
+        shutil.copy(data, copy)
+        self.on_rank_1(f'set -- "$@" data.train={copy} data.workers=2 data.prefetch=3 run.log_level=debug')
+        result = self.mpirun(2, self.settings(data, train__epochs=1, train__batch_size=8), timeout=60)
+        self.assert_exit(result, 0)
 
     def test_a_rank_with_other_data_of_the_same_name_is_refused(self):
         self.small_data(64)
