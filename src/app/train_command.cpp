@@ -99,6 +99,7 @@ int train_command(const Arguments& arguments) {
     app.footer("Flags of other trainers are understood, too: trainer inspect --option-reference");
     if (!parse_arguments(app, translate_familiar_flags(arguments, "train"))) return 0;
 
+    hold_preemption_notice();
     return run_on_all_ranks([&](const JobStart& start) { return train(start, parsed); });
 }
 

@@ -33,7 +33,18 @@ void install(int number, void (*handler)(int), int flags) {
     sigaction(number, &action, nullptr);
 }
 
+void hold(int number, int how) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    pthread_sigmask(how, &set, nullptr);
+}
+
 }  // namespace
+
+void hold_preemption_notice() noexcept {
+    hold(SIGUSR1, SIG_BLOCK);
+}
 
 StopSignal::StopSignal() {
     last_signal.store(0);
@@ -41,6 +52,7 @@ StopSignal::StopSignal() {
     install(SIGUSR1, note, SA_RESTART);
     install(SIGTERM, note, SA_RESTART);
     install(SIGINT, note, static_cast<int>(SA_RESTART | SA_RESETHAND));
+    hold(SIGUSR1, SIG_UNBLOCK);
 }
 
 StopSignal::~StopSignal() {

@@ -42,5 +42,12 @@ TEST(StopSignal, APreemptionNoticeAfterTheEndIsIgnored) {
     EXPECT_EQ(StopSignal::pending(), 0);
 }
 
+TEST(StopSignal, APreemptionNoticeDuringTheStartIsNoted) {
+    hold_preemption_notice();
+    raise(SIGUSR1);
+    const StopSignal signals;
+    EXPECT_EQ(StopSignal::pending(), SIGUSR1);
+}
+
 }  // namespace
 }  // namespace tutti

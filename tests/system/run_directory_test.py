@@ -160,6 +160,20 @@ class RunDirectory(TrainingTest):
         step = self.metrics("run", "step")[-1]["step"]
         self.assertEqual(self.latest("run").name, f"step-{step:08d}.h5")
 
+    def test_a_preemption_signal_during_the_start_is_not_lost(self):
+        data = self.small_data(240)
+        # As if it came in the first moment: it is pending when the program begins.
+        script = self.dir / "signalled.py"
+        script.write_text("#!/usr/bin/env python3\nimport os, signal, sys\n"
+                          "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\n"
+                          f"os.kill(os.getpid(), signal.SIGUSR1)\nos.execv({str(self.trainer)!r}, sys.argv)\n")
+        script.chmod(0o755)
+        self.trainer, trainer = script, self.trainer
+        self.assert_exit(self.mpirun(2, self.settings(data, train__log_every=1)), 75)
+        self.assertEqual([row["step"] for row in self.metrics("run", "step")], [1])
+        self.trainer = trainer
+        self.assert_exit(self.mpirun(2, self.settings(data, train__log_every=1)), 0)
+
     def test_the_preemption_signal_at_the_end_of_an_epoch_leaves_the_evaluation_to_the_resume(self):
         data, val = self.small_data(64), self.small_data(40, "val.h5")
         # One update an epoch: whenever the signal comes, the update that hears of it is its epoch's last.
