@@ -1,6 +1,7 @@
 """Training on GPUs that are not there gives what training on the CPU gives."""
 
 import json
+import re
 
 import system_test
 from exact_resume_test import RECIPES
@@ -90,6 +91,18 @@ class GpuTraining(GpuProgramTest):
             result = self.mpirun(ranks, ["eval", "--json", "--run", self.dir / names[1], "device=cuda"], env=self.libraries)
             self.assert_exit(result, 0)
             self.assertEqual(json.loads(result.stdout)["loss"], evaluated[0][-1]["loss"])
+
+    def test_the_statement_of_memory_has_the_copy_that_bf16_products_read(self):
+        settings = [*MODELS["mlp"], f"data.train={self.data}", "device=cuda"]
+        (self.dir / "mlp.yaml").write_text("train: {batch_size: 8}\n", encoding="utf-8")
+        stated = {}
+        for precision in "bf16", "fp32":
+            result = self.run_trainer(["inspect", "-c", "mlp.yaml", *settings, f"train.precision={precision}"],
+                                      env=self.libraries)
+            self.assert_exit(result, 0)
+            stated[precision] = dict(re.findall(r"^  (parameters|rounded) +([\d.]+) KiB", result.stdout, re.MULTILINE))
+        self.assertNotIn("rounded", stated["fp32"])
+        self.assertAlmostEqual(float(stated["bf16"]["rounded"]), float(stated["bf16"]["parameters"]) / 2, delta=0.1)
 
     def test_a_run_moves_between_gpus_and_the_cpu(self):
         validation = self.pack(*self.synthetic_idx(30, classes=4, side=8, seed=5), name="val.h5")
