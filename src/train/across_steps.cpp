@@ -139,10 +139,10 @@ double step_within(std::span<const Bucket> buckets, std::span<const double> seco
 std::vector<std::size_t> issue_order(std::span<const Bucket> buckets, std::span<const double> seconds,
                                      const AcrossTiming& timing) {
     std::vector<std::size_t> best = whole_order(buckets, seconds, timing);
-    if (std::isinf(timing.per_piece) || buckets.size() < 2) return best;
+    const double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+    if (std::isinf(timing.per_piece) || buckets.size() < 2 || all <= 0) return best;
     double shortest = step_across(buckets, best, seconds, timing);
     const std::vector<double> ready = ready_by_bucket(buckets, timing);
-    const double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
     for (const double parts : {4.0, 8.0, 16.0, 32.0}) {
         std::vector<std::size_t> pieces;
         std::vector<double> each;

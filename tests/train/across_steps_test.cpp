@@ -370,6 +370,8 @@ TEST(IssueOrder, CutsALargeBucketWhereThatIsFaster) {
     EXPECT_EQ(issue_order(large_small, seconds, large_and_small(0)), (Order{0, 1, 0, 0}));
     // Pieces that cost a second each.
     EXPECT_EQ(issue_order(large_small, seconds, large_and_small(1)), (Order{0, 1}));
+    // Transfers that take no time.
+    EXPECT_EQ(issue_order(large_small, std::vector{0., 0.}, large_and_small(0)), (Order{0, 1}));
     // Where bits would depend on it.
     EXPECT_EQ(issue_order(large_small, seconds, large_and_small(std::numeric_limits<double>::infinity())),
               (Order{0, 1}));
