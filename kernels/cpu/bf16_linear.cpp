@@ -60,10 +60,15 @@ struct Product {
 
 }  // namespace
 
-bool takes_bf16_linear(const LinearShape& shape, std::int64_t rows) {
-    constexpr std::int64_t most = 1024, least_rows = 512;
-    return has_bf16_tiles() && rows >= least_rows && shape.in % bf16_lanes == 0 &&
-           shape.out % bf16_lanes == 0 && shape.in <= most && shape.out <= most;
+bool takes_bf16_linear(const LinearShape& shape) {
+    constexpr std::int64_t most = 1024;
+    return has_bf16_tiles() && shape.in % bf16_lanes == 0 && shape.out % bf16_lanes == 0 &&
+           shape.in <= most && shape.out <= most;
+}
+
+bool takes_bf16_linear_backward(const LinearShape& shape, std::int64_t rows) {
+    constexpr std::int64_t least_rows = 512;
+    return rows >= least_rows && takes_bf16_linear(shape);
 }
 
 void bf16_linear_forward(const LinearShape& shape, std::int64_t rows, const float* x, const float* weight,

@@ -1,8 +1,8 @@
 // Linear as three matrix products on the plain layouts. Measured against inner_product with packed weights,
 // which loses a third of its time at batch 64 to packing weights that every step changes. With products in
 // bf16 each call rounds its inputs, and backward of many rows dy once for both of its products. Weight
-// gradients in bf16, and the other products of many rows, are our own where the processor has the
-// instructions.
+// gradients in bf16, products forward, and the inputs' gradients of many rows are our own where the processor
+// has the instructions.
 
 #include <algorithm>
 #include <map>
@@ -31,6 +31,7 @@ class OnednnLinear final : public LinearOp {
           context_(std::move(context)),
           own_weight_gradient_(context_->products == memory::data_type::bf16 &&
                                takes_bf16_weight_gradient(shape)),
+          own_forward_(context_->products == memory::data_type::bf16 && takes_bf16_linear(shape)),
           dealt_(shape, context_) {}
 
     void forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
@@ -40,7 +41,7 @@ class OnednnLinear final : public LinearOp {
         assert(weight.count() == shape_.out * shape_.in && bias.defined() == shape_.bias);
         if (batch == 0) return;
         if (deals(batch)) return with_onednn_errors(name_, [&] { dealt_.forward(x, weight, bias, y); });
-        if (own_products(batch))
+        if (own_forward_)
             return bf16_linear_forward(shape_, batch, x.as<float>(), weight.as<float>(),
                                        shape_.bias ? bias.as<float>() : nullptr, y.as<float>(),
                                        context_->workspace);
@@ -94,10 +95,6 @@ class OnednnLinear final : public LinearOp {
     }
 
   private:
-    bool own_products(std::int64_t batch) const {
-        return context_->products == memory::data_type::bf16 && takes_bf16_linear(shape_, batch);
-    }
-
     void backward_in_pairs(const TensorView& x, const TensorView& weight, const TensorView& dy,
                            const TensorView& dx, const TensorView& dweight, const TensorView& dbias,
                            const ParametersFinal* parameters_final) {
@@ -111,7 +108,7 @@ class OnednnLinear final : public LinearOp {
                              context_->workspace);
         if (!dx.defined()) return;
         if (parameters_final) (*parameters_final)();
-        if (own_products(batch))
+        if (takes_bf16_linear_backward(shape_, batch))
             return bf16_linear_backward_data(shape_, batch, also.rounded, weight.as<float>(), dx.as<float>(),
                                              context_->workspace);
         with_onednn_errors(name_, [&] { execute_backward_data(batch, {also.rounded, true}, weight, dx); });
@@ -231,7 +228,7 @@ class OnednnLinear final : public LinearOp {
     const LinearShape shape_;
     const std::string name_;
     const std::shared_ptr<OnednnContext> context_;
-    const bool own_weight_gradient_;
+    const bool own_weight_gradient_, own_forward_;  // in bf16
     OnednnDealtLinear dealt_;
     // By batch size: a run has few (full, the epoch's last, evaluation).
     std::map<std::int64_t, OnednnProduct> forward_, backward_data_, backward_weight_;

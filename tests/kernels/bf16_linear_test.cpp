@@ -90,11 +90,37 @@ TEST_F(Bf16Linear, has_the_same_bits_with_any_number_of_threads) {
     }
 }
 
-TEST_F(Bf16Linear, takes_many_rows_of_whole_vectors_only) {
-    EXPECT_TRUE(takes_bf16_linear({.in = 144, .out = 80}, 3200));
-    EXPECT_FALSE(takes_bf16_linear({.in = 144, .out = 80}, 64));
-    EXPECT_FALSE(takes_bf16_linear({.in = 150, .out = 80}, 3200));
-    EXPECT_FALSE(takes_bf16_linear({.in = 144, .out = 10}, 3200));
+TEST_F(Bf16Linear, rows_have_the_same_bits_in_calls_of_more_and_of_fewer) {
+    const LinearShape shape{.in = 144, .out = 80};
+    Case all(shape, 200);
+    all.run();
+    for (const std::int64_t rows : {1, 7, 50, 149})
+        for (const std::int64_t first : {std::int64_t{0}, std::int64_t{3}, 200 - rows}) {
+            Case some(shape, rows);
+            const auto copy = [&](TestTensor& to, const TestTensor& from, std::int64_t width) {
+                for (std::int64_t i = 0; i < rows * width; ++i)
+                    to.set(static_cast<std::size_t>(i),
+                           from.get(static_cast<std::size_t>(first * width + i)));
+            };
+            copy(some.x, all.x, shape.in);
+            copy(some.dy, all.dy, shape.out);
+            some.run();
+            TestTensor y = some.y, dx = some.dx;
+            copy(y, all.y, shape.out);
+            copy(dx, all.dx, shape.in);
+            EXPECT_EQ(some.y.bytes(), y.bytes()) << rows << " rows from " << first;
+            EXPECT_EQ(some.dx.bytes(), dx.bytes()) << rows << " rows from " << first;
+        }
+}
+
+TEST_F(Bf16Linear, takes_whole_vectors_only_and_gradients_of_many_rows) {
+    EXPECT_TRUE(takes_bf16_linear({.in = 144, .out = 80}));
+    EXPECT_FALSE(takes_bf16_linear({.in = 150, .out = 80}));
+    EXPECT_FALSE(takes_bf16_linear({.in = 144, .out = 10}));
+    EXPECT_FALSE(takes_bf16_linear({.in = 2048, .out = 80}));
+    EXPECT_TRUE(takes_bf16_linear_backward({.in = 144, .out = 80}, 3200));
+    EXPECT_FALSE(takes_bf16_linear_backward({.in = 144, .out = 80}, 64));
+    EXPECT_FALSE(takes_bf16_linear_backward({.in = 150, .out = 80}, 3200));
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // Linear and conv2d with products in bf16: only their inputs are rounded.
 #include <bit>
+#include <cmath>
+#include <type_traits>
 
 #include "backend.hpp"
 #include "onednn_ops.hpp"
@@ -216,6 +218,64 @@ TEST_F(Bf16Products, numbers_that_bf16_has_give_what_fp32_gives) {
         Tensors t(shape, 9, 5, true);
         t.run(*ops_->linear(shape));
         t.expect(shape, 9, expect_fp32_sums);
+    }
+}
+
+/// Small whole numbers, whose sums of four, and quarters of sums of nine, bf16 has: so Winograd's transforms
+/// of them are exact, too.
+template <class OpShape>
+void make_whole(Tensors<OpShape>& t) {
+    for (TestTensor* one : {&t.x, &t.dy, &t.bias})
+        for (std::size_t i = 0; i < one->size(); ++i) one->set(i, std::round(one->get(i) * 4));
+    for (std::size_t i = 0; i < t.weight.size(); ++i) t.weight.set(i, 4 * std::round(t.weight.get(i) * 4));
+}
+
+/// Forward and backward of all kinds against the definition. Parameters' gradients that are told to be final
+/// must be so then.
+template <class OpShape>
+void expect_whole_numbers(Ops& ops, const OpShape& shape, std::int64_t batch) {
+    Tensors t(shape, batch, 5, false);
+    make_whole(t);
+    const auto op = [&] {
+        if constexpr (std::is_same_v<OpShape, LinearShape>)
+            return ops.linear(shape);
+        else
+            return ops.conv2d(shape);
+    }();
+    t.run(*op);
+    t.expect(shape, batch, expect_fp32_sums);
+    const Gradients expected = reference_backward(shape, batch, t.x, t.weight, t.dy);
+    for (const bool with_dx : {true, false}) {
+        Tensors again(shape, batch, 5, false);
+        make_whole(again);
+        int finals = 0;
+        const ParametersFinal at_final = [&] {
+            ++finals;
+            expect_fp32_sums(again.dweight, expected.dweight);
+            if (shape.bias) expect_fp32_sums(again.dbias, expected.dbias);
+        };
+        op->backward(again.x.view(), again.weight.view(), again.dy.view(),
+                     with_dx ? again.dx.view() : TensorView{}, again.dweight.view(),
+                     shape.bias ? again.dbias.view() : TensorView{}, &at_final);
+        EXPECT_LE(finals, 1);
+        expect_fp32_sums(again.dweight, expected.dweight);
+        if (shape.bias) expect_fp32_sums(again.dbias, expected.dbias);
+        if (with_dx) expect_fp32_sums(again.dx, expected.dx);
+    }
+    if constexpr (std::is_same_v<OpShape, Conv2dShape>) {
+        Tensors again(shape, batch, 5, false);
+        op->backward_data(t.weight.view(), t.dy.view(), again.dx.view());
+        expect_fp32_sums(again.dx, expected.dx);
+    }
+}
+
+TEST_F(Bf16Products, whole_numbers_of_wide_layers_give_what_fp32_gives) {
+    for (const bool bias : {true, false}) {
+        SCOPED_TRACE(bias);
+        expect_whole_numbers(*ops_, square(7, 64, 80, 3, 1, 1, 1, bias), 3);
+        // Many rows and few.
+        for (const std::int64_t rows : {600, 5})
+            expect_whole_numbers(*ops_, LinearShape{.in = 64, .out = 80, .bias = bias}, rows);
     }
 }
 

@@ -52,6 +52,36 @@ TEST_P(LinearTest, agrees_with_the_definition_while_the_batch_size_changes) {
     }
 }
 
+// Several threads deal layers of so many weights and so few rows among each other by features.
+TEST_P(LinearTest, agrees_with_the_definition_where_weights_outnumber_activations) {
+    for (const LinearShape& shape :
+         {LinearShape{.in = 100, .out = 130}, LinearShape{.in = 96, .out = 144, .bias = false}}) {
+        auto op = ops_->linear(shape);
+        unsigned seed = 1;
+        for (const std::int64_t batch : {41, 1, 60, 41}) {
+            SCOPED_TRACE(testing::Message() << shape.in << " -> " << shape.out << ", batch " << batch);
+            const Extents extents(shape, batch);
+            auto x = random(extents.x, ++seed), weight = random(extents.weight, ++seed);
+            auto bias = random(extents.bias, ++seed), dy = random(extents.y, ++seed);
+            auto y = tensor(extents.y), dx = tensor(extents.x);
+            op->forward(x.view(), weight.view(), shape.bias ? bias.view() : TensorView{}, y.view());
+            expect_sums(y, reference_forward(shape, batch, x, weight, bias), unit_roundoff_);
+            const Gradients expected = reference_backward(shape, batch, x, weight, dy);
+            for (const bool first_layer : {false, true}) {
+                auto dweight = tensor(extents.weight), dbias = tensor(extents.bias);
+                int finals = 0;
+                const ParametersFinal count = [&] { ++finals; };
+                op->backward(x.view(), weight.view(), dy.view(), first_layer ? TensorView{} : dx.view(),
+                             dweight.view(), shape.bias ? dbias.view() : TensorView{}, &count);
+                EXPECT_LE(finals, 1);
+                expect_sums(dweight, expected.dweight, unit_roundoff_);
+                if (shape.bias) expect_sums(dbias, expected.dbias, unit_roundoff_);
+            }
+            expect_sums(dx, expected.dx, unit_roundoff_);
+        }
+    }
+}
+
 // So many rows that oneDNN computes the weight gradients in another way.
 TEST_P(LinearTest, agrees_with_the_definition_over_many_rows) {
     for (const LinearShape& shape :

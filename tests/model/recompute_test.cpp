@@ -4,6 +4,8 @@
 
 #include "activation_plan.hpp"
 #include "graph_fixture.hpp"
+#include "sample_runs.hpp"
+#include "tutti/base/error.hpp"
 #include "tutti/model/layers.hpp"
 #include "tutti/model/zoo.hpp"
 
@@ -124,6 +126,50 @@ TEST(Recompute, GivesTheSameBits) {
     for (const auto& make : models)
         for (const DType type : {DType::f64, DType::f32})
             EXPECT_EQ(bits_of(make, type, true), bits_of(make, type, false));
+}
+
+// So wide that products in bf16 are our own where the processor has the instructions, and of more samples
+// than go forward together where nothing is computed again: what one sample's rows become must not depend on
+// how many rows a call has.
+GraphSpec wide_vit() {
+    VitOptions options;
+    options.depth = 2;
+    return build_vit({28, 28, 1}, options, 10);
+}
+
+TEST(Recompute, GivesTheSameBitsInBf16WhateverGoesForwardTogether) {
+    constexpr std::int64_t batch = 12;
+    for (const int threads : {1, 2}) {
+        const auto device = make_cpu_device(threads);
+        const Arithmetic bf16{DType::f32, DType::bf16};
+        try {
+            const GraphSpec spec = wide_vit();
+            const auto runs =
+                find_sample_runs(spec.nodes(), sizeof(float), batch, device->ops(bf16).cache_bytes());
+            ASSERT_FALSE(runs.empty()) << "all samples go forward together in both";
+        } catch (const UsageError& error) {
+            GTEST_SKIP() << error.what();
+        }
+        std::string bits[2];
+        for (const bool recompute : {false, true}) {
+            Graph graph(wide_vit(), *device, bf16, batch, recompute);
+            graph.initialize(4);
+            // With biases: where they enter the sums decides bits, and they begin as zeros.
+            for (const Parameter& parameter : graph.parameters())
+                for (std::int64_t i = 0; parameter.spec.file_shape.rank() == 1 && i < parameter.count; ++i)
+                    graph.parameter_arena().span<float>()[static_cast<std::size_t>(parameter.offset + i)] +=
+                        0.01F * static_cast<float>(i % 17 - 8);
+            fill_random(graph.input(batch), 7);
+            const auto append = [&](const TensorView& view) {
+                bits[recompute].append(reinterpret_cast<const char*>(view.data), view.bytes());
+            };
+            append(graph.forward(batch, {}));
+            fill_random(graph.output_gradient(batch), 8);
+            graph.backward(batch, {}, {});
+            append(graph.gradient_arena());
+        }
+        EXPECT_TRUE(bits[0] == bits[1]) << threads << " threads";
+    }
 }
 
 // Else the comparison of the bits would compare nothing.
