@@ -5,8 +5,10 @@
 
 #include <cassert>
 #include <cmath>
+#include <utility>
 
 #include "attention_parts.hpp"
+#include "bf16_pairs.hpp"
 #include "bf16_softmax_tile.hpp"
 #include "bf16_tile.hpp"
 

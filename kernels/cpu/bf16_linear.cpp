@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "bf16_pairs.hpp"
 #include "bf16_tile.hpp"
 #include "parallel.hpp"
 
@@ -26,12 +27,13 @@ struct Product {
     /// compute(begin, end, share) on at most at_once rows at a time, in all threads.
     template <class Compute>
     void for_rows(const Compute& compute) const {
-        const std::int64_t blocks = (rows + at_once - 1) / at_once, threads = omp_get_max_threads();
-        const std::int64_t parts = parts_of(blocks, at_once * pairs * columns, 1);
+        const std::int64_t blocks = (rows + at_once - 1) / at_once;
+        const int threads = omp_get_max_threads();
+        const std::int64_t parts = uneven_parts_of(blocks, at_once * pairs * columns, threads, threads);
         for (std::int64_t part = 0; part < parts; ++part) {
             const std::int64_t first = share_begin(blocks, parts, part);
             const std::int64_t count = share_begin(blocks, parts, part + 1) - first;
-            for_shares(count, std::min(count, threads),
+            for_shares(count, std::min<std::int64_t>(count, threads),
                        [&](std::int64_t share, std::int64_t begin, std::int64_t end) {
                            for (std::int64_t block = first + begin; block < first + end; ++block)
                                compute(block * at_once, std::min((block + 1) * at_once, rows), share);

@@ -1,4 +1,4 @@
-#include "bf16_tile.hpp"
+#include "bf16_pairs.hpp"
 
 #include <immintrin.h>
 

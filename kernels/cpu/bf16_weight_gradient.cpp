@@ -12,6 +12,7 @@
 
 #include <algorithm>
 
+#include "bf16_pairs.hpp"
 #include "bf16_tile.hpp"
 #include "parallel.hpp"
 

@@ -47,13 +47,14 @@ class WinogradConvolution {
     void execute(std::int64_t batch, const float* from, const Bf16Pair* weights, const float* bias, float* to,
                  float* scratch) const {
         const std::int64_t all = batch * image_tiles();
-        const std::int64_t blocks = (all + at_once - 1) / at_once, threads = omp_get_max_threads();
+        const std::int64_t blocks = (all + at_once - 1) / at_once;
+        const int threads = omp_get_max_threads();
         const std::int64_t block_cost = at_once * winograd_products * from_.channels * to_.channels;
-        const std::int64_t parts = parts_of(blocks, block_cost, threads);
+        const std::int64_t parts = uneven_parts_of(blocks, block_cost, threads, threads);
         for (std::int64_t part = 0; part < parts; ++part) {
             const std::int64_t first = share_begin(blocks, parts, part);
             const std::int64_t count = share_begin(blocks, parts, part + 1) - first;
-            for_shares(count, std::min(count, threads),
+            for_shares(count, std::min<std::int64_t>(count, threads),
                        [&](std::int64_t share, std::int64_t begin, std::int64_t end) {
                            for (std::int64_t block = first + begin; block < first + end; ++block)
                                compute(block * at_once, std::min((block + 1) * at_once, all), all, from,

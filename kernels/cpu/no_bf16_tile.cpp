@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "bf16_pairs.hpp"
 #include "bf16_softmax_tile.hpp"
 #include "bf16_tile.hpp"
 #include "bf16_winograd_tile.hpp"

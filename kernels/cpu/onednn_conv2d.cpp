@@ -214,7 +214,7 @@ class OnednnConv2d final : public Conv2dOp {
                                 &for_data = find(Pass::backward_data, slices.images(slice), callers);
             workspace_bytes =
                 std::max({workspace_bytes, for_weight.workspace_bytes(), for_data.workspace_bytes()});
-            shared_bytes = std::max(shared_bytes, for_weight.shared_bytes());
+            shared_bytes = std::max(shared_bytes, for_weight.shared_bytes(for_data));
         }
         context_->ready_callers(callers, workspace_bytes, shared_bytes);
         for_parts(slices.count, callers, [&](int caller, std::int64_t slice) {

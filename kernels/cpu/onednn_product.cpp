@@ -80,10 +80,16 @@ OnednnProduct::OnednnProduct(const OnednnContext& context, const dnnl::primitive
       library_bytes_(std::max({product_.scratch_bytes(), first_.scratch_bytes(), second_.scratch_bytes(),
                                result_.scratch_bytes()})) {}
 
+std::size_t OnednnProduct::shared_bytes(const OnednnProduct& other) const {
+    if (!second_ || !same_but_for_batch(second_taken_, other.first_taken_)) return 0;
+    return second_.copy_bytes() + second_.scratch_bytes();
+}
+
 OnednnProduct::Source OnednnProduct::bring_shared(OnednnContext& context, const OnednnProduct& other,
                                                   const void* given) {
-    if (!second_ || !same_but_for_batch(second_taken_, other.first_taken_)) return given;
-    std::byte* const copy = context.shared.reserve(shared_bytes());
+    const std::size_t bytes = shared_bytes(other);
+    if (bytes == 0) return given;
+    std::byte* const copy = context.shared.reserve(bytes);
     second_.execute(context, given, copy, copy + second_.copy_bytes());
     return {copy, true};
 }

@@ -76,9 +76,9 @@ class OnednnProduct {
     /// both take it alike. The result is for both.
     Source bring_shared(OnednnContext& context, const OnednnProduct& other, const void* given);
 
-    /// What a call takes of a caller's workspace, and bring_shared of its shared one.
+    /// What a call takes of a caller's workspace, and bring_shared for this and `other` of its shared one.
     std::size_t workspace_bytes() const { return part_bytes() + second_.copy_bytes(); }
-    std::size_t shared_bytes() const { return second_.copy_bytes() + second_.scratch_bytes(); }
+    std::size_t shared_bytes(const OnednnProduct& other) const;
 
     /// The second operand, where it is common, as the product takes it, until the context's next; for calls
     /// of all callers.

@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "bf16_pairs.hpp"
 #include "parallel.hpp"
 
 namespace tutti {

@@ -123,15 +123,22 @@ void for_parts(std::int64_t count, int callers, const Body& body) {
     offer_progress();
 }
 
-/// Into how many equal parts a library's product over `items` rows of `products` multiplications each is cut,
-/// for offers of progress between them: each takes some milliseconds and at least `least_items` rows, of
-/// which the library needs many to be fast. Sizes and the number of threads decide, and not whether anybody
-/// polls: so no bit of a result depends on that. `threads`: how many work on one part.
-inline std::int64_t parts_of(std::int64_t items, std::int64_t products, std::int64_t least_items,
-                             int threads) {
+/// Into how many nearly equal parts (share_begin) work on `items` things of `products` multiplications each
+/// is cut, for offers of progress between them: each takes some milliseconds and at least `least_items`
+/// things. Sizes and the number of threads decide, and not whether anybody polls: so no bit of a result
+/// depends on that. `threads`: how many work on one part.
+inline std::int64_t uneven_parts_of(std::int64_t items, std::int64_t products, std::int64_t least_items,
+                                    int threads) {
     constexpr std::int64_t worth_a_part = std::int64_t{64} << 20;  // 1 to 3 ms on one core of 2020 to 2025
     const std::int64_t worth = worth_a_part * threads / std::max<std::int64_t>(products, 1);
-    std::int64_t parts = std::max<std::int64_t>(items / std::max<std::int64_t>({worth, least_items, 1}), 1);
+    return std::max<std::int64_t>(items / std::max<std::int64_t>({worth, least_items, 1}), 1);
+}
+
+/// The same for a library's product over rows, which is planned for one number of rows, so that all parts
+/// must have as many. `least_items`: rows that the library needs to be fast.
+inline std::int64_t parts_of(std::int64_t items, std::int64_t products, std::int64_t least_items,
+                             int threads) {
+    std::int64_t parts = uneven_parts_of(items, products, least_items, threads);
     while (items % parts != 0) --parts;
     return parts;
 }

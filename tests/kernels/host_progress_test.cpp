@@ -154,6 +154,16 @@ TEST_P(HostProgressTest, what_a_poll_throws_leaves_the_operation) {
     }
 }
 
+TEST(UnevenPartsOf, need_no_divisor) {
+    constexpr std::int64_t block = std::int64_t{16} << 20;  // four of them are worth a part
+    EXPECT_EQ(uneven_parts_of(4, block, 1, 1), 1);
+    EXPECT_EQ(uneven_parts_of(67, block, 1, 1), 16);
+    EXPECT_EQ(parts_of(67, block, 1, 1), 1);
+    EXPECT_EQ(uneven_parts_of(67, block, 2, 2), 8);
+    EXPECT_EQ(uneven_parts_of(67, 8 * block, 2, 2), 33);
+    EXPECT_EQ(uneven_parts_of(0, block, 1, 1), 1);
+}
+
 TEST(PartsOf, are_equal_long_enough_and_of_enough_rows) {
     const auto device = make_cpu_device(1);
     constexpr std::int64_t million = 1 << 20;
