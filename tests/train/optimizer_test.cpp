@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "optimizers/segments.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/model/zoo.hpp"
 
@@ -132,6 +133,78 @@ TEST_F(OptimizerArena, PartsMakeUpAnUpdateToTheBit) {
         const std::vector<double> whole = updated({0});
         EXPECT_EQ(updated({0, all[1].offset, all[3].offset}), whole) << name;
         EXPECT_EQ(updated({0, all[2].offset}), whole) << name;
+    }
+}
+
+// Also where the ranges that are owned begin and end inside parameters.
+TEST_F(OptimizerArena, EachParameterByItselfIsUpdatedLikeNeighboursTogether) {
+    const auto& all = graph_.parameters();
+    const std::int64_t count = graph_.parameter_arena().count();
+    const OwnedRanges cut = {{1, all[1].offset + 1}, {all[3].offset + 5, count - all[3].offset - 6}};
+    Ops& ops = device_->ops(DType::f64);
+    std::vector<double> given(gradients().size());
+    for (const Parameter& one : all)
+        for (std::int64_t i = one.offset; i < one.offset + one.count; ++i)
+            given[static_cast<std::size_t>(i)] = 1.0 / static_cast<double>(i + 3);
+    std::copy(given.begin(), given.end(), gradients().begin());
+    for (const OwnedRanges& owned : {OwnedRanges{{0, count}}, cut}) {
+        OptimConfig config;
+        config.momentum = 0.9;
+        config.weight_decay = 0.1;
+        config.decay_1d = true;
+        const auto apart = owned_segments(update_segments(config, graph_, ops), owned);
+        const auto together = owned_segments(decay_segments(all, config.weight_decay, true), owned);
+        ASSERT_GT(apart.size(), together.size()) << "the same segments";
+
+        const auto size = static_cast<std::size_t>(total_count(owned));
+        const auto view = [](std::vector<double>& values) {
+            return TensorView{reinterpret_cast<std::byte*>(values.data()),
+                              DType::f64,
+                              {static_cast<std::int64_t>(values.size())}};
+        };
+        const auto expect_same = [&](Optimizer& optimizer, const auto& update,
+                                     std::vector<std::vector<double>> states) {
+            graph_.initialize(1);
+            for (int step = 1; step <= 3; ++step) optimizer.step(0.1, step);
+            const std::vector<double> result(parameters().begin(), parameters().end());
+            graph_.initialize(1);
+            for (int step = 1; step <= 3; ++step)
+                for (const OwnedSegment& one : together)
+                    update(step, one, slice(graph_.gradient_arena(), one),
+                           slice(graph_.parameter_arena(), one), states);
+            EXPECT_EQ(result, std::vector<double>(parameters().begin(), parameters().end()));
+            ASSERT_EQ(optimizer.state().size(), states.size());
+            for (std::size_t s = 0; s < states.size(); ++s) {
+                const auto state = optimizer.state()[s].arena.template span<double>();
+                EXPECT_EQ(std::vector<double>(state.begin(), state.end()), states[s]);
+            }
+        };
+        expect_same(*make_sgd(config, graph_, *device_, owned),
+                    [&](int step, const OwnedSegment& one, const TensorView& gradient,
+                        const TensorView& parameter, auto& states) {
+                        SgdStep sgd;
+                        sgd.lr = 0.1;
+                        sgd.momentum = 0.9;
+                        sgd.weight_decay = one.weight_decay;
+                        sgd.first_step = step == 1;
+                        ops.sgd(sgd, gradient, parameter, one.state(view(states[0])));
+                    },
+                    {std::vector<double>(size)});
+        expect_same(*make_adamw(config, graph_, *device_, owned),
+                    [&](int step, const OwnedSegment& one, const TensorView& gradient,
+                        const TensorView& parameter, auto& states) {
+                        AdamStep adam;
+                        adam.lr = 0.1;
+                        adam.beta1 = config.betas[0];
+                        adam.beta2 = config.betas[1];
+                        adam.eps = config.eps;
+                        adam.weight_decay = one.weight_decay;
+                        adam.decoupled = true;
+                        adam.step = step;
+                        ops.adam(adam, gradient, parameter, one.state(view(states[0])),
+                                 one.state(view(states[1])));
+                    },
+                    {std::vector<double>(size), std::vector<double>(size)});
     }
 }
 
