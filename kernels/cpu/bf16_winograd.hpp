@@ -12,8 +12,9 @@ bool takes_bf16_winograd(const Conv2dShape& shape);
 
 /// y[N, OH, OW, O] of x[N, H, W, I] and weight[O, 3, 3, I], all fp32. What is rounded to bf16 are transformed
 /// tiles of x and transformed windows of the weights, once each; sums and transforms are fp32. Rounding
-/// sums of four pixels and of nine weights instead of the numbers themselves makes the error of y about 1.9
-/// times that of a direct convolution with both rounded (root of mean squares). bias: [O] or null. The bits
+/// sums of four pixels and of nine weights instead of the numbers themselves makes the error of y (root of
+/// mean squares) about 1.9 times that of a direct convolution with both rounded where the numbers are
+/// independent, and up to 3 times where the nine weights of a window are alike. bias: [O] or null. The bits
 /// depend neither on the number of threads nor on what shares the batch.
 void bf16_winograd_forward(const Conv2dShape& shape, std::int64_t batch, const float* x, const float* weight,
                            const float* bias, float* y, Workspace& workspace);
