@@ -27,14 +27,13 @@ class WatchedDataset final : public Dataset {
 
     void read(std::span<const std::int64_t>, std::span<std::byte>, std::span<std::int64_t>) const override {
         std::unique_lock lock(mutex_);
-        if (!slow_) return;
         if (std::this_thread::get_id() != owner_) {
             worker_reads_ = true;
             changed_.notify_all();
         } else if (owner_waits_) {
-            // Only so long where no worker wakes: the test fails then.
-            changed_.wait_for(lock, std::chrono::seconds(10), [this] { return worker_reads_; });
+            owner_waits_ = wait(lock);
         }
+        if (!slow_) return;
         lock.unlock();
         const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(200);
         while (std::chrono::steady_clock::now() < end) std::this_thread::yield();
@@ -51,67 +50,82 @@ class WatchedDataset final : public Dataset {
         owner_waits_ = true;
         worker_reads_ = false;
     }
+    /// Whether a worker has begun a read since the owner was let wait.
     bool worker_reads() const {
         const std::lock_guard lock(mutex_);
         return worker_reads_;
     }
+    /// The same, waited for.
+    bool worker_will_read() const {
+        std::unique_lock lock(mutex_);
+        return wait(lock);
+    }
 
   private:
+    /// Only so long where no worker wakes: the test fails then.
+    bool wait(std::unique_lock<std::mutex>& lock) const {
+        return changed_.wait_for(lock, std::chrono::seconds(10), [this] { return worker_reads_; });
+    }
+
     DatasetInfo info_;
     const std::thread::id owner_ = std::this_thread::get_id();
     mutable std::mutex mutex_;
     mutable std::condition_variable changed_;
-    bool slow_ = false, owner_waits_ = false;
-    mutable bool worker_reads_ = false;
+    bool slow_ = false;
+    mutable bool owner_waits_ = false, worker_reads_ = false;
 };
 
 class LoaderWorkers : public testing::TestWithParam<int> {
   protected:
-    void start() {
-        std::vector<std::int64_t> order(1000);
+    void start(std::int64_t batches) {
+        std::vector<std::int64_t> order(static_cast<std::size_t>(batches));
         std::iota(order.begin(), order.end(), std::int64_t{0});
         std::vector<BatchWindow> windows;
-        for (std::int64_t first = 0; first < 1000; ++first)
+        for (std::int64_t first = 0; first < batches; ++first)
             windows.push_back({.first = first, .stride = 1, .count = 1});
         loader_.start(std::move(order), std::move(windows));
     }
     void take(int batches) {
         for (int i = 0; i < batches; ++i) ASSERT_TRUE(loader_.next());
     }
-    /// Enough batches for all that were read ahead to be taken and one more.
-    void expect_worker_reads() {
+    /// An epoch of quick reads that the worker takes part in. At its end it sleeps: nothing is left to read.
+    void send_worker_to_sleep() {
         data_.let_owner_wait();
-        for (int i = 0; i < 2 * (prefetch() + 1) && !data_.worker_reads(); ++i) take(1);
-        EXPECT_TRUE(data_.worker_reads());
+        start(500);
+        take(500);
+        ASSERT_TRUE(data_.worker_reads());
     }
     static int prefetch() { return GetParam(); }
 
     WatchedDataset data_;
-    Loader loader_{data_, 1, 2, prefetch()};
+    Loader loader_{data_, 1, 1, prefetch()};
 };
 
-TEST_P(LoaderWorkers, ReadWhatIsSlow) {
-    data_.become_slow();
-    start();
-    take(20);
-    expect_worker_reads();
+TEST_P(LoaderWorkers, ReadAheadBeforeAnyBatchIsAskedFor) {
+    start(10);
+    EXPECT_TRUE(data_.worker_will_read());
 }
 
-TEST_P(LoaderWorkers, ReadAgainWhenQuickReadsBecomeSlow) {
-    start();
+TEST_P(LoaderWorkers, WakeWhenQuickReadsBecomeSlow) {
+    send_worker_to_sleep();
+    start(1000);
     take(500);
     data_.become_slow();
     take(20);
-    expect_worker_reads();
+    data_.let_owner_wait();
+    // All that may have been read ahead, and as many again.
+    for (int i = 0; i < 2 * (prefetch() + 1) && !data_.worker_reads(); ++i) take(1);
+    EXPECT_TRUE(data_.worker_reads());
 }
 
-TEST_P(LoaderWorkers, ReadFromTheStartOfAnEpochAfterSlowReads) {
-    start();
-    take(500);
+TEST_P(LoaderWorkers, WakeAtTheStartOfAnEpochAfterSlowReads) {
+    send_worker_to_sleep();
     data_.become_slow();
-    take(20);
-    start();
-    expect_worker_reads();
+    start(50);
+    take(50);
+    data_.let_owner_wait();
+    start(50);
+    EXPECT_TRUE(data_.worker_will_read());
 }
 
 INSTANTIATE_TEST_SUITE_P(Prefetch, LoaderWorkers, testing::Values(1, 3, 8),
