@@ -33,13 +33,14 @@ int threads_per_rank(std::int64_t world) {
 void print_memory(const Config& config, Graph& graph, Device& device, const Optimizer& optimizer,
                   const Dataset& train, std::int64_t world, int threads) {
     std::unique_ptr<Dataset> val;
-    if (!config.data.val.empty()) val = open_datasets(config.data.val);
+    if (!config.data.val.empty()) val = open_datasets(config.data.val, mapped_limit);
     std::vector<MemoryItem> items = state_memory(config, graph, optimizer, device, train.info(),
                                                  val ? &val->info() : nullptr, static_cast<int>(world));
     const std::uint64_t mapped = train.mapped_bytes() + (val ? val->mapped_bytes() : 0);
     if (mapped > 0)
         items.push_back({"data", static_cast<std::size_t>(mapped),
-                         "mapped files: pages of the page cache, once for all ranks of a host"});
+                         "mapped files: pages of the page cache, once for all ranks of a host; left out "
+                         "where memory is short"});
     std::size_t present = 0;  // in this process; the others are a training rank's
     for (const MemoryItem& item : items)
         if (item.arena) present += item.bytes;
@@ -64,7 +65,8 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
                          "the model's shapes come from the data: data.train=FILE.h5");
     if (world < 1) throw UsageError("--world is " + std::to_string(world), "it must be at least 1");
     check_zero1(config);
-    const auto dataset = open_datasets(config.data.train);
+    // Stated is what a host with memory enough maps, not what this one has left now.
+    const auto dataset = open_datasets(config.data.train, mapped_limit);
     const int threads = threads_per_rank(world);
     const auto device = select_device(config, threads);
     const DType compute = compute_type(config.train.precision);

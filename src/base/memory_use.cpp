@@ -6,8 +6,8 @@
 namespace tutti {
 namespace {
 
-std::int64_t from(const char* path, const std::string& key) {
-    std::ifstream status(path);
+std::int64_t from_status(const std::string& key) {
+    std::ifstream status("/proc/self/status");
     std::string name, rest;
     while (status >> name) {
         std::int64_t kilobytes = 0;
@@ -20,15 +20,11 @@ std::int64_t from(const char* path, const std::string& key) {
 }  // namespace
 
 std::int64_t resident_bytes() {
-    return from("/proc/self/status", "VmRSS:");
+    return from_status("VmRSS:");
 }
 
 std::int64_t peak_resident_bytes() {
-    return from("/proc/self/status", "VmHWM:");
-}
-
-std::int64_t available_bytes() {
-    return from("/proc/meminfo", "MemAvailable:");
+    return from_status("VmHWM:");
 }
 
 }  // namespace tutti

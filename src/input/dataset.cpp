@@ -102,13 +102,6 @@ void require_alike(const Dataset& first, const Dataset& other) {
                         "files that are used together must agree; pack them again");
 }
 
-/// Mapped files are brought into memory in the first pass; where they would push each other out again,
-/// reading what a batch needs is better.
-std::uint64_t mapping_that_fits() {
-    const std::int64_t available = available_bytes();
-    return available > 0 ? std::min(mapped_limit, static_cast<std::uint64_t>(available) / 2) : mapped_limit;
-}
-
 }  // namespace
 
 void Dataset::read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const {
@@ -116,13 +109,22 @@ void Dataset::read_labels(std::span<const std::int64_t> indices, std::span<std::
     read(indices, samples, labels);
 }
 
+std::uint64_t mappable_bytes(std::optional<std::int64_t> available) {
+    // Mapped files are brought into memory in the first pass; where they would push each other out again,
+    // reading what a batch needs is better.
+    return available ? std::min(mapped_limit, static_cast<std::uint64_t>(*available) / 2) : mapped_limit;
+}
+
 std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths) {
+    return open_datasets(paths, mappable_bytes(available_bytes()));
+}
+
+std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, std::uint64_t map_at_most) {
     if (paths.empty()) throw UsageError("no data set is given", "set data.train to a file");
     std::vector<std::unique_ptr<Dataset>> parts;
-    std::uint64_t may_be_mapped = mapping_that_fits();
     for (const std::string& path : paths) {
-        parts.push_back(open_hdf5_dataset(path, may_be_mapped));
-        may_be_mapped -= parts.back()->mapped_bytes();
+        parts.push_back(open_hdf5_dataset(path, map_at_most));
+        map_at_most -= parts.back()->mapped_bytes();
         require_alike(*parts.front(), *parts.back());
     }
     if (parts.size() == 1) return std::move(parts.front());

@@ -67,7 +67,17 @@ TEST_F(OpenDatasets, FilesTogetherAreMappedUpToTheLimit) {
     const std::unique_ptr<Dataset> first = open_hdf5_dataset(paths[0]);
     if (first->mapped_bytes() == 0) GTEST_SKIP() << "the temporary directory is on no local file system";
     EXPECT_EQ(first->mapped_bytes(), 600'000'000U);
-    EXPECT_EQ(open_datasets(paths)->mapped_bytes(), 600'000'000U);
+    EXPECT_EQ(open_datasets(paths, 1'199'999'999)->mapped_bytes(), 600'000'000U);
+    EXPECT_EQ(open_datasets(paths, 1'200'000'000)->mapped_bytes(), 1'200'000'000U);
+    EXPECT_EQ(open_datasets(paths, 599'999'999)->mapped_bytes(), 0U);
+}
+
+TEST(MappableBytes, AreHalfOfWhatIsAvailableUpToTheLimit) {
+    EXPECT_EQ(mappable_bytes(std::nullopt), mapped_limit);
+    EXPECT_EQ(mappable_bytes(0), 0U);
+    EXPECT_EQ(mappable_bytes(1'000'001), 500'000U);
+    EXPECT_EQ(mappable_bytes(std::int64_t{2} << 30), mapped_limit);
+    EXPECT_EQ(mappable_bytes(std::int64_t{9} << 40), mapped_limit);
 }
 
 TEST_F(OpenDatasets, OneFileIsItself) {

@@ -3,19 +3,25 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <set>
 #include <string>
 #include <thread>
+#include <tuple>
 
 #include "tutti/base/error.hpp"
 
 namespace tutti {
 namespace {
 
+/// Slow reads take twice to four times as long as those that the loader leaves to its caller.
+enum class Pace { quick, slow };
+
 /// Sample i has the bytes i, i+1, i+2 (modulo 256) and the label i mod 5. Index `bad` cannot be read.
 class FakeDataset final : public Dataset {
   public:
-    explicit FakeDataset(std::int64_t samples, std::int64_t bad = -1) : bad_(bad) {
+    explicit FakeDataset(std::int64_t samples, std::int64_t bad = -1, Pace pace = Pace::quick)
+        : bad_(bad), pace_(pace) {
         info_.samples = samples;
         info_.sample_shape = {3};
         info_.classes = 5;
@@ -25,6 +31,7 @@ class FakeDataset final : public Dataset {
     void read(std::span<const std::int64_t> indices, std::span<std::byte> samples,
               std::span<std::int64_t> labels) const override {
         ++reads;
+        if (pace_ == Pace::slow) compute(100 + indices.front() % 3 * 50);
         for (std::size_t i = 0; i < indices.size(); ++i) {
             if (indices[i] == bad_)
                 throw DataError("fake: sample " + std::to_string(bad_) + " cannot be read");
@@ -37,8 +44,14 @@ class FakeDataset final : public Dataset {
     mutable std::atomic<int> reads = 0;
 
   private:
+    static void compute(std::int64_t microseconds) {
+        const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(microseconds);
+        while (std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    }
+
     DatasetInfo info_;
     std::int64_t bad_;
+    Pace pace_;
 };
 
 struct Epoch {
@@ -84,15 +97,17 @@ struct Workers {
     int workers, prefetch;
 };
 
-class LoaderWith : public testing::TestWithParam<Workers> {
+class LoaderWith : public testing::TestWithParam<std::tuple<Workers, Pace>> {
   protected:
-    Loader make(const Dataset& dataset) const {
-        return {dataset, 4, GetParam().workers, GetParam().prefetch};
+    static Workers threads() { return std::get<Workers>(GetParam()); }
+    static FakeDataset data(std::int64_t samples, std::int64_t bad = -1) {
+        return FakeDataset(samples, bad, std::get<Pace>(GetParam()));
     }
+    static Loader make(const Dataset& dataset) { return {dataset, 4, threads().workers, threads().prefetch}; }
 };
 
 TEST_P(LoaderWith, GivesBatchesInTheOrderOfTheWindows) {
-    const FakeDataset dataset(203);
+    const FakeDataset dataset = data(203);
     Loader loader = make(dataset);
     for (std::int64_t rank = 0; rank < 3; ++rank) {
         const Epoch epoch = make_epoch(203, 3, rank);
@@ -102,7 +117,7 @@ TEST_P(LoaderWith, GivesBatchesInTheOrderOfTheWindows) {
 }
 
 TEST_P(LoaderWith, RestartInTheMiddleDropsTheOldEpoch) {
-    const FakeDataset dataset(100);
+    const FakeDataset dataset = data(100);
     Loader loader = make(dataset);
     for (std::int64_t e = 0; e < 5; ++e) {
         const Epoch abandoned = make_epoch(100, 1, 0, e);
@@ -121,7 +136,7 @@ TEST_P(LoaderWith, RestartInTheMiddleDropsTheOldEpoch) {
 TEST_P(LoaderWith, ErrorComesAtItsBatchAndTheNextBatchesCanBeRead) {
     const Epoch epoch = make_epoch(40, 1, 0);
     const std::size_t bad_window = 3;
-    const FakeDataset dataset(40, epoch.order[4 * bad_window + 1]);
+    const FakeDataset dataset = data(40, epoch.order[4 * bad_window + 1]);
     Loader loader = make(dataset);
     loader.start(epoch.order, epoch.windows);
     for (std::size_t w = 0; w < epoch.windows.size(); ++w) {
@@ -138,7 +153,7 @@ TEST_P(LoaderWith, ErrorComesAtItsBatchAndTheNextBatchesCanBeRead) {
 
 TEST_P(LoaderWith, ErrorOfAnAbandonedEpochIsForgotten) {
     const Epoch epoch = make_epoch(40, 1, 0);
-    const FakeDataset dataset(80, epoch.order[0]);
+    const FakeDataset dataset = data(80, epoch.order[0]);
     Loader loader = make(dataset);
     loader.start(epoch.order, epoch.windows);
     Epoch good;
@@ -149,7 +164,7 @@ TEST_P(LoaderWith, ErrorOfAnAbandonedEpochIsForgotten) {
 }
 
 TEST_P(LoaderWith, EmptyWindowGivesAnEmptyBatch) {
-    const FakeDataset dataset(9);
+    const FakeDataset dataset = data(9);
     Loader loader = make(dataset);
     const Epoch epoch =
         make_epoch(9, 2, 1);  // global batches [0, 8) and [8, 9): rank 1 has none in the second
@@ -159,7 +174,7 @@ TEST_P(LoaderWith, EmptyWindowGivesAnEmptyBatch) {
 }
 
 TEST_P(LoaderWith, HasNoBatchBeforeStartAndInAnEmptyEpoch) {
-    const FakeDataset dataset(9);
+    const FakeDataset dataset = data(9);
     Loader loader = make(dataset);
     EXPECT_FALSE(loader.next());
     loader.start({}, {});
@@ -167,7 +182,7 @@ TEST_P(LoaderWith, HasNoBatchBeforeStartAndInAnEmptyEpoch) {
 }
 
 TEST_P(LoaderWith, CanBeDestroyedWhileWorkersAreBusy) {
-    const FakeDataset dataset(1000);
+    const FakeDataset dataset = data(1000);
     for (int round = 0; round < 20; ++round) {
         Loader loader = make(dataset);
         const Epoch epoch = make_epoch(1000, 1, 0, round);
@@ -177,21 +192,21 @@ TEST_P(LoaderWith, CanBeDestroyedWhileWorkersAreBusy) {
 }
 
 TEST_P(LoaderWith, BatchStaysUntouchedUntilTheNextCall) {
-    const FakeDataset dataset(400);
+    const FakeDataset dataset = data(400);
     Loader loader = make(dataset);
     const Epoch epoch = make_epoch(400, 1, 0);
     loader.start(epoch.order, epoch.windows);
     const std::optional<HostBatch> batch = loader.next();
     ASSERT_TRUE(batch);
     // Waits until the workers have read all that they may read ahead; the batch in hand is not among it.
-    const int ahead = GetParam().workers == 0 ? 1 : 1 + GetParam().prefetch;
+    const int ahead = threads().workers == 0 ? 1 : 1 + threads().prefetch;
     while (dataset.reads < ahead) std::this_thread::yield();
     expect_batch(*batch, epoch, 0);
     EXPECT_EQ(dataset.reads, ahead);
 }
 
 TEST_P(LoaderWith, UsesTheSameBuffersInEveryEpoch) {
-    const FakeDataset dataset(100);
+    const FakeDataset dataset = data(100);
     Loader loader = make(dataset);
     std::set<const std::byte*> first, second;
     for (std::set<const std::byte*>* seen : {&first, &second}) {
@@ -200,11 +215,11 @@ TEST_P(LoaderWith, UsesTheSameBuffersInEveryEpoch) {
         while (const std::optional<HostBatch> batch = loader.next()) seen->insert(batch->samples.data());
     }
     EXPECT_EQ(first, second);
-    EXPECT_LE(first.size(), static_cast<std::size_t>(GetParam().prefetch) + 1);
+    EXPECT_LE(first.size(), static_cast<std::size_t>(threads().prefetch) + 1);
 }
 
 TEST_P(LoaderWith, WindowsThatDoNotFitAreRefused) {
-    const FakeDataset dataset(100);
+    const FakeDataset dataset = data(100);
     Loader loader = make(dataset);
     const std::vector<std::int64_t> order(10, 0);
     EXPECT_THROW(loader.start(order, {{.first = 0, .stride = 1, .count = 5}}),
@@ -214,11 +229,15 @@ TEST_P(LoaderWith, WindowsThatDoNotFitAreRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Loader, LoaderWith,
-                         testing::Values(Workers{0, 1}, Workers{0, 3}, Workers{1, 1}, Workers{1, 3},
-                                         Workers{2, 1}, Workers{2, 3}, Workers{4, 1}, Workers{4, 3}),
-                         [](const testing::TestParamInfo<Workers>& test) {
-                             return std::to_string(test.param.workers) + "WorkersPrefetch" +
-                                    std::to_string(test.param.prefetch);
+                         testing::Combine(testing::Values(Workers{0, 1}, Workers{0, 3}, Workers{1, 1},
+                                                          Workers{1, 3}, Workers{2, 1}, Workers{2, 3},
+                                                          Workers{4, 1}, Workers{4, 3}),
+                                          testing::Values(Pace::quick, Pace::slow)),
+                         [](const testing::TestParamInfo<std::tuple<Workers, Pace>>& test) {
+                             const Workers threads = std::get<Workers>(test.param);
+                             return std::to_string(threads.workers) + "WorkersPrefetch" +
+                                    std::to_string(threads.prefetch) +
+                                    (std::get<Pace>(test.param) == Pace::slow ? "SlowReads" : "QuickReads");
                          });
 
 TEST(Loader, ImpossibleOptionsAreRefused) {

@@ -2,6 +2,8 @@
 // What the operating system says about the memory of this process and of its host.
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 namespace tutti {
 
@@ -10,8 +12,12 @@ namespace tutti {
 std::int64_t resident_bytes();
 std::int64_t peak_resident_bytes();
 
-/// Bytes that programs of this host can still get without swapping, the page cache among them (MemAvailable
-/// of /proc/meminfo). 0 where Linux does not tell.
-std::int64_t available_bytes();
+/// Bytes, at least 0, that this process can still get without swapping, the page cache among them: the least
+/// of what the host has (MemAvailable of /proc/meminfo) and of what the limits of its control group, and of
+/// the groups around it, leave (version 2: memory.max and memory.high; version 1: memory.limit_in_bytes),
+/// where a batch system sets them; a group's files in memory count as free there. Nothing where Linux tells
+/// none of these. /proc and /sys/fs/cgroup are looked for under `root`.
+/// Source: Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
+std::optional<std::int64_t> available_bytes(const std::string& root = "");
 
 }  // namespace tutti

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -54,11 +55,16 @@ inline constexpr std::uint64_t mapped_limit = std::uint64_t{1} << 30;
 /// again).
 std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, std::uint64_t map_at_most = mapped_limit);
 
-/// Several files as one, in the order given, mapped up to mapped_limit and half of the memory that is
-/// available; all must agree in shape, dtype,
-/// classes and, where they have them, class names (DataError names both). The normalisation is the first
-/// file's. UsageError: no path.
+/// Of files together, where `available` bytes of memory can still be had (available_bytes()): half of them,
+/// and no more than mapped_limit.
+std::uint64_t mappable_bytes(std::optional<std::int64_t> available);
+
+/// Several files as one, in the order given, mapped as long as together they have at most `map_at_most` bytes
+/// of samples, by default mappable_bytes() of what is available now. All must agree in shape, dtype, classes
+/// and, where they have them, class names (DataError names both). The normalisation is the first file's.
+/// UsageError: no path.
 std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths);
+std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, std::uint64_t map_at_most);
 
 /// The labels as class counts: for inspection. Reads all labels.
 std::vector<std::int64_t> count_labels(const Dataset& dataset);
