@@ -102,6 +102,10 @@ class BucketBenchRun {
         start_.log.progress("all-reduce against size");
         report_.all_reduce = bench_all_reduce(*gradients_, bench);
         report_.cost = fit_cost(report_.all_reduce, gradients_->size());
+        empty_transfer_ = report_.cost.seconds(0);
+        // The model may make it cheaper than any is. Only ranks on CPUs are across steps.
+        if (report_.across)
+            empty_transfer_ = std::max(empty_transfer_, measure_small_all_reduce(*gradients_, *control_));
     }
 
     /// What rank 0 needs for a step when nobody else computes.
@@ -166,7 +170,7 @@ class BucketBenchRun {
     }
 
     AcrossTiming across_timing() const {
-        return report_.measurement.across(bench_.graph(), piece_cost(*gradients_, report_.cost.seconds(0)));
+        return report_.measurement.across(bench_.graph(), piece_cost(*gradients_, empty_transfer_));
     }
 
     /// As training does with distributed.across_steps auto. Returns the plan by cost for the schedule that is
@@ -192,6 +196,12 @@ class BucketBenchRun {
         return by_cost;
     }
 
+    std::vector<Bucket> rank_0s(const std::vector<Bucket>& plan) {
+        std::vector<std::size_t> ends;
+        for (const Bucket& bucket : plan) ends.push_back(bucket.last);
+        return plan_from_ends(parameter_slices(bench_.graph()), agree_on_order(std::move(ends), *control_));
+    }
+
     void measure_plans(std::span<const StepTimeline> first) {
         PlanRequest request = options_.plans;
         request.first_bucket_mb = config_.distributed.first_bucket_mb;
@@ -205,12 +215,13 @@ class BucketBenchRun {
         const auto ends = layer_ends(bench_.graph());
         const BucketTiming timing{report_.measurement.ready, report_.cost, report_.element_bytes};
         const AcrossTiming across = across_timing();
-        const auto by_cost = choose_schedule(slices, ends, timing);
+        const auto by_cost = rank_0s(choose_schedule(slices, ends, timing));
         auto plans = distinct_plans(request, slices, ends, report_.element_bytes, by_cost);
         std::vector<double> predicted;
         for (BenchPlan& plan : plans) {
             const auto seconds = transfer_seconds(plan.buckets, timing);
-            if (report_.across) plan.order = issue_order(plan.buckets, seconds, across);
+            if (report_.across)
+                plan.order = agree_on_order(issue_order(plan.buckets, seconds, across), *control_);
             predicted.push_back(report_.across ? step_across(plan.buckets, plan.order, seconds, across)
                                                : report_.measurement.predict(plan.buckets, timing));
         }
@@ -257,6 +268,7 @@ class BucketBenchRun {
     StepBench bench_;
     std::optional<StepReplay> replay_;
     BucketReport report_;
+    double empty_transfer_ = 0;  // seconds
 };
 
 }  // namespace

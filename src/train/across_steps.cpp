@@ -46,20 +46,18 @@ void join_rows(std::vector<std::size_t>& order, std::size_t buckets) {
     order = std::move(joined);
 }
 
-/// The better of the plan's own order (on a tie) and first_needed_first, no bucket in pieces.
-std::vector<std::size_t> whole_order(std::span<const Bucket> buckets, std::span<const double> seconds,
-                                     const AcrossTiming& timing) {
-    std::vector<std::size_t> own(buckets.size());
-    std::iota(own.begin(), own.end(), std::size_t{0});
-    std::vector<std::size_t> other = first_needed_first(ready_by_bucket(buckets, timing), seconds);
-    return step_across(buckets, other, seconds, timing) < step_across(buckets, own, seconds, timing) ? other
-                                                                                                     : own;
-}
-
 }  // namespace
 
 double piece_cost(const Communicator& gradients, double empty_transfer) {
     return gradients.sums_in_rank_order() ? empty_transfer : std::numeric_limits<double>::infinity();
+}
+
+std::vector<std::size_t> order_for(const Communicator& gradients, std::vector<std::size_t> order) {
+    if (gradients.sums_in_rank_order()) return order;
+    std::vector<std::size_t> whole;
+    for (auto place = order.begin(); place != order.end(); ++place)
+        if (std::find(place + 1, order.end(), *place) == order.end()) whole.push_back(*place);
+    return whole;
 }
 
 std::vector<double> transfer_seconds(std::span<const Bucket> buckets, const BucketTiming& timing) {
@@ -136,12 +134,22 @@ double step_within(std::span<const Bucket> buckets, std::span<const double> seco
     return now;
 }
 
+std::vector<std::size_t> whole_order(std::span<const Bucket> buckets, std::span<const double> seconds,
+                                     const AcrossTiming& timing) {
+    std::vector<std::size_t> own(buckets.size());
+    std::iota(own.begin(), own.end(), std::size_t{0});
+    std::vector<std::size_t> other = first_needed_first(ready_by_bucket(buckets, timing), seconds);
+    return step_across(buckets, other, seconds, timing) < step_across(buckets, own, seconds, timing) ? other
+                                                                                                     : own;
+}
+
 std::vector<std::size_t> issue_order(std::span<const Bucket> buckets, std::span<const double> seconds,
                                      const AcrossTiming& timing) {
+    constexpr double worth_a_cut = 0.99;
     std::vector<std::size_t> best = whole_order(buckets, seconds, timing);
     const double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
     if (std::isinf(timing.per_piece) || buckets.size() < 2 || all <= 0) return best;
-    double shortest = step_across(buckets, best, seconds, timing);
+    double shortest = worth_a_cut * step_across(buckets, best, seconds, timing);
     const std::vector<double> ready = ready_by_bucket(buckets, timing);
     for (const double parts : {4.0, 8.0, 16.0, 32.0}) {
         std::vector<std::size_t> pieces;

@@ -7,6 +7,12 @@
 namespace tutti {
 namespace {
 
+void largest_of_ranks(Communicator& communicator, std::span<double> values) {
+    communicator.all_reduce(view_of(values), ReduceOp::max).wait();
+}
+
+}  // namespace
+
 double timed_all_reduce(Communicator& gradients, Communicator& control, const TensorView& buffer) {
     using Clock = std::chrono::steady_clock;
     control.barrier();
@@ -14,12 +20,6 @@ double timed_all_reduce(Communicator& gradients, Communicator& control, const Te
     gradients.all_reduce(buffer, ReduceOp::sum).wait();
     return std::chrono::duration<double>(Clock::now() - begin).count();
 }
-
-void largest_of_ranks(Communicator& communicator, std::span<double> values) {
-    communicator.all_reduce(view_of(values), ReduceOp::max).wait();
-}
-
-}  // namespace
 
 double median(std::vector<double> values) {
     assert(!values.empty());

@@ -22,6 +22,10 @@ ReadyTimes agree_on_ready_times(Communicator& communicator, std::span<const Read
 /// One step's.
 ReadyTimes ready_times_of(const StepTimeline& timeline);
 
+/// Seconds of one all-reduce that all ranks begin together. Collective. `control`: another communicator of
+/// the same ranks.
+double timed_all_reduce(Communicator& gradients, Communicator& control, const TensorView& buffer);
+
 /// Times all-reduces of slices of `arena`, from 4 KiB in steps of 4 to the whole, each several times (the
 /// median; of that the maximum over the ranks), and fits a model. Larger sizes are left out once about three
 /// seconds have passed. Overwrites the arena. Collective; the same bits on every rank. `control`: another

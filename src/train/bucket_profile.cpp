@@ -20,7 +20,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int version = 1;
+// 2: orders may have pieces.
+constexpr int version = 2;
 constexpr const char* version_name = "tutti_bucket_profile";
 
 /// "4" for four ranks on one host, "2,2" for two hosts; in the order of their first ranks.

@@ -20,6 +20,10 @@ struct BucketTrial {
     double predicted = 0;  ///< finish_time, in seconds after the beginning of backward; across steps: a step
     double step = 0;       ///< median of the real steps, seconds; 0: not tried
     std::vector<std::size_t> order{};  ///< of issue (Reducer::replan); empty: the plan's own
+
+    bool in_pieces() const { return order.size() > ends.size(); }
+    /// The same buckets in the same order and pieces.
+    bool sends_alike(const BucketTrial& other) const { return ends == other.ends && order == other.order; }
 };
 
 struct BucketProfile {

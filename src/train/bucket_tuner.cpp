@@ -7,6 +7,7 @@
 
 #include "order_measurement.hpp"
 #include "tutti/base/units.hpp"
+#include "tutti/train/schedule_choice.hpp"
 
 namespace tutti {
 namespace {
@@ -73,7 +74,7 @@ bool BucketTuner::after_update(const UpdateReport& report) {
 }
 
 AcrossTiming BucketTuner::across_timing() const {
-    return measurement_.across(training_.graph, piece_cost(training_.job.gradients, result_.cost.seconds(0)));
+    return measurement_.across(training_.graph, piece_cost_);
 }
 
 BucketTrial BucketTuner::trial(const std::string& name, const std::vector<Bucket>& plan) const {
@@ -83,6 +84,15 @@ BucketTrial BucketTuner::trial(const std::string& name, const std::vector<Bucket
     const std::vector<double> seconds = transfer_seconds(plan, timing);
     const auto order = issue_order(plan, seconds, across);
     return {name, ends_of(plan), step_across(plan, order, seconds, across), 0, order};
+}
+
+BucketTrial BucketTuner::in_whole_transfers(const BucketTrial& cut) const {
+    const BucketTiming timing{result_.ready, result_.cost, size_of(training_.graph.compute())};
+    const AcrossTiming across = across_timing();
+    const auto plan = plan_from_ends(parameter_slices(training_.graph), cut.ends);
+    const std::vector<double> seconds = transfer_seconds(plan, timing);
+    const auto order = whole_order(plan, seconds, across);
+    return {cut.name + " in whole transfers", cut.ends, step_across(plan, order, seconds, across), 0, order};
 }
 
 void BucketTuner::plan_trials() {
@@ -98,6 +108,11 @@ void BucketTuner::plan_trials() {
     const BucketTiming timing{result_.ready, result_.cost, size_of(training_.graph.compute())};
     std::vector<Bucket> by_cost;
     if (across_) {
+        // The model may make a transfer of nothing cheaper than any is.
+        piece_cost_ =
+            piece_cost(training_.job.gradients,
+                       std::max(result_.cost.seconds(0),
+                                measure_small_all_reduce(training_.job.gradients, training_.job.control)));
         SchedulePlans plans = plan_schedules(slices, ends, timing, across_timing());
         training_.spread_across_steps(true);
         across_ = keep_across_steps(training_, plans.forecast);
@@ -107,7 +122,7 @@ void BucketTuner::plan_trials() {
     }
     const auto add = [&](const BucketTrial& one) {
         const bool known = std::ranges::any_of(
-            result_.trials, [&](const BucketTrial& other) { return other.ends == one.ends; });
+            result_.trials, [&](const BucketTrial& other) { return other.sends_alike(one); });
         if (!known) result_.trials.push_back(one);
         return !known;
     };
@@ -127,6 +142,9 @@ void BucketTuner::plan_trials() {
         std::size_t added = 0;
         for (const BucketTrial& one : ddp)
             if (added < ddp_trials && add(one)) ++added;
+        // What the model does not know of pieces (polls, the processor's part) their measurement tells.
+        const auto cut = std::ranges::find_if(result_.trials, &BucketTrial::in_pieces);
+        if (cut != result_.trials.end()) add(in_whole_transfers(*cut));
     }
     result_.chosen = result_.trials.front();
     // Ranks on unlike processors could round a prediction differently: rank 0's list counts.
@@ -184,7 +202,7 @@ std::string describe_choice(const BucketProfile& profile, std::span<const Bucket
     if (chosen.step > 0) text += "; a step takes " + milliseconds(chosen.step);
     bool first = true;
     for (const BucketTrial& trial : profile.trials) {
-        if (trial.ends == chosen.ends || trial.step == 0) continue;
+        if (trial.sends_alike(chosen) || trial.step == 0) continue;
         text += (first ? ", with " : ", ") + trial.name + " " + milliseconds(trial.step);
         first = false;
     }

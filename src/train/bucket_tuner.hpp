@@ -16,12 +16,12 @@ namespace tutti {
 /// Full updates only count (an epoch's last one may be shorter): 2 with the configured ddp buckets, in which
 /// everything is used for the first time; 4 with a single bucket, whose transfer disturbs no gradient, for
 /// the ready times; then the all-reduce is timed. cost_model plans by that at once. auto takes up to five
-/// plans - by cost, a single bucket, one per layer, and the two sizes of ddp that the cost model thinks best
-/// - through rounds of real steps in turns, because the model does not know what transfers cost the
-/// computation: 5 rounds of all, then twice 5 more of those that cannot be told apart yet (trial_choice.hpp).
-/// It keeps the fastest, on a tie the one by cost. With the schedule across steps each of these steps comes
-/// after one under the same plan, whose buckets it waits for. Every rank makes the same calls; all ranks get
-/// the same plan.
+/// plans - by cost, a single bucket, one per layer, and the two sizes of ddp that the cost model thinks best;
+/// and where some go in pieces the first of these also in whole transfers - through rounds of real steps in
+/// turns, because the model does not know what transfers cost the computation: 5 rounds of all, then twice 5
+/// more of those that cannot be told apart yet (trial_choice.hpp). It keeps the fastest, on a tie the one by
+/// cost. With the schedule across steps each of these steps comes after one under the same plan, whose
+/// buckets it waits for. Every rank makes the same calls; all ranks get the same plan.
 class BucketTuner {
   public:
     /// Both must outlive it; `training` records into `recorder`.
@@ -43,6 +43,8 @@ class BucketTuner {
     bool end_rounds();
     AcrossTiming across_timing() const;
     BucketTrial trial(const std::string& name, const std::vector<Bucket>& plan) const;
+    /// The same buckets, none of them cut.
+    BucketTrial in_whole_transfers(const BucketTrial& cut) const;
     void replan(const BucketTrial& trial);
     std::size_t current_trial() const;
 
@@ -57,6 +59,7 @@ class BucketTuner {
     std::vector<std::size_t> contenders_;  // the trials of this phase's rounds
     std::size_t agreed_ = 0;               // rounds whose seconds are the slowest rank's
     StepMeasurement measurement_;
+    double piece_cost_ = 0;  // across steps
     BucketProfile result_;
 };
 

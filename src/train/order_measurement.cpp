@@ -45,21 +45,17 @@ void OrderMeasurement::choose() {
     training_.complete();
     std::vector<double> seconds = transfer_times();
     training_.job.control.all_reduce(view_of(std::span(seconds)), ReduceOp::max).wait();
-    // No transfer was empty; the shortest took longer.
-    const double start = piece_cost(training_.job.gradients, *std::ranges::min_element(seconds));
+    // The transfers of these steps do not tell: of two that end between the same polls, one seems to take
+    // none.
+    const double start = piece_cost(training_.job.gradients,
+                                    measure_small_all_reduce(training_.job.gradients, training_.job.control));
     const AcrossTiming timing =
         agree_on_measurement(steps_, training_.job.control).across(training_.graph, start);
     const auto& buckets = training_.reducer.buckets();
-    const auto order = issue_order(buckets, seconds, timing);
-    // Rank 0's, which may cut otherwise.
-    auto transfers = static_cast<std::int64_t>(order.size());
-    training_.job.control.broadcast(view_of(std::span(&transfers, 1)), 0).wait();
-    std::vector<std::int64_t> numbers(order.begin(), order.end());
-    numbers.resize(static_cast<std::size_t>(transfers));
-    training_.job.control.broadcast(view_of(std::span(numbers)), 0).wait();
+    const auto order = agree_on_order(issue_order(buckets, seconds, timing), training_.job.control);
     if (keep_across_steps(
             training_, {step_across(buckets, order, seconds, timing), step_within(buckets, seconds, timing)}))
-        training_.replan(buckets, {numbers.begin(), numbers.end()});
+        training_.replan(buckets, order);
 }
 
 }  // namespace tutti

@@ -44,6 +44,7 @@ void Reducer::cut_into_pieces() {
     assert(std::ranges::count(all, 0) == 0 && (!shards_ || order_.size() == buckets_.size()));
     pieces_ = std::vector<Piece>(order_.size());
     place_.resize(buckets_.size());
+    std::size_t cut = 0;  // buckets of which some pieces are before this place and some are not
     for (std::size_t place = 0; place < order_.size(); ++place) {
         const std::size_t bucket = order_[place];
         const std::int64_t count = buckets_[bucket].count, number = before[bucket]++, pieces = all[bucket];
@@ -51,8 +52,14 @@ void Reducer::cut_into_pieces() {
             return piece == pieces ? count : count / pieces * piece / together * together;
         };
         const std::int64_t begin = begin_of(number);
-        pieces_[place] = {bucket, buckets_[bucket].offset + begin, begin_of(number + 1) - begin, number == 0,
-                          number + 1 == pieces};
+        pieces_[place] = {bucket,
+                          buckets_[bucket].offset + begin,
+                          begin_of(number + 1) - begin,
+                          number == 0,
+                          number + 1 == pieces,
+                          cut > 0};
+        if (pieces > 1 && number == 0) ++cut;
+        if (pieces > 1 && number + 1 == pieces) --cut;
         place_[bucket] = place;
     }
 }
@@ -82,7 +89,9 @@ void Reducer::issue() {
     // One global order: a bucket that is complete early waits for the ones before it, as it does on every
     // rank.
     while (next_ < pieces_.size() && waiting_[pieces_[next_].bucket] == 0) {
-        Piece& piece = pieces_[next_++];
+        Piece& piece = pieces_[next_];
+        if (recorder_ && piece.between && done_ == next_) recorder_->pause_ends();
+        ++next_;
         if (recorder_ && piece.first) recorder_->bucket_issued(piece.bucket);
         piece.work = start(piece);
     }
@@ -97,7 +106,9 @@ Work Reducer::start(const Piece& piece) {
 
 void Reducer::note_done() {
     const Piece& piece = pieces_[done_++];
-    if (recorder_ && piece.last) recorder_->bucket_done(piece.bucket);
+    if (!recorder_) return;
+    if (piece.last) recorder_->bucket_done(piece.bucket);
+    if (done_ == next_) recorder_->link_rests();
 }
 
 template <class Call>

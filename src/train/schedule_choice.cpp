@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "bucket_measurement.hpp"
+
 namespace tutti {
 
 std::string describe(const ScheduleForecast& forecast) {
@@ -17,6 +19,27 @@ ScheduleForecast agree_on(ScheduleForecast forecast, Communicator& control) {
     std::array<double, 2> seconds{forecast.across, forecast.within};
     control.broadcast(view_of(std::span<double>(seconds)), 0).wait();
     return {seconds[0], seconds[1]};
+}
+
+std::vector<std::size_t> agree_on_order(std::vector<std::size_t> order, Communicator& control) {
+    auto count = static_cast<std::int64_t>(order.size());
+    control.broadcast(view_of(std::span(&count, 1)), 0).wait();
+    std::vector<std::int64_t> numbers(order.begin(), order.end());
+    numbers.resize(static_cast<std::size_t>(count));
+    if (count > 0) control.broadcast(view_of(std::span(numbers)), 0).wait();
+    return {numbers.begin(), numbers.end()};
+}
+
+double measure_small_all_reduce(Communicator& gradients, Communicator& control) {
+    constexpr std::size_t repetitions = 7;
+    float element = 0;
+    const TensorView buffer = view_of(std::span(&element, 1));
+    timed_all_reduce(gradients, control, buffer);  // connections and buffers are made by the first
+    std::vector<double> times(repetitions);
+    for (double& time : times) time = timed_all_reduce(gradients, control, buffer);
+    double seconds = median(std::move(times));
+    control.all_reduce(view_of(std::span(&seconds, 1)), ReduceOp::max).wait();
+    return seconds;
 }
 
 SchedulePlans plan_schedules(std::span<const ParameterSlice> parameters, const std::vector<bool>& layer_ends,

@@ -9,8 +9,9 @@
 namespace tutti {
 namespace {
 
-/// Length of the union of the buckets' [issued, done].
-double time_under_way(std::vector<BucketTimes> buckets) {
+/// Length of the union of the buckets' [issued, done], without the pauses in them.
+double time_under_way(const StepTimeline& step) {
+    std::vector<BucketTimes> buckets = step.buckets;
     std::ranges::sort(buckets, {}, &BucketTimes::issued);
     double total = 0, until = 0;
     for (const BucketTimes& bucket : buckets) {
@@ -18,7 +19,7 @@ double time_under_way(std::vector<BucketTimes> buckets) {
         if (bucket.done > from) total += bucket.done - from;
         until = std::max(until, bucket.done);
     }
-    return total;
+    return total - step.pauses;
 }
 
 /// Calls `visit` with every number of a step.
@@ -53,7 +54,7 @@ StepFigures figures_of(const StepTimeline& step) {
     figures.transfer_cpu = step.transfer_cpu;
     figures.off_core = step.off_core;
     figures.buckets = step.buckets;
-    figures.communication = time_under_way(step.buckets) + step.gather.seconds();
+    figures.communication = time_under_way(step) + step.gather.seconds();
     figures.exposed = std::min(step.exposed_communication(), figures.communication);
     return figures;
 }

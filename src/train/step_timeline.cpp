@@ -47,7 +47,7 @@ void StepRecorder::begin_step(std::size_t buckets) {
     step.buckets.assign(buckets, {});
     step.communication = step.optimizer = step.gather = {};
     step.early_updates = step.late_waits = step.late_updates = 0;
-    step.transfer_cpu = step.off_core = 0;
+    step.transfer_cpu = step.off_core = step.pauses = 0;
     step.goes_on = false;
 }
 

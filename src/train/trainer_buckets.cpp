@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "trainer_impl.hpp"
+#include "tutti/train/across_steps.hpp"
 
 namespace tutti {
 namespace {
@@ -23,8 +24,9 @@ void Trainer::Impl::use_buckets(const BucketTrial& choice) {
     // their step.
     if (config.distributed.across_steps == AcrossSteps::automatic && choice.order.empty())
         training.spread_across_steps(false);
-    training.replan(std::move(buckets),
-                    training.spreads_across_steps() ? choice.order : std::vector<std::size_t>());
+    training.replan(std::move(buckets), training.spreads_across_steps()
+                                            ? order_for(job.gradients, choice.order)
+                                            : std::vector<std::size_t>());
     bucket_plan = nlohmann::ordered_json{{"policy", name_of_policy(config.distributed.bucket_policy)},
                                          {"world", world},
                                          {"name", choice.name},

@@ -70,7 +70,9 @@ class BucketPolicy(TrainingTest):
         good = json.loads(path.read_text())
         foreign = {**good, "key": {**good["key"], "world": 64}}
         unfit = {**good, "chosen": {**good["chosen"], "ends": [1, 99]}}
-        for number, content in enumerate(["{", "", "[]", json.dumps(foreign), json.dumps(unfit)]):
+        older = {**good, "tutti_bucket_profile": 1}
+        for number, content in enumerate(["{", "", "[]", json.dumps(foreign), json.dumps(unfit),
+                                             json.dumps(older)]):
             path.write_text(content)
             said = self.train(f"again{number}")
             self.assertIn(f"warning: bucket profile ignored: {path}", said)

@@ -377,6 +377,32 @@ TEST(IssueOrder, CutsALargeBucketWhereThatIsFaster) {
               (Order{0, 1}));
 }
 
+TEST(IssueOrder, CutsForAHundredthOfAStepAndNotForLess) {
+    using Order = std::vector<std::size_t>;
+    const std::vector seconds{8., 1.};
+    AcrossTiming timing = large_and_small(0);
+    const double whole = step_across(large_small, Order{0, 1}, seconds, timing);
+    const double saved = whole - step_across(large_small, Order{0, 1, 0, 0}, seconds, timing);
+    EXPECT_NEAR(saved, 1, 1e-9);  // thirds of 8
+    timing.loss = 98 * saved - whole;
+    EXPECT_EQ(issue_order(large_small, seconds, timing), (Order{0, 1, 0, 0}));
+    timing.loss = 102 * saved - whole;
+    EXPECT_EQ(issue_order(large_small, seconds, timing), (Order{0, 1}));
+}
+
+TEST(OrderFor, NamesABucketOnceWhereBitsWouldDependOnTheCut) {
+    using Order = std::vector<std::size_t>;
+    for (const int ranks : {2, 3})
+        test::run_on_threads(ranks, [&](Communicator& communicator) {
+            ASSERT_EQ(communicator.sums_in_rank_order(), ranks == 2);
+            // By the last piece: what waits for the bucket waits for nothing more than before.
+            EXPECT_EQ(order_for(communicator, {0, 2, 0, 1, 2, 0}),
+                      ranks == 2 ? (Order{0, 2, 0, 1, 2, 0}) : (Order{1, 2, 0}));
+            EXPECT_EQ(order_for(communicator, {1, 0}), (Order{1, 0}));
+            EXPECT_EQ(order_for(communicator, {}), Order{});
+        });
+}
+
 TEST(PieceCost, IsInfiniteWhereBitsWouldDependOnTheCut) {
     for (const int ranks : {1, 2, 3})
         test::run_on_threads(ranks, [&](Communicator& communicator) {

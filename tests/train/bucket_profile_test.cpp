@@ -61,13 +61,23 @@ TEST(BucketProfile, KeepsTheOrderOfBucketsThatGoInPieces) {
     EXPECT_NE(refusal(to_json(profile)).find("does not hold each of 2 buckets"), std::string::npos);
 }
 
+TEST(BucketTrial, SendsAlikeWithTheSameBucketsInTheSameOrderAndPieces) {
+    const BucketTrial cut{"cost_model", {1, 3}, 1, 2, {0, 1, 0}}, whole{"cost_model", {1, 3}, 1, 2, {0, 1}},
+        other{"cost_model", {2, 3}, 1, 2, {0, 1, 0}}, named{"single", {1, 3}, 3, 4, {0, 1, 0}};
+    EXPECT_TRUE(cut.sends_alike(named));
+    EXPECT_FALSE(cut.sends_alike(whole));
+    EXPECT_FALSE(cut.sends_alike(other));
+    EXPECT_TRUE(cut.in_pieces());
+    EXPECT_FALSE(whole.in_pieces());
+}
+
 TEST(BucketProfile, SaysWhyAFileIsNone) {
     const std::string good = to_json(example());
     EXPECT_EQ(refusal(good), "accepted");
     EXPECT_EQ(refusal("{"), "it is not a JSON object");
     EXPECT_EQ(refusal("[1]"), "it is not a JSON object");
     EXPECT_EQ(refusal("{}"), "it is not a bucket profile");
-    EXPECT_EQ(refusal(with(good, "profile\": 1", "profile\": 2")), "it is another version's");
+    EXPECT_EQ(refusal(with(good, "profile\": 2", "profile\": 1")), "it is another version's");
     EXPECT_EQ(refusal(good, R"({"model":"abc","world":3})"), "it is for another training");
     EXPECT_TRUE(refusal(with(good, "\"chosen\"", "\"other\"")).starts_with("it is damaged: "));
     EXPECT_TRUE(refusal(with(good, "0.25", "\"x\"")).starts_with("it is damaged: "));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "support/thread_communicator.hpp"
+#include "tutti/model/zoo.hpp"
 
 namespace tutti {
 namespace {
@@ -137,6 +138,45 @@ TEST_P(ReducerRanks, SendsABucketInAsManyPiecesAsTheOrderNamesIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, ReducerRanks, ::testing::Values(1, 2, 3, 4));
+
+TEST(Reducer, RecordsThePausesBetweenPiecesOfABucket) {
+    const auto device = make_cpu_device(1);
+    const std::vector<std::int64_t> hidden = {4, 3};
+    const Graph graph(build_mlp({4}, hidden, 2), *device, DType::f32, 1);
+    ASSERT_EQ(graph.parameters().size(), parameter_count);
+    constexpr double waited = 1e-3, rounding = 1e-9;
+    const auto step = [&](const std::vector<std::size_t>& order, Communicator& communicator) {
+        std::vector<double> arena(arena_size);
+        Reducer reducer(communicator, view_of(std::span(arena)), three_buckets);
+        reducer.replan(three_buckets, order);
+        StepRecorder recorder(graph, 1);
+        reducer.record(&recorder);
+        recorder.begin_step(three_buckets.size());
+        for (std::size_t p = 0; p < parameter_count; ++p) {
+            // Alone it is done at once. Then others take their time until they are ready.
+            reducer.poll();
+            const double began = recorder.now();
+            while (recorder.now() - began < waited) {
+            }
+            reducer.ready(p);
+        }
+        reducer.finish();
+        return recorder.timeline();
+    };
+    test::run_on_threads(1, [&](Communicator& communicator) {
+        EXPECT_EQ(step({0, 1, 2}, communicator).pauses, 0) << "no bucket waits";
+        // Bucket 2 waits for its three gradients, but no bucket is cut then.
+        EXPECT_EQ(step({0, 0, 1, 2, 2}, communicator).pauses, 0);
+        // A piece of bucket 0, then 1 waited for its gradient.
+        const StepTimeline once = step({0, 1, 0, 2}, communicator);
+        EXPECT_GE(once.pauses, waited - rounding);
+        EXPECT_LE(once.pauses, once.buckets[0].done - once.buckets[0].issued);
+        // Then 2 for its three.
+        const StepTimeline twice = step({0, 1, 2, 0}, communicator);
+        EXPECT_GE(twice.pauses, 4 * waited - rounding);
+        EXPECT_LE(twice.pauses, twice.buckets[0].done - twice.buckets[0].issued);
+    });
+}
 
 TEST(Reducer, NamesTheBucketWhenAPeerIsGone) {
     std::string message;

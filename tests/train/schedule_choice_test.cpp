@@ -30,6 +30,26 @@ TEST(ScheduleForecast, IsRank0sOnEveryRank) {
     });
 }
 
+TEST(AgreeOnOrder, GivesRank0sHoweverLongTheOthersAre) {
+    using Order = std::vector<std::size_t>;
+    for (const Order& wanted : {Order{1, 0, 1, 2}, Order{2, 1, 0}, Order{}})
+        test::run_on_threads(3, [&](Communicator& world) {
+            const std::vector<Order> own{wanted, {0, 1, 2}, {0, 1, 0, 2, 0, 0}};
+            EXPECT_EQ(agree_on_order(own[static_cast<std::size_t>(world.rank())], world), wanted);
+        });
+}
+
+TEST(MeasureSmallAllReduce, IsTheSameTimeOnAllRanks) {
+    test::run_on_threads(3, [](Communicator& world) {
+        const auto control = world.duplicate();
+        const double seconds = measure_small_all_reduce(world, *control);
+        EXPECT_GT(seconds, 0);
+        double of_rank_0 = seconds;
+        control->broadcast(view_of(std::span(&of_rank_0, 1)), 0).wait();
+        EXPECT_EQ(seconds, of_rank_0);
+    });
+}
+
 /// Two layers of 10 elements each, 1 s + 0.1 s a byte; backward to 4, between 1, forward 3 and 4, loss 1.
 TEST(PlanSchedules, GivesEachScheduleItsPlanAndItsStep) {
     const std::vector<ParameterSlice> parameters{{0, 10}, {10, 10}};

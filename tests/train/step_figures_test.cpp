@@ -52,6 +52,15 @@ TEST(StepFigures, PartsOfAStep) {
     EXPECT_EQ(figures.optimizer, 1);
 }
 
+TEST(StepFigures, APauseBetweenPiecesIsNoCommunication) {
+    StepTimeline timeline = timeline_with({{3, 3, 8}, {5, 5, 5.5}});
+    timeline.pauses = 1.5;
+    const StepFigures figures = figures_of(timeline);
+    EXPECT_EQ(figures.communication, 3.5);
+    EXPECT_EQ(figures.exposed, 2);
+    EXPECT_EQ(figures.hidden(), 1.5);
+}
+
 struct CommunicationCase {
     std::string name;
     std::vector<BucketTimes> buckets;  // ready, issued, done; backward ends at 6

@@ -33,6 +33,10 @@ struct AcrossTiming {
 /// AcrossTiming::per_piece: the seconds of an empty transfer, or infinite where bits would depend on the cut.
 double piece_cost(const Communicator& gradients, double empty_transfer);
 
+/// An order that was chosen elsewhere as it may be used here: where bits would depend on the cut, every
+/// bucket in one transfer, at the place of its last piece.
+std::vector<std::size_t> order_for(const Communicator& gradients, std::vector<std::size_t> order);
+
 /// The seconds of each bucket's transfer.
 std::vector<double> transfer_seconds(std::span<const Bucket> buckets, const BucketTiming& timing);
 
@@ -57,10 +61,15 @@ double step_across(std::span<const Bucket> buckets, std::span<const std::size_t>
 double step_within(std::span<const Bucket> buckets, std::span<const double> seconds,
                    const AcrossTiming& timing);
 
-/// The best of the plan's own order, first_needed_first, and, where transfers may be cut, that with large
-/// buckets in pieces of several sizes; on a tie the first of them. A large bucket that is ready early and
-/// needed late (the first fully connected layer behind convolutions) would else hold up those that are needed
-/// early: what ByteScheduler (Peng et al., SOSP 2019) cuts tensors for. Pure.
+/// The better of the plan's own order (on a tie) and first_needed_first, no bucket in pieces. Pure.
+std::vector<std::size_t> whole_order(std::span<const Bucket> buckets, std::span<const double> seconds,
+                                     const AcrossTiming& timing);
+
+/// whole_order, or, where transfers may be cut and that saves 1 % of the step (the model knows less exactly
+/// what pieces cost), first_needed_first with large buckets in pieces of the best of several sizes. A large
+/// bucket that is ready early and needed late (the first fully connected layer behind convolutions) would
+/// else hold up those that are needed early: what ByteScheduler (Peng et al., SOSP 2019) cuts tensors for.
+/// Pure.
 std::vector<std::size_t> issue_order(std::span<const Bucket> buckets, std::span<const double> seconds,
                                      const AcrossTiming& timing);
 

@@ -71,6 +71,7 @@ class Reducer {
         std::size_t bucket = 0;
         std::int64_t offset = 0, count = 0;
         bool first = true, last = true;  // of its bucket
+        bool between = false;            // pieces of a bucket, this one's or another's, are on both sides
         Work work{};
     };
 

@@ -26,6 +26,14 @@ std::string describe(const ScheduleForecast& forecast);
 /// Rank 0's, on every rank. Collective.
 ScheduleForecast agree_on(ScheduleForecast forecast, Communicator& control);
 
+/// Rank 0's order of issue (or other list of buckets), however long each rank's own is: ranks on unlike
+/// processors may round a prediction differently. Collective.
+std::vector<std::size_t> agree_on_order(std::vector<std::size_t> order, Communicator& control);
+
+/// Seconds of an all-reduce of one element in this process's memory: the median of a few, of that the slowest
+/// rank's. Collective; the same bits on every rank. `control`: another communicator of the same ranks.
+double measure_small_all_reduce(Communicator& gradients, Communicator& control);
+
 /// The plan that the cost model makes for each schedule, and what it expects of them.
 struct SchedulePlans {
     std::vector<Bucket> within;  ///< plan_by_cost()

@@ -28,8 +28,10 @@ struct MicroBatchTimes {
 };
 
 struct BucketTimes {
-    double ready = 0;   ///< its last gradient was final
-    double issued = 0;  ///< its all-reduce began: when it and all buckets issued before it were ready
+    double ready = 0;  ///< its last gradient was final
+    /// Its all-reduce (of several pieces the first) began: when it and all buckets issued before it were
+    /// ready.
+    double issued = 0;
     /// This rank saw that it had ended: at the next poll, or in the wait for it. Later than the end of the
     /// step where buckets may stay on the network during the next one.
     double done = 0;
@@ -63,6 +65,9 @@ struct StepTimeline {
     /// interrupts, other programs), or, with several threads, this one waited for them. Across steps with the
     /// waits in forward in which it gave the core away.
     double off_core = 0;
+    /// Between the pieces of buckets that are cut: nothing was under way, as who was to overtake them was not
+    /// ready.
+    double pauses = 0;
     TimeSpan gather;  ///< with sharded state: of the parameters, after the optimizer
 
     /// When the last layer's backward had ended; communication after that is not hidden.
@@ -123,6 +128,10 @@ class StepRecorder final : public GraphObserver {
         StepTimeline& step = timelines_[sending_];
         step.buckets[bucket].done = now() + (timeline().clock - step.clock);
     }
+    /// From now on nothing is under way.
+    void link_rests() { rests_ = now(); }
+    /// Since then a bucket of which some pieces were done waited for others.
+    void pause_ends() { timeline().pauses += now() - rests_; }
 
     void forward_begins(std::size_t) override { turn_ = now(); }
     /// Its times add up: with turns, the end lies that long behind the begin of the first.
@@ -145,7 +154,7 @@ class StepRecorder final : public GraphObserver {
     std::size_t current_ = 0, sending_ = 0;
     Clock::time_point begin_;
     double turn_ = 0;  ///< when the layer that runs forward began
-    double compute_ = 0, call_ = 0;
+    double compute_ = 0, call_ = 0, rests_ = 0;
 };
 
 }  // namespace tutti
