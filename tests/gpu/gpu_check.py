@@ -17,7 +17,7 @@ import tempfile
 import time
 
 from cases import CASES
-from gpu_process import Failed, OutOfTime, Processes, Skipped
+from gpu_process import OUT_OF_TIME, Failed, OutOfTime, Processes, Skipped
 from gpu_stages import PARTS, STAGES, Check
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -131,7 +131,7 @@ def run_stage(check, name, stage):
     except Failed as reason:
         stage["status"], stage["reason"] = "FAILED", str(reason)
     except OutOfTime:
-        stage["reason"] = "--minutes are over"
+        stage["reason"] = OUT_OF_TIME
     except (SystemExit, KeyboardInterrupt):
         raise
     except Exception as problem:  # of the stage itself: the others shall have their turn

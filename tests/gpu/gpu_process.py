@@ -8,6 +8,9 @@ import tempfile
 import time
 
 
+OUT_OF_TIME = "--minutes are over"
+
+
 class Skipped(Exception):
     """Why a stage says nothing here."""
 

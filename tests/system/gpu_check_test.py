@@ -69,6 +69,25 @@ esac
         self.assertIn("1 is not 2", suites["Bad."]["said"])
         self.assertIn("in Crashing/0.dies", suites["Crashing/0."]["said"])
 
+    def test_a_suite_that_failed_stays_a_failure_when_the_time_ends_in_the_next(self):
+        program = self.dir / "test_kernels"
+        program.write_text("""#!/bin/sh
+case $1 in
+    --gtest_list_tests) printf 'Bad.\n  fails\nHanging.\n  hangs\n' ;;
+    --gtest_filter=Bad.*) printf '[ RUN      ] Bad.fails\nfile.cpp:1: Failure\n1 is not 2\n[  FAILED  ] Bad.fails (0 ms)\n'; exit 1 ;;
+    *) echo '[ RUN      ] Hanging.hangs'; exec sleep 300 ;;
+esac
+""")
+        program.chmod(0o755)
+        result = self.check("--trainer", self.trainer, "--tests", self.dir, "--rehearse", "--part", "unit", "--minutes", "0.4")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        report, stages = self.report()
+        self.assertFalse(report["passed"])
+        self.assertEqual(stages["unit_tests"]["status"], "FAILED")
+        self.assertIn("--minutes are over; ", stages["unit_tests"]["reason"])
+        self.assertIn("1 is not 2", stages["unit_tests"]["reason"])
+        self.assertFalse(stages["unit_tests"]["result"]["test_kernels"]["Hanging."]["bad"], "it may only have been late")
+
     def test_it_ends_in_time_with_what_it_has_and_goes_on_with_that(self):
         self.assertEqual(self.check("--trainer", self.trainer, "--rehearse", "--quick", "--stages", "nccl_one_rank").returncode, 0)
         # Ranks that do not end, with processes of their own.
