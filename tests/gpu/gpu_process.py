@@ -9,6 +9,7 @@ import time
 
 
 OUT_OF_TIME = "--minutes are over"
+ENOUGH = 1  # second, to start anything
 
 
 class Skipped(Exception):
@@ -54,7 +55,7 @@ class Processes:
         """Runs it for at most `seconds`, and returns an Ended whose returncode is None where it did not end. With all
         that it started: those of mpirun would keep its pipes, and the GPU."""
         limit = min(seconds, self.left())
-        if limit <= 1:
+        if limit <= ENOUGH:
             raise OutOfTime
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
             # Files: a pipe that a grandchild holds would be waited for.

@@ -88,6 +88,51 @@ esac
         self.assertIn("1 is not 2", stages["unit_tests"]["reason"])
         self.assertFalse(stages["unit_tests"]["result"]["test_kernels"]["Hanging."]["bad"], "it may only have been late")
 
+    def test_a_stage_of_an_earlier_call_stays_until_there_is_something_new(self):
+        old = {"date": "2001-02-03 04:05 UTC", "version": "tutti 0.0.1", "seconds": 1.0}
+        kept = [{"name": "step_times", "status": "passed", "result": {"lenet": {"milliseconds": 1.5, "aim": None}}, **old},
+                {"name": "host_staged_ranks", "status": "FAILED", "reason": "a rank was lost", **old}]
+        (self.dir / "gpu_check.json").write_text(json.dumps({"rehearsal": True, "stages": kept}))
+        wrapper = self.dir / "trainer"
+        wrapper.write_text(f"""#!/bin/sh
+case "$*" in
+    *"bench step"*|*distributed.backend=mpi*) exec sleep 300 ;;
+esac
+exec {self.trainer} "$@"
+""")
+        wrapper.chmod(0o755)
+        for minutes, stage in ("0.01", "step_times"), ("0.4", "step_times"), ("0.01", "host_staged_ranks"), ("0.4", "host_staged_ranks"):
+            result = self.check("--trainer", wrapper, "--rehearse", "--quick", "--minutes", minutes, "--stages", stage)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            report, stages = self.report()
+            self.assertEqual([stages["step_times"], stages["host_staged_ranks"]], kept, f"{minutes} minutes of {stage}")
+            self.assertEqual((report["failed"], report["passed"], report["complete"]), (["host_staged_ranks"], False, False))
+        text = (self.dir / "gpu_check.txt").read_text()
+        self.assertRegex(text, r"FAILED +host_staged_ranks .*\[of tutti 0.0.1\] a rank was lost")
+        self.assertNotRegex(text, r"facts .*\[of ")
+        self.assertIn("incomplete, not run to the end: unit_tests, ", text)
+
+    def test_a_part_of_a_stage_stands_beside_its_last_verdict(self):
+        suites = self.dir / "test_kernels"
+        suites.write_text("""#!/bin/sh
+case $1 in
+    --gtest_list_tests) printf 'Good.\n  works\nHanging.\n  hangs\n' ;;
+    --gtest_filter=Good.*) echo '[ RUN      ] Good.works' ;;
+    *) echo '[ RUN      ] Hanging.hangs'; exec sleep 300 ;;
+esac
+""")
+        suites.chmod(0o755)
+        before = {"name": "unit_tests", "date": "2001-02-03 04:05 UTC", "status": "FAILED", "seconds": 1.0, "reason": "Good. failed"}
+        (self.dir / "gpu_check.json").write_text(json.dumps({"rehearsal": True, "stages": [before]}))
+        for _ in range(2):
+            result = self.check("--trainer", self.trainer, "--tests", self.dir, "--rehearse", "--part", "unit", "--minutes", "0.3")
+            self.assertEqual(result.returncode, 1, result.stderr)
+            report, stages = self.report()
+            self.assertEqual((report["failed"], stages["unit_tests"]["status"]), (["unit_tests"], "cut off"))
+            self.assertFalse(stages["unit_tests"]["result"]["test_kernels"]["Good."]["bad"])
+            self.assertEqual(stages["unit_tests"]["before"], before)
+        self.assertIn("before: [of an unknown version] Good. failed", (self.dir / "gpu_check.txt").read_text())
+
     def test_it_ends_in_time_with_what_it_has_and_goes_on_with_that(self):
         self.assertEqual(self.check("--trainer", self.trainer, "--rehearse", "--quick", "--stages", "nccl_one_rank").returncode, 0)
         # Ranks that do not end, with processes of their own.
