@@ -153,7 +153,7 @@ def run_stage(check, name, stage):
     except Failed as reason:
         stage["status"], stage["reason"] = "FAILED", str(reason)
     except OutOfTime:
-        stage["reason"] = OUT_OF_TIME
+        stage["reason"] = "; ".join(filter(None, (OUT_OF_TIME, stage.get("reason"))))
     except (SystemExit, KeyboardInterrupt):
         raise
     except Exception as problem:  # of the stage itself: the others shall have their turn
@@ -189,8 +189,10 @@ def main():
                 break
             stage = report.begin(name)
 
-            def note(result, stage=stage):
+            def note(result, remark="", stage=stage):
                 stage["result"] = result
+                if remark:
+                    stage["reason"] = remark
                 report.keep(stage)
 
             check = Check(arguments, pathlib.Path(folder), processes, note)

@@ -60,7 +60,7 @@ def require_no_failure(results):
 
 
 class Check:
-    """note: keeps what a stage has found so far in the report."""
+    """note(result, remark): keeps what a stage has found so far in the report, and what is to be said of it."""
 
     def __init__(self, arguments, folder, processes, note):
         self.arguments, self.folder, self.processes, self.note = arguments, folder, processes, note
@@ -124,15 +124,28 @@ class Check:
     def suites(self, program):
         """Of a GoogleTest program."""
         listed = self.run([program, "--gtest_list_tests"], seconds=120).stdout
-        return [line.split()[0] for line in listed.splitlines() if re.match(r"\S+\.(\s|$)", line)]
+        suites = [line.split()[0] for line in listed.splitlines() if re.match(r"\S+\.(\s|$)", line)]
+        if not suites:
+            raise Failed(f"{program.name} lists no tests: {listed[-500:]}")
+        return suites
+
+    def judge_suite(self, done, judge):
+        """Counts of one that was run; one in which nothing was tested is bad."""
+        begun = re.findall(r"^\[ RUN      \] (\S+)", done.stdout, re.MULTILINE)
+        skipped = set(re.findall(r"^\[  SKIPPED \] (\S+\.\S+)", done.stdout, re.MULTILINE))
+        result = {"tests": len(begun) - len(skipped), **({"skipped": len(skipped)} if skipped else {}), **judge(done, begun)}
+        if result["tests"] == 0 and done.returncode == 0:
+            result.update({"bad": True, "said": f"nothing was tested: {done.stdout[-800:]}"})
+        return result
 
     def run_suites(self, command, seconds, judge):
-        """Suite by suite, because an error of the GPU stays with a process: {program: {suite: judge(Ended)}}."""
+        """Suite by suite, because an error of the GPU stays with a process: {program: {suite: result}}. judge(Ended) adds
+        to the counts: "bad", and "unjudged" where a suite did not say enough."""
         results = {}
 
         def verdict():
-            bad = {suite: result for suites in results.values() for suite, result in suites.items() if result["bad"]}
-            if bad:
+            suites = {suite: result for of_program in results.values() for suite, result in of_program.items()}
+            if bad := {suite: result for suite, result in suites.items() if result["bad"]}:
                 raise Failed(json.dumps(bad))
 
         with judged_by(verdict):
@@ -140,19 +153,22 @@ class Check:
                 of_program = results.setdefault(program.name, {})
                 for suite in self.suites(program):
                     done = self.processes.run([*command, program, f"--gtest_filter={suite}*"], seconds=seconds)
-                    of_program[suite] = judge(done)
-                    self.note(results)
+                    of_program[suite] = self.judge_suite(done, judge)
+                    unjudged = [name for suites in results.values() for name, one in suites.items() if "unjudged" in one]
+                    self.note(results, "not judged: " + ", ".join(unjudged) if unjudged else "")
                     if done.late:
                         raise OutOfTime
+        if all("unjudged" in result for suites in results.values() for result in suites.values()):
+            raise Failed("no suite was judged: " + json.dumps(results))
         return results
 
     def unit_tests(self):
         """The programs that compare CUDA with the CPU, layer by layer."""
-        def judge(done):
-            begun = re.findall(r"^\[ RUN      \] (\S+)", done.stdout, re.MULTILINE)
+        def judge(done, begun):
             failed = re.findall(r"^\[  FAILED  \] (\S+?)(?:,|$| \()", done.stdout, re.MULTILINE)
-            result = {"tests": len(begun), "failed": sorted(set(failed)),
-                      "bad": bool(failed) or (done.returncode != 0 and not done.late)}
+            result = {"failed": sorted(set(failed)), "bad": bool(failed) or (done.returncode != 0 and not done.late)}
+            if done.late:
+                result["unjudged"] = OUT_OF_TIME
             if failed:
                 first = done.stdout.find("Failure\n")
                 result["said"] = done.stdout[max(first - 200, 0):first + 800]
@@ -320,12 +336,18 @@ class Check:
         if self.arguments.rehearse or program is None:
             raise Skipped("a rehearsal has no GPU" if self.arguments.rehearse else "compute-sanitizer is not installed")
 
-        def judge(done):
-            bad = done.returncode is not None and done.returncode != 0
-            return {"code": done.returncode, "bad": bad, **({"said": done.stdout[-3000:]} if bad else {})}
+        def judge(done, _):
+            said = done.stdout + done.stderr
+            found = [int(count) for count in re.findall(r"^=+ (?:ERROR|RACECHECK) SUMMARY: (\d+)", said, re.MULTILINE)]
+            result = {"code": done.returncode, "errors": sum(found) if found else None, "bad": sum(found) > 0}
+            if done.returncode is None and not result["bad"]:
+                result["unjudged"] = "it did not end in time"  # the tool is slow
+            elif done.returncode != 0 or not found:  # code 0 without a summary: the tool saw nothing
+                result["bad"] = True
+            return {**result, **({"said": said[-3000:]} if result["bad"] else {})}
 
-        # A suite that takes longer stays unjudged (code null): the tool is slow.
-        return self.run_suites([program, "--tool", tool, "--error-exitcode", "9"], 240, judge)
+        # A bundle's program is a script that starts it.
+        return self.run_suites([program, "--tool", tool, "--target-processes", "all", "--error-exitcode", "9"], 240, judge)
 
     def memcheck(self):
         return self.sanitizer("memcheck")

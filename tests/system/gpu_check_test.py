@@ -4,11 +4,18 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
+import types
+from unittest import mock
 
 import system_test
 from recipes import TrainingTest
 
-SCRIPT = pathlib.Path(__file__).parents[2] / "jobs/gpu_check.sh"
+ROOT = pathlib.Path(__file__).parents[2]
+SCRIPT = ROOT / "jobs/gpu_check.sh"
+sys.path.append(str(ROOT / "tests/gpu"))
+import gpu_process
+import gpu_stages
 
 
 class GpuCheck(TrainingTest):
@@ -87,6 +94,53 @@ esac
         self.assertIn("--minutes are over; ", stages["unit_tests"]["reason"])
         self.assertIn("1 is not 2", stages["unit_tests"]["reason"])
         self.assertFalse(stages["unit_tests"]["result"]["test_kernels"]["Hanging."]["bad"], "it may only have been late")
+
+    def test_suites_in_which_nothing_is_tested_fail(self):
+        program = self.dir / "test_kernels"
+        program.write_text("""#!/bin/sh
+case $1 in
+    --gtest_list_tests) printf 'Good.\n  works\n  skips\nEmpty.\nSkipped.\n  skips\n' ;;
+    --gtest_filter=Good.*) printf '[ RUN      ] Good.works\n[ RUN      ] Good.skips\n[  SKIPPED ] Good.skips (0 ms)\n' ;;
+    --gtest_filter=Skipped.*) printf '[ RUN      ] Skipped.skips\n[  SKIPPED ] Skipped.skips (0 ms)\n[  SKIPPED ] 1 test, listed below:\n[  SKIPPED ] Skipped.skips\n' ;;
+esac
+""")
+        program.chmod(0o755)
+        self.assertEqual(self.check("--trainer", self.trainer, "--tests", self.dir, "--rehearse", "--part", "unit").returncode, 1)
+        suites = self.report()[1]["unit_tests"]["result"]["test_kernels"]
+        self.assertEqual({name: (suite["tests"], suite.get("skipped", 0), suite["bad"]) for name, suite in suites.items()},
+                         {"Good.": (1, 1, False), "Empty.": (0, 0, True), "Skipped.": (0, 1, True)})
+        program.write_text("#!/bin/sh\n")
+        self.assertEqual(self.check("--trainer", self.trainer, "--tests", self.dir, "--rehearse", "--part", "unit").returncode, 1)
+        self.assertIn("lists no tests", self.report()[1]["unit_tests"]["reason"])
+
+    def sanitized(self, **suites):
+        """The stage memcheck of suites that are these shell commands, under a sanitizer that only starts them; and its
+        remark."""
+        listed = "".join(f"{name}.\\n  runs\\n" for name in suites)
+        cases = "".join(f"    --gtest_filter={name}.*) echo '[ RUN      ] {name}.runs'; {command} ;;\n" for name, command in suites.items())
+        for name, text in {"test_gpu_ops": f"case $1 in\n    --gtest_list_tests) printf '{listed}' ;;\n{cases}esac\n",
+                           "compute-sanitizer": "[ \"$3 $4\" = '--target-processes all' ] || exit 2\nshift 6\nexec \"$@\"\n"}.items():
+            (self.dir / name).write_text("#!/bin/sh\n" + text)
+            (self.dir / name).chmod(0o755)
+
+        class Hurried(gpu_process.Processes):
+            def run(self, command, seconds=600, env=None):
+                return super().run(command, min(seconds, 5), env)
+
+        remarks = []
+        arguments = types.SimpleNamespace(trainer=self.trainer, tests=self.dir, rehearse=False, quick=True)
+        check = gpu_stages.Check(arguments, self.dir, Hurried(), lambda _, remark="": remarks.append(remark))
+        with mock.patch.dict(os.environ, {"PATH": f"{self.dir}:{os.environ['PATH']}"}):
+            return check.memcheck()["test_gpu_ops"], remarks[-1]
+
+    def test_the_sanitizer_must_have_judged(self):
+        clean, slow = "echo '========= ERROR SUMMARY: 0 errors'", "exec sleep 300"
+        suites, remark = self.sanitized(Clean=clean, Slow=slow)
+        self.assertEqual((suites["Clean."]["errors"], suites["Slow."]["errors"]), (0, None))
+        self.assertEqual(remark, "not judged: Slow.")
+        for bad in {"Slow": slow}, {"Clean": clean, "Silent": "true"}, {"Clean": clean, "Wrong": "echo '========= ERROR SUMMARY: 3 errors'"}:
+            with self.assertRaises(gpu_process.Failed, msg=bad):
+                self.sanitized(**bad)
 
     def test_a_stage_of_an_earlier_call_stays_until_there_is_something_new(self):
         old = {"date": "2001-02-03 04:05 UTC", "version": "tutti 0.0.1", "seconds": 1.0}
