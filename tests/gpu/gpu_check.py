@@ -12,7 +12,6 @@ import os
 import pathlib
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,12 +24,15 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 NO_GPU = 77
 
 
-def has_gpu():
+def no_gpu(processes):
+    """Why there is none, or nothing."""
     program = shutil.which("nvidia-smi")
     if program is None:
         # Containers may have the device without the tool.
         return "" if os.path.exists("/dev/nvidiactl") else "nvidia-smi is not installed"
-    done = subprocess.run([program, "-L"], capture_output=True, text=True, check=False)
+    done = Processes().run([program, "-L"], seconds=max(min(60, processes.left()), 2))
+    if done.returncode is None:
+        return "nvidia-smi -L did not end, as where the driver is stuck"
     return "" if done.returncode == 0 and "GPU" in done.stdout else "nvidia-smi shows no GPU"
 
 
@@ -175,13 +177,13 @@ def version_of(trainer):
 
 def main():
     arguments = parse()
-    if not arguments.rehearse and (reason := has_gpu()):
-        print(f"gpu_check: no GPU here ({reason}); nothing was checked. --rehearse tries the stages on the CPU",
-              file=sys.stderr)
-        return NO_GPU
     # Processes are ended on the way out, and the report stays as it is.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     processes = Processes(arguments.minutes)
+    if not arguments.rehearse and (reason := no_gpu(processes)):
+        print(f"gpu_check: no GPU here ({reason}); nothing was checked. --rehearse tries the stages on the CPU",
+              file=sys.stderr)
+        return NO_GPU
     report = Report(arguments.out, arguments.rehearse, version_of(arguments.trainer))
     with tempfile.TemporaryDirectory(prefix="tutti-") as folder:
         for name in arguments.wanted:

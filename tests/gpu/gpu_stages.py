@@ -367,14 +367,15 @@ class Check:
             raise Skipped("no --python that has torch")
         report = self.folder / "peer.json"
         small = ["--quick", "--variants", "eager", "--batch", "8", "--rounds", "1"]
+        inherited, ours = os.environ.get("LD_LIBRARY_PATH", ""), self.processes.environment.get("LD_LIBRARY_PATH", "")
         found = {}
         with judged_by(lambda: require_no_failure(found.get("results", {}))):
             try:
                 # PyTorch finds its own libraries; ours may be others.
                 self.run([sys.executable, "-B", f"{HERE}/peer_torch.py", "--python", self.arguments.python, "--trainer",
                           self.trainer, "--out", report, "--device", self.device, "--models", self.arguments.models,
-                          *(small if self.arguments.quick else [])],
-                         seconds=7200, env={"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")})
+                          "--libraries", ours, *(small if self.arguments.quick else [])],
+                         seconds=7200, env={"LD_LIBRARY_PATH": inherited})
             finally:
                 if report.exists():  # it has what was measured until now
                     found = json.loads(report.read_text(encoding="utf-8"))

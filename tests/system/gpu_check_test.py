@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import types
@@ -142,6 +143,16 @@ esac
             with self.assertRaises(gpu_process.Failed, msg=bad):
                 self.sanitized(**bad)
 
+    def test_a_process_that_does_not_end_when_killed_is_left_behind_and_told(self):
+        processes = gpu_process.Processes()
+        with mock.patch.object(gpu_process, "end_session"), mock.patch.object(gpu_process, "REAPED_WITHIN", 0.1):
+            done = processes.run(["/bin/sh", "-c", f"echo $$ > {self.dir}/pid; exec sleep 300"], seconds=2)
+        try:
+            self.assertIsNone(done.returncode)
+            self.assertIn("sh has not ended 0.1 s after SIGKILL", done.stderr)
+        finally:
+            os.kill(int((self.dir / "pid").read_text()), signal.SIGKILL)
+
     def test_a_stage_of_an_earlier_call_stays_until_there_is_something_new(self):
         old = {"date": "2001-02-03 04:05 UTC", "version": "tutti 0.0.1", "seconds": 1.0}
         kept = [{"name": "step_times", "status": "passed", "result": {"lenet": {"milliseconds": 1.5, "aim": None}}, **old},
@@ -189,7 +200,7 @@ esac
 
     def test_it_ends_in_time_with_what_it_has_and_goes_on_with_that(self):
         self.assertEqual(self.check("--trainer", self.trainer, "--rehearse", "--quick", "--stages", "nccl_one_rank").returncode, 0)
-        # Ranks that do not end, with processes of their own.
+        # Ranks that do not end from the first on, with processes of their own.
         wrapper = self.dir / "trainer"
         wrapper.write_text(f"""#!/bin/sh
 case "$*" in
@@ -198,7 +209,7 @@ esac
 exec {self.trainer} "$@"
 """)
         wrapper.chmod(0o755)
-        result = self.check("--trainer", wrapper, "--rehearse", "--quick", "--minutes", "0.6", "--part", "ranks")
+        result = self.check("--trainer", wrapper, "--rehearse", "--quick", "--minutes", "1", "--part", "ranks")
         self.assertEqual(result.returncode, 0, result.stderr)
         report, stages = self.report()
         self.assertEqual((stages["host_staged_ranks"]["status"], stages["host_staged_ranks"]["reason"]),
