@@ -115,7 +115,9 @@ def as_text(report):
 
 def parse():
     parser = argparse.ArgumentParser(prog="jobs/gpu_check.sh")
-    parser.add_argument("--trainer", default=ROOT / "build/trainer", type=pathlib.Path)
+    # Of a bundle, these files are in its share/tutti.
+    bundled = ROOT.parents[1] / "bin/trainer"
+    parser.add_argument("--trainer", default=bundled if bundled.exists() else ROOT / "build/trainer", type=pathlib.Path)
     parser.add_argument("--tests", type=pathlib.Path, help="folder of the test programs (default: beside trainer)")
     parser.add_argument("--out", default=pathlib.Path("."), type=pathlib.Path)
     parser.add_argument("--python", help="one that has torch for this GPU")
