@@ -9,7 +9,8 @@ usage: jobs/bundle.sh [-b BUILD] [-o FOLDER] [-t]
 
   -b BUILD    the build to bundle (default: build); configure it with -Dmarch=x86-64-v3 for other machines than this one
   -o FOLDER   what to make (default: BUILD/bundle); it must not exist, or be a bundle, which is replaced
-  -t          also the test program of a GPU's layers, for jobs/gpu_check.sh --trainer FOLDER/bin/trainer
+  -t          also what checks it on a machine with a GPU and Python 3.10 or newer: FOLDER/share/tutti/jobs/gpu_check.sh,
+              and the test program of a GPU's layers
 
 The folder may be moved. FOLDER/bin/trainer and FOLDER/bin/mpirun start it. From the system come the C library and the
 NVIDIA driver; CUDA's libraries (cuBLAS, cuDNN, NCCL) are not in it: name their folders in TUTTI_CUDA_LIBRARIES.
@@ -240,7 +241,14 @@ done <<<"$needed"
 
 mkdir -p "$folder/share/tutti"
 cp -r "$here" "$folder/share/tutti/jobs"
-rm -f "$folder"/share/tutti/jobs/{gpu_check,bundle,test,quickstart,packages}.sh # they need the sources
+rm -f "$folder"/share/tutti/jobs/{bundle,test,quickstart,packages}.sh # they need the sources
+if ((${#tests[@]})); then
+    mkdir -p "$folder/share/tutti/tests/bench"
+    cp -r "$here/../tests/gpu" "$folder/share/tutti/tests/gpu"
+    cp "$here/../tests/bench/torch_models.py" "$folder/share/tutti/tests/bench/" # of models that other benchmarks have, too
+else
+    rm "$folder/share/tutti/jobs/gpu_check.sh"
+fi
 
 glibc=$(find "$folder" -type f \( -name '*.so*' -o -path '*/libexec/*' \) -exec objdump -T {} + 2>/dev/null |
     grep -o 'GLIBC_2\.[0-9]*' | sort -uV | tail -1)

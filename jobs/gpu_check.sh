@@ -8,29 +8,31 @@ usage() {
 usage: jobs/gpu_check.sh [--trainer FILE] [--tests FOLDER] [--out FOLDER] [--python PY] [--part A,B] [--stages A,B]
                          [--minutes M] [--models A,B] [--quick] [--rehearse]
 
-  --trainer FILE   the program (default: build/trainer beside this folder); a bundle's bin/trainer will do
+  --trainer FILE   the program (default: build/trainer beside this folder, or that of the bundle which has this script)
   --tests FOLDER   where the test programs are (default: tests beside the program, or its folder)
   --out FOLDER     gets gpu_check.json and gpu_check.txt (default: this folder), written again after each piece; stages
-                   that a report there has are kept
+                   that a report there has are kept, each with the version of its program
   --python PY      a python that has torch for this GPU: measures ours against PyTorch
   --part A,B       only these, and the facts: unit (layers against the CPU), times (ours alone), parity (steps against the
                    CPU), graph (CUDA graphs), nccl, ranks (that share the GPU), bench (kernels, PyTorch), sanitizer
   --stages A,B     the same, stage by stage: facts, unit_tests, step_times, stepwise_parity, cuda_graph, nccl_one_rank,
                    nccl_two_ranks_on_one_gpu, host_staged_ranks, kernel_bench, step_bench, memcheck, racecheck
-  --minutes M      ends in time; what did not fit is "not run" in the report
+  --minutes M      ends in time; what did not fit is in "not_run" of the report, and "complete" is false
   --models A,B     of the benchmarks: lenet, resnet18, resnet50, vit_b16
   --quick          fewer networks and steps
   --rehearse       the stages on the CPU, to try them; the report says so
 
 CUDA's libraries are looked for in TUTTI_CUDA_LIBRARIES, LD_LIBRARY_PATH, NVIDIA's wheels of PY and python3, and CUDA's
-usual folders. On a machine that is lent for minutes, with a bundle made elsewhere (jobs/bundle.sh -t; tar cJ makes 71 MiB
-without oneDNN 13 MiB):
+usual folders. The machine needs Python 3.10 or newer, and of the sources jobs/ and tests/, or a bundle that has them,
+made elsewhere (jobs/bundle.sh -t; tar cJ makes 71 MiB without oneDNN 13 MiB). Where it is lent for minutes:
 
-  jobs/gpu_check.sh --trainer tutti/bin/trainer --out REPORT --minutes 9 --part unit,times
-  jobs/gpu_check.sh --trainer tutti/bin/trainer --out REPORT --minutes 9 --part parity,graph,nccl,ranks
-  jobs/gpu_check.sh --trainer tutti/bin/trainer --out REPORT --minutes 9 --part bench,sanitizer
+  tutti/share/tutti/jobs/gpu_check.sh --out REPORT --minutes 9 --part unit,times
+  tutti/share/tutti/jobs/gpu_check.sh --out REPORT --minutes 9 --part parity,graph,nccl,ranks
+  tutti/share/tutti/jobs/gpu_check.sh --out REPORT --minutes 9 --part bench,sanitizer
 
-Exit code: 0 all stages passed or had a reason to be skipped, 1 one failed, 77 there is no GPU.
+Exit code: 0 no stage of the report failed, 1 one did, 77 there is no GPU. 0 also where stages were left out or cut off:
+only "complete": true says that each passed or had a reason to be skipped. A stage that failed in an earlier call, and is
+kept in the report, makes later calls end with 1, too, until it passes or FOLDER is another one.
 Not yet run on hardware.
 END
 }

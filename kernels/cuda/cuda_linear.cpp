@@ -25,8 +25,8 @@ class CudaLinear final : public LinearOp {
         if (batch == 0) return;
         const bool narrow = y.dtype == DType::bf16;
         assert(narrow || !bias.defined() || bias.dtype == DType::f32);
-        const Inputs inputs = rounded({x, weight, narrow ? bias : TensorView{}});
-        const TensorView& added = narrow ? inputs[2] : bias;
+        const bool with_product = shape_.bias && adds_bias_with_product_;
+        const Inputs inputs = rounded({x, weight, narrow && with_product ? bias : TensorView{}});
         Product product{.m = batch,
                         .n = shape_.out,
                         .k = shape_.in,
@@ -35,10 +35,10 @@ class CudaLinear final : public LinearOp {
                         .c = {.row = shape_.out},
                         .type = type_,
                         .result = y.dtype};
-        if (shape_.bias && adds_bias_with_product_) {
+        if (with_product) {
             product.epilogue = ProductEpilogue::bias;
-            const auto refusal =
-                products_->try_to_multiply(product, 1, inputs[0].data, inputs[1].data, y.data, added.data);
+            const auto refusal = products_->try_to_multiply(product, 1, inputs[0].data, inputs[1].data,
+                                                            y.data, narrow ? inputs[2].data : bias.data);
             if (!refusal) return;
             context_->notice("biases are added by a kernel of their own: " + *refusal);
             adds_bias_with_product_ = false;
@@ -46,12 +46,8 @@ class CudaLinear final : public LinearOp {
         }
         products_->multiply(product, 1, inputs[0].data, inputs[1].data, y.data);
         if (!shape_.bias) return;
-        TensorView wide = bias;
-        if (bias.dtype != DType::f32) {
-            wide = context_->scratch(DType::f32, bias.shape);
-            cast(bias, wide, context_->stream());
-        }
-        bias_forward(BiasActivation::none, y, wide, y, context_->stream());
+        bias_forward(BiasActivation::none, y, narrow ? rounded_and_widened(bias) : bias, y,
+                     context_->stream());
     }
 
     void backward(const TensorView& x, const TensorView& weight, const TensorView& dy, const TensorView& dx,
@@ -117,6 +113,16 @@ class CudaLinear final : public LinearOp {
             result[i] = copies[i];
         }
         return result;
+    }
+
+    /// bf16 values in f32, in scratch memory: the same for a bias that was rounded before and one that was
+    /// not.
+    TensorView rounded_and_widened(const TensorView& bias) const {
+        const auto [narrow, wide] =
+            context_->scratch({Wanted{DType::bf16, bias.shape}, {DType::f32, bias.shape}});
+        if (bias.dtype != DType::bf16) cast(bias, narrow, context_->stream());
+        cast(bias.dtype != DType::bf16 ? narrow : bias, wide, context_->stream());
+        return wide;
     }
 
     const LinearShape shape_;

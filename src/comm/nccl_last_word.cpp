@@ -1,9 +1,17 @@
 #include "nccl_last_word.hpp"
 
 #include <chrono>
+#include <cstdlib>
+#include <future>
 #include <utility>
 
 namespace tutti {
+namespace {
+
+/// Seconds that leaving may take in a thread of its own.
+constexpr double to_leave = 5;
+
+}  // namespace
 
 NcclLastWord::~NcclLastWord() {
     if (stuck_ && may_leave()) leave_(otherwise_);
@@ -30,7 +38,18 @@ void NcclLastWord::is_stuck(const Failure& otherwise, double patience, const Lea
                 return;
             left_ = true;
         }
+        // MPI was promised calls from the first thread alone (MPI_THREAD_FUNNELED), and leaving is MPI_Abort,
+        // which alone tells the launcher and the other ranks. The first thread is somewhere that waits for
+        // NCCL, most likely outside MPI. Where the call waits for it all the same, the process ends without.
+        std::promise<void> returned;
+        std::thread guard([&, code = static_cast<int>(otherwise_.code)] {
+            if (returned.get_future().wait_for(std::chrono::duration<double>(to_leave)) !=
+                std::future_status::ready)
+                std::_Exit(code);
+        });
         leave_(otherwise_);
+        returned.set_value();
+        guard.join();
     });
 }
 

@@ -30,7 +30,7 @@ class NcclLastWord {
 
     /// NCCL does not abort: the process ends with what was told, now or later; or with `otherwise`, in a
     /// thread of its own, when nothing is told within `patience` seconds: on the way there may be something
-    /// that waits for NCCL.
+    /// that waits for NCCL. A `leave` in that thread that does not end is given up for _Exit.
     void is_stuck(const Failure& otherwise, double patience, const Leave& leave);
     bool stuck() const { return stuck_; }
 

@@ -48,6 +48,9 @@ void TrainStep::update_bucket(const Deferred& update, std::size_t bucket) {
     Optimizer::Range range{.offset = buckets[bucket].offset};
     if (bucket + 1 < buckets.size()) range.count = buckets[bucket + 1].offset - range.offset;
     optimizer->step(update.lr, update.step, range);
+    // Nothing on the CPU, where alone updates are deferred (obstacle_across_steps) and products read the
+    // parameters themselves. Elsewhere it would be the whole copy for each bucket.
+    graph.parameters_changed();
 }
 
 void TrainStep::catch_up(std::size_t first, std::size_t last, double& until_now) {

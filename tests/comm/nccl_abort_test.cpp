@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <future>
 #include <mutex>
 #include <thread>
 
+#include "nccl_last_word.hpp"
 #include "nccl_rank.hpp"
 
 namespace tutti::test {
@@ -275,6 +277,19 @@ TEST(NcclAbort, is_left_until_a_recording_has_ended_in_which_a_call_failed) {
         });
     EXPECT_EQ(message.substr(0, 6), "exit 5") << message;
     EXPECT_FALSE(left);
+}
+
+TEST(NcclAbortDeathTest, a_process_that_cannot_leave_ends_with_the_code_all_the_same) {
+    const auto wait_for_each_other = [] {
+        NcclLastWord word;
+        std::promise<void> leaving;
+        word.is_stuck({ExitCode::peer, "left by an error"}, 0.01, [&](const Failure&) {
+            leaving.set_value();
+            std::promise<void>().get_future().wait();
+        });
+        leaving.get_future().wait();
+    };
+    EXPECT_EXIT(wait_for_each_other(), testing::ExitedWithCode(static_cast<int>(ExitCode::peer)), "");
 }
 
 }  // namespace

@@ -1,43 +1,46 @@
 """What jobs/gpu_check.sh runs: the stages of gpu_stages.py, one report as JSON and as text. See there.
 
 The report is written again after each piece of a stage, so that what was found stays when the time ends; a folder that
-has one keeps its other stages.
+has one keeps its other stages, and of a stage that is begun again what it had until there is something new.
 """
 
 import argparse
 import datetime
+import hashlib
 import json
 import os
 import pathlib
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 
 from cases import CASES
-from gpu_process import Failed, OutOfTime, Processes, Skipped
+from gpu_process import ENOUGH, OUT_OF_TIME, Failed, OutOfTime, Processes, Skipped
 from gpu_stages import PARTS, STAGES, Check
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NO_GPU = 77
 
 
-def has_gpu():
+def no_gpu(processes):
+    """Why there is none, or nothing."""
     program = shutil.which("nvidia-smi")
     if program is None:
         # Containers may have the device without the tool.
         return "" if os.path.exists("/dev/nvidiactl") else "nvidia-smi is not installed"
-    done = subprocess.run([program, "-L"], capture_output=True, text=True, check=False)
+    done = Processes().run([program, "-L"], seconds=max(min(60, processes.left()), 2))
+    if done.returncode is None:
+        return "nvidia-smi -L did not end, as where the driver is stuck"
     return "" if done.returncode == 0 and "GPU" in done.stdout else "nvidia-smi shows no GPU"
 
 
 class Report:
     """gpu_check.json and gpu_check.txt of a folder."""
 
-    def __init__(self, folder, rehearsal):
-        self.folder = folder
+    def __init__(self, folder, rehearsal, version):
+        self.folder, self.version = folder, version
         try:
             before = json.loads((folder / "gpu_check.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -48,19 +51,30 @@ class Report:
         folder.mkdir(parents=True, exist_ok=True)
 
     def begin(self, name):
+        """A stage that is not in the report until keep()."""
         date = f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M UTC}"
         # What a reader finds of a stage in which the machine went away.
-        self.stages[name] = {"name": name, "date": date, "status": "cut off", "seconds": 0.0}
-        self.write()
-        return self.stages[name]
+        stage = {"name": name, "date": date, "version": self.version, "status": "cut off", "seconds": 0.0}
+        if before := self.stages.get(name):
+            # The last verdict stands beside a part of the next.
+            before = before.get("before") if before["status"] == "cut off" else before
+        return {**stage, "before": before} if before else stage
 
-    def passed(self):
-        return all(stage["status"] != "FAILED" for stage in self.stages.values())
+    def keep(self, stage):
+        self.stages[stage["name"]] = stage
+        if stage["status"] != "cut off":
+            stage.pop("before", None)
+        self.write()
+
+    def failed(self):
+        verdicts = (stage.get("before", stage) if stage["status"] == "cut off" else stage for stage in self.stages.values())
+        return [stage["name"] for stage in verdicts if stage["status"] == "FAILED"]
 
     def write(self):
         stages = [self.stages[name] for name in STAGES if name in self.stages]
         missing = [name for name in STAGES if name not in self.stages or self.stages[name]["status"] == "cut off"]
-        report = {"rehearsal": self.rehearsal, "passed": self.passed(), "not_run": missing, "stages": stages}
+        report = {"rehearsal": self.rehearsal, "version": self.version, "passed": not self.failed(), "complete": not missing,
+                  "failed": self.failed(), "not_run": missing, "stages": stages}
         for name, text in ("gpu_check.json", json.dumps(report, indent=1) + "\n"), ("gpu_check.txt", as_text(report)):
             beside = self.folder / (name + ".new")
             beside.write_text(text, encoding="utf-8")
@@ -74,7 +88,13 @@ def as_text(report):
     for gpu in facts.get("result", {}).get("gpus", []):
         lines.append("  " + ", ".join(f"{key} {value}" for key, value in gpu.items()))
     for stage in report["stages"]:
-        lines.append(f"{stage['status']:<8} {stage['name']:<28} {stage['seconds']:8.1f} s  {' '.join(stage.get('reason', '').split())[:300]}")
+        # A stage that was begun again, and cut off, has its last verdict, too.
+        for one, mark in (stage, ""), (stage.get("before"), "before: "):
+            if one is None:
+                continue
+            other = "" if one.get("version") == report["version"] else f"[of {one.get('version', 'an unknown version')}] "
+            reason = " ".join(one.get("reason", "").split())[:300]
+            lines.append(f"{one['status']:<8} {one['name']:<28} {one['seconds']:8.1f} s  {mark}{other}{reason}".rstrip())
     for one in stages.get("stepwise_parity", {}).get("result", []):
         if "worst" not in one:
             lines.append(f"  {one['network']:<10} {one['precision']}: failed")
@@ -84,14 +104,20 @@ def as_text(report):
     for name, one in stages.get("step_times", {}).get("result", {}).items():
         aim = f" (aim {one['aim']})" if one.get("aim") else ""
         lines.append(f"  {name:<10} " + (f"{one['milliseconds']:.2f} ms a step{aim}" if "milliseconds" in one else "failed"))
+    if report["failed"]:
+        lines.append("failed: " + ", ".join(report["failed"]))
     if report["not_run"]:
-        lines.append("not run: " + ", ".join(report["not_run"]))
+        lines.append("incomplete, not run to the end: " + ", ".join(report["not_run"]))
+    elif report["passed"]:
+        lines.append("complete: all stages passed, or had a reason to be skipped")
     return "\n".join(lines) + "\n"
 
 
 def parse():
     parser = argparse.ArgumentParser(prog="jobs/gpu_check.sh")
-    parser.add_argument("--trainer", default=ROOT / "build/trainer", type=pathlib.Path)
+    # Of a bundle, these files are in its share/tutti.
+    bundled = ROOT.parents[1] / "bin/trainer"
+    parser.add_argument("--trainer", default=bundled if bundled.exists() else ROOT / "build/trainer", type=pathlib.Path)
     parser.add_argument("--tests", type=pathlib.Path, help="folder of the test programs (default: beside trainer)")
     parser.add_argument("--out", default=pathlib.Path("."), type=pathlib.Path)
     parser.add_argument("--python", help="one that has torch for this GPU")
@@ -131,7 +157,7 @@ def run_stage(check, name, stage):
     except Failed as reason:
         stage["status"], stage["reason"] = "FAILED", str(reason)
     except OutOfTime:
-        stage["reason"] = "--minutes are over"
+        stage["reason"] = "; ".join(filter(None, (OUT_OF_TIME, stage.get("reason"))))
     except (SystemExit, KeyboardInterrupt):
         raise
     except Exception as problem:  # of the stage itself: the others shall have their turn
@@ -140,29 +166,47 @@ def run_stage(check, name, stage):
         stage["seconds"] = round(time.monotonic() - begin, 1)
 
 
+def version_of(trainer):
+    """As "tutti 0.1.0, sha256 1a2b3c4d5e6f": of two builds of one version each has its own verdicts."""
+    folder = trainer.parent.parent / "libexec" if trainer.parent.name == "bin" else trainer.parent
+    digest = hashlib.sha256()
+    for name in trainer.name, "libtutti_cuda.so":
+        if (folder / name).is_file():
+            digest.update((folder / name).read_bytes())
+    said = Processes().run([trainer, "--version"], seconds=20).stdout.split("\n")[0].strip()
+    return f"{said or 'unknown version'}, sha256 {digest.hexdigest()[:12]}"
+
+
 def main():
     arguments = parse()
-    if not arguments.rehearse and (reason := has_gpu()):
+    # Processes are ended on the way out, and the report stays as it is.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    processes = Processes(arguments.minutes)
+    if not arguments.rehearse and (reason := no_gpu(processes)):
         print(f"gpu_check: no GPU here ({reason}); nothing was checked. --rehearse tries the stages on the CPU",
               file=sys.stderr)
         return NO_GPU
-    # Processes are ended on the way out, and the report stays as it is.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    report, processes = Report(arguments.out, arguments.rehearse), Processes(arguments.minutes)
+    report = Report(arguments.out, arguments.rehearse, version_of(arguments.trainer))
     with tempfile.TemporaryDirectory(prefix="tutti-") as folder:
         for name in arguments.wanted:
+            if processes.left() <= ENOUGH:
+                break
             stage = report.begin(name)
 
-            def note(result, stage=stage):
+            def note(result, remark="", stage=stage):
                 stage["result"] = result
-                report.write()
+                if remark:
+                    stage["reason"] = remark
+                report.keep(stage)
 
             check = Check(arguments, pathlib.Path(folder), processes, note)
             run_stage(check, name, stage)
-            report.write()
+            if stage["status"] != "cut off" or "result" in stage or name not in report.stages:
+                report.keep(stage)
             print(f"gpu_check: {name} {stage['status']} {stage.get('reason', '')[:200]}", file=sys.stderr, flush=True)
+    report.write()
     print((arguments.out / "gpu_check.txt").read_text(encoding="utf-8"), end="")
-    return 0 if report.passed() else 1
+    return 1 if report.failed() else 0
 
 
 if __name__ == "__main__":

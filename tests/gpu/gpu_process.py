@@ -4,8 +4,14 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import tempfile
 import time
+
+
+OUT_OF_TIME = "--minutes are over"
+REAPED_WITHIN = 5  # seconds after it was killed
+ENOUGH = 1  # second, to start anything
 
 
 class Skipped(Exception):
@@ -37,6 +43,14 @@ def end_session(leader):
             pass  # gone meanwhile
 
 
+def reap(process):
+    try:
+        process.wait(REAPED_WITHIN)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
 class Processes:
     """Starts them one after the other, until `minutes` are over (None: no end)."""
 
@@ -51,23 +65,28 @@ class Processes:
         """Runs it for at most `seconds`, and returns an Ended whose returncode is None where it did not end. With all
         that it started: those of mpirun would keep its pipes, and the GPU."""
         limit = min(seconds, self.left())
-        if limit <= 1:
+        if limit <= ENOUGH:
             raise OutOfTime
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
             # Files: a pipe that a grandchild holds would be waited for.
-            with subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=out, stderr=errors,
-                                  env={**os.environ, **self.environment, **(env or {})}, start_new_session=True) as process:
-                try:
-                    process.wait(limit)
-                except subprocess.TimeoutExpired:
-                    pass
-                finally:
-                    returncode = process.poll()
-                    end_session(process.pid)
+            # Not in a `with`, whose end waits: what a driver holds does not end when it is killed.
+            process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=out, stderr=errors,
+                                       env={**os.environ, **self.environment, **(env or {})}, start_new_session=True)
+            try:
+                process.wait(limit)
+            except subprocess.TimeoutExpired:
+                pass
+            finally:
+                returncode = process.poll()
+                end_session(process.pid)
+                survived = not reap(process)
             texts = []
             for file in (out, errors):
                 file.seek(0)
                 texts.append(file.read().decode(errors="replace"))
+        if survived:
+            texts[1] += f"\n{pathlib.Path(str(command[0])).name} has not ended {REAPED_WITHIN} s after SIGKILL: stuck in a driver?"
+            print(f"gpu_check:{texts[1].rpartition(chr(10))[2]}", file=sys.stderr, flush=True)
         return Ended(returncode, *texts, late=returncode is None and limit < seconds)
 
     def check(self, command, seconds=600, env=None, ok=(0,)):

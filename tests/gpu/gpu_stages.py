@@ -1,6 +1,8 @@
 """The stages of jobs/gpu_check.sh; see gpu_check.py."""
 
+import contextlib
 import datetime
+import itertools
 import json
 import os
 import re
@@ -9,7 +11,7 @@ import sys
 
 import gpu_libraries
 from cases import CASES, bench_command
-from gpu_process import Failed, OutOfTime, Skipped
+from gpu_process import OUT_OF_TIME, Failed, OutOfTime, Skipped
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 NETWORKS = {
@@ -37,8 +39,28 @@ PARTS = {
 STAGES = ("facts", *(stage for stages in PARTS.values() for stage in stages))
 
 
+@contextlib.contextmanager
+def judged_by(verdict):
+    """Pieces of a stage: `verdict` raises Failed for what they found, also where the time ends before the last one."""
+    try:
+        yield
+    except OutOfTime:
+        try:
+            verdict()
+        except Failed as failure:
+            raise Failed(f"{OUT_OF_TIME}; {failure}") from None
+        raise
+    verdict()
+
+
+def require_no_failure(results):
+    """Of {name: {"failure": why}}, or of what else a name has."""
+    if failed := {name: result["failure"] for name, result in results.items() if "failure" in result}:
+        raise Failed(json.dumps(failed))
+
+
 class Check:
-    """note: keeps what a stage has found so far in the report."""
+    """note(result, remark): keeps what a stage has found so far in the report, and what is to be said of it."""
 
     def __init__(self, arguments, folder, processes, note):
         self.arguments, self.folder, self.processes, self.note = arguments, folder, processes, note
@@ -102,30 +124,51 @@ class Check:
     def suites(self, program):
         """Of a GoogleTest program."""
         listed = self.run([program, "--gtest_list_tests"], seconds=120).stdout
-        return [line.split()[0] for line in listed.splitlines() if re.match(r"\S+\.(\s|$)", line)]
+        suites = [line.split()[0] for line in listed.splitlines() if re.match(r"\S+\.(\s|$)", line)]
+        if not suites:
+            raise Failed(f"{program.name} lists no tests: {listed[-500:]}")
+        return suites
+
+    def judge_suite(self, done, judge):
+        """Counts of one that was run; one in which nothing was tested is bad."""
+        begun = re.findall(r"^\[ RUN      \] (\S+)", done.stdout, re.MULTILINE)
+        skipped = set(re.findall(r"^\[  SKIPPED \] (\S+\.\S+)", done.stdout, re.MULTILINE))
+        result = {"tests": len(begun) - len(skipped), **({"skipped": len(skipped)} if skipped else {}), **judge(done, begun)}
+        if result["tests"] == 0 and done.returncode == 0:
+            result.update({"bad": True, "said": f"nothing was tested: {done.stdout[-800:]}"})
+        return result
 
     def run_suites(self, command, seconds, judge):
-        """Suite by suite, because an error of the GPU stays with a process: {program: {suite: judge(Ended)}}."""
+        """Suite by suite, because an error of the GPU stays with a process: {program: {suite: result}}. judge(Ended) adds
+        to the counts: "bad", and "unjudged" where a suite did not say enough."""
         results = {}
-        for program in self.unit_programs():
-            of_program = results.setdefault(program.name, {})
-            for suite in self.suites(program):
-                done = self.processes.run([*command, program, f"--gtest_filter={suite}*"], seconds=seconds)
-                of_program[suite] = judge(done)
-                self.note(results)
-                if done.late:
-                    raise OutOfTime
-        bad = {suite: result for of_program in results.values() for suite, result in of_program.items() if result["bad"]}
-        if bad:
-            raise Failed(json.dumps(bad))
+
+        def verdict():
+            suites = {suite: result for of_program in results.values() for suite, result in of_program.items()}
+            if bad := {suite: result for suite, result in suites.items() if result["bad"]}:
+                raise Failed(json.dumps(bad))
+
+        with judged_by(verdict):
+            for program in self.unit_programs():
+                of_program = results.setdefault(program.name, {})
+                for suite in self.suites(program):
+                    done = self.processes.run([*command, program, f"--gtest_filter={suite}*"], seconds=seconds)
+                    of_program[suite] = self.judge_suite(done, judge)
+                    unjudged = [name for suites in results.values() for name, one in suites.items() if "unjudged" in one]
+                    self.note(results, "not judged: " + ", ".join(unjudged) if unjudged else "")
+                    if done.late:
+                        raise OutOfTime
+        if all("unjudged" in result for suites in results.values() for result in suites.values()):
+            raise Failed("no suite was judged: " + json.dumps(results))
         return results
 
     def unit_tests(self):
         """The programs that compare CUDA with the CPU, layer by layer."""
-        def judge(done):
-            begun = re.findall(r"^\[ RUN      \] (\S+)", done.stdout, re.MULTILINE)
+        def judge(done, begun):
             failed = re.findall(r"^\[  FAILED  \] (\S+?)(?:,|$| \()", done.stdout, re.MULTILINE)
-            result = {"tests": len(begun), "failed": sorted(set(failed)), "bad": done.returncode != 0}
+            result = {"failed": sorted(set(failed)), "bad": bool(failed) or (done.returncode != 0 and not done.late)}
+            if done.late:
+                result["unjudged"] = OUT_OF_TIME
             if failed:
                 first = done.stdout.find("Failure\n")
                 result["said"] = done.stdout[max(first - 200, 0):first + 800]
@@ -140,25 +183,31 @@ class Check:
         """Ours alone: milliseconds a step beside the aims."""
         results = {}
         steps = (2, 1) if self.arguments.quick else None
-        for name in self.arguments.models.split(","):
-            out = self.folder / f"times-{name}"
-            try:
-                self.run(bench_command(self.trainer, name, out, self.device, "fp32" if self.arguments.rehearse else "bf16",
-                                       8 if self.arguments.rehearse else None, steps), seconds=150)
-                report = json.loads((out / "step.json").read_text(encoding="utf-8"))
-                results[name] = {"milliseconds": 1e3 * report["step"]["median"], "aim": CASES[name].aim,
-                                 "cuda_graph": report["cuda_graph"]}
-            except Failed as failure:
-                results[name] = {"failure": str(failure)[-1500:]}
-            self.note(results)
-        if failed := [name for name, result in results.items() if "failure" in result]:
-            raise Failed(f"{', '.join(failed)}: {results[failed[0]]['failure']}")
+        with judged_by(lambda: require_no_failure(results)):
+            for name in self.arguments.models.split(","):
+                out = self.folder / f"times-{name}"
+                try:
+                    self.run(bench_command(self.trainer, name, out, self.device, "fp32" if self.arguments.rehearse else "bf16",
+                                           8 if self.arguments.rehearse else None, steps), seconds=150)
+                    report = json.loads((out / "step.json").read_text(encoding="utf-8"))
+                    results[name] = {"milliseconds": 1e3 * report["step"]["median"], "aim": CASES[name].aim,
+                                     "cuda_graph": report["cuda_graph"]}
+                except Failed as failure:
+                    results[name] = {"failure": str(failure)[-1500:]}
+                self.note(results)
         return results
 
     def stepwise_parity(self):
         results, networks = [], list(NETWORKS)[:2] if self.arguments.quick else list(NETWORKS)
-        for network in networks:
-            for precision in ("fp32",) if self.arguments.quick else ("fp32", "bf16"):
+        precisions = ("fp32",) if self.arguments.quick else ("fp32", "bf16")
+
+        def verdict():
+            if not all(result["passed"] for result in results):
+                raise Failed(json.dumps([{key: result[key] for key in ("network", "precision", "worst", "failure")
+                                          if key in result} for result in results if not result["passed"]]))
+
+        with judged_by(verdict):
+            for network, precision in itertools.product(networks, precisions):
                 command = [sys.executable, "-B", f"{HERE}/stepwise_parity.py", "--trainer", self.trainer, "--data", self.data(),
                            "--device", self.device, "--steps", self.count, "--precision", precision, *NETWORKS[network], *TRAINING]
                 found = {"network": network, "precision": precision, "passed": False}
@@ -169,9 +218,6 @@ class Check:
                     found["failure"] = str(failure)
                 results.append(found)
                 self.note(results)
-        if not all(result["passed"] for result in results):
-            raise Failed(json.dumps([{key: result[key] for key in ("network", "precision", "worst", "failure") if key in result}
-                                     for result in results if not result["passed"]]))
         return results
 
     def train(self, name, ranks, *settings, env=None, ok=(0,)):
@@ -233,24 +279,23 @@ class Check:
         results = {}
         layers = ("model.layers=[{conv2d: {out: 8, kernel: 3}}, batch_norm2d, relu, {dropout: {p: 0.3}}, flatten, "
                   "{linear: {out: 10}}]")
-        for name, settings in {"sgd": (), "nccl": ("distributed.backend=nccl",),
-                               "adamw, dropout, batch statistics": ("model.name=null", layers, "optim.name=adamw"),
-                               "vit, drop path": (*NETWORKS["vit"], "model.drop_path=0.3"),
-                               # Fused attention, and an evaluation between the recordings of the steps.
-                               "vit, bf16, recomputed": (*NETWORKS["vit"], "model.heads=4", "train.precision=bf16",
-                                                         "train.recompute=true", f"data.val={self.data()}",
-                                                         "train.max_steps=50")}.items():
-            try:
-                found = {graph: self.losses(f"graph-{name}-{graph}", 1, "device=cuda", f"run.cuda_graph={graph}",
-                                            "train.max_steps=20", *settings) for graph in ("true", "false")}
-                if found["true"] != found["false"]:
-                    raise Failed(f"the losses with a CUDA graph differ: {found}")
-                results[name] = len(found["true"])
-            except Failed as failure:
-                results[name] = {"failure": str(failure)[-2000:]}
-            self.note({"equal_losses": results})
-        if failed := {name: result for name, result in results.items() if isinstance(result, dict)}:
-            raise Failed(json.dumps(failed))
+        cases = {"sgd": (), "nccl": ("distributed.backend=nccl",),
+                 "adamw, dropout, batch statistics": ("model.name=null", layers, "optim.name=adamw"),
+                 "vit, drop path": (*NETWORKS["vit"], "model.drop_path=0.3"),
+                 # Fused attention, and an evaluation between the recordings of the steps.
+                 "vit, bf16, recomputed": (*NETWORKS["vit"], "model.heads=4", "train.precision=bf16", "train.recompute=true",
+                                           f"data.val={self.data()}", "train.max_steps=50")}
+        with judged_by(lambda: require_no_failure(results)):
+            for name, settings in cases.items():
+                try:
+                    found = {graph: self.losses(f"graph-{name}-{graph}", 1, "device=cuda", f"run.cuda_graph={graph}",
+                                                "train.max_steps=20", *settings) for graph in ("true", "false")}
+                    if found["true"] != found["false"]:
+                        raise Failed(f"the losses with a CUDA graph differ: {found}")
+                    results[name] = {"steps": len(found["true"])}
+                except Failed as failure:
+                    results[name] = {"failure": str(failure)[-2000:]}
+                self.note({"equal_losses": results})
         results["ranks"] = self.graphs_of_several_ranks()
         seconds = {"true": [], "false": []}
         for graph in ("true", "false") * (1 if self.arguments.quick else 3):
@@ -291,12 +336,18 @@ class Check:
         if self.arguments.rehearse or program is None:
             raise Skipped("a rehearsal has no GPU" if self.arguments.rehearse else "compute-sanitizer is not installed")
 
-        def judge(done):
-            bad = done.returncode is not None and done.returncode != 0
-            return {"code": done.returncode, "bad": bad, **({"said": done.stdout[-3000:]} if bad else {})}
+        def judge(done, _):
+            said = done.stdout + done.stderr
+            found = [int(count) for count in re.findall(r"^=+ (?:ERROR|RACECHECK) SUMMARY: (\d+)", said, re.MULTILINE)]
+            result = {"code": done.returncode, "errors": sum(found) if found else None, "bad": sum(found) > 0}
+            if done.returncode is None and not result["bad"]:
+                result["unjudged"] = "it did not end in time"  # the tool is slow
+            elif done.returncode != 0 or not found:  # code 0 without a summary: the tool saw nothing
+                result["bad"] = True
+            return {**result, **({"said": said[-3000:]} if result["bad"] else {})}
 
-        # A suite that takes longer stays unjudged (code null): the tool is slow.
-        return self.run_suites([program, "--tool", tool, "--error-exitcode", "9"], 240, judge)
+        # A bundle's program is a script that starts it.
+        return self.run_suites([program, "--tool", tool, "--target-processes", "all", "--error-exitcode", "9"], 240, judge)
 
     def memcheck(self):
         return self.sanitizer("memcheck")
@@ -316,13 +367,17 @@ class Check:
             raise Skipped("no --python that has torch")
         report = self.folder / "peer.json"
         small = ["--quick", "--variants", "eager", "--batch", "8", "--rounds", "1"]
-        try:
-            # PyTorch finds its own libraries; ours may be others.
-            self.run([sys.executable, "-B", f"{HERE}/peer_torch.py", "--python", self.arguments.python, "--trainer",
-                      self.trainer, "--out", report, "--device", self.device, "--models", self.arguments.models,
-                      *(small if self.arguments.quick else [])],
-                     seconds=7200, env={"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")})
-        finally:
-            if report.exists():  # it has what was measured until now
-                self.note(json.loads(report.read_text(encoding="utf-8")))
-        return json.loads(report.read_text(encoding="utf-8"))
+        inherited, ours = os.environ.get("LD_LIBRARY_PATH", ""), self.processes.environment.get("LD_LIBRARY_PATH", "")
+        found = {}
+        with judged_by(lambda: require_no_failure(found.get("results", {}))):
+            try:
+                # PyTorch finds its own libraries; ours may be others.
+                self.run([sys.executable, "-B", f"{HERE}/peer_torch.py", "--python", self.arguments.python, "--trainer",
+                          self.trainer, "--out", report, "--device", self.device, "--models", self.arguments.models,
+                          "--libraries", ours, *(small if self.arguments.quick else [])],
+                         seconds=7200, env={"LD_LIBRARY_PATH": inherited})
+            finally:
+                if report.exists():  # it has what was measured until now
+                    found = json.loads(report.read_text(encoding="utf-8"))
+                    self.note(found)
+        return found

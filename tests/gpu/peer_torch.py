@@ -13,6 +13,7 @@ host memory. The models must have equally many parameters. A variant that fails 
 
 import argparse
 import json
+import os
 import pathlib
 import selectors
 import statistics
@@ -83,9 +84,11 @@ def run_ours(arguments, model, steps, warmup, folder):
     """Median milliseconds of a step, and the number of parameters."""
     batch = arguments.batch or CASES[model].batch
     command = bench_command(arguments.trainer, model, folder, arguments.device, arguments.precision, batch, (steps, warmup))
+    # Not that of PyTorch's processes, whose libraries may be others.
+    libraries = {"LD_LIBRARY_PATH": arguments.libraries} if arguments.libraries else {}
     try:
         done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=arguments.seconds, check=False)
+                              timeout=arguments.seconds, check=False, env={**os.environ, **libraries})
     except subprocess.TimeoutExpired:
         raise Failed("ours took too long") from None
     if done.returncode != 0:
@@ -158,7 +161,9 @@ def write_report(arguments, results):
             f"{facts.get('torch', 'not measured')}, {arguments.precision}, {arguments.rounds} rounds")
     if arguments.out:
         report = {"benchmark": "peer_torch_gpu", "about": head, "facts": facts, "results": results}
-        arguments.out.write_text(json.dumps(report, indent=1), encoding="utf-8")
+        beside = arguments.out.with_name(arguments.out.name + ".new")
+        beside.write_text(json.dumps(report, indent=1), encoding="utf-8")
+        beside.replace(arguments.out)
     return head
 
 
@@ -174,6 +179,7 @@ def parse():
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--batch", type=int, help="samples per step; default: the model's")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: to try the script")
+    parser.add_argument("--libraries", help="LD_LIBRARY_PATH of ours alone")
     parser.add_argument("--quick", action="store_true", help="two steps a block")
     parser.add_argument("--torch-only", action="store_true")
     arguments = parser.parse_args()

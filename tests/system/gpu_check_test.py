@@ -3,12 +3,20 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
+import sys
+import types
+from unittest import mock
 
 import system_test
 from recipes import TrainingTest
 
-SCRIPT = pathlib.Path(__file__).parents[2] / "jobs/gpu_check.sh"
+ROOT = pathlib.Path(__file__).parents[2]
+SCRIPT = ROOT / "jobs/gpu_check.sh"
+sys.path.append(str(ROOT / "tests/gpu"))
+import gpu_process
+import gpu_stages
 
 
 class GpuCheck(TrainingTest):
@@ -69,9 +77,130 @@ esac
         self.assertIn("1 is not 2", suites["Bad."]["said"])
         self.assertIn("in Crashing/0.dies", suites["Crashing/0."]["said"])
 
+    def test_a_suite_that_failed_stays_a_failure_when_the_time_ends_in_the_next(self):
+        program = self.dir / "test_kernels"
+        program.write_text("""#!/bin/sh
+case $1 in
+    --gtest_list_tests) printf 'Bad.\n  fails\nHanging.\n  hangs\n' ;;
+    --gtest_filter=Bad.*) printf '[ RUN      ] Bad.fails\nfile.cpp:1: Failure\n1 is not 2\n[  FAILED  ] Bad.fails (0 ms)\n'; exit 1 ;;
+    *) echo '[ RUN      ] Hanging.hangs'; exec sleep 300 ;;
+esac
+""")
+        program.chmod(0o755)
+        result = self.check("--trainer", self.trainer, "--tests", self.dir, "--rehearse", "--part", "unit", "--minutes", "0.4")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        report, stages = self.report()
+        self.assertFalse(report["passed"])
+        self.assertEqual(stages["unit_tests"]["status"], "FAILED")
+        self.assertIn("--minutes are over; ", stages["unit_tests"]["reason"])
+        self.assertIn("1 is not 2", stages["unit_tests"]["reason"])
+        self.assertFalse(stages["unit_tests"]["result"]["test_kernels"]["Hanging."]["bad"], "it may only have been late")
+
+    def test_suites_in_which_nothing_is_tested_fail(self):
+        program = self.dir / "test_kernels"
+        program.write_text("""#!/bin/sh
+case $1 in
+    --gtest_list_tests) printf 'Good.\n  works\n  skips\nEmpty.\nSkipped.\n  skips\n' ;;
+    --gtest_filter=Good.*) printf '[ RUN      ] Good.works\n[ RUN      ] Good.skips\n[  SKIPPED ] Good.skips (0 ms)\n' ;;
+    --gtest_filter=Skipped.*) printf '[ RUN      ] Skipped.skips\n[  SKIPPED ] Skipped.skips (0 ms)\n[  SKIPPED ] 1 test, listed below:\n[  SKIPPED ] Skipped.skips\n' ;;
+esac
+""")
+        program.chmod(0o755)
+        self.assertEqual(self.check("--trainer", self.trainer, "--tests", self.dir, "--rehearse", "--part", "unit").returncode, 1)
+        suites = self.report()[1]["unit_tests"]["result"]["test_kernels"]
+        self.assertEqual({name: (suite["tests"], suite.get("skipped", 0), suite["bad"]) for name, suite in suites.items()},
+                         {"Good.": (1, 1, False), "Empty.": (0, 0, True), "Skipped.": (0, 1, True)})
+        program.write_text("#!/bin/sh\n")
+        self.assertEqual(self.check("--trainer", self.trainer, "--tests", self.dir, "--rehearse", "--part", "unit").returncode, 1)
+        self.assertIn("lists no tests", self.report()[1]["unit_tests"]["reason"])
+
+    def sanitized(self, **suites):
+        """The stage memcheck of suites that are these shell commands, under a sanitizer that only starts them; and its
+        remark."""
+        listed = "".join(f"{name}.\\n  runs\\n" for name in suites)
+        cases = "".join(f"    --gtest_filter={name}.*) echo '[ RUN      ] {name}.runs'; {command} ;;\n" for name, command in suites.items())
+        for name, text in {"test_gpu_ops": f"case $1 in\n    --gtest_list_tests) printf '{listed}' ;;\n{cases}esac\n",
+                           "compute-sanitizer": "[ \"$3 $4\" = '--target-processes all' ] || exit 2\nshift 6\nexec \"$@\"\n"}.items():
+            (self.dir / name).write_text("#!/bin/sh\n" + text)
+            (self.dir / name).chmod(0o755)
+
+        class Hurried(gpu_process.Processes):
+            def run(self, command, seconds=600, env=None):
+                return super().run(command, min(seconds, 5), env)
+
+        remarks = []
+        arguments = types.SimpleNamespace(trainer=self.trainer, tests=self.dir, rehearse=False, quick=True)
+        check = gpu_stages.Check(arguments, self.dir, Hurried(), lambda _, remark="": remarks.append(remark))
+        with mock.patch.dict(os.environ, {"PATH": f"{self.dir}:{os.environ['PATH']}"}):
+            return check.memcheck()["test_gpu_ops"], remarks[-1]
+
+    def test_the_sanitizer_must_have_judged(self):
+        clean, slow = "echo '========= ERROR SUMMARY: 0 errors'", "exec sleep 300"
+        suites, remark = self.sanitized(Clean=clean, Slow=slow)
+        self.assertEqual((suites["Clean."]["errors"], suites["Slow."]["errors"]), (0, None))
+        self.assertEqual(remark, "not judged: Slow.")
+        for bad in {"Slow": slow}, {"Clean": clean, "Silent": "true"}, {"Clean": clean, "Wrong": "echo '========= ERROR SUMMARY: 3 errors'"}:
+            with self.assertRaises(gpu_process.Failed, msg=bad):
+                self.sanitized(**bad)
+
+    def test_a_process_that_does_not_end_when_killed_is_left_behind_and_told(self):
+        processes = gpu_process.Processes()
+        with mock.patch.object(gpu_process, "end_session"), mock.patch.object(gpu_process, "REAPED_WITHIN", 0.1):
+            done = processes.run(["/bin/sh", "-c", f"echo $$ > {self.dir}/pid; exec sleep 300"], seconds=2)
+        try:
+            self.assertIsNone(done.returncode)
+            self.assertIn("sh has not ended 0.1 s after SIGKILL", done.stderr)
+        finally:
+            os.kill(int((self.dir / "pid").read_text()), signal.SIGKILL)
+
+    def test_a_stage_of_an_earlier_call_stays_until_there_is_something_new(self):
+        old = {"date": "2001-02-03 04:05 UTC", "version": "tutti 0.0.1", "seconds": 1.0}
+        kept = [{"name": "step_times", "status": "passed", "result": {"lenet": {"milliseconds": 1.5, "aim": None}}, **old},
+                {"name": "host_staged_ranks", "status": "FAILED", "reason": "a rank was lost", **old}]
+        (self.dir / "gpu_check.json").write_text(json.dumps({"rehearsal": True, "stages": kept}))
+        wrapper = self.dir / "trainer"
+        wrapper.write_text(f"""#!/bin/sh
+case "$*" in
+    *"bench step"*|*distributed.backend=mpi*) exec sleep 300 ;;
+esac
+exec {self.trainer} "$@"
+""")
+        wrapper.chmod(0o755)
+        for minutes, stage in ("0.01", "step_times"), ("0.4", "step_times"), ("0.01", "host_staged_ranks"), ("0.4", "host_staged_ranks"):
+            result = self.check("--trainer", wrapper, "--rehearse", "--quick", "--minutes", minutes, "--stages", stage)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            report, stages = self.report()
+            self.assertEqual([stages["step_times"], stages["host_staged_ranks"]], kept, f"{minutes} minutes of {stage}")
+            self.assertEqual((report["failed"], report["passed"], report["complete"]), (["host_staged_ranks"], False, False))
+        text = (self.dir / "gpu_check.txt").read_text()
+        self.assertRegex(text, r"FAILED +host_staged_ranks .*\[of tutti 0.0.1\] a rank was lost")
+        self.assertNotRegex(text, r"facts .*\[of ")
+        self.assertIn("incomplete, not run to the end: unit_tests, ", text)
+
+    def test_a_part_of_a_stage_stands_beside_its_last_verdict(self):
+        suites = self.dir / "test_kernels"
+        suites.write_text("""#!/bin/sh
+case $1 in
+    --gtest_list_tests) printf 'Good.\n  works\nHanging.\n  hangs\n' ;;
+    --gtest_filter=Good.*) echo '[ RUN      ] Good.works' ;;
+    *) echo '[ RUN      ] Hanging.hangs'; exec sleep 300 ;;
+esac
+""")
+        suites.chmod(0o755)
+        before = {"name": "unit_tests", "date": "2001-02-03 04:05 UTC", "status": "FAILED", "seconds": 1.0, "reason": "Good. failed"}
+        (self.dir / "gpu_check.json").write_text(json.dumps({"rehearsal": True, "stages": [before]}))
+        for _ in range(2):
+            result = self.check("--trainer", self.trainer, "--tests", self.dir, "--rehearse", "--part", "unit", "--minutes", "0.3")
+            self.assertEqual(result.returncode, 1, result.stderr)
+            report, stages = self.report()
+            self.assertEqual((report["failed"], stages["unit_tests"]["status"]), (["unit_tests"], "cut off"))
+            self.assertFalse(stages["unit_tests"]["result"]["test_kernels"]["Good."]["bad"])
+            self.assertEqual(stages["unit_tests"]["before"], before)
+        self.assertIn("before: [of an unknown version] Good. failed", (self.dir / "gpu_check.txt").read_text())
+
     def test_it_ends_in_time_with_what_it_has_and_goes_on_with_that(self):
         self.assertEqual(self.check("--trainer", self.trainer, "--rehearse", "--quick", "--stages", "nccl_one_rank").returncode, 0)
-        # Ranks that do not end, with processes of their own.
+        # Ranks that do not end from the first on, with processes of their own.
         wrapper = self.dir / "trainer"
         wrapper.write_text(f"""#!/bin/sh
 case "$*" in
@@ -80,7 +209,7 @@ esac
 exec {self.trainer} "$@"
 """)
         wrapper.chmod(0o755)
-        result = self.check("--trainer", wrapper, "--rehearse", "--quick", "--minutes", "0.6", "--part", "ranks")
+        result = self.check("--trainer", wrapper, "--rehearse", "--quick", "--minutes", "1", "--part", "ranks")
         self.assertEqual(result.returncode, 0, result.stderr)
         report, stages = self.report()
         self.assertEqual((stages["host_staged_ranks"]["status"], stages["host_staged_ranks"]["reason"]),

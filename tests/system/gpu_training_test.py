@@ -92,6 +92,17 @@ class GpuTraining(GpuProgramTest):
             self.assert_exit(result, 0)
             self.assertEqual(json.loads(result.stdout)["loss"], evaluated[0][-1]["loss"])
 
+    def test_bf16_products_of_every_rank_read_the_weights_that_the_first_has_read(self):
+        self.assert_exit(self.run_on("cpu", 1, "source", train__max_steps=10), 0)
+        settings = {"train__precision": "bf16", "distributed__backend": "mpi", "model__init_from": self.latest("source")}
+        for ranks, name in (1, "one"), (2, "two"):
+            self.assert_exit(self.run_on("cuda", ranks, name, **settings), 0)
+        self.assert_exit(self.run_on("cuda", 2, "random", **{**settings, "model__init_from": "null"}), 0)
+        one, two, random = ([row["loss"] for row in self.metrics(name, "step")] for name in ("one", "two", "random"))
+        self.assertLess(one[0], 0.5 * random[0], "trained weights are others")
+        for mine, other in zip(two, one, strict=True):
+            self.assertAlmostEqual(mine, other, delta=0.02 * random[0])
+
     def test_the_statement_of_memory_has_the_copy_that_bf16_products_read(self):
         settings = [*MODELS["mlp"], f"data.train={self.data}", "device=cuda"]
         (self.dir / "mlp.yaml").write_text("train: {batch_size: 8}\n", encoding="utf-8")

@@ -231,6 +231,7 @@ TEST_F(CudaDeviceTest, the_gradient_of_a_bias_comes_with_a_product_or_where_it_c
 }
 
 TEST_F(CudaDeviceTest, a_bias_is_added_by_a_product_or_where_it_cannot_on_its_own) {
+    std::vector<std::vector<double>> in_bf16;  // with the bias as it was, and rounded before
     // No layer gives a rounded bias to a result in f32.
     for (const auto& [result, given] : {std::pair{DType::f32, DType::f32}, std::pair{DType::bf16, DType::f32},
                                         std::pair{DType::bf16, DType::bf16}}) {
@@ -241,7 +242,8 @@ TEST_F(CudaDeviceTest, a_bias_is_added_by_a_product_or_where_it_cannot_on_its_ow
         const auto linear = ops.linear({.in = 8, .out = 5}), alone = ops.linear({.in = 8, .out = 5});
         auto x = TestTensor::random(DType::bf16, {3, 8}, 1),
              weight = TestTensor::random(DType::bf16, {5, 8}, 2);
-        TestTensor bias(given, {5}, {1, -2, 0.5, 4, -8}), expected(result, {3, 5}), y(result, {3, 5});
+        TestTensor bias(given, {5}, {1.0037, -2.007, 0.3, 4.013, -8.028}), expected(result, {3, 5}),
+            y(result, {3, 5});
         linear->forward(x.view(), weight.view(), bias.view(), expected.view());
         for (int step = 0; step < 2; ++step) {
             fake_gpu::clear_record();
@@ -254,9 +256,11 @@ TEST_F(CudaDeviceTest, a_bias_is_added_by_a_product_or_where_it_cannot_on_its_ow
             for (std::size_t i = 0; i < want.size(); ++i)
                 EXPECT_NEAR(found[i], want[i], result == DType::bf16 ? 0.07 : 1e-6);
         }
+        if (result == DType::bf16) in_bf16.push_back(y.values());
         ASSERT_EQ(notices.size(), 1u);
         EXPECT_NE(notices[0].find("3 x 8 by 8 x 5"), std::string::npos) << notices[0];
     }
+    EXPECT_EQ(in_bf16.at(0), in_bf16.at(1));
 }
 
 TEST_F(CudaDeviceTest, a_broken_gpu_does_not_look_like_a_product_without_an_epilogue) {
