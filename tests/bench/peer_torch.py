@@ -9,7 +9,9 @@ many unrelated processes of ours side by side, each on its core: their summed ra
 and clock leave to ranks that never wait for each other. Each PyTorch variant (torch_steps.py and torch_process.py say what
 they are) is started once and waits while the others run; in each round ours and each of theirs run a block of steps, so that a drift of the machine hits all alike. Rates are medians over rounds of the
 block's median step; a ratio is the median over rounds of ours / theirs in the same round. The first steps of a process
-do not count. The models must have equally many parameters. A variant that fails or takes too long has its reason in the
+do not count. With two cores, core_distance.py says before and after each block of steps how far they are from each other
+(ninja -C build tests/bench/bench_core_distance); where they were near and far, ratios of each kind are below the table.
+The models must have equally many parameters. A variant that fails or takes too long has its reason in the
 table, and what the time (--minutes) does not allow is left out there, too: all else is measured.
 """
 
@@ -24,6 +26,7 @@ import sys
 import tempfile
 import time
 
+import core_distance
 from torch_process import Failed, TorchRanks, mkl_shim
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -87,6 +90,16 @@ def start_ours(folder, trainer, case, core, errors):
                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors)
 
 
+def with_distance(arguments, case, result, measure):
+    """What `measure` returns; on two cores, their distance before and after goes into result["core_to_core_ns"]."""
+    timed = case["ranks"] * case["threads"] == 2
+    program = arguments.trainer.parent / "tests" / "bench" / "bench_core_distance"
+    before = core_distance.now(program) if timed else None
+    measured = measure()
+    result["core_to_core_ns"].append((before, core_distance.now(program) if timed else None))
+    return measured
+
+
 def run_ours(arguments, folder, case, copies=1):
     """The reports of so many unrelated runs at the same time, each on cores of its own."""
     folders = [folder / f"ours-{copy}" for copy in range(copies)]
@@ -113,7 +126,7 @@ def run_ours(arguments, folder, case, copies=1):
 def measure_ours(arguments, folder, case):
     """One round: the rate, and where several cores work, that of one and the sum of unrelated processes'."""
     ours = case["ours"]
-    report, = run_ours(arguments, folder, case)
+    report, = with_distance(arguments, case, ours, lambda: run_ours(arguments, folder, case))
     ours["rates"].append(report["samples_per_second"])
     ours["report"] = report
     cores = case["ranks"] * case["threads"]
@@ -143,7 +156,7 @@ def measure_case(arguments, case, folder, cache, needed):
     case["theirs"] = {}
     try:
         for variant in arguments.variants:
-            result = case["theirs"][variant] = {"rates": []}
+            result = case["theirs"][variant] = {"rates": [], "core_to_core_ns": []}
             seconds = arguments.at_most(START_SECONDS)
             if variant == "compiled":
                 seconds = min(COMPILE_SECONDS, arguments.deadline - time.monotonic() - needed)
@@ -154,15 +167,17 @@ def measure_case(arguments, case, folder, cache, needed):
                 running[variant], result["facts"] = start_theirs(arguments, case, variant, cache, seconds)
             except Failed as failure:
                 result["failure"] = str(failure)
-        case["ours"] = {"rates": [], "one_core": [], "unrelated": []}
+        case["ours"] = {"rates": [], "one_core": [], "unrelated": [], "core_to_core_ns": []}
         for _ in range(arguments.rounds):
             measure_ours(arguments, folder, case)
             for variant in list(running):
+                result = case["theirs"][variant]
                 try:
-                    seconds = running[variant].steps(MODELS[case["model"]][1], arguments.at_most(START_SECONDS))
-                    case["theirs"][variant]["rates"].append(samples / statistics.median(seconds))
+                    seconds = with_distance(arguments, case, result, lambda: running[variant].steps(
+                        MODELS[case["model"]][1], arguments.at_most(START_SECONDS)))
+                    result["rates"].append(samples / statistics.median(seconds))
                 except Failed as failure:
-                    case["theirs"][variant]["failure"] = str(failure)
+                    result["failure"] = str(failure)
                     running.pop(variant).end()
     finally:
         for ranks in running.values():
@@ -192,24 +207,47 @@ def scaling(case):
                       for key in ("rates", "unrelated"))
 
 
+def sides(case):
+    """Who was measured -> the pairs of round trips of its rounds, for core_distance."""
+    all_sides = {"ours": case["ours"]} | {name: result for name, result in case["theirs"].items() if "failure" not in result}
+    return {name: result.get("core_to_core_ns", []) for name, result in all_sides.items()}
+
+
+def near_and_far(case):
+    """The ratios of near and of far rounds alone, as a line; None where not both occurred."""
+    ours, pairs = case["ours"], sides(case)
+    if not {core_distance.kind(one) for side in pairs.values() for pair in side for one in pair} >= {"near", "far"}:
+        return None
+    ratios = {"× one core": ([rate / one for rate, one in zip(ours["rates"], ours["one_core"])], pairs["ours"])}
+    for name in list(pairs)[1:]:
+        ratios[f"ours × PyTorch {name}"] = (
+            [rate / other for rate, other in zip(ours["rates"], case["theirs"][name]["rates"])],
+            [our + their for our, their in zip(pairs["ours"], pairs[name])])
+    return f"{case['model']} {case['precision']} on {layout(case)}: " + "; ".join(
+        f"{name} {core_distance.apart(each, [core_distance.kind(*around) for around in rounds])}"
+        for name, (each, rounds) in ratios.items())
+
+
 def layout(case):
     return f"{case['ranks']}" + (f" × {case['threads']} threads" if case["threads"] > 1 else "")
 
 
 def table(cases, variants):
     lines = ["| model | precision | ranks | ours, samples/s | × one core | unrelated × one core | " +
-             " | ".join(f"PyTorch {v} (ours ×)" for v in variants) + " | of the limit | of the product |",
-             "|---" * (8 + len(variants)) + "|"]
+             " | ".join(f"PyTorch {v} (ours ×)" for v in variants) + " | of the limit | of the product | core to core, ns |",
+             "|---" * (9 + len(variants)) + "|"]
     for case in cases:
         head = f"| {case['model']} | {case['precision']} | {layout(case)} "
         if "failure" in case:
-            lines.append(head + f"| {case['failure']} " + "| – " * (len(variants) + 4) + "|")
+            lines.append(head + f"| {case['failure']} " + "| – " * (len(variants) + 5) + "|")
             continue
         rate = statistics.median(case["ours"]["rates"])
         limit = f"{rate / LIMITS[case['model']] / case['ranks'] / case['threads']:.0%}" if case["precision"] == "fp32" else "–"
         lines.append(head + f"| {rate:,.0f} | {scaling(case)} | " + " | ".join(cell(case, variant) for variant in variants) +
-                     f" | {limit} | {case['ours']['report']['gemm']['share']:.0%} |")
-    return "\n".join(lines)
+                     f" | {limit} | {case['ours']['report']['gemm']['share']:.0%} | "
+                     f"{core_distance.cell(sides(case))} |")
+    notes = [note for case in cases if "failure" not in case and (note := near_and_far(case))]
+    return "\n".join(lines + [f"\n{note}" for note in notes])
 
 
 def processor():

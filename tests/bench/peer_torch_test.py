@@ -6,6 +6,7 @@ import sys
 import tempfile
 import unittest
 
+import core_distance
 import peer_torch
 from tap import main
 from torch_process import Failed, TorchRanks, environment_of
@@ -78,20 +79,48 @@ class Table(unittest.TestCase):
 
     def test_ratios_are_of_rounds_and_failures_have_their_reason(self):
         row = peer_torch.table([self.CASE], ["tuned", "compiled", "installed"]).splitlines()[-1]
-        self.assertEqual(row, "| vit | fp32 | 2 | 960 | 1.92 | 1.98 | 480 (× 2.00) | failed: ended | – | 41% | 75% |")
+        self.assertEqual(row, "| vit | fp32 | 2 | 960 | 1.92 | 1.98 | 480 (× 2.00) | failed: ended | – | 41% | 75% | – |")
 
     def test_a_case_without_a_measurement_has_as_many_cells(self):
         lines = peer_torch.table([{**self.CASE, "failure": "left out"}, self.CASE], ["tuned"]).splitlines()
-        self.assertEqual({line.count("|") for line in lines}, {10})
+        self.assertEqual({line.count("|") for line in lines}, {11})
         self.assertIn("left out", lines[2])
 
     def test_one_core_has_no_ratio_to_itself_and_threads_are_said(self):
         alone = self.CASE | {"ranks": 1, "ours": {"rates": [480], "one_core": [], "report": {"gemm": {"share": 0.75}}}}
         row = peer_torch.table([alone], ["installed"]).splitlines()[-1]
-        self.assertEqual(row, "| vit | fp32 | 1 | 480 | – | – | – | 41% | 75% |")
+        self.assertEqual(row, "| vit | fp32 | 1 | 480 | – | – | – | 41% | 75% | – |")
         row = peer_torch.table([self.CASE | {"ranks": 1, "threads": 2}], []).splitlines()[-1]
         self.assertTrue(row.startswith("| vit | fp32 | 1 × 2 threads | 960 | 1.92 | 1.98 |"), row)
-        self.assertIn("| 41% | 75% |", row)
+        self.assertIn("| 41% | 75% | – |", row)
+
+    def test_rounds_of_near_and_of_far_cores_have_ratios_of_their_own(self):
+        near, far, changed = (90, 100), (440, 460), (90, 450)
+        case = {**self.CASE, "ours": self.CASE["ours"] | {"core_to_core_ns": [near, far, changed]},
+                "theirs": {"tuned": {"rates": [480, 480, 480], "core_to_core_ns": [near, near, near]}}}
+        *_, row, empty, note = peer_torch.table([case], ["tuned"]).splitlines()
+        self.assertTrue(row.endswith("| 90 to 460 (ours 270, tuned 95) |"), row)
+        self.assertEqual(empty, "")
+        self.assertEqual(note, "vit fp32 on 2: × one core near 1.92 (1 round), far 2.00 (1 round), 1 round of neither; "
+                               "ours × PyTorch tuned near 2.00 (1 round), 2 rounds of neither")
+        case["ours"]["core_to_core_ns"] = [near, near, near]
+        self.assertTrue(peer_torch.table([case], ["tuned"]).endswith("| 90 to 100 (ours 95, tuned 95) |"))
+
+
+class CoreDistance(unittest.TestCase):
+    def test_a_measurement_is_of_a_kind_where_all_round_trips_around_it_are(self):
+        for nanoseconds, expected in (((90, 110), "near"), ((249.9,), "near"), ((250,), "far"), ((450, 300, 500), "far"),
+                                      ((90, 450), None), ((90, None), None), ((), None)):
+            self.assertEqual(core_distance.kind(*nanoseconds), expected, nanoseconds)
+
+    def test_a_missing_or_failing_program_is_no_number_and_no_error(self):
+        self.assertIsNone(core_distance.now("/nowhere/bench_core_distance"))
+        self.assertIsNone(core_distance.now("/bin/false"))
+        self.assertEqual(core_distance.cell({"ours": [(None, None)], "tuned": []}), "–")
+
+    def test_rounds_of_a_kind_have_their_median(self):
+        self.assertEqual(core_distance.apart([1.75, 2, 1.5], ["near", "near", "far"]),
+                         "near 1.88 (2 rounds), far 1.50 (1 round)")
 
 
 if __name__ == "__main__":
