@@ -19,7 +19,8 @@ class BatchStageTest : public ::testing::Test {
     std::vector<double> staged(const DataConfig& config) {
         BatchStage stage(*device_, info_, config, DType::f64, 2);
         std::vector<double> input(4);
-        stage.load(batch_, view_of(std::span(input), {2, 1, 2, 1}));
+        stage.load(batch_, view_of(std::span(input),
+                                   info_.sample_shape.rank() == 1 ? Shape{2, 2} : Shape{2, 1, 2, 1}));
         EXPECT_EQ(stage.labels().span<std::int64_t>()[0], 2);
         EXPECT_EQ(stage.labels().count(), 2);
         return input;

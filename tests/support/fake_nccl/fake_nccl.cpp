@@ -128,6 +128,12 @@ NcclResult FakeNccl::broadcast(const TensorView& buffer, int root, NcclComm comm
                       [=](Communicator& data) { return data.broadcast(buffer, root); });
 }
 
+FakeNccl::~FakeNccl() {
+    // Where an abort hangs memory is left to the process's end; anywhere else that is a leak to be found.
+    if (script_.abort_waits)
+        for (const std::byte* const memory : memory_) delete[] memory;
+}
+
 NcclResult FakeNccl::allocate(std::byte*& memory, std::size_t bytes) {
     calls_.emplace_back("allocate");
     const auto scripted = script_.answers.find("allocate");

@@ -28,6 +28,9 @@ struct NcclScript {
 class FakeNccl final : public NcclApi {
   public:
     FakeNccl(Communicator& data, NcclScript script) : data_(data), script_(std::move(script)) {}
+    FakeNccl(const FakeNccl&) = delete;
+    FakeNccl& operator=(const FakeNccl&) = delete;
+    ~FakeNccl() override;
 
     /// The calls, in order, without the polls; and what broke NCCL's rules.
     const std::vector<std::string>& calls() const { return calls_; }
