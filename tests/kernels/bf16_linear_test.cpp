@@ -4,35 +4,14 @@
 
 #include <omp.h>
 
-#include <bit>
-
 #include "backend.hpp"
-#include "bf16_tile.hpp"
+#include "bf16_reference.hpp"
 #include "reference.hpp"
 
 namespace tutti::test {
 namespace {
 
-class Bf16Linear : public testing::Test {
-  protected:
-    void SetUp() override {
-        if (!has_bf16_tiles()) GTEST_SKIP() << "this processor (or compiler) has no AVX512_BF16";
-    }
-    void TearDown() override { omp_set_num_threads(threads_); }
-
-  private:
-    int threads_ = omp_get_max_threads();
-};
-
-float rounded(double value) {
-    const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
-    return std::bit_cast<float>((bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u);
-}
-TestTensor rounded(const TestTensor& tensor) {
-    TestTensor result = tensor;
-    for (std::size_t i = 0; i < result.size(); ++i) result.set(i, rounded(tensor.get(i)));
-    return result;
-}
+class Bf16Linear : public Bf16KernelTest {};
 
 struct Case {
     LinearShape shape;
@@ -45,8 +24,7 @@ struct Case {
         bf16_linear_forward(shape, rows, x.view().as<float>(), weight.view().as<float>(),
                             shape.bias ? bias.view().as<float>() : nullptr, y.view().as<float>(), workspace);
         std::vector<std::uint16_t> gradient(dy.size());
-        for (std::size_t i = 0; i < dy.size(); ++i)
-            gradient[i] = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(rounded(dy.get(i))) >> 16);
+        for (std::size_t i = 0; i < dy.size(); ++i) gradient[i] = bf16_bits(dy.get(i));
         bf16_linear_backward_data(shape, rows, gradient.data(), weight.view().as<float>(),
                                   dx.view().as<float>(), workspace);
     }

@@ -1,27 +1,15 @@
 // Linear and conv2d with products in bf16: only their inputs are rounded.
-#include <bit>
 #include <cmath>
 #include <type_traits>
 
 #include "backend.hpp"
+#include "bf16_reference.hpp"
 #include "onednn_ops.hpp"
 #include "reference.hpp"
 #include "tutti/base/error.hpp"
 
 namespace tutti::test {
 namespace {
-
-/// To the upper half of a binary32, ties to even.
-double rounded(double value) {
-    const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
-    return std::bit_cast<float>((bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u);
-}
-
-TestTensor rounded(const TestTensor& tensor) {
-    TestTensor result = tensor;
-    for (std::size_t i = 0; i < result.size(); ++i) result.set(i, rounded(tensor.get(i)));
-    return result;
-}
 
 /// Two inputs, each within 2⁻⁸ of itself, change a product by at most 2⁻⁷ + 2⁻¹⁶ of it; to that comes the
 /// rounding of the sum in fp32 (see expect_sums).

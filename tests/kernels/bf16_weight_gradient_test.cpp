@@ -5,36 +5,14 @@
 #include <bit>
 
 #include "backend.hpp"
-#include "bf16_tile.hpp"
+#include "bf16_reference.hpp"
 #include "bf16_weight_gradient.hpp"
 #include "reference.hpp"
 
 namespace tutti::test {
 namespace {
 
-float rounded(float value) {
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    return std::bit_cast<float>((bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u);
-}
-std::uint16_t bf16_bits(double value) {
-    return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(rounded(static_cast<float>(value))) >> 16);
-}
-TestTensor rounded(const TestTensor& tensor) {
-    TestTensor result = tensor;
-    for (std::size_t i = 0; i < result.size(); ++i) result.set(i, rounded(static_cast<float>(tensor.get(i))));
-    return result;
-}
-
-class Bf16WeightGradient : public testing::Test {
-  protected:
-    void SetUp() override {
-        if (!has_bf16_tiles()) GTEST_SKIP() << "this processor (or compiler) has no AVX512_BF16";
-    }
-    void TearDown() override { omp_set_num_threads(threads_); }
-
-  private:
-    int threads_ = omp_get_max_threads();
-};
+class Bf16WeightGradient : public Bf16KernelTest {};
 
 template <class OpShape>
 struct Case {

@@ -4,26 +4,16 @@
 
 #include <omp.h>
 
-#include <bit>
 #include <cmath>
 
 #include "backend.hpp"
-#include "bf16_tile.hpp"
+#include "bf16_reference.hpp"
 #include "reference.hpp"
 
 namespace tutti::test {
 namespace {
 
-class Bf16Winograd : public testing::Test {
-  protected:
-    void SetUp() override {
-        if (!has_bf16_tiles()) GTEST_SKIP() << "this processor (or compiler) has no AVX512_BF16";
-    }
-    void TearDown() override { omp_set_num_threads(threads_); }
-
-  private:
-    int threads_ = omp_get_max_threads();
-};
+class Bf16Winograd : public Bf16KernelTest {};
 
 Conv2dShape shape_of(std::int64_t height, std::int64_t width, std::int64_t in, std::int64_t out,
                      std::int64_t padding_h, std::int64_t padding_w, bool bias = true) {
@@ -83,15 +73,6 @@ struct Case {
           y(DType::f32, extents.y),
           dx(DType::f32, extents.x) {}
 };
-
-TestTensor rounded(const TestTensor& tensor) {
-    TestTensor result = tensor;
-    for (std::size_t i = 0; i < result.size(); ++i) {
-        const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(tensor.get(i)));
-        result.set(i, std::bit_cast<float>((bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u));
-    }
-    return result;
-}
 
 void expect_exactly(const TestTensor& tensor, const Sums& expected) {
     ASSERT_EQ(tensor.size(), expected.size());
