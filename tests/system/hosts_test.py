@@ -1,31 +1,20 @@
 """mpirun over several hosts: network namespaces joined by a switch whose links have a rate and a delay."""
 
 import json
-import shutil
-import unittest
 
-import private_machine
 import system_test
+import two_hosts
 from recipes import TrainingTest
-
-NETLAB = private_machine.HERE / "netlab"
 
 
 class Hosts(TrainingTest):
     @classmethod
     def setUpClass(cls):
-        if shutil.which("ip") is None:
-            raise unittest.SkipTest("ip is not installed (iproute2)")
-        cls.machine = private_machine.start(cls)
-        cls.lab = cls.machine.folder / "lab"
-        up = cls.machine.run([NETLAB, "up", cls.lab, "2"])
-        if up.returncode != 0:
-            raise unittest.SkipTest(f"no hosts here: {up.stderr}")
+        two_hosts.start(cls)
 
     def netlab(self, options, args):
-        env = {name: value for name, value in self.environment().items() if not name.startswith("OMPI_")}
-        command = [NETLAB, "run", self.lab, "--ppn", "2", "--wdir", self.dir, *options, self.trainer, *args]
-        return self.machine.run(command, 120, env=env)
+        command = [two_hosts.NETLAB, "run", self.lab, "--ppn", "2", "--wdir", self.dir, *options, self.trainer, *args]
+        return self.machine.run(command, 120, env=two_hosts.environment(self))
 
     def test_two_ranks_on_each_of_two_hosts_train_as_four_on_one(self):
         data = self.small_data()

@@ -1,14 +1,10 @@
 """Ranks without MPI on several hosts: network namespaces joined by a bridge."""
 
 import json
-import shutil
-import unittest
 
-import private_machine
 import system_test
+import two_hosts
 from by_hand import RendezvousTest
-
-NETLAB = private_machine.HERE / "netlab"
 
 # Starts four ranks, two on each host, and ends with the sum of their exit codes.
 FOUR = """
@@ -28,13 +24,7 @@ exit $sum
 class RendezvousHosts(RendezvousTest):
     @classmethod
     def setUpClass(cls):
-        if shutil.which("ip") is None:
-            raise unittest.SkipTest("ip is not installed (iproute2)")
-        cls.machine = private_machine.start(cls)
-        cls.lab = cls.machine.folder / "lab"
-        up = cls.machine.run([NETLAB, "up", cls.lab, "2"])
-        if up.returncode != 0:
-            raise unittest.SkipTest(f"no hosts here: {up.stderr}")
+        two_hosts.start(cls)
 
     def setUp(self):
         super().setUp()
@@ -42,8 +32,8 @@ class RendezvousHosts(RendezvousTest):
         self.data = self.small_data(96)
 
     def inside(self, command):
-        env = {name: value for name, value in self.environment().items() if not name.startswith("OMPI_")}
-        result = self.machine.run(["env", "-C", self.dir, f"NETLAB={NETLAB}", *command], 120, env=env)
+        result = self.machine.run(["env", "-C", self.dir, f"NETLAB={two_hosts.NETLAB}", *command], 120,
+                                  env=two_hosts.environment(self))
         self.assertEqual(result.returncode, 0, result.stderr)
         return result.stdout
 
@@ -63,12 +53,12 @@ class RendezvousHosts(RendezvousTest):
         self.assertEqual(len(hashes), 1, hashes)
 
     def test_mpirun_brings_gloo_together_over_hosts(self):
-        self.inside([NETLAB, "run", self.lab, "--wdir", self.dir, self.trainer,
+        self.inside([two_hosts.NETLAB, "run", self.lab, "--wdir", self.dir, self.trainer,
                      *self.settings(self.data, "gloo", distributed__backend="gloo")])
         self.assertEqual(self.places("gloo"), [("node1", 0), ("node2", 0)])
 
     def test_the_doctor_sees_both_hosts(self):
-        report = json.loads(self.inside([NETLAB, "run", self.lab, self.trainer, "doctor", "--json"]))
+        report = json.loads(self.inside([two_hosts.NETLAB, "run", self.lab, self.trainer, "doctor", "--json"]))
         self.assertTrue(report["healthy"], report["problems"])
         self.assertEqual([row["host"] for row in report["ranks"]], ["node1", "node2"])
 
