@@ -23,11 +23,11 @@ class DatasetWriter {
     DatasetWriter(const DatasetWriter&) = delete;
     DatasetWriter& operator=(const DatasetWriter&) = delete;
 
-    /// The next labels.size() samples. DataError: a label outside [0, classes), more samples than announced,
-    /// a failed write.
+    /// The next labels.size() samples. DataError: a label outside [0, classes), more samples than announced.
+    /// RunError: a failed write.
     void append(std::span<const std::byte> samples, std::span<const std::int64_t> labels);
 
-    /// Syncs and renames. DataError: fewer samples than announced. RunError: a failed write.
+    /// Syncs and renames. DataError: fewer samples than announced, no renaming. RunError: a failed write.
     void commit();
 
   private:
