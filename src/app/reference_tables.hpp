@@ -1,5 +1,5 @@
 #pragma once
-// The tables of the README that come from the program itself.
+// The tables of jobs/configuration.md and jobs/options.md that come from the program itself.
 
 namespace tutti {
 

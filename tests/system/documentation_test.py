@@ -1,4 +1,4 @@
-"""The README and jobs/options.md against the program: the references, the subcommands, the recipes in jobs/."""
+"""README.md and the pages beside it against the program: the references, the subcommands, the recipes in jobs/."""
 
 import pathlib
 import re
@@ -9,31 +9,39 @@ from recipes import TrainingTest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-class Documentation(TrainingTest):
-    def test_the_config_reference_in_the_readme_is_the_programs(self):
-        reference = self.run_trainer(["inspect", "--config-reference"])
-        self.assert_exit(reference, 0)
-        readme = (ROOT / "README.md").read_text(encoding="utf-8")
-        found = re.search(r"<!-- config reference -->\n(.*?)<!-- end -->", readme, re.S)
-        self.assertTrue(found, "README.md has no config reference")
-        self.assertEqual(found[1].strip(), reference.stdout.strip(),
-                         "renew it with: build/trainer inspect --config-reference")
+def anchors(page):
+    """The names by which the headings of a page can be linked to."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
+    return [re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings]
 
-    def test_the_layers_in_the_readme_are_the_programs(self):
-        reference = self.run_trainer(["inspect", "--layer-reference"])
-        readme = (ROOT / "README.md").read_text(encoding="utf-8")
-        found = re.search(r"<!-- layer reference -->\n(.*?)<!-- end -->", readme, re.S)
-        self.assertTrue(found, "README.md has no layer reference")
-        self.assertEqual(found[1].strip(), reference.stdout.strip())
+
+class Documentation(TrainingTest):
+    def assert_reference(self, page, name):
+        """What stands between the marks in the page is what `trainer inspect --NAME-reference` prints."""
+        reference = self.run_trainer(["inspect", f"--{name}-reference"])
+        self.assert_exit(reference, 0)
+        found = re.search(rf"<!-- {name} reference -->\n(.*?)<!-- end -->", (ROOT / page).read_text(encoding="utf-8"), re.S)
+        self.assertTrue(found, f"{page} has no {name} reference")
+        self.assertEqual(found[1].strip(), reference.stdout.strip(),
+                         f"renew it with: build/trainer inspect --{name}-reference")
+
+    def test_the_settings_in_jobs_are_the_programs(self):
+        self.assert_reference("jobs/configuration.md", "config")
+
+    def test_the_layers_in_jobs_are_the_programs(self):
+        self.assert_reference("jobs/configuration.md", "layer")
 
     def test_the_options_of_other_trainers_in_jobs_are_the_programs(self):
-        reference = self.run_trainer(["inspect", "--option-reference"])
-        self.assert_exit(reference, 0)
-        page = (ROOT / "jobs" / "options.md").read_text(encoding="utf-8")
-        found = re.search(r"<!-- option reference -->\n(.*?)<!-- end -->", page, re.S)
-        self.assertTrue(found, "jobs/options.md has no option reference")
-        self.assertEqual(found[1].strip(), reference.stdout.strip(),
-                         "renew it with: build/trainer inspect --option-reference")
+        self.assert_reference("jobs/options.md", "option")
+
+    def test_every_link_between_the_pages_leads_somewhere(self):
+        pages = [path for path in [ROOT / "README.md", *ROOT.glob("*/**/*.md")] if "build" not in path.relative_to(ROOT).parts[0]]
+        for page in pages:
+            for target, place in re.findall(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)", page.read_text(encoding="utf-8")):
+                file = (page.parent / target).resolve() if target else page
+                self.assertTrue(file.exists(), f"{page}: there is no {target}")
+                if place:
+                    self.assertIn(place, anchors(file), f"{page}: {file} has no heading #{place}")
 
     def test_every_subcommand_is_in_the_readme(self):
         readme = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
 #pragma once
 // The configuration of a run: YAML file + key=value overrides -> typed, validated values.
 // Every key, its type, default and meaning is one row of a table in src/base/config_schema.cpp; parsing, the
-// resolved dump, suggestions and the README's reference all read that table.
+// resolved dump, suggestions and jobs/configuration.md all read that table.
 
 #include <array>
 #include <cstdint>

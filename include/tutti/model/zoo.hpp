@@ -49,7 +49,7 @@ GraphSpec build_vit(const Shape& input, const VitOptions& options, std::int64_t 
 /// The layers of `model.layers`, one after the other.
 GraphSpec build_sequential(const Shape& input, std::span<const LayerSpec> layers);
 
-/// The kinds that `model.layers` knows, with their arguments, for the README and for suggestions.
+/// The kinds that `model.layers` knows, with their arguments, for jobs/configuration.md and for suggestions.
 struct LayerKind {
     std::string kind;
     std::vector<std::string> required, optional;
