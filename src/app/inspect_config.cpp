@@ -44,9 +44,11 @@ void print_memory(const Config& config, Graph& graph, Device& device, const Opti
     std::size_t present = 0;  // in this process; the others are a training rank's
     for (const MemoryItem& item : items)
         if (item.arena) present += item.bytes;
-    items.push_back({"libraries", measured_library_bytes(graph, device, present),
-                     fmt::format("program, kernels, workspaces: measured on one step of zeros{}",
-                                 device.kind() == "cpu" ? fmt::format(", threads: {}", threads) : "")});
+    std::string measured = "program, kernels, workspaces: measured on one step of zeros";
+    if (device.kind() == "cpu") measured += fmt::format(", threads: {}", threads);
+    if (device.kind() == "cpu" && world > 1)
+        measured += fmt::format(", as if all {} ranks shared this host's cores", world);
+    items.push_back({"libraries", measured_library_bytes(graph, device, present), measured});
     items.push_back({"MPI", mpi_bytes, "its buffers, about"});
     fmt::print("memory per rank\n");
     for (const MemoryItem& item : items)

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "tutti/base/error.hpp"
+#include "tutti/base/host_name.hpp"
 #include "tutti/comm/gloo.hpp"
 
 namespace tutti {
@@ -10,6 +11,35 @@ namespace {
 
 // Long enough for a slow file system to bring the config; the run then has its own time-out.
 constexpr double start_timeout = 300;
+
+/// `refused`: what is wrong with this rank's command line, or null.
+int run_job(const Environment& environment, const std::function<int(const JobStart&)>& work,
+            Singletons singletons, const UsageError* refused) {
+    const auto session_of_job = start_session(
+        environment, start_timeout, [](const std::string& text) { std::cerr << text << std::endl; });
+    Session& session = *session_of_job;
+    if (session.bootstrap() == Bootstrap::mpi && singletons == Singletons::refuse)
+        if (const auto mismatch = mismatch_with_mpi(environment, session.size()))
+            throw LaunchMismatch(*mismatch);
+
+    Log log(session.rank(), session.size(), session.host(), LogLevel::info);
+    const auto world = session.world(start_timeout);
+    try {
+        together(*world, "reading the command line", [&] {
+            if (refused) throw UsageError(*refused);
+        });
+        return work({session, *world, log, environment});
+    } catch (const AgreedError& error) {
+        if (session.rank() == 0 && !refused) log.error(error.what());
+        return static_cast<int>(error.code());
+    } catch (const std::exception& error) {
+        const auto* typed = dynamic_cast<const Error*>(&error);
+        const ExitCode code = typed ? typed->code() : ExitCode::failed;
+        log.error(error.what());
+        if (session.size() > 1) world->abort(code);
+        return static_cast<int>(code);
+    }
+}
 
 }  // namespace
 
@@ -34,28 +64,25 @@ std::unique_ptr<Communicator> JobStart::timed_world(const DistributedConfig& con
 }
 
 int run_on_all_ranks(const std::function<int(const JobStart&)>& work, Singletons singletons) {
-    const Environment environment = current_environment();
-    const auto session_of_job = start_session(
-        environment, start_timeout, [](const std::string& text) { std::cerr << text << std::endl; });
-    Session& session = *session_of_job;
-    if (session.bootstrap() == Bootstrap::mpi && singletons == Singletons::refuse)
-        if (const auto mismatch = mismatch_with_mpi(environment, session.size()))
-            throw LaunchError(*mismatch);
+    return run_job(current_environment(), work, singletons, nullptr);
+}
 
-    Log log(session.rank(), session.size(), session.host(), LogLevel::info);
-    const auto world = session.world(start_timeout);
-    try {
-        return work({session, *world, log, environment});
-    } catch (const AgreedError& error) {
-        if (session.rank() == 0) log.error(error.what());
-        return static_cast<int>(error.code());
-    } catch (const std::exception& error) {
-        const auto* typed = dynamic_cast<const Error*>(&error);
-        const ExitCode code = typed ? typed->code() : ExitCode::failed;
-        log.error(error.what());
-        if (session.size() > 1) world->abort(code);
-        return static_cast<int>(code);
-    }
+int refuse_on_all_ranks(const UsageError& error) {
+    const Environment environment = current_environment();
+    const LaunchFacts launch = read_launch(environment);
+    const bool first = launch.rank.value_or(0) == 0;
+    if (first) std::cerr << "error: " << error.what() << std::endl;
+    if (launch.world_size.value_or(1) > 1) try {
+            run_job(environment, {}, Singletons::refuse, &error);
+        } catch (const LaunchMismatch&) {
+            // Ranks that do not know of each other: one line is enough.
+        } catch (const Error&) {
+            // The others cannot be told; they will miss this rank.
+            if (!first)
+                std::cerr << "error: rank " << *launch.rank << " on " << host_name() << ": " << error.what()
+                          << std::endl;
+        }
+    return static_cast<int>(error.code());
 }
 
 Recipe share_recipe(Communicator& world, const std::function<Recipe()>& read) {

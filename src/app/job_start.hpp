@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tutti/base/config.hpp"
+#include "tutti/base/error.hpp"
 #include "tutti/base/log.hpp"
 #include "tutti/comm/session.hpp"
 
@@ -31,6 +32,11 @@ enum class Singletons { refuse, allow };
 /// whole job with its code. Throws LaunchError.
 int run_on_all_ranks(const std::function<int(const JobStart&)>& work,
                      Singletons singletons = Singletons::refuse);
+
+/// Ends the whole job where a rank's command line is refused: the first rank says its own error at once, that
+/// of another rank is told once, with its rank and host. A collective of run_on_all_ranks, so that a rank
+/// whose command line is good hears of it before it begins. Returns the exit code.
+int refuse_on_all_ranks(const UsageError& error);
 
 /// A config as text, and what messages call it.
 struct Recipe {

@@ -52,6 +52,8 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
     const auto timed = start.timed_world(config.distributed);
     const auto gradients = make_gradients_communicator(start, config, inputs, *timed);
     const auto control = timed->duplicate();
+    // Before the run directory: what memory, the device or the data's channels refuse leaves nothing behind.
+    Trainer trainer({config, *device, *gradients, *control, log, nullptr, *train_data, val_data.get()});
     std::optional<std::string> checkpoint;
     const auto directory = open_run_directory(*control, config, checkpoint);
     together_on_first_rank(*control, "opening the log", [&] { log.open_file(directory->log_path()); });
@@ -62,8 +64,7 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
                          train_data->info().samples, to_string(train_data->info().sample_shape),
                          train_data->info().classes));
 
-    Trainer trainer(
-        {config, *device, *gradients, *control, log, directory.get(), *train_data, val_data.get()});
+    trainer.write_to(directory.get());
     if (checkpoint) trainer.resume(*checkpoint);
     // Not before: a resume that is refused must leave the run as it is.
     together_on_first_rank(*control, "writing the run directory", [&] {

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "command_line.hpp"
+#include "job_start.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/suggest.hpp"
 
@@ -45,8 +46,17 @@ void print_help() {
     std::cout << "\ntrainer COMMAND --help tells more. Under MPI: mpirun -np 4 trainer -c FILE.yaml\n";
 }
 
+/// Runs a command of all ranks; one whose command line is refused takes the others along.
+int run_on_all(int (*run)(const Arguments&), const Arguments& arguments) {
+    try {
+        return run(arguments);
+    } catch (const UsageError& error) {
+        return refuse_on_all_ranks(error);
+    }
+}
+
 int dispatch(Arguments arguments) {
-    if (arguments.empty()) return train_command(arguments);
+    if (arguments.empty()) return run_on_all(train_command, arguments);
     const std::string first = arguments.front();
     if (first == "--help" || first == "-h" || first == "help") {
         if (is_first_rank()) print_help();
@@ -56,18 +66,20 @@ int dispatch(Arguments arguments) {
         if (is_first_rank()) std::cout << "tutti " TUTTI_VERSION "\n";
         return 0;
     }
-    if (first.starts_with("-") || first.find('=') != std::string::npos) return train_command(arguments);
+    if (first.starts_with("-") || first.find('=') != std::string::npos)
+        return run_on_all(train_command, arguments);
     arguments.erase(arguments.begin());
     std::vector<std::string> names;
     for (const Command& command : commands()) {
+        if (command.name == first && command.on_all_ranks) return run_on_all(command.run, arguments);
         if (command.name == first)
-            return command.on_all_ranks || is_first_rank() ? command.run(arguments)
-                                                           : static_cast<int>(ExitCode::done);
+            return is_first_rank() ? command.run(arguments) : static_cast<int>(ExitCode::done);
         names.push_back(command.name);
     }
     const std::string near = nearest(first, names);
-    throw UsageError(first + " is not a command of trainer",
-                     near.empty() ? "run trainer --help" : "did you mean " + near + "?");
+    return refuse_on_all_ranks(
+        UsageError(first + " is not a command of trainer",
+                   near.empty() ? "run trainer --help" : "did you mean " + near + "?"));
 }
 
 }  // namespace
@@ -79,9 +91,12 @@ int run_trainer(int argc, char** argv) {
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
     try {
         return dispatch(Arguments(argv + 1, argv + argc));
-    } catch (const Error& error) {
-        // Bad usage is the same on every rank; one line is enough.
+    } catch (const LaunchMismatch& error) {
+        // Every rank finds it for itself; one line is enough.
         if (is_first_rank()) std::cerr << "error: " << error.what() << std::endl;
+        return static_cast<int>(error.code());
+    } catch (const Error& error) {
+        std::cerr << "error: " << error.what() << std::endl;
         return static_cast<int>(error.code());
     } catch (const std::bad_alloc&) {
         std::cerr << "error: not enough memory" << std::endl;

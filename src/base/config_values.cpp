@@ -121,7 +121,7 @@ std::size_t choose(const Setting& setting, const std::vector<std::string>& words
     if (given.empty() && null_allowed) given = "null";
     const auto found = std::find(words.begin(), words.end(), given);
     if (found == words.end()) {
-        const std::string near = nearest(given, words);
+        const std::string near = nearest_in_meaning(given, words);
         if (near.empty()) setting.fail(given + " is not a choice", use);
         setting.wrong(expected, fmt::format("did you mean {}?", near));
     }

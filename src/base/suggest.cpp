@@ -1,7 +1,9 @@
 #include "tutti/base/suggest.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace tutti {
@@ -39,6 +41,23 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
         }
     }
     return best;
+}
+
+std::string nearest_in_meaning(std::string_view word, std::span<const std::string> candidates) {
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 8> elsewhere = {{
+        {"gpu", "cuda"},
+        {"gpus", "cuda"},
+        {"float", "fp32"},
+        {"float32", "fp32"},
+        {"tensorfloat32", "tf32"},
+        {"bfloat16", "bf16"},
+        {"double", "fp64"},
+        {"float64", "fp64"},
+    }};
+    for (const auto& [name, ours] : elsewhere)
+        if (name == word && std::find(candidates.begin(), candidates.end(), ours) != candidates.end())
+            return std::string(ours);
+    return nearest(word, candidates);
 }
 
 }  // namespace tutti

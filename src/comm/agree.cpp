@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "tutti/base/host_name.hpp"
 #include "tutti/comm/communicator.hpp"
 
 namespace tutti {
@@ -10,34 +11,46 @@ TensorView bytes_of(std::string& text) {
     return view_of(std::span(reinterpret_cast<unsigned char*>(text.data()), text.size()));
 }
 
-/// A failure as one text: the code's number, a space, the message.
-std::string pack(const Failure& failure) {
-    return std::to_string(static_cast<int>(failure.code)) + " " + failure.message;
-}
-Failure unpack(const std::string& text) {
-    int code = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), code);
-    const auto space = static_cast<std::size_t>(end - text.data());
-    return {error == std::errc{} ? static_cast<ExitCode>(code) : ExitCode::failed, text.substr(space + 1)};
-}
-
 bool failed(const Failure& failure) {
     return failure.code != ExitCode::done;
 }
 
-/// What every rank throws, from every rank's report.
-AgreedError decide(const std::vector<Failure>& reports) {
-    const auto first = std::find_if(reports.begin(), reports.end(), failed);
-    const auto others = std::count_if(first + 1, reports.end(), failed);
-    const bool all_alike = std::all_of(reports.begin(), reports.end(), [&](const Failure& report) {
-        return failed(report) && report.message == first->message;
-    });
-    if (all_alike) return {first->code, first->message};
+/// What a rank of some host tells the others.
+struct Report {
+    Failure failure;
+    std::string host;
+};
 
-    std::string message = "rank " + std::to_string(first - reports.begin()) + ": " + first->message;
+/// A report as one text: the code's number, the host, the message, with a space between.
+std::string pack(const Report& report) {
+    return std::to_string(static_cast<int>(report.failure.code)) + " " + report.host + " " +
+           report.failure.message;
+}
+Report unpack(const std::string& text) {
+    int code = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), code);
+    const std::size_t host = static_cast<std::size_t>(end - text.data()) + 1,
+                      message = text.find(' ', host) + 1;
+    return {{error == std::errc{} ? static_cast<ExitCode>(code) : ExitCode::failed, text.substr(message)},
+            text.substr(host, message - 1 - host)};
+}
+
+/// What every rank throws, from every rank's report.
+AgreedError decide(const std::vector<Report>& reports) {
+    const auto has_failed = [](const Report& report) { return failed(report.failure); };
+    const auto first = std::find_if(reports.begin(), reports.end(), has_failed);
+    const auto others = std::count_if(first + 1, reports.end(), has_failed);
+    const auto& [code, text] = first->failure;
+    const bool all_alike = std::all_of(reports.begin(), reports.end(), [&](const Report& report) {
+        return has_failed(report) && report.failure.message == text;
+    });
+    if (all_alike) return {code, text};
+
+    std::string message =
+        "rank " + std::to_string(first - reports.begin()) + " on " + first->host + ": " + text;
     if (others > 0)
         message += " (and " + std::to_string(others) + (others == 1 ? " other rank)" : " other ranks)");
-    return {first->code, message};
+    return {code, message};
 }
 
 }  // namespace
@@ -73,13 +86,14 @@ std::vector<std::string> all_gather_text(Communicator& communicator, const std::
 }
 
 void agree(Communicator& communicator, const Failure& mine, const std::string& phase) {
-    std::vector<Failure> reports;
+    std::vector<Report> reports;
     try {
         // The good case is one small collective; the texts travel only when there is something to say.
         std::int64_t any = failed(mine) ? 1 : 0;
         communicator.all_reduce(view_of(std::span(&any, 1)), ReduceOp::max).wait();
         if (any == 0) return;
-        for (const auto& text : all_gather_text(communicator, pack(mine))) reports.push_back(unpack(text));
+        for (const auto& text : all_gather_text(communicator, pack({mine, host_name()})))
+            reports.push_back(unpack(text));
     } catch (const PeerError& error) {
         // This rank's own failure must not get lost because a peer did not come to hear of it.
         if (failed(mine)) throw Error(mine.code, mine.message);

@@ -8,6 +8,7 @@
 #include "gloo_collectives.hpp"
 #include "gloo_context.hpp"
 #include "network_interfaces.hpp"
+#include "tutti/base/host_name.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/comm/gloo.hpp"
 #include "waiting.hpp"

@@ -1,22 +1,14 @@
 #include "network_interfaces.hpp"
 
 #include <net/if.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 
 #include "tutti/base/error.hpp"
 #include "tutti/comm/network.hpp"
 
 namespace tutti {
-
-std::string host_name() {
-    std::array<char, 256> name{};
-    if (gethostname(name.data(), name.size() - 1) != 0) return "unknown host";
-    return name.data();
-}
 
 std::vector<std::string> network_interfaces() {
     std::vector<std::string> names;

@@ -5,8 +5,6 @@
 
 namespace tutti {
 
-/// gethostname.
-std::string host_name();
 /// $GLOO_SOCKET_IFNAME; the empty string when it is not set.
 std::string gloo_interface();
 /// Throws LaunchError, with the interfaces that there are, when `interface` is none of this host's. variable:

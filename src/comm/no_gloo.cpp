@@ -13,8 +13,8 @@ std::string gloo_absence() {
 
 std::shared_ptr<GlooMesh> connect_gloo(const GlooPlace&, const Exchange&, double,
                                        const std::function<PeerWatch()>&) {
-    throw LaunchError(gloo_absence() + ", so ranks cannot communicate without MPI",
-                      "install libgloo-dev and build again, or start it with mpirun or srun --mpi=pmix");
+    throw LaunchMismatch(gloo_absence() + ", so ranks cannot communicate without MPI",
+                         "install libgloo-dev and build again, or start it with mpirun or srun --mpi=pmix");
 }
 
 std::unique_ptr<Communicator> make_gloo_communicator(std::shared_ptr<GlooMesh>, double, Session::Notice) {

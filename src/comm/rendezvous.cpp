@@ -9,6 +9,7 @@
 
 #include "network_interfaces.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/host_name.hpp"
 #include "tutti/base/sha256.hpp"
 
 namespace tutti {
@@ -102,6 +103,9 @@ TcpSocket listen_near(const MeetingPoint& point, int& port) {
                       "set MASTER_PORT to another one, the same on every rank");
 }
 
+// Names of hosts that have just started may take a moment to appear, in seconds.
+constexpr double name_patience = 5;
+
 constexpr const char* check_launch =
     "look for the first error of another rank, and check that every rank has the same MASTER_ADDR, "
     "MASTER_PORT and WORLD_SIZE, and that MASTER_ADDR is the host of rank 0";
@@ -121,6 +125,13 @@ Hello hello_of(const MeetingPoint& point, int rank, int size) {
 
 Rendezvous::Rendezvous(int rank, int size, const MeetingPoint& point, double timeout, const Report& report)
     : rank_(rank), size_(size), deadline_(in(timeout)) {
+    // Also rank 0, which could do without: it would wait for ranks that cannot come.
+    const std::string unknown = resolve_problem(point.address, std::min(deadline_, in(name_patience)));
+    if (!unknown.empty())
+        throw LaunchError(
+            "rank " + std::to_string(rank) + " on " + host_name() +
+                " cannot resolve MASTER_ADDR=" + point.address + " (" + unknown + ")",
+            "set MASTER_ADDR to the name or the address of rank 0's host, the same on every rank");
     if (rank == 0)
         host(point, report);
     else
@@ -203,9 +214,8 @@ void Rendezvous::join(const MeetingPoint& point, const Report& report) {
         });
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
-    const std::string unknown = resolve_problem(point.address);
     throw PeerError("rank " + std::to_string(rank_) + " on " + host_name() + " does not find rank 0 at " +
-                        place_of(point) + (unknown.empty() ? "" : " (" + unknown + ")"),
+                        place_of(point),
                     check_launch);
 }
 

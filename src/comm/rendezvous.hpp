@@ -23,7 +23,8 @@ class Rendezvous {
     static constexpr int ports = 16;
 
     /// Collective. Throws PeerError when a rank has not come, or has left, within `timeout` seconds; names
-    /// the missing ones on rank 0. report: told once what a wait of more than 10 s is for.
+    /// the missing ones on rank 0. Throws LaunchError when `point` has a name that does not resolve within 5
+    /// s. report: told once what a wait of more than 10 s is for.
     Rendezvous(int rank, int size, const MeetingPoint& point, double timeout,
                const std::function<void(const std::string&)>& report);
 

@@ -2,6 +2,7 @@
 
 #include "network_interfaces.hpp"
 #include "rendezvous.hpp"
+#include "tutti/base/host_name.hpp"
 #include "tutti/comm/gloo.hpp"
 
 namespace tutti {
@@ -13,8 +14,9 @@ RendezvousSession::RendezvousSession(const Environment& environment, double time
     size_ = facts.world_size.value_or(1);
     if (size_ == 1) return;
     if (!gloo_absence().empty())
-        throw LaunchError(to_string(facts.launcher) + " brings no MPI, and " + gloo_absence(),
-                          "start it with mpirun or srun --mpi=pmix, or install libgloo-dev and build again");
+        throw LaunchMismatch(
+            to_string(facts.launcher) + " brings no MPI, and " + gloo_absence(),
+            "start it with mpirun or srun --mpi=pmix, or install libgloo-dev and build again");
     // Known without waiting for anybody.
     if (const std::string interface = gloo_interface(); !interface.empty())
         require_interface(interface, "GLOO_SOCKET_IFNAME", host_);

@@ -7,7 +7,7 @@ namespace tutti {
 
 std::unique_ptr<Session> start_session(const Environment& environment, double timeout,
                                        const Session::Notice& report) {
-    if (const auto mismatch = mismatch_before_start(environment)) throw LaunchError(*mismatch);
+    if (const auto mismatch = mismatch_before_start(environment)) throw LaunchMismatch(*mismatch);
     if (bootstrap_of(environment) == Bootstrap::rendezvous)
         return std::make_unique<RendezvousSession>(environment, timeout, report);
 

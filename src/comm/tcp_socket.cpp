@@ -11,7 +11,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <future>
 #include <memory>
+#include <thread>
 #include <utility>
 
 namespace tutti {
@@ -202,10 +204,26 @@ bool is_loopback(const std::string& address) {
     return address.starts_with("127.") || address == "::1";
 }
 
-std::string resolve_problem(const std::string& host) {
-    int error = 0;
-    resolve(host, 0, error);
-    return error == 0 ? "" : gai_strerror(error);
+std::string resolve_problem(const std::string& host, Deadline deadline) {
+    std::string problem;
+    do {
+        // A resolver whose servers are silent may take a minute, and cannot be interrupted: it is left
+        // behind.
+        auto answer = std::make_shared<std::promise<int>>();
+        std::future<int> error = answer->get_future();
+        std::thread([answer, host] {
+            int found = 0;
+            resolve(host, 0, found);
+            answer->set_value(found);
+        }).detach();
+        if (error.wait_until(deadline) != std::future_status::ready) return "no answer from the resolver";
+        const int found = error.get();
+        if (found == 0) return {};
+        problem = gai_strerror(found);
+        std::this_thread::sleep_until(
+            std::min(deadline, std::chrono::steady_clock::now() + std::chrono::milliseconds(100)));
+    } while (std::chrono::steady_clock::now() < deadline);
+    return problem;
 }
 
 }  // namespace tutti

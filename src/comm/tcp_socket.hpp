@@ -49,7 +49,8 @@ TcpSocket accept_tcp(const TcpSocket& listener);
 
 /// 127.x.x.x or ::1 (a number, not a name).
 bool is_loopback(const std::string& address);
-/// Can `host` be resolved? Says why not.
-std::string resolve_problem(const std::string& host);
+/// Why `host` cannot be resolved, or nothing. Asks again until `deadline`, and waits no longer than that for
+/// an answer.
+std::string resolve_problem(const std::string& host, Deadline deadline);
 
 }  // namespace tutti

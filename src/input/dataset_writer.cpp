@@ -33,6 +33,11 @@ bool sync(const std::string& path, int flags) {
     return done;
 }
 
+/// What a path that is right meets where no room is left, or the disk is broken.
+bool is_failed_write(int error) {
+    return error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO;
+}
+
 std::string directory_of(const std::string& path) {
     const std::string directory = std::filesystem::path(path).parent_path().string();
     return directory.empty() ? "." : directory;
@@ -80,7 +85,7 @@ DatasetWriter::DatasetWriter(const std::string& path, const DatasetInfo& info, c
     if (!found.empty()) throw DataError(path_ + ": cannot be written: " + found);
     std::error_code error;
     std::filesystem::create_directories(directory_of(path_), error);
-    if (error) fail("its directory cannot be made", error.message());
+    if (error) fail("its directory cannot be made", error.value());
     if (std::filesystem::is_directory(path_, error)) fail("cannot be written", "it is a directory");
     const hdf5::QuietErrors quiet;
     try {
@@ -108,9 +113,13 @@ void DatasetWriter::create(const std::string& source) {
     H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_LATEST);
     H5Pset_attr_phase_change(creation.get(), 0, 0);
     H5Pset_obj_track_times(creation.get(), false);
+    // The library does not say why it cannot make a file in a way that a program can tell apart.
+    const int descriptor = open(temporary_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (descriptor < 0) fail("cannot be made", errno);
+    close(descriptor);
     file_ = {Handle(H5Fcreate(temporary_.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), H5Fclose),
              path_};
-    if (!file_.handle) fail("cannot be made", hdf5::last_error());
+    if (!file_.handle) fail_writing(hdf5::last_error());
 
     hdf5::write_text(file_, schema::name_attribute, std::string(schema::name));
     hdf5::write_integer(file_, schema::version_attribute, schema::version);
@@ -122,11 +131,11 @@ void DatasetWriter::create(const std::string& source) {
 
     std::vector<hsize_t> dims{static_cast<hsize_t>(info_.samples)};
     labels_ = create_table(file_, schema::labels_dataset, H5T_STD_I64LE, dims);
-    if (!labels_) fail("/labels cannot be made", hdf5::last_error());
+    if (!labels_) fail_writing(hdf5::last_error());
     for (const std::int64_t dim : info_.sample_shape) dims.push_back(static_cast<hsize_t>(dim));
     samples_ = create_table(file_, schema::samples_dataset,
                             info_.dtype == DType::u8 ? H5T_STD_U8LE : H5T_IEEE_F32LE, dims);
-    if (!samples_) fail("/samples cannot be made", hdf5::last_error());
+    if (!samples_) fail_writing(hdf5::last_error());
 }
 
 void DatasetWriter::require_labels(std::span<const std::int64_t> labels) const {
@@ -165,7 +174,7 @@ void DatasetWriter::commit() {
     }
     if (!sync(temporary_, O_RDWR)) fail_writing(std::generic_category().message(errno));
     if (std::rename(temporary_.c_str(), path_.c_str()) != 0)
-        fail("cannot be renamed from " + temporary_, std::generic_category().message(errno));
+        fail("cannot be renamed from " + temporary_, errno);
     temporary_.clear();
     // The new name survives a crash only when the directory is synced, too; some file systems refuse that.
     sync(directory_of(path_), O_RDONLY | O_DIRECTORY);
@@ -176,7 +185,13 @@ void DatasetWriter::fail_writing(const std::string& reason) const {
 }
 
 void DatasetWriter::fail(const std::string& what, const std::string& reason) const {
-    throw DataError(path_ + ": " + what + ": " + reason, "check the path, the free space and the quota");
+    throw DataError(path_ + ": " + what + ": " + reason, "check the path");
+}
+
+void DatasetWriter::fail(const std::string& what, int error) const {
+    const std::string reason = std::generic_category().message(error);
+    if (is_failed_write(error)) fail_writing(reason);
+    fail(what, reason);
 }
 
 }  // namespace tutti

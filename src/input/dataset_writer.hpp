@@ -17,7 +17,7 @@ namespace tutti {
 class DatasetWriter {
   public:
     /// Makes the directory of `path` if there is none. DataError: `info` is not of the schema, the file
-    /// cannot be made.
+    /// cannot be made at this path. RunError: a disk that is full or broken.
     DatasetWriter(const std::string& path, const DatasetInfo& info, const std::string& source);
     ~DatasetWriter();
     DatasetWriter(const DatasetWriter&) = delete;
@@ -27,13 +27,16 @@ class DatasetWriter {
     /// RunError: a failed write.
     void append(std::span<const std::byte> samples, std::span<const std::int64_t> labels);
 
-    /// Syncs and renames. DataError: fewer samples than announced, no renaming. RunError: a failed write.
+    /// Syncs and renames. DataError: fewer samples than announced, the path became a directory. RunError: a
+    /// failed write.
     void commit();
 
   private:
     void create(const std::string& source);
     void require_labels(std::span<const std::int64_t> labels) const;
     [[noreturn]] void fail(const std::string& what, const std::string& reason) const;
+    /// By `error` (errno): as fail, or as fail_writing where the disk is to blame and not the path.
+    [[noreturn]] void fail(const std::string& what, int error) const;
     [[noreturn]] void fail_writing(const std::string& reason) const;
 
     std::string path_, temporary_;

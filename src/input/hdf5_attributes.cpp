@@ -78,7 +78,8 @@ void write_attribute(const File& file, const char* name, hid_t type, const Handl
                            H5Aclose);
     if (!attribute || H5Awrite(attribute.get(), memory_type, values) < 0) {
         const std::string reason = last_error();
-        throw DataError(file.path + ": the attribute '" + name + "' cannot be written: " + reason);
+        throw RunError(file.path + ": writing failed: the attribute '" + name + "': " + reason,
+                       "check the free space and the quota there");
     }
 }
 

@@ -25,7 +25,7 @@ std::optional<std::string> read_text(const File& file, const char* name);
 std::vector<std::string> read_texts(const File& file, const char* name);
 std::vector<float> read_floats(const File& file, const char* name);
 
-// Empty lists write nothing. DataError: the write failed.
+// Empty lists write nothing. RunError: the write failed.
 void write_integer(const File& file, const char* name, std::int64_t value);
 void write_text(const File& file, const char* name, const std::string& value);
 void write_texts(const File& file, const char* name, std::span<const std::string> values);

@@ -81,7 +81,11 @@ Trainer::Trainer(const TrainingJob& job) {
         together(job.control, "building the model", [&] { impl_ = std::make_unique<Impl>(job); });
         impl_->training.initial_weights();
     });
+}
 
+void Trainer::write_to(RunDirectory* directory) {
+    impl_->job.directory = directory;
+    const TrainingJob& job = impl_->job;
     std::int64_t parameters = 0;
     for (const Parameter& parameter : impl_->graph.parameters()) parameters += parameter.count;
     const GraphMemory memory = impl_->graph.memory();

@@ -61,7 +61,7 @@ struct Trainer::Impl {
     void note_best(const EvaluationResult& result);
     void note_for_early_stopping(const EvaluationResult& result);
 
-    const TrainingJob job;
+    TrainingJob job;  // its directory may come later
     const Config& config;
     TrainStep training;
     // Parts of `training` that everything here speaks of.

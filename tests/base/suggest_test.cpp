@@ -40,6 +40,14 @@ TEST(Nearest, allows_a_third_of_the_length_in_long_words) {
     EXPECT_EQ(nearest("XXXXXfghijkl", one), "");
 }
 
+TEST(Nearest, in_meaning_knows_what_others_call_a_word) {
+    const std::vector<std::string> devices{"auto", "cpu", "cuda"};
+    EXPECT_EQ(nearest("gpu", devices), "cpu");
+    EXPECT_EQ(nearest_in_meaning("gpu", devices), "cuda");
+    EXPECT_EQ(nearest_in_meaning("cdua", devices), "cuda");
+    EXPECT_EQ(nearest_in_meaning("gpu", std::vector<std::string>{"cpu"}), "cpu");
+}
+
 TEST(Nearest, is_empty_without_candidates) {
     EXPECT_EQ(nearest("word", {}), "");
 }

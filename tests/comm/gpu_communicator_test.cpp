@@ -11,6 +11,7 @@
 #include "fake_nccl/fake_device_memory.hpp"
 #include "gpu_transport.hpp"
 #include "thread_communicator.hpp"
+#include "tutti/base/host_name.hpp"
 
 namespace tutti::test {
 namespace {
@@ -97,7 +98,7 @@ TEST(GpuCommunicator, refuses_on_all_ranks_what_the_module_refuses_on_one) {
                 [](const std::string&) {}, [](const std::string&) {});
             FAIL() << "no error";
         } catch (const AgreedError& error) {
-            EXPECT_STREQ(error.what(), "rank 1: cudaHostAlloc failed");
+            EXPECT_EQ(error.what(), "rank 1 on " + host_name() + ": cudaHostAlloc failed");
         }
     });
 }

@@ -12,6 +12,7 @@
 
 #include "communicator_contract.hpp"
 #include "nccl_rank.hpp"
+#include "tutti/base/host_name.hpp"
 
 namespace tutti::test {
 namespace {
@@ -153,7 +154,8 @@ TEST(NcclStart, that_fails_on_one_rank_fails_with_its_words_on_all) {
     });
     ASSERT_EQ(messages.size(), 3U);
     for (const std::string& message : messages)
-        EXPECT_EQ(message.substr(0, message.find(" failed")), "rank 1: ncclCommInitRank on rank 1 (node1)");
+        EXPECT_EQ(message.substr(0, message.find(" failed")),
+                  "rank 1 on " + host_name() + ": ncclCommInitRank on rank 1 (node1)");
 }
 
 TEST(NcclStart, that_fails_on_one_rank_ends_the_others_waiting_for_it_without_a_time_out) {

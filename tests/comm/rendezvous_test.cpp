@@ -136,12 +136,26 @@ TEST(rendezvous, names_who_did_not_come) {
         EXPECT_NE(text.find("MASTER_ADDR"), std::string::npos) << text;
     }
     try {
-        Rendezvous(1, 2, {"no-such-host.invalid", 29500, ""}, 0.2, {});
+        Rendezvous(1, 2, point_at(free_port()), 0.2, {});
         FAIL() << "no error";
     } catch (const PeerError& error) {
-        EXPECT_NE(std::string(error.what()).find("does not find rank 0 at no-such-host.invalid:29500 ("),
-                  std::string::npos)
+        EXPECT_NE(std::string(error.what()).find("does not find rank 0 at 127.0.0.1:"), std::string::npos)
             << error.what();
+    }
+}
+
+TEST(rendezvous, refuses_a_name_that_does_not_resolve_on_every_rank) {
+    for (const int rank : {0, 1}) {
+        try {
+            Rendezvous(rank, 2, {"no-such-host.invalid", free_port(), ""}, 0.2, {});
+            FAIL() << "no error";
+        } catch (const LaunchError& error) {
+            const std::string text = error.what();
+            EXPECT_NE(text.find("rank " + std::to_string(rank)), std::string::npos) << text;
+            EXPECT_NE(text.find("cannot resolve MASTER_ADDR=no-such-host.invalid ("), std::string::npos)
+                << text;
+            EXPECT_NE(text.find("; set MASTER_ADDR to"), std::string::npos) << text;
+        }
     }
 }
 

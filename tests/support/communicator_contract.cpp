@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "tutti/base/host_name.hpp"
+
 namespace tutti::test {
 namespace {
 
@@ -239,6 +241,7 @@ void agrees_on_failures(Communicator& communicator) {
     const int rank = communicator.rank();
     const int last = communicator.size() - 1;
     const std::string mine = "no file " + std::to_string(rank);
+    const std::string here = " on " + host_name() + ": ";
     using Result = std::pair<ExitCode, std::string>;
 
     EXPECT_EQ(outcome(communicator, false, mine), Result(ExitCode::done, ""));
@@ -247,11 +250,13 @@ void agrees_on_failures(Communicator& communicator) {
         EXPECT_EQ(outcome(communicator, true, mine), Result(ExitCode::data, "no file 0"));
         return;
     }
-    EXPECT_EQ(outcome(communicator, rank == 0, mine), Result(ExitCode::data, "rank 0: no file 0"));
-    EXPECT_EQ(outcome(communicator, rank == last, mine),
-              Result(ExitCode::usage, "rank " + std::to_string(last) + ": no file " + std::to_string(last)));
+    EXPECT_EQ(outcome(communicator, rank == 0, mine), Result(ExitCode::data, "rank 0" + here + "no file 0"));
+    EXPECT_EQ(
+        outcome(communicator, rank == last, mine),
+        Result(ExitCode::usage, "rank " + std::to_string(last) + here + "no file " + std::to_string(last)));
     const std::string others = last == 1 ? "1 other rank)" : std::to_string(last) + " other ranks)";
-    EXPECT_EQ(outcome(communicator, true, mine), Result(ExitCode::data, "rank 0: no file 0 (and " + others));
+    EXPECT_EQ(outcome(communicator, true, mine),
+              Result(ExitCode::data, "rank 0" + here + "no file 0 (and " + others));
 }
 
 constexpr std::array checks = {

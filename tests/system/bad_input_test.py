@@ -3,6 +3,7 @@
 import gzip
 import json
 import shutil
+import socket
 import struct
 
 import system_test
@@ -89,6 +90,26 @@ class BadInput(TrainingTest):
                           f'exec {self.trainer} "$@"\n')
         script.chmod(0o755)
         self.trainer = script
+
+    def test_what_is_wrong_on_one_rank_alone_is_told_with_its_rank_and_host(self):
+        data = self.small_data(64)
+        place = f"rank 1 on {socket.gethostname()}: "
+        for extra, words in (("--confg x", ["--confg", "--config"]), ("train.batchsize=3", ["train.batch_size"]),
+                             ("device=gpu", ["did you mean cuda?"])):
+            trainer = self.trainer
+            self.on_rank_1(f'set -- "$@" {extra}')
+            self.refused(self.settings(data), 2, place, *words)
+            self.trainer = trainer
+        self.assertFalse((self.dir / "run").exists(), "no run directory for a run that never was")
+
+    def test_what_the_device_the_channels_or_memory_refuse_leaves_no_run_directory(self):
+        data = self.small_data(64)
+        for setting, code, words in (
+                ("train.precision=tf32", 2, ["the CPU has no tf32", "train.precision"]),
+                ("data.normalize={mean: [0.1, 0.2], std: [1, 1]}", 2, ["data.normalize.mean has 2 values", "1 channels"]),
+                ("model.hidden=[3000000, 3000000]", 1, ["memory"])):
+            self.refused([*self.settings(data, device="cpu"), setting], code, *words)
+            self.assertFalse((self.dir / "run").exists(), "no run directory for a run that never was")
 
     def test_a_rank_with_other_settings_is_refused_with_the_list(self):
         data = self.small_data(64)
@@ -222,6 +243,21 @@ class BadInput(TrainingTest):
         self.assert_exit(result, 1)
         self.assertRegex(result.stderr, "out.h5: writing failed: .*File too large.*; check the free space")
         self.assertEqual(list(self.dir.glob("out*")), [])
+
+    def test_packing_where_no_file_can_be_made_any_more_is_a_failed_write(self):
+        images, labels = self.synthetic_idx(20)
+        (self.dir / "full").mkdir()
+        # One inode, for the folder itself.
+        full = f'mount -t tmpfs -o nr_inodes=1 tmpfs {self.dir}/full || exit 77; "$@"; code=$?; ls -A {self.dir}/full; exit $code'
+        for target in "out.h5", "new/out.h5":
+            with self._start(["unshare", "--mount", "sh", "-c", full, "sh", self.trainer, "pack", "idx", "--images", images,
+                              "--labels", labels, "-o", self.dir / "full" / target], None) as job:
+                result = job.wait()
+            if result.exit_code == 77 or "unshare failed" in result.stderr:
+                self.skipTest("no mounts here: " + result.stderr)
+            self.assert_exit(result, 1)
+            self.assertRegex(result.stderr, "out.h5: writing failed: No space left on device; check the free space")
+            self.assertEqual(result.stdout, "", "nothing is left")
 
     def test_packing_damaged_gzip_leaves_no_file(self):
         images, labels = self.synthetic_idx(50)

@@ -56,6 +56,9 @@ class Commands(TrainingTest):
     def test_inspect_shows_layers_memory_and_buckets_of_a_config(self):
         data = self.small_data(64)
         (self.dir / "c.yaml").write_text(f"data: {{train: {data}}}\nmodel: {{name: lenet}}\n")
+        result = self.run_trainer(["inspect", "-c", "c.yaml", "--world", "2", "device=cpu"])
+        self.assert_exit(result, 0)
+        self.assertIn("as if all 2 ranks shared this host's cores", result.stdout)
         result = self.run_trainer(["inspect", "-c", "c.yaml", "train.batch_size=32"])
         self.assert_exit(result, 0)
         for word in ("conv2", "max_pool2d", "parameters", "activations", "buckets", "expected peak", "fc2.bias .. conv1.weight"):

@@ -121,6 +121,13 @@ class Rendezvous(RendezvousTest):
         self.assertIn("MASTER_ADDR", result.stderr)
         self.assertIn("mpirun -np 4", result.stderr)
 
+    def test_a_name_that_does_not_resolve_ends_every_rank_with_the_remedy(self):
+        name = {"MASTER_ADDR": "no-such-host.invalid"}
+        for rank, result in enumerate(self.by_hand(2, self.two("none"), env=name)):
+            self.assert_exit(result, 3)
+            self.assertRegex(result.stderr, rf"error: rank {rank} on .* cannot resolve MASTER_ADDR=no-such-host.invalid \(.*\); "
+                                            "set MASTER_ADDR to")
+
     def test_an_interface_that_does_not_exist_is_refused_at_once(self):
         env = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()),
                "GLOO_SOCKET_IFNAME": "nosuch0"}

@@ -11,4 +11,7 @@ namespace tutti {
 /// or an empty string when none is near: more than max(2, a third of the word's length) edits.
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
+/// The same, but where `word` is what others call one of `candidates` (gpu, float32), that one.
+std::string nearest_in_meaning(std::string_view word, std::span<const std::string> candidates);
+
 }  // namespace tutti

@@ -105,9 +105,9 @@ struct AgreedError : Error {
 };
 
 /// Every rank reports what happened to it; if any failed, every rank throws the same AgreedError: code and
-/// message of the lowest failing rank, as "rank 1: MESSAGE (and 2 other ranks)". Without the rank when all
-/// failed with one message or there is one rank. `phase` ("opening the data") names the place when a peer
-/// does not come to agree. Call it where ranks can fail separately (opening files, reading a batch).
+/// message of the lowest failing rank, as "rank 1 on HOST: MESSAGE (and 2 other ranks)". Without the rank
+/// when all failed with one message or there is one rank. `phase` ("opening the data") names the place when a
+/// peer does not come to agree. Call it where ranks can fail separately (opening files, reading a batch).
 void agree(Communicator& communicator, const Failure& mine, const std::string& phase);
 
 /// Does `work`; an error that leaves it is told to `communicator` (will_end_with): within scopes that hold

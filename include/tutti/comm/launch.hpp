@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tutti/base/error.hpp"
+
 namespace tutti {
 
 using Environment = std::map<std::string, std::string>;
@@ -57,6 +59,11 @@ std::optional<MeetingPoint> meeting_point(const Environment& environment);
 
 /// The first host of a Slurm list: "node[03-07,9],gpu1" → "node03".
 std::string first_host(const std::string& slurm_list);
+
+/// A launch that cannot work, which every rank finds in its own environment: one of them tells it.
+struct LaunchMismatch : LaunchError {
+    using LaunchError::LaunchError;
+};
 
 /// A launch that cannot work, proved before anything starts: several ranks that must meet, but no MASTER_ADDR
 /// or MASTER_PORT; or all of these, but a RANK that WORLD_SIZE does not have. Returns "problem; the command

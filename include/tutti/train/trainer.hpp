@@ -23,7 +23,7 @@ struct TrainingJob {
     Communicator&
         control;  ///< carries step sums, agreement and evaluation; another communicator of the same ranks
     Log& log;
-    RunDirectory* directory;  ///< rank 0's; null on the others
+    RunDirectory* directory;  ///< rank 0's; null on the others, and before Trainer::write_to
     const Dataset& train;
     const Dataset* val;  ///< null: no evaluation
 };
@@ -44,9 +44,13 @@ void check_training(const Config& config, const Dataset& train, const Dataset* v
 class Trainer {
   public:
     /// check_training must have passed. Builds the model and its arenas and fills them with initial weights
-    /// (model.init_from, else the default of run.seed), the same on every rank.
+    /// (model.init_from, else the default of run.seed), the same on every rank. Writes nothing, so that a job
+    /// without a directory can be tried first: what memory or the device refuses leaves nothing behind.
     explicit Trainer(const TrainingJob& job);
     ~Trainer();
+
+    /// Gives rank 0 its directory, where the job had none yet (null on the others), and logs what was built.
+    void write_to(RunDirectory* directory);
 
     /// Rank 0 reads the checkpoint, the others receive it. Refuses a changed model or optimizer (UsageError,
     /// agreed).
