@@ -47,11 +47,13 @@ TEST(GpuTransport, is_nccl_where_every_rank_has_it) {
 
 TEST(GpuTransport, goes_through_host_memory_on_all_ranks_where_one_has_no_nccl_and_says_why) {
     EXPECT_EQ(decisions(Backend::automatic, 3, {2}),
-              everywhere(3, "staged: gradients go through host memory: rank 2: no libnccl here"));
+              everywhere(3, "staged: gradients go through host memory: rank 2 on " + host_name() +
+                                ": no libnccl here"));
 }
 
 TEST(GpuTransport, that_was_asked_for_is_refused_on_all_ranks_where_one_does_not_have_it) {
-    EXPECT_EQ(decisions(Backend::nccl, 3, {1}), everywhere(3, "refused: rank 1: no libnccl here"));
+    EXPECT_EQ(decisions(Backend::nccl, 3, {1}),
+              everywhere(3, "refused: rank 1 on " + host_name() + ": no libnccl here"));
 }
 
 TEST(GpuTransport, through_host_memory_on_demand_does_not_look_for_nccl) {

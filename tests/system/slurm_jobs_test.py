@@ -132,18 +132,24 @@ class SlurmJobs(slurm_test.SlurmTest):
 
     def test_a_preempted_job_is_requeued_by_its_own_script_and_finishes(self):
         name = "clip_selection/train"
-        for launcher, steps in (("srun", 60000), ("mpirun", 60000)):
+        recipe = self.dir / "recipe.yaml"
+        common = "model: {name: mlp, hidden: [8]}\noptim: {name: adam, lr: 1e-3}\ntrain: {epochs: 1000000"
+        for launcher in "srun", "mpirun":
             with self.subTest(launcher=launcher):
                 data = self.small_data(2000, classes=2)
-                job = self.submit(name, ["--launcher", launcher, *SMALL_MLP, f"data.train={data}", "data.val=[]",
-                                         f"run.dir={launcher}", "train.batch_size=8", "train.epochs=100000",
-                                         f"train.max_steps={steps}", "train.log_every=10",
+                recipe.write_text(common + "}\n")
+                job = self.submit(name, ["-c", recipe, "--launcher", launcher, f"data.train={data}", "data.val=[]",
+                                         f"run.dir={launcher}", "train.batch_size=8", "train.log_every=10",
                                          "train.checkpoint={every: never}"],
                                   ["--nodes=2", "--ntasks-per-node=1", "--gres=gpu:1", "--cpus-per-task=1"])
                 metrics = self.dir / launcher / "metrics.jsonl"
                 self.wait_until_job(job, lambda _, path=metrics: path.exists() and path.stat().st_size > 500)
                 # What --signal=B:USR1@300 does 300 s before the limit: the batch shell alone is told.
                 self.slurm(["scancel", "--batch", "--signal=USR1", job])
+                self.wait_until_job(job, lambda facts: facts.get("Restarts") == "1" and facts["JobState"] == "PENDING")
+                # The end is set only now, so that no machine is too quick for the signal.
+                steps = int(self.latest(launcher).stem.removeprefix("step-")) // 10 * 10 + 200
+                recipe.write_text(f"{common}, max_steps: {steps}}}\n")
                 self.start_requeued(job)
                 self.assertIn("exit code 75, restart 0", self.output(job))
                 result = self.wait_for(job)
