@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "expected_reads.hpp"
 #include "rank_placement.hpp"
 #include "same_job.hpp"
 #include "select.hpp"
@@ -173,6 +174,8 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
                            .device;
     together(world, "opening the data", [&] {
         inference.data = open_datasets(arguments.data.empty() ? config.data.val : arguments.data);
+        inference.data->expect_reads(reads_on_host(static_cast<double>(inference.data->info().samples),
+                                                   places, static_cast<std::size_t>(world.rank())));
     });
     require_same_data(world, *inference.data);
     std::int64_t classes = 0;

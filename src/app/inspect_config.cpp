@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "expected_reads.hpp"
 #include "select.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/units.hpp"
@@ -33,7 +34,10 @@ int threads_per_rank(std::int64_t world) {
 void print_memory(const Config& config, Graph& graph, Device& device, const Optimizer& optimizer,
                   const Dataset& train, std::int64_t world, int threads) {
     std::unique_ptr<Dataset> val;
-    if (!config.data.val.empty()) val = open_datasets(config.data.val, mapped_limit);
+    if (!config.data.val.empty()) {
+        val = open_datasets(config.data.val, mapped_limit - train.mapped_bytes());
+        val->expect_reads(validation_reads(config, train.info().samples, val->info().samples, world));
+    }
     std::vector<MemoryItem> items = state_memory(config, graph, optimizer, device, train.info(),
                                                  val ? &val->info() : nullptr, static_cast<int>(world));
     const std::uint64_t mapped = train.mapped_bytes() + (val ? val->mapped_bytes() : 0);
@@ -67,8 +71,9 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
                          "the model's shapes come from the data: data.train=FILE.h5");
     if (world < 1) throw UsageError("--world is " + std::to_string(world), "it must be at least 1");
     check_zero1(config);
-    // Stated is what a host with memory enough maps, not what this one has left now.
+    // Stated is what a host with memory enough and all ranks on it maps, not what this one has left now.
     const auto dataset = open_datasets(config.data.train, mapped_limit);
+    dataset->expect_reads(training_reads(config, dataset->info().samples, world));
     const int threads = threads_per_rank(world);
     const auto device = select_device(config, threads);
     const DType compute = compute_type(config.train.precision);

@@ -33,7 +33,13 @@ nlohmann::ordered_json to_json(const LoaderReport& report, const LoaderRow& row)
     json["samples_per_second"] = row.shuffled ? nlohmann::ordered_json(row.samples_per_second()) : nullptr;
     json["bytes_per_second"] = row.bytes_per_second();
     json["share"] = report.share(row);
+    json["share_of_batch_reads"] = report.share_of_batch_reads(row);
     return json;
+}
+
+/// Whether a row is the sequential read under the same condition.
+auto is_read_beside(const LoaderRow& row) {
+    return [cold = row.cold](const LoaderRow& other) { return !other.shuffled && other.cold == cold; };
 }
 
 std::string names(const std::vector<std::string>& files) {
@@ -43,9 +49,12 @@ std::string names(const std::vector<std::string>& files) {
 }  // namespace
 
 double LoaderReport::share(const LoaderRow& row) const {
-    const auto plain = std::ranges::find_if(
-        rows, [&](const LoaderRow& other) { return !other.shuffled && other.cold == row.cold; });
-    return row.bytes_per_second() / plain->bytes_per_second();
+    return row.bytes_per_second() / std::ranges::find_if(rows, is_read_beside(row))->bytes_per_second();
+}
+
+double LoaderReport::share_of_batch_reads(const LoaderRow& row) const {
+    return row.bytes_per_second() /
+           std::find_if(rows.rbegin(), rows.rend(), is_read_beside(row))->bytes_per_second();
 }
 
 nlohmann::ordered_json to_json(const LoaderReport& report) {
@@ -82,22 +91,23 @@ std::string to_text(const LoaderReport& report) {
     if (report.cold_rounds > 0) text += fmt::format(" (cold: {})", report.cold_rounds);
     text +=
         ", in turn\n# read(2): a plain sequential read of as many bytes of the same files; share: of the "
-        "bytes per "
-        "second of the first\n# batches hold the files' bytes; making floats of them is part of a training "
-        "step\n";
+        "bytes "
+        "per second of the first,\n# in large blocks; of batch: of the last, in blocks of a batch\n# batches "
+        "hold the files' bytes; making floats of them is part of a training step\n";
     if (report.left_in_memory)
         text += fmt::format(
             "# cold: before each round the files were evicted from the page cache; at most {:.0f} % stayed "
             "in "
             "it\n",
             100 * *report.left_in_memory);
-    text += fmt::format("# {:<6} {:<20} {:>8} {:>14} {:>9} {:>8}\n", "state", "order", "workers", "samples/s",
-                        "GB/s", "share");
+    text += fmt::format("# {:<6} {:<20} {:>8} {:>14} {:>9} {:>8} {:>9}\n", "state", "order", "workers",
+                        "samples/s", "GB/s", "share", "of batch");
     for (const LoaderRow& row : report.rows) {
         text += fmt::format("  {:<6} {:<20} ", state_of(row), way_of(row));
         text += row.shuffled ? fmt::format("{:>8} {:>14.0f}", row.workers, row.samples_per_second())
                              : fmt::format("{:>8} {:>14}", "-", "-");
-        text += fmt::format(" {:>9.3f} {:>6.0f} %\n", row.bytes_per_second() * 1e-9, 100 * report.share(row));
+        text += fmt::format(" {:>9.3f} {:>6.0f} % {:>7.0f} %\n", row.bytes_per_second() * 1e-9,
+                            100 * report.share(row), 100 * report.share_of_batch_reads(row));
     }
     return text;
 }

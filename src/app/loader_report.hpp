@@ -41,13 +41,17 @@ struct LoaderReport {
     /// The row's bytes per second over those of the sequential read in its largest blocks, which come first,
     /// under the same condition.
     double share(const LoaderRow& row) const;
+    /// The same over that in blocks of a batch, which comes last. The largest blocks are these where a batch
+    /// is large.
+    double share_of_batch_reads(const LoaderRow& row) const;
 };
 
 /// Seconds, bytes, samples. benchmark "loader"; version; provenance; files, samples, sample_shape, dtype,
 /// sample_bytes, batch_size, prefetch, batches; rounds, cold_rounds, left_in_memory (or null); rows: [{state
 /// "warm" | "cold", order "shuffled" | "file" | "sequential read", workers, block_bytes, samples, bytes,
-/// seconds {min, median, max}, samples_per_second, bytes_per_second, share}], where samples,
-/// samples_per_second and workers of the sequential read are null, and block_bytes of the others.
+/// seconds {min, median, max}, samples_per_second, bytes_per_second, share,
+/// share_of_batch_reads}], where samples, samples_per_second and workers of the sequential read are null, and
+/// block_bytes of the others.
 nlohmann::ordered_json to_json(const LoaderReport& report);
 
 std::string to_text(const LoaderReport& report);

@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "device_choice.hpp"
+#include "expected_reads.hpp"
 #include "quickstart_recipe.hpp"
 #include "same_job.hpp"
 #include "select.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/memory_use.hpp"
 #include "tutti/train/trainer.hpp"
 
 namespace tutti {
@@ -35,6 +37,22 @@ void check_strategy(const Config& config, int world, bool own_data) {
                          "give an HDF5 file: data.train=FILE.h5 (trainer pack makes one)");
 }
 
+/// data.train first: it may map what it can, data.val what is left of the one budget.
+void open_data(const JobStart& start, const Config& config, bool whole_run,
+               const std::function<std::unique_ptr<Dataset>()>& make_data, TrainingInputs& inputs) {
+    const std::uint64_t mappable = mappable_bytes(available_bytes());
+    inputs.train = make_data ? make_data() : open_datasets(config.data.train, mappable);
+    if (!whole_run) return;
+    const std::int64_t samples = inputs.train->info().samples, world = start.world.size();
+    const auto on_host = [&](double reads) {
+        return reads_on_host(reads, inputs.places, static_cast<std::size_t>(start.world.rank()));
+    };
+    inputs.train->expect_reads(on_host(training_reads(config, samples, world)));
+    if (config.data.val.empty()) return;
+    inputs.val = open_datasets(config.data.val, mappable - inputs.train->mapped_bytes());
+    inputs.val->expect_reads(on_host(validation_reads(config, samples, inputs.val->info().samples, world)));
+}
+
 }  // namespace
 
 void add_recipe_options(CLI::App& app, RecipeArguments& arguments) {
@@ -55,7 +73,7 @@ Config read_training_config(const JobStart& start, const RecipeArguments& argume
     return config;
 }
 
-TrainingInputs open_training(const JobStart& start, const Config& config, bool with_validation,
+TrainingInputs open_training(const JobStart& start, const Config& config, bool whole_run,
                              const std::function<std::unique_ptr<Dataset>()>& make_data) {
     TrainingInputs inputs;
     inputs.places = exchange_places(start.world, start.session);
@@ -69,8 +87,7 @@ TrainingInputs open_training(const JobStart& start, const Config& config, bool w
     together(start.world, "choosing what carries the gradients",
              [&] { check_backend(config.distributed.backend, inputs.gpu.has_value()); });
     together(start.world, "opening the data", [&] {
-        inputs.train = make_data ? make_data() : open_datasets(config.data.train);
-        if (with_validation && !config.data.val.empty()) inputs.val = open_datasets(config.data.val);
+        open_data(start, config, whole_run, make_data, inputs);
         check_training(config, *inputs.train, inputs.val.get(), start.world.size());
     });
     require_same_data(start.world, *inputs.train);

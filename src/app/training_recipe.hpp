@@ -37,9 +37,11 @@ struct TrainingInputs {
     std::unique_ptr<Dataset> val;  ///< null without data.val, or when not asked for
 };
 
-/// Places the ranks and opens device and data, which then fit the config (check_training). Collective; throws
-/// AgreedError. `make_data`: what to train on instead of data.train.
-TrainingInputs open_training(const JobStart& start, const Config& config, bool with_validation,
+/// Places the ranks and opens device and data, which then fit the config (check_training). For a `whole_run`
+/// with data.val, and files of which it reads few samples are not brought into memory; else the epochs and
+/// steps of the config say nothing. Collective; throws AgreedError. `make_data`: what to train on instead of
+/// data.train.
+TrainingInputs open_training(const JobStart& start, const Config& config, bool whole_run,
                              const std::function<std::unique_ptr<Dataset>()>& make_data = {});
 
 /// The communicator that the config wants for the gradients, of the memory of the device on which they are:

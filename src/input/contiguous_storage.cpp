@@ -67,6 +67,7 @@ class ContiguousStorage final : public SampleStorage {
     }
 
     std::uint64_t mapped_bytes() const override { return mapped_ ? mapped_->bytes() : 0; }
+    void unmap() override { mapped_.reset(); }
 
   private:
     std::int64_t begin_of(const Run& run) const { return offset_ + run.first * sample_bytes_; }

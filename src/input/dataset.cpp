@@ -58,6 +58,13 @@ class Concatenation final : public Dataset {
         return sum;
     }
 
+    /// Every sample is as likely to be read as any other.
+    void expect_reads(double samples) override {
+        const double share = samples / static_cast<double>(std::max<std::int64_t>(info_.samples, 1));
+        for (const std::unique_ptr<Dataset>& part : parts_)
+            part->expect_reads(share * static_cast<double>(part->info().samples));
+    }
+
   private:
     /// Calls visit(part, its own indices, where they begin in `indices`) for each run of indices in one part.
     template <class Visit>
@@ -107,6 +114,12 @@ void require_alike(const Dataset& first, const Dataset& other) {
 void Dataset::read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const {
     std::vector<std::byte> samples(indices.size() * static_cast<std::size_t>(info().sample_bytes()));
     read(indices, samples, labels);
+}
+
+bool whole_file_pays(double reads, std::int64_t samples, std::int64_t sample_bytes) {
+    constexpr std::int64_t least = std::int64_t{128} << 10;
+    const double whole = static_cast<double>(samples) * static_cast<double>(sample_bytes);
+    return reads * static_cast<double>(std::max(sample_bytes, least)) >= whole;
 }
 
 std::uint64_t mappable_bytes(std::optional<std::int64_t> available) {

@@ -53,6 +53,10 @@ class Hdf5Dataset final : public Dataset {
 
     std::uint64_t mapped_bytes() const override { return storage_->mapped_bytes(); }
 
+    void expect_reads(double samples) override {
+        if (!whole_file_pays(samples, info_.samples, info_.sample_bytes())) storage_->unmap();
+    }
+
   private:
     /// A NaN in one sample would make all weights NaN, a step later, on all ranks.
     void require_finite(std::span<const std::int64_t> indices, std::span<const std::byte> samples) const {

@@ -77,12 +77,16 @@ void require_inside(const BatchWindow& window, std::int64_t max_batch, std::size
 
 }  // namespace
 
-// Window w is read into slot w mod slots.size(). Windows [0, released) were given back, [released, taken) are
-// the batches in the caller's hands, at most `held`, [taken, claimed) are ready or being read.
+// Windows [0, released) were given back, [released, taken) are the batches in the caller's hands, at most
+// `held`, [taken, claimed) are ready or being read. Windows [released, claimed) have a slot each. A window
+// gets the slot that was given back last: where the caller reads all batches itself, one stays in its caches
+// instead of all.
 struct Loader::State {
     State(const Dataset& data, std::int64_t batch, std::size_t ready_count, Device* device)
         : dataset(data), max_batch(batch), held(device && device->uploads_ahead() ? 2 : 1) {
         slots.resize(ready_count + held);
+        slot_numbers.resize(slots.size());
+        free_slots.reserve(slots.size());
         const auto count = static_cast<std::size_t>(batch);
         const std::size_t samples = count * static_cast<std::size_t>(data.info().sample_bytes());
         const std::size_t labels_at =
@@ -108,8 +112,25 @@ struct Loader::State {
     State(const State&) = delete;
     State& operator=(const State&) = delete;
 
-    bool can_claim() const {
-        return !paused && claimed < windows.size() && claimed < released + slots.size();
+    bool can_claim() const { return !paused && claimed < windows.size() && !free_slots.empty(); }
+
+    Slot& slot_of(std::size_t window) { return slots[slot_numbers[window % slots.size()]]; }
+
+    /// The next window; there must be a free slot.
+    std::size_t claim() {
+        slot_numbers[claimed % slots.size()] = free_slots.back();
+        free_slots.pop_back();
+        return claimed++;
+    }
+
+    void release_before(std::size_t window) {
+        for (; released < window; ++released) free_slots.push_back(slot_numbers[released % slots.size()]);
+    }
+
+    void release_all() {
+        claimed = taken = released = 0;
+        free_slots.clear();
+        for (std::size_t i = slots.size(); i > 0; --i) free_slots.push_back(i - 1);
     }
 
     /// Waking a worker, and a batch that another core has written, cost the caller some microseconds: as much
@@ -118,8 +139,8 @@ struct Loader::State {
 
     /// While no worker is busy and more than half of the buffers are ready, they may sleep on.
     bool worth_waking() const {
-        const std::size_t free = released + slots.size() - claimed;
-        return claimed < windows.size() && !reads_are_quick() && (busy > 0 || 2 * free >= slots.size());
+        return claimed < windows.size() && !reads_are_quick() &&
+               (busy > 0 || 2 * free_slots.size() >= slots.size());
     }
 
     /// A slow read weighs for some tens of quick ones: the disk may be needed again soon.
@@ -134,8 +155,8 @@ struct Loader::State {
         while (true) {
             work.wait(lock, [this] { return stopping || can_claim(); });
             if (stopping) return;
-            const std::size_t w = claimed++;
-            Slot& slot = slots[w % slots.size()];
+            const std::size_t w = claim();
+            Slot& slot = slot_of(w);
             ++busy;
             lock.unlock();
             Outcome outcome = try_read_batch(dataset, order, windows[w], slot);
@@ -151,6 +172,8 @@ struct Loader::State {
     const std::int64_t max_batch;
     const std::size_t held;
     std::vector<Slot> slots;
+    std::vector<std::size_t> slot_numbers;  ///< of window w at w mod slots.size()
+    std::vector<std::size_t> free_slots;    ///< numbers, the one given back last at the end
     std::vector<std::thread> workers;
 
     std::mutex mutex;
@@ -189,7 +212,7 @@ void Loader::start(std::vector<std::int64_t> order, std::vector<BatchWindow> win
             slot.ready = false;
             slot.error = nullptr;
         }
-        state.claimed = state.taken = state.released = 0;
+        state.release_all();
         state.paused = false;
         if (state.reads_are_quick()) return;
     }
@@ -201,16 +224,17 @@ std::optional<HostBatch> Loader::next() {
     std::unique_lock lock(state.mutex);
     // With the batch that is asked for the caller holds no more than it may.
     if (state.released + state.held <= state.taken) {
-        state.released = state.taken + 1 - state.held;
+        state.release_before(state.taken + 1 - state.held);
         if (state.worth_waking()) state.work.notify_one();
     }
     if (state.taken == state.windows.size()) return std::nullopt;
     const std::size_t w = state.taken;
-    Slot& slot = state.slots[w % state.slots.size()];
     const BatchWindow& window = state.windows[w];
-    if (state.claimed == w) {
-        // No worker has begun it, or there is none: reading is no longer than waiting for it.
-        ++state.claimed;
+    // No worker has begun it, or there is none: reading is no longer than waiting for it.
+    const bool reads = state.claimed == w;
+    if (reads) state.claim();
+    Slot& slot = state.slot_of(w);
+    if (reads) {
         lock.unlock();
         Outcome outcome = try_read_batch(state.dataset, state.order, window, slot);
         lock.lock();

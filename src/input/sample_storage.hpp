@@ -21,6 +21,8 @@ class SampleStorage {
     virtual void read(std::span<const std::int64_t> indices, std::byte* out) const = 0;
     /// Bytes of the file that are mapped into memory.
     virtual std::uint64_t mapped_bytes() const { return 0; }
+    /// From now on nothing is. Before the first read().
+    virtual void unmap() {}
 };
 
 /// Calls visit(first, count, begin) for each longest run of indices that follow each other: the samples first

@@ -72,6 +72,42 @@ TEST_F(OpenDatasets, FilesTogetherAreMappedUpToTheLimit) {
     EXPECT_EQ(open_datasets(paths, 599'999'999)->mapped_bytes(), 0U);
 }
 
+TEST_F(OpenDatasets, FilesOfWhichLittleIsReadAreNotMapped) {
+    // 1000 samples of 24 bytes: as much as one read ahead, and less.
+    const std::vector<std::string> paths{write("a.h5", with_labels_from(0, 1000)),
+                                         write("b.h5", with_labels_from(0, 3000))};
+    const std::unique_ptr<Dataset> read = open_datasets(paths), left = open_datasets(paths);
+    if (read->mapped_bytes() == 0) GTEST_SKIP() << "the temporary directory is on no local file system";
+    read->expect_reads(4);
+    EXPECT_EQ(read->mapped_bytes(), 96'000U);
+    left->expect_reads(0.5);
+    EXPECT_EQ(left->mapped_bytes(), 0U);
+    std::vector<std::int64_t> indices(4000), labels(4000);
+    std::iota(indices.begin(), indices.end(), std::int64_t{0});
+    std::vector<std::byte> samples(indices.size() * 24), others(samples.size());
+    read->read(indices, samples, labels);
+    left->read(indices, others, labels);
+    EXPECT_EQ(samples, others);
+}
+
+TEST(WholeFilePays, WhereItsSamplesWouldBeReadOneByOneNoSooner) {
+    constexpr std::int64_t ahead = std::int64_t{128} << 10;
+    // A small sample costs as much as what is read ahead.
+    EXPECT_TRUE(whole_file_pays(1000, 1000 * ahead, 1));
+    EXPECT_FALSE(whole_file_pays(999, 1000 * ahead, 1));
+    EXPECT_TRUE(whole_file_pays(359, 60'000, 784));
+    EXPECT_FALSE(whole_file_pays(358, 60'000, 784));
+    // Of large ones all must be read.
+    EXPECT_TRUE(whole_file_pays(1000, 1000, ahead));
+    EXPECT_FALSE(whole_file_pays(999.9, 1000, ahead));
+    EXPECT_FALSE(whole_file_pays(999.9, 1000, 10 * ahead));
+    EXPECT_TRUE(whole_file_pays(3000, 1000, 10 * ahead));
+}
+
+TEST(WholeFilePays, ForNoSamples) {
+    EXPECT_TRUE(whole_file_pays(0, 0, 784));
+}
+
 TEST(MappableBytes, AreHalfOfWhatIsAvailableUpToTheLimit) {
     EXPECT_EQ(mappable_bytes(std::nullopt), mapped_limit);
     EXPECT_EQ(mappable_bytes(0), 0U);

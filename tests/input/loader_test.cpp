@@ -208,14 +208,14 @@ TEST_P(LoaderWith, BatchStaysUntouchedUntilTheNextCall) {
 TEST_P(LoaderWith, UsesTheSameBuffersInEveryEpoch) {
     const FakeDataset dataset = data(100);
     Loader loader = make(dataset);
-    std::set<const std::byte*> first, second;
-    for (std::set<const std::byte*>* seen : {&first, &second}) {
-        const Epoch epoch = make_epoch(100, 1, 0);
+    // Which of them a batch gets depends on who reads it; there are no more.
+    std::set<const std::byte*> seen;
+    for (std::int64_t e = 0; e < 3; ++e) {
+        const Epoch epoch = make_epoch(100, 1, 0, e);
         loader.start(epoch.order, epoch.windows);
-        while (const std::optional<HostBatch> batch = loader.next()) seen->insert(batch->samples.data());
+        while (const std::optional<HostBatch> batch = loader.next()) seen.insert(batch->samples.data());
     }
-    EXPECT_EQ(first, second);
-    EXPECT_LE(first.size(), static_cast<std::size_t>(threads().prefetch) + 1);
+    EXPECT_LE(seen.size(), threads().workers == 0 ? 1U : static_cast<std::size_t>(threads().prefetch) + 1);
 }
 
 TEST_P(LoaderWith, WindowsThatDoNotFitAreRefused) {

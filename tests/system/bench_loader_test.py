@@ -26,6 +26,11 @@ class BenchLoader(TrainingTest):
                      if other["order"] == "sequential read" and other["state"] == row["state"])
         self.assertAlmostEqual(row["share"] * plain["bytes_per_second"], row["bytes_per_second"],
                                delta=1e-6 * row["bytes_per_second"])
+        batch_reads = [other for other in report["rows"]
+                       if other["order"] == "sequential read" and other["state"] == row["state"]
+                       and other["block_bytes"] == report["batch_size"] * report["sample_bytes"]]
+        self.assertAlmostEqual(row["share_of_batch_reads"] * batch_reads[0]["bytes_per_second"],
+                               row["bytes_per_second"], delta=1e-6 * row["bytes_per_second"])
         if row["order"] == "sequential read":
             self.assertIn(row["block_bytes"], (2**20, report["batch_size"] * report["sample_bytes"]))
             self.assertEqual((row["workers"], row["samples"], row["samples_per_second"]), (None, None, None))

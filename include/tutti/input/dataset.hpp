@@ -42,10 +42,15 @@ class Dataset {
     /// Bytes of files that read() takes from a mapping: they are in the resident set once they were read, but
     /// are pages of the page cache, shared by the processes of a host and taken back when memory is short.
     virtual std::uint64_t mapped_bytes() const { return 0; }
+    /// Before the first read(): about how many samples the processes of this host will read. Files that would
+    /// be brought into memory as a whole for too few are no longer mapped (whole_file_pays). Without this
+    /// call all mapped files are brought in.
+    virtual void expect_reads(double samples) { static_cast<void>(samples); }
 };
 
-/// Files are mapped as long as together they have no more than so many bytes of samples: so the resident set
-/// of a rank stays bounded, which batch systems watch.
+/// All data sets that a process has open, training and validation, are mapped as long as together they have
+/// no more than so many bytes of samples: so the resident set of a rank stays bounded, which batch systems
+/// watch.
 inline constexpr std::uint64_t mapped_limit = std::uint64_t{1} << 30;
 
 /// Opens an HDF5 data set written by `trainer pack` (schema: data/README.md). Contiguous uncompressed data
@@ -54,6 +59,12 @@ inline constexpr std::uint64_t mapped_limit = std::uint64_t{1} << 30;
 /// Throws DataError: missing, unreadable, truncated, not of the schema (what is wrong and how to pack it
 /// again).
 std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, std::uint64_t map_at_most = mapped_limit);
+
+/// Whether bringing a whole file into memory, in its order, costs a host no more than reading `reads` of its
+/// samples one by one: where a disk fetches 128 KiB (what Linux reads ahead, by default) in the time of any
+/// smaller read, so that a small sample costs as much. `reads` as in expect_reads(), of samples of
+/// `sample_bytes`.
+bool whole_file_pays(double reads, std::int64_t samples, std::int64_t sample_bytes);
 
 /// Of files together, where `available` bytes of memory can still be had (available_bytes()): half of them,
 /// and no more than mapped_limit.
