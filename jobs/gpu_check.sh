@@ -11,7 +11,8 @@ usage: jobs/gpu_check.sh [--trainer FILE] [--tests FOLDER] [--out FOLDER] [--pyt
   --trainer FILE   the program (default: build/trainer beside this folder, or that of the bundle which has this script)
   --tests FOLDER   where the test programs are (default: tests beside the program, or its folder)
   --out FOLDER     gets gpu_check.json and gpu_check.txt (default: this folder), written again after each piece; stages
-                   that a report there has are kept, each with the version of its program
+                   that a report there has are kept, each with its GPU and the version of its program; one that is
+                   skipped does not replace a verdict
   --python PY      a python that has torch for this GPU: measures ours against PyTorch
   --part A,B       only these, and the facts: unit (layers against the CPU), times (ours alone), parity (steps against the
                    CPU), graph (CUDA graphs), nccl, ranks (that share the GPU), bench (kernels, PyTorch), sanitizer
