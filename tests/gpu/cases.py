@@ -10,15 +10,17 @@ from collections import namedtuple
 AIMED_AT = "H200"
 Case = namedtuple("Case", "batch settings sample aims memory")
 
+VIT_B16 = ["model.name=vit", "model.image=224", "model.channels=3", "model.patch=16", "model.dim=768", "model.depth=12",
+           "model.heads=12", "model.classes=1000"]
 CASES = {
     "lenet": Case(64, ["model.name=lenet"], "28x28x1", {"eager": 3, "max-autotune": 1.3}, 1),
     "resnet18": Case(256, ["model.name=resnet18", "model.stem=cifar", "model.channels=1"], "28x28x1", {"ours": 2.2}, 4),
     "resnet50": Case(256, ["model.name=resnet50", "model.classes=1000"], "224x224x3", {"ours": 32}, 30),
-    "vit_b16": Case(256, ["model.name=vit", "model.image=224", "model.channels=3", "model.patch=16", "model.dim=768",
-                          "model.depth=12", "model.heads=12", "model.classes=1000"], "224x224x3", {"ours": 50}, 34),
+    "vit_b16": Case(256, VIT_B16, "224x224x3", {"ours": 50}, 34),
+    "vit_b16_tanh": Case(256, [*VIT_B16, "model.gelu=tanh"], "224x224x3", {}, 34),
 }
 # Of a block that is measured, and before it.
-STEPS = {"lenet": (200, 50), "resnet18": (100, 20), "resnet50": (15, 5), "vit_b16": (15, 5)}
+STEPS = {"lenet": (200, 50), "resnet18": (100, 20), "resnet50": (15, 5), "vit_b16": (15, 5), "vit_b16_tanh": (15, 5)}
 
 
 def batch_for(name, memory=None):

@@ -1,6 +1,6 @@
 """Training steps here and in PyTorch on one GPU, in turn: milliseconds and their ratios, as a Markdown table.
 
-    python3 -B tests/gpu/peer_torch.py --python PY [--out FILE.json] [--models lenet,resnet18,resnet50,vit_b16]
+    python3 -B tests/gpu/peer_torch.py --python PY [--out FILE.json] [--models lenet,resnet18,resnet50,vit_b16,vit_b16_tanh]
         [--variants eager,compile,max-autotune] [--precision bf16] [--rounds 3]
 
 PY is a python that has torch for this GPU. Each PyTorch variant (gpu_steps.py says what they are) is started once and

@@ -256,6 +256,15 @@ esac
             text = (self.dir / "gpu_check.txt").read_text()
             self.assertRegex(text, verdict + r" +cuda_graph .*\[on NVIDIA H200\]\n +skipped on .*: a rehearsal has no")
 
+    def test_the_gpu_is_what_nvidia_smi_says(self):
+        tool = self.dir / "nvidia-smi"
+        for said, expected in (("NVIDIA H100 80GB HBM3, 81559", ("NVIDIA H100 80GB HBM3", 81559 / 1024)),
+                               ("NVIDIA H200, [N/A]", ("NVIDIA H200", None)), ("", (None, None))):
+            tool.write_text(f"#!/bin/sh\necho '{said}'\n")
+            tool.chmod(0o755)
+            with mock.patch.dict(os.environ, {"PATH": f"{self.dir}:{os.environ['PATH']}"}):
+                self.assertEqual(gpu_check.this_gpu(gpu_process.Processes()), expected)
+
     def test_aims_and_batches_are_those_of_the_machine(self):
         self.assertEqual(cases.aim_text("vit_b16", "ours", "NVIDIA H200", 256), " (aim 50 ms)")
         self.assertEqual(cases.aim_text("lenet", "eager", "NVIDIA H100 80GB HBM3", 64),
