@@ -19,6 +19,8 @@ NETWORKS = {
     "lenet": ["model.name=lenet"],
     "resnet18": ["model.name=resnet18", "model.stem=cifar", "model.channels=1"],
     "vit": ["model.name=vit", "model.dim=32", "model.depth=2", "model.heads=2", "model.patch=7"],
+    # Its GELU in the products around it.
+    "vit_tanh": ["model.name=vit", "model.dim=32", "model.depth=2", "model.heads=2", "model.patch=7", "model.gelu=tanh"],
 }
 TRAINING = ["optim.name=sgd", "optim.lr=0.01", "optim.momentum=0.9", "train.batch_size=8"]
 # Ranks may share a GPU, in NCCLs that know it.
@@ -177,6 +179,8 @@ class Check:
                 result["said"] = f"{how} in {begun[-1] if begun else 'no test'}: {(done.stdout + done.stderr)[-800:]}"
             return result
 
+        # Beside the report: cuDNN's description of this GPU.
+        self.processes.environment["TUTTI_GPU_PROPERTIES_TO"] = str(self.arguments.out.resolve() / "gpu_properties.json")
         return self.run_suites([], 120, judge)
 
     def step_times(self):
