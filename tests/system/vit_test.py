@@ -98,6 +98,15 @@ class Vit(TrainingTest):
             evaluated = self.metrics(f"run{smoothing}", "eval")[-1]["loss"]
             self.assertAlmostEqual(evaluated, plain, delta=1e-12)
 
+    def test_a_checkpoint_keeps_the_form_of_gelu(self):
+        data = self.small_data(32)
+        common = [f"data.train={data}", f"run.dir={self.dir}/run", *self.VIT, "train.batch_size=16"]
+        self.assert_exit(self.run_trainer([*common, "model.gelu=tanh"]), 0)
+        result = self.run_trainer([*common, "train.epochs=3"])
+        self.assert_exit(result, 2)
+        self.assertIn("model.gelu", result.stderr)
+        self.assert_exit(self.run_trainer([*common, "model.gelu=tanh", "train.epochs=3"]), 0)
+
     def test_shapes_that_do_not_fit_are_refused(self):
         data = self.small_data(32)
         for setting, complaint in (("model.patch=3", "model.patch is 3"), ("model.heads=3", "3 heads"),
