@@ -10,15 +10,17 @@ usage: jobs/gpu_check.sh [--trainer FILE] [--tests FOLDER] [--out FOLDER] [--pyt
 
   --trainer FILE   the program (default: build/trainer beside this folder, or that of the bundle which has this script)
   --tests FOLDER   where the test programs are (default: tests beside the program, or its folder)
-  --out FOLDER     gets gpu_check.json and gpu_check.txt (default: this folder), written again after each piece; stages
-                   that a report there has are kept, each with the version of its program
+  --out FOLDER     gets gpu_check.json, gpu_check.txt and, of the unit tests, gpu_properties.json, a description of the GPU
+                   (default: this folder); the report is written again after each piece; stages
+                   that a report there has are kept, each with its GPU and the version of its program; one that is
+                   skipped does not replace a verdict
   --python PY      a python that has torch for this GPU: measures ours against PyTorch
   --part A,B       only these, and the facts: unit (layers against the CPU), times (ours alone), parity (steps against the
                    CPU), graph (CUDA graphs), nccl, ranks (that share the GPU), bench (kernels, PyTorch), sanitizer
   --stages A,B     the same, stage by stage: facts, unit_tests, step_times, stepwise_parity, cuda_graph, nccl_one_rank,
                    nccl_two_ranks_on_one_gpu, host_staged_ranks, kernel_bench, step_bench, memcheck, racecheck
   --minutes M      ends in time; what did not fit is in "not_run" of the report, and "complete" is false
-  --models A,B     of the benchmarks: lenet, resnet18, resnet50, vit_b16
+  --models A,B     of the benchmarks: lenet, resnet18, resnet50, vit_b16, vit_b16_tanh
   --quick          fewer networks and steps
   --rehearse       the stages on the CPU, to try them; the report says so
 

@@ -29,4 +29,39 @@ HOST_DEVICE T gelu_gradient(T x, T dy) {
     return dy * (normal_distribution(x, gauss) + x * (density_at_0 * gauss));
 }
 
+/// x·(1 + tanh(u))/2 with u = √(2/π)·(x + 0.044715·x³) (Hendrycks & Gimpel 2016, section 2), which is
+/// x/(1 + e^−2u), and its derivative.
+template <class T>
+struct GeluByTanh {
+    T share;  ///< (1 + tanh(u))/2
+    T slope;  ///< of share, times x
+    HOST_DEVICE explicit GeluByTanh(T x) {
+        constexpr T linear = 2 * std::numbers::inv_sqrtpi_v<T> * std::numbers::sqrt2_v<T>;  // of 2u
+        constexpr T cubic = T(0.044715) * linear;
+        const T square = x * x;
+        const T exponent = -std::abs(x) * std::fma(cubic, square, linear);  // −|2u|
+        const T power = exp_nonpositive(exponent);
+        const T larger = 1 / (1 + power);
+        // Farther out there is no slope, however large x is; NaN stays NaN.
+        const bool flat = exponent < exponent_of_nothing();
+        const T smaller = flat ? T(0) : power * larger;
+        share = x < 0 ? smaller : larger;
+        slope = flat ? T(0) : smaller * larger * x * std::fma(3 * cubic, square, linear);
+    }
+
+  private:
+    HOST_DEVICE static constexpr T exponent_of_nothing() {
+        return sizeof(T) == sizeof(float) ? T(-87) : T(-700);
+    }
+};
+template <class T>
+HOST_DEVICE T gelu_by_tanh(T x) {
+    return x * GeluByTanh<T>(x).share;
+}
+template <class T>
+HOST_DEVICE T gelu_by_tanh_gradient(T x, T dy) {
+    const GeluByTanh<T> at(x);
+    return dy * (at.share + at.slope);
+}
+
 }  // namespace tutti

@@ -52,8 +52,9 @@ class EigenOps : public Ops {
                              const TensorView& dy, const TensorView& dx, const TensorView& dgamma,
                              const TensorView& dbeta) override;
 
-    void gelu_forward(const TensorView& x, const TensorView& y) override;
-    void gelu_backward(const TensorView& x, const TensorView& dy, const TensorView& dx) override;
+    void gelu_forward(GeluForm form, const TensorView& x, const TensorView& y) override;
+    void gelu_backward(GeluForm form, const TensorView& x, const TensorView& dy,
+                       const TensorView& dx) override;
 
     void attention_forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
                            const TensorView& statistics) override;

@@ -8,10 +8,8 @@ namespace {
 // What an element costs, in elements of a plain loop.
 constexpr std::int64_t cost = 16;
 
-}  // namespace
-
-template <class T>
-void EigenOps<T>::gelu_forward(const TensorView& x, const TensorView& y) {
+template <class T, class Function>
+void map(const TensorView& x, const TensorView& y, const Function& function) {
     assert(x.count() == y.count());
     const T* in = x.as<T>();
     T* out = y.as<T>();
@@ -19,13 +17,13 @@ void EigenOps<T>::gelu_forward(const TensorView& x, const TensorView& y) {
         x.count(),
         [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-            for (std::int64_t i = begin; i < end; ++i) out[i] = gelu(in[i]);
+            for (std::int64_t i = begin; i < end; ++i) out[i] = function(in[i]);
         },
         cost);
 }
 
-template <class T>
-void EigenOps<T>::gelu_backward(const TensorView& x, const TensorView& dy, const TensorView& dx) {
+template <class T, class Function>
+void map(const TensorView& x, const TensorView& dy, const TensorView& dx, const Function& function) {
     assert(x.count() == dy.count() && dy.count() == dx.count());
     const T* in = x.as<T>();
     const T* dout = dy.as<T>();
@@ -34,14 +32,35 @@ void EigenOps<T>::gelu_backward(const TensorView& x, const TensorView& dy, const
         x.count(),
         [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-            for (std::int64_t i = begin; i < end; ++i) din[i] = gelu_gradient(in[i], dout[i]);
+            for (std::int64_t i = begin; i < end; ++i) din[i] = function(in[i], dout[i]);
         },
         cost);
 }
 
-template void EigenOps<float>::gelu_forward(const TensorView&, const TensorView&);
-template void EigenOps<double>::gelu_forward(const TensorView&, const TensorView&);
-template void EigenOps<float>::gelu_backward(const TensorView&, const TensorView&, const TensorView&);
-template void EigenOps<double>::gelu_backward(const TensorView&, const TensorView&, const TensorView&);
+}  // namespace
+
+template <class T>
+void EigenOps<T>::gelu_forward(GeluForm form, const TensorView& x, const TensorView& y) {
+    if (form == GeluForm::exact)
+        map<T>(x, y, [](T value) { return gelu(value); });
+    else
+        map<T>(x, y, [](T value) { return gelu_by_tanh(value); });
+}
+
+template <class T>
+void EigenOps<T>::gelu_backward(GeluForm form, const TensorView& x, const TensorView& dy,
+                                const TensorView& dx) {
+    if (form == GeluForm::exact)
+        map<T>(x, dy, dx, [](T value, T gradient) { return gelu_gradient(value, gradient); });
+    else
+        map<T>(x, dy, dx, [](T value, T gradient) { return gelu_by_tanh_gradient(value, gradient); });
+}
+
+template void EigenOps<float>::gelu_forward(GeluForm, const TensorView&, const TensorView&);
+template void EigenOps<double>::gelu_forward(GeluForm, const TensorView&, const TensorView&);
+template void EigenOps<float>::gelu_backward(GeluForm, const TensorView&, const TensorView&,
+                                             const TensorView&);
+template void EigenOps<double>::gelu_backward(GeluForm, const TensorView&, const TensorView&,
+                                              const TensorView&);
 
 }  // namespace tutti

@@ -14,6 +14,10 @@ struct Gelu {
     __device__ float operator()(float x) const { return gelu(x); }
     __device__ float operator()(float x, float dy) const { return gelu_gradient(x, dy); }
 };
+struct GeluTanh {
+    __device__ float operator()(float x) const { return gelu_by_tanh(x); }
+    __device__ float operator()(float x, float dy) const { return gelu_by_tanh_gradient(x, dy); }
+};
 
 struct ReluOfSum {
     __device__ float operator()(float a, float b) const { return relu(a + b); }
@@ -60,11 +64,14 @@ void relu_forward(const TensorView& x, const TensorView& y, Stream stream) {
 void relu_backward(const TensorView& y, const TensorView& dy, const TensorView& dx, Stream stream) {
     backward("relu_backward", Relu{}, y, dy, dx, stream);
 }
-void gelu_forward(const TensorView& x, const TensorView& y, Stream stream) {
-    forward("gelu_forward", Gelu{}, x, y, stream);
+void gelu_forward(GeluForm form, const TensorView& x, const TensorView& y, Stream stream) {
+    if (form == GeluForm::exact) return forward("gelu_forward", Gelu{}, x, y, stream);
+    forward("gelu_forward", GeluTanh{}, x, y, stream);
 }
-void gelu_backward(const TensorView& x, const TensorView& dy, const TensorView& dx, Stream stream) {
-    backward("gelu_backward", Gelu{}, x, dy, dx, stream);
+void gelu_backward(GeluForm form, const TensorView& x, const TensorView& dy, const TensorView& dx,
+                   Stream stream) {
+    if (form == GeluForm::exact) return backward("gelu_backward", Gelu{}, x, dy, dx, stream);
+    backward("gelu_backward", GeluTanh{}, x, dy, dx, stream);
 }
 
 void sum_relu(const TensorView& a, const TensorView& b, const TensorView& y, Stream stream) {

@@ -1,5 +1,5 @@
 #pragma once
-// ReLU and GELU (exact, with the normal distribution's Φ), forward and backward, as Ops::relu_* and
+// ReLU and GELU in both forms, forward and backward, as Ops::relu_* and
 // TransformerOps::gelu_*. All tensors f32 or all bf16, any shape; arithmetic in fp32 with the CPU's bits.
 // Each call is one launch in `stream`; an output may be an input.
 //
@@ -9,14 +9,16 @@
 
 #include "stream.hpp"
 #include "tutti/device/tensor_view.hpp"
+#include "tutti/device/transformer_ops.hpp"
 
 namespace tutti::cuda {
 
 void relu_forward(const TensorView& x, const TensorView& y, Stream stream);
 void relu_backward(const TensorView& y, const TensorView& dy, const TensorView& dx, Stream stream);
 
-void gelu_forward(const TensorView& x, const TensorView& y, Stream stream);
-void gelu_backward(const TensorView& x, const TensorView& dy, const TensorView& dx, Stream stream);
+void gelu_forward(GeluForm form, const TensorView& x, const TensorView& y, Stream stream);
+void gelu_backward(GeluForm form, const TensorView& x, const TensorView& dy, const TensorView& dx,
+                   Stream stream);
 
 /// y = max(a + b, 0), rounded once; y may be a or b. 3·N·s bytes, where a sum and a ReLU moved 5·N·s.
 void sum_relu(const TensorView& a, const TensorView& b, const TensorView& y, Stream stream);

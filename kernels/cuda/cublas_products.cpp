@@ -15,8 +15,49 @@ constexpr std::size_t workspace_bytes = 32 << 20;
 std::string describe(const Product& p) {
     const std::string shape = std::to_string(p.m) + " x " + std::to_string(p.k) + " by " +
                               std::to_string(p.k) + " x " + std::to_string(p.n);
+    const auto epilogue = [&] {
+        switch (p.epilogue) {
+            case ProductEpilogue::sums_of_a:
+                return " with the sums of its first operand";
+            case ProductEpilogue::gelu:
+            case ProductEpilogue::bias_gelu:
+                return " with GELU";
+            case ProductEpilogue::gelu_gradient:
+                return " with the derivative of GELU";
+            default:
+                return "";
+        }
+    };
     return "the product " + shape + (p.batch > 1 ? ", " + std::to_string(p.batch) + " times" : "") +
-           (p.epilogue == ProductEpilogue::sums_of_a ? " with the sums of its first operand" : "");
+           epilogue();
+}
+
+bool has_bias(ProductEpilogue epilogue) {
+    return epilogue == ProductEpilogue::bias || epilogue == ProductEpilogue::sums_of_a ||
+           epilogue == ProductEpilogue::bias_gelu;
+}
+bool has_aux(ProductEpilogue epilogue) {
+    return epilogue == ProductEpilogue::gelu || epilogue == ProductEpilogue::bias_gelu ||
+           epilogue == ProductEpilogue::gelu_gradient;
+}
+/// cublasLtMatmulDescAttributes_t: "Must be divisible by 8".
+constexpr std::int64_t aux_row_multiple = 8;
+
+cublasLtEpilogue_t name_of(ProductEpilogue epilogue) {
+    switch (epilogue) {
+        case ProductEpilogue::bias:
+            return CUBLASLT_EPILOGUE_BIAS;
+        case ProductEpilogue::sums_of_a:  // the second operand of the product as cuBLASLt sees it is a
+            return CUBLASLT_EPILOGUE_BGRADB;
+        case ProductEpilogue::gelu:
+            return CUBLASLT_EPILOGUE_GELU_AUX;
+        case ProductEpilogue::bias_gelu:
+            return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+        case ProductEpilogue::gelu_gradient:
+            return CUBLASLT_EPILOGUE_DGELU;
+        default:
+            return CUBLASLT_EPILOGUE_DEFAULT;
+    }
 }
 
 /// The largest power of two, up to 256, that divides the address.
@@ -71,16 +112,19 @@ class Operation {
         set(CUBLASLT_MATMUL_DESC_TRANSA, p.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
         set(CUBLASLT_MATMUL_DESC_TRANSB, p.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
         if (p.epilogue == ProductEpilogue::none) return;
-        // The second operand of the product as cuBLASLt sees it is a.
-        set(CUBLASLT_MATMUL_DESC_EPILOGUE,
-            p.epilogue == ProductEpilogue::bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_BGRADB);
-        set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, result_type(p));
+        set(CUBLASLT_MATMUL_DESC_EPILOGUE, name_of(p.epilogue));
+        if (has_bias(p.epilogue)) set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, result_type(p));
+        // Its elements are of the result's type where nothing is said.
+        if (has_aux(p.epilogue)) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.c.row);
     }
     ~Operation() { cublasLtMatmulDescDestroy(operation_); }
     Operation(const Operation&) = delete;
     Operation& operator=(const Operation&) = delete;
 
-    void set_bias(std::byte* bias) { set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
+    void set_extras(const ProductExtras& extras) {
+        if (extras.bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, extras.bias);
+        if (extras.aux) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, extras.aux);
+    }
     cublasLtMatmulDesc_t get() const { return operation_; }
 
   private:
@@ -126,10 +170,10 @@ struct CublasProducts::Plan {
 CublasProducts::CublasProducts(std::shared_ptr<CudaContext> context) : context_(std::move(context)) {}
 CublasProducts::~CublasProducts() = default;
 
-std::unique_ptr<CublasProducts::Plan> CublasProducts::make_plan(const Key& key, std::byte* bias) {
+std::unique_ptr<CublasProducts::Plan> CublasProducts::make_plan(const Key& key, const ProductExtras& extras) {
     auto plan = std::make_unique<Plan>(key.product);
-    // The heuristic reads the bias's alignment from its address.
-    if (bias) plan->operation.set_bias(bias);
+    // The heuristic reads their alignment from their addresses.
+    plan->operation.set_extras(extras);
     Preference preference;
     preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
     // Parts of a sum are added in fp32 and in one order; the scheme "in place" adds them as they come.
@@ -150,9 +194,11 @@ std::unique_ptr<CublasProducts::Plan> CublasProducts::make_plan(const Key& key, 
 
 std::optional<std::string> CublasProducts::try_to_multiply(const Product& product, float factor,
                                                            const std::byte* a, const std::byte* b,
-                                                           std::byte* c, std::byte* bias) {
+                                                           std::byte* c, const ProductExtras& extras) {
+    if (has_aux(product.epilogue) && product.c.row % aux_row_multiple != 0)
+        return describe(product) + ": its rows are no multiple of " + std::to_string(aux_row_multiple);
     try {
-        multiply(product, factor, a, b, c, bias);
+        multiply(product, factor, a, b, c, extras);
         return std::nullopt;
     } catch (const GpuError& error) {
         if (!error.unsupported()) throw;
@@ -161,12 +207,18 @@ std::optional<std::string> CublasProducts::try_to_multiply(const Product& produc
 }
 
 void CublasProducts::multiply(const Product& product, float factor, const std::byte* a, const std::byte* b,
-                              std::byte* c, std::byte* bias) {
-    assert((bias != nullptr) == (product.epilogue != ProductEpilogue::none));
-    const Key key{product, alignment_of(a), alignment_of(b), alignment_of(c), bias ? alignment_of(bias) : 0};
+                              std::byte* c, const ProductExtras& extras) {
+    assert((extras.bias != nullptr) == has_bias(product.epilogue));
+    assert((extras.aux != nullptr) == has_aux(product.epilogue));
+    const Key key{product,
+                  alignment_of(a),
+                  alignment_of(b),
+                  alignment_of(c),
+                  extras.bias ? alignment_of(extras.bias) : 0,
+                  extras.aux ? alignment_of(extras.aux) : 0};
     std::unique_ptr<Plan>& plan = plans_[key];
-    if (!plan) plan = make_plan(key, bias);
-    if (bias) plan->operation.set_bias(bias);
+    if (!plan) plan = make_plan(key, extras);
+    plan->operation.set_extras(extras);
     const float keep = 0;
     check(cublasLtMatmul(context_->cublas(), plan->operation.get(), &factor, b, plan->first.get(), a,
                          plan->second.get(), &keep, c, plan->result.get(), c, plan->result.get(),

@@ -1,9 +1,10 @@
 #pragma once
-// Matrix products by cuBLASLt, on row-major matrices, with what its epilogues add: a bias, or its gradient.
+// Matrix products by cuBLASLt, on row-major matrices, with what its epilogues add: a bias, or its gradient;
+// GELU by tanh, or its derivative.
 //
-// Its activations are not used. Its GELU is the approximation by tanh (cuBLAS documentation,
-// "cublasLtEpilogue_t"), ours is exact, as torch.nn.GELU() is; its ReLU is max(x, 0), of which nothing says
-// that a NaN stays one, and a diverged run must show. Both are passes of their own (activations.hpp).
+// Its GELU is the approximation by tanh (cuBLAS documentation, "cublasLtEpilogue_t"): the exact one is a pass
+// of its own (activations.hpp). So is ReLU: cuBLASLt's is max(x, 0), of which nothing says that a NaN stays
+// one, and a diverged run must show.
 
 #include <compare>
 #include <cstdint>
@@ -29,8 +30,11 @@ struct ProductOperand {
 
 enum class ProductEpilogue {
     none,
-    bias,       ///< c += bias[n] on each row
-    sums_of_a,  ///< bias[m] gets Σₖ a[m, k]: of a gradient, that of the bias
+    bias,           ///< c += bias[n] on each row
+    sums_of_a,      ///< bias[m] gets Σₖ a[m, k]: of a gradient, that of the bias
+    gelu,           ///< aux gets c, and c becomes gelu(c), by tanh
+    bias_gelu,      ///< both, the bias first
+    gelu_gradient,  ///< c becomes c·gelu'(aux)
 };
 
 /// c[m, n] = factor · a[m, k] · b[k, n], for each of `batch` triples.
@@ -40,8 +44,15 @@ struct Product {
     std::int64_t batch = 1;
     ProductType type = ProductType::fp32;  ///< bf16: a and b are bf16 in memory
     ProductEpilogue epilogue = ProductEpilogue::none;
-    DType result = DType::f32;  ///< of c and bias in memory; bf16 only with products in it
+    DType result = DType::f32;  ///< of c, bias and aux in memory; bf16 only with products in it
     auto operator<=>(const Product&) const = default;
+};
+
+/// What an epilogue reads or writes, those that it has: bias as it says; aux[m, n], its rows as far apart as
+/// those of c.
+struct ProductExtras {
+    std::byte* bias = nullptr;
+    std::byte* aux = nullptr;
 };
 
 /// Plans live as long as this; each is chosen once per product and alignment of its operands.
@@ -52,20 +63,20 @@ class CublasProducts {
 
     /// In the context's stream. m, n, k and batch are at least 1. Throws GpuError that names the product.
     void multiply(const Product& product, float factor, const std::byte* a, const std::byte* b, std::byte* c,
-                  std::byte* bias = nullptr);
+                  const ProductExtras& extras = {});
     /// The same; where cuBLASLt does not compute the product with its epilogue (GpuError::unsupported),
     /// nothing is done, and why it refuses is returned.
     std::optional<std::string> try_to_multiply(const Product& product, float factor, const std::byte* a,
-                                               const std::byte* b, std::byte* c, std::byte* bias);
+                                               const std::byte* b, std::byte* c, const ProductExtras& extras);
 
   private:
     struct Plan;
     struct Key {
         Product product;
-        std::uint32_t a, b, c, bias;  ///< alignment in bytes
+        std::uint32_t a, b, c, bias, aux;  ///< alignment in bytes
         auto operator<=>(const Key&) const = default;
     };
-    std::unique_ptr<Plan> make_plan(const Key& key, std::byte* bias);
+    std::unique_ptr<Plan> make_plan(const Key& key, const ProductExtras& extras);
 
     std::shared_ptr<CudaContext> context_;
     std::map<Key, std::unique_ptr<Plan>> plans_;

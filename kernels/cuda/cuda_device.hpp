@@ -20,7 +20,7 @@ class CudaDevice final : public Device {
     explicit CudaDevice(int index);
 
     std::string kind() const override { return "cuda"; }
-    /// "NVIDIA H200, 80 MiB free of 143771 MiB, cuDNN 9.19.0".
+    /// "NVIDIA H200, 143771 MiB, cuDNN 9.19.0".
     std::string description() const override { return description_; }
     Buffer allocate(std::size_t bytes, const std::string& purpose) override;
     void copy_from_host(const TensorView& device, const void* host) override;

@@ -1,8 +1,10 @@
-// Linear layers as three products, with the bias and its gradient in their epilogues. With products in bf16
+// Linear layers as three products, with the bias and its gradient in their epilogues, and of a GELU by tanh
+// between two of them its value and its derivative. With products in bf16
 // each call first rounds those of its inputs that are not bf16 already (a graph's parameters are,
 // Ops::product_inputs), and the bias where the result is bf16; the bias's gradient is the sum of rounded
 // gradients.
 
+#include "activations.hpp"
 #include "arena_ops.hpp"
 #include "bias.hpp"
 #include "cuda_ops.hpp"
@@ -11,7 +13,7 @@
 namespace tutti::cuda {
 namespace {
 
-class CudaLinear final : public LinearOp {
+class CudaLinear final : public GeluLinearOp {
   public:
     CudaLinear(const LinearShape& shape, ProductType type, std::shared_ptr<CudaContext> context,
                std::shared_ptr<CublasProducts> products)
@@ -27,18 +29,12 @@ class CudaLinear final : public LinearOp {
         assert(narrow || !bias.defined() || bias.dtype == DType::f32);
         const bool with_product = shape_.bias && adds_bias_with_product_;
         const Inputs inputs = rounded({x, weight, narrow && with_product ? bias : TensorView{}});
-        Product product{.m = batch,
-                        .n = shape_.out,
-                        .k = shape_.in,
-                        .a = {.row = shape_.in},
-                        .b = {.row = shape_.in, .transposed = true},
-                        .c = {.row = shape_.out},
-                        .type = type_,
-                        .result = y.dtype};
+        Product product = forward_product(y);
         if (with_product) {
             product.epilogue = ProductEpilogue::bias;
-            const auto refusal = products_->try_to_multiply(product, 1, inputs[0].data, inputs[1].data,
-                                                            y.data, narrow ? inputs[2].data : bias.data);
+            const auto refusal =
+                products_->try_to_multiply(product, 1, inputs[0].data, inputs[1].data, y.data,
+                                           {.bias = narrow ? inputs[2].data : bias.data});
             if (!refusal) return;
             context_->notice("biases are added by a kernel of their own: " + *refusal);
             adds_bias_with_product_ = false;
@@ -50,9 +46,56 @@ class CudaLinear final : public LinearOp {
                      context_->stream());
     }
 
+    void forward_gelu(const TensorView& x, const TensorView& weight, const TensorView& bias,
+                      const TensorView& h, const TensorView& y) override {
+        assert(h.count() == y.count() && h.dtype == y.dtype && bias.defined() == shape_.bias);
+        if (x.shape[0] == 0) return;
+        if (gelu_with_product_) {
+            const bool narrow = y.dtype == DType::bf16;
+            const Inputs inputs = rounded({x, weight, narrow ? bias : TensorView{}});
+            Product product = forward_product(y);
+            product.epilogue = shape_.bias ? ProductEpilogue::bias_gelu : ProductEpilogue::gelu;
+            const auto refusal =
+                products_->try_to_multiply(product, 1, inputs[0].data, inputs[1].data, y.data,
+                                           {.bias = narrow ? inputs[2].data : bias.data, .aux = h.data});
+            if (!refusal) return;
+            context_->notice("GELU has a kernel of its own: " + *refusal);
+            gelu_with_product_ = false;
+        }
+        forward(x, weight, bias, h);
+        gelu_forward(GeluForm::tanh, h, y, context_->stream());
+    }
+
     void backward(const TensorView& x, const TensorView& weight, const TensorView& dy, const TensorView& dx,
                   const TensorView& dweight, const TensorView& dbias,
                   const ParametersFinal* parameters_final) override {
+        backward_of(x, {}, weight, dy, dx, dweight, dbias, parameters_final);
+    }
+    void backward_gelu(const TensorView& x, const TensorView& h, const TensorView& weight,
+                       const TensorView& dy, const TensorView& dh, const TensorView& dweight,
+                       const TensorView& dbias, const ParametersFinal* parameters_final) override {
+        assert(h.count() == dh.count() && h.dtype == dh.dtype);
+        backward_of(x, h, weight, dy, dh, dweight, dbias, parameters_final);
+    }
+
+  private:
+    using Inputs = std::array<TensorView, 3>;
+
+    Product forward_product(const TensorView& y) const {
+        return {.m = y.shape[0],
+                .n = shape_.out,
+                .k = shape_.in,
+                .a = {.row = shape_.in},
+                .b = {.row = shape_.in, .transposed = true},
+                .c = {.row = shape_.out},
+                .type = type_,
+                .result = y.dtype};
+    }
+
+    /// With h, dx is the gradient of h.
+    void backward_of(const TensorView& x, const TensorView& h, const TensorView& weight, const TensorView& dy,
+                     const TensorView& dx, const TensorView& dweight, const TensorView& dbias,
+                     const ParametersFinal* parameters_final) {
         const std::int64_t batch = x.shape[0];
         assert(dy.count() == batch * shape_.out && dweight.count() == weight.count());
         assert(dbias.defined() == shape_.bias);
@@ -77,26 +120,33 @@ class CudaLinear final : public LinearOp {
         if (!sums) {
             products_->multiply(of_weight, 1, inputs[0].data, inputs[1].data, dweight.data);
         } else if (const auto refusal = products_->try_to_multiply(
-                       of_weight, 1, inputs[0].data, inputs[1].data, dweight.data, dbias.data)) {
+                       of_weight, 1, inputs[0].data, inputs[1].data, dweight.data, {.bias = dbias.data})) {
             context_->notice("the gradients of biases have a kernel of their own: " + *refusal);
             bias_with_product_ = false;  // From now on: the sums need the scratch memory before the inputs.
-            return backward(x, weight, dy, dx, dweight, dbias, parameters_final);
+            return backward_of(x, h, weight, dy, dx, dweight, dbias, parameters_final);
         }
         if (!dx.defined()) return;
         if (parameters_final) (*parameters_final)();
-        products_->multiply({.m = batch,
-                             .n = shape_.in,
-                             .k = shape_.out,
-                             .a = {.row = shape_.out},
-                             .b = {.row = shape_.in},
-                             .c = {.row = shape_.in},
-                             .type = type_,
-                             .result = dx.dtype},
-                            1, inputs[0].data, inputs[2].data, dx.data);
+        Product of_input{.m = batch,
+                         .n = shape_.in,
+                         .k = shape_.out,
+                         .a = {.row = shape_.out},
+                         .b = {.row = shape_.in},
+                         .c = {.row = shape_.in},
+                         .type = type_,
+                         .result = dx.dtype};
+        if (h.defined() && gelu_gradient_with_product_) {
+            of_input.epilogue = ProductEpilogue::gelu_gradient;
+            const auto refusal = products_->try_to_multiply(of_input, 1, inputs[0].data, inputs[2].data,
+                                                            dx.data, {.aux = h.data});
+            if (!refusal) return;
+            context_->notice("the derivative of GELU has a kernel of its own: " + *refusal);
+            gelu_gradient_with_product_ = false;
+            of_input.epilogue = ProductEpilogue::none;
+        }
+        products_->multiply(of_input, 1, inputs[0].data, inputs[2].data, dx.data);
+        if (h.defined()) gelu_backward(GeluForm::tanh, h, dx, dx, context_->stream());
     }
-
-  private:
-    using Inputs = std::array<TensorView, 3>;
 
     /// The same tensors as bf16 in scratch memory where the products want that.
     Inputs rounded(const Inputs& given) const {
@@ -132,13 +182,15 @@ class CudaLinear final : public LinearOp {
     /// The bias, and its gradient, come with the product that has the same tensor, until cuBLASLt refuses.
     bool adds_bias_with_product_ = true;
     bool bias_with_product_ = true;
+    bool gelu_with_product_ = true;
+    bool gelu_gradient_with_product_ = true;
 };
 
 }  // namespace
 
-std::unique_ptr<LinearOp> make_linear(const LinearShape& shape, ProductType type,
-                                      std::shared_ptr<CudaContext> context,
-                                      std::shared_ptr<CublasProducts> products) {
+std::unique_ptr<GeluLinearOp> make_linear(const LinearShape& shape, ProductType type,
+                                          std::shared_ptr<CudaContext> context,
+                                          std::shared_ptr<CublasProducts> products) {
     return std::make_unique<CudaLinear>(shape, type, std::move(context), std::move(products));
 }
 

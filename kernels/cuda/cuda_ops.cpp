@@ -19,6 +19,10 @@ std::unique_ptr<LinearOp> CudaOps::linear(const LinearShape& shape) {
     check(shape);
     return make_linear(shape, type_, context_, products_);
 }
+std::unique_ptr<GeluLinearOp> CudaOps::gelu_linear(const LinearShape& shape, GeluForm form) {
+    check(shape);
+    return fuses_gelu(form) ? make_linear(shape, type_, context_, products_) : nullptr;
+}
 std::unique_ptr<Conv2dOp> CudaOps::conv2d(const Conv2dShape& shape) {
     check(shape);
     return make_conv2d(shape, type_, context_);

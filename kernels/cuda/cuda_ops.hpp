@@ -25,6 +25,9 @@ class CudaOps final : public Ops {
     bool fuses_residual() const override { return true; }
 
     std::unique_ptr<LinearOp> linear(const LinearShape& shape) override;
+    /// cuBLASLt has the one by tanh.
+    bool fuses_gelu(GeluForm form) const override { return form == GeluForm::tanh; }
+    std::unique_ptr<GeluLinearOp> gelu_linear(const LinearShape& shape, GeluForm form) override;
     std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) override;
     std::unique_ptr<ConvTranspose2dOp> conv_transpose2d(const ConvTranspose2dShape& shape) override;
     std::unique_ptr<BatchNormOp> batch_norm(const BatchNormShape& shape) override;
@@ -56,8 +59,9 @@ class CudaOps final : public Ops {
     void layer_norm_backward(const TensorView& x, const TensorView& gamma, const TensorView& statistics,
                              const TensorView& dy, const TensorView& dx, const TensorView& dgamma,
                              const TensorView& dbeta) override;
-    void gelu_forward(const TensorView& x, const TensorView& y) override;
-    void gelu_backward(const TensorView& x, const TensorView& dy, const TensorView& dx) override;
+    void gelu_forward(GeluForm form, const TensorView& x, const TensorView& y) override;
+    void gelu_backward(GeluForm form, const TensorView& x, const TensorView& dy,
+                       const TensorView& dx) override;
     /// In bf16 by cuDNN's fused engines, where they take the shape. Else it holds the scores of one head of
     /// all samples at a time: O(N·T²) memory, more than the contract's O(T). Backward is fused where it gets
     /// what forward kept.
@@ -115,9 +119,10 @@ class CudaOps final : public Ops {
     ProductType type_;
 };
 
-std::unique_ptr<LinearOp> make_linear(const LinearShape& shape, ProductType type,
-                                      std::shared_ptr<CudaContext> context,
-                                      std::shared_ptr<CublasProducts> products);
+/// Its GELU is the one by tanh.
+std::unique_ptr<GeluLinearOp> make_linear(const LinearShape& shape, ProductType type,
+                                          std::shared_ptr<CudaContext> context,
+                                          std::shared_ptr<CublasProducts> products);
 std::unique_ptr<Conv2dOp> make_conv2d(const Conv2dShape& shape, ProductType type,
                                       std::shared_ptr<CudaContext> context);
 /// `convolution` computes in the other direction.

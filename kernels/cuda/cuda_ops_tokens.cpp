@@ -21,11 +21,11 @@ void CudaOps::layer_norm_backward(const TensorView& x, const TensorView& gamma, 
     cuda::layer_norm_backward(x, gamma, statistics, dy, workspace, dx, dgamma, dbeta, stream());
 }
 
-void CudaOps::gelu_forward(const TensorView& x, const TensorView& y) {
-    cuda::gelu_forward(x, y, stream());
+void CudaOps::gelu_forward(GeluForm form, const TensorView& x, const TensorView& y) {
+    cuda::gelu_forward(form, x, y, stream());
 }
-void CudaOps::gelu_backward(const TensorView& x, const TensorView& dy, const TensorView& dx) {
-    cuda::gelu_backward(x, dy, dx, stream());
+void CudaOps::gelu_backward(GeluForm form, const TensorView& x, const TensorView& dy, const TensorView& dx) {
+    cuda::gelu_backward(form, x, dy, dx, stream());
 }
 
 void CudaOps::scale_samples(const TensorView& x, std::span<const double> factors, const TensorView& y) {

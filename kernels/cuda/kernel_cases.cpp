@@ -41,6 +41,8 @@ std::vector<KernelCase> kernel_cases() {
         moving("sum_relu_backward", "", bf16, first_rows, 256, 4),
         moving("gelu_forward", "", bf16, tokens, 4 * token_width, 2),
         moving("gelu_backward", "", bf16, tokens, 4 * token_width, 3),
+        moving("gelu_forward", "tanh", bf16, tokens, 4 * token_width, 2),
+        moving("gelu_backward", "tanh", bf16, tokens, 4 * token_width, 3),
         moving("bias_forward", "gelu", bf16, tokens, 4 * token_width, 2),
         moving("bias_backward", "gelu", bf16, tokens, 4 * token_width, 3),
         moving("max_pool2d_forward", "", bf16, 4 * first_rows, 64, 1, first_rows * 64 * 3),

@@ -16,15 +16,12 @@ TensorView like_x(DeviceArena& arena, const KernelCase& c) {
     return arena.tensor(c.dtype, {c.rows, c.width});
 }
 
-template <void (*kernel)(const TensorView&, const TensorView&, Stream)>
-KernelRun activation_forward(DeviceArena& arena, const KernelCase& c) {
+KernelRun gelu(DeviceArena& arena, const KernelCase& c, bool is_forward) {
+    const GeluForm form = c.variant == "tanh" ? GeluForm::tanh : GeluForm::exact;
     const TensorView x = like_x(arena, c), y = like_x(arena, c);
-    return [=](Stream stream) { kernel(x, y, stream); };
-}
-template <void (*kernel)(const TensorView&, const TensorView&, const TensorView&, Stream)>
-KernelRun activation_backward(DeviceArena& arena, const KernelCase& c) {
-    const TensorView x = like_x(arena, c), dy = like_x(arena, c), dx = like_x(arena, c);
-    return [=](Stream stream) { kernel(x, dy, dx, stream); };
+    if (is_forward) return [=](Stream stream) { gelu_forward(form, x, y, stream); };
+    const TensorView dy = like_x(arena, c);
+    return [=](Stream stream) { gelu_backward(form, x, dy, y, stream); };
 }
 
 KernelRun sum_and_relu(DeviceArena& arena, const KernelCase& c, bool is_forward) {
@@ -113,9 +110,13 @@ KernelRun patches(DeviceArena& arena, const KernelCase& c) {
 }
 
 constexpr NamedRun runs[] = {
-    {"relu_forward", activation_forward<relu_forward>},
-    {"gelu_forward", activation_forward<gelu_forward>},
-    {"gelu_backward", activation_backward<gelu_backward>},
+    {"relu_forward",
+     [](DeviceArena& arena, const KernelCase& c) -> KernelRun {
+         const TensorView x = like_x(arena, c), y = like_x(arena, c);
+         return [=](Stream stream) { relu_forward(x, y, stream); };
+     }},
+    {"gelu_forward", [](DeviceArena& a, const KernelCase& c) { return gelu(a, c, true); }},
+    {"gelu_backward", [](DeviceArena& a, const KernelCase& c) { return gelu(a, c, false); }},
     {"sum_relu", [](DeviceArena& a, const KernelCase& c) { return sum_and_relu(a, c, true); }},
     {"sum_relu_backward", [](DeviceArena& a, const KernelCase& c) { return sum_and_relu(a, c, false); }},
     {"bias_forward", bias_and_gelu_forward},

@@ -15,7 +15,10 @@ void Event::record(Stream stream) {
 }
 bool Event::reached() const {
     const cudaError_t status = cudaEventQuery(event_);
-    if (status == cudaErrorNotReady) return false;
+    if (status == cudaErrorNotReady) {
+        cudaGetLastError();  // kept as one, it would be told to who next asks whether a launch failed
+        return false;
+    }
     check(status, "cudaEventQuery");
     return true;
 }

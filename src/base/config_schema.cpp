@@ -122,6 +122,7 @@ void add_model(std::vector<Row>& rows) {
                                             {"resnet50", "resnet50"},
                                             {"vit", "vit"}});
     const auto stems = choice<std::string>({{"imagenet", "imagenet"}, {"cifar", "cifar"}});
+    const auto gelu_forms = choice<std::string>({{"exact", "exact"}, {"tanh", "tanh"}});
     const Range positive{.low = 0, .low_open = true};
     const Range fraction{.low = 0, .high = 1, .high_open = true};
     rows.insert(
@@ -147,6 +148,9 @@ void add_model(std::vector<Row>& rows) {
                  row("model.heads", at(model, &M::heads), integer(1), "attention heads; divides model.dim")),
             only({"vit"}, row("model.mlp_ratio", at(model, &M::mlp_ratio), number(positive),
                               "width of the hidden layer over that of a token")),
+            only({"vit"}, row("model.gelu", at(model, &M::gelu), gelu_forms,
+                              "activation of the hidden layers; exact: x times the normal distribution's "
+                              "function, as torch.nn.GELU(); tanh: approximate='tanh'")),
             only({"vit"}, row("model.class_token", at(model, &M::class_token), boolean(),
                               "classify by a token of its own; false: by the mean of all tokens")),
             only({"vit"}, row("model.norm_eps", at(model, &M::norm_eps), number(positive),

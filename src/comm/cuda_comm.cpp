@@ -41,7 +41,10 @@ class Event {
 
     bool reached() const {
         const cudaError_t status = cudaEventQuery(event_);
-        if (status == cudaErrorNotReady) return false;
+        if (status == cudaErrorNotReady) {
+            cudaGetLastError();  // kept as one, it would be told to who next asks whether a launch failed
+            return false;
+        }
         must(status, "cudaEventQuery");
         return true;
     }

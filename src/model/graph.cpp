@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "gelu_fusion.hpp"
 #include "graph_impl.hpp"
 #include "pool_fusion.hpp"
 #include "relu_fusion.hpp"
@@ -110,6 +111,8 @@ void Graph::Impl::lay_out_activations(bool recompute) {
         call.output_gradient = tensor(plan.gradient[i], i);
         call.first_output = tensor(plan.first_value[i], i);
         call.again_from = plan.again_from[i];
+        if (const NodeId source = source_of_fused_gelu(nodes, i))
+            call.gelu_input = tensor(plan.state[source], source);
         const Shape state{max_batch, nodes[i].layer->state_bytes_per_sample()};
         if (plan.state[i] != ActivationPlan::none) {
             call.state = activation_memory.view(plan.state[i], DType::u8, state);
@@ -135,8 +138,8 @@ void Graph::Impl::set_batch(std::int64_t n) {
     for (Calls& call : calls) {
         for (auto* views : {&call.inputs, &call.first_inputs, &call.input_gradients, &call.scratch})
             for (TensorView& view : *views) set_front(view, n);
-        for (TensorView* view :
-             {&call.output, &call.first_output, &call.output_gradient, &call.state, &call.first_state})
+        for (TensorView* view : {&call.output, &call.first_output, &call.output_gradient, &call.state,
+                                 &call.first_state, &call.gelu_input})
             set_front(*view, n);
     }
 }
@@ -149,6 +152,7 @@ Graph::Graph(GraphSpec spec, Device& device, Arithmetic arithmetic, std::int64_t
     if (impl_->ops->fuses_residual()) fuse_sums(impl_->spec.nodes());
     if (impl_->ops->fuses_relu()) fuse_relus(impl_->spec.nodes());
     fuse_poolings(impl_->spec.nodes(), *impl_->ops);
+    if (!recompute) fuse_gelus(impl_->spec.nodes(), *impl_->ops);
     for (auto& node : impl_->spec.nodes())
         if (node.layer) node.layer->choose_what_is_kept(*impl_->ops);
     impl_->lay_out_parameters(shards, gradient_memory);
@@ -342,7 +346,7 @@ void Graph::Impl::backward_layer(std::size_t node, std::int64_t n, const StepCon
     layer.backward({views.inputs, views.output, views.state, views.parameters, views.product_parameters,
                     views.output_gradient, std::span(targets).first(views.inputs.size()),
                     views.parameter_gradients, &step, views.buffers, views.batch_state, views.statistics,
-                    node, &parameters_final});
+                    node, views.gelu_input, &parameters_final});
     for (std::size_t k = 0; k < views.inputs.size(); ++k) {
         const TensorView& sum = views.input_gradients[k];
         if (layer.is_view() && sum.defined() && sum.data != views.output_gradient.data) {

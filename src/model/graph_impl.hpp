@@ -14,6 +14,7 @@ struct Graph::Impl {
         std::vector<TensorView> scratch;  // per input; undefined when the gradient is written directly
         std::vector<bool> first;          // per input: this node is the first to write that gradient
         TensorView output, state, output_gradient;
+        TensorView gelu_input;  // see LayerCall
         // Where forward reads and writes; the views above are what is computed again and backward's.
         std::vector<TensorView> first_inputs;
         TensorView first_output, first_state;

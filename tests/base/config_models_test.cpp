@@ -30,19 +30,21 @@ TEST(ConfigModel, vit_has_keys_with_defaults_and_ranges) {
     EXPECT_EQ(vit.depth, 4);
     EXPECT_EQ(vit.heads, 4);
     EXPECT_EQ(vit.mlp_ratio, 4);
+    EXPECT_EQ(vit.gelu, "exact");
     EXPECT_TRUE(vit.class_token);
     EXPECT_EQ(vit.norm_eps, 1e-6);
     EXPECT_EQ(vit.drop_path, 0);
     const ModelConfig other = parse(
                                   "model: {name: vit, patch: 7, dim: 32, depth: 2, heads: 8, mlp_ratio: 2.5, "
-                                  "class_token: false, norm_eps: 1e-5, drop_path: 0.1}")
+                                  "gelu: tanh, class_token: false, norm_eps: 1e-5, drop_path: 0.1}")
                                   .model;
     EXPECT_EQ(other.patch, 7);
     EXPECT_EQ(other.mlp_ratio, 2.5);
+    EXPECT_EQ(other.gelu, "tanh");
     EXPECT_FALSE(other.class_token);
     EXPECT_EQ(other.drop_path, 0.1);
-    for (const char* wrong : {"patch: 0", "dim: 0", "depth: 0", "heads: 0", "mlp_ratio: 0", "norm_eps: 0",
-                              "drop_path: 1", "drop_path: -0.1"})
+    for (const char* wrong : {"patch: 0", "dim: 0", "depth: 0", "heads: 0", "mlp_ratio: 0", "gelu: none",
+                              "norm_eps: 0", "drop_path: 1", "drop_path: -0.1"})
         EXPECT_NE(refusal(std::string("model: {name: vit, ") + wrong + "}"), "accepted") << wrong;
     EXPECT_EQ(override_refusal("model.patch=4"),
               "model.patch: the model mlp does not know this key; remove it, or use vit, which knows it");

@@ -42,11 +42,11 @@ def resnet18():
 
 
 class TransformerBlock(nn.Module):
-    """As in timm, with the fused attention."""
+    """As in timm, with the fused attention. gelu: torch.nn.GELU's `approximate`."""
 
-    def __init__(self, dim, heads):
+    def __init__(self, dim, heads, gelu="none"):
         super().__init__()
-        self.heads = heads
+        self.heads, self.gelu = heads, gelu
         self.norm1, self.norm2 = nn.LayerNorm(dim), nn.LayerNorm(dim)
         self.qkv, self.proj = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
         self.fc1, self.fc2 = nn.Linear(dim, 4 * dim), nn.Linear(4 * dim, dim)
@@ -56,7 +56,7 @@ class TransformerBlock(nn.Module):
         q, k, v = self.qkv(self.norm1(x)).view(samples, tokens, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         mixed = functional.scaled_dot_product_attention(q, k, v)
         x = x + self.proj(mixed.transpose(1, 2).reshape(samples, tokens, dim))
-        return x + self.fc2(functional.gelu(self.fc1(self.norm2(x))))
+        return x + self.fc2(functional.gelu(self.fc1(self.norm2(x)), approximate=self.gelu))
 
 
 class Vit(nn.Module):

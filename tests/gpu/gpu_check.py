@@ -12,16 +12,18 @@ import os
 import pathlib
 import shutil
 import signal
+import statistics
 import sys
 import tempfile
 import time
 
-from cases import CASES
+from cases import CASES, aim_text
 from gpu_process import ENOUGH, OUT_OF_TIME, Failed, OutOfTime, Processes, Skipped
 from gpu_stages import PARTS, STAGES, Check
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NO_GPU = 77
+VERDICTS = ("passed", "FAILED")
 
 
 def no_gpu(processes):
@@ -36,11 +38,21 @@ def no_gpu(processes):
     return "" if done.returncode == 0 and "GPU" in done.stdout else "nvidia-smi shows no GPU"
 
 
-class Report:
-    """gpu_check.json and gpu_check.txt of a folder."""
+def this_gpu(processes):
+    """Name and GiB of the first GPU, as far as nvidia-smi says them."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return None, None
+    said = processes.run([program, "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"], seconds=60).stdout
+    name, _, memory = (said.splitlines() or [""])[0].rpartition(",")
+    return name.strip() or None, int(memory) / 1024 if memory.strip().isdigit() else None
 
-    def __init__(self, folder, rehearsal, version):
-        self.folder, self.version = folder, version
+
+class Report:
+    """gpu_check.json and gpu_check.txt of a folder. Its stages may be of several machines and builds: each says of which."""
+
+    def __init__(self, folder, rehearsal, version, gpu):
+        self.folder, self.version, self.gpu = folder, version, gpu
         try:
             before = json.loads((folder / "gpu_check.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -54,16 +66,22 @@ class Report:
         """A stage that is not in the report until keep()."""
         date = f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M UTC}"
         # What a reader finds of a stage in which the machine went away.
-        stage = {"name": name, "date": date, "version": self.version, "status": "cut off", "seconds": 0.0}
+        stage = {"name": name, "date": date, "version": self.version, "gpu": self.gpu, "status": "cut off",
+                 "seconds": 0.0}
         if before := self.stages.get(name):
             # The last verdict stands beside a part of the next.
             before = before.get("before") if before["status"] == "cut off" else before
         return {**stage, "before": before} if before else stage
 
     def keep(self, stage):
-        self.stages[stage["name"]] = stage
-        if stage["status"] != "cut off":
+        before = stage.get("before")
+        if stage["status"] == "skipped" and before and before["status"] in VERDICTS:
+            # Why it says nothing here, beside what it said elsewhere.
+            skipped = {key: stage[key] for key in ("date", "version", "gpu", "reason") if key in stage}
+            stage = {**before, "skipped_later": skipped}
+        elif stage["status"] != "cut off":
             stage.pop("before", None)
+        self.stages[stage["name"]] = stage
         self.write()
 
     def failed(self):
@@ -73,12 +91,25 @@ class Report:
     def write(self):
         stages = [self.stages[name] for name in STAGES if name in self.stages]
         missing = [name for name in STAGES if name not in self.stages or self.stages[name]["status"] == "cut off"]
-        report = {"rehearsal": self.rehearsal, "version": self.version, "passed": not self.failed(), "complete": not missing,
+        report = {"rehearsal": self.rehearsal, "version": self.version, "gpu": self.gpu, "passed": not self.failed(), "complete": not missing,
                   "failed": self.failed(), "not_run": missing, "stages": stages}
         for name, text in ("gpu_check.json", json.dumps(report, indent=1) + "\n"), ("gpu_check.txt", as_text(report)):
             beside = self.folder / (name + ".new")
             beside.write_text(text, encoding="utf-8")
             beside.replace(self.folder / name)
+
+
+def ratio_lines(stage):
+    """PyTorch's times over ours."""
+    lines = []
+    for name, result in (stage.get("result") or {}).get("results", {}).items():
+        for variant, times in result.items():
+            if not (ours := result.get("beside", {}).get(variant)) or not isinstance(times, list):
+                continue
+            ratio = statistics.median(theirs / own for theirs, own in zip(times, ours))
+            lines.append(f"  {name:<10} PyTorch {variant}: {statistics.median(times):.2f} ms, x {ratio:.2f} of ours"
+                         f"{aim_text(name, variant, stage.get('gpu'), result['batch'])}")
+    return lines
 
 
 def as_text(report):
@@ -93,17 +124,24 @@ def as_text(report):
             if one is None:
                 continue
             other = "" if one.get("version") == report["version"] else f"[of {one.get('version', 'an unknown version')}] "
+            if one.get("gpu") != report["gpu"]:
+                other += f"[on {one.get('gpu') or 'an unknown GPU'}] "
             reason = " ".join(one.get("reason", "").split())[:300]
             lines.append(f"{one['status']:<8} {one['name']:<28} {one['seconds']:8.1f} s  {mark}{other}{reason}".rstrip())
+            if skipped := one.get("skipped_later"):
+                lines.append(f"{'':<8} skipped on {skipped['date']}: {' '.join(skipped['reason'].split())[:200]}")
     for one in stages.get("stepwise_parity", {}).get("result", []):
         if "worst" not in one:
             lines.append(f"  {one['network']:<10} {one['precision']}: failed")
             continue
         lines.append(f"  {one['network']:<10} {one['precision']}: worst loss {one['worst']['loss']:.1e}, gradient norm "
                      f"{one['worst']['grad_norm']:.1e}")
-    for name, one in stages.get("step_times", {}).get("result", {}).items():
-        aim = f" (aim {one['aim']})" if one.get("aim") else ""
-        lines.append(f"  {name:<10} " + (f"{one['milliseconds']:.2f} ms a step{aim}" if "milliseconds" in one else "failed"))
+    times = stages.get("step_times", {})
+    for name, one in times.get("result", {}).items():
+        lines.append(f"  {name:<10} " + (f"{one['milliseconds']:.2f} ms a step of {one.get('batch', '?')}"
+                                         f"{aim_text(name, 'ours', times.get('gpu'), one.get('batch'))}"
+                                         if "milliseconds" in one else "failed"))
+    lines += ratio_lines(stages.get("step_bench", {}))
     if report["failed"]:
         lines.append("failed: " + ", ".join(report["failed"]))
     if report["not_run"]:
@@ -113,7 +151,7 @@ def as_text(report):
     return "\n".join(lines) + "\n"
 
 
-def parse():
+def parse(words=None):
     parser = argparse.ArgumentParser(prog="jobs/gpu_check.sh")
     # Of a bundle, these files are in its share/tutti.
     bundled = ROOT.parents[1] / "bin/trainer"
@@ -127,7 +165,7 @@ def parse():
     parser.add_argument("--models", default=",".join(CASES))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--rehearse", action="store_true")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     arguments.trainer = arguments.trainer.resolve()
     if arguments.tests is None:
         beside = arguments.trainer.parent
@@ -177,16 +215,14 @@ def version_of(trainer):
     return f"{said or 'unknown version'}, sha256 {digest.hexdigest()[:12]}"
 
 
-def main():
-    arguments = parse()
-    # Processes are ended on the way out, and the report stays as it is.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    processes = Processes(arguments.minutes)
+def check(arguments, processes):
+    """The exit code."""
     if not arguments.rehearse and (reason := no_gpu(processes)):
         print(f"gpu_check: no GPU here ({reason}); nothing was checked. --rehearse tries the stages on the CPU",
               file=sys.stderr)
         return NO_GPU
-    report = Report(arguments.out, arguments.rehearse, version_of(arguments.trainer))
+    gpu, arguments.memory = ("the CPU", None) if arguments.rehearse else this_gpu(processes)
+    report = Report(arguments.out, arguments.rehearse, version_of(arguments.trainer), gpu)
     with tempfile.TemporaryDirectory(prefix="tutti-") as folder:
         for name in arguments.wanted:
             if processes.left() <= ENOUGH:
@@ -207,6 +243,13 @@ def main():
     report.write()
     print((arguments.out / "gpu_check.txt").read_text(encoding="utf-8"), end="")
     return 1 if report.failed() else 0
+
+
+def main():
+    arguments = parse()
+    # Processes are ended on the way out, and the report stays as it is.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    return check(arguments, Processes(arguments.minutes))
 
 
 if __name__ == "__main__":

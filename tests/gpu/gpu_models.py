@@ -44,12 +44,12 @@ def resnet50():
 class VitB16(nn.Module):
     """A. Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020: ViT-B/16 at 224."""
 
-    def __init__(self):
+    def __init__(self, gelu="none"):
         super().__init__()
         self.patch = nn.Conv2d(3, 768, 16, 16)
         self.token = nn.Parameter(torch.zeros(1, 1, 768))
         self.position = nn.Parameter(torch.zeros(1, 197, 768))
-        self.blocks = nn.Sequential(*(TransformerBlock(768, 12) for _ in range(12)))
+        self.blocks = nn.Sequential(*(TransformerBlock(768, 12, gelu) for _ in range(12)))
         self.norm, self.head = nn.LayerNorm(768), nn.Linear(768, 1000)
 
     def forward(self, x):
@@ -64,4 +64,5 @@ NETWORKS = {
     "resnet18": Network(SMALL["resnet18"], (1, 28, 28), 10),
     "resnet50": Network(resnet50, (3, 224, 224), 1000),
     "vit_b16": Network(VitB16, (3, 224, 224), 1000),
+    "vit_b16_tanh": Network(lambda: VitB16("tanh"), (3, 224, 224), 1000),
 }

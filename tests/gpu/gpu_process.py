@@ -61,6 +61,13 @@ class Processes:
     def left(self):
         return float("inf") if self.end is None else self.end - time.monotonic()
 
+    def wait(self, process, seconds):
+        """Until it has ended, or the time is over."""
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            pass
+
     def run(self, command, seconds=600, env=None):
         """Runs it for at most `seconds`, and returns an Ended whose returncode is None where it did not end. With all
         that it started: those of mpirun would keep its pipes, and the GPU."""
@@ -73,9 +80,7 @@ class Processes:
             process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=out, stderr=errors,
                                        env={**os.environ, **self.environment, **(env or {})}, start_new_session=True)
             try:
-                process.wait(limit)
-            except subprocess.TimeoutExpired:
-                pass
+                self.wait(process, limit)
             finally:
                 returncode = process.poll()
                 end_session(process.pid)
@@ -87,7 +92,7 @@ class Processes:
         if survived:
             texts[1] += f"\n{pathlib.Path(str(command[0])).name} has not ended {REAPED_WITHIN} s after SIGKILL: stuck in a driver?"
             print(f"gpu_check:{texts[1].rpartition(chr(10))[2]}", file=sys.stderr, flush=True)
-        return Ended(returncode, *texts, late=returncode is None and limit < seconds)
+        return Ended(returncode, *texts, late=returncode is None and (limit < seconds or self.left() <= 0))
 
     def check(self, command, seconds=600, env=None, ok=(0,)):
         """The same; Failed when it ends otherwise than expected."""

@@ -10,7 +10,7 @@ import shutil
 import sys
 
 import gpu_libraries
-from cases import CASES, bench_command
+from cases import batch_for, bench_command
 from gpu_process import OUT_OF_TIME, Failed, OutOfTime, Skipped
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -19,6 +19,8 @@ NETWORKS = {
     "lenet": ["model.name=lenet"],
     "resnet18": ["model.name=resnet18", "model.stem=cifar", "model.channels=1"],
     "vit": ["model.name=vit", "model.dim=32", "model.depth=2", "model.heads=2", "model.patch=7"],
+    # Its GELU in the products around it.
+    "vit_tanh": ["model.name=vit", "model.dim=32", "model.depth=2", "model.heads=2", "model.patch=7", "model.gelu=tanh"],
 }
 TRAINING = ["optim.name=sgd", "optim.lr=0.01", "optim.momentum=0.9", "train.batch_size=8"]
 # Ranks may share a GPU, in NCCLs that know it.
@@ -177,6 +179,8 @@ class Check:
                 result["said"] = f"{how} in {begun[-1] if begun else 'no test'}: {(done.stdout + done.stderr)[-800:]}"
             return result
 
+        # Beside the report: cuDNN's description of this GPU.
+        self.processes.environment["TUTTI_GPU_PROPERTIES_TO"] = str(self.arguments.out.resolve() / "gpu_properties.json")
         return self.run_suites([], 120, judge)
 
     def step_times(self):
@@ -186,11 +190,12 @@ class Check:
         with judged_by(lambda: require_no_failure(results)):
             for name in self.arguments.models.split(","):
                 out = self.folder / f"times-{name}"
+                batch = 8 if self.arguments.rehearse else batch_for(name, self.arguments.memory)
                 try:
                     self.run(bench_command(self.trainer, name, out, self.device, "fp32" if self.arguments.rehearse else "bf16",
-                                           8 if self.arguments.rehearse else None, steps), seconds=150)
+                                           batch, steps), seconds=150)
                     report = json.loads((out / "step.json").read_text(encoding="utf-8"))
-                    results[name] = {"milliseconds": 1e3 * report["step"]["median"], "aim": CASES[name].aim,
+                    results[name] = {"milliseconds": 1e3 * report["step"]["median"], "batch": batch,
                                      "cuda_graph": report["cuda_graph"]}
                 except Failed as failure:
                     results[name] = {"failure": str(failure)[-1500:]}
@@ -233,12 +238,17 @@ class Check:
 
     def losses(self, name, ranks, *settings, env=None):
         self.train(name, ranks, *settings, env=env)
+        return self.losses_of(name)
+
+    def losses_of(self, name):
         text = (self.folder / name / "metrics.jsonl").read_text(encoding="utf-8")
         rows = [json.loads(line) for line in text.splitlines()]
         return [row["loss"] for row in rows if row["type"] == "step"]
 
     def compare(self, name, ranks, *settings, env=None):
-        reference = self.losses(f"{name}-reference", 1, "device=cpu")
+        if not (self.folder / "reference").exists():
+            self.train("reference", 1, "device=cpu")
+        reference = self.losses_of("reference")
         found = self.losses(name, ranks, f"device={self.device}", *settings, env=env)
         worst = max(abs(a - b) / abs(a) for a, b in zip(reference, found, strict=True))
         if not worst <= LOSS_TOLERANCE:
@@ -374,7 +384,8 @@ class Check:
                 # PyTorch finds its own libraries; ours may be others.
                 self.run([sys.executable, "-B", f"{HERE}/peer_torch.py", "--python", self.arguments.python, "--trainer",
                           self.trainer, "--out", report, "--device", self.device, "--models", self.arguments.models,
-                          "--libraries", ours, *(small if self.arguments.quick else [])],
+                          "--libraries", ours, *(["--memory", self.arguments.memory] if self.arguments.memory else []),
+                          *(small if self.arguments.quick else [])],
                          seconds=7200, env={"LD_LIBRARY_PATH": inherited})
             finally:
                 if report.exists():  # it has what was measured until now

@@ -1,13 +1,14 @@
 """Training steps here and in PyTorch on one GPU, in turn: milliseconds and their ratios, as a Markdown table.
 
-    python3 -B tests/gpu/peer_torch.py --python PY [--out FILE.json] [--models lenet,resnet18,resnet50,vit_b16]
+    python3 -B tests/gpu/peer_torch.py --python PY [--out FILE.json] [--models lenet,resnet18,resnet50,vit_b16,vit_b16_tanh]
         [--variants eager,compile,max-autotune] [--precision bf16] [--rounds 3]
 
 PY is a python that has torch for this GPU. Each PyTorch variant (gpu_steps.py says what they are) is started once and
-waits while the others run; in each round ours and each of theirs run a block of steps, so that a drift of the clocks
+waits while the others run (on a GPU whose memory cannot hold all: for itself, beside ours); in each round ours and each of theirs run a block of steps, so that a drift of the clocks
 hits all alike. Times are medians over rounds of the block's median step; a ratio is the median over rounds of
 theirs / ours in the same round: above 1 ours is faster. Theirs has its batch on the device; ours reads its batches from
-host memory. The models must have equally many parameters. A variant that fails has its reason in the table. Exit code
+host memory. Aims are for one H200: beside a figure of another GPU, or of a batch that is smaller because
+the memory is, that is said. The models must have equally many parameters. A variant that fails has its reason in the table. Exit code
 77: no GPU here. Not yet run on hardware.
 """
 
@@ -22,7 +23,7 @@ import sys
 import tempfile
 import time
 
-from cases import CASES, STEPS, bench_command
+from cases import STEPS, aim_text, batch_for, bench_command, fit_together
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -34,15 +35,18 @@ class Failed(Exception):
     """What ended a run; short enough for a table."""
 
 
+def samples(arguments, model):
+    return arguments.batch or batch_for(model, arguments.memory)
+
+
 class Peer:
     """A PyTorch process that waits for commands."""
 
     def __init__(self, arguments, model, variant):
         self.errors = tempfile.TemporaryFile()
-        more = ["--batch", str(arguments.batch)] if arguments.batch else []
         self.process = subprocess.Popen(
             [arguments.python, "-B", str(HERE / "gpu_steps.py"), "--model", model, "--variant", variant, "--precision",
-             arguments.precision, "--device", arguments.device, *more],
+             arguments.precision, "--device", arguments.device, "--batch", str(samples(arguments, model))],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, cwd=HERE)
 
     def answer(self, seconds):
@@ -82,7 +86,7 @@ class Peer:
 
 def run_ours(arguments, model, steps, warmup, folder):
     """Median milliseconds of a step, and the number of parameters."""
-    batch = arguments.batch or CASES[model].batch
+    batch = samples(arguments, model)
     command = bench_command(arguments.trainer, model, folder, arguments.device, arguments.precision, batch, (steps, warmup))
     # Not that of PyTorch's processes, whose libraries may be others.
     libraries = {"LD_LIBRARY_PATH": arguments.libraries} if arguments.libraries else {}
@@ -98,11 +102,21 @@ def run_ours(arguments, model, steps, warmup, folder):
 
 
 def measure(arguments, model, folder):
-    """{"ours": [ms by round], variant: [ms by round] or the reason}."""
+    """{"batch": samples, "ours": [ms by round], variant: [ms by round] or the reason, "beside": {variant: [ours, ms by
+    round]}}."""
+    result = {"batch": samples(arguments, model), "ours": [], "beside": {}}
+    # A variant keeps its memory while the others run.
+    all_at_once = fit_together(model, result["batch"], len(arguments.variants) + 1, arguments.memory)
+    for variants in [arguments.variants] if all_at_once else [[variant] for variant in arguments.variants]:
+        measure_beside(arguments, model, folder, variants, result)
+    return result
+
+
+def measure_beside(arguments, model, folder, variants, result):
     steps, warmup = (2, 1) if arguments.quick else STEPS[model]
-    peers, result = {}, {"ours": []}
+    peers = {}
     try:
-        for variant in arguments.variants:
+        for variant in variants:
             peer = Peer(arguments, model, variant)
             try:
                 facts = peer.answer(arguments.seconds)
@@ -111,7 +125,7 @@ def measure(arguments, model, folder):
                 result[variant] = str(failure)
                 peer.end()
                 continue
-            peers[variant], result[variant] = peer, []
+            peers[variant], result[variant], result["beside"][variant] = peer, [], []
             result["facts"] = facts
         for _ in range(arguments.rounds):
             if not arguments.torch_only:
@@ -123,34 +137,36 @@ def measure(arguments, model, folder):
                 try:
                     seconds = peers[variant].steps(steps, arguments.seconds)
                     result[variant].append(1e3 * statistics.median(seconds))
+                    result["beside"][variant] += result["ours"][-1:]
                 except Failed as failure:
                     result[variant] = str(failure)
                     peers.pop(variant).end()
     finally:
         for peer in peers.values():
             peer.end()
-    return result
 
 
-def cell(result, variant):
+def cell(model, result, variant):
     times = result[variant]
     if isinstance(times, str):
         return times
     text = f"{statistics.median(times):.2f}"
-    if not result["ours"]:
+    if not result["beside"][variant]:
         return text
-    return text + f" (× {statistics.median(a / b for a, b in zip(times, result['ours'])):.2f})"
+    ratio = statistics.median(a / b for a, b in zip(times, result["beside"][variant]))
+    return text + f" (× {ratio:.2f})" + aim_text(model, variant, result["facts"]["device"], result["batch"])
 
 
 def table(results, variants):
-    lines = ["| model | ours, ms | " + " | ".join(f"PyTorch {variant}, ms (× ours)" for variant in variants) + " |",
+    lines = ["| model, samples | ours, ms | " + " | ".join(f"PyTorch {variant}, ms (× ours)" for variant in variants) + " |",
              "|---" * (2 + len(variants)) + "|"]
     for model, result in results.items():
         if "failure" in result:
             lines.append(f"| {model} | {result['failure']} " + "| – " * len(variants) + "|")
             continue
-        ours = f"{statistics.median(result['ours']):.2f}" if result["ours"] else "–"
-        lines.append(f"| {model} | {ours} | " + " | ".join(cell(result, variant) for variant in variants) + " |")
+        gpu = result.get("facts", {}).get("device")
+        ours = f"{statistics.median(result['ours']):.2f}{aim_text(model, 'ours', gpu, result['batch'])}" if result["ours"] else "–"
+        lines.append(f"| {model}, {result['batch']} | {ours} | " + " | ".join(cell(model, result, variant) for variant in variants) + " |")
     return "\n".join(lines)
 
 
@@ -178,6 +194,7 @@ def parse():
     parser.add_argument("--seconds", type=float, default=600, help="that a block, or a start with compiling, may take")
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--batch", type=int, help="samples per step; default: the model's")
+    parser.add_argument("--memory", type=float, help="GiB of the GPU: models that need more have smaller batches")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: to try the script")
     parser.add_argument("--libraries", help="LD_LIBRARY_PATH of ours alone")
     parser.add_argument("--quick", action="store_true", help="two steps a block")

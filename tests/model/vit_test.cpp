@@ -258,5 +258,30 @@ TEST(Sequential, KnowsLayerNormAndGelu) {
     EXPECT_THROW(build_sequential({4}, wrong), UsageError);
 }
 
+/// Of one value through a graph of one layer.
+double through(const GraphSpec& graph, double value) {
+    const auto device = make_cpu_device(1);
+    double result = 0;
+    const TensorView x{reinterpret_cast<std::byte*>(&value), DType::f64, {1, 1}};
+    const TensorView y{reinterpret_cast<std::byte*>(&result), DType::f64, {1, 1}};
+    Layer& layer = *graph.nodes().at(1).layer;
+    layer.prepare(device->ops(DType::f64));
+    LayerCall call;
+    call.inputs = std::span(&x, 1);
+    call.output = y;
+    layer.forward(call);
+    return result;
+}
+
+TEST(Sequential, KnowsTheFormsOfGelu) {
+    const auto of_form = [](const char* form) {
+        const std::vector<LayerSpec> layers = {{"gelu", {{"form", {form}}}, "model.layers[0]"}};
+        return through(build_sequential({1}, layers), 1);
+    };
+    EXPECT_NEAR(of_form("exact"), 0.8413447460685429, 1e-15);
+    EXPECT_NEAR(of_form("tanh"), 0.8411919906082768, 1e-15);
+    EXPECT_THROW(of_form("none"), UsageError);
+}
+
 }  // namespace
 }  // namespace tutti

@@ -36,22 +36,23 @@ class Attention(torch.nn.Module):
 
 
 class Mlp(torch.nn.Module):
-    def __init__(self, dim):
+    def __init__(self, dim, gelu):
         super().__init__()
+        self.gelu = gelu
         self.fc1 = torch.nn.Linear(dim, 4 * dim)
         self.fc2 = torch.nn.Linear(4 * dim, dim)
 
     def forward(self, x):
-        return self.fc2(torch.nn.functional.gelu(self.fc1(x)))
+        return self.fc2(torch.nn.functional.gelu(self.fc1(x), approximate=self.gelu))
 
 
 class Block(torch.nn.Module):
-    def __init__(self, dim, heads):
+    def __init__(self, dim, heads, gelu):
         super().__init__()
         self.norm1 = torch.nn.LayerNorm(dim, eps=1e-6)
         self.attn = Attention(dim, heads)
         self.norm2 = torch.nn.LayerNorm(dim, eps=1e-6)
-        self.mlp = Mlp(dim)
+        self.mlp = Mlp(dim, gelu)
 
     def forward(self, x):
         x = x + self.attn(self.norm1(x))
@@ -70,13 +71,13 @@ class PatchEmbed(torch.nn.Module):
 class Vit(torch.nn.Module):
     """timm's VisionTransformer with its defaults: class token, learned positions, pre-norm, qkv bias."""
 
-    def __init__(self):
+    def __init__(self, gelu):
         super().__init__()
         dim = vit_weights.DIM
         self.cls_token = torch.nn.Parameter(torch.zeros(1, 1, dim))
         self.pos_embed = torch.nn.Parameter(torch.zeros(1, (28 // vit_weights.PATCH) ** 2 + 1, dim))
         self.patch_embed = PatchEmbed(vit_weights.PATCH, dim)
-        self.blocks = torch.nn.Sequential(*[Block(dim, vit_weights.HEADS) for _ in range(vit_weights.DEPTH)])
+        self.blocks = torch.nn.Sequential(*[Block(dim, vit_weights.HEADS, gelu) for _ in range(vit_weights.DEPTH)])
         self.norm = torch.nn.LayerNorm(dim, eps=1e-6)
         self.head = torch.nn.Linear(dim, vit_weights.CLASSES)
 
@@ -86,8 +87,8 @@ class Vit(torch.nn.Module):
         return self.head(self.norm(self.blocks(x))[:, 0])
 
 
-def model():
-    result = Vit()
+def model(gelu="none"):
+    result = Vit(gelu)
     weights = vit_weights.weights()
     result.load_state_dict({name: torch.tensor(values).view(shape) for name, (shape, values) in weights.items()})
     return result.double()
@@ -105,8 +106,8 @@ def loss_of(network, images, labels, smoothing=0.0):
     return torch.nn.functional.cross_entropy(network(pixels), labels, label_smoothing=smoothing)
 
 
-def losses(images, labels, make_optimizer, smoothing=0.0):
-    network = model()
+def losses(images, labels, make_optimizer, smoothing=0.0, gelu="none"):
+    network = model(gelu)
     optimizer = make_optimizer(network.parameters())
     result = []
     for batch in batches(images, labels):
@@ -149,6 +150,7 @@ def main():
         "sgd": losses(images, labels, sgd),
         "adamw": losses(images, labels, adamw),
         "sgd_smoothed": losses(images, labels, sgd, smoothing=0.1),
+        "sgd_gelu_by_tanh": losses(images, labels, sgd, gelu="tanh"),
     }
     with open(os.path.join(FOLDER, "vit_reference.json"), "w") as file:
         json.dump(reference, file, indent=1)

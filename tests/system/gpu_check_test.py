@@ -1,11 +1,15 @@
 """jobs/gpu_check.sh without a GPU: it says so; its stages work on the CPU, and find what is wrong."""
 
+import contextlib
+import io
 import json
 import os
 import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
+import time
 import types
 from unittest import mock
 
@@ -15,8 +19,26 @@ from recipes import TrainingTest
 ROOT = pathlib.Path(__file__).parents[2]
 SCRIPT = ROOT / "jobs/gpu_check.sh"
 sys.path.append(str(ROOT / "tests/gpu"))
+import cases
+import gpu_check
 import gpu_process
 import gpu_stages
+
+
+class UntilSign(gpu_process.Processes):
+    """The time is over as soon as one of the processes says so, by this file: on a slow machine as on a quick one."""
+
+    def __init__(self, sign):
+        super().__init__()
+        self.sign = sign
+
+    def left(self):
+        return 0 if self.sign.exists() else 3600
+
+    def wait(self, process, seconds):
+        end = time.monotonic() + seconds
+        while process.poll() is None and not self.sign.exists() and time.monotonic() < end:
+            time.sleep(0.02)
 
 
 class GpuCheck(TrainingTest):
@@ -24,6 +46,18 @@ class GpuCheck(TrainingTest):
         return subprocess.run([str(word) for word in [SCRIPT, "--out", self.dir, *options]], cwd=self.dir,
                               env=self.environment(env), stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=300, check=False)
+
+    def check_until(self, processes, *options):
+        """The same in this process: the exit code. The time is over when `processes` says so."""
+        words = [str(word) for word in ["--out", self.dir, "--rehearse", "--quick", *options]]
+        # The name of the folder for temporary files is found once per process, otherwise.
+        with mock.patch.dict(os.environ, self.environment(), clear=True), mock.patch.object(tempfile, "tempdir", None), \
+                contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            return gpu_check.check(gpu_check.parse(words), processes)
+
+    @property
+    def sign(self):
+        return self.dir / "time-is-over"
 
     def report(self):
         report = json.loads((self.dir / "gpu_check.json").read_text())
@@ -69,8 +103,8 @@ case $1 in
 esac
 """)
         program.chmod(0o755)
-        result = self.check("--trainer", self.trainer, "--tests", self.dir, "--rehearse", "--part", "unit")
-        self.assertEqual(result.returncode, 1, result.stderr)
+        code = self.check_until(gpu_process.Processes(), "--trainer", self.trainer, "--tests", self.dir, "--part", "unit")
+        self.assertEqual(code, 1)
         suites = self.report()[1]["unit_tests"]["result"]["test_kernels"]
         self.assertEqual({name: (suite["tests"], suite["failed"], suite["bad"]) for name, suite in suites.items()},
                          {"Good.": (1, [], False), "Bad.": (1, ["Bad.fails"], True), "Crashing/0.": (1, [], True)})
@@ -83,12 +117,12 @@ esac
 case $1 in
     --gtest_list_tests) printf 'Bad.\n  fails\nHanging.\n  hangs\n' ;;
     --gtest_filter=Bad.*) printf '[ RUN      ] Bad.fails\nfile.cpp:1: Failure\n1 is not 2\n[  FAILED  ] Bad.fails (0 ms)\n'; exit 1 ;;
-    *) echo '[ RUN      ] Hanging.hangs'; exec sleep 300 ;;
+    *) echo '[ RUN      ] Hanging.hangs'; : > time-is-over; exec sleep 300 ;;
 esac
-""")
+""".replace("time-is-over", str(self.sign)))
         program.chmod(0o755)
-        result = self.check("--trainer", self.trainer, "--tests", self.dir, "--rehearse", "--part", "unit", "--minutes", "0.4")
-        self.assertEqual(result.returncode, 1, result.stderr)
+        code = self.check_until(UntilSign(self.sign), "--trainer", self.trainer, "--tests", self.dir, "--part", "unit")
+        self.assertEqual(code, 1)
         report, stages = self.report()
         self.assertFalse(report["passed"])
         self.assertEqual(stages["unit_tests"]["status"], "FAILED")
@@ -106,12 +140,12 @@ case $1 in
 esac
 """)
         program.chmod(0o755)
-        self.assertEqual(self.check("--trainer", self.trainer, "--tests", self.dir, "--rehearse", "--part", "unit").returncode, 1)
+        self.assertEqual(self.check_until(gpu_process.Processes(), "--trainer", self.trainer, "--tests", self.dir, "--part", "unit"), 1)
         suites = self.report()[1]["unit_tests"]["result"]["test_kernels"]
         self.assertEqual({name: (suite["tests"], suite.get("skipped", 0), suite["bad"]) for name, suite in suites.items()},
                          {"Good.": (1, 1, False), "Empty.": (0, 0, True), "Skipped.": (0, 1, True)})
         program.write_text("#!/bin/sh\n")
-        self.assertEqual(self.check("--trainer", self.trainer, "--tests", self.dir, "--rehearse", "--part", "unit").returncode, 1)
+        self.assertEqual(self.check_until(gpu_process.Processes(), "--trainer", self.trainer, "--tests", self.dir, "--part", "unit"), 1)
         self.assertIn("lists no tests", self.report()[1]["unit_tests"]["reason"])
 
     def sanitized(self, **suites):
@@ -124,24 +158,31 @@ esac
             (self.dir / name).write_text("#!/bin/sh\n" + text)
             (self.dir / name).chmod(0o755)
 
-        class Hurried(gpu_process.Processes):
-            def run(self, command, seconds=600, env=None):
-                return super().run(command, min(seconds, 5), env)
+        class Hurried(UntilSign):
+            """A process that says so has no more time, the check has."""
 
+            def left(self):
+                return float("inf")
+
+        self.sign.unlink(missing_ok=True)
         remarks = []
         arguments = types.SimpleNamespace(trainer=self.trainer, tests=self.dir, rehearse=False, quick=True)
-        check = gpu_stages.Check(arguments, self.dir, Hurried(), lambda _, remark="": remarks.append(remark))
+        check = gpu_stages.Check(arguments, self.dir, Hurried(self.sign), lambda _, remark="": remarks.append(remark))
         with mock.patch.dict(os.environ, {"PATH": f"{self.dir}:{os.environ['PATH']}"}):
             return check.memcheck()["test_gpu_ops"], remarks[-1]
 
     def test_the_sanitizer_must_have_judged(self):
-        clean, slow = "echo '========= ERROR SUMMARY: 0 errors'", "exec sleep 300"
+        clean, slow = "echo '========= ERROR SUMMARY: 0 errors'", f": > {self.sign}; exec sleep 300"
         suites, remark = self.sanitized(Clean=clean, Slow=slow)
         self.assertEqual((suites["Clean."]["errors"], suites["Slow."]["errors"]), (0, None))
         self.assertEqual(remark, "not judged: Slow.")
         for bad in {"Slow": slow}, {"Clean": clean, "Silent": "true"}, {"Clean": clean, "Wrong": "echo '========= ERROR SUMMARY: 3 errors'"}:
             with self.assertRaises(gpu_process.Failed, msg=bad):
                 self.sanitized(**bad)
+
+    def test_a_process_ends_with_the_time_of_the_check(self):
+        done = gpu_process.Processes(minutes=0.03).run(["/bin/sh", "-c", "echo begun; exec sleep 300"])
+        self.assertEqual((done.returncode, done.late, done.stdout), (None, True, "begun\n"))
 
     def test_a_process_that_does_not_end_when_killed_is_left_behind_and_told(self):
         processes = gpu_process.Processes()
@@ -155,25 +196,26 @@ esac
 
     def test_a_stage_of_an_earlier_call_stays_until_there_is_something_new(self):
         old = {"date": "2001-02-03 04:05 UTC", "version": "tutti 0.0.1", "seconds": 1.0}
-        kept = [{"name": "step_times", "status": "passed", "result": {"lenet": {"milliseconds": 1.5, "aim": None}}, **old},
+        kept = [{"name": "step_times", "status": "passed", "gpu": None, "result": {"lenet": {"milliseconds": 1.5}}, **old},
                 {"name": "host_staged_ranks", "status": "FAILED", "reason": "a rank was lost", **old}]
         (self.dir / "gpu_check.json").write_text(json.dumps({"rehearsal": True, "stages": kept}))
         wrapper = self.dir / "trainer"
         wrapper.write_text(f"""#!/bin/sh
 case "$*" in
-    *"bench step"*|*distributed.backend=mpi*) exec sleep 300 ;;
+    *"bench step"*|*distributed.backend=mpi*) : > {self.sign}; exec sleep 300 ;;
 esac
 exec {self.trainer} "$@"
 """)
         wrapper.chmod(0o755)
-        for minutes, stage in ("0.01", "step_times"), ("0.4", "step_times"), ("0.01", "host_staged_ranks"), ("0.4", "host_staged_ranks"):
-            result = self.check("--trainer", wrapper, "--rehearse", "--quick", "--minutes", minutes, "--stages", stage)
-            self.assertEqual(result.returncode, 1, result.stderr)
-            report, stages = self.report()
-            self.assertEqual([stages["step_times"], stages["host_staged_ranks"]], kept, f"{minutes} minutes of {stage}")
+        for stage in "step_times", "host_staged_ranks":
+            for processes in gpu_process.Processes(minutes=0), UntilSign(self.sign):
+                self.assertEqual(self.check_until(processes, "--trainer", wrapper, "--stages", stage), 1)
+                report, stages = self.report()
+                self.assertEqual([stages["step_times"], stages["host_staged_ranks"]], kept, f"{processes} of {stage}")
+            self.sign.unlink()
             self.assertEqual((report["failed"], report["passed"], report["complete"]), (["host_staged_ranks"], False, False))
         text = (self.dir / "gpu_check.txt").read_text()
-        self.assertRegex(text, r"FAILED +host_staged_ranks .*\[of tutti 0.0.1\] a rank was lost")
+        self.assertRegex(text, r"FAILED +host_staged_ranks .*\[of tutti 0.0.1\] \[on an unknown GPU\] a rank was lost")
         self.assertNotRegex(text, r"facts .*\[of ")
         self.assertIn("incomplete, not run to the end: unit_tests, ", text)
 
@@ -183,34 +225,87 @@ exec {self.trainer} "$@"
 case $1 in
     --gtest_list_tests) printf 'Good.\n  works\nHanging.\n  hangs\n' ;;
     --gtest_filter=Good.*) echo '[ RUN      ] Good.works' ;;
-    *) echo '[ RUN      ] Hanging.hangs'; exec sleep 300 ;;
+    *) echo '[ RUN      ] Hanging.hangs'; : > time-is-over; exec sleep 300 ;;
 esac
-""")
+""".replace("time-is-over", str(self.sign)))
         suites.chmod(0o755)
         before = {"name": "unit_tests", "date": "2001-02-03 04:05 UTC", "status": "FAILED", "seconds": 1.0, "reason": "Good. failed"}
         (self.dir / "gpu_check.json").write_text(json.dumps({"rehearsal": True, "stages": [before]}))
         for _ in range(2):
-            result = self.check("--trainer", self.trainer, "--tests", self.dir, "--rehearse", "--part", "unit", "--minutes", "0.3")
-            self.assertEqual(result.returncode, 1, result.stderr)
+            code = self.check_until(UntilSign(self.sign), "--trainer", self.trainer, "--tests", self.dir, "--part", "unit")
+            self.sign.unlink()
+            self.assertEqual(code, 1)
             report, stages = self.report()
             self.assertEqual((report["failed"], stages["unit_tests"]["status"]), (["unit_tests"], "cut off"))
             self.assertFalse(stages["unit_tests"]["result"]["test_kernels"]["Good."]["bad"])
             self.assertEqual(stages["unit_tests"]["before"], before)
-        self.assertIn("before: [of an unknown version] Good. failed", (self.dir / "gpu_check.txt").read_text())
+        self.assertIn("before: [of an unknown version] [on an unknown GPU] Good. failed", (self.dir / "gpu_check.txt").read_text())
+
+    def test_a_skipped_stage_leaves_the_verdict_of_another_machine(self):
+        for verdict in "passed", "FAILED":
+            before = {"name": "cuda_graph", "date": "2001-02-03 04:05 UTC", "version": "tutti 0.0.1", "gpu": "NVIDIA H200",
+                      "status": verdict, "seconds": 1.0, "result": {"of": "then"}}
+            (self.dir / "gpu_check.json").write_text(json.dumps({"rehearsal": True, "stages": [before]}))
+            for _ in range(2):
+                code = self.check_until(gpu_process.Processes(), "--trainer", self.trainer, "--stages", "cuda_graph")
+                self.assertEqual(code, int(verdict == "FAILED"))
+                stage = self.report()[1]["cuda_graph"]
+                skipped = stage.pop("skipped_later")
+                self.assertEqual(stage, before)
+                self.assertEqual((skipped["reason"], skipped["gpu"]), ("a rehearsal has no CUDA graphs", "the CPU"))
+            text = (self.dir / "gpu_check.txt").read_text()
+            self.assertRegex(text, verdict + r" +cuda_graph .*\[on NVIDIA H200\]\n +skipped on .*: a rehearsal has no")
+
+    def test_the_gpu_is_what_nvidia_smi_says(self):
+        tool = self.dir / "nvidia-smi"
+        for said, expected in (("NVIDIA H100 80GB HBM3, 81559", ("NVIDIA H100 80GB HBM3", 81559 / 1024)),
+                               ("NVIDIA H200, [N/A]", ("NVIDIA H200", None)), ("", (None, None))):
+            tool.write_text(f"#!/bin/sh\necho '{said}'\n")
+            tool.chmod(0o755)
+            with mock.patch.dict(os.environ, {"PATH": f"{self.dir}:{os.environ['PATH']}"}):
+                self.assertEqual(gpu_check.this_gpu(gpu_process.Processes()), expected)
+
+    def test_aims_and_batches_are_those_of_the_machine(self):
+        self.assertEqual(cases.aim_text("vit_b16", "ours", "NVIDIA H200", 256), " (aim 50 ms)")
+        self.assertEqual(cases.aim_text("lenet", "eager", "NVIDIA H100 80GB HBM3", 64),
+                         " (aim x 3, on one H200; this is NVIDIA H100 80GB HBM3)")
+        self.assertIn("with 256 samples; these are 128", cases.aim_text("resnet50", "ours", "NVIDIA H200", 128))
+        self.assertEqual(cases.aim_text("lenet", "ours", "NVIDIA H200", 64), "")
+        for name, case in cases.CASES.items():
+            self.assertEqual(cases.batch_for(name, 79.6), case.batch, "an H100")
+            self.assertEqual(cases.batch_for(name), case.batch)
+            self.assertLessEqual(2 * case.memory * cases.batch_for(name, 24) / case.batch, 24, "a smaller one")
+        self.assertFalse(cases.fit_together("vit_b16", 256, 4, 79.6), "PyTorch's three and ours at once on an H100")
+        self.assertTrue(cases.fit_together("vit_b16", 256, 4, 140.4), "on an H200")
+
+    def test_the_report_of_an_h100_says_it_beside_times_and_ratios(self):
+        h100 = "NVIDIA H100 80GB HBM3"
+        common = {"date": "2001-02-03 04:05 UTC", "version": "tutti 0.0.1", "gpu": h100, "status": "passed", "seconds": 1.0}
+        bench = {"lenet": {"batch": 64, "ours": [1.0, 2.0], "eager": [4.0, 6.0], "compile": "did not compile",
+                           "beside": {"eager": [1.0, 2.0]}, "facts": {"device": h100}}}
+        text = gpu_check.as_text({"rehearsal": False, "version": "tutti 0.0.1", "gpu": h100, "passed": True, "failed": [],
+                                  "not_run": [], "stages": [
+            {"name": "step_times", **common, "result": {"resnet50": {"milliseconds": 40.0, "batch": 256}}},
+            {"name": "step_bench", **common, "result": {"results": bench}}]})
+        self.assertIn(f"40.00 ms a step of 256 (aim 32 ms, on one H200; this is {h100})", text)
+        self.assertIn(f"PyTorch eager: 5.00 ms, x 3.50 of ours (aim x 3, on one H200; this is {h100})", text)
+        self.assertNotIn("did not compile", text)
 
     def test_it_ends_in_time_with_what_it_has_and_goes_on_with_that(self):
-        self.assertEqual(self.check("--trainer", self.trainer, "--rehearse", "--quick", "--stages", "nccl_one_rank").returncode, 0)
+        self.assertEqual(self.check_until(gpu_process.Processes(), "--trainer", self.trainer, "--stages", "nccl_one_rank"), 0)
         # Ranks that do not end from the first on, with processes of their own.
         wrapper = self.dir / "trainer"
         wrapper.write_text(f"""#!/bin/sh
 case "$*" in
-    *distributed.backend=mpi*) sleep 300 & echo $! >> {self.dir}/sleeping; wait ;;
+    *distributed.backend=mpi*)
+        sleep 300 & echo $! >> {self.dir}/sleeping
+        [ $(wc -l < {self.dir}/sleeping) -lt 2 ] || : > {self.sign}
+        wait ;;
 esac
 exec {self.trainer} "$@"
 """)
         wrapper.chmod(0o755)
-        result = self.check("--trainer", wrapper, "--rehearse", "--quick", "--minutes", "1", "--part", "ranks")
-        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.check_until(UntilSign(self.sign), "--trainer", wrapper, "--part", "ranks"), 0)
         report, stages = self.report()
         self.assertEqual((stages["host_staged_ranks"]["status"], stages["host_staged_ranks"]["reason"]),
                          ("cut off", "--minutes are over"))

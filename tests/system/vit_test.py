@@ -45,6 +45,9 @@ class VitParity(TrainingTest):
     def test_adamw(self):
         self.check("adamw", *ADAMW)
 
+    def test_sgd_with_gelu_by_tanh(self):
+        self.check("sgd_gelu_by_tanh", *SGD, "model.gelu=tanh")
+
     def test_sgd_with_label_smoothing(self):
         self.check("sgd_smoothed", *SGD, "train.label_smoothing=0.1")
 
@@ -95,9 +98,19 @@ class Vit(TrainingTest):
             evaluated = self.metrics(f"run{smoothing}", "eval")[-1]["loss"]
             self.assertAlmostEqual(evaluated, plain, delta=1e-12)
 
+    def test_a_checkpoint_keeps_the_form_of_gelu(self):
+        data = self.small_data(32)
+        common = [f"data.train={data}", f"run.dir={self.dir}/run", *self.VIT, "train.batch_size=16"]
+        self.assert_exit(self.run_trainer([*common, "model.gelu=tanh"]), 0)
+        result = self.run_trainer([*common, "train.epochs=3"])
+        self.assert_exit(result, 2)
+        self.assertIn("model.gelu", result.stderr)
+        self.assert_exit(self.run_trainer([*common, "model.gelu=tanh", "train.epochs=3"]), 0)
+
     def test_shapes_that_do_not_fit_are_refused(self):
         data = self.small_data(32)
-        for setting, complaint in (("model.patch=3", "model.patch is 3"), ("model.heads=3", "3 heads")):
+        for setting, complaint in (("model.patch=3", "model.patch is 3"), ("model.heads=3", "3 heads"),
+                                   ("model.gelu=fast", "model.gelu")):
             result = self.run_trainer([f"data.train={data}", f"run.dir={self.dir}/run", *self.VIT,
                                        "train.batch_size=8", setting])
             self.assert_exit(result, 2)

@@ -151,6 +151,10 @@ GraphSpec residuals() {
 GraphSpec transformer() {
     return build_vit({8, 8, 1}, {.patch = 4, .dim = 16, .depth = 2, .heads = 2, .drop_path = 0.2}, classes);
 }
+GraphSpec transformer_with_gelu_by_tanh() {
+    return build_vit({8, 8, 1}, {.patch = 4, .dim = 16, .depth = 2, .heads = 2, .gelu = GeluForm::tanh},
+                     classes);
+}
 GraphSpec lenet() {
     return build_lenet({8, 8, 1}, classes);
 }
@@ -158,6 +162,7 @@ GraphSpec lenet() {
 const Case cases[] = {{"convolutions with sgd", convolutions, "sgd"},
                       {"transformer with adamw", transformer, "adamw"},
                       {"transformer with lamb", transformer, "lamb"},
+                      {"transformer with GELU by tanh", transformer_with_gelu_by_tanh, "sgd"},
                       {"lenet with adadelta", lenet, "adadelta"}};
 
 double largest_difference(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b) {
@@ -193,7 +198,8 @@ TEST(CudaStep, trains_as_the_cpu_does) {
 
 TEST(CudaStep, products_in_tf32_and_bf16_stay_near_fp32) {
     for (const Arithmetic& arithmetic : {Arithmetic::tf32(), Arithmetic(DType::f32, DType::bf16)})
-        for (GraphSpec (*model)() : {&convolutions, &residuals, &transformer, &lenet}) {
+        for (GraphSpec (*model)() :
+             {&convolutions, &residuals, &transformer, &transformer_with_gelu_by_tanh, &lenet}) {
             fake_gpu::reset();
             cuda::CudaDevice gpu(0);
             Training rounded(gpu, model(), arithmetic, "sgd");
@@ -366,6 +372,23 @@ TEST(CudaStep, with_residuals_fused_into_the_normalisation_is_the_cpus) {
     for (const std::string& line : computed()) {
         EXPECT_EQ(line.find("relu"), std::string::npos) << line;
         EXPECT_EQ(line.find("launch sum"), std::string::npos) << line;
+    }
+}
+
+TEST(CudaStep, leaves_gelu_by_tanh_to_the_products_around_it) {
+    const auto of = [](const std::string& kernel) {
+        return std::ranges::count_if(fake_gpu::record(), [&](const std::string& line) {
+            return line.find("launch " + kernel) != std::string::npos;
+        });
+    };
+    for (const auto& [model, launches] :
+         {std::pair{&transformer, 2}, std::pair{&transformer_with_gelu_by_tanh, 0}}) {
+        fake_gpu::reset();
+        cuda::CudaDevice gpu(0);
+        Training training(gpu, model(), {DType::f32, DType::bf16}, "sgd");
+        training.step(1);
+        EXPECT_EQ(of("gelu_forward"), launches);
+        EXPECT_EQ(of("gelu_backward"), launches);
     }
 }
 

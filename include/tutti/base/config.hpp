@@ -90,6 +90,7 @@ struct ModelConfig {
     std::int64_t patch = 4;                ///< these to drop_path: vit
     std::int64_t dim = 128, depth = 4, heads = 4;
     double mlp_ratio = 4;
+    std::string gelu = "exact";  ///< exact | tanh
     bool class_token = true;
     double norm_eps = 1e-6;
     double drop_path = 0;

@@ -13,7 +13,7 @@ namespace tutti {
 
 /// Raised with every change of what crosses the border: Device, Ops and all they mention, and the module's
 /// entry points.
-inline constexpr int cuda_module_interface = 7;
+inline constexpr int cuda_module_interface = 8;
 
 /// Opened for the rest of the process's life.
 class CudaModule {

@@ -50,6 +50,20 @@ class LinearOp {
                           const ParametersFinal* parameters_final = nullptr) = 0;
 };
 
+/// A linear layer with GELU behind it, or one that reads such a layer's y = gelu(h).
+class GeluLinearOp : public LinearOp {
+  public:
+    /// h[N, out] gets the linear layer's result, y[N, out] gelu(h). The gradient of h is for
+    /// LinearOp::backward.
+    virtual void forward_gelu(const TensorView& x, const TensorView& weight, const TensorView& bias,
+                              const TensorView& h, const TensorView& y) = 0;
+    /// Backward of a layer whose x is gelu(h): dh[N, in], the gradient of h, in place of dx.
+    virtual void backward_gelu(const TensorView& x, const TensorView& h, const TensorView& weight,
+                               const TensorView& dy, const TensorView& dh, const TensorView& dweight,
+                               const TensorView& dbias,
+                               const ParametersFinal* parameters_final = nullptr) = 0;
+};
+
 struct Conv2dShape {
     std::int64_t height = 0, width = 0, in = 0, out = 0;
     std::int64_t kernel_h = 1, kernel_w = 1;
@@ -151,6 +165,12 @@ class Ops : public TransformerOps {
     virtual std::size_t cache_bytes() const { return 0; }
 
     virtual std::unique_ptr<LinearOp> linear(const LinearShape& shape) = 0;
+    /// Whether this GELU is cheaper as a part of the linear layers on both its sides.
+    virtual bool fuses_gelu(GeluForm) const { return false; }
+    /// Null where not fuses_gelu(form).
+    virtual std::unique_ptr<GeluLinearOp> gelu_linear(const LinearShape&, GeluForm /*form*/) {
+        return nullptr;
+    }
     virtual std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) = 0;
     /// `input_gradient`: whether backward is asked for dx. Null where this backend has nothing better than
     /// the two one after the other.

@@ -14,6 +14,12 @@ struct AttentionShape {
     std::int64_t tokens = 0, heads = 0, width = 0;
 };
 
+/// Two functions of nearly the same values (Hendrycks & Gimpel 2016, section 2), at most 5e-4 apart.
+enum class GeluForm {
+    exact,  ///< x·Φ(x), Φ the standard normal's distribution function (torch.nn.GELU(approximate='none'))
+    tanh,   ///< x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))/2 (torch.nn.GELU(approximate='tanh'))
+};
+
 /// How the tokens of a sample become one vector.
 enum class TokenPooling { first, mean };
 
@@ -32,11 +38,11 @@ class TransformerOps {
                                      const TensorView& statistics, const TensorView& dy, const TensorView& dx,
                                      const TensorView& dgamma, const TensorView& dbeta) = 0;
 
-    /// y = x·Φ(x) with Φ the standard normal's distribution function (torch.nn.GELU(approximate='none');
-    /// Hendrycks & Gimpel 2016).
-    virtual void gelu_forward(const TensorView& x, const TensorView& y) = 0;
-    /// dx = dy·(Φ(x) + x·φ(x)). dx may be dy.
-    virtual void gelu_backward(const TensorView& x, const TensorView& dy, const TensorView& dx) = 0;
+    /// y = gelu(x).
+    virtual void gelu_forward(GeluForm form, const TensorView& x, const TensorView& y) = 0;
+    /// dx = dy·gelu'(x). dx may be dy.
+    virtual void gelu_backward(GeluForm form, const TensorView& x, const TensorView& dy,
+                               const TensorView& dx) = 0;
 
     /// out[N, T, H, D] = softmax(q·kᵀ/√D)·v for each head (Vaswani et al. 2017, section 3.2.1), with q, k and
     /// v packed as qkv[N, T, 3, H, D]. Needs memory for O(T) scores at a time, not for T².

@@ -58,6 +58,7 @@ struct LayerCall {
     TensorView batch_state;               ///< u8[batch_state_bytes()] that live from forward to backward
     TensorView statistics;                ///< f64[statistics_count()]
     std::size_t number = 0;               ///< of the layer in the graph; addresses random numbers
+    TensorView gelu_input;                ///< in backward of a layer that has taken fuse_gelu_before
     /// In backward: a layer that has written its parameter_gradients, but not yet its input_gradients, may
     /// call it once, and does not touch the former any more. They can be on their way to the other ranks
     /// while the latter are computed.
@@ -109,6 +110,16 @@ class Layer {
     /// value, which comes before this layer, is the only reader of the output. True when the layer takes that
     /// value as its second input from now on and adds it.
     virtual bool fuse_sum_behind() { return false; }
+    /// GELU: its form; null: another layer.
+    virtual const GeluForm* gelu_form() const { return nullptr; }
+    /// Asked before the memory is planned, on backends that fuse it (Ops::fuses_gelu): a GELU that directly
+    /// follows is the only reader of the output, and its only reader is a layer that takes fuse_gelu_before.
+    /// True when the layer applies it from now on, keeps in `state`, in the output's type, what was before
+    /// it, and gets that value's gradient as output_gradient.
+    virtual bool fuse_gelu_behind(GeluForm) { return false; }
+    /// The same with a GELU before: the input is its output, and gelu_input what came before it, whose
+    /// gradient backward gives in place of the input's.
+    virtual bool fuse_gelu_before(GeluForm) { return false; }
     /// Max pooling: its shape, with the ReLU that it applies; null: another layer.
     virtual const Pool2dShape* max_pooling() const { return nullptr; }
     /// Asked before the memory is planned: max pooling is the only reader of the output. `input_gradient`:

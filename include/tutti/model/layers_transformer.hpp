@@ -13,8 +13,10 @@ namespace tutti {
 /// make_linear.
 std::unique_ptr<Layer> make_layer_norm(const Shape& input, double eps, const Shape& flattened_from = {});
 
-/// x·Φ(x) on any shape (torch.nn.GELU).
-std::unique_ptr<Layer> make_gelu(const Shape& input);
+/// On any shape (torch.nn.GELU).
+std::unique_ptr<Layer> make_gelu(const Shape& input, GeluForm form = GeluForm::exact);
+/// "exact" or "tanh"; UsageError that begins with `where` otherwise.
+GeluForm gelu_form(const std::string& name, const std::string& where);
 
 /// The core of multi-head self-attention: {T, 3·C} -> {T, C} with `heads` heads of width C/heads. A token's
 /// input is q, k and v, each head after head, as timm's `qkv` layer gives it. No parameters.

@@ -38,12 +38,13 @@ struct VitOptions {
     std::int64_t dim = 128, depth = 4;
     std::int64_t heads = 4;  ///< divides dim
     double mlp_ratio = 4;
+    GeluForm gelu = GeluForm::exact;
     bool class_token = true;  ///< false: the mean of all tokens
     double norm_eps = 1e-6;
     double drop_path = 0;  ///< of the last block; rises linearly from 0 at the first
 };
 /// The vision transformer (Dosovitskiy et al. 2021) as timm's VisionTransformer builds it, with its names and
-/// initial values (pre-norm, exact GELU, biases everywhere). Without a class token: global_pool 'avg' with
+/// initial values (pre-norm, GELU, biases everywhere). Without a class token: global_pool 'avg' with
 /// the norm before it (fc_norm=False).
 GraphSpec build_vit(const Shape& input, const VitOptions& options, std::int64_t classes);
 /// The layers of `model.layers`, one after the other.

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <optional>
 
 #include "tutti/base/error.hpp"
 #include "tutti/model/layers.hpp"
@@ -25,19 +26,40 @@ class Linear final : public Layer {
     bool converts() const override { return true; }
     bool treats_samples_apart() const override { return true; }
     bool backward_reads_input() const override { return true; }
+    bool fuse_gelu_behind(GeluForm form) override {
+        gelu_behind_ = form;
+        return true;
+    }
+    bool fuse_gelu_before(GeluForm form) override {
+        gelu_before_ = form;
+        return true;
+    }
+    void choose_what_is_kept(const Ops& ops) override { activation_size_ = size_of(ops.activations()); }
+    std::int64_t state_bytes_per_sample() const override {
+        return gelu_behind_ ? output_shape().count() * static_cast<std::int64_t>(activation_size_) : 0;
+    }
     double forward_flops() const override {
         return 2.0 * static_cast<double>(shape_.in) * static_cast<double>(output_shape().count());
     }
 
     void prepare(Ops& ops) override {
         Layer::prepare(ops);
-        op_ = ops.linear(shape_);
+        if (!gelu_behind_ && !gelu_before_) {
+            op_ = ops.linear(shape_);
+            return;
+        }
+        // A layer between two GELUs has them both of one form: a model has one.
+        auto op = ops.gelu_linear(shape_, gelu_behind_ ? *gelu_behind_ : *gelu_before_);
+        gelu_op_ = op.get();
+        op_ = std::move(op);
     }
     void forward(const LayerCall& call) override {
+        if (gelu_behind_) return forward_gelu(call);
         op_->forward(rows(call.inputs[0], shape_.in), call.product_parameters[0], bias_of(call),
                      rows(call.output, shape_.out));
     }
     void backward(const LayerCall& call) override {
+        if (gelu_before_) return backward_gelu(call);
         const TensorView dx = call.input_gradients[0];
         op_->backward(rows(call.inputs[0], shape_.in), call.product_parameters[0],
                       rows(call.output_gradient, shape_.out),
@@ -47,6 +69,18 @@ class Linear final : public Layer {
     }
 
   private:
+    void forward_gelu(const LayerCall& call) {
+        const TensorView y = rows(call.output, shape_.out);
+        gelu_op_->forward_gelu(rows(call.inputs[0], shape_.in), call.product_parameters[0], bias_of(call),
+                               {call.state.data, y.dtype, y.shape}, y);
+    }
+    void backward_gelu(const LayerCall& call) {
+        gelu_op_->backward_gelu(rows(call.inputs[0], shape_.in), rows(call.gelu_input, shape_.in),
+                                call.product_parameters[0], rows(call.output_gradient, shape_.out),
+                                rows(call.input_gradients[0], shape_.in), call.parameter_gradients[0],
+                                shape_.bias ? call.parameter_gradients[1] : TensorView{},
+                                call.parameter_gradients_final);
+    }
     static TensorView rows(const TensorView& x, std::int64_t width) {
         return x.reshaped({x.count() / width, width});
     }
@@ -57,6 +91,9 @@ class Linear final : public Layer {
 
     LinearShape shape_;
     std::unique_ptr<LinearOp> op_;
+    GeluLinearOp* gelu_op_ = nullptr;  // op_, where a GELU is fused
+    std::optional<GeluForm> gelu_behind_, gelu_before_;
+    std::size_t activation_size_ = 0;
 };
 
 }  // namespace

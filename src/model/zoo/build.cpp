@@ -1,4 +1,5 @@
 #include "tutti/base/error.hpp"
+#include "tutti/model/layers_transformer.hpp"
 #include "tutti/model/zoo.hpp"
 
 namespace tutti {
@@ -70,6 +71,7 @@ GraphSpec build_model(const ModelConfig& config, const ModelInput& input) {
                           .depth = config.depth,
                           .heads = config.heads,
                           .mlp_ratio = config.mlp_ratio,
+                          .gelu = gelu_form(config.gelu, "model.gelu"),
                           .class_token = config.class_token,
                           .norm_eps = config.norm_eps,
                           .drop_path = config.drop_path},

@@ -40,6 +40,12 @@ class Arguments {
         if (error != std::errc{} || end != text.data() + text.size()) throw bad(name, "a number");
         return value;
     }
+    std::string word(const std::string& name, const std::string& fallback) const {
+        const auto* values = find(name);
+        if (!values) return fallback;
+        if (values->size() != 1) throw bad(name, "one word");
+        return values->front();
+    }
     bool boolean(const std::string& name, bool fallback) const {
         const auto* values = find(name);
         if (!values) return fallback;
@@ -143,8 +149,10 @@ const std::vector<Kind>& kinds() {
          [](const Shape& input, const Shape& image, const Arguments& a) {
              return make_layer_norm(input, a.number("eps", 1e-5), image);
          }},
-        {{"gelu", {}, {}},
-         [](const Shape& input, const Shape&, const Arguments&) { return make_gelu(input); }},
+        {{"gelu", {}, {"form"}},
+         [](const Shape& input, const Shape&, const Arguments& a) {
+             return make_gelu(input, gelu_form(a.word("form", "exact"), "gelu.form"));
+         }},
         {{"flatten", {}, {}},
          [](const Shape& input, const Shape&, const Arguments&) { return make_flatten(input); }},
     };

@@ -72,7 +72,7 @@ class VitBuilder {
         const NodeId between = last_;
         norm(name + "norm2");
         append(name + "mlp.fc1", linear(shape(), hidden()));
-        append(name + "mlp.act", make_gelu(shape()));
+        append(name + "mlp.act", make_gelu(shape(), options_.gelu));
         append(name + "mlp.fc2", linear(shape(), options_.dim));
         end_branch(name, "2", between, probability, number + 1);
     }

@@ -22,9 +22,11 @@ TEST_P(CudaActivationsTest, forward_has_the_bits_of_the_cpu) {
             cuda::relu_forward(x.view(), y.view(), stream_);
             cpu_.relu_forward(exact_x.view(), expected.view());
             expect_equal(y, stored(expected, dtype));
-            cuda::gelu_forward(x.view(), y.view(), stream_);
-            cpu_.gelu_forward(exact_x.view(), expected.view());
-            expect_equal(y, stored(expected, dtype));
+            for (const GeluForm form : {GeluForm::exact, GeluForm::tanh}) {
+                cuda::gelu_forward(form, x.view(), y.view(), stream_);
+                cpu_.gelu_forward(form, exact_x.view(), expected.view());
+                expect_equal(y, stored(expected, dtype));
+            }
         }
 }
 
@@ -38,9 +40,11 @@ TEST_P(CudaActivationsTest, backward_has_the_bits_of_the_cpu) {
             cuda::relu_backward(x.view(), dy.view(), dx.view(), stream_);
             cpu_.relu_backward(exact_x.view(), exact_dy.view(), expected.view());
             expect_equal(dx, stored(expected, dtype));
-            cuda::gelu_backward(x.view(), dy.view(), dx.view(), stream_);
-            cpu_.gelu_backward(exact_x.view(), exact_dy.view(), expected.view());
-            expect_equal(dx, stored(expected, dtype));
+            for (const GeluForm form : {GeluForm::exact, GeluForm::tanh}) {
+                cuda::gelu_backward(form, x.view(), dy.view(), dx.view(), stream_);
+                cpu_.gelu_backward(form, exact_x.view(), exact_dy.view(), expected.view());
+                expect_equal(dx, stored(expected, dtype));
+            }
         }
 }
 
@@ -70,8 +74,8 @@ TEST_P(CudaActivationsTest, work_in_place_and_where_the_memory_allows_no_wide_ac
     auto copy = x;
     const auto all = x.values();
     TestTensor rest(DType::bf16, {37}, {all.begin() + 1, all.end()});
-    cuda::gelu_forward(rest.view(), expected.view(), stream_);
-    cuda::gelu_forward(without_first(copy.view()), without_first(copy.view()), stream_);
+    cuda::gelu_forward(GeluForm::exact, rest.view(), expected.view(), stream_);
+    cuda::gelu_forward(GeluForm::exact, without_first(copy.view()), without_first(copy.view()), stream_);
     for (std::size_t i = 0; i < 37; ++i) EXPECT_EQ(copy.get(i + 1), expected.get(i)) << i;
     EXPECT_EQ(copy.get(0), x.get(0));
 }
@@ -80,7 +84,7 @@ TEST_P(CudaActivationsTest, nan_stays_nan) {
     TestTensor x(DType::f32, {4}, {NAN, -1, 2, -NAN}), y(DType::f32, {4});
     cuda::relu_forward(x.view(), y.view(), stream_);
     expect_equal(y, {NAN, 0, 2, NAN});
-    cuda::gelu_forward(x.view(), y.view(), stream_);
+    cuda::gelu_forward(GeluForm::exact, x.view(), y.view(), stream_);
     EXPECT_TRUE(std::isnan(y.get(0)));
 }
 

@@ -2,6 +2,7 @@
 
 #include "cuda_device.hpp"
 
+#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -104,6 +105,7 @@ TEST_F(CudaDeviceTest, streams_wait_for_events_of_others) {
     EXPECT_TRUE(event.reached());
     fake_gpu::fail_next("cudaEventQuery", cudaErrorNotReady);
     EXPECT_FALSE(event.reached());
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "that it is not reached is no error of a later launch";
     fake_gpu::fail_next("cudaEventQuery", cudaErrorIllegalAddress);
     EXPECT_THROW(event.reached(), cuda::GpuError);
     EXPECT_EQ(fake_gpu::record(),

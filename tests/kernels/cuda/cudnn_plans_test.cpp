@@ -99,6 +99,12 @@ TEST(CudnnPlans, exist_for_every_convolution_of_the_models_in_every_precision) {
             }
 }
 
+TEST(CudnnPlans, are_made_for_properties_that_cudnn_has_written_itself) {
+    const std::string text = text_of(properties_of(properties_text()));
+    EXPECT_NE(text.find("\"deviceVer\":900"), std::string::npos) << text;
+    EXPECT_EQ(text_of(properties_of(text)), text);
+}
+
 TEST(CudnnPlans, of_a_padded_stem_in_bf16_need_little_workspace) {
     const cuda::CudnnDescriptor properties = properties_of(properties_text());
     const Conv2dShape stem{.height = 224,

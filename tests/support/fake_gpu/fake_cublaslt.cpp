@@ -19,6 +19,8 @@ struct Operation {
     std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     void* bias = nullptr;
     std::int32_t bias_type = CUDA_R_32F;
+    void* aux = nullptr;
+    std::int64_t aux_leading = 0;
 };
 struct Layout {
     cudaDataType type;
@@ -100,6 +102,36 @@ bool fits(const Operation& operation, const Layout& a, const Layout& b, const La
            (d.type == CUDA_R_32F || (d.type == CUDA_R_16BF && a.type == CUDA_R_16BF));
 }
 
+bool has_bias(std::uint32_t epilogue) {
+    return (epilogue & CUBLASLT_EPILOGUE_BIAS) != 0 || epilogue == CUBLASLT_EPILOGUE_BGRADB;
+}
+bool has_aux(std::uint32_t epilogue) {
+    return epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
+           epilogue == CUBLASLT_EPILOGUE_DGELU;
+}
+/// What cublasLt.h asks for each epilogue; of a bias and aux the addresses, from which it reads the
+/// alignment.
+bool takes_epilogue(const Operation& operation, const Layout& d) {
+    const std::uint32_t epilogue = operation.epilogue;
+    if (epilogue == CUBLASLT_EPILOGUE_DEFAULT) return true;
+    if (!has_aux(epilogue) && epilogue != CUBLASLT_EPILOGUE_BIAS && epilogue != CUBLASLT_EPILOGUE_BGRADB)
+        return false;
+    const bool bias = !has_bias(epilogue) || (operation.bias && operation.bias_type == d.type);
+    const bool aux = !has_aux(epilogue) ||
+                     (operation.aux && aligned(operation.aux, 16) && operation.aux_leading % 8 == 0 &&
+                      operation.aux_leading >= static_cast<std::int64_t>(d.rows));
+    return bias && aux && d.batch == 1;
+}
+
+/// GELU by tanh and its derivative (cublasLtEpilogue_t), as their formulas are.
+double gelu(double x) {
+    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+double gelu_slope(double x) {
+    const double root = std::sqrt(2 / M_PI), t = std::tanh(root * (x + 0.044715 * x * x * x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * root * (1 + 3 * 0.044715 * x * x);
+}
+
 }  // namespace
 
 #define FAIL_IF_ASKED(function) \
@@ -158,6 +190,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t descriptor,
             return take(operation.bias);
         case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
             return take(operation.bias_type);
+        case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+            return take(operation.aux);
+        case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+            return take(operation.aux_leading);
         default:
             return CUBLAS_STATUS_INVALID_VALUE;
     }
@@ -217,12 +253,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     FAIL_IF_ASKED("cublasLtMatmulAlgoGetHeuristic");
     if (!fits(*as_operation(operation), as_layout(a), as_layout(b), as_layout(d)))
         return CUBLAS_STATUS_INVALID_VALUE;
-    const std::uint32_t epilogue = as_operation(operation)->epilogue;
-    if (epilogue != CUBLASLT_EPILOGUE_DEFAULT &&
-        ((epilogue != CUBLASLT_EPILOGUE_BIAS && epilogue != CUBLASLT_EPILOGUE_BGRADB) ||
-         !as_operation(operation)->bias || as_layout(d).batch != 1 ||
-         as_operation(operation)->bias_type != as_layout(d).type))
-        return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (!takes_epilogue(*as_operation(operation), as_layout(d))) return CUBLAS_STATUS_NOT_SUPPORTED;
     // The scheme "in place" does not repeat its bits.
     if (reinterpret_cast<Preference*>(preference)->reductions & CUBLASLT_REDUCTION_SCHEME_INPLACE)
         return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -248,12 +279,15 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor,
     const auto& need = choice.preference.alignment;
     if (choice.magic != magic || !fits(operation, a, b, d) || *static_cast<const float*>(beta) != 0 ||
         !workspace || workspace_bytes < choice.preference.workspace || !aligned(a_data, need[0]) ||
-        !aligned(b_data, need[1]) || !aligned(c_data, need[2]) || !aligned(d_data, need[3]))
+        !takes_epilogue(operation, d) || !aligned(b_data, need[1]) || !aligned(c_data, need[2]) ||
+        !aligned(d_data, need[3]))
         return CUBLAS_STATUS_INVALID_VALUE;
     const auto compute = [=, operation = operation, a = a, b = b, d = d,
                           factor = *static_cast<const float*>(alpha)] {
         const bool tf32 = operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
-        const bool add_bias = operation.epilogue == CUBLASLT_EPILOGUE_BIAS;
+        const std::uint32_t epilogue = operation.epilogue;
+        const bool add_bias = (epilogue & CUBLASLT_EPILOGUE_BIAS) != 0;
+        const bool add_gelu = has_aux(epilogue) && epilogue != CUBLASLT_EPILOGUE_DGELU;
         const auto rows = static_cast<std::int64_t>(d.rows), columns = static_cast<std::int64_t>(d.columns);
         const bool a_t = operation.transpose_a == CUBLAS_OP_T, b_t = operation.transpose_b == CUBLAS_OP_T;
         const auto inner = static_cast<std::int64_t>(a_t ? a.rows : a.columns);
@@ -274,6 +308,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor,
                                element(b, b_data, b_t ? j : k, b_t ? k : j, n, tf32);
                     sum *= static_cast<double>(factor);
                     if (add_bias) sum += value_of(d.type, operation.bias, i);
+                    const std::int64_t of_aux = j * operation.aux_leading + i;
+                    if (add_gelu) {
+                        set_value(d.type, operation.aux, of_aux, sum);
+                        sum = gelu(sum);
+                    } else if (epilogue == CUBLASLT_EPILOGUE_DGELU) {
+                        sum *= gelu_slope(value_of(d.type, operation.aux, of_aux));
+                    }
                     set_value(d.type, d_data, n * d.stride + j * d.leading + i, sum);
                 }
     };

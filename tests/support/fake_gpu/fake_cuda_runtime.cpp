@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <utility>
 
 #include "fake_capture.hpp"
 #include "fake_gpu.hpp"
@@ -48,6 +49,7 @@ struct State : kcpu::LaunchObserver {
     }
 
     std::vector<std::string> record;
+    int last_error = 0;
     std::map<std::string, int> failures;
     int devices = 1, streams = 0, events = 0, open = 0;
     std::map<void*, std::size_t> allocations;
@@ -74,6 +76,7 @@ void protect(int how) {
 void reset() {
     state().record.clear();
     state().failures.clear();
+    state().last_error = 0;
     state().devices = 1;
     state().streams = state().events = 0;
     state().forgotten_wait.clear();
@@ -145,13 +148,19 @@ Access::~Access() {
 
 using namespace tutti::fake_gpu;
 
+/// Gives the error back, and keeps it for cudaGetLastError.
+static cudaError_t kept(int code) {
+    state().last_error = code;
+    return static_cast<cudaError_t>(code);
+}
+
 #define FAIL_IF_ASKED(function) \
-    if (const int code = failure_of(function)) return static_cast<cudaError_t>(code)
+    if (const int code = failure_of(function)) return kept(code)
 
 extern "C" {
 
 cudaError_t cudaGetLastError() {
-    return cudaSuccess;
+    return static_cast<cudaError_t>(std::exchange(state().last_error, 0));
 }
 cudaError_t cudaGetDeviceCount(int* count) {
     FAIL_IF_ASKED("cudaGetDeviceCount");
@@ -322,7 +331,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
     if (event->point.reached()) return cudaSuccess;
     // So that who polls gets there.
     event->point.queue->advance();
-    return cudaErrorNotReady;
+    return kept(cudaErrorNotReady);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     FAIL_IF_ASKED("cudaEventSynchronize");

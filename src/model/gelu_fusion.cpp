@@ -1,0 +1,33 @@
+#include "gelu_fusion.hpp"
+
+#include "fused_layer.hpp"
+
+namespace tutti {
+
+void fuse_gelus(std::vector<GraphSpec::Node>& nodes, const Ops& ops) {
+    std::vector<std::size_t> readers(nodes.size(), 0), reader(nodes.size(), 0);
+    for (std::size_t i = 1; i < nodes.size(); ++i)
+        for (const NodeId input : nodes[i].inputs) {
+            ++readers[input];
+            reader[input] = i;
+        }
+    const auto read_by_one = [&](NodeId node) { return readers[node] == 1 && !nodes[node].kept; };
+    for (std::size_t i = 1; i < nodes.size(); ++i) {
+        const GeluForm* const form = nodes[i].layer->gelu_form();
+        if (!form || !ops.fuses_gelu(*form) || !read_by_one(i)) continue;
+        const NodeId source = nodes[i].inputs.front();
+        if (source == 0 || !read_by_one(source) || nodes[reader[i]].inputs.size() != 1) continue;
+        Layer &before = *nodes[source].layer, &behind = *nodes[reader[i]].layer;
+        if (before.kind() != "linear" || behind.kind() != "linear") continue;
+        if (!before.fuse_gelu_behind(*form) || !behind.fuse_gelu_before(*form)) continue;
+        nodes[i].layer = std::make_unique<FusedLayer>("gelu", nodes[i].shape);
+    }
+}
+
+NodeId source_of_fused_gelu(const std::vector<GraphSpec::Node>& nodes, NodeId node) {
+    const NodeId gelu = nodes[node].inputs.front();
+    const bool fused = gelu != 0 && nodes[gelu].layer->kind() == "gelu" && nodes[gelu].layer->is_view();
+    return fused ? nodes[gelu].inputs.front() : 0;
+}
+
+}  // namespace tutti

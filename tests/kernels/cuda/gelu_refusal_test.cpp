@@ -1,0 +1,112 @@
+// What becomes of a GELU between linear layers where cuBLASLt takes it, and where it does not.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "../test_tensor.hpp"
+#include "cuda_ops.hpp"
+#include "fake_gpu.hpp"
+#include "gpu_error.hpp"
+
+namespace tutti::test {
+namespace {
+
+/// Two layers and the GELU between them, forward and backward.
+struct TwoLayers {
+    explicit TwoLayers(std::int64_t hidden)
+        : width(hidden),
+          first(ops.gelu_linear({8, hidden, true}, GeluForm::tanh)),
+          second(ops.gelu_linear({hidden, 4, true}, GeluForm::tanh)),
+          h(DType::f32, {3, hidden}),
+          y(h),
+          dh(h) {
+        context->set_notice([this](const std::string& text) { notices.push_back(text); });
+    }
+    void forward() {
+        auto x = TestTensor::random(DType::f32, {3, 8}, 1),
+             weight = TestTensor::random(DType::f32, {width, 8}, 2),
+             bias = TestTensor::random(DType::f32, {width}, 3);
+        first->forward_gelu(x.view(), weight.view(), bias.view(), h.view(), y.view());
+    }
+    void backward() {
+        auto weight = TestTensor::random(DType::f32, {4, width}, 4),
+             dz = TestTensor::random(DType::f32, {3, 4}, 5);
+        TestTensor dweight(DType::f32, {4, width}), dbias(DType::f32, {4});
+        second->backward_gelu(y.view(), h.view(), weight.view(), dz.view(), dh.view(), dweight.view(),
+                              dbias.view());
+    }
+
+    std::shared_ptr<cuda::CudaContext> context = std::make_shared<cuda::CudaContext>();
+    cuda::CudaOps ops{context, cuda::ProductType::fp32};
+    std::vector<std::string> notices;
+    std::int64_t width;
+    std::unique_ptr<GeluLinearOp> first, second;
+    TestTensor h, y, dh;
+};
+
+void expect_near(const TestTensor& found, const TestTensor& expected) {
+    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found.get(i), expected.get(i), 2e-6) << i;
+}
+
+std::int64_t launches(const std::string& kernel) {
+    return std::ranges::count_if(fake_gpu::record(), [&](const std::string& line) {
+        return line.find("launch " + kernel) != std::string::npos;
+    });
+}
+
+TEST(GeluRefusal, none_means_that_the_products_do_all) {
+    fake_gpu::reset();
+    TwoLayers layers(16);
+    fake_gpu::clear_record();
+    layers.forward();
+    layers.backward();
+    EXPECT_EQ(launches(""), 0);
+    EXPECT_TRUE(layers.notices.empty());
+}
+
+TEST(GeluRefusal, of_a_product_makes_kernels_of_it_from_then_on_and_is_said_once) {
+    for (const auto& [function, status] :
+         {std::pair{"cublasLtMatmulAlgoGetHeuristic", CUBLAS_STATUS_NOT_SUPPORTED},
+          std::pair{"cublasLtMatmul", CUBLAS_STATUS_NOT_SUPPORTED}}) {
+        SCOPED_TRACE(function);
+        fake_gpu::reset();
+        TwoLayers expected(16), layers(16);
+        expected.forward();
+        fake_gpu::clear_record();
+        for (int step = 0; step < 2; ++step) {
+            if (step == 0) fake_gpu::fail_next(function, status);
+            layers.forward();
+        }
+        EXPECT_EQ(launches("gelu_forward"), 2);
+        expect_near(layers.h, expected.h);
+        expect_near(layers.y, expected.y);
+        ASSERT_EQ(layers.notices.size(), 1u);
+        EXPECT_NE(layers.notices[0].find("GELU has a kernel of its own: the product 3 x 8 by 8 x 16"),
+                  std::string::npos)
+            << layers.notices[0];
+    }
+}
+
+TEST(GeluRefusal, of_rows_that_are_no_multiple_of_8_needs_no_question) {
+    fake_gpu::reset();
+    TwoLayers layers(10);
+    layers.forward();
+    layers.backward();
+    EXPECT_EQ(launches("gelu_forward"), 1);
+    EXPECT_EQ(launches("gelu_backward"), 1);
+    ASSERT_EQ(layers.notices.size(), 2u);
+    EXPECT_NE(layers.notices[1].find("the derivative of GELU has a kernel of its own"), std::string::npos);
+    EXPECT_NE(layers.notices[1].find("multiple of 8"), std::string::npos) << layers.notices[1];
+}
+
+TEST(GeluRefusal, that_is_a_failure_of_the_gpu_is_an_error) {
+    fake_gpu::reset();
+    TwoLayers layers(16);
+    fake_gpu::fail_next("cublasLtMatmul", CUBLAS_STATUS_EXECUTION_FAILED);
+    EXPECT_THROW(layers.forward(), cuda::GpuError);
+    EXPECT_TRUE(layers.notices.empty());
+}
+
+}  // namespace
+}  // namespace tutti::test
