@@ -21,12 +21,14 @@ inline Conv2dShape winograd_shape(std::int64_t height, std::int64_t width, std::
             .bias = bias};
 }
 
-/// Even and odd sizes, images of padding alone but for a pixel, slabs of 64 columns that are full and not.
+/// Even and odd sizes, images of padding alone but for a pixel, slabs of 64 columns that are full and not,
+/// and few channels.
 inline std::vector<Conv2dShape> winograd_shapes() {
-    return {winograd_shape(4, 4, 64, 64, 1, 1),       winograd_shape(7, 5, 64, 80, 1, 1),
-            winograd_shape(6, 9, 80, 64, 0, 0),       winograd_shape(3, 3, 64, 64, 0, 0),
-            winograd_shape(1, 1, 64, 64, 1, 1),       winograd_shape(1, 2, 96, 144, 2, 1, false),
-            winograd_shape(5, 4, 64, 64, 0, 2, false)};
+    return {winograd_shape(4, 4, 64, 64, 1, 1),        winograd_shape(7, 5, 64, 80, 1, 1),
+            winograd_shape(6, 9, 80, 64, 0, 0),        winograd_shape(3, 3, 64, 64, 0, 0),
+            winograd_shape(1, 1, 64, 64, 1, 1),        winograd_shape(1, 2, 96, 144, 2, 1, false),
+            winograd_shape(5, 4, 64, 64, 0, 2, false), winograd_shape(3, 6, 32, 64, 1, 1),
+            winograd_shape(6, 2, 64, 32, 1, 1, false)};
 }
 
 inline std::string name(const Conv2dShape& s) {

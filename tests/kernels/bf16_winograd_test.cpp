@@ -123,6 +123,10 @@ TEST_F(Bf16Winograd, takes_no_shapes_that_it_cannot_compute) {
     EXPECT_FALSE(takes([](Conv2dShape& s) { s.padding_w = 3; }));
     EXPECT_FALSE(takes([](Conv2dShape& s) { s.in = 72; }));
     EXPECT_FALSE(takes([](Conv2dShape& s) { s.out = 72; }));
+    EXPECT_TRUE(takes([](Conv2dShape& s) { s.in = 32; }));
+    EXPECT_TRUE(takes([](Conv2dShape& s) { s.out = 32; }));
+    EXPECT_FALSE(takes([](Conv2dShape& s) { s.in = s.out = 32; }));
+    EXPECT_FALSE(takes([](Conv2dShape& s) { s.in = 16; }));
 }
 
 }  // namespace
