@@ -17,7 +17,7 @@
 namespace tutti {
 namespace {
 
-constexpr std::int64_t in_slab = bf16_lanes * most_bf16_vectors, out_slab = 48;
+constexpr std::int64_t in_slab = bf16_lanes * most_bf16_vectors;
 /// Pairs of tiles whose products are summed in registers: their right factors of a slab stay in the
 /// first-level cache.
 constexpr std::int64_t run_pairs = 64;
@@ -29,10 +29,23 @@ std::int64_t divided_up(std::int64_t a, std::int64_t b) {
     return (a + b - 1) / b;
 }
 
+/// Outputs that are multiplied at a time: of which so many threads have the fewest each, as many as keep the
+/// first-level cache. No sum depends on it.
+std::int64_t outputs_at_once(std::int64_t out, std::int64_t threads) {
+    std::int64_t best = 0, least = 0;
+    for (const std::int64_t slab : {48, 32, 16}) {
+        const std::int64_t most = std::min(divided_up(divided_up(out, slab), threads) * slab, out);
+        if (best == 0 || most < least) best = slab, least = most;
+    }
+    return best;
+}
+
 class WinogradGradient {
   public:
     WinogradGradient(const Conv2dShape& shape, std::int64_t batch)
         : s_(shape),
+          threads_(omp_get_max_threads()),
+          out_slab_(outputs_at_once(shape.out, threads_)),
           tile_columns_(divided_up(shape.out_width(), 2)),
           image_tiles_(divided_up(shape.out_height(), 2) * tile_columns_),
           tiles_(batch * image_tiles_),
@@ -48,25 +61,24 @@ class WinogradGradient {
         Bf16Pair* const right = left + left_size();
         auto* const sums = reinterpret_cast<float*>(right + right_size());
         std::fill_n(zeros, zeros_size(), 0.0f);
-        const std::int64_t threads = omp_get_max_threads();
         for (std::int64_t block = 0; block < blocks_; ++block) {
             const std::int64_t first = block * at_once_;
             const std::int64_t pairs = std::min(at_once_, divided_up(tiles_, 2) - first);
-            for_shares(pairs, std::min(pairs, threads),
+            for_shares(pairs, std::min(pairs, threads_),
                        [&](std::int64_t, std::int64_t begin, std::int64_t end) {
                            for (std::int64_t pair = begin; pair < end; ++pair)
                                pack(first + pair, pair, x, dy, zeros, left, right);
                        });
             for (std::int64_t in = 0; in < in_slabs(); ++in)
-                for_shares(out_slabs(), std::min(out_slabs(), threads),
+                for_shares(out_slabs(), std::min(out_slabs(), threads_),
                            [&](std::int64_t share, std::int64_t begin, std::int64_t end) {
                                for (std::int64_t out = begin; out < end; ++out) {
                                    const std::int64_t place = blocks_ > 1 ? in * out_slabs() + out : share;
                                    MemoryAhead ahead = share_ahead(x, dy, block, in * out_slabs() + out);
-                                   multiply(in, out, pairs, block > 0, left, right, sums + place * sums_size,
-                                            ahead);
+                                   multiply(in, out, pairs, block > 0, left, right,
+                                            sums + place * sums_size(), ahead);
                                    if (block + 1 == blocks_)
-                                       finish(in, out, sums + place * sums_size, dweight);
+                                       finish(in, out, sums + place * sums_size(), dweight);
                                }
                            });
         }
@@ -74,7 +86,7 @@ class WinogradGradient {
 
   private:
     std::int64_t in_slabs() const { return divided_up(s_.in, in_slab); }
-    std::int64_t out_slabs() const { return divided_up(s_.out, out_slab); }
+    std::int64_t out_slabs() const { return divided_up(s_.out, out_slab_); }
 
     /// As many as stay in the second-level cache, but all where the sums, which each block reads and writes,
     /// are more than the factors of all.
@@ -89,17 +101,15 @@ class WinogradGradient {
     std::int64_t zeros_size() const { return std::max(s_.in, s_.out); }
     /// Between products of a slab of so many channels.
     std::int64_t product_step(std::int64_t channels) const { return at_once_ * channels + gap; }
-    std::int64_t left_step() const { return winograd_products * product_step(out_slab); }
+    std::int64_t left_step() const { return winograd_products * product_step(out_slab_); }
     std::int64_t right_step() const { return winograd_products * product_step(in_slab); }
     std::int64_t left_size() const { return out_slabs() * left_step(); }
     std::int64_t right_size() const { return in_slabs() * right_step(); }
-    static constexpr std::int64_t sums_step = out_slab * in_slab + gap;
-    static constexpr std::int64_t sums_size = winograd_products * sums_step;
+    std::int64_t sums_step() const { return out_slab_ * in_slab + gap; }
+    std::int64_t sums_size() const { return winograd_products * sums_step(); }
     /// All sums where they are continued by the next block; else those that are in work.
     std::int64_t all_sums_size() const {
-        return (blocks_ > 1 ? in_slabs() * out_slabs()
-                            : std::min<std::int64_t>(out_slabs(), omp_get_max_threads())) *
-               sums_size;
+        return (blocks_ > 1 ? in_slabs() * out_slabs() : std::min(out_slabs(), threads_)) * sums_size();
     }
 
     void pack(std::int64_t pair, std::int64_t at, const float* x, const float* dy, const float* zeros,
@@ -117,9 +127,10 @@ class WinogradGradient {
                                            right + in * right_step() + at * count, product_step(in_slab));
         }
         for (std::int64_t out = 0; out < out_slabs(); ++out) {
-            const std::int64_t count = std::min(out_slab, s_.out - out * out_slab);
-            transform_winograd_gradient_pairs(gradients[0].data(), gradients[1].data(), out * out_slab, count,
-                                              left + out * left_step() + at * count, product_step(out_slab));
+            const std::int64_t count = std::min(out_slab_, s_.out - out * out_slab_);
+            transform_winograd_gradient_pairs(gradients[0].data(), gradients[1].data(), out * out_slab_,
+                                              count, left + out * left_step() + at * count,
+                                              product_step(out_slab_));
         }
     }
 
@@ -140,12 +151,12 @@ class WinogradGradient {
 
     void multiply(std::int64_t in, std::int64_t out, std::int64_t pairs, bool add, const Bf16Pair* left,
                   const Bf16Pair* right, float* sums, MemoryAhead& ahead) const {
-        const std::int64_t rows = std::min(out_slab, s_.out - out * out_slab);
+        const std::int64_t rows = std::min(out_slab_, s_.out - out * out_slab_);
         const std::int64_t columns = std::min(in_slab, s_.in - in * in_slab);
         left += out * left_step();
         right += in * right_step();
         for (std::int64_t p = 0; p < winograd_products;
-             ++p, left += product_step(out_slab), right += product_step(in_slab), sums += sums_step)
+             ++p, left += product_step(out_slab_), right += product_step(in_slab), sums += sums_step())
             for (std::int64_t pair = 0; pair < pairs; pair += run_pairs)
                 multiply_bf16_pairs(rows, columns,
                                     {1, std::min(run_pairs, pairs - pair), 0, 0, rows, columns},
@@ -155,10 +166,10 @@ class WinogradGradient {
 
     void finish(std::int64_t in, std::int64_t out, const float* sums, float* dweight) const {
         const std::int64_t columns = std::min(in_slab, s_.in - in * in_slab);
-        for (std::int64_t o = out * out_slab; o < std::min((out + 1) * out_slab, s_.out);
+        for (std::int64_t o = out * out_slab_; o < std::min((out + 1) * out_slab_, s_.out);
              ++o, sums += in_slab)
-            transform_winograd_gradient_sums(sums, sums_step, columns, dweight + o * 9 * s_.in + in * in_slab,
-                                             s_.in);
+            transform_winograd_gradient_sums(sums, sums_step(), columns,
+                                             dweight + o * 9 * s_.in + in * in_slab, s_.in);
     }
 
     /// While this block is multiplied, the next one's pixels come into the cache, a share with each item.
@@ -178,7 +189,7 @@ class WinogradGradient {
     }
 
     const Conv2dShape& s_;
-    const std::int64_t tile_columns_, image_tiles_, tiles_, at_once_, blocks_;
+    const std::int64_t threads_, out_slab_, tile_columns_, image_tiles_, tiles_, at_once_, blocks_;
 };
 
 /// The sum of dy: of each image, then of these in their order.
