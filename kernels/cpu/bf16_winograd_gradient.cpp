@@ -88,13 +88,13 @@ class WinogradGradient {
     std::int64_t in_slabs() const { return divided_up(s_.in, in_slab); }
     std::int64_t out_slabs() const { return divided_up(s_.out, out_slab_); }
 
-    /// As many as stay in the second-level cache, but all where the sums, which each block reads and writes,
-    /// are more than the factors of all.
+    /// As many as stay in the threads' second-level caches, but all where the sums, which each block reads
+    /// and writes, are more than the factors of all.
     std::int64_t pairs_at_once() const {
         constexpr std::int64_t cache_pairs = (std::int64_t{1} << 20) / sizeof(Bf16Pair);
         const std::int64_t all_runs = divided_up(divided_up(tiles_, 2), run_pairs);
         if (all_runs * run_pairs * (s_.in + s_.out) <= s_.in * s_.out) return all_runs * run_pairs;
-        const std::int64_t runs = cache_pairs / (winograd_products * (s_.in + s_.out) * run_pairs);
+        const std::int64_t runs = threads_ * cache_pairs / (winograd_products * (s_.in + s_.out) * run_pairs);
         return std::clamp<std::int64_t>(runs, 1, all_runs) * run_pairs;
     }
 
