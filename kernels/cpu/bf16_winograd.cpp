@@ -156,10 +156,10 @@ void convolve(const WinogradConvolution& work, std::int64_t batch, const float* 
 }  // namespace
 
 bool takes_bf16_winograd(const Conv2dShape& s) {
-    constexpr std::int64_t least = 64;
+    constexpr std::int64_t least = 32, least_products = 32 * 64;
     return has_bf16_tiles() && s.kernel_h == 3 && s.kernel_w == 3 && s.stride_h == 1 && s.stride_w == 1 &&
            s.padding_h <= 2 && s.padding_w <= 2 && s.groups == 1 && s.in >= least && s.out >= least &&
-           s.in % bf16_lanes == 0 && s.out % bf16_lanes == 0;
+           s.in * s.out >= least_products && s.in % bf16_lanes == 0 && s.out % bf16_lanes == 0;
 }
 
 void bf16_winograd_forward(const Conv2dShape& s, std::int64_t batch, const float* x, const float* weight,

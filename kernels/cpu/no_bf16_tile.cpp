@@ -5,6 +5,7 @@
 #include "bf16_pairs.hpp"
 #include "bf16_softmax_tile.hpp"
 #include "bf16_tile.hpp"
+#include "bf16_winograd_gradient_tile.hpp"
 #include "bf16_winograd_tile.hpp"
 
 namespace tutti {
@@ -55,6 +56,17 @@ void transform_winograd_weights(const float*, std::int64_t, Bf16Pair*, std::int6
 }
 void transform_turned_winograd_weights(const float*, const float*, std::int64_t, std::int64_t, Bf16Pair*,
                                        std::int64_t) {
+    std::abort();
+}
+void transform_winograd_pixel_pairs(const float* const*, const float* const*, std::int64_t, std::int64_t,
+                                    Bf16Pair*, std::int64_t) {
+    std::abort();
+}
+void transform_winograd_gradient_pairs(const float* const*, const float* const*, std::int64_t, std::int64_t,
+                                       Bf16Pair*, std::int64_t) {
+    std::abort();
+}
+void transform_winograd_gradient_sums(const float*, std::int64_t, std::int64_t, float*, std::int64_t) {
     std::abort();
 }
 

@@ -3,10 +3,11 @@
 // weight gradients back after, each call. With products in bf16 each call rounds its inputs. What
 // both products of backward take alike of dy is brought once. Weight gradients in bf16 are our own where
 // bf16_weight_gradient.hpp takes them, and dx is then a convolution forward where that is the faster; windows
-// of 3×3 in bf16 go by our own Winograd where bf16_winograd.hpp takes them.
+// of 3×3 in bf16 go by our own Winograd where bf16_winograd.hpp and bf16_winograd_gradient.hpp take them.
 
 #include "bf16_weight_gradient.hpp"
 #include "bf16_winograd.hpp"
+#include "bf16_winograd_gradient.hpp"
 #include "onednn_convolution_plans.hpp"
 #include "onednn_operators.hpp"
 #include "onednn_turned_conv2d.hpp"
@@ -160,8 +161,12 @@ class OnednnConv2d final : public Conv2dOp {
         if (takes_rounded)
             also.rounded =
                 context_->shared.reserve_elements<std::uint16_t>(static_cast<std::size_t>(dy.count()));
-        bf16_weight_gradient(shape_, batch, x.as<float>(), dy.as<float>(), dweight.as<float>(), also, false,
-                             context_->workspace);
+        if (takes_bf16_winograd_gradient(shape_, batch))
+            bf16_winograd_weight_gradient(shape_, batch, x.as<float>(), dy.as<float>(), dweight.as<float>(),
+                                          also.bias, context_->workspace);
+        else
+            bf16_weight_gradient(shape_, batch, x.as<float>(), dy.as<float>(), dweight.as<float>(), also,
+                                 false, context_->workspace);
         if (!dx.defined()) return;
         if (parameters_final) (*parameters_final)();
         if (own_winograd_) return backward_data_by_winograd(weight, dy, dx);

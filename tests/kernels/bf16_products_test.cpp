@@ -4,6 +4,7 @@
 
 #include "backend.hpp"
 #include "bf16_reference.hpp"
+#include "bf16_winograd_gradient.hpp"
 #include "onednn_ops.hpp"
 #include "reference.hpp"
 #include "tutti/base/error.hpp"
@@ -115,7 +116,7 @@ std::vector<Conv2dShape> convolutions() {
         square(4, 4, 6, 1, 1, 0, 2), square(5, 6, 6, 3, 1, 1, 6), square(9, 32, 32, 3, 2, 1, 32),
         square(5, 32, 32, 3, 1, 1, 2), square(6, 4, 8, 3, 1, 1, 4), square(2, 1, 2, 3, 1, 2),
         // The input's gradient as a convolution forward, in several orders.
-        square(7, 64, 32, 3, 1, 1, 1, false), square(6, 32, 64, 3, 1, 2), square(9, 128, 16, 2, 1, 0),
+        square(7, 64, 16, 3, 1, 1, 1, false), square(6, 32, 48, 3, 1, 2), square(9, 128, 16, 2, 1, 0),
         square(4, 32, 48, 3, 1, 1), square(3, 16, 16, 3, 1, 0)};
     shapes.push_back({.height = 11,
                       .width = 10,
@@ -261,6 +262,9 @@ TEST_F(Bf16Products, whole_numbers_of_wide_layers_give_what_fp32_gives) {
     for (const bool bias : {true, false}) {
         SCOPED_TRACE(bias);
         expect_whole_numbers(*ops_, square(7, 64, 80, 3, 1, 1, 1, bias), 3);
+        const Conv2dShape small = square(4, 64, 80, 3, 1, 1, 1, bias);
+        ASSERT_TRUE(takes_bf16_winograd_gradient(small, 24));
+        expect_whole_numbers(*ops_, small, 24);
         // Many rows and few.
         for (const std::int64_t rows : {600, 5})
             expect_whole_numbers(*ops_, LinearShape{.in = 64, .out = 80, .bias = bias}, rows);

@@ -8,38 +8,13 @@
 
 #include "backend.hpp"
 #include "bf16_reference.hpp"
+#include "bf16_winograd_shapes.hpp"
 #include "reference.hpp"
 
 namespace tutti::test {
 namespace {
 
 class Bf16Winograd : public Bf16KernelTest {};
-
-Conv2dShape shape_of(std::int64_t height, std::int64_t width, std::int64_t in, std::int64_t out,
-                     std::int64_t padding_h, std::int64_t padding_w, bool bias = true) {
-    return {.height = height,
-            .width = width,
-            .in = in,
-            .out = out,
-            .kernel_h = 3,
-            .kernel_w = 3,
-            .padding_h = padding_h,
-            .padding_w = padding_w,
-            .bias = bias};
-}
-
-/// Even and odd sizes, images of padding alone but for a pixel, slabs of 64 columns that are full and not.
-std::vector<Conv2dShape> shapes() {
-    return {shape_of(4, 4, 64, 64, 1, 1),       shape_of(7, 5, 64, 80, 1, 1),
-            shape_of(6, 9, 80, 64, 0, 0),       shape_of(3, 3, 64, 64, 0, 0),
-            shape_of(1, 1, 64, 64, 1, 1),       shape_of(1, 2, 96, 144, 2, 1, false),
-            shape_of(5, 4, 64, 64, 0, 2, false)};
-}
-
-std::string name(const Conv2dShape& s) {
-    return to_string(Shape{s.height, s.width, s.in}) + " -> " + std::to_string(s.out) + ", padding " +
-           to_string(Shape{s.padding_h, s.padding_w});
-}
 
 struct Case {
     Conv2dShape shape;
@@ -74,14 +49,8 @@ struct Case {
           dx(DType::f32, extents.x) {}
 };
 
-void expect_exactly(const TestTensor& tensor, const Sums& expected) {
-    ASSERT_EQ(tensor.size(), expected.size());
-    for (std::size_t i = 0; i < expected.size(); ++i)
-        ASSERT_EQ(tensor.get(i), expected[i].value) << "element " << i;
-}
-
 TEST_F(Bf16Winograd, is_exact_where_bf16_has_the_transformed_numbers) {
-    for (const Conv2dShape& shape : shapes())
+    for (const Conv2dShape& shape : winograd_shapes())
         for (const std::int64_t batch : {1, 5}) {
             SCOPED_TRACE(testing::Message() << name(shape) << ", batch " << batch);
             ASSERT_TRUE(takes_bf16_winograd(shape));
@@ -93,25 +62,9 @@ TEST_F(Bf16Winograd, is_exact_where_bf16_has_the_transformed_numbers) {
         }
 }
 
-/// ‖tensor − expected‖ / ‖expected‖.
-template <class Number>
-double relative_error(const Number& number, const Sums& expected) {
-    double errors = 0, squares = 0;
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-        errors += std::pow(number(i) - expected[i].value, 2);
-        squares += std::pow(expected[i].value, 2);
-    }
-    return std::sqrt(errors / squares);
-}
-double relative_error(const TestTensor& tensor, const Sums& expected) {
-    return relative_error([&](std::size_t i) { return tensor.get(i); }, expected);
-}
-double relative_error(const Sums& sums, const Sums& expected) {
-    return relative_error([&](std::size_t i) { return sums[i].value; }, expected);
-}
-
 TEST_F(Bf16Winograd, has_errors_like_a_direct_convolution_of_rounded_inputs) {
-    for (const Conv2dShape& shape : {shape_of(8, 8, 64, 64, 1, 1), shape_of(7, 9, 128, 64, 1, 1, false)}) {
+    for (const Conv2dShape& shape :
+         {winograd_shape(8, 8, 64, 64, 1, 1), winograd_shape(7, 9, 128, 64, 1, 1, false)}) {
         SCOPED_TRACE(name(shape));
         Case one(shape, 2);
         one.run();
@@ -129,7 +82,7 @@ TEST_F(Bf16Winograd, has_errors_like_a_direct_convolution_of_rounded_inputs) {
 }
 
 TEST_F(Bf16Winograd, has_the_same_bits_with_any_number_of_threads) {
-    const Conv2dShape shape = shape_of(7, 5, 64, 80, 1, 1);
+    const Conv2dShape shape = winograd_shape(7, 5, 64, 80, 1, 1);
     omp_set_num_threads(1);
     Case one(shape, 20), other(shape, 20);
     one.run();
@@ -142,7 +95,7 @@ TEST_F(Bf16Winograd, has_the_same_bits_with_any_number_of_threads) {
 }
 
 TEST_F(Bf16Winograd, images_have_the_same_bits_alone_and_in_a_batch) {
-    const Conv2dShape shape = shape_of(7, 5, 64, 80, 1, 1);
+    const Conv2dShape shape = winograd_shape(7, 5, 64, 80, 1, 1);
     Case all(shape, 9), one(shape, 1);
     all.run();
     for (std::size_t n = 0; n < 9; ++n) {
@@ -157,7 +110,7 @@ TEST_F(Bf16Winograd, images_have_the_same_bits_alone_and_in_a_batch) {
 }
 
 TEST_F(Bf16Winograd, takes_no_shapes_that_it_cannot_compute) {
-    const Conv2dShape good = shape_of(4, 4, 64, 64, 1, 1);
+    const Conv2dShape good = winograd_shape(4, 4, 64, 64, 1, 1);
     EXPECT_TRUE(takes_bf16_winograd(good));
     const auto takes = [&](const auto& change) {
         Conv2dShape shape = good;
@@ -170,6 +123,10 @@ TEST_F(Bf16Winograd, takes_no_shapes_that_it_cannot_compute) {
     EXPECT_FALSE(takes([](Conv2dShape& s) { s.padding_w = 3; }));
     EXPECT_FALSE(takes([](Conv2dShape& s) { s.in = 72; }));
     EXPECT_FALSE(takes([](Conv2dShape& s) { s.out = 72; }));
+    EXPECT_TRUE(takes([](Conv2dShape& s) { s.in = 32; }));
+    EXPECT_TRUE(takes([](Conv2dShape& s) { s.out = 32; }));
+    EXPECT_FALSE(takes([](Conv2dShape& s) { s.in = s.out = 32; }));
+    EXPECT_FALSE(takes([](Conv2dShape& s) { s.in = 16; }));
 }
 
 }  // namespace

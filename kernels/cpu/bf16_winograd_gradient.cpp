@@ -1,0 +1,235 @@
+// Some tiles at a time are transformed and multiplied. The instruction adds two products at a time, so tiles
+// become pairs:
+//
+//   left   [slab of O][product][pair of tiles][channels of the slab]
+//   right  [slab of I][product][pair of tiles][channels of the slab]
+//   sums   [slab of I][slab of O][product][outputs of the slab][inputs of the slab]
+
+#include "bf16_winograd_gradient.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "bf16_winograd.hpp"
+#include "bf16_winograd_gradient_tile.hpp"
+#include "parallel.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::int64_t in_slab = bf16_lanes * most_bf16_vectors;
+/// Pairs of tiles whose products are summed in registers: their right factors of a slab stay in the
+/// first-level cache.
+constexpr std::int64_t run_pairs = 64;
+/// A gap between products keeps them from lying a multiple of 4096 bytes apart, where they would push each
+/// other out of the cache.
+constexpr std::int64_t gap = 5 * bf16_lanes;
+
+std::int64_t divided_up(std::int64_t a, std::int64_t b) {
+    return (a + b - 1) / b;
+}
+
+/// Outputs that are multiplied at a time: of which so many threads have the fewest each, as many as keep the
+/// first-level cache. No sum depends on it.
+std::int64_t outputs_at_once(std::int64_t out, std::int64_t threads) {
+    std::int64_t best = 0, least = 0;
+    for (const std::int64_t slab : {48, 32, 16}) {
+        const std::int64_t most = std::min(divided_up(divided_up(out, slab), threads) * slab, out);
+        if (best == 0 || most < least) best = slab, least = most;
+    }
+    return best;
+}
+
+class WinogradGradient {
+  public:
+    WinogradGradient(const Conv2dShape& shape, std::int64_t batch)
+        : s_(shape),
+          threads_(omp_get_max_threads()),
+          out_slab_(outputs_at_once(shape.out, threads_)),
+          tile_columns_(divided_up(shape.out_width(), 2)),
+          image_tiles_(divided_up(shape.out_height(), 2) * tile_columns_),
+          tiles_(batch * image_tiles_),
+          at_once_(pairs_at_once()),
+          blocks_(divided_up(divided_up(tiles_, 2), at_once_)) {}
+
+    /// In elements of 4 bytes.
+    std::int64_t size() const { return zeros_size() + left_size() + right_size() + all_sums_size(); }
+
+    void execute(const float* x, const float* dy, float* dweight, float* memory) const {
+        float* const zeros = memory;
+        auto* const left = reinterpret_cast<Bf16Pair*>(zeros + zeros_size());
+        Bf16Pair* const right = left + left_size();
+        auto* const sums = reinterpret_cast<float*>(right + right_size());
+        std::fill_n(zeros, zeros_size(), 0.0f);
+        for (std::int64_t block = 0; block < blocks_; ++block) {
+            const std::int64_t first = block * at_once_;
+            const std::int64_t pairs = std::min(at_once_, divided_up(tiles_, 2) - first);
+            for_shares(pairs, std::min(pairs, threads_),
+                       [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+                           for (std::int64_t pair = begin; pair < end; ++pair)
+                               pack(first + pair, pair, x, dy, zeros, left, right);
+                       });
+            for (std::int64_t in = 0; in < in_slabs(); ++in)
+                for_shares(out_slabs(), std::min(out_slabs(), threads_),
+                           [&](std::int64_t share, std::int64_t begin, std::int64_t end) {
+                               for (std::int64_t out = begin; out < end; ++out) {
+                                   const std::int64_t place = blocks_ > 1 ? in * out_slabs() + out : share;
+                                   MemoryAhead ahead = share_ahead(x, dy, block, in * out_slabs() + out);
+                                   multiply(in, out, pairs, block > 0, left, right,
+                                            sums + place * sums_size(), ahead);
+                                   if (block + 1 == blocks_)
+                                       finish(in, out, sums + place * sums_size(), dweight);
+                               }
+                           });
+        }
+    }
+
+  private:
+    std::int64_t in_slabs() const { return divided_up(s_.in, in_slab); }
+    std::int64_t out_slabs() const { return divided_up(s_.out, out_slab_); }
+
+    /// As many as stay in the threads' second-level caches, but all where the sums, which each block reads
+    /// and writes, are more than the factors of all.
+    std::int64_t pairs_at_once() const {
+        constexpr std::int64_t cache_pairs = (std::int64_t{1} << 20) / sizeof(Bf16Pair);
+        const std::int64_t all_runs = divided_up(divided_up(tiles_, 2), run_pairs);
+        if (all_runs * run_pairs * (s_.in + s_.out) <= s_.in * s_.out) return all_runs * run_pairs;
+        const std::int64_t runs = threads_ * cache_pairs / (winograd_products * (s_.in + s_.out) * run_pairs);
+        return std::clamp<std::int64_t>(runs, 1, all_runs) * run_pairs;
+    }
+
+    std::int64_t zeros_size() const { return std::max(s_.in, s_.out); }
+    /// Between products of a slab of so many channels.
+    std::int64_t product_step(std::int64_t channels) const { return at_once_ * channels + gap; }
+    std::int64_t left_step() const { return winograd_products * product_step(out_slab_); }
+    std::int64_t right_step() const { return winograd_products * product_step(in_slab); }
+    std::int64_t left_size() const { return out_slabs() * left_step(); }
+    std::int64_t right_size() const { return in_slabs() * right_step(); }
+    std::int64_t sums_step() const { return out_slab_ * in_slab + gap; }
+    std::int64_t sums_size() const { return winograd_products * sums_step(); }
+    /// All sums where they are continued by the next block; else those that are in work.
+    std::int64_t all_sums_size() const {
+        return (blocks_ > 1 ? in_slabs() * out_slabs() : std::min(out_slabs(), threads_)) * sums_size();
+    }
+
+    void pack(std::int64_t pair, std::int64_t at, const float* x, const float* dy, const float* zeros,
+              Bf16Pair* left, Bf16Pair* right) const {
+        std::array<std::array<const float*, 16>, 2> pixels;
+        std::array<std::array<const float*, 4>, 2> gradients;
+        for (std::size_t i = 0; i < 2; ++i) {
+            const std::int64_t tile = 2 * pair + static_cast<std::int64_t>(i);
+            find(tile, 4, s_.padding_h, s_.padding_w, x, s_.height, s_.width, s_.in, zeros, pixels[i].data());
+            find(tile, 2, 0, 0, dy, s_.out_height(), s_.out_width(), s_.out, zeros, gradients[i].data());
+        }
+        for (std::int64_t in = 0; in < in_slabs(); ++in) {
+            const std::int64_t count = std::min(in_slab, s_.in - in * in_slab);
+            transform_winograd_pixel_pairs(pixels[0].data(), pixels[1].data(), in * in_slab, count,
+                                           right + in * right_step() + at * count, product_step(in_slab));
+        }
+        for (std::int64_t out = 0; out < out_slabs(); ++out) {
+            const std::int64_t count = std::min(out_slab_, s_.out - out * out_slab_);
+            transform_winograd_gradient_pairs(gradients[0].data(), gradients[1].data(), out * out_slab_,
+                                              count, left + out * left_step() + at * count,
+                                              product_step(out_slab_));
+        }
+    }
+
+    /// The pixels of a tile, `size` × `size` of them; zeros outside of the image and behind the last tile.
+    void find(std::int64_t tile, std::int64_t size, std::int64_t padding_h, std::int64_t padding_w,
+              const float* images, std::int64_t height, std::int64_t width, std::int64_t channels,
+              const float* zeros, const float** pixels) const {
+        const float* const image = images + tile / image_tiles_ * height * width * channels;
+        const std::int64_t top = tile % image_tiles_ / tile_columns_ * 2 - padding_h;
+        const std::int64_t left = tile % tile_columns_ * 2 - padding_w;
+        for (std::int64_t row = top; row < top + size; ++row)
+            for (std::int64_t column = left; column < left + size; ++column, ++pixels) {
+                const bool inside =
+                    tile < tiles_ && row >= 0 && row < height && column >= 0 && column < width;
+                *pixels = inside ? image + (row * width + column) * channels : zeros;
+            }
+    }
+
+    void multiply(std::int64_t in, std::int64_t out, std::int64_t pairs, bool add, const Bf16Pair* left,
+                  const Bf16Pair* right, float* sums, MemoryAhead& ahead) const {
+        const std::int64_t rows = std::min(out_slab_, s_.out - out * out_slab_);
+        const std::int64_t columns = std::min(in_slab, s_.in - in * in_slab);
+        left += out * left_step();
+        right += in * right_step();
+        for (std::int64_t p = 0; p < winograd_products;
+             ++p, left += product_step(out_slab_), right += product_step(in_slab), sums += sums_step())
+            for (std::int64_t pair = 0; pair < pairs; pair += run_pairs)
+                multiply_bf16_pairs(rows, columns,
+                                    {1, std::min(run_pairs, pairs - pair), 0, 0, rows, columns},
+                                    left + pair * rows, right + pair * columns,
+                                    {sums, in_slab, add || pair > 0, nullptr, &ahead});
+    }
+
+    void finish(std::int64_t in, std::int64_t out, const float* sums, float* dweight) const {
+        const std::int64_t columns = std::min(in_slab, s_.in - in * in_slab);
+        for (std::int64_t o = out * out_slab_; o < std::min((out + 1) * out_slab_, s_.out);
+             ++o, sums += in_slab)
+            transform_winograd_gradient_sums(sums, sums_step(), columns,
+                                             dweight + o * 9 * s_.in + in * in_slab, s_.in);
+    }
+
+    /// While this block is multiplied, the next one's pixels come into the cache, a share with each item.
+    MemoryAhead share_ahead(const float* x, const float* dy, std::int64_t block, std::int64_t item) const {
+        const std::int64_t items = in_slabs() * out_slabs();
+        const auto share = [&](const float* images, std::int64_t image_size) {
+            const auto line = [&](std::int64_t of) {
+                return std::min(2 * of * at_once_, tiles_) * (image_size / image_tiles_) / bf16_lanes;
+            };
+            const std::int64_t begin = line(block + 1), lines = line(block + 2) - begin;
+            const std::int64_t from = share_begin(lines, items, item);
+            return MemoryAhead::Range{images + (begin + from) * bf16_lanes,
+                                      share_begin(lines, items, item + 1) - from};
+        };
+        return {
+            {share(x, s_.height * s_.width * s_.in), share(dy, s_.out_height() * s_.out_width() * s_.out)}};
+    }
+
+    const Conv2dShape& s_;
+    const std::int64_t threads_, out_slab_, tile_columns_, image_tiles_, tiles_, at_once_, blocks_;
+};
+
+/// The sum of dy: of each image, then of these in their order.
+void sum_bias(const Conv2dShape& s, std::int64_t batch, const float* dy, float* dbias, float* parts) {
+    const std::int64_t pixels = s.out_height() * s.out_width();
+    const auto of_images = [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t image = begin; image < end; ++image) {
+            float* const sums = parts + image * s.out;
+            std::fill_n(sums, s.out, 0.0f);
+            for (const float* from = dy + image * pixels * s.out; from < dy + (image + 1) * pixels * s.out;
+                 from += s.out)
+                for (std::int64_t o = 0; o < s.out; ++o) sums[o] += from[o];
+        }
+    };
+    for_ranges(batch, of_images, pixels * s.out);
+    std::fill_n(dbias, s.out, 0.0f);
+    for (std::int64_t image = 0; image < batch; ++image)
+        for (std::int64_t o = 0; o < s.out; ++o) dbias[o] += parts[image * s.out + o];
+}
+
+}  // namespace
+
+bool takes_bf16_winograd_gradient(const Conv2dShape& s, std::int64_t batch) {
+    if (!takes_bf16_winograd(s)) return false;
+    // In multiplications that take as long, measured on one core of Zen 5: the transforms of a tile's channel
+    // and those of a weight's sums, with their ways through the caches. Direct products lose a tenth there.
+    constexpr std::int64_t tile_cost = 256, sums_cost = 800;
+    const std::int64_t tiles = batch * divided_up(s.out_height(), 2) * divided_up(s.out_width(), 2);
+    const std::int64_t direct = 9 * batch * s.out_height() * s.out_width() * s.in * s.out;
+    return (winograd_products * tiles + sums_cost) * s.in * s.out + tile_cost * tiles * (s.in + s.out) <
+           direct / 10 * 9;
+}
+
+void bf16_winograd_weight_gradient(const Conv2dShape& shape, std::int64_t batch, const float* x,
+                                   const float* dy, float* dweight, float* dbias, Workspace& workspace) {
+    const WinogradGradient work(shape, batch);
+    const std::int64_t size = std::max(work.size(), dbias ? batch * shape.out : 0);
+    auto* const memory = workspace.reserve_elements<float>(static_cast<std::size_t>(size));
+    if (dbias) sum_bias(shape, batch, dy, dbias, memory);
+    work.execute(x, dy, dweight, memory);
+}
+
+}  // namespace tutti
