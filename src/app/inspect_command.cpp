@@ -87,7 +87,9 @@ int inspect_command(const Arguments& arguments) {
     app.add_option("path", path, "HDF5 file or run directory");
     app.add_option("key=value", overrides, "with -c: settings that override the file");
     app.add_option("-c,--config", config, "YAML file");
-    app.add_option("--world", world, "with -c: number of ranks")->capture_default_str();
+    app.add_option("--world", world, "with -c: number of ranks")
+        ->check(whole_number())
+        ->capture_default_str();
     app.add_flag("--sha256", sha256,
                  "print only the hash of all model tensors of a checkpoint, in name order, or of all columns "
                  "of predictions");
