@@ -60,6 +60,25 @@ std::string key_remedy(const std::string& flag) {
     return keys;
 }
 
+/// Throws UsageError with a suggestion for the first of `arguments` that begins with `dashes` and is no flag.
+void refuse_unknown_flags(const CLI::App& app, const Arguments& arguments, const char* dashes) {
+    const std::vector<std::string> known = flags_of(app);
+    for (const std::string& argument : arguments) {
+        const std::string flag = argument.substr(0, argument.find('='));
+        if (!flag.starts_with(dashes) || std::find(known.begin(), known.end(), flag) != known.end()) continue;
+        const std::string key = key_remedy(flag);
+        const std::vector<std::string> familiar = familiar_flags_of(app);
+        std::string near = nearest(flag, known);
+        if (near.empty()) near = completed(flag, known);
+        if (near.empty() && key.empty()) near = nearest(flag, familiar);
+        if (near.empty() && key.empty()) near = completed(flag, familiar);
+        throw UsageError(flag + " is not an option of " + app.get_name(),
+                         !near.empty()  ? "did you mean " + near + "?"
+                         : !key.empty() ? key
+                                        : "run " + app.get_name() + " --help");
+    }
+}
+
 }  // namespace
 
 bool is_first_rank() {
@@ -85,23 +104,12 @@ bool parse_arguments(CLI::App& app, const Arguments& arguments) {
         if (is_first_rank()) std::cout << app.help();
         return false;
     } catch (const CLI::ExtrasError&) {
-        const std::vector<std::string> known = flags_of(app);
-        for (const std::string& argument : arguments) {
-            const std::string flag = argument.substr(0, argument.find('='));
-            if (!flag.starts_with("-") || std::find(known.begin(), known.end(), flag) != known.end())
-                continue;
-            const std::string key = key_remedy(flag);
-            const std::vector<std::string> familiar = familiar_flags_of(app);
-            std::string near = nearest(flag, known);
-            if (near.empty()) near = completed(flag, known);
-            if (near.empty() && key.empty()) near = nearest(flag, familiar);
-            if (near.empty() && key.empty()) near = completed(flag, familiar);
-            throw UsageError(flag + " is not an option of " + app.get_name(),
-                             !near.empty()  ? "did you mean " + near + "?"
-                             : !key.empty() ? key
-                                            : help);
-        }
+        refuse_unknown_flags(app, arguments, "-");
         throw UsageError(app.get_name() + ": " + app.remaining().front() + " was not expected", help);
+    } catch (const CLI::RequiredError& error) {
+        // "--sample is unknown" helps more than "--samples is required". Here -5 may be a value.
+        refuse_unknown_flags(app, arguments, "--");
+        throw UsageError(app.get_name() + ": " + error.what(), help);
     } catch (const CLI::ParseError& error) {
         throw UsageError(app.get_name() + ": " + error.what(), help);
     }

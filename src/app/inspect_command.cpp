@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <hdf5.h>
 
 #include <filesystem>
 #include <numeric>
@@ -121,7 +122,13 @@ int inspect_command(const Arguments& arguments) {
         return 0;
     }
     const std::string file = checkpoint_of(path);
-    if (is_checkpoint(file))
+    if (!std::filesystem::exists(file))
+        throw DataError(file + ": there is no such file or directory", "check the path");
+    // Its sort is not known: "pack it again" would be wrong for a checkpoint, and for what is not ours.
+    if (H5Fis_hdf5(file.c_str()) <= 0)
+        throw DataError(file + ": not an HDF5 file",
+                        "name a data set, a checkpoint, a run directory or predictions");
+    if (is_checkpoint(file) || file != path)  // in a run directory it can be nothing else, damaged or not
         inspect_checkpoint(file);
     else if (is_prediction_file(file))
         inspect_predictions(file);

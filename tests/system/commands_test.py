@@ -84,6 +84,17 @@ class Commands(TrainingTest):
         self.assert_exit(self.run_trainer(["inspect", "nowhere"]), 4)
         self.assert_exit(self.run_trainer(["inspect"]), 2)
 
+    def test_inspect_does_not_advise_to_pack_over_what_is_no_data_set(self):
+        (self.dir / "text").write_text("hello")
+        data = self.small_data(64)
+        self.assert_exit(self.run_trainer(self.settings(data)), 0)
+        with open(self.latest("run"), "r+b") as file:
+            file.truncate(5000)
+        for path in ("text", "nowhere", "run"):
+            result = self.run_trainer(["inspect", path])
+            self.assert_exit(result, 4)
+            self.assertNotIn("pack", result.stderr)
+
     def test_pack_refuses_an_unknown_format(self):
         result = self.run_trainer(["pack", "idz"])
         self.assert_exit(result, 2)

@@ -134,7 +134,7 @@ class Predict(TrainingTest):
             self.assert_exit(self.mpirun(ranks, ["predict", "--run", run, "-o", name, "train.batch_size=8"]), 0)
             result = self.run_trainer(["inspect", name, "--sha256"])
             self.assertRegex(result.stdout, r"^[0-9a-f]{64}\n$")
-            sums.add(result.stdout)
+            sums.add((result.stdout, (self.dir / name).read_bytes()))
         self.assertEqual(len(sums), 1)
 
     def test_an_hdf5_file_knows_where_it_comes_from(self):

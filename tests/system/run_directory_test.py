@@ -1,5 +1,6 @@
 """Run directory, checkpoints, resume, signals."""
 
+import json
 import os
 import pathlib
 import signal
@@ -54,6 +55,23 @@ class RunDirectory(TrainingTest):
         before = [(self.dir / "run" / name).read_text() for name in names]
         self.assert_exit(self.run_trainer(self.settings(data, model__hidden="[8]", train__epochs=2)), 2)
         self.assertEqual([(self.dir / "run" / name).read_text() for name in names], before)
+
+    def test_a_refused_resume_from_a_file_makes_no_run_directory(self):
+        data = self.small_data(64)
+        self.assert_exit(self.run_trainer(self.settings(data)), 0)
+        file = self.latest("run")
+        for run, resume, changed, code in (("absent", "absent.h5", {}, 4), ("other", file, {"optim__lr": 0.5}, 2)):
+            result = self.mpirun(2, self.settings(data, run=run, run__resume=resume, **changed))
+            self.assert_exit(result, code)
+            self.assertIn(str(resume), result.stderr)
+            self.assertFalse((self.dir / run).exists())
+
+    def test_a_file_name_may_be_any_bytes(self):
+        data = self.small_data(64)
+        odd = os.fsencode(self.dir) + b"/\xff\xfe.h5"
+        os.link(data, odd)
+        self.assert_exit(self.run_trainer(self.settings(os.fsdecode(odd))), 0)
+        json.loads((self.dir / "run/provenance.json").read_text())
 
     def test_going_back_to_an_older_checkpoint_sets_the_later_ones_aside(self):
         data = self.small_data(120)
