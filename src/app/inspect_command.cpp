@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "command_line.hpp"
+#include "inference.hpp"
 #include "inspect_config.hpp"
 #include "reference_tables.hpp"
 #include "tutti/base/error.hpp"
@@ -66,14 +67,6 @@ void inspect_predictions(const std::string& path) {
                    to_string(column.shape), column.sha256);
 }
 
-std::string checkpoint_of(const std::string& path) {
-    if (!std::filesystem::is_directory(path)) return path;
-    const auto latest = latest_checkpoint(path);
-    if (!latest)
-        throw DataError(path + " holds no checkpoint", "give a run directory with checkpoints/, or a file");
-    return *latest;
-}
-
 }  // namespace
 
 int inspect_command(const Arguments& arguments) {
@@ -113,7 +106,7 @@ int inspect_command(const Arguments& arguments) {
     if (path.empty())
         throw UsageError("trainer inspect: nothing to look at", "give a file, a run directory or -c FILE");
     if (sha256) {
-        const std::string file = checkpoint_of(path);
+        const std::string file = weights_in(path);
         if (!is_prediction_file(file) && !is_checkpoint(file) && std::filesystem::exists(file))
             throw DataError(file + ": neither a checkpoint nor predictions",
                             "--sha256 hashes those; trainer inspect " + file + " shows what it is");
@@ -121,7 +114,7 @@ int inspect_command(const Arguments& arguments) {
                                                     : model_sha256(load_checkpoint(file)));
         return 0;
     }
-    const std::string file = checkpoint_of(path);
+    const std::string file = weights_in(path);
     if (!std::filesystem::exists(file))
         throw DataError(file + ": there is no such file or directory", "check the path");
     // Its sort is not known: "pack it again" would be wrong for a checkpoint, and for what is not ours.
