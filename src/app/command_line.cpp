@@ -1,10 +1,14 @@
 #include "command_line.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <iostream>
+#include <system_error>
 
 #include "tutti/base/config.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/familiar_options.hpp"
 #include "tutti/base/suggest.hpp"
 #include "tutti/comm/launch.hpp"
 
@@ -20,6 +24,31 @@ std::vector<std::string> flags_of(const CLI::App& app) {
     return names;
 }
 
+/// Flags of other trainers that the command of `app` understands.
+std::vector<std::string> familiar_flags_of(const CLI::App& app) {
+    const std::string& name = app.get_name();
+    const std::string command = name.substr(name.rfind(' ') + 1);
+    std::vector<std::string> names;
+    if (command != "train" && command != "predict") return names;
+    for (const FamiliarOption& option : familiar_options())
+        if (option.form == FamiliarOption::Form::flag && option.meaning != FamiliarOption::Meaning::refused &&
+            find_familiar_flag(option.name, command) != nullptr)
+            names.push_back(option.name);
+    return names;
+}
+
+/// The only one that begins with `flag`, if that is long enough to mean something.
+std::string completed(const std::string& flag, const std::vector<std::string>& known) {
+    std::string result;
+    if (flag.size() < std::string("--abc").size()) return result;
+    for (const std::string& name : known) {
+        if (!name.starts_with(flag)) continue;
+        if (!result.empty()) return {};
+        result = name;
+    }
+    return result;
+}
+
 /// "--batch_size", where a key=value is meant: the keys of that name.
 std::string key_remedy(const std::string& flag) {
     std::string leaf = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
@@ -31,10 +60,39 @@ std::string key_remedy(const std::string& flag) {
     return keys;
 }
 
+/// Throws UsageError with a suggestion for the first of `arguments` that begins with `dashes` and is no flag.
+void refuse_unknown_flags(const CLI::App& app, const Arguments& arguments, const char* dashes) {
+    const std::vector<std::string> known = flags_of(app);
+    for (const std::string& argument : arguments) {
+        const std::string flag = argument.substr(0, argument.find('='));
+        if (!flag.starts_with(dashes) || std::find(known.begin(), known.end(), flag) != known.end()) continue;
+        const std::string key = key_remedy(flag);
+        const std::vector<std::string> familiar = familiar_flags_of(app);
+        std::string near = nearest(flag, known);
+        if (near.empty()) near = completed(flag, known);
+        if (near.empty() && key.empty()) near = nearest(flag, familiar);
+        if (near.empty() && key.empty()) near = completed(flag, familiar);
+        throw UsageError(flag + " is not an option of " + app.get_name(),
+                         !near.empty()  ? "did you mean " + near + "?"
+                         : !key.empty() ? key
+                                        : "run " + app.get_name() + " --help");
+    }
+}
+
 }  // namespace
 
 bool is_first_rank() {
     return read_launch(current_environment()).rank.value_or(0) == 0;
+}
+
+CLI::Validator whole_number() {
+    return {[](std::string& text) -> std::string {
+                std::int64_t value = 0;
+                const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+                if (status == std::errc() && rest == text.data() + text.size()) return {};
+                return text + " is not an integer of 64 bits";
+            },
+            ""};
 }
 
 bool parse_arguments(CLI::App& app, const Arguments& arguments) {
@@ -46,19 +104,12 @@ bool parse_arguments(CLI::App& app, const Arguments& arguments) {
         if (is_first_rank()) std::cout << app.help();
         return false;
     } catch (const CLI::ExtrasError&) {
-        const std::vector<std::string> known = flags_of(app);
-        for (const std::string& argument : arguments) {
-            const std::string flag = argument.substr(0, argument.find('='));
-            if (!flag.starts_with("-") || std::find(known.begin(), known.end(), flag) != known.end())
-                continue;
-            const std::string near = nearest(flag, known);
-            const std::string key = key_remedy(flag);
-            throw UsageError(flag + " is not an option of " + app.get_name(),
-                             !near.empty()  ? "did you mean " + near + "?"
-                             : !key.empty() ? key
-                                            : help);
-        }
+        refuse_unknown_flags(app, arguments, "-");
         throw UsageError(app.get_name() + ": " + app.remaining().front() + " was not expected", help);
+    } catch (const CLI::RequiredError& error) {
+        // "--sample is unknown" helps more than "--samples is required". Here -5 may be a value.
+        refuse_unknown_flags(app, arguments, "--");
+        throw UsageError(app.get_name() + ": " + error.what(), help);
     } catch (const CLI::ParseError& error) {
         throw UsageError(app.get_name() + ": " + error.what(), help);
     }

@@ -11,6 +11,9 @@ namespace tutti {
 /// Whether this is the first rank of the job, as far as the environment tells; MPI need not run yet.
 bool is_first_rank();
 
+/// For options that are integers: CLI11 by itself takes the largest one for a number beyond 64 bits.
+CLI::Validator whole_number();
+
 /// Parses `arguments`. Returns false after printing the help (on the first rank) (the command is then done).
 /// Throws UsageError that suggests the nearest flag.
 bool parse_arguments(CLI::App& app, const Arguments& arguments);

@@ -18,6 +18,8 @@ int doctor_command(const Arguments& arguments);
 int sampler_command(const Arguments& arguments);
 int pack_command(const Arguments& arguments);
 int inspect_command(const Arguments& arguments);
+int export_command(const Arguments& arguments);
+int import_command(const Arguments& arguments);
 int bench_command(const Arguments& arguments);
 
 /// `trainer …`: finds the subcommand, turns errors into one line on standard error and the exit code.

@@ -18,19 +18,29 @@
 #include "tutti/train/weights_file.hpp"
 
 namespace tutti {
+std::string weights_in(const std::string& path) {
+    if (!std::filesystem::is_directory(path)) return path;
+    const auto latest = latest_checkpoint(path);
+    if (!latest)
+        throw DataError(path + " holds no checkpoint", "give a run directory with checkpoints/, or a file");
+    return *latest;
+}
+
+std::vector<NamedTensor> weights_to_evaluate(const std::string& path) {
+    if (!is_checkpoint(path)) return read_weights(path);
+    Checkpoint checkpoint = load_checkpoint(path);
+    for (NamedTensor& average : checkpoint.ema)
+        for (NamedTensor& tensor : checkpoint.model)
+            if (tensor.name == average.name) tensor.bytes = std::move(average.bytes);
+    return std::move(checkpoint.model);
+}
+
 namespace {
 
 std::string weights_path(const InferenceArguments& arguments) {
-    const std::string& given = arguments.checkpoint.empty() ? arguments.run : arguments.checkpoint;
-    if (!std::filesystem::is_directory(given)) {
-        if (arguments.checkpoint.empty())
-            throw DataError(given + " is not a run directory", "name the folder that training made");
-        return given;
-    }
-    const auto latest = latest_checkpoint(given);
-    if (!latest)
-        throw DataError(given + " holds no checkpoint", "give a run directory with checkpoints/, or a file");
-    return *latest;
+    if (arguments.checkpoint.empty() && !std::filesystem::is_directory(arguments.run))
+        throw DataError(arguments.run + " is not a run directory", "name the folder that training made");
+    return weights_in(arguments.checkpoint.empty() ? arguments.run : arguments.checkpoint);
 }
 
 Recipe find_recipe(const InferenceArguments& arguments, const std::string& weights) {
@@ -79,16 +89,6 @@ std::vector<NamedTensor> share_tensors(Communicator& communicator, std::vector<N
         communicator.broadcast(bytes_of(tensor.bytes), 0).wait();
     }
     return tensors;
-}
-
-// As the evaluations of a run do: the moving average where there is one.
-std::vector<NamedTensor> weights_to_evaluate(const std::string& path) {
-    if (!is_checkpoint(path)) return read_weights(path);
-    Checkpoint checkpoint = load_checkpoint(path);
-    for (NamedTensor& average : checkpoint.ema)
-        for (NamedTensor& tensor : checkpoint.model)
-            if (tensor.name == average.name) tensor.bytes = std::move(average.bytes);
-    return std::move(checkpoint.model);
 }
 
 void load_weights(Inference& inference) {

@@ -26,6 +26,13 @@ struct InferenceArguments {
 void add_inference_options(CLI::App& app, InferenceArguments& arguments);
 void finish(InferenceArguments& arguments);
 
+/// The latest checkpoint of a run directory; `path` itself if it is none. Throws DataError when the run has
+/// none.
+std::string weights_in(const std::string& path);
+/// The weights that evaluations use: of a checkpoint the moving average where there is one, else what
+/// read_weights finds.
+std::vector<NamedTensor> weights_to_evaluate(const std::string& path);
+
 struct Inference {
     Config config;
     std::string weights;         ///< path of the file

@@ -1,9 +1,11 @@
 #include <fmt/format.h>
+#include <hdf5.h>
 
 #include <filesystem>
 #include <numeric>
 
 #include "command_line.hpp"
+#include "inference.hpp"
 #include "inspect_config.hpp"
 #include "reference_tables.hpp"
 #include "tutti/base/error.hpp"
@@ -65,14 +67,6 @@ void inspect_predictions(const std::string& path) {
                    to_string(column.shape), column.sha256);
 }
 
-std::string checkpoint_of(const std::string& path) {
-    if (!std::filesystem::is_directory(path)) return path;
-    const auto latest = latest_checkpoint(path);
-    if (!latest)
-        throw DataError(path + " holds no checkpoint", "give a run directory with checkpoints/, or a file");
-    return *latest;
-}
-
 }  // namespace
 
 int inspect_command(const Arguments& arguments) {
@@ -88,6 +82,7 @@ int inspect_command(const Arguments& arguments) {
     app.add_option("key=value", overrides, "with -c: settings that override the file");
     app.add_option("-c,--config", config, "YAML file");
     app.add_option("--world", world, "with -c: number of ranks, all taken to be on this host")
+        ->check(whole_number())
         ->capture_default_str();
     app.add_flag("--sha256", sha256,
                  "print only the hash of all model tensors of a checkpoint, in name order, or of all columns "
@@ -111,7 +106,7 @@ int inspect_command(const Arguments& arguments) {
     if (path.empty())
         throw UsageError("trainer inspect: nothing to look at", "give a file, a run directory or -c FILE");
     if (sha256) {
-        const std::string file = checkpoint_of(path);
+        const std::string file = weights_in(path);
         if (!is_prediction_file(file) && !is_checkpoint(file) && std::filesystem::exists(file))
             throw DataError(file + ": neither a checkpoint nor predictions",
                             "--sha256 hashes those; trainer inspect " + file + " shows what it is");
@@ -119,8 +114,14 @@ int inspect_command(const Arguments& arguments) {
                                                     : model_sha256(load_checkpoint(file)));
         return 0;
     }
-    const std::string file = checkpoint_of(path);
-    if (is_checkpoint(file))
+    const std::string file = weights_in(path);
+    if (!std::filesystem::exists(file))
+        throw DataError(file + ": there is no such file or directory", "check the path");
+    // Its sort is not known: "pack it again" would be wrong for a checkpoint, and for what is not ours.
+    if (H5Fis_hdf5(file.c_str()) <= 0)
+        throw DataError(file + ": not an HDF5 file",
+                        "name a data set, a checkpoint, a run directory or predictions");
+    if (is_checkpoint(file) || file != path)  // in a run directory it can be nothing else, damaged or not
         inspect_checkpoint(file);
     else if (is_prediction_file(file))
         inspect_predictions(file);

@@ -40,7 +40,8 @@ std::string provenance(const Device& device, const std::vector<RankPlace>& place
                                      {"threads", places[rank].threads},
                                      {"visible_gpus", places[rank].visible_gpus}});
     document["overrides"] = overrides;
-    return document.dump(2) + "\n";
+    // File names are bytes: what is no UTF-8 in them is shown, not refused.
+    return document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace tutti

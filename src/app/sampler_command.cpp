@@ -43,11 +43,15 @@ int sampler_command(const Arguments& arguments) {
     SamplerOptions options;
     std::int64_t rank = 0;
     bool no_shuffle = false;
-    app.add_option("--samples", options.samples, "number of samples in the data set")->required();
-    app.add_option("--world", options.world_size, "number of ranks")->required();
-    app.add_option("--rank", rank, "the rank, from 0")->required();
-    app.add_option("--seed", options.seed, "run.seed")->capture_default_str();
-    app.add_option("--epoch", options.epoch, "the epoch, from 0")->capture_default_str();
+    app.add_option("--samples", options.samples, "number of samples in the data set")
+        ->check(whole_number())
+        ->required();
+    app.add_option("--world", options.world_size, "number of ranks")->check(whole_number())->required();
+    app.add_option("--rank", rank, "the rank, from 0")->check(whole_number())->required();
+    app.add_option("--seed", options.seed, "run.seed")->check(whole_number())->capture_default_str();
+    app.add_option("--epoch", options.epoch, "the epoch, from 0")
+        ->check(whole_number())
+        ->capture_default_str();
     app.add_flag("--no-shuffle", no_shuffle, "in order (data.shuffle: false)");
     app.add_flag("--drop-last", options.drop_last, "leave out the tail (data.drop_last: true)");
     if (!parse_arguments(app, arguments)) return 0;

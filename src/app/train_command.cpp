@@ -30,6 +30,7 @@ std::unique_ptr<RunDirectory> open_run_directory(Communicator& world, const Conf
     std::string found;
     together_on_first_rank(world, "opening the run directory", [&] {
         const std::string& resume = config.run.resume;
+        if (resume != "auto" && resume != "never") check_resume(resume, config);  // before there is a folder
         directory = std::make_unique<RunDirectory>(config.run.dir, resume == "never");
         if (resume == "auto")
             found = latest_checkpoint(config.run.dir).value_or("");

@@ -28,7 +28,9 @@ const std::vector<Command>& commands() {
         {"inspect", "show what is in a data set, a checkpoint, a run directory, predictions or a config",
          inspect_command, false},
         {"pack", "make an HDF5 data set", pack_command, false},
-        {"bench", "measured tables: allreduce, buckets, kernels", bench_command, true},
+        {"export", "write the weights of a run as safetensors, under PyTorch's names", export_command, false},
+        {"import", "write the weights of a safetensors file as HDF5", import_command, false},
+        {"bench", "measured tables: allreduce, buckets, loader, step, kernels", bench_command, true},
         {"sampler", "print the sample indices of a rank", sampler_command, false},
     };
     return table;

@@ -40,10 +40,7 @@ bool inside(Range range, double value) {
 /// Words that YAML readers, ours or others, take for something else than text.
 bool is_special(std::string_view text) {
     static constexpr std::array words{"null", "true", "false", "yes", "no", "on", "off", "y", "n"};
-    std::string lower(text);
-    for (char& c : lower)
-        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    return std::find(words.begin(), words.end(), lower) != words.end();
+    return std::find(words.begin(), words.end(), lower_case(text)) != words.end();
 }
 
 std::string quote(std::string_view text) {
@@ -62,6 +59,13 @@ std::string quote(std::string_view text) {
 }
 
 }  // namespace
+
+std::string lower_case(std::string_view text) {
+    std::string lower(text);
+    for (char& c : lower)
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    return lower;
+}
 
 std::string quoted(std::string_view text) {
     const auto is_plain = [](char c) {
@@ -119,13 +123,16 @@ std::size_t choose(const Setting& setting, const std::vector<std::string>& words
     const bool null_allowed = std::find(words.begin(), words.end(), "null") != words.end();
     std::string given = setting.node.IsNull() ? "null" : setting.scalar(expected);
     if (given.empty() && null_allowed) given = "null";
-    const auto found = std::find(words.begin(), words.end(), given);
+    // SGD, DDP, INFO: capitals have no meaning of their own.
+    const auto found = std::find_if(words.begin(), words.end(), [&](const std::string& word) {
+        return lower_case(word) == lower_case(given);
+    });
     if (found == words.end()) {
         const std::string near = nearest_in_meaning(given, words);
         if (near.empty()) setting.fail(given + " is not a choice", use);
         setting.wrong(expected, fmt::format("did you mean {}?", near));
     }
-    if (std::find(later.begin(), later.end(), given) != later.end())
+    if (std::find(later.begin(), later.end(), *found) != later.end())
         setting.fail(given + " is not available in this version", use);
     return static_cast<std::size_t>(found - words.begin());
 }

@@ -73,7 +73,10 @@ struct Choice {
     T value;
     bool available = true;
 };
-/// Index into `words` of the setting's text, or UsageError with the allowed words and the nearest one.
+/// A to Z as a to z.
+std::string lower_case(std::string_view text);
+/// Index into `words` of the setting's text, capitals or not, or UsageError with the allowed words and the
+/// nearest one.
 std::size_t choose(const Setting& setting, const std::vector<std::string>& words,
                    const std::vector<std::string>& later);
 std::string join(const std::vector<std::string>& words, std::string_view separator);

@@ -28,13 +28,24 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     return last[b.size()];
 }
 
+/// "AdamW" and "adamw", "--batch_size" and "--batch-size" are one word to people.
+std::string folded(std::string_view word) {
+    std::string result(word);
+    for (char& c : result) {
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+        if (c == '_') c = '-';
+    }
+    return result;
+}
+
 }  // namespace
 
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
     std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
     std::string best;
+    const std::string given = folded(word);
     for (const std::string& candidate : candidates) {
-        const std::size_t distance = edit_distance(word, candidate);
+        const std::size_t distance = edit_distance(given, folded(candidate));
         if (distance < best_distance) {
             best_distance = distance;
             best = candidate;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <vector>
 
 #include "exchange_lane.hpp"
 #include "mpi_communicator.hpp"
@@ -40,6 +41,18 @@ void choose_lane(const std::shared_ptr<Handle>& world, int local_size) {
     if (!world->lane) world->make_lane = nullptr;
 }
 
+std::shared_ptr<const HostPeers> find_host_peers(const std::shared_ptr<Handle>& world) {
+    if (world->size == 1) return nullptr;
+    const ProcessPlace own = place_of_process(getpid(), mpi_host());
+    std::vector<ProcessPlace> places(static_cast<std::size_t>(world->size));
+    MpiTransfer gather(world, "comparing hosts", 1, DType::i64);
+    world->check(MPI_Iallgather(&own, sizeof own, MPI_BYTE, places.data(), sizeof own, MPI_BYTE, world->comm,
+                                gather.add()),
+                 "MPI_Iallgather");
+    gather.wait();
+    return std::make_shared<HostPeers>(world->rank, mpi_host(), places);
+}
+
 }  // namespace
 
 struct MpiSession::State {
@@ -48,6 +61,7 @@ struct MpiSession::State {
     int local_rank = 0;
     int local_size = 1;
     std::shared_ptr<Handle> world;  ///< with the lane of MPI_COMM_WORLD
+    std::shared_ptr<const HostPeers> peers;
     int exceptions = std::uncaught_exceptions();
 };
 
@@ -75,6 +89,7 @@ MpiSession::MpiSession() : state_(std::make_unique<State>()) {
     state_->world->crowded = state_->local_size > sysconf(_SC_NPROCESSORS_ONLN);
     state_->world->lanes = std::make_shared<Lanes>();
     choose_lane(state_->world, state_->local_size);
+    state_->peers = find_host_peers(state_->world);
 }
 
 MpiSession::~MpiSession() {
@@ -108,6 +123,7 @@ std::string MpiSession::library_version() {
 
 std::unique_ptr<Communicator> MpiSession::world(double timeout, Notice notice) {
     auto handle = make_handle(MPI_COMM_WORLD, timeout, std::numeric_limits<int>::max(), std::move(notice));
+    handle->job->peers = state_->peers;
     handle->lanes = state_->world->lanes;
     handle->lane = state_->world->lane;
     handle->make_lane = state_->world->make_lane;

@@ -58,13 +58,24 @@ void WatchedTransfer::watch() {
         job.noticed = true;
         job.notice(describe_wait_after_term(describe(call_, count_, dtype_), handle_->rank, mpi_host()));
     }
+    if (job.broken.empty() && job.peers && waited.count() > 0.3 && last_poll_ >= job.next_look) {
+        job.next_look = last_poll_ + std::chrono::milliseconds(200);
+        if (const std::string ended = job.peers->ended(); !ended.empty()) {
+            job.broken = ended;
+            throw PeerError(
+                describe_wait(describe(call_, count_, dtype_), handle_->rank, mpi_host(), waited.count()) +
+                    ": " + ended,
+                ended_remedy);
+        }
+    }
     if (job.broken.empty() && (job.timeout <= 0 || waited.count() <= job.timeout)) return;
 
     const std::string problem =
         describe_wait(describe(call_, count_, dtype_), handle_->rank, mpi_host(), waited.count());
     if (!job.broken.empty()) throw PeerError(problem + " (" + job.broken + ")");
     job.broken = std::string(call_) + " timed out before";
-    throw PeerError(problem, slow_or_dead);
+    const std::string lost = job.peers ? job.peers->ended_or_stopped() : "";
+    throw PeerError(lost.empty() ? problem : problem + ": " + lost, slow_or_dead);
 }
 
 bool MpiTransfer::poll() {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "all_reduce_lane.hpp"
+#include "host_peers.hpp"
 #include "tutti/comm/work.hpp"
 
 namespace tutti {
@@ -22,6 +23,8 @@ struct Job {
     std::function<void(const std::string&)> notice;
     bool noticed = false;
     std::string broken;  ///< why no peer can be waited for any more; empty while all is well
+    std::shared_ptr<const HostPeers> peers = {};  ///< null: nobody to look at
+    std::chrono::steady_clock::time_point next_look = {};
 };
 
 /// A communicator handle; lives as long as a transfer on it.

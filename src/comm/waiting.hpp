@@ -10,6 +10,10 @@ std::string describe_wait(const std::string& call, int rank, const std::string& 
 /// The diagnosis for Session::Notice.
 std::string describe_wait_after_term(const std::string& call, int rank, const std::string& host);
 
+/// The remedy where a peer is dead.
+inline constexpr const char* ended_remedy =
+    "look for its own error, or in the kernel's log (dmesg) if memory ran out; then start the same command "
+    "again";
 /// The remedy where a peer is dead or slow.
 inline constexpr const char* slow_or_dead =
     "look for the first error of another rank, or raise distributed.timeout if a rank is only slow";

@@ -135,7 +135,9 @@ Object create(hid_t driver, int descriptor, int* error, const std::string& name)
     // From version 1.8 on every piece of metadata has a checksum, so damage there is an error and not a
     // guess.
     store::check(H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_LATEST));
-    return {H5Fcreate(name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access), H5Fclose};
+    const Object creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
+    store::check(H5Pset_obj_track_times(creation, false));  // the same content gives the same file
+    return {H5Fcreate(name.c_str(), H5F_ACC_TRUNC, creation, access), H5Fclose};
 }
 
 }  // namespace

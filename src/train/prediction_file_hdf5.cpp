@@ -65,6 +65,7 @@ class Column {
         const Object space(H5Screate_simple(dtype == DType::i64 ? 1 : 2, dims.data(), nullptr), H5Sclose);
         const Object properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
         store::check(H5Pset_fill_time(properties, H5D_FILL_TIME_NEVER));
+        store::check(H5Pset_obj_track_times(properties, false));  // the same predictions give the same file
         return {H5Dcreate2(file, name, type_of(dtype), space, H5P_DEFAULT, properties, H5P_DEFAULT),
                 H5Dclose};
     }

@@ -53,17 +53,26 @@ std::vector<std::string> changes(const Config& before, int world_before, const C
     return list;
 }
 
+void refuse_other_training(const Config& before, const Config& now, const std::string& path) {
+    const std::vector<std::string> changed = training_differences(before, now);
+    if (!changed.empty())
+        throw UsageError(path + " was trained with other settings (" + joined(changed) + ")",
+                         "restore them, or start anew with run.resume=never or another run.dir");
+}
+
 }  // namespace
+
+void check_resume(const std::string& checkpoint, const Config& config) {
+    refuse_other_training(parse_config(peek_checkpoint(checkpoint).config, checkpoint, {}), config,
+                          checkpoint);
+}
 
 void Trainer::Impl::restore(const std::string& path) {
     Checkpoint checkpoint;  // of rank 0
     together_on_first_rank(job.control, "resuming", [&] {
         checkpoint = load_checkpoint(path);
         const Config before = parse_config(checkpoint.config, path, {});
-        const std::vector<std::string> changed = training_differences(before, config);
-        if (!changed.empty())
-            throw UsageError(path + " was trained with other settings (" + joined(changed) + ")",
-                             "restore them, or start anew with run.resume=never or another run.dir");
+        refuse_other_training(before, config, path);
         graph.load(checkpoint.model, path);
         if (!training.shards)
             for (const Optimizer::State& state : training.optimizer->state())

@@ -72,6 +72,16 @@ TEST(ConfigChoice, lists_the_allowed_words) {
               "distributed.strategy: horovod is not a choice; use one of auto, single, ddp, zero1");
 }
 
+TEST(ConfigChoice, takes_capitals_as_pytorch_spells_its_classes) {
+    const Config config = parse("optim: {name: AdamW, eps: 1e-7}\nmodel: {name: MLP, hidden: [8]}",
+                                {"distributed.strategy=DDP", "run.log_level=INFO"});
+    EXPECT_EQ(config.optim.name, "adamw");
+    EXPECT_EQ(config.optim.weight_decay, 0.01);  // AdamW's default, not SGD's
+    EXPECT_EQ(config.model.name, "mlp");
+    EXPECT_EQ(config.distributed.strategy, Strategy::ddp);
+    EXPECT_EQ(config.run.log_level, "info");
+}
+
 TEST(ConfigChoice, refuses_what_is_not_a_word) {
     EXPECT_EQ(override_refusal("data.tail=[pad]"), "data.tail: a list is not one of exact, pad");
 }

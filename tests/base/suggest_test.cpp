@@ -26,6 +26,13 @@ TEST(Nearest, takes_the_first_of_equally_near_candidates) {
     EXPECT_EQ(nearest("cat", std::vector<std::string>{"bat", "hat"}), "bat");
 }
 
+TEST(Nearest, takes_capitals_and_underscores_as_spelling) {
+    EXPECT_EQ(nearest("AdamW", std::vector<std::string>{"adam", "adamw"}), "adamw");
+    EXPECT_EQ(nearest("SGD", std::vector<std::string>{"adam", "sgd"}), "sgd");
+    EXPECT_EQ(nearest("--log_interval", std::vector<std::string>{"--log-level", "--log-interval"}),
+              "--log-interval");
+}
+
 TEST(Nearest, is_empty_when_nothing_is_near) {
     EXPECT_EQ(nearest("momentum", keys), "");
 }

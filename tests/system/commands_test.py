@@ -31,6 +31,23 @@ class Commands(TrainingTest):
             self.assert_exit(result, 2)
             self.assertIn(changed, result.stderr)
 
+    def test_sampler_refuses_a_number_beyond_64_bits(self):
+        for flag in ("--seed", "--samples", "--epoch"):
+            arguments = {"--samples": 5, "--world": 2, "--rank": 1, flag: 10**20}
+            result = self.run_trainer(["sampler", *(word for pair in arguments.items() for word in pair)])
+            self.assert_exit(result, 2)
+            self.assertIn("64 bits", result.stderr)
+            self.assertEqual(result.stdout, "")
+
+    def test_an_unknown_flag_is_answered_with_the_one_that_was_meant(self):
+        for arguments, meant in ((["sampler", "--worlds", 2], "--world"), (["sampler", "--drop", 2], "--drop-last"),
+                                 (["inspect", "--SHA256"], "--sha256"), (["train", "--epoch", 2], "--epochs"),
+                                 (["--log-intervall", 2], "--log-interval"), (["predict", "--get_logit"], "--get_logits"),
+                                 (["train", "--batch_size", 2], "train.batch_size=")):
+            result = self.run_trainer(arguments)
+            self.assert_exit(result, 2)
+            self.assertIn(meant, result.stderr.partition(";")[2])
+
     def test_help_is_printed_once_by_several_ranks(self):
         for arguments in (["train", "--help"], ["eval", "--help"], ["predict", "--help"], ["bench", "buckets", "--help"]):
             result = self.mpirun(2, arguments)
@@ -69,6 +86,17 @@ class Commands(TrainingTest):
         self.assert_exit(self.run_trainer(["inspect", "text"]), 4)
         self.assert_exit(self.run_trainer(["inspect", "nowhere"]), 4)
         self.assert_exit(self.run_trainer(["inspect"]), 2)
+
+    def test_inspect_does_not_advise_to_pack_over_what_is_no_data_set(self):
+        (self.dir / "text").write_text("hello")
+        data = self.small_data(64)
+        self.assert_exit(self.run_trainer(self.settings(data)), 0)
+        with open(self.latest("run"), "r+b") as file:
+            file.truncate(5000)
+        for path in ("text", "nowhere", "run"):
+            result = self.run_trainer(["inspect", path])
+            self.assert_exit(result, 4)
+            self.assertNotIn("pack", result.stderr)
 
     def test_pack_refuses_an_unknown_format(self):
         result = self.run_trainer(["pack", "idz"])

@@ -134,7 +134,7 @@ class Predict(TrainingTest):
             self.assert_exit(self.mpirun(ranks, ["predict", "--run", run, "-o", name, "train.batch_size=8"]), 0)
             result = self.run_trainer(["inspect", name, "--sha256"])
             self.assertRegex(result.stdout, r"^[0-9a-f]{64}\n$")
-            sums.add(result.stdout)
+            sums.add((result.stdout, (self.dir / name).read_bytes()))
         self.assertEqual(len(sums), 1)
 
     def test_an_hdf5_file_knows_where_it_comes_from(self):
@@ -144,6 +144,30 @@ class Predict(TrainingTest):
         self.assertIn(str(validation), text)
         self.assertIn(self.run_trainer(["inspect", run, "--sha256"]).stdout.strip(), text)
         self.assertEqual(set(self.hashes("out.h5")), {"labels", "predictions"})
+
+    def test_exported_weights_have_pytorchs_names_and_come_back_with_the_same_bits(self):
+        run, _ = self.trained(train__precision="fp32")
+        self.assert_exit(self.run_trainer(["export", run, "-o", "w.safetensors"]), 0)
+        content = (self.dir / "w.safetensors").read_bytes()
+        length, = struct.unpack_from("<Q", content)
+        header = json.loads(content[8:8 + length])
+        self.assertEqual({name: entry["shape"] for name, entry in header.items() if name != "__metadata__"},
+                         {"fc1.weight": [16, 64], "fc1.bias": [16], "fc2.weight": [4, 16], "fc2.bias": [4]})
+        self.assertEqual(length % 8, 0)
+        self.assertEqual(len(content) - 8 - length, 4 * (16 * 64 + 16 + 4 * 16 + 4))
+        self.assert_exit(self.run_trainer(["import", "w.safetensors", "-o", "w.h5"]), 0)
+        expected = self.evaluated("--run", run, ranks=2)
+        for weights in ("w.safetensors", "w.h5"):
+            found = self.evaluated("-c", run / "config.yaml", "--checkpoint", self.dir / weights, ranks=2)
+            for key in ("weights_sha256", "loss", "correct"):
+                self.assertEqual(found[key], expected[key], key)
+
+    def test_an_export_that_cannot_be_is_refused_and_leaves_no_file(self):
+        run, _ = self.trained()
+        for arguments, code in (([run, "-o", "w.pt"], 2), ([run], 2), (["absent", "-o", "w.h5"], 4),
+                                ([run, "-o", self.latest("run")], 2), ([run, "-o", "absent/w.h5"], 1)):
+            self.assert_exit(self.run_trainer(["export", *arguments]), code)
+        self.assertEqual(list(self.dir.glob("w.*")), [])
 
     def test_fewer_samples_than_ranks(self):
         run, _ = self.trained(val=2)

@@ -94,7 +94,7 @@ class Recipes(TrainingTest):
         # The first update throws the weights so far that every later loss is not finite.
         wild = {"optim__lr": 1e30, "train__batch_size": 8}
         stopped = self.train(2, data, "stop", expect=1, **wild)
-        self.assertIn("step 2 (epoch 1): the loss is", stopped.stderr)
+        self.assertIn("step 2 (epoch 1): the loss is nan; lower optim.lr", stopped.stderr)
         result = self.train(2, data, "skip", train__nan_policy="skip", **wild)
         self.assertEqual([row["step"] for row in self.metrics("skip", "step")], [1])
         self.assertEqual(len(re.findall("the update is skipped", result.stderr)), 3, result.stderr)

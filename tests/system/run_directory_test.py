@@ -1,5 +1,6 @@
 """Run directory, checkpoints, resume, signals."""
 
+import json
 import os
 import pathlib
 import signal
@@ -54,6 +55,23 @@ class RunDirectory(TrainingTest):
         before = [(self.dir / "run" / name).read_text() for name in names]
         self.assert_exit(self.run_trainer(self.settings(data, model__hidden="[8]", train__epochs=2)), 2)
         self.assertEqual([(self.dir / "run" / name).read_text() for name in names], before)
+
+    def test_a_refused_resume_from_a_file_makes_no_run_directory(self):
+        data = self.small_data(64)
+        self.assert_exit(self.run_trainer(self.settings(data)), 0)
+        file = self.latest("run")
+        for run, resume, changed, code in (("absent", "absent.h5", {}, 4), ("other", file, {"optim__lr": 0.5}, 2)):
+            result = self.mpirun(2, self.settings(data, run=run, run__resume=resume, **changed))
+            self.assert_exit(result, code)
+            self.assertIn(str(resume), result.stderr)
+            self.assertFalse((self.dir / run).exists())
+
+    def test_a_file_name_may_be_any_bytes(self):
+        data = self.small_data(64)
+        odd = os.fsencode(self.dir) + b"/\xff\xfe.h5"
+        os.link(data, odd)
+        self.assert_exit(self.run_trainer(self.settings(os.fsdecode(odd))), 0)
+        json.loads((self.dir / "run/provenance.json").read_text())
 
     def test_going_back_to_an_older_checkpoint_sets_the_later_ones_aside(self):
         data = self.small_data(120)
@@ -218,10 +236,21 @@ class RunDirectory(TrainingTest):
             job.wait_for_metrics(self.dir / "run")
             job.signal_rank(1, signal.SIGKILL)
             result = job.wait(60)
-        self.assertNotEqual(result.exit_code, 0)
-        self.assertIn("waited", result.stderr)
+        self.assertEqual(result.exit_code, 5)
+        self.assertRegex(result.stderr, r"rank [02] on \S+ waited .* for its peers: rank 1 on \S+, process \d+, has ended")
 
-    def test_after_a_peers_death_the_survivor_says_so_before_mpirun_ends_it(self):
+    def test_a_stopped_peer_is_named_at_the_time_out(self):
+        data = self.small_data(240)
+        settings = self.settings(data, train__epochs=100000, train__log_every=1, train__batch_size=8,
+                                 distributed__timeout=2)
+        with self.start_mpirun(3, settings) as job:
+            job.wait_for_metrics(self.dir / "run")
+            job.signal_rank(1, signal.SIGSTOP)
+            result = job.wait(60)
+        self.assertEqual(result.exit_code, 5)
+        self.assertRegex(result.stderr, r"rank [02] on \S+ waited .* for its peers: rank 1 on \S+, process \d+, is stopped")
+
+    def test_after_a_peers_death_the_survivor_names_it_before_mpirun_ends_it(self):
         data = self.small_data(240)
         settings = self.settings(data, train__epochs=100000, train__log_every=1)
         with self.start_mpirun(2, settings, per_rank_exit_codes=False) as job:
@@ -232,7 +261,7 @@ class RunDirectory(TrainingTest):
             os.kill(max(trainers), signal.SIGKILL)
             result = job.wait(60)
         self.assertNotEqual(result.exit_code, 0)
-        self.assertIn("still waits for its peers after SIGTERM", result.stderr)
+        self.assertRegex(result.stderr, rf"rank [01] on \S+, process {max(trainers)}, has ended")
 
     def test_weights_may_come_from_a_checkpoint(self):
         data = self.small_data(64)

@@ -72,6 +72,24 @@ class WeightsFile : public ::testing::Test {
     std::string path_ = directory_.path() + "/weights";
 };
 
+TEST_F(WeightsFile, gives_back_what_was_written_in_either_format) {
+    const std::vector<float> weights{1, -2, 3e-40F, 4, 5, 6};
+    const std::vector<std::int64_t> count{7};
+    const auto bytes = [](const std::string& text) {
+        const auto* data = reinterpret_cast<const std::byte*>(text.data());
+        return std::vector<std::byte>(data, data + text.size());
+    };
+    for (const std::string ending : {".safetensors", ".h5"}) {
+        write_weights(path_ + ending, {{"z.weight", DType::f32, Shape{2, 3}, bytes(raw(weights))},
+                                       {"a.num_batches_tracked", DType::i64, Shape{}, bytes(raw(count))}});
+        const auto tensors = read_weights(path_ + ending);
+        ASSERT_EQ(names_of(tensors), (std::vector<std::string>{"a.num_batches_tracked", "z.weight"}));
+        EXPECT_EQ(values_of<std::int64_t>(tensors[0]), count);
+        EXPECT_EQ(values_of<float>(tensors[1]), weights);
+        EXPECT_EQ(tensors[1].shape, (Shape{2, 3}));
+    }
+}
+
 using Safetensors = WeightsFile;
 
 TEST_F(Safetensors, TensorsAreReadAndSorted) {

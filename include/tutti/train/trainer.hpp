@@ -39,6 +39,10 @@ struct TrainingResult {
 /// data, model and samples. Throws UsageError or DataError.
 void check_training(const Config& config, const Dataset& train, const Dataset* val, int world_size);
 
+/// Whether a run with `config` may go on from `checkpoint`, by what the file says of its run, before anything
+/// is written. Throws DataError, or UsageError with the list of the settings that differ.
+void check_resume(const std::string& checkpoint, const Config& config);
+
 /// One run on one rank, from the first step to the last checkpoint; every rank calls the same methods in the
 /// same order. Errors that all ranks share are thrown as AgreedError on every rank.
 class Trainer {

@@ -1,5 +1,5 @@
 #pragma once
-// Initial weights from files: a checkpoint, any HDF5 file with one data set per name, or safetensors.
+// Weights in files: a checkpoint, any HDF5 file with one data set per name, or safetensors.
 
 #include <string>
 #include <vector>
@@ -17,5 +17,10 @@ namespace tutti {
 /// error. A checkpoint's model is checked against its SHA-256. Throws DataError naming the file, the tensor
 /// and what is wrong.
 std::vector<NamedTensor> read_weights(const std::string& path);
+
+/// Writes the tensors in name order: PATH.safetensors, or PATH.h5 with one data set per name; read_weights
+/// gives them back. The file is complete or not there. Throws UsageError (another ending) and RunError
+/// (cannot be written).
+void write_weights(const std::string& path, std::vector<NamedTensor> tensors);
 
 }  // namespace tutti

@@ -1,0 +1,50 @@
+// trainer export and trainer import: weights between runs and other programs.
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <system_error>
+
+#include "command_line.hpp"
+#include "inference.hpp"
+#include "tutti/base/error.hpp"
+#include "tutti/train/weights_file.hpp"
+
+namespace tutti {
+namespace {
+
+int convert(const char* description, const char* name, const char* what, const Arguments& arguments) {
+    CLI::App app(description, name);
+    std::string input, output;
+    app.add_option("path", input, what)->required();
+    app.add_option("-o,--output", output, "file to write: .safetensors or .h5")->required();
+    if (!parse_arguments(app, arguments)) return 0;
+    const std::string source = weights_in(input);
+    std::error_code missing;  // a file that does not exist yet is no source
+    if (std::filesystem::equivalent(source, output, missing))
+        throw UsageError("-o " + output + " would overwrite " + source, "give another name");
+    std::vector<NamedTensor> tensors = weights_to_evaluate(source);
+    const std::size_t count = tensors.size();
+    write_weights(output, std::move(tensors));
+    fmt::print("{}: {} tensors of {}\n", output, count, source);
+    return 0;
+}
+
+}  // namespace
+
+int export_command(const Arguments& arguments) {
+    return convert(
+        "Writes the weights of a run under PyTorch's names, in PyTorch's order of elements: those that eval "
+        "and predict use, the moving average where the run keeps one. In Python: "
+        "model.load_state_dict(safetensors.torch.load_file(FILE)).",
+        "trainer export", "run directory (its latest checkpoint) or checkpoint", arguments);
+}
+
+int import_command(const Arguments& arguments) {
+    return convert(
+        "Writes the weights of a file of other programs as HDF5, one data set per name. Training "
+        "(model.init_from), eval and predict (-c FILE --checkpoint) also take safetensors as they are.",
+        "trainer import", "safetensors or HDF5", arguments);
+}
+
+}  // namespace tutti

@@ -1,0 +1,97 @@
+// Weights to files that other programs read.
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <system_error>
+
+#include "atomic_file.hpp"
+#include "checkpoint_output.hpp"
+#include "checkpoint_tensors.hpp"
+#include "tutti/base/error.hpp"
+#include "tutti/train/weights_file.hpp"
+
+namespace tutti {
+namespace {
+
+std::string_view name_in_safetensors(DType dtype) {
+    switch (dtype) {
+        case DType::f32:
+            return "F32";
+        case DType::f64:
+            return "F64";
+        case DType::bf16:
+            return "BF16";
+        case DType::i64:
+            return "I64";
+        case DType::u8:
+            return "U8";
+    }
+    return "";
+}
+
+std::string safetensors_header(std::span<const NamedTensor> tensors) {
+    nlohmann::ordered_json header;
+    header["__metadata__"] = {{"format", "pt"}};  // what the readers of PyTorch's weights look for
+    std::size_t offset = 0;
+    for (const NamedTensor& tensor : tensors) {
+        const std::size_t end = offset + tensor.bytes.size();
+        const std::vector<std::int64_t> shape(tensor.shape.begin(), tensor.shape.end());
+        header[tensor.name] = {
+            {"dtype", name_in_safetensors(tensor.dtype)}, {"shape", shape}, {"data_offsets", {offset, end}}};
+        offset = end;
+    }
+    std::string text = header.dump();
+    text.resize((text.size() + 7) / 8 * 8, ' ');  // the data begin at a multiple of 8
+    return text;
+}
+
+void write_safetensors(int descriptor, std::span<const NamedTensor> tensors) {
+    const std::string header = safetensors_header(tensors);
+    std::string length(8, '\0');
+    for (std::size_t i = 0; i < length.size(); ++i)
+        length[i] = static_cast<char>(static_cast<std::uint64_t>(header.size()) >> (8 * i));
+    file::write_all(descriptor, length + header);
+    for (const NamedTensor& tensor : tensors)
+        file::write_all(descriptor,
+                        {reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size()});
+}
+
+void write_hdf5(const file::Temporary& temporary, std::span<const NamedTensor> tensors) {
+    store::OutputFile output(temporary.descriptor(), temporary.name());
+    for (const NamedTensor& tensor : tensors) {
+        store::write_tensor(output.id(), tensor.name, tensor);
+        output.check();
+    }
+    output.close();
+}
+
+}  // namespace
+
+void write_weights(const std::string& path, std::vector<NamedTensor> tensors) {
+    const std::string ending = std::filesystem::path(path).extension().string();
+    const bool safetensors = ending == ".safetensors";
+    if (!safetensors && ending != ".h5" && ending != ".hdf5")
+        throw UsageError("weights cannot be written to " + path, "end its name with .safetensors or .h5");
+    std::sort(tensors.begin(), tensors.end(), [](auto& a, auto& b) { return a.name < b.name; });
+    const auto fail = [&](const std::string& cause) {
+        throw RunError("cannot write the weights " + path + ": " + cause,
+                       "check the free space, quota and permissions there, or give another name");
+    };
+    const hdf5::QuietErrors silent;
+    try {
+        file::Temporary temporary(path);
+        if (safetensors)
+            write_safetensors(temporary.descriptor(), tensors);
+        else
+            write_hdf5(temporary, tensors);
+        temporary.commit();
+    } catch (const store::Failure& failure) {
+        fail(failure.what());
+    } catch (const std::system_error& error) {
+        fail(file::cause(error));
+    }
+}
+
+}  // namespace tutti
