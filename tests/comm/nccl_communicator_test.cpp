@@ -172,8 +172,9 @@ TEST(NcclStart, that_fails_on_one_rank_ends_the_others_waiting_for_it_without_a_
                 ADD_FAILURE() << "it started";
             } catch (const AgreedError& error) {
                 const std::string name = std::to_string(culprit);
-                const std::string expected =
-                    "rank " + name + ": ncclCommInitRank on rank " + name + " (node" + name + ") failed";
+                const std::string expected = "rank " + name + " on " + host_name() +
+                                             ": ncclCommInitRank on rank " + name + " (node" + name +
+                                             ") failed";
                 EXPECT_EQ(std::string(error.what()).substr(0, expected.size()), expected);
                 EXPECT_EQ(error.code(), ExitCode::peer);
             }

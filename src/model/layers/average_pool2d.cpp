@@ -4,6 +4,7 @@
 
 #include "tutti/base/error.hpp"
 #include "tutti/model/layers.hpp"
+#include "window_options.hpp"
 
 namespace tutti {
 namespace {
@@ -66,30 +67,11 @@ std::vector<PoolWindow> adaptive_windows(std::int64_t size, std::int64_t out) {
     return windows;
 }
 
-void check_image(const std::string& kind, const Shape& input) {
-    if (input.rank() != 3)
-        throw UsageError(kind + ": the input has shape " + to_string(input),
-                         "an image [height, width, channels] is needed");
-}
-
 }  // namespace
 
 std::unique_ptr<Layer> make_avg_pool2d(const Shape& input, const Pool2dOptions& o, bool count_include_pad) {
-    check_image("avg_pool2d", input);
-    if (std::min(o.kernel_h, o.kernel_w) < 1)
-        throw UsageError("avg_pool2d: kernel " + to_string(Shape{o.kernel_h, o.kernel_w}),
-                         "its sides must be at least 1");
-    if (std::min(o.stride_h, o.stride_w) < 1)
-        throw UsageError("avg_pool2d: stride " + to_string(Shape{o.stride_h, o.stride_w}),
-                         "it must be at least 1");
-    if (std::min(o.padding_h, o.padding_w) < 0 || 2 * o.padding_h > o.kernel_h ||
-        2 * o.padding_w > o.kernel_w)
-        throw UsageError("avg_pool2d: padding " + to_string(Shape{o.padding_h, o.padding_w}),
-                         "it must be between 0 and half of the kernel");
-    if (input[0] + 2 * o.padding_h < o.kernel_h || input[1] + 2 * o.padding_w < o.kernel_w)
-        throw UsageError("avg_pool2d: a kernel of " + to_string(Shape{o.kernel_h, o.kernel_w}) +
-                             " does not fit into the input " + to_string(input),
-                         "use a smaller kernel");
+    require_image("avg_pool2d", input);
+    require_pool("avg_pool2d", input, o);
     return std::make_unique<AveragePool2d>(
         "avg_pool2d", AveragePool2dShape{
                           input[0], input[1], input[2],
@@ -98,7 +80,7 @@ std::unique_ptr<Layer> make_avg_pool2d(const Shape& input, const Pool2dOptions& 
 }
 
 std::unique_ptr<Layer> make_adaptive_avg_pool2d(const Shape& input, std::int64_t out_h, std::int64_t out_w) {
-    check_image("adaptive_avg_pool2d", input);
+    require_image("adaptive_avg_pool2d", input);
     if (std::min(out_h, out_w) < 1)
         throw UsageError("adaptive_avg_pool2d: out is " + to_string(Shape{out_h, out_w}),
                          "its sides must be at least 1");

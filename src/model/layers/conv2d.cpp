@@ -2,6 +2,7 @@
 
 #include "tutti/base/error.hpp"
 #include "tutti/model/layers.hpp"
+#include "window_options.hpp"
 
 namespace tutti {
 namespace {
@@ -74,38 +75,21 @@ class Conv2d final : public Layer {
 }  // namespace
 
 std::unique_ptr<Layer> make_conv2d(const Shape& input, const Conv2dOptions& o) {
-    if (input.rank() != 3)
-        throw UsageError("conv2d: the input has shape " + to_string(input),
-                         "an image [height, width, channels] is needed");
-    const auto at_least = [](const char* name, std::int64_t value, std::int64_t least) {
-        if (value < least)
-            throw UsageError(std::string("conv2d: ") + name + " is " + std::to_string(value),
-                             "it must be at least " + std::to_string(least));
-    };
-    at_least("out", o.out, 1);
-    at_least("kernel", std::min(o.kernel_h, o.kernel_w), 1);
-    at_least("stride", std::min(o.stride_h, o.stride_w), 1);
-    at_least("padding", std::min(o.padding_h, o.padding_w), 0);
-    at_least("groups", o.groups, 1);
+    require_image("conv2d", input);
+    require_at_least("conv2d", "out", o.out, 1);
+    require_at_least("conv2d", "kernel", std::min(o.kernel_h, o.kernel_w), 1);
+    require_at_least("conv2d", "stride", std::min(o.stride_h, o.stride_w), 1);
+    require_at_least("conv2d", "padding", std::min(o.padding_h, o.padding_w), 0);
+    require_at_least("conv2d", "groups", o.groups, 1);
     if (input[2] % o.groups != 0 || o.out % o.groups != 0)
         throw UsageError("conv2d: " + std::to_string(input[2]) + " input and " + std::to_string(o.out) +
                              " output channels cannot be split into " + std::to_string(o.groups) + " groups",
                          "choose a divisor of both");
-    if (input[0] + 2 * o.padding_h < o.kernel_h || input[1] + 2 * o.padding_w < o.kernel_w)
-        throw UsageError("conv2d: a kernel of " + to_string(Shape{o.kernel_h, o.kernel_w}) +
-                             " does not fit into the input " + to_string(input),
-                         "use a smaller kernel or more padding");
+    require_fit("conv2d", input, o, "use a smaller kernel or more padding");
     Conv2dShape shape;
-    shape.height = input[0];
-    shape.width = input[1];
+    set_windows(shape, input, o);
     shape.in = input[2];
     shape.out = o.out;
-    shape.kernel_h = o.kernel_h;
-    shape.kernel_w = o.kernel_w;
-    shape.stride_h = o.stride_h;
-    shape.stride_w = o.stride_w;
-    shape.padding_h = o.padding_h;
-    shape.padding_w = o.padding_w;
     shape.groups = o.groups;
     shape.bias = o.bias;
     return std::make_unique<Conv2d>(shape, o.weight_initial);

@@ -3,6 +3,7 @@
 
 #include "tutti/base/error.hpp"
 #include "tutti/model/layers.hpp"
+#include "window_options.hpp"
 
 namespace tutti {
 namespace {
@@ -51,34 +52,21 @@ class ConvTranspose2d final : public Layer {
 }  // namespace
 
 std::unique_ptr<Layer> make_conv_transpose2d(const Shape& input, const ConvTranspose2dOptions& o) {
-    if (input.rank() != 3)
-        throw UsageError("conv_transpose2d: the input has shape " + to_string(input),
-                         "an image [height, width, channels] is needed");
-    const auto at_least = [](const char* name, std::int64_t value, std::int64_t least) {
-        if (value < least)
-            throw UsageError(std::string("conv_transpose2d: ") + name + " is " + std::to_string(value),
-                             "it must be at least " + std::to_string(least));
-    };
-    at_least("out", o.out, 1);
-    at_least("kernel", std::min(o.kernel_h, o.kernel_w), 1);
-    at_least("stride", std::min(o.stride_h, o.stride_w), 1);
-    at_least("padding", std::min(o.padding_h, o.padding_w), 0);
-    at_least("output_padding", std::min(o.output_padding_h, o.output_padding_w), 0);
+    require_image("conv_transpose2d", input);
+    require_at_least("conv_transpose2d", "out", o.out, 1);
+    require_at_least("conv_transpose2d", "kernel", std::min(o.kernel_h, o.kernel_w), 1);
+    require_at_least("conv_transpose2d", "stride", std::min(o.stride_h, o.stride_w), 1);
+    require_at_least("conv_transpose2d", "padding", std::min(o.padding_h, o.padding_w), 0);
+    require_at_least("conv_transpose2d", "output_padding", std::min(o.output_padding_h, o.output_padding_w),
+                     0);
     if (o.output_padding_h >= o.stride_h || o.output_padding_w >= o.stride_w)
         throw UsageError(
             "conv_transpose2d: output_padding " + to_string(Shape{o.output_padding_h, o.output_padding_w}),
             "it must be smaller than the stride");
     ConvTranspose2dShape shape;
-    shape.height = input[0];
-    shape.width = input[1];
+    set_windows(shape, input, o);
     shape.in = input[2];
     shape.out = o.out;
-    shape.kernel_h = o.kernel_h;
-    shape.kernel_w = o.kernel_w;
-    shape.stride_h = o.stride_h;
-    shape.stride_w = o.stride_w;
-    shape.padding_h = o.padding_h;
-    shape.padding_w = o.padding_w;
     shape.output_padding_h = o.output_padding_h;
     shape.output_padding_w = o.output_padding_w;
     shape.bias = o.bias;

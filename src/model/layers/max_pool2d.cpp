@@ -2,6 +2,7 @@
 
 #include "tutti/base/error.hpp"
 #include "tutti/model/layers.hpp"
+#include "window_options.hpp"
 
 namespace tutti {
 namespace {
@@ -37,33 +38,14 @@ class MaxPool2d final : public Layer {
 }  // namespace
 
 std::unique_ptr<Layer> make_max_pool2d(const Shape& input, const Pool2dOptions& o) {
-    if (input.rank() != 3)
-        throw UsageError("max_pool2d: the input has shape " + to_string(input),
-                         "an image [height, width, channels] is needed");
+    require_image("max_pool2d", input);
     if (std::min(o.kernel_h, o.kernel_w) < 1 || o.kernel_h * o.kernel_w > 255)
         throw UsageError("max_pool2d: kernel " + to_string(Shape{o.kernel_h, o.kernel_w}),
                          "its sides must be at least 1 and its area at most 255");
-    if (std::min(o.stride_h, o.stride_w) < 1)
-        throw UsageError("max_pool2d: stride " + to_string(Shape{o.stride_h, o.stride_w}),
-                         "it must be at least 1");
-    if (std::min(o.padding_h, o.padding_w) < 0 || 2 * o.padding_h > o.kernel_h ||
-        2 * o.padding_w > o.kernel_w)
-        throw UsageError("max_pool2d: padding " + to_string(Shape{o.padding_h, o.padding_w}),
-                         "it must be between 0 and half of the kernel");
-    if (input[0] + 2 * o.padding_h < o.kernel_h || input[1] + 2 * o.padding_w < o.kernel_w)
-        throw UsageError("max_pool2d: a kernel of " + to_string(Shape{o.kernel_h, o.kernel_w}) +
-                             " does not fit into the input " + to_string(input),
-                         "use a smaller kernel");
+    require_pool("max_pool2d", input, o);
     Pool2dShape shape;
-    shape.height = input[0];
-    shape.width = input[1];
+    set_windows(shape, input, o);
     shape.channels = input[2];
-    shape.kernel_h = o.kernel_h;
-    shape.kernel_w = o.kernel_w;
-    shape.stride_h = o.stride_h;
-    shape.stride_w = o.stride_w;
-    shape.padding_h = o.padding_h;
-    shape.padding_w = o.padding_w;
     return std::make_unique<MaxPool2d>(shape);
 }
 
