@@ -26,7 +26,7 @@ usage: jobs/gpu_check.sh [--trainer FILE] [--tests FOLDER] [--out FOLDER] [--pyt
 
 CUDA's libraries are looked for in TUTTI_CUDA_LIBRARIES, LD_LIBRARY_PATH, NVIDIA's wheels of PY and python3, and CUDA's
 usual folders. The machine needs Python 3.10 or newer, and of the sources jobs/ and tests/, or a bundle that has them,
-made elsewhere (jobs/bundle.sh -t; tar cJ makes 71 MiB without oneDNN 13 MiB). Where it is lent for minutes:
+made elsewhere (jobs/bundle.sh -t). Where it is lent for minutes:
 
   tutti/share/tutti/jobs/gpu_check.sh --out REPORT --minutes 9 --part unit,times
   tutti/share/tutti/jobs/gpu_check.sh --out REPORT --minutes 9 --part parity,graph,nccl,ranks

@@ -5,6 +5,7 @@ import datetime
 import itertools
 import json
 import os
+import pathlib
 import re
 import shutil
 import sys
@@ -85,9 +86,10 @@ class Check:
 
     def unit_programs(self):
         # Others of that kind run on stand-ins. A rehearsal has only the CPU's.
-        names = re.compile(r"^test_kernels$" if self.arguments.rehearse else r"^test_gpu_ops$")
-        found = sorted(path for path in self.arguments.tests.rglob("test_*")
-                       if path.is_file() and names.match(path.name) and os.access(path, os.X_OK))
+        wanted = re.compile(r"^test_kernels$" if self.arguments.rehearse else r"^test_gpu_ops$")
+        # Passes over folders that go meanwhile, as those of mpirun's sessions.
+        files = (pathlib.Path(folder, name) for folder, _, names in os.walk(self.arguments.tests) for name in names)
+        found = sorted(path for path in files if wanted.match(path.name) and os.access(path, os.X_OK))
         if not found:
             raise Skipped(f"no test programs in {self.arguments.tests}")
         return found
