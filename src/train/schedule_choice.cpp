@@ -15,6 +15,21 @@ std::string describe(const ScheduleForecast& forecast) {
         forecast.within * 1e3, forecast.across * 1e3);
 }
 
+std::string describe(const ScheduleForecast& forecast, ScheduleTrials schedules, double margin) {
+    if (tries_both(schedules))
+        return "buckets are tried under both schedules: " + describe(forecast) +
+               fmt::format(", which may be wrong by {:.0f} % of a step", 100 * margin);
+    return (schedules == ScheduleTrials::across ? "buckets stay on the network during the next forward: "
+                                                : "transfers end with their step: ") +
+           describe(forecast) + fmt::format(", which is not wrong by {:.0f} % of a step", 100 * margin);
+}
+
+ScheduleTrials ScheduleForecast::worth_trying(double margin) const {
+    if (across < (1 - margin) * within) return ScheduleTrials::across;
+    if (within < (1 - margin) * across) return ScheduleTrials::within;
+    return across_pays() ? ScheduleTrials::across_first : ScheduleTrials::within_first;
+}
+
 ScheduleForecast agree_on(ScheduleForecast forecast, Communicator& control) {
     std::array<double, 2> seconds{forecast.across, forecast.within};
     control.broadcast(view_of(std::span<double>(seconds)), 0).wait();
