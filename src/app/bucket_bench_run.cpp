@@ -102,7 +102,11 @@ class BucketBenchRun {
         bench.stop = [] { return StopSignal::pending() != 0; };
         start_.log.progress("all-reduce against size");
         report_.all_reduce = bench_all_reduce(*gradients_, bench);
-        report_.cost = fit_cost(report_.all_reduce, gradients_->size());
+        report_.cost =
+            fit_cost(report_.all_reduce, gradients_->size())
+                .with_latency(measure_latency(*gradients_, *control_,
+                                              inputs_.device->ops(bench_.graph().gradient_arena().dtype),
+                                              bench_.graph().gradient_arena()));
         empty_transfer_ = report_.cost.seconds(0);
         // The model may make it cheaper than any is. Only ranks on CPUs are across steps.
         if (report_.across)
@@ -170,7 +174,8 @@ class BucketBenchRun {
     }
 
     AcrossTiming across_timing() const {
-        return report_.measurement.across(bench_.graph(), piece_cost(*gradients_, empty_transfer_));
+        return report_.measurement.across(bench_.graph(), piece_cost(*gradients_, empty_transfer_),
+                                          report_.cost.latency());
     }
 
     /// As training does with distributed.across_steps auto: sets the schedule of the rows, and gives the cost

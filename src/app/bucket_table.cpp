@@ -88,7 +88,8 @@ std::string all_reduce_rows(const BucketReport& report) {
         text += fmt::format("  fit from {}: {:.1f} us + bytes / {:.1f} MB/s\n",
                             format_bytes(static_cast<std::uint64_t>(piece.from_bytes)), piece.alpha * 1e6,
                             piece.seconds_per_byte > 0 ? 1e-6 / piece.seconds_per_byte : 0.0);
-    text += fmt::format("  largest residual {:.0f} %\n", 100 * report.cost.worst_residual());
+    text += fmt::format("  largest residual {:.0f} %; {:.1f} us of each pass while the next one is sent\n",
+                        100 * report.cost.worst_residual(), 1e6 * report.cost.latency());
     return text;
 }
 

@@ -63,8 +63,8 @@ std::vector<std::size_t> order_for(const Communicator& gradients, std::vector<st
 std::vector<double> transfer_seconds(std::span<const Bucket> buckets, const BucketTiming& timing) {
     std::vector<double> seconds;
     for (const Bucket& bucket : buckets)
-        seconds.push_back(timing.cost.seconds(static_cast<double>(bucket.count) *
-                                              static_cast<double>(timing.element_bytes)));
+        seconds.push_back(timing.cost.occupied(static_cast<double>(bucket.count) *
+                                               static_cast<double>(timing.element_bytes)));
     return seconds;
 }
 
@@ -99,7 +99,7 @@ double step_across(std::span<const Bucket> buckets, std::span<const std::size_t>
         const Bucket& bucket = buckets[order[place]];
         link = std::max(link, ready[order[place]]) +
                piece_seconds(seconds[order[place]], pieces[order[place]], timing);
-        done.push_back(link);
+        done.push_back(link + timing.latency);
         for (std::size_t p = bucket.first; p <= bucket.last; ++p) place_of[p] = place;
     }
     double now = timing.backward_end + timing.between;
@@ -129,7 +129,8 @@ double step_within(std::span<const Bucket> buckets, std::span<const double> seco
         last_update = static_cast<double>(buckets[b].count) * timing.update_per_element;
         updates += last_update;
     }
-    double now = std::max(timing.backward_end + updates, link + last_update) + timing.between + timing.loss;
+    double now = std::max(timing.backward_end + updates, link + timing.latency + last_update) +
+                 timing.between + timing.loss;
     for (const LayerForward& layer : timing.layers) now += layer.seconds;
     return now;
 }

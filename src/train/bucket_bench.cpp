@@ -165,7 +165,7 @@ double StepMeasurement::attainable(std::span<const ParameterSlice> parameters,
     return before + done + rest;
 }
 
-AcrossTiming StepMeasurement::across(const Graph& graph, double per_piece) const {
+AcrossTiming StepMeasurement::across(const Graph& graph, double per_piece, double latency) const {
     AcrossTiming timing;
     timing.ready = ready;
     timing.backward_end = backward_end;
@@ -177,6 +177,7 @@ AcrossTiming StepMeasurement::across(const Graph& graph, double per_piece) const
                  0.0);
     timing.update_per_element = profile.optimizer / static_cast<double>(graph.gradient_arena().count());
     timing.per_piece = per_piece;
+    timing.latency = latency;
     return timing;
 }
 

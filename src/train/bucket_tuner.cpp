@@ -90,7 +90,9 @@ void BucketTuner::plan_trials() {
     result_.ready = measurement.ready;
     result_.backward_end = measurement.backward_end;
     result_.cost = measure_all_reduce(training_.job.gradients, training_.job.control, training_.arena_ops,
-                                      training_.graph.gradient_arena());
+                                      training_.graph.gradient_arena())
+                       .with_latency(measure_latency(training_.job.gradients, training_.job.control,
+                                                     training_.arena_ops, training_.graph.gradient_arena()));
 
     const auto slices = parameter_slices(training_.graph);
     const auto ends = layer_ends(training_.graph);
@@ -104,7 +106,8 @@ void BucketTuner::plan_trials() {
         const double empty =
             std::max(result_.cost.seconds(0),
                      measure_small_all_reduce(training_.job.gradients, training_.job.control));
-        across = measurement.across(training_.graph, piece_cost(training_.job.gradients, empty));
+        across = measurement.across(training_.graph, piece_cost(training_.job.gradients, empty),
+                                    result_.cost.latency());
         context.across = &across;
         plans = plan_schedules(slices, ends, timing, across);
     } else {

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 
 #include "bucket_measurement.hpp"
 
@@ -55,6 +57,40 @@ double measure_small_all_reduce(Communicator& gradients, Communicator& control) 
     double seconds = median(std::move(times));
     control.all_reduce(view_of(std::span(&seconds, 1)), ReduceOp::max).wait();
     return seconds;
+}
+
+double measure_latency(Communicator& gradients, Communicator& control, Ops& ops, const TensorView& arena) {
+    constexpr std::size_t at_once = 8, bytes = 4096, repetitions = 7;
+    const std::size_t element = size_of(arena.dtype);
+    const std::size_t count = std::min(bytes, arena.bytes() / at_once) / element;
+    if (count == 0) return 0;
+    const auto slice = [&](std::size_t number) {
+        return TensorView{static_cast<std::byte*>(arena.data) + number * count * element,
+                          arena.dtype,
+                          {static_cast<std::int64_t>(count)}};
+    };
+    const auto timed = [&](std::size_t transfers) {
+        using Clock = std::chrono::steady_clock;
+        std::vector<Work> works(transfers);
+        control.barrier();
+        const auto begin = Clock::now();
+        for (std::size_t i = 0; i < transfers; ++i) works[i] = gradients.all_reduce(slice(i), ReduceOp::sum);
+        for (Work& work : works) work.wait();
+        return std::chrono::duration<double>(Clock::now() - begin).count();
+    };
+    // Sums of what was left there could grow beyond all bounds.
+    for (std::size_t i = 0; i < at_once; ++i) ops.fill(slice(i), 0.0);
+    timed(at_once);  // connections and buffers are made by the first
+    std::vector<double> alone(repetitions), together(repetitions);
+    for (std::size_t i = 0; i < repetitions; ++i) {
+        alone[i] = timed(1);
+        together[i] = timed(at_once);
+    }
+    // Other work on the machine only ever adds.
+    std::array<double, 2> slowest{std::ranges::min(alone), std::ranges::min(together)};
+    control.all_reduce(view_of(std::span<double>(slowest)), ReduceOp::max).wait();
+    const double kept_waiting = (slowest[1] - slowest[0]) / static_cast<double>(at_once - 1);
+    return std::max(slowest[0] - std::max(kept_waiting, 0.0), 0.0);
 }
 
 SchedulePlans plan_schedules(std::span<const ParameterSlice> parameters, const std::vector<bool>& layer_ends,

@@ -82,6 +82,22 @@ TEST(MeasureSmallAllReduce, IsTheSameTimeOnAllRanks) {
     });
 }
 
+TEST(MeasureLatency, IsTheSameOnAllRanksAndZeroWhereThereIsNoRoom) {
+    test::run_on_threads(3, [](Communicator& world) {
+        const auto control = world.duplicate();
+        const auto device = make_cpu_device(1);
+        std::vector<float> arena(100, 3);
+        const double seconds =
+            measure_latency(world, *control, device->ops(DType::f32), view_of(std::span(arena)));
+        EXPECT_GE(seconds, 0);
+        double of_rank_0 = seconds;
+        control->broadcast(view_of(std::span(&of_rank_0, 1)), 0).wait();
+        EXPECT_EQ(seconds, of_rank_0);
+        EXPECT_EQ(
+            measure_latency(world, *control, device->ops(DType::f32), view_of(std::span(arena).first(7))), 0);
+    });
+}
+
 /// Two layers of 10 elements each, 1 s + 0.1 s a byte; backward to 4, between 1, forward 3 and 4, loss 1.
 TEST(PlanSchedules, GivesEachScheduleItsPlanAndItsStep) {
     const std::vector<ParameterSlice> parameters{{0, 10}, {10, 10}};

@@ -89,8 +89,9 @@ struct StepMeasurement {
     double rest = 0;            ///< seconds from the end of backward and of all transfers to that of the step
     StepProfile profile{};      ///< where the computation goes, of the slowest rank in each part
 
-    /// What the schedule across steps has to do with; elements of the arena. per_piece: AcrossTiming's.
-    AcrossTiming across(const Graph& graph, double per_piece) const;
+    /// What the schedule across steps has to do with; elements of the arena. per_piece, latency:
+    /// AcrossTiming's.
+    AcrossTiming across(const Graph& graph, double per_piece, double latency) const;
 
     /// Of a step under a plan.
     double predict(std::span<const Bucket> buckets, const BucketTiming& timing) const;

@@ -51,6 +51,13 @@ std::vector<std::size_t> agree_on_order(std::vector<std::size_t> order, Communic
 /// rank's. Collective; the same bits on every rank. `control`: another communicator of the same ranks.
 double measure_small_all_reduce(Communicator& gradients, Communicator& control);
 
+/// CostModel::latency: of n small all-reduces issued at once, which take t(n), each but the last keeps the
+/// next one waiting for (t(n) − t(1)) / (n − 1), and the rest of t(1) is latency. The shortest of some, of
+/// those the slowest rank's; not negative. Overwrites the beginning of `arena`; 0 where that is too small.
+/// Collective; the same bits on every rank. `control`: another communicator of the same ranks. `ops` of the
+/// arena's type.
+double measure_latency(Communicator& gradients, Communicator& control, Ops& ops, const TensorView& arena);
+
 /// The plan that the cost model makes for each schedule, and what it expects of them.
 struct SchedulePlans {
     std::vector<Bucket> within;  ///< plan_by_cost()
