@@ -241,10 +241,12 @@ AcrossPlan plan_across_steps(std::span<const ParameterSlice> parameters, const s
     const std::vector<std::size_t> layers = equal_cuts(parameters, layer_ends, parameters.size());
     consider(layers);
     consider(joined_from(layers));
-    // Joining two at a time ends where only a third one's joining would pay.
+    // Joining looks at whole transfers, and so may pass by cuts that are better in pieces.
     for (const std::size_t parts : {32u, 16u, 8u, 4u}) {
         const std::vector<std::size_t> ends = equal_cuts(parameters, layer_ends, parts);
-        if (ends.size() < layers.size()) consider(joined_from(ends));
+        if (ends.size() == layers.size()) continue;
+        consider(ends);
+        consider(joined_from(ends));
     }
     return *best;
 }
