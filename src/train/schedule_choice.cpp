@@ -90,11 +90,13 @@ double measure_latency(Communicator& gradients, Communicator& control, Ops& ops,
         alone[i] = timed(1);
         together[i] = timed(at_once);
     }
-    // Other work on the machine only ever adds.
-    std::array<double, 2> slowest{std::ranges::min(alone), std::ranges::min(together)};
-    control.all_reduce(view_of(std::span<double>(slowest)), ReduceOp::max).wait();
-    const double kept_waiting = (slowest[1] - slowest[0]) / static_cast<double>(at_once - 1);
-    return std::max(slowest[0] - std::max(kept_waiting, 0.0), 0.0);
+    // A rank that leaves the barrier late finds the others' there: of each time the slowest rank's. Other
+    // work on the machine only ever adds.
+    for (std::vector<double>* times : {&alone, &together})
+        control.all_reduce(view_of(std::span(*times)), ReduceOp::max).wait();
+    const double one = std::ranges::min(alone);
+    const double kept_waiting = (std::ranges::min(together) - one) / static_cast<double>(at_once - 1);
+    return std::max(one - std::max(kept_waiting, 0.0), 0.0);
 }
 
 SchedulePlans plan_schedules(std::span<const ParameterSlice> parameters, const std::vector<bool>& layer_ends,
