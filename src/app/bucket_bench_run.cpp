@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "provenance.hpp"
 #include "tutti/base/stop_signal.hpp"
@@ -101,7 +102,11 @@ class BucketBenchRun {
         bench.stop = [] { return StopSignal::pending() != 0; };
         start_.log.progress("all-reduce against size");
         report_.all_reduce = bench_all_reduce(*gradients_, bench);
-        report_.cost = fit_cost(report_.all_reduce, gradients_->size());
+        report_.cost =
+            fit_cost(report_.all_reduce, gradients_->size())
+                .with_latency(measure_latency(*gradients_, *control_,
+                                              inputs_.device->ops(bench_.graph().gradient_arena().dtype),
+                                              bench_.graph().gradient_arena()));
         empty_transfer_ = report_.cost.seconds(0);
         // The model may make it cheaper than any is. Only ranks on CPUs are across steps.
         if (report_.across)
@@ -140,6 +145,7 @@ class BucketBenchRun {
     }
 
     void run_steps(const BenchPlan& plan, std::span<StepTimeline> steps) {
+        spread_across_steps(plan.across);
         if (replay_) {
             replay_->set_buckets(plan.buckets, plan.order);
             replay_->run(steps);
@@ -159,41 +165,84 @@ class BucketBenchRun {
         constexpr std::size_t cold = 2, counted = 4;
         start_.log.progress("when gradients become ready");
         std::vector<StepTimeline> steps(cold + counted, bench_.make_timeline());
-        spread_across_steps(false);
         run_steps({{},
                    plan_buckets(parameter_slices(bench_.graph()), layer_ends(bench_.graph()),
                                 {BucketPolicy::single, report_.element_bytes})},
                   steps);
-        spread_across_steps(report_.across);
         check_stop("measuring when gradients become ready");
         return {steps.begin() + cold, steps.end()};
     }
 
     AcrossTiming across_timing() const {
-        return report_.measurement.across(bench_.graph(), piece_cost(*gradients_, empty_transfer_));
+        return report_.measurement.across(bench_.graph(), piece_cost(*gradients_, empty_transfer_),
+                                          report_.cost.latency());
     }
 
-    /// As training does with distributed.across_steps auto. Returns the plan by cost for the schedule that is
-    /// measured.
-    std::vector<Bucket> choose_schedule(std::span<const ParameterSlice> slices, const std::vector<bool>& ends,
-                                        const BucketTiming& timing) {
-        std::vector<Bucket> by_cost;
-        if (report_.across) {
-            SchedulePlans plans = plan_schedules(slices, ends, timing, across_timing());
-            if (config_.distributed.across_steps == AcrossSteps::automatic) {
-                const ScheduleForecast forecast = agree_on(plans.forecast, *control_);
-                report_.across = forecast.across_pays();
-                if (!report_.across)
-                    report_.notes.push_back("Transfers end with their step: " + tutti::describe(forecast) +
-                                            " (distributed.across_steps: auto; true measures them).");
-            }
-            by_cost = std::move(report_.across ? plans.across.buckets : plans.within);
-        } else {
-            by_cost = plan_by_cost(slices, ends, timing);
+    /// As training does with distributed.across_steps auto: sets the schedule of the rows, and gives the cost
+    /// model's plans.
+    SchedulePlans choose_schedule(std::span<const ParameterSlice> slices, const std::vector<bool>& ends,
+                                  const BucketTiming& timing) {
+        SchedulePlans plans;
+        if (!report_.across) {
+            plans.within = plan_by_cost(slices, ends, timing);
+            return plans;
         }
-        spread_across_steps(report_.across);
-        if (report_.across) report_.rounds.in_turn = 4;
-        return by_cost;
+        plans = plan_schedules(slices, ends, timing, across_timing());
+        if (config_.distributed.across_steps != AcrossSteps::automatic) return plans;
+        const ScheduleForecast forecast = agree_on(plans.forecast, *control_);
+        const ScheduleTrials schedules = forecast.worth_trying();
+        measures_both_ = tries_both(schedules);
+        report_.across = schedules == ScheduleTrials::across || schedules == ScheduleTrials::across_first;
+        std::string note = tutti::describe(forecast, schedules, ScheduleForecast::clearly) + ".";
+        if (measures_both_)
+            note += fmt::format(" Rows {}; those that say \"{}\" are for comparison.",
+                                name_of_schedule(report_.across), name_of_schedule(!report_.across));
+        note.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(note.front())));
+        report_.notes.push_back(note);
+        return plans;
+    }
+
+    struct Candidates {
+        std::vector<BenchPlan> plans;
+        std::vector<double> predicted;  // seconds of a step
+    };
+    /// The plans of a request under one schedule. by_cost: rank 0's counts.
+    Candidates candidates(const PlanRequest& request, const BucketTiming& timing, bool across,
+                          const std::vector<Bucket>& by_cost) {
+        const auto slices = parameter_slices(bench_.graph());
+        const AcrossTiming of_steps = across_timing();
+        Candidates result{distinct_plans(request, slices, layer_ends(bench_.graph()), report_.element_bytes,
+                                         rank_0s(by_cost)),
+                          {}};
+        for (BenchPlan& plan : result.plans) {
+            plan.across = across;
+            const auto seconds = transfer_seconds(plan.buckets, timing);
+            if (across) plan.order = agree_on_order(issue_order(plan.buckets, seconds, of_steps), *control_);
+            result.predicted.push_back(across ? step_across(plan.buckets, plan.order, seconds, of_steps)
+                                              : report_.measurement.predict(plan.buckets, timing));
+        }
+        return result;
+    }
+
+    /// What is measured: the rows' schedule, and of the other one the plans that may be as fast.
+    Candidates all_candidates(const PlanRequest& request, const BucketTiming& timing,
+                              const SchedulePlans& plans) {
+        const auto of = [&](bool across) {
+            return candidates(request, timing, across, across ? plans.across.buckets : plans.within);
+        };
+        Candidates all = of(report_.across);
+        if (measures_both_) {
+            const Candidates others = of(!report_.across);
+            const std::vector<std::size_t> best =
+                agree_on_order(best_of_policies(others.plans, others.predicted), *control_);
+            for (const std::size_t number : best) {
+                all.plans.push_back(others.plans[number]);
+                for (PlanName& name : all.plans.back().names)
+                    name.schedule = name_of_schedule(!report_.across);
+                all.predicted.push_back(others.predicted[number]);
+            }
+        }
+        return all;
     }
 
     std::vector<Bucket> rank_0s(const std::vector<Bucket>& plan) {
@@ -214,17 +263,10 @@ class BucketBenchRun {
         const auto slices = parameter_slices(bench_.graph());
         const auto ends = layer_ends(bench_.graph());
         const BucketTiming timing{report_.measurement.ready, report_.cost, report_.element_bytes};
-        const AcrossTiming across = across_timing();
-        const auto by_cost = rank_0s(choose_schedule(slices, ends, timing));
-        auto plans = distinct_plans(request, slices, ends, report_.element_bytes, by_cost);
-        std::vector<double> predicted;
-        for (BenchPlan& plan : plans) {
-            const auto seconds = transfer_seconds(plan.buckets, timing);
-            if (report_.across)
-                plan.order = agree_on_order(issue_order(plan.buckets, seconds, across), *control_);
-            predicted.push_back(report_.across ? step_across(plan.buckets, plan.order, seconds, across)
-                                               : report_.measurement.predict(plan.buckets, timing));
-        }
+        const auto [plans, predicted] =
+            all_candidates(request, timing, choose_schedule(slices, ends, timing));
+        const bool any_across = std::ranges::any_of(plans, &BenchPlan::across);
+        if (any_across) report_.rounds.in_turn = 4;
 
         const PlanSteps measured(
             plans, report_.rounds, bench_.make_timeline(),
@@ -246,8 +288,8 @@ class BucketBenchRun {
         if (!replay_) report_.profile = profile_of(first);
         report_.yardstick = yardstick(slices, ends);
         if (control_->size() > 1)
-            report_.yardstick.attainable = report_.across ? attainable_across(slices, timing, across)
-                                                          : report_.measurement.attainable(slices, timing);
+            report_.yardstick.attainable = any_across ? attainable_across(slices, timing, across_timing())
+                                                      : report_.measurement.attainable(slices, timing);
     }
 
     StepYardstick yardstick(std::span<const ParameterSlice> slices, const std::vector<bool>& ends) const {
@@ -268,7 +310,8 @@ class BucketBenchRun {
     StepBench bench_;
     std::optional<StepReplay> replay_;
     BucketReport report_;
-    double empty_transfer_ = 0;  // seconds
+    double empty_transfer_ = 0;   // seconds
+    bool measures_both_ = false;  // of the other schedule some plans, too
 };
 
 }  // namespace

@@ -64,9 +64,11 @@ Json plan_json(const BucketReport& report, const PlanResult& result) {
     const bool alone = report.world_size() == 1;
     Json names = Json::array();
     for (const PlanName& name : result.plan.names)
-        names.push_back({{"policy", to_string(name.policy)},
-                         {"bucket_mb", name.bucket_mb > 0 ? Json(name.bucket_mb) : Json()},
-                         {"text", name.text()}});
+        names.push_back(
+            {{"policy", to_string(name.policy)},
+             // One of the other schedule is no point of the curve over sizes.
+             {"bucket_mb", name.bucket_mb > 0 && name.schedule.empty() ? Json(name.bucket_mb) : Json()},
+             {"text", name.text()}});
     const auto spread = [&](double (*figure)(const StepFigures&)) {
         return to_json(spread_over(result.steps, figure));
     };
@@ -81,6 +83,7 @@ Json plan_json(const BucketReport& report, const PlanResult& result) {
     if (order.empty())
         for (std::size_t b = 0; b < result.plan.buckets.size(); ++b) order.push_back(b);
     return {{"names", names},
+            {"schedule", name_of_schedule(result.plan.across)},
             {"issue_order", order},
             {"step", spread([](const StepFigures& step) { return step.step; })},
             {"predicted", result.predicted},
@@ -163,6 +166,14 @@ std::size_t BucketReport::best() const {
     return static_cast<std::size_t>(std::ranges::min_element(plans, {}, median) - plans.begin());
 }
 
+bool BucketReport::any_across() const {
+    return std::ranges::any_of(plans, [](const PlanResult& result) { return result.plan.across; });
+}
+
+std::string name_of_schedule(bool across) {
+    return across ? "across steps" : "within steps";
+}
+
 Spread spread_over(std::span<const StepFigures> steps, double (*figure)(const StepFigures&)) {
     std::vector<double> values;
     for (const StepFigures& step : steps) values.push_back(figure(step));
@@ -180,7 +191,7 @@ Json to_json(const BucketReport& report) {
             {"gradient_bytes", report.gradient_bytes()},
             {"replay", report.replay ? Json(*report.replay) : Json()},
             {"notes", report.notes},
-            {"schedule", report.across ? "across steps" : "within steps"},
+            {"schedule", name_of_schedule(report.across)},
             {"steps", report.rounds.steps},
             {"warmup", report.rounds.warmup},
             {"best", report.best()},

@@ -27,7 +27,8 @@ struct BucketReport {
     std::int64_t accumulate = 1;
     std::string all_reduce_path;  ///< Communicator::all_reduce_path()
     BenchRounds rounds;
-    bool across = false;  ///< buckets stay on the network during the next step's forward
+    /// Of the plans whose names do not say it: buckets stay on the network during the next step's forward.
+    bool across = false;
     /// Where the times of the layers are from when they are waited for instead of computed; else nothing.
     std::optional<std::string> replay;
     std::vector<std::string> notes;  ///< what a reader must know besides
@@ -50,16 +51,22 @@ struct BucketReport {
     std::size_t gradient_bytes() const;
     /// The plan with the least median step.
     std::size_t best() const;
+    /// Whether plans under the schedule across steps are among them.
+    bool any_across() const;
 };
+
+/// "across steps" or "within steps".
+std::string name_of_schedule(bool across);
 
 /// The spread of one figure over steps.
 Spread spread_over(std::span<const StepFigures> steps, double (*figure)(const StepFigures&));
 
 /// Seconds and bytes, as measured. A spread is {min, median, max}.
 ///   benchmark "buckets"; provenance; model, batch_size, accumulate, gradient_bytes; steps, warmup; notes
-///   schedule: "across steps" or "within steps"; replay: null, or how layers were waited for instead of
-///   computed; best: number of the fastest plan yardstick: {compute, communication, tail, step, attainable}
-///   plans: of each its names [{policy, bucket_mb or null, text}]; spreads of step, data, forward, backward,
+///   schedule: "across steps" or "within steps", of the plans whose names do not say another; replay: null,
+///   or how layers were waited for instead of computed; best: number of the fastest plan yardstick: {compute,
+///   communication, tail, step, attainable} plans: of each its names [{policy, bucket_mb or null, text}];
+///   schedule; spreads of step, data, forward, backward,
 ///     optimizer, communication, hidden, exposed, transfer_cpu, off_core (as in StepTimeline), overlap (null
 ///     on one rank); predicted; issue_order: numbers of the buckets, one that goes in pieces once for each;
 ///     buckets [{bytes, first, last (parameters), spreads of ready, start, done}];

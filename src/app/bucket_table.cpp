@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "bucket_report.hpp"
 #include "tutti/base/units.hpp"
 
@@ -14,6 +16,14 @@ std::string milliseconds(const Spread& spread) {
     return fmt::format("{:9.3f} ({:.3f} - {:.3f})", spread.median * ms, spread.min * ms, spread.max * ms);
 }
 
+/// Of the column of names.
+std::size_t name_width(const BucketReport& report) {
+    std::size_t width = 14;
+    for (const PlanResult& result : report.plans)
+        width = std::max(width, result.plan.names.front().text().size());
+    return width;
+}
+
 std::string plan_row(const BucketReport& report, std::size_t index) {
     const PlanResult& result = report.plans[index];
     const auto spread = [&](double (*figure)(const StepFigures&)) {
@@ -23,8 +33,8 @@ std::string plan_row(const BucketReport& report, std::size_t index) {
         report.world_size() == 1
             ? "-"
             : fmt::format("{:.0f} %", 100 * spread([](const StepFigures& s) { return s.overlap(); }).median);
-    return fmt::format("  {:<14} {:>7}  {:<31}  {:>9.3f}  {:>9.3f}  {:>8.3f}  {:<29}  {:>6}{}\n",
-                       result.plan.names.front().text(), result.plan.buckets.size(),
+    return fmt::format("  {:<{}} {:>7}  {:<31}  {:>9.3f}  {:>9.3f}  {:>8.3f}  {:<29}  {:>6}{}\n",
+                       result.plan.names.front().text(), name_width(report), result.plan.buckets.size(),
                        milliseconds(spread([](const StepFigures& s) { return s.step; })),
                        result.predicted * ms,
                        spread([](const StepFigures& s) { return s.backward; }).median * ms,
@@ -78,7 +88,8 @@ std::string all_reduce_rows(const BucketReport& report) {
         text += fmt::format("  fit from {}: {:.1f} us + bytes / {:.1f} MB/s\n",
                             format_bytes(static_cast<std::uint64_t>(piece.from_bytes)), piece.alpha * 1e6,
                             piece.seconds_per_byte > 0 ? 1e-6 / piece.seconds_per_byte : 0.0);
-    text += fmt::format("  largest residual {:.0f} %\n", 100 * report.cost.worst_residual());
+    text += fmt::format("  largest residual {:.0f} %; {:.1f} us of each pass while the next one is sent\n",
+                        100 * report.cost.worst_residual(), 1e6 * report.cost.latency());
     return text;
 }
 
@@ -100,8 +111,9 @@ std::string to_text(const BucketReport& report) {
             ? "schedule: across steps, buckets stay on the network during the next step's forward; each step "
               "follows one of the same plan\n\n"
             : "schedule: within steps\n\n";
-    text += fmt::format("  {:<14} {:>7}  {:<31}  {:>9}  {:>9}  {:>8}  {:<29}  {:>6}\n", "plan", "buckets",
-                        "     step", "predicted", "backward", "all-red.", "  exposed", "hidden");
+    text += fmt::format("  {:<{}} {:>7}  {:<31}  {:>9}  {:>9}  {:>8}  {:<29}  {:>6}\n", "plan",
+                        name_width(report), "buckets", "     step", "predicted", "backward", "all-red.",
+                        "  exposed", "hidden");
     for (std::size_t i = 0; i < report.plans.size(); ++i) text += plan_row(report, i);
     text += same_cuts(report);
     if (world == 1) return text + "  one rank: nothing is communicated, and there is nothing to hide\n";
@@ -109,7 +121,7 @@ std::string to_text(const BucketReport& report) {
         "  yardstick: max(compute {:.3f}, communication {:.3f}) + the first layer's bucket {:.3f} = "
         "{:.3f} ms; no schedule {} is faster than {:.3f} ms\n",
         report.yardstick.compute * ms, report.yardstick.communication * ms, report.yardstick.tail * ms,
-        report.yardstick.seconds() * ms, report.across ? "across steps" : "within a step",
+        report.yardstick.seconds() * ms, report.any_across() ? "across steps" : "within a step",
         report.yardstick.attainable * ms);
     const auto of_best = [&](double (*figure)(const StepFigures&)) {
         return spread_over(report.plans[report.best()].steps, figure).median * ms;

@@ -172,6 +172,12 @@ double CostModel::seconds(double bytes) const {
     return longest;
 }
 
+CostModel CostModel::with_latency(double seconds) const {
+    CostModel model = *this;
+    model.latency_ = std::clamp(seconds, 0.0, this->seconds(0));
+    return model;
+}
+
 double CostModel::worst_residual() const {
     double worst = 0;
     for (const double residual : residuals_) worst = std::max(worst, std::abs(residual));
@@ -214,6 +220,7 @@ std::string to_json(const CostModel& model) {
         row["seconds_per_byte"] = piece.seconds_per_byte;
         json["pieces"].push_back(std::move(row));
     }
+    json["latency"] = model.latency();
     json["residuals"] = std::vector<double>(model.residuals().begin(), model.residuals().end());
     return json.dump();
 }
@@ -227,7 +234,7 @@ CostModel cost_model_from_json(const std::string& text) {
                               row.at("seconds_per_byte").get<double>()});
         std::vector<double> residuals;
         if (json.contains("residuals")) residuals = json.at("residuals").get<std::vector<double>>();
-        return CostModel(std::move(pieces), std::move(residuals));
+        return CostModel(std::move(pieces), std::move(residuals)).with_latency(json.value("latency", 0.0));
     } catch (const nlohmann::json::exception& error) {
         throw DataError(std::string("not a cost model: ") + error.what(), "measure it anew");
     } catch (const UsageError& error) {

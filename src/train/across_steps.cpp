@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <string>
 
 #include "tutti/base/error.hpp"
@@ -46,6 +47,22 @@ void join_rows(std::vector<std::size_t>& order, std::size_t buckets) {
     order = std::move(joined);
 }
 
+/// The last parameter of each bucket where one is closed at a layer's end as soon as it has its part of all.
+std::vector<std::size_t> equal_cuts(std::span<const ParameterSlice> parameters,
+                                    const std::vector<bool>& layer_ends, std::size_t parts) {
+    const std::int64_t all = parameters.back().offset + parameters.back().count;
+    const auto most = parts < parameters.size() ? all / static_cast<std::int64_t>(parts) : 0;
+    std::vector<std::size_t> ends;
+    std::int64_t begin = 0;
+    for (std::size_t p = 0; p < parameters.size(); ++p) {
+        const std::int64_t end = parameters[p].offset + parameters[p].count;
+        if (p + 1 < parameters.size() && (!layer_ends[p] || end - begin < most)) continue;
+        ends.push_back(p);
+        begin = end;
+    }
+    return ends;
+}
+
 }  // namespace
 
 double piece_cost(const Communicator& gradients, double empty_transfer) {
@@ -63,8 +80,8 @@ std::vector<std::size_t> order_for(const Communicator& gradients, std::vector<st
 std::vector<double> transfer_seconds(std::span<const Bucket> buckets, const BucketTiming& timing) {
     std::vector<double> seconds;
     for (const Bucket& bucket : buckets)
-        seconds.push_back(timing.cost.seconds(static_cast<double>(bucket.count) *
-                                              static_cast<double>(timing.element_bytes)));
+        seconds.push_back(timing.cost.occupied(static_cast<double>(bucket.count) *
+                                               static_cast<double>(timing.element_bytes)));
     return seconds;
 }
 
@@ -99,7 +116,7 @@ double step_across(std::span<const Bucket> buckets, std::span<const std::size_t>
         const Bucket& bucket = buckets[order[place]];
         link = std::max(link, ready[order[place]]) +
                piece_seconds(seconds[order[place]], pieces[order[place]], timing);
-        done.push_back(link);
+        done.push_back(link + timing.latency);
         for (std::size_t p = bucket.first; p <= bucket.last; ++p) place_of[p] = place;
     }
     double now = timing.backward_end + timing.between;
@@ -129,7 +146,8 @@ double step_within(std::span<const Bucket> buckets, std::span<const double> seco
         last_update = static_cast<double>(buckets[b].count) * timing.update_per_element;
         updates += last_update;
     }
-    double now = std::max(timing.backward_end + updates, link + last_update) + timing.between + timing.loss;
+    double now = std::max(timing.backward_end + updates, link + timing.latency + last_update) +
+                 timing.between + timing.loss;
     for (const LayerForward& layer : timing.layers) now += layer.seconds;
     return now;
 }
@@ -196,27 +214,41 @@ AcrossPlan plan_across_steps(std::span<const ParameterSlice> parameters, const s
         plan.seconds = step_across(plan.buckets, plan.order, seconds, timing);
         return plan;
     };
-    std::vector<std::size_t> ends;
-    for (std::size_t p = 0; p < parameters.size(); ++p)
-        if (layer_ends[p] || p + 1 == parameters.size()) ends.push_back(p);
-    AcrossPlan per_layer = planned(ends, true);
-    AcrossPlan best = planned(ends, false);
-    for (bool shorter = true; shorter;) {
-        shorter = false;
-        std::vector<std::size_t> joined_best = ends;
-        for (std::size_t cut = 0; cut + 1 < ends.size(); ++cut) {
-            std::vector<std::size_t> joined = ends;
-            joined.erase(joined.begin() + static_cast<std::ptrdiff_t>(cut));
-            AcrossPlan plan = planned(joined, false);
-            if (plan.seconds >= best.seconds) continue;
-            best = std::move(plan);
-            joined_best = std::move(joined);
-            shorter = true;
+    /// Joins neighbours as long as the step becomes shorter.
+    const auto joined_from = [&](std::vector<std::size_t> ends) {
+        AcrossPlan best = planned(ends, false);
+        for (bool shorter = true; shorter;) {
+            shorter = false;
+            std::vector<std::size_t> joined_best = ends;
+            for (std::size_t cut = 0; cut + 1 < ends.size(); ++cut) {
+                std::vector<std::size_t> joined = ends;
+                joined.erase(joined.begin() + static_cast<std::ptrdiff_t>(cut));
+                AcrossPlan plan = planned(joined, false);
+                if (plan.seconds >= best.seconds) continue;
+                best = std::move(plan);
+                joined_best = std::move(joined);
+                shorter = true;
+            }
+            ends = std::move(joined_best);
         }
-        ends = std::move(joined_best);
+        return ends;
+    };
+    std::optional<AcrossPlan> best;
+    const auto consider = [&](std::span<const std::size_t> ends) {
+        AcrossPlan plan = planned(ends, true);
+        if (!best || plan.seconds < best->seconds) best = std::move(plan);
+    };
+    const std::vector<std::size_t> layers = equal_cuts(parameters, layer_ends, parameters.size());
+    consider(layers);
+    consider(joined_from(layers));
+    // Joining looks at whole transfers, and so may pass by cuts that are better in pieces.
+    for (const std::size_t parts : {32u, 16u, 8u, 4u}) {
+        const std::vector<std::size_t> ends = equal_cuts(parameters, layer_ends, parts);
+        if (ends.size() == layers.size()) continue;
+        consider(ends);
+        consider(joined_from(ends));
     }
-    best = planned(ends, true);
-    return per_layer.seconds < best.seconds ? per_layer : best;
+    return *best;
 }
 
 double attainable_across(std::span<const ParameterSlice> parameters, const BucketTiming& cost,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "bucket_measurement.hpp"
 #include "tutti/base/error.hpp"
@@ -81,7 +82,8 @@ std::vector<double> parse_bucket_sizes(std::string_view text, const std::string&
 }
 
 std::string PlanName::text() const {
-    return bucket_mb > 0 ? fmt::format("{} {:g} MB", to_string(policy), bucket_mb) : to_string(policy);
+    return (bucket_mb > 0 ? fmt::format("{} {:g} MB", to_string(policy), bucket_mb) : to_string(policy)) +
+           (schedule.empty() ? "" : " " + schedule);
 }
 
 std::vector<BenchPlan> distinct_plans(const PlanRequest& request, std::span<const ParameterSlice> parameters,
@@ -109,6 +111,20 @@ std::vector<BenchPlan> distinct_plans(const PlanRequest& request, std::span<cons
         }
     }
     return plans;
+}
+
+std::vector<std::size_t> best_of_policies(std::span<const BenchPlan> plans,
+                                          std::span<const double> predicted) {
+    std::set<std::size_t> chosen;
+    for (const BucketPolicy policy : {BucketPolicy::cost_model, BucketPolicy::per_layer, BucketPolicy::ddp}) {
+        std::size_t best = plans.size();
+        for (std::size_t p = 0; p < plans.size(); ++p)
+            if (std::ranges::find(plans[p].names, policy, &PlanName::policy) != plans[p].names.end() &&
+                (best == plans.size() || predicted[p] < predicted[best]))
+                best = p;
+        if (best < plans.size()) chosen.insert(best);
+    }
+    return {chosen.begin(), chosen.end()};
 }
 
 PlanSteps::PlanSteps(std::span<const BenchPlan> plans, const BenchRounds& rounds, const StepTimeline& empty,
@@ -149,7 +165,7 @@ double StepMeasurement::attainable(std::span<const ParameterSlice> parameters,
     return before + done + rest;
 }
 
-AcrossTiming StepMeasurement::across(const Graph& graph, double per_piece) const {
+AcrossTiming StepMeasurement::across(const Graph& graph, double per_piece, double latency) const {
     AcrossTiming timing;
     timing.ready = ready;
     timing.backward_end = backward_end;
@@ -161,6 +177,7 @@ AcrossTiming StepMeasurement::across(const Graph& graph, double per_piece) const
                  0.0);
     timing.update_per_element = profile.optimizer / static_cast<double>(graph.gradient_arena().count());
     timing.per_piece = per_piece;
+    timing.latency = latency;
     return timing;
 }
 

@@ -14,8 +14,9 @@ Bucket bucket_of(std::span<const ParameterSlice> parameters, std::size_t first, 
     return {first, last, offset, parameters[last].offset + parameters[last].count - offset};
 }
 
-double seconds_of(const Bucket& bucket, const BucketTiming& timing) {
-    return timing.cost.seconds(static_cast<double>(bucket.count) * static_cast<double>(timing.element_bytes));
+double occupied_by(const Bucket& bucket, const BucketTiming& timing) {
+    return timing.cost.occupied(static_cast<double>(bucket.count) *
+                                static_cast<double>(timing.element_bytes));
 }
 
 }  // namespace
@@ -43,9 +44,9 @@ double finish_time(std::span<const Bucket> buckets, const BucketTiming& timing) 
     double done = 0, ready = 0;
     for (const Bucket& bucket : buckets) {
         for (std::size_t p = bucket.first; p <= bucket.last; ++p) ready = std::max(ready, timing.ready[p]);
-        done = std::max(done, ready) + seconds_of(bucket, timing);
+        done = std::max(done, ready) + occupied_by(bucket, timing);
     }
-    return done;
+    return buckets.empty() ? 0 : done + timing.cost.latency();
 }
 
 std::vector<Bucket> plan_by_cost(std::span<const ParameterSlice> parameters,
@@ -66,7 +67,7 @@ std::vector<Bucket> plan_by_cost(std::span<const ParameterSlice> parameters,
     for (std::size_t from = 0; from < cuts; ++from)
         for (std::size_t to = from + 1; to < cuts; ++to)
             transfer[from * cuts + to] =
-                seconds_of(bucket_of(parameters, begins[from], begins[to] - 1), timing);
+                occupied_by(bucket_of(parameters, begins[from], begins[to] - 1), timing);
 
     // done[k][c]: when k buckets that end at cut c can be done; from[k][c]: the cut where the last begins.
     constexpr double never = std::numeric_limits<double>::infinity();

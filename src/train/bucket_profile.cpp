@@ -20,8 +20,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// 2: orders may have pieces.
-constexpr int version = 2;
+// 2: orders may have pieces. 3: where both schedules may be as fast, both were tried.
+constexpr int version = 3;
 constexpr const char* version_name = "tutti_bucket_profile";
 
 /// "4" for four ranks on one host, "2,2" for two hosts; in the order of their first ranks.
@@ -62,7 +62,9 @@ Json to_object(const BucketTrial& trial) {
     Json object{{"name", trial.name},
                 {"ends", trial.ends},
                 {"predicted_seconds", trial.predicted},
-                {"step_seconds", trial.step}};
+                {"step_seconds", trial.step},
+                // For the reader; the order says it.
+                {"schedule", trial.across_steps() ? "across steps" : "within steps"}};
     if (!trial.order.empty()) object["order"] = trial.order;
     return object;
 }

@@ -19,10 +19,14 @@ struct BucketTrial {
     std::vector<std::size_t> ends;  ///< the last parameter of each bucket, in arena order
     double predicted = 0;  ///< finish_time, in seconds after the beginning of backward; across steps: a step
     double step = 0;       ///< median of the real steps, seconds; 0: not tried
-    std::vector<std::size_t> order{};  ///< of issue (Reducer::replan); empty: the plan's own
+    /// Of issue (Reducer::replan), across steps; empty: the transfers end with their step, in the plan's
+    /// order.
+    std::vector<std::size_t> order{};
 
+    /// Whether its buckets stay on the network during the next step's forward.
+    bool across_steps() const { return !order.empty(); }
     bool in_pieces() const { return order.size() > ends.size(); }
-    /// The same buckets in the same order and pieces.
+    /// The same buckets in the same order and pieces, under the same schedule.
     bool sends_alike(const BucketTrial& other) const { return ends == other.ends && order == other.order; }
 };
 

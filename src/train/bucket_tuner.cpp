@@ -6,22 +6,16 @@
 #include <numeric>
 
 #include "order_measurement.hpp"
-#include "tutti/base/units.hpp"
-#include "tutti/train/schedule_choice.hpp"
+#include "trial_plans.hpp"
+#include "tutti/train/bucket_bench.hpp"
 
 namespace tutti {
 namespace {
 
 constexpr std::size_t warm_up_steps = 2, ready_steps = 4, rounds_at_once = 5, most_rounds = 15;
+// Where evaluations or checkpoints complete every step, none ever has to wait for the one before it.
+constexpr std::size_t longest_turn = 4;
 constexpr double mebibyte = 1048576.0;
-constexpr double ddp_sizes[] = {0.5, 1, 2.5, 5, 10, 25, 50};  // MiB
-constexpr std::size_t ddp_trials = 2;
-
-std::vector<std::size_t> ends_of(std::span<const Bucket> plan) {
-    std::vector<std::size_t> ends;
-    for (const Bucket& bucket : plan) ends.push_back(bucket.last);
-    return ends;
-}
 
 std::string milliseconds(double seconds) {
     return fmt::format("{:.3g} ms", seconds * 1e3);
@@ -29,8 +23,11 @@ std::string milliseconds(double seconds) {
 
 }  // namespace
 
-BucketTuner::BucketTuner(TrainStep& training, const StepRecorder& recorder)
-    : training_(training), recorder_(recorder), across_(training.spreads_across_steps()) {}
+BucketTuner::BucketTuner(TrainStep& training, const StepRecorder& recorder, double clearly_worse)
+    : training_(training),
+      recorder_(recorder),
+      clearly_worse_(clearly_worse),
+      may_be_across_(training.spreads_across_steps()) {}
 
 std::size_t BucketTuner::current_trial() const {
     // Each round begins with another one: what befalls every n-th step then befalls all alike.
@@ -39,6 +36,7 @@ std::size_t BucketTuner::current_trial() const {
 }
 
 void BucketTuner::replan(const BucketTrial& trial) {
+    training_.spread_across_steps(trial.across_steps());
     training_.replan(plan_from_ends(parameter_slices(training_.graph), trial.ends), trial.order);
 }
 
@@ -49,14 +47,15 @@ void BucketTuner::before_update() {
                                       {BucketPolicy::single}));
     }
     if (phase_ == Phase::trials && in_turn_ == 0) replan(result_.trials[current_trial()]);
+    carries_ = training_.reducer.pending();
 }
 
 bool BucketTuner::after_update(const UpdateReport& report) {
     if (report.samples != training_.global_batch()) return false;
     if (phase_ == Phase::ready_times) measured_.push_back(recorder_.timeline());
     if (phase_ == Phase::trials) {
-        const std::size_t turn = across_ ? 2 : 1;
-        if (++in_turn_ < turn) return false;
+        const bool counts = carries_ || !training_.spreads_across_steps();
+        if (++in_turn_ < longest_turn && !counts) return false;
         in_turn_ = 0;
         seconds_[current_trial()].push_back(recorder_.timeline().seconds);
     }
@@ -73,79 +72,51 @@ bool BucketTuner::after_update(const UpdateReport& report) {
     return phase_ == Phase::trials && steps_ == rounds_at_once * contenders_.size() && end_rounds();
 }
 
-AcrossTiming BucketTuner::across_timing() const {
-    return measurement_.across(training_.graph, piece_cost_);
-}
-
-BucketTrial BucketTuner::trial(const std::string& name, const std::vector<Bucket>& plan) const {
-    const BucketTiming timing{result_.ready, result_.cost, size_of(training_.graph.compute())};
-    if (!across_) return {name, ends_of(plan), finish_time(plan, timing), 0};
-    const AcrossTiming across = across_timing();
-    const std::vector<double> seconds = transfer_seconds(plan, timing);
-    const auto order = issue_order(plan, seconds, across);
-    return {name, ends_of(plan), step_across(plan, order, seconds, across), 0, order};
-}
-
-BucketTrial BucketTuner::in_whole_transfers(const BucketTrial& cut) const {
-    const BucketTiming timing{result_.ready, result_.cost, size_of(training_.graph.compute())};
-    const AcrossTiming across = across_timing();
-    const auto plan = plan_from_ends(parameter_slices(training_.graph), cut.ends);
-    const std::vector<double> seconds = transfer_seconds(plan, timing);
-    const auto order = whole_order(plan, seconds, across);
-    return {cut.name + " in whole transfers", cut.ends, step_across(plan, order, seconds, across), 0, order};
+ScheduleTrials BucketTuner::schedules_to_try(const ScheduleForecast& forecast) {
+    if (!may_be_across_) return ScheduleTrials::within;
+    const auto& config = training_.config.distributed;
+    if (config.across_steps == AcrossSteps::yes) return ScheduleTrials::across;
+    if (config.bucket_policy != BucketPolicy::automatic)
+        return keep_across_steps(training_, forecast) ? ScheduleTrials::across : ScheduleTrials::within;
+    const ScheduleForecast agreed = agree_on(forecast, training_.job.control);
+    const ScheduleTrials schedules = agreed.worth_trying(clearly_worse_);
+    training_.job.log.info(describe(agreed, schedules, clearly_worse_));
+    return schedules;
 }
 
 void BucketTuner::plan_trials() {
-    measurement_ = agree_on_measurement(measured_, training_.job.control);
+    const StepMeasurement measurement = agree_on_measurement(measured_, training_.job.control);
     measured_.clear();
-    result_.ready = measurement_.ready;
-    result_.backward_end = measurement_.backward_end;
+    result_.ready = measurement.ready;
+    result_.backward_end = measurement.backward_end;
     result_.cost = measure_all_reduce(training_.job.gradients, training_.job.control, training_.arena_ops,
-                                      training_.graph.gradient_arena());
+                                      training_.graph.gradient_arena())
+                       .with_latency(measure_latency(training_.job.gradients, training_.job.control,
+                                                     training_.arena_ops, training_.graph.gradient_arena()));
 
     const auto slices = parameter_slices(training_.graph);
     const auto ends = layer_ends(training_.graph);
     const BucketTiming timing{result_.ready, result_.cost, size_of(training_.graph.compute())};
-    std::vector<Bucket> by_cost;
-    if (across_) {
+    TrialContext context{slices, ends, timing};
+    context.first_bucket = static_cast<std::size_t>(training_.config.distributed.first_bucket_mb * mebibyte);
+    AcrossTiming across;
+    SchedulePlans plans;
+    if (may_be_across_) {
         // The model may make a transfer of nothing cheaper than any is.
-        piece_cost_ =
-            piece_cost(training_.job.gradients,
-                       std::max(result_.cost.seconds(0),
-                                measure_small_all_reduce(training_.job.gradients, training_.job.control)));
-        SchedulePlans plans = plan_schedules(slices, ends, timing, across_timing());
-        training_.spread_across_steps(true);
-        across_ = keep_across_steps(training_, plans.forecast);
-        by_cost = std::move(across_ ? plans.across.buckets : plans.within);
+        const double empty =
+            std::max(result_.cost.seconds(0),
+                     measure_small_all_reduce(training_.job.gradients, training_.job.control));
+        across = measurement.across(training_.graph, piece_cost(training_.job.gradients, empty),
+                                    result_.cost.latency());
+        context.across = &across;
+        plans = plan_schedules(slices, ends, timing, across);
     } else {
-        by_cost = plan_by_cost(slices, ends, timing);
+        plans.within = plan_by_cost(slices, ends, timing);
     }
-    const auto add = [&](const BucketTrial& one) {
-        const bool known = std::ranges::any_of(
-            result_.trials, [&](const BucketTrial& other) { return other.sends_alike(one); });
-        if (!known) result_.trials.push_back(one);
-        return !known;
-    };
-    add(trial("cost_model", by_cost));
-    if (training_.config.distributed.bucket_policy == BucketPolicy::automatic) {
-        add(trial("single", plan_buckets(slices, ends, {BucketPolicy::single})));
-        add(trial("per_layer", plan_buckets(slices, ends, {BucketPolicy::per_layer})));
-        std::vector<BucketTrial> ddp;
-        const auto first = static_cast<std::size_t>(training_.config.distributed.first_bucket_mb * mebibyte);
-        for (const double size : ddp_sizes) {
-            const auto limit = static_cast<std::size_t>(size * mebibyte);
-            const BucketOptions options{BucketPolicy::ddp, timing.element_bytes, limit,
-                                        std::min(first, limit)};
-            ddp.push_back(trial(fmt::format("ddp {:g} MiB", size), plan_buckets(slices, ends, options)));
-        }
-        std::ranges::stable_sort(ddp, {}, &BucketTrial::predicted);
-        std::size_t added = 0;
-        for (const BucketTrial& one : ddp)
-            if (added < ddp_trials && add(one)) ++added;
-        // What the model does not know of pieces (polls, the processor's part) their measurement tells.
-        const auto cut = std::ranges::find_if(result_.trials, &BucketTrial::in_pieces);
-        if (cut != result_.trials.end()) add(in_whole_transfers(*cut));
-    }
+    const ScheduleTrials schedules = schedules_to_try(plans.forecast);
+    result_.trials = training_.config.distributed.bucket_policy == BucketPolicy::automatic
+                         ? plans_to_try(context, plans, schedules)
+                         : plans_by_cost(context, plans, schedules);
     result_.chosen = result_.trials.front();
     // Ranks on unlike processors could round a prediction differently: rank 0's list counts.
     const std::string text = broadcast_text(training_.job.control, to_json(result_), 0);
@@ -198,21 +169,29 @@ std::string describe_buckets(std::span<const Bucket> buckets, std::size_t elemen
 std::string describe_choice(const BucketProfile& profile, std::span<const Bucket> buckets,
                             std::size_t element_bytes) {
     const BucketTrial& chosen = profile.chosen;
-    std::string text = "buckets: " + chosen.name + ", " + describe_buckets(buckets, element_bytes);
+    // Where it was a question.
+    const bool says_schedule = std::ranges::any_of(profile.trials, [&](const BucketTrial& trial) {
+        return trial.across_steps() != chosen.across_steps();
+    });
+    const auto name_of = [&](const BucketTrial& trial) {
+        if (!says_schedule) return trial.name;
+        return trial.name + (trial.across_steps() ? " across steps" : " within steps");
+    };
+    std::string text = "buckets: " + name_of(chosen) + ", " + describe_buckets(buckets, element_bytes);
     if (chosen.step > 0) text += "; a step takes " + milliseconds(chosen.step);
     bool first = true;
     for (const BucketTrial& trial : profile.trials) {
         if (trial.sends_alike(chosen) || trial.step == 0) continue;
-        text += (first ? ", with " : ", ") + trial.name + " " + milliseconds(trial.step);
+        text += (first ? ", with " : ", ") + name_of(trial) + " " + milliseconds(trial.step);
         first = false;
     }
     const Bucket& last = buckets.back();
     const double all = static_cast<double>(last.offset + last.count) * static_cast<double>(element_bytes);
     text += "; backward takes " + milliseconds(profile.backward_end) + ", the all-reduce of all at once " +
             milliseconds(profile.cost.seconds(all)) +
-            (chosen.order.empty() ? ", exposed by the model " +
-                                        milliseconds(std::max(chosen.predicted - profile.backward_end, 0.0))
-                                  : ", a step across steps by the model " + milliseconds(chosen.predicted));
+            (!chosen.across_steps() ? ", exposed by the model " +
+                                          milliseconds(std::max(chosen.predicted - profile.backward_end, 0.0))
+                                    : ", a step across steps by the model " + milliseconds(chosen.predicted));
     return text;
 }
 

@@ -9,23 +9,26 @@
 #include "bucket_profile.hpp"
 #include "train_step.hpp"
 #include "trial_choice.hpp"
-#include "tutti/train/bucket_bench.hpp"
+#include "tutti/train/schedule_choice.hpp"
 
 namespace tutti {
 
 /// Full updates only count (an epoch's last one may be shorter): 2 with the configured ddp buckets, in which
 /// everything is used for the first time; 4 with a single bucket, whose transfer disturbs no gradient, for
-/// the ready times; then the all-reduce is timed. cost_model plans by that at once. auto takes up to five
-/// plans - by cost, a single bucket, one per layer, and the two sizes of ddp that the cost model thinks best;
-/// and where some go in pieces the first of these also in whole transfers - through rounds of real steps in
-/// turns, because the model does not know what transfers cost the computation: 5 rounds of all, then twice 5
-/// more of those that cannot be told apart yet (trial_choice.hpp). It keeps the fastest, on a tie the one by
-/// cost. With the schedule across steps each of these steps comes after one under the same plan, whose
-/// buckets it waits for. Every rank makes the same calls; all ranks get the same plan.
+/// the ready times; then the all-reduce is timed. cost_model plans by that at once. auto takes the plans of
+/// plans_to_try() (trial_plans.hpp) through rounds of real steps in turns, because the model does not know
+/// what transfers cost the computation: 5 rounds of all, then twice 5 more of those that cannot be told apart
+/// yet (trial_choice.hpp). It keeps the fastest, on a tie the one by cost. With distributed.across_steps auto
+/// they are of both schedules unless the forecast says that one is clearly worse: each turn completes what
+/// the one before it has left on the network and goes on with its own schedule, so no bit depends on what is
+/// tried. Across steps a turn's step counts that had to wait for buckets of the one before it. Every rank
+/// makes the same calls; all ranks get the same plan.
 class BucketTuner {
   public:
-    /// Both must outlive it; `training` records into `recorder`.
-    BucketTuner(TrainStep& training, const StepRecorder& recorder);
+    /// Both must outlive it; `training` records into `recorder`. clearly_worse: by how much of a step one
+    /// schedule's forecast must be worse for it not to be tried.
+    BucketTuner(TrainStep& training, const StepRecorder& recorder,
+                double clearly_worse = ScheduleForecast::clearly);
 
     /// Sets the plan of the next update.
     void before_update();
@@ -39,12 +42,9 @@ class BucketTuner {
     enum class Phase { warm_up, ready_times, trials };
 
     void plan_trials();
+    ScheduleTrials schedules_to_try(const ScheduleForecast& forecast);
     /// At the end of some rounds: chooses (true), or gives up the slower ones and goes on.
     bool end_rounds();
-    AcrossTiming across_timing() const;
-    BucketTrial trial(const std::string& name, const std::vector<Bucket>& plan) const;
-    /// The same buckets, none of them cut.
-    BucketTrial in_whole_transfers(const BucketTrial& cut) const;
     void replan(const BucketTrial& trial);
     std::size_t current_trial() const;
 
@@ -52,14 +52,14 @@ class BucketTuner {
     const StepRecorder& recorder_;
     Phase phase_ = Phase::warm_up;
     std::size_t steps_ = 0;  // full updates in this phase
-    bool across_;
+    const double clearly_worse_;
+    const bool may_be_across_;
     std::vector<StepTimeline> measured_;
     std::size_t in_turn_ = 0;              // steps of this trial's turn until now
+    bool carries_ = false;                 // this step begins with buckets of the one before it
     std::vector<TrialSeconds> seconds_;    // by trial, of the slowest rank once the rounds have ended
     std::vector<std::size_t> contenders_;  // the trials of this phase's rounds
     std::size_t agreed_ = 0;               // rounds whose seconds are the slowest rank's
-    StepMeasurement measurement_;
-    double piece_cost_ = 0;  // across steps
     BucketProfile result_;
 };
 

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
+#include <thread>
 
 #include "bucket_measurement.hpp"
 
@@ -13,6 +16,21 @@ std::string describe(const ScheduleForecast& forecast) {
         "on the network during the next one's forward they would change a step from {:.3g} to {:.3g} ms, by "
         "the model",
         forecast.within * 1e3, forecast.across * 1e3);
+}
+
+std::string describe(const ScheduleForecast& forecast, ScheduleTrials schedules, double margin) {
+    if (tries_both(schedules))
+        return "buckets are tried under both schedules: " + describe(forecast) +
+               fmt::format(", which may be wrong by {:.0f} % of a step", 100 * margin);
+    return (schedules == ScheduleTrials::across ? "buckets stay on the network during the next forward: "
+                                                : "transfers end with their step: ") +
+           describe(forecast) + fmt::format(", which is not wrong by {:.0f} % of a step", 100 * margin);
+}
+
+ScheduleTrials ScheduleForecast::worth_trying(double margin) const {
+    if (across < (1 - margin) * within) return ScheduleTrials::across;
+    if (within < (1 - margin) * across) return ScheduleTrials::within;
+    return across_pays() ? ScheduleTrials::across_first : ScheduleTrials::within_first;
 }
 
 ScheduleForecast agree_on(ScheduleForecast forecast, Communicator& control) {
@@ -40,6 +58,45 @@ double measure_small_all_reduce(Communicator& gradients, Communicator& control) 
     double seconds = median(std::move(times));
     control.all_reduce(view_of(std::span(&seconds, 1)), ReduceOp::max).wait();
     return seconds;
+}
+
+double measure_latency(Communicator& gradients, Communicator& control, Ops& ops, const TensorView& arena) {
+    constexpr std::size_t at_once = 8, bytes = 4096, repetitions = 7;
+    const std::size_t element = size_of(arena.dtype);
+    const std::size_t count = std::min(bytes, arena.bytes() / at_once) / element;
+    if (count == 0) return 0;
+    const auto slice = [&](std::size_t number) {
+        return TensorView{static_cast<std::byte*>(arena.data) + number * count * element,
+                          arena.dtype,
+                          {static_cast<std::int64_t>(count)}};
+    };
+    const auto timed = [&](std::size_t transfers) {
+        using Clock = std::chrono::steady_clock;
+        std::vector<Work> works(transfers);
+        control.barrier();
+        const auto begin = Clock::now();
+        for (std::size_t i = 0; i < transfers; ++i) works[i] = gradients.all_reduce(slice(i), ReduceOp::sum);
+        // As the reducer polls: all that are under way go on.
+        for (std::size_t done = 0; done < transfers; std::this_thread::yield())
+            done = static_cast<std::size_t>(
+                std::ranges::count_if(works, [](Work& work) { return work.test(); }));
+        return std::chrono::duration<double>(Clock::now() - begin).count();
+    };
+    // Sums of what was left there could grow beyond all bounds.
+    for (std::size_t i = 0; i < at_once; ++i) ops.fill(slice(i), 0.0);
+    timed(at_once);  // connections and buffers are made by the first
+    std::vector<double> alone(repetitions), together(repetitions);
+    for (std::size_t i = 0; i < repetitions; ++i) {
+        alone[i] = timed(1);
+        together[i] = timed(at_once);
+    }
+    // A rank that leaves the barrier late finds the others' there: of each time the slowest rank's. Other
+    // work on the machine only ever adds.
+    for (std::vector<double>* times : {&alone, &together})
+        control.all_reduce(view_of(std::span(*times)), ReduceOp::max).wait();
+    const double one = std::ranges::min(alone);
+    const double kept_waiting = (std::ranges::min(together) - one) / static_cast<double>(at_once - 1);
+    return std::max(one - std::max(kept_waiting, 0.0), 0.0);
 }
 
 SchedulePlans plan_schedules(std::span<const ParameterSlice> parameters, const std::vector<bool>& layer_ends,

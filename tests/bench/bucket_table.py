@@ -38,10 +38,10 @@ MODELS = {
     "vit": (32, ["model.name=vit"], 24, 0.16),
 }
 FASHION = pathlib.Path("/usr/share/datasets/fashion-mnist")
-# 2 to warm up, 4 for the ready times, at most 15 of each of 5 plans, each after one that is not counted; and one that
-# trains with the choice.
-STEPS_OF_AUTO = 158
-PLANS = 13
+# 2 to warm up, 4 for the ready times, at most 15 rounds of 4 plans within steps and 4 across, these after one each that is
+# not counted; and some that train with the choice.
+STEPS_OF_AUTO = 188
+PLANS = 16
 # The plans of auto are among them.
 SIZES = "0.25,0.5,1,2.5,4,5,10,25,50,100"
 
@@ -186,12 +186,24 @@ def taken(plan):
     return f"{ms(plan['transfer_cpu']['median'])}, {ms(plan['off_core']['median'])} ms"
 
 
+SCHEDULE = re.compile(r" (across|within) steps$")
+
+
+def title(plan, report):
+    """Its first name and its schedule."""
+    schedule = plan.get("schedule", report.get("schedule", "within steps"))
+    return f"{SCHEDULE.sub('', plan['names'][0]['text'])} {schedule}"
+
+
 def chosen_step(report, said):
-    """Name and, in the sweep, step of the plan that auto has chosen."""
+    """Name and, in the sweep, step of the plan that auto has chosen. It says the schedule where it tried both."""
     name = re.match(r"buckets: ([^,]*),", said)[1]
-    wanted = name.replace("MiB", "MB")
+    wanted = SCHEDULE.sub("", name).replace("MiB", "MB")
+    schedule = SCHEDULE.search(name)
     for plan in report["plans"]:
-        if any(label["text"] == wanted for label in plan["names"]):
+        if schedule and not title(plan, report).endswith(schedule[0]):
+            continue
+        if any(SCHEDULE.sub("", label["text"]) == wanted for label in plan["names"]):
             return name, plan["step"]["median"]
     return name, None
 
@@ -217,7 +229,7 @@ def table(folder):
         peer = read["ddp"]["report"] if "ddp" in read else None
         shares = ", ".join(f"{one['switch']:.0%}" for one in read.values())
         print(f"| {model}, batch {report['batch_size']} | {report['gradient_bytes'] / 2**20:.1f} MiB "
-              f"| {best['names'][0]['text']}, {ms(best['step']['median'])} ms "
+              f"| {title(best, report)}, {ms(best['step']['median'])} ms "
               f"({ms(best['step']['min'])} to {ms(best['step']['max'])}) "
               f"| {ms(by_cost['step']['median'])} ms, predicted {ms(by_cost['predicted'])} | {chosen} "
               f"| {ms(limit)} ms = 1.05 × max({ms(aim['compute'])}, {ms(aim['communication'])}) + {ms(aim['tail'])} "

@@ -164,6 +164,19 @@ TEST(cost_model, rejects_what_is_not_a_sample_or_a_piece) {
     EXPECT_THROW(CostModel({{0, inf, 0}}), UsageError);
 }
 
+TEST(cost_model, latency_is_what_of_a_transfer_does_not_keep_the_next_one_waiting) {
+    const CostModel model({{0, 1e-3, 1e-9}});
+    EXPECT_EQ(model.latency(), 0);
+    EXPECT_EQ(model.occupied(1e6), model.seconds(1e6));
+    const CostModel late = model.with_latency(0.75e-3);
+    EXPECT_EQ(late.latency(), 0.75e-3);
+    EXPECT_EQ(late.seconds(1e6), 2e-3);
+    EXPECT_DOUBLE_EQ(late.occupied(1e6), 1.25e-3);
+    EXPECT_EQ(model.with_latency(5e-3).occupied(0), 0) << "not more than a transfer of nothing takes";
+    EXPECT_EQ(model.with_latency(-1).latency(), 0);
+    EXPECT_EQ(cost_model_from_json(to_json(late)).latency(), 0.75e-3);
+}
+
 TEST(cost_model, survives_json_to_the_last_bit) {
     const CostModel model({{0, 1.0 / 3, 1e-9 / 7}, {4 * mib, -0.1, 1e-8 / 3}}, {0.1, -0.02});
     const CostModel again = cost_model_from_json(to_json(model));

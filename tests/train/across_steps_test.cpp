@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <random>
 
 #include "support/thread_communicator.hpp"
 
@@ -218,6 +219,46 @@ TEST(IssueOrder, MustHoldEachBucket) {
     EXPECT_THROW(check_issue_order(std::vector<std::size_t>{0, 1, 2, 3}, 3), DataError);
     EXPECT_THROW(check_issue_order(std::vector<std::size_t>{0, 1}, 3), DataError);
     EXPECT_THROW(check_issue_order(std::vector<std::size_t>{1, 2, 3}, 3), DataError);
+}
+
+TEST(StepAcross, LatencyEndsEachTransferButKeepsNoneWaiting) {
+    // On the link from 2 to 6, 6 to 10, 10 to 14, each there 3 later: layer 0 waits until 17.
+    AcrossTiming timing = three_layers();
+    timing.latency = 3;
+    EXPECT_DOUBLE_EQ(step_across(three, std::vector<std::size_t>{0, 1, 2}, std::vector{4., 4., 4.}, timing),
+                     17 + 3.5 + 0.5);
+    EXPECT_DOUBLE_EQ(step_within(three, std::vector{4., 4., 4.}, timing), 17 + 5);
+}
+
+TEST(PlanAcrossSteps, IsNoWorseThanBucketsOfEqualSizes) {
+    std::mt19937 generator(7);
+    std::uniform_real_distribution<double> seconds(0.1, 1);
+    std::uniform_int_distribution<std::int64_t> counts(1, 100);
+    const CostModel cost({{.from_bytes = 0, .alpha = 0.3, .seconds_per_byte = 0.01}});
+    for (int round = 0; round < 100; ++round) {
+        AcrossTiming timing;
+        timing.per_piece = round % 2 == 0 ? 0.1 : std::numeric_limits<double>::infinity();
+        std::vector<ParameterSlice> slices;
+        std::int64_t offset = 0;
+        for (int layer = 0; layer < 16; ++layer) {
+            slices.push_back({offset, counts(generator)});
+            offset += slices.back().count;
+            timing.backward_end += seconds(generator);
+            timing.ready.push_back(timing.backward_end);
+        }
+        for (std::size_t layer = slices.size(); layer-- > 0;)
+            timing.layers.push_back({layer, layer + 1, seconds(generator) / 2});
+        const std::vector<bool> ends(slices.size(), true);
+        const AcrossPlan plan = plan_across_steps(slices, ends, cost, 4, timing);
+        for (const std::size_t parts : {4u, 8u}) {
+            const auto limit = static_cast<std::size_t>(4 * (offset / static_cast<std::int64_t>(parts)));
+            const auto equal = plan_buckets(slices, ends, {BucketPolicy::ddp, 4, limit, limit});
+            const auto transfers = transfer_seconds(equal, {timing.ready, cost, 4});
+            EXPECT_LE(plan.seconds,
+                      step_across(equal, issue_order(equal, transfers, timing), transfers, timing) + 1e-9)
+                << "round " << round << ", " << parts << " parts";
+        }
+    }
 }
 
 }  // namespace

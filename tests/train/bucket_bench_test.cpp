@@ -55,6 +55,26 @@ TEST(DistinctPlans, TheSameCutsAreOnePlanWithAllNames) {
                                                "ddp 25 MB;ddp 100 MB;single;cost_model;1"}));
 }
 
+TEST(BestOfPolicies, IsTheCostModelsFavouriteOfEachAndNoneTwice) {
+    const auto named = [](std::initializer_list<BucketPolicy> policies) {
+        BenchPlan plan;
+        for (const BucketPolicy policy : policies) plan.names.push_back({policy});
+        return plan;
+    };
+    const std::vector<BenchPlan> plans{named({BucketPolicy::ddp}), named({BucketPolicy::single}),
+                                       named({BucketPolicy::ddp, BucketPolicy::per_layer}),
+                                       named({BucketPolicy::cost_model}), named({BucketPolicy::ddp})};
+    using Numbers = std::vector<std::size_t>;
+    EXPECT_EQ(best_of_policies(plans, std::vector<double>{3, 1, 4, 5, 2}), (Numbers{2, 3, 4}));
+    EXPECT_EQ(best_of_policies(plans, std::vector<double>{3, 1, 2, 5, 4}), (Numbers{2, 3}));
+    EXPECT_EQ(best_of_policies({}, {}), Numbers());
+}
+
+TEST(PlanName, SaysItsScheduleWhereItIsNotTheOthers) {
+    EXPECT_EQ((PlanName{BucketPolicy::ddp, 0.5}.text()), "ddp 0.5 MB");
+    EXPECT_EQ((PlanName{BucketPolicy::ddp, 0.5, "within steps"}.text()), "ddp 0.5 MB within steps");
+}
+
 TEST(PlanSteps, TakesTurnsForwardsAndBackwards) {
     test::run_training(1, {}, [](const TrainingJob& job) {
         const StepBench bench(job);

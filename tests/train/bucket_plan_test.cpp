@@ -110,6 +110,27 @@ TEST(FinishTime, CountsTheGapsThatAreSentAlong) {
     EXPECT_EQ(finish_time(plan, {ready, cost, 4}), alpha + beta * 4 * (16 + 4));
 }
 
+TEST(FinishTime, LatencyEndsEachTransferButKeepsNoneWaiting) {
+    // 10 s a transfer, of which the next one waits for 2; ready at 1, 2 and 30.
+    const std::vector<ParameterSlice> parameters{{0, 1}, {1, 1}, {2, 1}};
+    const std::vector<double> ready{1, 2, 30};
+    const CostModel slow({{.from_bytes = 0, .alpha = 10, .seconds_per_byte = 0}});
+    const CostModel cost = slow.with_latency(8);
+    const auto per_layer = plan_from_ends(parameters, std::vector<std::size_t>{0, 1, 2});
+    EXPECT_EQ(finish_time(per_layer, {ready, slow, 4}), 40);
+    EXPECT_EQ(finish_time(per_layer, {ready, cost, 4}), 40);
+    const std::vector<double> early{1, 2, 3};
+    EXPECT_EQ(finish_time(per_layer, {early, slow, 4}), 31);
+    EXPECT_EQ(finish_time(per_layer, {early, cost, 4}), 1 + 3 * 2 + 8);
+    EXPECT_EQ(finish_time({}, {early, cost, 4}), 0);
+    // A byte takes 1 s: worth cutting only where that costs 2 s, not 10.
+    const std::vector<double> spread{10, 24, 30};
+    const CostModel by_byte({{.from_bytes = 0, .alpha = 10, .seconds_per_byte = 1}});
+    const std::vector<bool> ends{true, true, true};
+    EXPECT_EQ(plan_by_cost(parameters, ends, {spread, by_byte, 4}).size(), 2u);
+    EXPECT_EQ(plan_by_cost(parameters, ends, {spread, by_byte.with_latency(8), 4}).size(), 3u);
+}
+
 struct CostCase {
     std::string name;
     double alpha, beta;

@@ -57,6 +57,7 @@ TEST(BucketProfile, KeepsTheOrderOfBucketsThatGoInPieces) {
     EXPECT_TRUE(bucket_profile_from_json(to_json(profile), key, 4).chosen.order.empty());
     profile.chosen.order = {0, 1, 0, 0};
     EXPECT_EQ(bucket_profile_from_json(to_json(profile), key, 4).chosen.order, profile.chosen.order);
+    EXPECT_TRUE(bucket_profile_from_json(to_json(profile), key, 4).chosen.across_steps());
     profile.chosen.order = {0, 0, 0};
     EXPECT_NE(refusal(to_json(profile)).find("does not hold each of 2 buckets"), std::string::npos);
 }
@@ -77,7 +78,7 @@ TEST(BucketProfile, SaysWhyAFileIsNone) {
     EXPECT_EQ(refusal("{"), "it is not a JSON object");
     EXPECT_EQ(refusal("[1]"), "it is not a JSON object");
     EXPECT_EQ(refusal("{}"), "it is not a bucket profile");
-    EXPECT_EQ(refusal(with(good, "profile\": 2", "profile\": 1")), "it is another version's");
+    EXPECT_EQ(refusal(with(good, "profile\": 3", "profile\": 2")), "it is another version's");
     EXPECT_EQ(refusal(good, R"({"model":"abc","world":3})"), "it is for another training");
     EXPECT_TRUE(refusal(with(good, "\"chosen\"", "\"other\"")).starts_with("it is damaged: "));
     EXPECT_TRUE(refusal(with(good, "0.25", "\"x\"")).starts_with("it is damaged: "));

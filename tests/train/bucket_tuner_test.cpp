@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 
 #include "training_fixture.hpp"
 
@@ -13,7 +14,7 @@ namespace {
 
 /// Trains until the tuner has chosen; the number of updates that took.
 std::size_t tune(TrainStep& training, BucketTuner& tuner) {
-    for (std::size_t updates = 1; updates < 200; ++updates) {
+    for (std::size_t updates = 1; updates < 400; ++updates) {
         while (!training.epoch_has_more()) {
             ++training.progress.epoch;
             training.progress.position = 0;
@@ -82,6 +83,63 @@ TEST_P(BucketTunerRanks, CostModelPlansWithoutTrials) {
     });
 }
 
+/// On rank 0, after `updates`: what was trained. Without an own margin: with fixed buckets, within steps.
+std::vector<NamedTensor> trained(int ranks, std::size_t updates, std::optional<double> clearly_worse,
+                                 std::vector<BucketTrial>* trials = nullptr, std::size_t looked_at = 0) {
+    std::vector<NamedTensor> model;
+    const std::string policy = clearly_worse ? "auto" : "per_layer";
+    test::run_training(
+        ranks,
+        {"optim.name=adam", "optim.lr=0.01", "train.ema=0.9", "distributed.bucket_policy=" + policy,
+         clearly_worse ? "distributed.across_steps=auto" : "distributed.across_steps=false"},
+        [&](const TrainingJob& job) {
+            TrainStep training(job);
+            training.initial_weights();
+            StepRecorder recorder(training.graph, 1);
+            training.record(&recorder);
+            std::optional<BucketTuner> tuner;
+            if (clearly_worse) tuner.emplace(training, recorder, *clearly_worse);
+            for (std::size_t update = 0; update < updates; ++update) {
+                while (!training.epoch_has_more()) {
+                    ++training.progress.epoch;
+                    training.progress.position = 0;
+                    training.start_epoch();
+                }
+                if (tuner) tuner->before_update();
+                const UpdateReport report = training.update();
+                // As evaluations and checkpoints do.
+                if (looked_at > 0 && update % looked_at == 0) training.graph.save();
+                if (!tuner || !tuner->after_update(report)) continue;
+                EXPECT_EQ(training.spreads_across_steps(), tuner->result().chosen.across_steps());
+                if (trials && job.control.rank() == 0) *trials = tuner->result().trials;
+                tuner.reset();
+            }
+            EXPECT_FALSE(tuner) << "too few updates to choose";
+            auto saved = training.graph.save();
+            if (job.control.rank() == 0) model = std::move(saved);
+        });
+    return model;
+}
+
+TEST_P(BucketTunerRanks, TriesBothSchedulesWithoutChangingABit) {
+    constexpr std::size_t updates = 220;
+    const std::vector<NamedTensor> wanted = trained(GetParam(), updates, std::nullopt);
+    // Undisturbed, now and then between the steps of a turn, and after each step.
+    for (const std::size_t looked_at : {0u, 3u, 1u}) {
+        SCOPED_TRACE(looked_at);
+        std::vector<BucketTrial> trials;
+        const auto model =
+            trained(GetParam(), looked_at == 1 ? 2 * updates : updates, 1.0, &trials, looked_at);
+        for (const bool across : {false, true})
+            EXPECT_TRUE(std::ranges::any_of(trials, [&](const BucketTrial& trial) {
+                return trial.across_steps() == across && trial.step > 0;
+            })) << across;
+        if (looked_at == 1) continue;
+        ASSERT_EQ(model.size(), wanted.size());
+        for (std::size_t t = 0; t < model.size(); ++t) EXPECT_EQ(model[t].bytes, wanted[t].bytes);
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, BucketTunerRanks, ::testing::Values(2, 3, 4));
 
 TEST(AgreeOnReadyTimes, TakesTheMedianOfStepsAndTheSlowestRank) {
@@ -92,6 +150,20 @@ TEST(AgreeOnReadyTimes, TakesTheMedianOfStepsAndTheSlowestRank) {
         EXPECT_EQ(agreed.ready, (std::vector<double>{4, 4}));
         EXPECT_EQ(agreed.backward_end, 7);
     });
+}
+
+TEST(DescribeChoice, SaysTheSchedulesWhereBothWereTried) {
+    BucketProfile profile;
+    profile.cost = CostModel({{.from_bytes = 0, .alpha = 1e-3, .seconds_per_byte = 0}});
+    profile.trials = {{"cost_model", {0}, 0.05, 0.052, {0}}, {"cost_model", {0}, 0.01, 0.0509}};
+    profile.chosen = profile.trials[1];
+    const std::vector<Bucket> buckets{{.count = 262144}};
+    EXPECT_TRUE(describe_choice(profile, buckets, 4)
+                    .starts_with("buckets: cost_model within steps, 1 bucket of 1 MiB; a step takes 50.9 ms, "
+                                 "with cost_model across steps 52 ms; "));
+    profile.trials.erase(profile.trials.begin());
+    EXPECT_TRUE(describe_choice(profile, buckets, 4)
+                    .starts_with("buckets: cost_model, 1 bucket of 1 MiB; a step takes 50.9 ms; backward"));
 }
 
 TEST(Median, OfOddAndEvenNumbers) {

@@ -14,6 +14,38 @@ TEST(ScheduleForecast, PaysWhereItSavesATwentieth) {
     EXPECT_FALSE((ScheduleForecast{0, 0}.across_pays()));
 }
 
+TEST(ScheduleForecast, IsWorthRealStepsOfBothUnlessOneIsClearlyWorse) {
+    struct Row {
+        double across, within;
+        ScheduleTrials wanted;
+    };
+    for (const Row& row :
+         {Row{84, 100, ScheduleTrials::across}, Row{86, 100, ScheduleTrials::across_first},
+          Row{94.9, 100, ScheduleTrials::across_first}, Row{95.1, 100, ScheduleTrials::within_first},
+          Row{100, 100, ScheduleTrials::within_first}, Row{100, 86, ScheduleTrials::within_first},
+          Row{100, 84, ScheduleTrials::within}, Row{0, 0, ScheduleTrials::within_first}}) {
+        SCOPED_TRACE(std::to_string(row.across) + " and " + std::to_string(row.within));
+        const ScheduleForecast forecast{row.across, row.within};
+        EXPECT_EQ(forecast.worth_trying(), row.wanted);
+        EXPECT_EQ(forecast.worth_trying(0), row.across == row.within  ? ScheduleTrials::within_first
+                                            : row.across < row.within ? ScheduleTrials::across
+                                                                      : ScheduleTrials::within);
+        EXPECT_TRUE(tries_both(forecast.worth_trying(1)));
+    }
+}
+
+TEST(ScheduleForecast, SaysWhatIsTriedAndWhy) {
+    const ScheduleForecast forecast{.across = 0.08, .within = 0.1};
+    const std::string change = describe(forecast);
+    EXPECT_EQ(describe(forecast, ScheduleTrials::across, 0.15),
+              "buckets stay on the network during the next forward: " + change +
+                  ", which is not wrong by 15 % of a step");
+    EXPECT_EQ(describe(forecast, ScheduleTrials::within, 0.15),
+              "transfers end with their step: " + change + ", which is not wrong by 15 % of a step");
+    EXPECT_EQ(describe(forecast, ScheduleTrials::within_first, 0.25),
+              "buckets are tried under both schedules: " + change + ", which may be wrong by 25 % of a step");
+}
+
 TEST(ScheduleForecast, SaysWhatWouldChange) {
     EXPECT_EQ(
         describe(ScheduleForecast{.across = 0.0119, .within = 0.012}),
@@ -47,6 +79,22 @@ TEST(MeasureSmallAllReduce, IsTheSameTimeOnAllRanks) {
         double of_rank_0 = seconds;
         control->broadcast(view_of(std::span(&of_rank_0, 1)), 0).wait();
         EXPECT_EQ(seconds, of_rank_0);
+    });
+}
+
+TEST(MeasureLatency, IsTheSameOnAllRanksAndZeroWhereThereIsNoRoom) {
+    test::run_on_threads(3, [](Communicator& world) {
+        const auto control = world.duplicate();
+        const auto device = make_cpu_device(1);
+        std::vector<float> arena(100, 3);
+        const double seconds =
+            measure_latency(world, *control, device->ops(DType::f32), view_of(std::span(arena)));
+        EXPECT_GE(seconds, 0);
+        double of_rank_0 = seconds;
+        control->broadcast(view_of(std::span(&of_rank_0, 1)), 0).wait();
+        EXPECT_EQ(seconds, of_rank_0);
+        EXPECT_EQ(
+            measure_latency(world, *control, device->ops(DType::f32), view_of(std::span(arena).first(7))), 0);
     });
 }
 

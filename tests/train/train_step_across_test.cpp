@@ -147,6 +147,23 @@ TEST_P(AcrossStepsRanks, AnyOrderOfIssueGivesTheSameBits) {
     }
 }
 
+TEST_P(AcrossStepsRanks, TheSchedulesMayTakeTurnsFromStepToStep) {
+    const Settings recipe = with({"optim.name=adam", "optim.lr=0.01", "train.ema=0.9"}, per_layer);
+    const Outcome plain = train(GetParam(), with(recipe, within), 24);
+    // Bits of the number: which updates are across steps.
+    for (const unsigned pattern : {0b010101u, 0b011010u, 0b001011u}) {
+        const Outcome mixed = train(GetParam(), recipe, 24, [&](TrainStep& training, int update) {
+            const bool across = (pattern >> (update % 6) & 1u) != 0;
+            training.spread_across_steps(across);
+            EXPECT_FALSE(training.reducer.pending());
+            training.replan(training.reducer.buckets(),
+                            across ? std::vector<std::size_t>{1, 0, 1, 2} : std::vector<std::size_t>());
+        });
+        expect_same_bits(plain, mixed);
+        EXPECT_EQ(mixed.deferred, 13u) << "the first, and half of the others";
+    }
+}
+
 TEST_P(AcrossStepsRanks, WhoReadsParametersInBetweenFindsThoseOfTheLastStep) {
     const Settings recipe = with({"optim.name=sgd", "optim.lr=0.1", "optim.momentum=0.9"}, per_layer);
     for (int stop = 0; stop < 3; ++stop) {

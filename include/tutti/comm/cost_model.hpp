@@ -23,17 +23,25 @@ struct CostPiece {
 };
 
 /// The α–β model (Hockney 1994, "The communication challenge for MPP"), in pieces because libraries change
-/// their protocol with the size and memories have caches. A default model costs nothing: one rank.
+/// their protocol with the size and memories have caches; and of α what transfers in flight share, as LogP
+/// tells latency from gap (Culler et al. 1993, "LogP: towards a realistic model of parallel computation"). A
+/// default model costs nothing: one rank.
 class CostModel {
   public:
     CostModel() = default;
     /// Pieces by ascending from_bytes, the first at 0; throws UsageError otherwise, or for a value that is
     /// not finite. residuals: (model − sample) / sample of each fitted sample, in the order of the samples.
     explicit CostModel(std::vector<CostPiece> pieces, std::vector<double> residuals = {});
+    /// The same with latency(), which is no more than a transfer of nothing takes, and not negative.
+    CostModel with_latency(double seconds) const;
 
     /// Seconds of one transfer; never falls as bytes grow: where a piece lies below the end of the one
     /// before, that end holds. It may jump up where a piece begins.
     double seconds(double bytes) const;
+    /// The end of each transfer's time, in which the next one may already be under way.
+    double latency() const { return latency_; }
+    /// What a transfer keeps the next one waiting: seconds − latency.
+    double occupied(double bytes) const { return seconds(bytes) - latency_; }
 
     std::span<const CostPiece> pieces() const { return pieces_; }
     std::span<const double> residuals() const { return residuals_; }
@@ -43,6 +51,7 @@ class CostModel {
   private:
     std::vector<CostPiece> pieces_;
     std::vector<double> residuals_;
+    double latency_ = 0;
 };
 
 /// The model with the least Σ ((model − sample) / sample)², cut into 1 … most_pieces pieces. A further piece
@@ -51,7 +60,7 @@ class CostModel {
 /// in proportion to the bytes. Throws UsageError without samples or for one that is not finite and positive.
 CostModel fit_cost(std::span<const CostSample> samples, std::size_t most_pieces = 3);
 
-/// One JSON object: {"pieces": [{"from_bytes", "alpha", "seconds_per_byte"}], "residuals": […]}.
+/// One JSON object: {"pieces": [{"from_bytes", "alpha", "seconds_per_byte"}], "latency", "residuals": […]}.
 std::string to_json(const CostModel& model);
 /// Throws DataError that says what is wrong.
 CostModel cost_model_from_json(const std::string& text);

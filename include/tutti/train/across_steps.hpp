@@ -26,6 +26,7 @@ struct AcrossTiming {
     std::vector<LayerForward> layers;  ///< in the order of forward
     double loss = 0;                   ///< from the last layer's end to the beginning of backward
     double update_per_element = 0;     ///< of the optimizer
+    double latency = 0;                ///< CostModel::latency: of a transfer behind what it occupies
     /// What each piece but one adds to the time of a transfer that is cut. Infinite: none may be cut.
     double per_piece = std::numeric_limits<double>::infinity();
 };
@@ -37,7 +38,7 @@ double piece_cost(const Communicator& gradients, double empty_transfer);
 /// bucket in one transfer, at the place of its last piece.
 std::vector<std::size_t> order_for(const Communicator& gradients, std::vector<std::size_t> order);
 
-/// The seconds of each bucket's transfer.
+/// What each bucket's transfer keeps the next one waiting, in seconds.
 std::vector<double> transfer_seconds(std::span<const Bucket> buckets, const BucketTiming& timing);
 
 /// List scheduling (Graham, "Bounds on multiprocessing timing anomalies", 1969) on one link: whenever it is
@@ -48,11 +49,11 @@ std::vector<double> transfer_seconds(std::span<const Bucket> buckets, const Buck
 std::vector<std::size_t> first_needed_first(std::span<const double> ready, std::span<const double> seconds,
                                             std::span<const std::size_t> pieces = {});
 
-/// From the beginning of one backward to the next, step after step: one transfer at a time in this order,
-/// each as soon as the ones before it and its gradients allow, a bucket that the order names k times in k
-/// equal pieces (Reducer::replan); every layer's forward waits for the sums of
-/// its buckets and of those issued before them, and updates them. At the end of a forward nothing is left on
-/// the network, so every step is like the one before it. Pure.
+/// From the beginning of one backward to the next, step after step: one transfer after the other in this
+/// order, each as soon as the ones before it and its gradients allow, a bucket that the order names k times
+/// in k equal pieces (Reducer::replan); every layer's forward waits for the sums of its buckets and of those
+/// issued before them, and updates them. At the end of a forward nothing is left on the network, so every
+/// step is like the one before it. Pure.
 double step_across(std::span<const Bucket> buckets, std::span<const std::size_t> order,
                    std::span<const double> seconds, const AcrossTiming& timing);
 
@@ -83,8 +84,9 @@ struct AcrossPlan {
     double seconds = 0;
 };
 /// Begins with a bucket per layer, and joins those neighbours whose joining makes the step shortest, as long
-/// as it becomes shorter; at the beginning and the end of that buckets may be cut (issue_order). Pure; O(L³)
-/// for L layers.
+/// as it becomes shorter; and the same from buckets of about equal sizes, 32 to 4 of them, because joining
+/// looks at whole transfers. At the beginning and the end of each buckets may be cut (issue_order). The best
+/// of these. Pure; O(L³) for L layers: 4 ms for 107 (resnet50), 3 for 77 (vit-b).
 AcrossPlan plan_across_steps(std::span<const ParameterSlice> parameters, const std::vector<bool>& layer_ends,
                              const CostModel& cost, std::size_t element_bytes, const AcrossTiming& timing);
 

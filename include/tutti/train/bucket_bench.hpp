@@ -31,7 +31,8 @@ std::string to_string(BucketPolicy policy);
 struct PlanName {
     BucketPolicy policy = BucketPolicy::ddp;
     double bucket_mb = 0;      ///< 0: the policy has no limit
-    std::string text() const;  ///< "ddp 25 MB", "single"
+    std::string schedule{};    ///< "within steps" where the others' is another one; else empty
+    std::string text() const;  ///< "ddp 25 MB", "single", "single within steps"
 };
 
 /// A plan that is measured once, under all names that lead to it.
@@ -39,6 +40,7 @@ struct BenchPlan {
     std::vector<PlanName> names;
     std::vector<Bucket> buckets;
     std::vector<std::size_t> order{};  ///< of issue; empty: the plan's own
+    bool across = false;               ///< buckets stay on the network during the next step's forward
 };
 
 /// The different plans of a request, in its order. by_cost: the plan of the policy cost_model, where it is
@@ -46,6 +48,11 @@ struct BenchPlan {
 std::vector<BenchPlan> distinct_plans(const PlanRequest& request, std::span<const ParameterSlice> parameters,
                                       const std::vector<bool>& layer_ends, std::size_t element_bytes,
                                       const std::vector<Bucket>& by_cost);
+
+/// Of each policy but single (which never pays across steps, and seldom within) the plan that the cost model
+/// thinks best: the numbers of these, ascending, none twice. predicted: seconds of a step, by plan. Pure.
+std::vector<std::size_t> best_of_policies(std::span<const BenchPlan> plans,
+                                          std::span<const double> predicted);
 
 struct BenchRounds {
     std::size_t steps = 20;   ///< measured of each plan
@@ -82,8 +89,9 @@ struct StepMeasurement {
     double rest = 0;            ///< seconds from the end of backward and of all transfers to that of the step
     StepProfile profile{};      ///< where the computation goes, of the slowest rank in each part
 
-    /// What the schedule across steps has to do with; elements of the arena. per_piece: AcrossTiming's.
-    AcrossTiming across(const Graph& graph, double per_piece) const;
+    /// What the schedule across steps has to do with; elements of the arena. per_piece, latency:
+    /// AcrossTiming's.
+    AcrossTiming across(const Graph& graph, double per_piece, double latency) const;
 
     /// Of a step under a plan.
     double predict(std::span<const Bucket> buckets, const BucketTiming& timing) const;

@@ -49,9 +49,10 @@ struct BucketTiming {
     std::size_t element_bytes = 4;
 };
 
-/// When the last bucket is done: c_k = max(c_{k−1}, r_k) + T(S_k), where r_k is when the gradients of bucket
-/// k and of those before it are ready, S_k its bytes, T the cost model. One transfer at a time, beside the
-/// computation. Pure; 0 without buckets.
+/// When the last bucket is done: c_k = max(c_{k−1}, r_k) + T(S_k), and at the end λ, where r_k is when the
+/// gradients of bucket k and of those before it are ready, S_k its bytes, T what the cost model says that
+/// a transfer occupies, λ its latency. One transfer after the other, beside the computation. Pure; 0 without
+/// buckets.
 double finish_time(std::span<const Bucket> buckets, const BucketTiming& timing);
 
 /// The cut at layer ends with the least finish_time, of those with the same time one with the fewest buckets:

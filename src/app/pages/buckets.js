@@ -191,7 +191,7 @@ function draw_line() {
   const left = labelled ? (drawing.width < 480 ? 76 : 104) : 62, right = drawing.width - 12;
   const bottom = drawing.height - 30, compute = 24;
   const last_done = lanes ? Math.max(...line.buckets.map(bucket => bucket.done)) : 0;
-  const across = report.schedule === "across steps", end = across ? Math.max(line.step, last_done) : line.step;
+  const across = plan.schedule === "across steps", end = across ? Math.max(line.step, last_done) : line.step;
   const x = seconds => left + seconds / end * (right - left);
   const [factor, unit] = time_unit(end);
   const tops = spaced(ticks(0, end * factor, drawing.width < 480 ? 4 : 9), value => x(value / factor), 48);
@@ -309,7 +309,7 @@ function fill_words() {
   const notices = [];
   if (report.replay) notices.push(["Replay: nothing was computed. ", `Layers are timed waits, ${report.replay}.`]);
   if (ranks === 1) notices.push(["One rank: ", "nothing is communicated, and there is nothing to hide."]);
-  if (report.schedule === "across steps") {
+  if (report.plans.some(plan => plan.schedule === "across steps")) {
     notices.push(["Schedule across steps: ", "buckets stay on the network during the next step's forward, in which each " +
                   "layer waits for its own; exposed is that waiting. Each step follows one of the same plan."]);
     by_id("exposed-means").textContent = "the time that the next forward waits for buckets; what buckets and their " +
