@@ -62,8 +62,9 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
                          train_data->info().samples, to_string(train_data->info().sample_shape),
                          train_data->info().classes));
 
+    const Config chosen = config_of_run(start, config, *gradients);
     Trainer trainer(
-        {config, *device, *gradients, *control, log, directory.get(), *train_data, val_data.get()});
+        {chosen, *device, *gradients, *control, log, directory.get(), *train_data, val_data.get()});
     if (checkpoint) trainer.resume(*checkpoint);
     // Not before: a resume that is refused must leave the run as it is.
     together_on_first_rank(*control, "writing the run directory", [&] {

@@ -7,6 +7,7 @@
 #include "same_job.hpp"
 #include "select.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/train/shard_plan.hpp"
 #include "tutti/train/trainer.hpp"
 
 namespace tutti {
@@ -87,6 +88,15 @@ std::unique_ptr<Communicator> make_gradients_communicator(const JobStart& start,
         config.distributed, *inputs.gpu, timed.duplicate(), start.session.host(),
         [&log = start.log](const std::string& why) { log.info(why); },
         [&log = start.log](const std::string& why) { log.error(why); });
+}
+
+Config config_of_run(const JobStart& start, Config config, const Communicator& gradients) {
+    const Strategy given = config.distributed.strategy;
+    config.distributed.strategy =
+        chosen_strategy(config, gradients.size(), gradients.all_reduce_path() == "shared memory");
+    if (config.distributed.strategy != given)
+        start.log.info("distributed.strategy: auto takes zero1, as the ranks have memory in common");
+    return config;
 }
 
 }  // namespace tutti

@@ -48,4 +48,8 @@ TrainingInputs open_training(const JobStart& start, const Config& config, bool w
 std::unique_ptr<Communicator> make_gradients_communicator(const JobStart& start, const Config& config,
                                                           const TrainingInputs& inputs, Communicator& timed);
 
+/// The config with what `auto` stands for once it is known what carries the gradients (chosen_strategy).
+/// Rank 0 logs it. The config that is written down stays the given one.
+Config config_of_run(const JobStart& start, Config config, const Communicator& gradients);
+
 }  // namespace tutti
