@@ -34,6 +34,10 @@ void EigenOps<T>::normalize(const TensorView& x, std::span<const float> mean, st
                 static_cast<T>(normalized_pixel(static_cast<float>(value), mean[c], std[c]));
     const unsigned char* pixels = x.as<unsigned char>();
     T* out = y.as<T>();
+    if (channels == 1)
+        return for_ranges(x.count(), [=](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < end; ++i) out[i] = table[pixels[i]];
+        });
     for_ranges(
         x.count() / channels,
         [=](std::int64_t begin, std::int64_t end) {

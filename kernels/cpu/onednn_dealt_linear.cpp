@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "parallel.hpp"
+#include "tile_linear.hpp"
 
 namespace tutti {
 namespace {
@@ -95,7 +96,9 @@ void OnednnDealtLinear::deal(std::int64_t batch, const Compute& compute) {
         const Run run = run_of(shape_.out, callers, part);
         Products& products = products_[{batch, run.count, callers}];
         if (!products.forward) products = plan(batch, run.count, callers);
-        bytes = std::max(bytes, floats(batch * run.count) + products.scratch_bytes());
+        const std::size_t tiles =
+            takes_tile_linear(shape_) ? tile_linear_scratch(shape_.in, run.count) * sizeof(float) : 0;
+        bytes = std::max(bytes, floats(batch * run.count) + std::max(products.scratch_bytes(), tiles));
     }
     context_->ready_callers(callers, bytes);
     for_parts(callers, callers, [&](int caller, std::int64_t part) {
@@ -114,6 +117,16 @@ void OnednnDealtLinear::forward(const TensorView& x, const TensorView& weight, c
     deal(batch, [&](const OnednnContext& own, std::int64_t, const Run& run, Products& products, float* copy,
                     std::byte* scratch) {
         const float* const rows = weight.as<float>() + run.begin * shape_.in;
+        if (takes_tile_linear(shape_)) {
+            // The bits of a call that is not dealt.
+            for (std::int64_t row = 0; row < batch; row += tile_linear_rows)
+                tile_linear_forward_block(shape_.in, run.count, std::min(tile_linear_rows, batch - row),
+                                          x.as<float>() + row * shape_.in, rows,
+                                          shape_.bias ? bias.as<float>() + run.begin : nullptr,
+                                          y.as<float>() + row * shape_.out + run.begin, shape_.out,
+                                          reinterpret_cast<float*>(scratch));
+            return;
+        }
         if (shape_.bias)
             products.forward.execute(own, {x.data, rows, copy, bias.as<float>() + run.begin}, scratch);
         else

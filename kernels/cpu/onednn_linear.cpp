@@ -2,7 +2,7 @@
 // which loses a third of its time at batch 64 to packing weights that every step changes. With products in
 // bf16 each call rounds its inputs, and backward of many rows dy once for both of its products. Weight
 // gradients in bf16, products forward, and the inputs' gradients of many rows are our own where the processor
-// has the instructions.
+// has the instructions; in fp32, products forward of wide layers.
 
 #include <algorithm>
 #include <map>
@@ -16,6 +16,7 @@
 #include "onednn_product.hpp"
 #include "parallel.hpp"
 #include "shape_checks.hpp"
+#include "tile_linear.hpp"
 
 namespace tutti {
 namespace {
@@ -32,6 +33,7 @@ class OnednnLinear final : public LinearOp {
           own_weight_gradient_(context_->products == memory::data_type::bf16 &&
                                takes_bf16_weight_gradient(shape)),
           own_forward_(context_->products == memory::data_type::bf16 && takes_bf16_linear(shape)),
+          tiles_(context_->products == memory::data_type::f32 && takes_tile_linear(shape)),
           dealt_(shape, context_) {}
 
     void forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
@@ -41,6 +43,10 @@ class OnednnLinear final : public LinearOp {
         assert(weight.count() == shape_.out * shape_.in && bias.defined() == shape_.bias);
         if (batch == 0) return;
         if (deals(batch)) return with_onednn_errors(name_, [&] { dealt_.forward(x, weight, bias, y); });
+        if (tiles_)
+            return tile_linear_forward(shape_, batch, x.as<float>(), weight.as<float>(),
+                                       shape_.bias ? bias.as<float>() : nullptr, y.as<float>(),
+                                       context_->workspace);
         if (own_forward_)
             return bf16_linear_forward(shape_, batch, x.as<float>(), weight.as<float>(),
                                        shape_.bias ? bias.as<float>() : nullptr, y.as<float>(),
@@ -229,6 +235,7 @@ class OnednnLinear final : public LinearOp {
     const std::string name_;
     const std::shared_ptr<OnednnContext> context_;
     const bool own_weight_gradient_, own_forward_;  // in bf16
+    const bool tiles_;                              // in fp32
     OnednnDealtLinear dealt_;
     // By batch size: a run has few (full, the epoch's last, evaluation).
     std::map<std::int64_t, OnednnProduct> forward_, backward_data_, backward_weight_;

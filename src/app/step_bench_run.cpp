@@ -31,8 +31,9 @@ class StepBenchRun {
           timed_(start.timed_world(config_.distributed)),
           gradients_(make_gradients_communicator(start, config_, inputs_, *timed_)),
           control_(timed_->duplicate()),
+          chosen_(config_of_run(config_, *gradients_)),
           bench_(
-              {config_, *inputs_.device, *gradients_, *control_, start.log, nullptr, *inputs_.train, nullptr},
+              {chosen_, *inputs_.device, *gradients_, *control_, start.log, nullptr, *inputs_.train, nullptr},
               false) {}
 
     StepReport run() {
@@ -199,6 +200,7 @@ class StepBenchRun {
     const Config config_;
     const TrainingInputs inputs_;
     const std::unique_ptr<Communicator> timed_, gradients_, control_;
+    const Config chosen_;
     StepBench bench_;
     StepReport report_;
 };

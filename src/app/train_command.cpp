@@ -54,7 +54,8 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
     const auto gradients = make_gradients_communicator(start, config, inputs, *timed);
     const auto control = timed->duplicate();
     // Before the run directory: what memory, the device or the data's channels refuse leaves nothing behind.
-    Trainer trainer({config, *device, *gradients, *control, log, nullptr, *train_data, val_data.get()});
+    const Config chosen = config_of_run(config, *gradients);
+    Trainer trainer({chosen, *device, *gradients, *control, log, nullptr, *train_data, val_data.get()});
     std::optional<std::string> checkpoint;
     const auto directory = open_run_directory(*control, config, checkpoint);
     together_on_first_rank(*control, "opening the log", [&] { log.open_file(directory->log_path()); });
@@ -65,6 +66,8 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
                          train_data->info().samples, to_string(train_data->info().sample_shape),
                          train_data->info().classes));
 
+    if (chosen.distributed.strategy != config.distributed.strategy)
+        log.info("distributed.strategy: auto takes zero1, as the ranks have memory in common");
     trainer.write_to(directory.get());
     if (checkpoint) trainer.resume(*checkpoint);
     // Not before: a resume that is refused must leave the run as it is.

@@ -9,6 +9,7 @@
 #include "select.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/memory_use.hpp"
+#include "tutti/train/shard_plan.hpp"
 #include "tutti/train/trainer.hpp"
 
 namespace tutti {
@@ -104,6 +105,12 @@ std::unique_ptr<Communicator> make_gradients_communicator(const JobStart& start,
         config.distributed, *inputs.gpu, timed.duplicate(), start.session.host(),
         [&log = start.log](const std::string& why) { log.info(why); },
         [&log = start.log](const std::string& why) { log.error(why); });
+}
+
+Config config_of_run(Config config, const Communicator& gradients) {
+    config.distributed.strategy =
+        chosen_strategy(config, gradients.size(), gradients.all_reduce_path() == "shared memory");
+    return config;
 }
 
 }  // namespace tutti

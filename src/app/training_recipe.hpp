@@ -50,4 +50,8 @@ TrainingInputs open_training(const JobStart& start, const Config& config, bool w
 std::unique_ptr<Communicator> make_gradients_communicator(const JobStart& start, const Config& config,
                                                           const TrainingInputs& inputs, Communicator& timed);
 
+/// The config with what `auto` stands for once it is known what carries the gradients (chosen_strategy).
+/// The config that is written down stays the given one.
+Config config_of_run(Config config, const Communicator& gradients);
+
 }  // namespace tutti

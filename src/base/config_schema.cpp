@@ -323,7 +323,8 @@ void add_distributed(std::vector<Row>& rows) {
                                   {"ddp", Strategy::ddp},
                                   {"zero1", Strategy::zero1}}),
                 "how ranks share the work; zero1: as ddp, with the optimizer's state divided among the "
-                "ranks"),
+                "ranks; auto: zero1 where all ranks have memory in common (and optim.clip_norm, "
+                "train.nan_policy and what zero1 refuses allow it), else ddp"),
             row("distributed.backend", at(distributed, &D::backend),
                 choice<Backend>({{"auto", Backend::automatic},
                                  {"nccl", Backend::nccl},

@@ -1,11 +1,42 @@
 #include "tutti/train/shard_plan.hpp"
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 
 #include "tutti/base/error.hpp"
 
 namespace tutti {
+namespace {
+
+struct Refusal {
+    std::string what, remedy;
+};
+
+std::optional<Refusal> obstacle_to_zero1(const Config& config) {
+    if (config.optim.name == "lamb")
+        return Refusal{
+            "optim.name is lamb: its trust ratio needs the norm of each whole parameter, of which "
+            "a rank has a part only",
+            "set distributed.strategy: ddp, or optim.name: adamw"};
+    const BucketPolicy policy = config.distributed.bucket_policy;
+    if (policy == BucketPolicy::automatic || policy == BucketPolicy::cost_model)
+        return Refusal{std::string("distributed.bucket_policy is ") +
+                           (policy == BucketPolicy::automatic ? "auto" : "cost_model") +
+                           ": buckets that are chosen during the run would move the optimizer's state "
+                           "between the ranks",
+                       "set distributed.bucket_policy: ddp, single or per_layer"};
+    if (config.distributed.compress != Compress::none)
+        return Refusal{"distributed.compress is bf16: compressed sums are made for whole gradients only",
+                       "set distributed.compress: none, or distributed.strategy: ddp"};
+    if (config.run.deterministic)
+        return Refusal{
+            "run.deterministic is true: the fixed tree of sums needs every gradient whole on every rank",
+            "set distributed.strategy: ddp"};
+    return std::nullopt;
+}
+
+}  // namespace
 
 ShardPlan plan_shards(std::span<const Bucket> buckets, std::int64_t arena_count, int rank, int ranks) {
     ShardPlan plan;
@@ -28,28 +59,18 @@ bool shards_optimizer(const Config& config, int ranks) {
 
 void check_zero1(const Config& config) {
     if (config.distributed.strategy != Strategy::zero1) return;
-    if (config.optim.name == "lamb")
-        throw UsageError(
-            "distributed.strategy is zero1 and optim.name is lamb: its trust ratio needs the norm of each "
-            "whole parameter, of which a rank has a part only",
-            "set distributed.strategy: ddp, or optim.name: adamw");
-    const BucketPolicy policy = config.distributed.bucket_policy;
-    if (policy == BucketPolicy::automatic || policy == BucketPolicy::cost_model)
-        throw UsageError(std::string("distributed.strategy is zero1 and distributed.bucket_policy is ") +
-                             (policy == BucketPolicy::automatic ? "auto" : "cost_model") +
-                             ": buckets that are chosen during the run would move the optimizer's state "
-                             "between the ranks",
-                         "set distributed.bucket_policy: ddp, single or per_layer");
-    if (config.distributed.compress != Compress::none)
-        throw UsageError(
-            "distributed.strategy is zero1 and distributed.compress is bf16: compressed sums are "
-            "made for whole gradients only",
-            "set distributed.compress: none, or distributed.strategy: ddp");
-    if (config.run.deterministic)
-        throw UsageError(
-            "distributed.strategy is zero1 and run.deterministic is true: the fixed tree of sums needs every "
-            "gradient whole on every rank",
-            "set distributed.strategy: ddp");
+    if (const std::optional<Refusal> refusal = obstacle_to_zero1(config))
+        throw UsageError("distributed.strategy is zero1 and " + refusal->what, refusal->remedy);
+}
+
+Strategy chosen_strategy(const Config& config, int ranks, bool common_memory) {
+    const Strategy given = config.distributed.strategy;
+    if (given != Strategy::automatic || ranks == 1 || !common_memory) return given;
+    // A gradient's norm would be added up in another order, and across steps there is no gathering.
+    const bool needs_ddp = obstacle_to_zero1(config) || config.optim.clip_norm ||
+                           config.train.nan_policy == NanPolicy::skip ||
+                           config.distributed.across_steps == AcrossSteps::yes;
+    return needs_ddp ? given : Strategy::zero1;
 }
 
 }  // namespace tutti

@@ -26,10 +26,15 @@ class Zero1(TrainingTest):
 
     def test_it_has_the_bits_of_ddp_on_two_three_and_four_ranks(self):
         for ranks in (2, 3, 4):
-            for strategy in ("ddp", "zero1"):
-                self.assert_exit(self.train(ranks, f"{strategy}{ranks}", strategy, train__ema=0.9), 0)
-            self.assertEqual(self.losses(f"zero1{ranks}"), self.losses(f"ddp{ranks}"), f"{ranks} ranks")
-            self.assertEqual(self.sha256(f"zero1{ranks}"), self.sha256(f"ddp{ranks}"), f"{ranks} ranks")
+            said = {}
+            for strategy in ("ddp", "zero1", "auto"):
+                said[strategy] = self.train(ranks, f"{strategy}{ranks}", strategy, train__ema=0.9)
+                self.assert_exit(said[strategy], 0)
+            for strategy in ("zero1", "auto"):
+                self.assertEqual(self.losses(f"{strategy}{ranks}"), self.losses(f"ddp{ranks}"), f"{ranks} ranks")
+                self.assertEqual(self.sha256(f"{strategy}{ranks}"), self.sha256(f"ddp{ranks}"), f"{ranks} ranks")
+                self.assertIn(f"zero1: each rank keeps 1/{ranks}", said[strategy].stdout + said[strategy].stderr)
+            self.assertNotIn("zero1", said["ddp"].stdout + said["ddp"].stderr)
 
     def test_a_run_goes_on_on_other_ranks_and_under_the_other_strategy(self):
         # In fp64 and with the same global batch of 12 every way must give the same losses up to rounding.

@@ -87,5 +87,30 @@ TEST(Zero1, RefusesDeterministicModeAndCompression) {
     EXPECT_NO_THROW(check_zero1(config));
 }
 
+Strategy chosen(const std::vector<std::string>& settings, int ranks = 2, bool common_memory = true) {
+    return chosen_strategy(parse_config("", "test.yaml", settings), ranks, common_memory);
+}
+
+TEST(Zero1, IsWhatAutoTakesAmongRanksWithMemoryInCommon) {
+    EXPECT_EQ(chosen({}), Strategy::zero1);
+    EXPECT_EQ(chosen({"optim.name=adamw", "train.accumulate=2"}, 3), Strategy::zero1);
+    EXPECT_EQ(chosen({}, 1), Strategy::automatic);
+    EXPECT_EQ(chosen({}, 2, false), Strategy::automatic);
+    EXPECT_EQ(chosen({"distributed.strategy=ddp"}), Strategy::ddp);
+    EXPECT_EQ(chosen({"distributed.strategy=zero1"}, 2, false), Strategy::zero1);
+}
+
+TEST(Zero1, IsNotWhatAutoTakesWhereItIsRefusedOrHasOtherBits) {
+    for (const char* setting :
+         {"optim.name=lamb", "distributed.bucket_policy=auto", "distributed.bucket_policy=cost_model",
+          "optim.clip_norm=1", "train.nan_policy=skip", "distributed.across_steps=true"})
+        EXPECT_EQ(chosen({setting}), Strategy::automatic) << setting;
+    Config compressed, deterministic;
+    compressed.distributed.compress = Compress::bf16;
+    deterministic.run.deterministic = true;
+    for (const Config& config : {compressed, deterministic})
+        EXPECT_EQ(chosen_strategy(config, 2, true), Strategy::automatic);
+}
+
 }  // namespace
 }  // namespace tutti

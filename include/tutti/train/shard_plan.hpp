@@ -46,4 +46,10 @@ bool shards_optimizer(const Config& config, int ranks);
 /// parameters, buckets that change during the run.
 void check_zero1(const Config& config);
 
+/// The strategy to follow where the config says auto: zero1 among several ranks that add up gradients in
+/// `common_memory`, where a rank that updates its part alone, and lets the others read it, saves each the
+/// other parts' update; unless something in the config needs ddp, or would get other bits from zero1. Else
+/// what the config says. Pure.
+Strategy chosen_strategy(const Config& config, int ranks, bool common_memory);
+
 }  // namespace tutti

@@ -1,0 +1,37 @@
+#pragma once
+// Products of rows with the weights of a wide linear layer in fp32, by tiles of our own.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "host_memory.hpp"
+#include "tutti/device/ops.hpp"
+
+namespace tutti {
+
+/// Rows that go through the weights together.
+inline constexpr std::int64_t tile_linear_rows = 64;
+
+/// Whether a layer goes this way: whole vectors of inputs and outputs, so many that packing weights, which
+/// every step changes, takes a library a good part of a product with few rows; and the instruction set for
+/// which that was measured (AVX-512, Zen 5; 784→512 and 512→512 forward, µs a row: 64 rows 3.8 and 2.5, the
+/// library 4.2 and 2.7; from 128 rows on 3.8 and 2.5, the library 3.8 and 2.45). The number of rows has no
+/// say: the same rows come in calls of more or fewer where activations are computed again, and must get the
+/// same bits.
+bool takes_tile_linear(const LinearShape& shape);
+
+/// Floats of scratch for tile_linear_forward_block.
+std::size_t tile_linear_scratch(std::int64_t in, std::int64_t out);
+
+/// y[rows, out] = x[rows, in]·weight[out, in]ᵀ + bias[out] (null: none) for at most tile_linear_rows, with
+/// rows of y `y_row` elements apart. in and out: multiples of lanes<float>. Each element is summed in the
+/// order of the inputs, behind its bias: its bits depend neither on the other rows nor on the other outputs.
+void tile_linear_forward_block(std::int64_t in, std::int64_t out, std::int64_t rows, const float* x,
+                               const float* weight, const float* bias, float* y, std::int64_t y_row,
+                               float* scratch);
+
+/// The same for any number of rows, in all threads.
+void tile_linear_forward(const LinearShape& shape, std::int64_t rows, const float* x, const float* weight,
+                         const float* bias, float* y, Workspace& workspace);
+
+}  // namespace tutti
