@@ -17,24 +17,9 @@ namespace {
 /// Inputs that are summed between two visits to the sums: of 64 rows so many take 32 KB.
 constexpr std::int64_t inner_part = 128;
 
-/// compute(share, first row, rows) for blocks of at most tile_linear_rows.
-template <class Compute>
-void for_row_blocks(const LinearShape& shape, std::int64_t rows, const Compute& compute) {
-    const std::int64_t blocks = (rows + tile_linear_rows - 1) / tile_linear_rows;
-    const int threads = omp_get_max_threads();
-    const std::int64_t parts =
-        uneven_parts_of(blocks, tile_linear_rows * shape.in * shape.out, threads, threads);
-    for (std::int64_t part = 0; part < parts; ++part) {
-        const std::int64_t first = share_begin(blocks, parts, part);
-        const std::int64_t count = share_begin(blocks, parts, part + 1) - first;
-        for_shares(count, std::min<std::int64_t>(count, threads),
-                   [&](std::int64_t share, std::int64_t begin, std::int64_t end) {
-                       for (std::int64_t block = first + begin; block < first + end; ++block) {
-                           const std::int64_t row = block * tile_linear_rows;
-                           compute(share, row, std::min(tile_linear_rows, rows - row));
-                       }
-                   });
-    }
+/// Rows of a block as the tiles compute them.
+std::int64_t row_vectors(std::int64_t rows, std::int64_t row) {
+    return padded<float>(std::min(tile_linear_rows, rows - row)) / lanes<float>;
 }
 
 }  // namespace
@@ -45,6 +30,17 @@ bool takes_tile_linear(const LinearShape& shape) {
     constexpr std::int64_t least_in = 512, least_out = 256, most_weights = std::int64_t{1} << 19;
     return vector_bytes == 64 && shape.in % lanes<float> == 0 && shape.out % lanes<float> == 0 &&
            shape.in >= least_in && shape.out >= least_out && shape.in * shape.out <= most_weights;
+}
+
+TileLinearPlace tile_linear_share_begin(std::int64_t rows, std::int64_t out, std::int64_t shares,
+                                        std::int64_t share) {
+    const std::int64_t runs = out / lanes<float>, block_cost = tile_linear_rows / lanes<float> * runs;
+    const std::int64_t last = (rows - 1) / tile_linear_rows, last_row = last * tile_linear_rows;
+    const std::int64_t last_vectors = row_vectors(rows, last_row);
+    const std::int64_t begin = share_begin(last * block_cost + last_vectors * runs, shares, share);
+    const std::int64_t block = std::min(begin / block_cost, last), row = block * tile_linear_rows;
+    const std::int64_t run = (begin - block * block_cost) / row_vectors(rows, row);
+    return run == runs ? TileLinearPlace{rows, 0} : TileLinearPlace{row, run * lanes<float>};
 }
 
 std::size_t tile_linear_scratch(std::int64_t in, std::int64_t out) {
@@ -70,27 +66,40 @@ void tile_linear_forward_block(std::int64_t in, std::int64_t out, std::int64_t r
     for (std::int64_t row = 0; row < rows; ++row) std::copy_n(to + row * out, out, y + row * y_row);
 }
 
+namespace {
+
+void compute_share(const LinearShape& shape, std::int64_t rows, std::int64_t shares, std::int64_t share,
+                   const float* x, const float* weight, const float* bias, float* y, float* scratch) {
+    const TileLinearPlace end = tile_linear_share_begin(rows, shape.out, shares, share + 1);
+    for (TileLinearPlace at = tile_linear_share_begin(rows, shape.out, shares, share); at != end;) {
+        const std::int64_t run = (at.row == end.row ? end.output : shape.out) - at.output;
+        tile_linear_forward_block(shape.in, run, std::min(tile_linear_rows, rows - at.row),
+                                  x + at.row * shape.in, weight + at.output * shape.in,
+                                  bias ? bias + at.output : nullptr, y + at.row * shape.out + at.output,
+                                  shape.out, scratch);
+        at = at.row == end.row ? end : TileLinearPlace{std::min(at.row + tile_linear_rows, rows), 0};
+    }
+}
+
+}  // namespace
+
 void tile_linear_forward(const LinearShape& shape, std::int64_t rows, const float* x, const float* weight,
                          const float* bias, float* y, Workspace& workspace) {
+    if (rows == 0) return;
     const int threads = omp_get_max_threads();
     const std::size_t scratch = tile_linear_scratch(shape.in, shape.out);
     float* const memory = workspace.reserve_elements<float>(static_cast<std::size_t>(threads) * scratch);
-    const auto of = [&](std::int64_t share) { return memory + static_cast<std::size_t>(share) * scratch; };
-    if (rows <= tile_linear_rows && threads > 1) {
-        // One block: the threads share its outputs.
-        const std::int64_t vectors = shape.out / lanes<float>;
-        return for_shares(vectors, std::min<std::int64_t>(vectors, threads),
-                          [&](std::int64_t share, std::int64_t begin, std::int64_t end) {
-                              const std::int64_t first = begin * lanes<float>;
-                              tile_linear_forward_block(
-                                  shape.in, end * lanes<float> - first, rows, x, weight + first * shape.in,
-                                  bias ? bias + first : nullptr, y + first, shape.out, of(share));
-                          });
+    const std::int64_t blocks = (rows + tile_linear_rows - 1) / tile_linear_rows;
+    const std::int64_t parts =
+        uneven_parts_of(blocks, tile_linear_rows * shape.in * shape.out, threads, threads);
+    for (std::int64_t part = 0; part < parts; ++part) {
+        const std::int64_t first = share_begin(blocks, parts, part) * tile_linear_rows;
+        const std::int64_t end = std::min(share_begin(blocks, parts, part + 1) * tile_linear_rows, rows);
+        for_shares(threads, threads, [&](std::int64_t share, std::int64_t, std::int64_t) {
+            compute_share(shape, end - first, threads, share, x + first * shape.in, weight, bias,
+                          y + first * shape.out, memory + static_cast<std::size_t>(share) * scratch);
+        });
     }
-    for_row_blocks(shape, rows, [&](std::int64_t share, std::int64_t row, std::int64_t count) {
-        tile_linear_forward_block(shape.in, shape.out, count, x + row * shape.in, weight, bias,
-                                  y + row * shape.out, shape.out, of(share));
-    });
 }
 
 }  // namespace tutti

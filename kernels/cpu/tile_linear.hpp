@@ -20,6 +20,18 @@ inline constexpr std::int64_t tile_linear_rows = 64;
 /// same bits.
 bool takes_tile_linear(const LinearShape& shape);
 
+/// A place in the work on a product: outputs from `output` on of the block of rows that begins at `row`.
+struct TileLinearPlace {
+    std::int64_t row, output;
+    bool operator==(const TileLinearPlace&) const = default;
+};
+
+/// Where share `share` begins when the work on `rows` (1 or more) × `out` is dealt to `shares` in contiguous
+/// parts that take as long: block by block and in each by vectors of outputs, so that few blocks are work
+/// for many threads. {rows, 0} is behind the last.
+TileLinearPlace tile_linear_share_begin(std::int64_t rows, std::int64_t out, std::int64_t shares,
+                                        std::int64_t share);
+
 /// Floats of scratch for tile_linear_forward_block.
 std::size_t tile_linear_scratch(std::int64_t in, std::int64_t out);
 

@@ -4,6 +4,9 @@
 
 #include <omp.h>
 
+#include <cmath>
+#include <limits>
+
 #include "backend.hpp"
 #include "reference.hpp"
 #include "tile_vector.hpp"
@@ -58,12 +61,13 @@ TEST_F(TileLinear, is_the_definition) {
 
 TEST_F(TileLinear, has_the_same_bits_with_any_number_of_threads) {
     const LinearShape shape{.in = 144, .out = 80};
-    for (const std::int64_t rows : {40, 300}) {
+    for (const std::int64_t rows : {40, 64, 128, 192, 300, 320}) {
         omp_set_num_threads(1);
         Case one(shape, rows), other(shape, rows);
         one.run();
-        for (const int threads : {2, 3, 5, 7}) {
+        for (const int threads : {2, 3, 4, 5, 7, 8}) {
             omp_set_num_threads(threads);
+            for (std::size_t i = 0; i < other.y.size(); ++i) other.y.set(i, -1);
             other.run();
             EXPECT_EQ(one.y.bytes(), other.y.bytes()) << rows << " rows, " << threads << " threads";
         }
@@ -88,6 +92,62 @@ TEST_F(TileLinear, rows_have_the_same_bits_in_calls_of_more_and_of_fewer) {
             copy(y, all.y, shape.out);
             EXPECT_EQ(some.y.bytes(), y.bytes()) << rows << " rows from " << first;
         }
+}
+
+/// Shares follow each other from the first row to the last; none has more than its part of the work, rounded
+/// to a vector of outputs of a block.
+TEST_F(TileLinear, shares_take_as_long_however_few_the_blocks) {
+    const std::int64_t out = 512, rows_at_once = lanes<float>;
+    for (const std::int64_t rows : {1, 40, 64, 65, 128, 192, 300, 320, 512})
+        for (const std::int64_t shares : {1, 2, 3, 4, 8, 16}) {
+            SCOPED_TRACE(testing::Message() << rows << " rows, " << shares << " shares");
+            // Elements of y before a place, with the rows that fill vectors.
+            const auto before = [&](const TileLinearPlace& place) {
+                const std::int64_t block = padded<float>(std::min(tile_linear_rows, rows - place.row));
+                return padded<float>(place.row) * out + block * place.output;
+            };
+            EXPECT_EQ(tile_linear_share_begin(rows, out, shares, 0), (TileLinearPlace{0, 0}));
+            EXPECT_EQ(tile_linear_share_begin(rows, out, shares, shares), (TileLinearPlace{rows, 0}));
+            const std::int64_t all = (rows + rows_at_once - 1) / rows_at_once * rows_at_once * out;
+            for (std::int64_t share = 0; share < shares; ++share) {
+                const TileLinearPlace begin = tile_linear_share_begin(rows, out, shares, share);
+                EXPECT_TRUE(begin.row % tile_linear_rows == 0 && begin.row < rows);
+                EXPECT_TRUE(begin.output % lanes<float> == 0 && begin.output < out);
+                const std::int64_t work =
+                    before(tile_linear_share_begin(rows, out, shares, share + 1)) - before(begin);
+                EXPECT_GT(work, 0) << "share " << share;
+                EXPECT_LE(work, all / shares + tile_linear_rows * lanes<float>) << "share " << share;
+            }
+        }
+}
+
+TEST_F(TileLinear, numbers_that_are_none_stay_in_their_row_and_their_output) {
+    const LinearShape shape{.in = 144, .out = 80};
+    const std::int64_t rows = 150, bad_row = 70, bad_output = 33;
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    const auto at = [](std::int64_t row, std::int64_t width, std::int64_t column) {
+        return static_cast<std::size_t>(row * width + column);
+    };
+    for (const int threads : {1, 4}) {
+        omp_set_num_threads(threads);
+        Case good(shape, rows), bad(shape, rows);
+        for (std::int64_t k = 0; k < shape.in; ++k)
+            bad.x.set(at(bad_row, shape.in, k), std::numeric_limits<double>::quiet_NaN());
+        bad.weight.set(at(bad_output, shape.in, 5), infinity);
+        good.run();
+        bad.run();
+        for (std::int64_t row = 0; row < rows; ++row)
+            for (std::int64_t o = 0; o < shape.out; ++o) {
+                SCOPED_TRACE(testing::Message() << "row " << row << ", output " << o);
+                const double y = bad.y.get(at(row, shape.out, o));
+                if (row == bad_row)
+                    ASSERT_TRUE(std::isnan(y));
+                else if (o == bad_output)
+                    ASSERT_EQ(y, std::copysign(infinity, bad.x.get(at(row, shape.in, 5))));
+                else
+                    ASSERT_EQ(y, good.y.get(at(row, shape.out, o)));
+            }
+    }
 }
 
 TEST_F(TileLinear, takes_wide_layers_of_whole_vectors_where_it_was_measured) {
