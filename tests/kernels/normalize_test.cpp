@@ -32,6 +32,23 @@ TEST_P(NormalizeTest, computes_in_fp32_and_converts_afterwards) {
     expect_equal(y, expected);
 }
 
+TEST_P(NormalizeTest, one_channel_at_a_size_that_threads_share) {
+    const float mean[] = {0.1307f}, std[] = {0.3081f};
+    // All values, in another order in each run of 256, and a rest.
+    const std::int64_t pixels = 256 * 150 + 77;
+    TestTensor x(DType::u8, {pixels, 1});
+    auto y = tensor({pixels, 1});
+    std::vector<double> expected(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        const std::size_t value = (i * 37 + i / 256) % 256;
+        x.set(i, static_cast<double>(value));
+        const float centred = static_cast<float>(value) / 255.0f - mean[0];
+        expected[i] = static_cast<double>(centred / std[0]);
+    }
+    ops_->normalize(x.view(), mean, std, y.view());
+    expect_equal(y, expected);
+}
+
 TEST_P(NormalizeTest, features_are_taken_as_they_are_and_not_divided_by_255) {
     const float mean[] = {0.5f, -3, 0}, std[] = {0.25f, 7, 1};
     // At a size that threads share.
