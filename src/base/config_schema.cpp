@@ -268,8 +268,8 @@ void add_train(std::vector<Row>& rows) {
                 "convolution where it is computed in one with its max pooling, the gradients of a 3x3 "
                 "convolution in front of a 2x2 max pooling, and attention in heads whose width is no "
                 "multiple of 16 or in a build without AVX-512 and its bf16 products; 3x3 convolutions of "
-                "stride 1 and one group, whose channels are multiples of 16, at least 32 and 2048 times "
-                "each other, go there by Winograd's method, their weights' gradients where that is the "
+                "stride 1 and one group, whose channels are multiples of 16, at least 32, their product at "
+                "least 2048, go there by Winograd's method, their weights' gradients where that is the "
                 "faster; it rounds transformed tiles (about 1.9 times the error of rounded "
                 "pixels and weights where these are independent numbers, up to 3 times where they are "
                 "alike)"),
