@@ -29,11 +29,17 @@ std::int64_t divided_up(std::int64_t a, std::int64_t b) {
     return (a + b - 1) / b;
 }
 
-/// Outputs that are multiplied at a time: of which so many threads have the fewest each, as many as keep the
-/// first-level cache. No sum depends on it.
+/// Whether outputs alone are too few for the threads.
+bool too_few_outputs(std::int64_t out, std::int64_t threads) {
+    return divided_up(out, bf16_lanes) < threads;
+}
+
+/// Outputs that are multiplied at a time: as many as keep the first-level cache, of which so many threads
+/// have the fewest each; where products are dealt, too, slabs that are all full. No sum depends on it.
 std::int64_t outputs_at_once(std::int64_t out, std::int64_t threads) {
     std::int64_t best = 0, least = 0;
     for (const std::int64_t slab : {48, 32, 16}) {
+        if (too_few_outputs(out, threads) && out % slab == 0) return slab;
         const std::int64_t most = std::min(divided_up(divided_up(out, slab), threads) * slab, out);
         if (best == 0 || most < least) best = slab, least = most;
     }
@@ -45,6 +51,7 @@ class WinogradGradient {
     WinogradGradient(const Conv2dShape& shape, std::int64_t batch)
         : s_(shape),
           threads_(omp_get_max_threads()),
+          deals_products_(too_few_outputs(shape.out, threads_)),
           out_slab_(outputs_at_once(shape.out, threads_)),
           tile_columns_(divided_up(shape.out_width(), 2)),
           image_tiles_(divided_up(shape.out_height(), 2) * tile_columns_),
@@ -69,22 +76,22 @@ class WinogradGradient {
                            for (std::int64_t pair = begin; pair < end; ++pair)
                                pack(first + pair, pair, x, dy, zeros, left, right);
                        });
-            for (std::int64_t in = 0; in < in_slabs(); ++in)
-                for_shares(out_slabs(), std::min(out_slabs(), threads_),
-                           [&](std::int64_t share, std::int64_t begin, std::int64_t end) {
-                               for (std::int64_t out = begin; out < end; ++out) {
-                                   const std::int64_t place = blocks_ > 1 ? in * out_slabs() + out : share;
-                                   MemoryAhead ahead = share_ahead(x, dy, block, in * out_slabs() + out);
-                                   multiply(in, out, pairs, block > 0, left, right,
-                                            sums + place * sums_size(), ahead);
-                                   if (block + 1 == blocks_)
-                                       finish(in, out, sums + place * sums_size(), dweight);
-                               }
-                           });
+            const Block at{block, pairs, left, right, x, dy};
+            if (deals_products_)
+                multiply_products(at, sums, dweight);
+            else
+                multiply_outputs(at, sums, dweight);
         }
     }
 
   private:
+    /// Pairs of tiles and their factors.
+    struct Block {
+        std::int64_t number, pairs;
+        const Bf16Pair *left, *right;
+        const float *x, *dy;
+    };
+
     std::int64_t in_slabs() const { return divided_up(s_.in, in_slab); }
     std::int64_t out_slabs() const { return divided_up(s_.out, out_slab_); }
 
@@ -107,9 +114,10 @@ class WinogradGradient {
     std::int64_t right_size() const { return in_slabs() * right_step(); }
     std::int64_t sums_step() const { return out_slab_ * in_slab + gap; }
     std::int64_t sums_size() const { return winograd_products * sums_step(); }
-    /// All sums where they are continued by the next block; else those that are in work.
+    /// All sums where they are continued by the next block or dealt; else those that are in work.
+    bool keeps_sums() const { return blocks_ > 1 || deals_products_; }
     std::int64_t all_sums_size() const {
-        return (blocks_ > 1 ? in_slabs() * out_slabs() : std::min(out_slabs(), threads_)) * sums_size();
+        return (keeps_sums() ? in_slabs() * out_slabs() : std::min(out_slabs(), threads_)) * sums_size();
     }
 
     void pack(std::int64_t pair, std::int64_t at, const float* x, const float* dy, const float* zeros,
@@ -149,47 +157,88 @@ class WinogradGradient {
             }
     }
 
-    void multiply(std::int64_t in, std::int64_t out, std::int64_t pairs, bool add, const Bf16Pair* left,
-                  const Bf16Pair* right, float* sums, MemoryAhead& ahead) const {
-        const std::int64_t rows = std::min(out_slab_, s_.out - out * out_slab_);
-        const std::int64_t columns = std::min(in_slab, s_.in - in * in_slab);
-        left += out * left_step();
-        right += in * right_step();
-        for (std::int64_t p = 0; p < winograd_products;
-             ++p, left += product_step(out_slab_), right += product_step(in_slab), sums += sums_step())
-            for (std::int64_t pair = 0; pair < pairs; pair += run_pairs)
-                multiply_bf16_pairs(rows, columns,
-                                    {1, std::min(run_pairs, pairs - pair), 0, 0, rows, columns},
-                                    left + pair * rows, right + pair * columns,
-                                    {sums, in_slab, add || pair > 0, nullptr, &ahead});
+    /// Threads share the outputs, and what one has summed it finishes while that is in its cache.
+    void multiply_outputs(const Block& block, float* sums, float* dweight) const {
+        for (std::int64_t in = 0; in < in_slabs(); ++in)
+            for_shares(out_slabs(), std::min(out_slabs(), threads_),
+                       [&](std::int64_t share, std::int64_t begin, std::int64_t end) {
+                           for (std::int64_t out = begin; out < end; ++out) {
+                               const std::int64_t item = in * out_slabs() + out;
+                               float* const to = sums + (keeps_sums() ? item : share) * sums_size();
+                               MemoryAhead ahead = share_ahead(block, in_slabs() * out_slabs(), item);
+                               for (std::int64_t p = 0; p < winograd_products; ++p)
+                                   multiply(in, out, p, block, to, ahead);
+                               if (block.number + 1 == blocks_)
+                                   finish(in, out * out_slab_, outputs_end(out), to, dweight);
+                           }
+                       });
     }
 
-    void finish(std::int64_t in, std::int64_t out, const float* sums, float* dweight) const {
+    /// Threads share the products, and in each of them the outputs.
+    void multiply_products(const Block& block, float* sums, float* dweight) const {
+        const std::int64_t slabs = in_slabs() * out_slabs(), items = winograd_products * slabs;
+        for_shares(items, std::min(items, threads_), [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+            for (std::int64_t item = begin; item < end; ++item) {
+                const std::int64_t slab = item % slabs;
+                MemoryAhead ahead = share_ahead(block, items, item);
+                multiply(slab / out_slabs(), slab % out_slabs(), item / slabs, block,
+                         sums + slab * sums_size(), ahead);
+            }
+        });
+        if (block.number + 1 < blocks_) return;
+        const std::int64_t rows = in_slabs() * s_.out;
+        for_shares(rows, std::min(rows, threads_), [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+            for (std::int64_t row = begin; row < end; ++row) {
+                const std::int64_t in = row / s_.out, o = row % s_.out;
+                const std::int64_t slab = in * out_slabs() + o / out_slab_;
+                finish(in, o, o + 1, sums + slab * sums_size() + o % out_slab_ * in_slab, dweight);
+            }
+        });
+    }
+
+    void multiply(std::int64_t in, std::int64_t out, std::int64_t p, const Block& block, float* sums,
+                  MemoryAhead& ahead) const {
+        const std::int64_t rows = outputs_end(out) - out * out_slab_;
         const std::int64_t columns = std::min(in_slab, s_.in - in * in_slab);
-        for (std::int64_t o = out * out_slab_; o < std::min((out + 1) * out_slab_, s_.out);
-             ++o, sums += in_slab)
+        const Bf16Pair* const left = block.left + out * left_step() + p * product_step(out_slab_);
+        const Bf16Pair* const right = block.right + in * right_step() + p * product_step(in_slab);
+        for (std::int64_t pair = 0; pair < block.pairs; pair += run_pairs)
+            multiply_bf16_pairs(
+                rows, columns, {1, std::min(run_pairs, block.pairs - pair), 0, 0, rows, columns},
+                left + pair * rows, right + pair * columns,
+                {sums + p * sums_step(), in_slab, block.number > 0 || pair > 0, nullptr, &ahead});
+    }
+
+    std::int64_t outputs_end(std::int64_t out) const { return std::min((out + 1) * out_slab_, s_.out); }
+
+    /// Outputs [begin, end) of a slab, whose sums begin at `sums`.
+    void finish(std::int64_t in, std::int64_t begin, std::int64_t end, const float* sums,
+                float* dweight) const {
+        const std::int64_t columns = std::min(in_slab, s_.in - in * in_slab);
+        for (std::int64_t o = begin; o < end; ++o, sums += in_slab)
             transform_winograd_gradient_sums(sums, sums_step(), columns,
                                              dweight + o * 9 * s_.in + in * in_slab, s_.in);
     }
 
     /// While this block is multiplied, the next one's pixels come into the cache, a share with each item.
-    MemoryAhead share_ahead(const float* x, const float* dy, std::int64_t block, std::int64_t item) const {
-        const std::int64_t items = in_slabs() * out_slabs();
+    MemoryAhead share_ahead(const Block& block, std::int64_t items, std::int64_t item) const {
         const auto share = [&](const float* images, std::int64_t image_size) {
             const auto line = [&](std::int64_t of) {
                 return std::min(2 * of * at_once_, tiles_) * (image_size / image_tiles_) / bf16_lanes;
             };
-            const std::int64_t begin = line(block + 1), lines = line(block + 2) - begin;
+            const std::int64_t begin = line(block.number + 1), lines = line(block.number + 2) - begin;
             const std::int64_t from = share_begin(lines, items, item);
             return MemoryAhead::Range{images + (begin + from) * bf16_lanes,
                                       share_begin(lines, items, item + 1) - from};
         };
-        return {
-            {share(x, s_.height * s_.width * s_.in), share(dy, s_.out_height() * s_.out_width() * s_.out)}};
+        return {{share(block.x, s_.height * s_.width * s_.in),
+                 share(block.dy, s_.out_height() * s_.out_width() * s_.out)}};
     }
 
     const Conv2dShape& s_;
-    const std::int64_t threads_, out_slab_, tile_columns_, image_tiles_, tiles_, at_once_, blocks_;
+    const std::int64_t threads_;
+    const bool deals_products_;
+    const std::int64_t out_slab_, tile_columns_, image_tiles_, tiles_, at_once_, blocks_;
 };
 
 /// The sum of dy: of each image, then of these in their order.

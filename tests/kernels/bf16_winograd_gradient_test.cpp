@@ -62,8 +62,9 @@ TEST_F(Bf16WinogradGradient, is_exact_where_bf16_has_the_transformed_numbers) {
         }
 }
 
-/// More tiles than are transformed at once, and sums that are continued.
+/// More tiles than one thread transforms at once, and sums that are continued.
 TEST_F(Bf16WinogradGradient, is_exact_over_many_tiles) {
+    omp_set_num_threads(1);
     const Conv2dShape shape = winograd_shape(9, 11, 64, 80, 1, 1);
     Case one(shape, 12);
     one.make_whole();
@@ -87,20 +88,30 @@ TEST_F(Bf16WinogradGradient, has_errors_like_direct_products_of_rounded_inputs) 
 }
 
 TEST_F(Bf16WinogradGradient, has_the_same_bits_with_any_number_of_threads) {
-    const Conv2dShape shape = winograd_shape(9, 11, 80, 144, 1, 1);
-    omp_set_num_threads(1);
-    Case one(shape, 20), other(shape, 20);
-    one.run();
-    for (const int threads : {2, 3, 5}) {
-        omp_set_num_threads(threads);
-        other.run();
-        EXPECT_EQ(one.dweight.bytes(), other.dweight.bytes()) << threads << " threads";
-        EXPECT_EQ(one.dbias.bytes(), other.dbias.bytes()) << threads << " threads";
+    // Of the second shape three threads transform some of the tiles at once and five all; they share
+    // products, as 16 threads those of the first.
+    for (const Conv2dShape& shape :
+         {winograd_shape(9, 11, 80, 144, 1, 1), winograd_shape(9, 11, 80, 32, 1, 1)}) {
+        SCOPED_TRACE(name(shape));
+        omp_set_num_threads(1);
+        Case one(shape, 36), other(shape, 36);
+        one.run();
+        for (const int threads : {2, 3, 5, 16}) {
+            omp_set_num_threads(threads);
+            for (TestTensor* gradient : {&other.dweight, &other.dbias})
+                for (std::size_t i = 0; i < gradient->size(); ++i) gradient->set(i, -1);
+            other.run();
+            EXPECT_EQ(one.dweight.bytes(), other.dweight.bytes()) << threads << " threads";
+            EXPECT_EQ(one.dbias.bytes(), other.dbias.bytes()) << threads << " threads";
+        }
     }
 }
 
 /// What was measured: both ways in turn, one core of Zen 5.
 TEST_F(Bf16WinogradGradient, is_taken_where_it_is_faster) {
+    const auto takes_layer = [](std::int64_t size, std::int64_t in, std::int64_t out) {
+        return takes_bf16_winograd_gradient(winograd_shape(size, size, in, out, 1, 1), 64);
+    };
     const auto takes = [](std::int64_t size, std::int64_t channels, std::int64_t batch) {
         return takes_bf16_winograd_gradient(winograd_shape(size, size, channels, channels, 1, 1), batch);
     };
@@ -110,10 +121,12 @@ TEST_F(Bf16WinogradGradient, is_taken_where_it_is_faster) {
     EXPECT_TRUE(takes(4, 512, 64));
     EXPECT_TRUE(takes(4, 512, 16));
     EXPECT_TRUE(takes(5, 256, 64));
-    EXPECT_FALSE(takes(4, 512, 8));   // transforms of the sums cost more than the products save
-    EXPECT_FALSE(takes(1, 512, 64));  // tiles of padding
-    EXPECT_FALSE(takes(3, 128, 64));  // four tiles for nine pixels
-    EXPECT_FALSE(takes(28, 32, 64));  // few products a transform
+    EXPECT_TRUE(takes_layer(28, 32, 64));
+    EXPECT_FALSE(takes(4, 512, 8));        // transforms of the sums cost more than the products save
+    EXPECT_FALSE(takes(1, 512, 64));       // tiles of padding
+    EXPECT_FALSE(takes(3, 128, 64));       // four tiles for nine pixels
+    EXPECT_FALSE(takes_layer(7, 32, 64));  // few products a transform, and tiles that reach over the edge
+    EXPECT_FALSE(takes(28, 32, 64));       // fewer channels than Winograd's method takes at all
     Conv2dShape strided = winograd_shape(28, 28, 64, 64, 1, 1);
     strided.stride_h = strided.stride_w = 2;
     EXPECT_FALSE(takes_bf16_winograd_gradient(strided, 64));
