@@ -129,8 +129,10 @@ TEST(HostPeers, does_not_trust_the_proc_of_another_namespace) {
     const pid_t middle = fork();
     if (middle == 0) {
         if (unshare(CLONE_NEWPID) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) _exit(no_namespace);
-        const pid_t inner = fork();  // process 1 of its namespace, which this /proc knows as another one
-        if (inner == 0) _exit(place_of_process(getpid(), host).process == 0 ? refused : trusted);
+        // In the inner namespace this number is nobody's, but /proc shows the process that has it here.
+        const pid_t here = getpid();
+        const pid_t inner = fork();
+        if (inner == 0) _exit(place_of_process(here, host).process == 0 ? refused : trusted);
         int status = 0;
         if (inner < 0 || waitpid(inner, &status, 0) != inner || !WIFEXITED(status)) _exit(no_namespace);
         _exit(WEXITSTATUS(status));
