@@ -11,19 +11,23 @@ namespace {
 
 // Long enough for a slow file system to bring the config; the run then has its own time-out.
 constexpr double start_timeout = 300;
+// Ranks that a launcher starts together come at once; one started by hand, alone, has nothing to wait for.
+constexpr double refusal_timeout = 10;
 
 /// `refused`: what is wrong with this rank's command line, or null.
 int run_job(const Environment& environment, const std::function<int(const JobStart&)>& work,
             Singletons singletons, const UsageError* refused) {
-    const auto session_of_job = start_session(
-        environment, start_timeout, [](const std::string& text) { std::cerr << text << std::endl; });
+    const bool meets_alone = refused && bootstrap_of(environment) == Bootstrap::rendezvous;
+    const double timeout = meets_alone ? refusal_timeout : start_timeout;
+    const auto session_of_job =
+        start_session(environment, timeout, [](const std::string& text) { std::cerr << text << std::endl; });
     Session& session = *session_of_job;
     if (session.bootstrap() == Bootstrap::mpi && singletons == Singletons::refuse)
         if (const auto mismatch = mismatch_with_mpi(environment, session.size()))
             throw LaunchMismatch(*mismatch);
 
     Log log(session.rank(), session.size(), session.host(), LogLevel::info);
-    const auto world = session.world(start_timeout);
+    const auto world = session.world(timeout);
     try {
         together(*world, "reading the command line", [&] {
             if (refused) throw UsageError(*refused);

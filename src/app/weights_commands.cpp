@@ -8,6 +8,7 @@
 #include "command_line.hpp"
 #include "inference.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/train/checkpoint.hpp"
 #include "tutti/train/weights_file.hpp"
 
 namespace tutti {
@@ -23,6 +24,9 @@ int convert(const char* description, const char* name, const char* what, const A
     std::error_code missing;  // a file that does not exist yet is no source
     if (std::filesystem::equivalent(source, output, missing))
         throw UsageError("-o " + output + " would overwrite " + source, "give another name");
+    if (is_checkpoint(output))
+        throw UsageError("-o " + output + " would overwrite the checkpoint of a run",
+                         "give another name, or delete that file first");
     std::vector<NamedTensor> tensors = weights_to_evaluate(source);
     const std::size_t count = tensors.size();
     write_weights(output, std::move(tensors));

@@ -65,8 +65,9 @@ std::string nearest_in_meaning(std::string_view word, std::span<const std::strin
         {"double", "fp64"},
         {"float64", "fp64"},
     }};
+    const std::string given = folded(word);
     for (const auto& [name, ours] : elsewhere)
-        if (name == word && std::find(candidates.begin(), candidates.end(), ours) != candidates.end())
+        if (name == given && std::find(candidates.begin(), candidates.end(), ours) != candidates.end())
             return std::string(ours);
     return nearest(word, candidates);
 }

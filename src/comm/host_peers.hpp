@@ -1,6 +1,7 @@
 #pragma once
 // Private to comm: what the kernel of this host knows of the ranks that run on it.
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -15,16 +16,21 @@ struct ProcessPlace {
     std::uint64_t started = 0;  ///< the kernel's clock tick; tells a process from a later one of that number
 };
 
-/// Of a process of this host, as /proc shows it (proc(5)); `process` is 0 where there is no /proc.
+/// Of a process of this host, as /proc shows it (proc(5)); `process` is 0 where there is no /proc of this
+/// namespace.
 ProcessPlace place_of_process(std::int64_t process, const std::string& host);
 
 /// The other ranks on this host. A rank that was killed can say nothing, and the launcher's word may come
-/// late or, where it does not watch the ranks, never.
+/// late or, where it does not watch the ranks, never. While /proc cannot be read (no more files may be
+/// opened), nothing is said of anybody.
 class HostPeers {
   public:
     /// host: this host's name; places: by rank.
     HostPeers(int rank, std::string host, const std::vector<ProcessPlace>& places);
 
+    /// How long to wait between looks: each costs some 20 us per peer, so this is a thousandth of one core at
+    /// any number of peers.
+    std::chrono::milliseconds interval() const;
     /// "rank 1 on node7, process 4711, has ended", or nothing: the lowest such rank.
     std::string ended() const;
     /// The same of one that has ended or "is stopped" (SIGSTOP, a debugger).

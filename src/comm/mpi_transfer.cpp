@@ -59,7 +59,7 @@ void WatchedTransfer::watch() {
         job.notice(describe_wait_after_term(describe(call_, count_, dtype_), handle_->rank, mpi_host()));
     }
     if (job.broken.empty() && job.peers && waited.count() > 0.3 && last_poll_ >= job.next_look) {
-        job.next_look = last_poll_ + std::chrono::milliseconds(200);
+        job.next_look = last_poll_ + job.peers->interval();
         if (const std::string ended = job.peers->ended(); !ended.empty()) {
             job.broken = ended;
             throw PeerError(

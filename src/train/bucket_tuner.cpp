@@ -13,7 +13,8 @@ namespace tutti {
 namespace {
 
 constexpr std::size_t warm_up_steps = 2, ready_steps = 4, rounds_at_once = 5, most_rounds = 15;
-// Where evaluations or checkpoints complete every step, none ever has to wait for the one before it.
+// Where evaluations or checkpoints complete every step, none ever has to wait for the one before it: a turn
+// must end all the same, and drop_unseen() judges it.
 constexpr std::size_t longest_turn = 4;
 constexpr double mebibyte = 1048576.0;
 
@@ -57,6 +58,7 @@ bool BucketTuner::after_update(const UpdateReport& report) {
         const bool counts = carries_ || !training_.spreads_across_steps();
         if (++in_turn_ < longest_turn && !counts) return false;
         in_turn_ = 0;
+        if (carries_) carried_[current_trial()] = true;
         seconds_[current_trial()].push_back(recorder_.timeline().seconds);
     }
     ++steps_;
@@ -122,11 +124,25 @@ void BucketTuner::plan_trials() {
     const std::string text = broadcast_text(training_.job.control, to_json(result_), 0);
     result_ = bucket_profile_from_json(text, result_.key, slices.size());
     seconds_.assign(result_.trials.size(), {});
+    carried_.assign(result_.trials.size(), false);
     contenders_.resize(result_.trials.size());
     std::iota(contenders_.begin(), contenders_.end(), std::size_t{0});
 }
 
+void BucketTuner::drop_unseen() {
+    const auto unseen = [&](std::size_t t) {
+        return result_.trials[t].across_steps() && !seconds_[t].empty() && !carried_[t];
+    };
+    if (std::ranges::none_of(contenders_, unseen)) return;
+    represents_runs_ = false;
+    if (std::ranges::all_of(contenders_, unseen)) return;
+    for (const std::size_t t : contenders_)
+        if (unseen(t)) seconds_[t].clear();
+    std::erase_if(contenders_, [&](std::size_t t) { return seconds_[t].empty(); });
+}
+
 bool BucketTuner::end_rounds() {
+    drop_unseen();
     // A step lasts as long as its slowest rank.
     std::vector<double> seconds;
     for (const std::size_t t : contenders_)

@@ -21,8 +21,10 @@ namespace tutti {
 /// yet (trial_choice.hpp). It keeps the fastest, on a tie the one by cost. With distributed.across_steps auto
 /// they are of both schedules unless the forecast says that one is clearly worse: each turn completes what
 /// the one before it has left on the network and goes on with its own schedule, so no bit depends on what is
-/// tried. Across steps a turn's step counts that had to wait for buckets of the one before it. Every rank
-/// makes the same calls; all ranks get the same plan.
+/// tried. Across steps a turn's step counts that had to wait for buckets of the one before it; where there
+/// never is one, because an evaluation or checkpoint completes every step, plans across steps are not chosen
+/// if there are others: their transfers were in no time that was measured. Every rank makes the same calls;
+/// all ranks get the same plan.
 class BucketTuner {
   public:
     /// Both must outlive it; `training` records into `recorder`. clearly_worse: by how much of a step one
@@ -37,12 +39,17 @@ class BucketTuner {
 
     /// Valid once after_update has returned true; its key is left to the caller.
     const BucketProfile& result() const { return result_; }
+    /// False where the choice is good for this run only: what completes every step hid from the measurement
+    /// what transfers across steps cost.
+    bool represents_runs() const { return represents_runs_; }
 
   private:
     enum class Phase { warm_up, ready_times, trials };
 
     void plan_trials();
     ScheduleTrials schedules_to_try(const ScheduleForecast& forecast);
+    /// Gives up trials across steps of which no step began with buckets of the one before it.
+    void drop_unseen();
     /// At the end of some rounds: chooses (true), or gives up the slower ones and goes on.
     bool end_rounds();
     void replan(const BucketTrial& trial);
@@ -55,8 +62,10 @@ class BucketTuner {
     const double clearly_worse_;
     const bool may_be_across_;
     std::vector<StepTimeline> measured_;
-    std::size_t in_turn_ = 0;              // steps of this trial's turn until now
-    bool carries_ = false;                 // this step begins with buckets of the one before it
+    std::size_t in_turn_ = 0;    // steps of this trial's turn until now
+    bool carries_ = false;       // this step begins with buckets of the one before it
+    std::vector<bool> carried_;  // by trial: some step that counted did so
+    bool represents_runs_ = true;
     std::vector<TrialSeconds> seconds_;    // by trial, of the slowest rank once the rounds have ended
     std::vector<std::size_t> contenders_;  // the trials of this phase's rounds
     std::size_t agreed_ = 0;               // rounds whose seconds are the slowest rank's

@@ -114,7 +114,9 @@ void Trainer::Impl::tune_buckets(const UpdateReport& update) {
     profile.key = bucket_key;
     use_buckets(profile.chosen);
     std::string kept;
-    if (rank == 0) {
+    if (!tuner->represents_runs()) {
+        kept = "; not kept for later runs: here evaluations or checkpoints wait for every step's transfers";
+    } else if (rank == 0) {
         const std::string path = bucket_profile_path(bucket_key);
         try {
             write_bucket_profile(path, profile);

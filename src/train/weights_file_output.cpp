@@ -70,7 +70,9 @@ void write_hdf5(const file::Temporary& temporary, std::span<const NamedTensor> t
 }  // namespace
 
 void write_weights(const std::string& path, std::vector<NamedTensor> tensors) {
-    const std::string ending = std::filesystem::path(path).extension().string();
+    std::string ending = std::filesystem::path(path).extension().string();
+    for (char& c : ending)
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
     const bool safetensors = ending == ".safetensors";
     if (!safetensors && ending != ".h5" && ending != ".hdf5")
         throw UsageError("weights cannot be written to " + path, "end its name with .safetensors or .h5");

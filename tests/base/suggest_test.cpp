@@ -51,6 +51,7 @@ TEST(Nearest, in_meaning_knows_what_others_call_a_word) {
     const std::vector<std::string> devices{"auto", "cpu", "cuda"};
     EXPECT_EQ(nearest("gpu", devices), "cpu");
     EXPECT_EQ(nearest_in_meaning("gpu", devices), "cuda");
+    EXPECT_EQ(nearest_in_meaning("GPU", devices), "cuda");
     EXPECT_EQ(nearest_in_meaning("cdua", devices), "cuda");
     EXPECT_EQ(nearest_in_meaning("gpu", std::vector<std::string>{"cpu"}), "cpu");
 }

@@ -169,6 +169,19 @@ class Predict(TrainingTest):
             self.assert_exit(self.run_trainer(["export", *arguments]), code)
         self.assertEqual(list(self.dir.glob("w.*")), [])
 
+    def test_no_conversion_replaces_a_checkpoint(self):
+        run, _ = self.trained()
+        checkpoint = self.latest("run")
+        before = checkpoint.read_bytes()
+        self.assert_exit(self.run_trainer(["export", run, "-o", "w.SAFETENSORS"]), 0)
+        result = self.run_trainer(["import", "w.SAFETENSORS", "-o", checkpoint])
+        self.assert_exit(result, 2)
+        self.assertIn("would overwrite the checkpoint", result.stderr)
+        self.assertEqual(checkpoint.read_bytes(), before)
+        # What is no checkpoint is written anew, as by any other converter.
+        for _ in range(2):
+            self.assert_exit(self.run_trainer(["import", "w.SAFETENSORS", "-o", "w.H5"]), 0)
+
     def test_fewer_samples_than_ranks(self):
         run, _ = self.trained(val=2)
         self.assert_exit(self.mpirun(4, ["predict", "--run", run, "-o", "out.csv"]), 0)

@@ -135,6 +135,13 @@ class Rendezvous(RendezvousTest):
         self.assert_exit(result, 3)
         self.assertRegex(result.stderr, "GLOO_SOCKET_IFNAME is nosuch0.*choose one of: .*lo")
 
+    def test_a_wrong_option_ends_a_rank_started_alone_though_the_others_never_come(self):
+        env = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        with self._start([self.trainer, "train", "--no-such-option"], env) as job:
+            result = job.wait(timeout=120)
+        self.assert_exit(result, 2)
+        self.assertEqual(result.stderr.count("error: "), 1, result.stderr)
+
     def test_the_mpi_backend_is_refused_where_there_is_no_mpi(self):
         for result in self.by_hand(2, self.two("mpi", distributed__backend="mpi")):
             self.assert_exit(result, 2)

@@ -18,9 +18,9 @@ namespace tutti {
 /// and what is wrong.
 std::vector<NamedTensor> read_weights(const std::string& path);
 
-/// Writes the tensors in name order: PATH.safetensors, or PATH.h5 with one data set per name; read_weights
-/// gives them back. The file is complete or not there. Throws UsageError (another ending) and RunError
-/// (cannot be written).
+/// Writes the tensors in name order: PATH.safetensors, or PATH.h5 with one data set per name (endings in
+/// capitals, too); read_weights gives them back. The file is complete or not there. Throws UsageError
+/// (another ending) and RunError (cannot be written).
 void write_weights(const std::string& path, std::vector<NamedTensor> tensors);
 
 }  // namespace tutti
