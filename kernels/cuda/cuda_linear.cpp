@@ -50,22 +50,27 @@ class CudaLinear final : public GeluLinearOp {
 
     void forward_gelu(const TensorView& x, const TensorView& weight, const TensorView& bias,
                       const TensorView& h, const TensorView& y) override {
-        assert(h.count() == y.count() && h.dtype == y.dtype && bias.defined() == shape_.bias);
+        const bool kept = h.defined();
+        assert(!kept || (h.count() == y.count() && h.dtype == y.dtype));
+        assert(bias.defined() == shape_.bias);
         if (x.shape[0] == 0) return;
-        if (!gelu_refused_.contains(x.shape[0])) {
+        std::set<std::int64_t>& refused = kept ? gelu_aux_refused_ : gelu_refused_;
+        if (!refused.contains(x.shape[0])) {
             const bool narrow = y.dtype == DType::bf16;
             const Inputs inputs = rounded({x, weight, narrow ? bias : TensorView{}});
             Product product = forward_product(y);
-            product.epilogue = shape_.bias ? ProductEpilogue::bias_gelu : ProductEpilogue::gelu;
+            product.epilogue = kept ? ProductEpilogue::gelu_aux : ProductEpilogue::gelu;
+            if (shape_.bias)
+                product.epilogue = kept ? ProductEpilogue::bias_gelu_aux : ProductEpilogue::bias_gelu;
             const auto refusal =
                 products_->try_to_multiply(product, 1, inputs[0].data, inputs[1].data, y.data,
                                            {.bias = narrow ? inputs[2].data : bias.data, .aux = h.data});
             if (!refusal) return;
             context_->notice("GELU has a kernel of its own: " + *refusal);
-            gelu_refused_.insert(x.shape[0]);
+            refused.insert(x.shape[0]);
         }
-        forward(x, weight, bias, h);
-        gelu_forward(GeluForm::tanh, h, y, context_->stream());
+        forward(x, weight, bias, kept ? h : y);
+        gelu_forward(GeluForm::tanh, kept ? h : y, y, context_->stream());
     }
 
     void backward(const TensorView& x, const TensorView& weight, const TensorView& dy, const TensorView& dx,
@@ -184,7 +189,8 @@ class CudaLinear final : public GeluLinearOp {
     const std::shared_ptr<CublasProducts> products_;
     /// What comes with a product does so but in batches of the sizes for which cuBLASLt refused. Not of
     /// others: what a step computes would depend on the sizes of the batches before it.
-    std::set<std::int64_t> bias_refused_, bias_gradient_refused_, gelu_refused_, gelu_gradient_refused_;
+    std::set<std::int64_t> bias_refused_, bias_gradient_refused_, gelu_refused_, gelu_aux_refused_,
+        gelu_gradient_refused_;
 };
 
 }  // namespace

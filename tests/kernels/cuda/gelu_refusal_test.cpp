@@ -24,11 +24,11 @@ struct TwoLayers {
         context->set_notice([this](const std::string& text) { notices.push_back(text); });
     }
     void set_batch(std::int64_t batch) { h = y = dh = TestTensor(DType::f32, {batch, width}); }
-    void forward() {
+    void forward(bool keep = true) {
         auto x = TestTensor::random(DType::f32, {h.view().shape[0], 8}, 1),
              weight = TestTensor::random(DType::f32, {width, 8}, 2),
              bias = TestTensor::random(DType::f32, {width}, 3);
-        first->forward_gelu(x.view(), weight.view(), bias.view(), h.view(), y.view());
+        first->forward_gelu(x.view(), weight.view(), bias.view(), keep ? h.view() : TensorView{}, y.view());
     }
     void backward(bool of_gelu = true) {
         auto weight = TestTensor::random(DType::f32, {4, width}, 4),
@@ -114,6 +114,32 @@ TEST(GeluRefusal, for_one_size_of_batches_leaves_the_others_in_their_products) {
         EXPECT_EQ(launches("gelu_backward"), batch == 3 ? 1 : 0);
     }
     EXPECT_EQ(layers.notices.size(), 2u);
+}
+
+TEST(GeluRefusal, leaves_a_product_that_keeps_nothing_for_backward) {
+    fake_gpu::reset();
+    TwoLayers layers(16);
+    const TestTensor unwritten = layers.h;
+    const auto evaluate = [&] {
+        layers.y = unwritten;
+        layers.forward(false);
+    };
+    fake_gpu::fail_next("cublasLtMatmulAlgoGetHeuristic", CUBLAS_STATUS_NOT_SUPPORTED);
+    layers.forward();
+    const TestTensor expected = layers.y;
+    layers.h = unwritten;
+    fake_gpu::clear_record();
+    evaluate();
+    EXPECT_EQ(launches(""), 0);
+    EXPECT_EQ(layers.h.bytes(), unwritten.bytes());
+    expect_near(layers.y, expected);
+
+    TwoLayers refused(16);
+    fake_gpu::fail_next("cublasLtMatmulAlgoGetHeuristic", CUBLAS_STATUS_NOT_SUPPORTED);
+    fake_gpu::clear_record();
+    refused.forward(false);
+    EXPECT_EQ(launches("gelu_forward"), 1);
+    expect_near(refused.y, expected);
 }
 
 TEST(GeluRefusal, of_a_bias_is_of_one_size_of_batches_too) {
