@@ -21,6 +21,8 @@ std::string describe(const Product& p) {
                 return " with the sums of its first operand";
             case ProductEpilogue::gelu:
             case ProductEpilogue::bias_gelu:
+            case ProductEpilogue::gelu_aux:
+            case ProductEpilogue::bias_gelu_aux:
                 return " with GELU";
             case ProductEpilogue::gelu_gradient:
                 return " with the derivative of GELU";
@@ -34,10 +36,10 @@ std::string describe(const Product& p) {
 
 bool has_bias(ProductEpilogue epilogue) {
     return epilogue == ProductEpilogue::bias || epilogue == ProductEpilogue::sums_of_a ||
-           epilogue == ProductEpilogue::bias_gelu;
+           epilogue == ProductEpilogue::bias_gelu || epilogue == ProductEpilogue::bias_gelu_aux;
 }
 bool has_aux(ProductEpilogue epilogue) {
-    return epilogue == ProductEpilogue::gelu || epilogue == ProductEpilogue::bias_gelu ||
+    return epilogue == ProductEpilogue::gelu_aux || epilogue == ProductEpilogue::bias_gelu_aux ||
            epilogue == ProductEpilogue::gelu_gradient;
 }
 /// cublasLtMatmulDescAttributes_t: "Must be divisible by 8".
@@ -50,8 +52,12 @@ cublasLtEpilogue_t name_of(ProductEpilogue epilogue) {
         case ProductEpilogue::sums_of_a:  // the second operand of the product as cuBLASLt sees it is a
             return CUBLASLT_EPILOGUE_BGRADB;
         case ProductEpilogue::gelu:
-            return CUBLASLT_EPILOGUE_GELU_AUX;
+            return CUBLASLT_EPILOGUE_GELU;
         case ProductEpilogue::bias_gelu:
+            return CUBLASLT_EPILOGUE_GELU_BIAS;
+        case ProductEpilogue::gelu_aux:
+            return CUBLASLT_EPILOGUE_GELU_AUX;
+        case ProductEpilogue::bias_gelu_aux:
             return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
         case ProductEpilogue::gelu_gradient:
             return CUBLASLT_EPILOGUE_DGELU;

@@ -32,8 +32,10 @@ enum class ProductEpilogue {
     none,
     bias,           ///< c += bias[n] on each row
     sums_of_a,      ///< bias[m] gets Σₖ a[m, k]: of a gradient, that of the bias
-    gelu,           ///< aux gets c, and c becomes gelu(c), by tanh
+    gelu,           ///< c becomes gelu(c), by tanh
     bias_gelu,      ///< both, the bias first
+    gelu_aux,       ///< as gelu; aux gets c before it
+    bias_gelu_aux,  ///< as bias_gelu; aux gets c between them
     gelu_gradient,  ///< c becomes c·gelu'(aux)
 };
 

@@ -4,6 +4,8 @@
 // Ops::product_inputs), and the bias where the result is bf16; the bias's gradient is the sum of rounded
 // gradients.
 
+#include <set>
+
 #include "activations.hpp"
 #include "arena_ops.hpp"
 #include "bias.hpp"
@@ -27,7 +29,7 @@ class CudaLinear final : public GeluLinearOp {
         if (batch == 0) return;
         const bool narrow = y.dtype == DType::bf16;
         assert(narrow || !bias.defined() || bias.dtype == DType::f32);
-        const bool with_product = shape_.bias && adds_bias_with_product_;
+        const bool with_product = shape_.bias && !bias_refused_.contains(batch);
         const Inputs inputs = rounded({x, weight, narrow && with_product ? bias : TensorView{}});
         Product product = forward_product(y);
         if (with_product) {
@@ -37,7 +39,7 @@ class CudaLinear final : public GeluLinearOp {
                                            {.bias = narrow ? inputs[2].data : bias.data});
             if (!refusal) return;
             context_->notice("biases are added by a kernel of their own: " + *refusal);
-            adds_bias_with_product_ = false;
+            bias_refused_.insert(batch);
             product.epilogue = ProductEpilogue::none;
         }
         products_->multiply(product, 1, inputs[0].data, inputs[1].data, y.data);
@@ -48,22 +50,27 @@ class CudaLinear final : public GeluLinearOp {
 
     void forward_gelu(const TensorView& x, const TensorView& weight, const TensorView& bias,
                       const TensorView& h, const TensorView& y) override {
-        assert(h.count() == y.count() && h.dtype == y.dtype && bias.defined() == shape_.bias);
+        const bool kept = h.defined();
+        assert(!kept || (h.count() == y.count() && h.dtype == y.dtype));
+        assert(bias.defined() == shape_.bias);
         if (x.shape[0] == 0) return;
-        if (gelu_with_product_) {
+        std::set<std::int64_t>& refused = kept ? gelu_aux_refused_ : gelu_refused_;
+        if (!refused.contains(x.shape[0])) {
             const bool narrow = y.dtype == DType::bf16;
             const Inputs inputs = rounded({x, weight, narrow ? bias : TensorView{}});
             Product product = forward_product(y);
-            product.epilogue = shape_.bias ? ProductEpilogue::bias_gelu : ProductEpilogue::gelu;
+            product.epilogue = kept ? ProductEpilogue::gelu_aux : ProductEpilogue::gelu;
+            if (shape_.bias)
+                product.epilogue = kept ? ProductEpilogue::bias_gelu_aux : ProductEpilogue::bias_gelu;
             const auto refusal =
                 products_->try_to_multiply(product, 1, inputs[0].data, inputs[1].data, y.data,
                                            {.bias = narrow ? inputs[2].data : bias.data, .aux = h.data});
             if (!refusal) return;
             context_->notice("GELU has a kernel of its own: " + *refusal);
-            gelu_with_product_ = false;
+            refused.insert(x.shape[0]);
         }
-        forward(x, weight, bias, h);
-        gelu_forward(GeluForm::tanh, h, y, context_->stream());
+        forward(x, weight, bias, kept ? h : y);
+        gelu_forward(GeluForm::tanh, kept ? h : y, y, context_->stream());
     }
 
     void backward(const TensorView& x, const TensorView& weight, const TensorView& dy, const TensorView& dx,
@@ -99,7 +106,7 @@ class CudaLinear final : public GeluLinearOp {
         const std::int64_t batch = x.shape[0];
         assert(dy.count() == batch * shape_.out && dweight.count() == weight.count());
         assert(dbias.defined() == shape_.bias);
-        if (shape_.bias && (batch == 0 || !bias_with_product_)) {
+        if (shape_.bias && (batch == 0 || bias_gradient_refused_.contains(batch))) {
             const TensorView workspace = context_->scratch(DType::f64, {bias_workspace(dy, shape_.out)});
             bias_backward(BiasActivation::none, {}, {}, dy, {}, dbias, workspace, context_->stream());
         }
@@ -108,7 +115,7 @@ class CudaLinear final : public GeluLinearOp {
             return;
         }
         const Inputs inputs = dx.defined() ? rounded({dy, x, weight}) : rounded({dy, x, {}});
-        const bool sums = shape_.bias && bias_with_product_;
+        const bool sums = shape_.bias && !bias_gradient_refused_.contains(batch);
         const Product of_weight{.m = shape_.out,
                                 .n = shape_.in,
                                 .k = batch,
@@ -122,7 +129,8 @@ class CudaLinear final : public GeluLinearOp {
         } else if (const auto refusal = products_->try_to_multiply(
                        of_weight, 1, inputs[0].data, inputs[1].data, dweight.data, {.bias = dbias.data})) {
             context_->notice("the gradients of biases have a kernel of their own: " + *refusal);
-            bias_with_product_ = false;  // From now on: the sums need the scratch memory before the inputs.
+            bias_gradient_refused_.insert(batch);
+            // From the start: the sums need the scratch memory before the inputs.
             return backward_of(x, h, weight, dy, dx, dweight, dbias, parameters_final);
         }
         if (!dx.defined()) return;
@@ -135,13 +143,13 @@ class CudaLinear final : public GeluLinearOp {
                          .c = {.row = shape_.in},
                          .type = type_,
                          .result = dx.dtype};
-        if (h.defined() && gelu_gradient_with_product_) {
+        if (h.defined() && !gelu_gradient_refused_.contains(batch)) {
             of_input.epilogue = ProductEpilogue::gelu_gradient;
             const auto refusal = products_->try_to_multiply(of_input, 1, inputs[0].data, inputs[2].data,
                                                             dx.data, {.aux = h.data});
             if (!refusal) return;
             context_->notice("the derivative of GELU has a kernel of its own: " + *refusal);
-            gelu_gradient_with_product_ = false;
+            gelu_gradient_refused_.insert(batch);
             of_input.epilogue = ProductEpilogue::none;
         }
         products_->multiply(of_input, 1, inputs[0].data, inputs[2].data, dx.data);
@@ -179,11 +187,10 @@ class CudaLinear final : public GeluLinearOp {
     const ProductType type_;
     const std::shared_ptr<CudaContext> context_;
     const std::shared_ptr<CublasProducts> products_;
-    /// The bias, and its gradient, come with the product that has the same tensor, until cuBLASLt refuses.
-    bool adds_bias_with_product_ = true;
-    bool bias_with_product_ = true;
-    bool gelu_with_product_ = true;
-    bool gelu_gradient_with_product_ = true;
+    /// What comes with a product does so but in batches of the sizes for which cuBLASLt refused. Not of
+    /// others: what a step computes would depend on the sizes of the batches before it.
+    std::set<std::int64_t> bias_refused_, bias_gradient_refused_, gelu_refused_, gelu_aux_refused_,
+        gelu_gradient_refused_;
 };
 
 }  // namespace

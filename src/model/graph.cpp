@@ -152,6 +152,7 @@ Graph::Graph(GraphSpec spec, Device& device, Arithmetic arithmetic, std::int64_t
     if (impl_->ops->fuses_residual()) fuse_sums(impl_->spec.nodes());
     if (impl_->ops->fuses_relu()) fuse_relus(impl_->spec.nodes());
     fuse_poolings(impl_->spec.nodes(), *impl_->ops);
+    // So with recompute a GPU's GELU by tanh has a kernel of its own, whose bits are others.
     if (!recompute) fuse_gelus(impl_->spec.nodes(), *impl_->ops);
     for (auto& node : impl_->spec.nodes())
         if (node.layer) node.layer->choose_what_is_kept(*impl_->ops);

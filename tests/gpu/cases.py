@@ -5,6 +5,7 @@ most} or {a variant of PyTorch's: its time over ours, at least}), and GiB of GPU
 ours or PyTorch's (estimated from the sizes of the activations; not measured).
 """
 
+import re
 from collections import namedtuple
 
 AIMED_AT = "H200"
@@ -19,6 +20,8 @@ CASES = {
     "vit_b16": Case(256, VIT_B16, "224x224x3", {"ours": 50}, 34),
     "vit_b16_tanh": Case(256, [*VIT_B16, "model.gelu=tanh"], "224x224x3", {}, 34),
 }
+# Of a GPU's memory: each process has a context of CUDA's there, too, and the estimates may be short.
+USABLE = 0.9
 # Of a block that is measured, and before it.
 STEPS = {"lenet": (200, 50), "resnet18": (100, 20), "resnet50": (15, 5), "vit_b16": (15, 5), "vit_b16_tanh": (15, 5)}
 
@@ -27,13 +30,13 @@ def batch_for(name, memory=None):
     """Samples per step with which ours and one of PyTorch's fit into so many GiB (None: not known): the aim's, or that
     halved as often as it takes."""
     batch, needed = CASES[name].batch, 2 * CASES[name].memory
-    while memory is not None and needed > memory and batch > 1:
+    while memory is not None and needed > USABLE * memory and batch > 1:
         batch, needed = batch // 2, needed / 2
     return batch
 
 
 def fit_together(name, batch, processes, memory=None):
-    return memory is None or processes * CASES[name].memory * batch / CASES[name].batch <= memory
+    return memory is None or processes * CASES[name].memory * batch / CASES[name].batch <= USABLE * memory
 
 
 def aim_text(name, key, gpu, batch):
@@ -42,7 +45,7 @@ def aim_text(name, key, gpu, batch):
     if key not in case.aims:
         return ""
     aim = f"{case.aims[key]} ms" if key == "ours" else f"x {case.aims[key]}"
-    other = [] if AIMED_AT in (gpu or "") else [f"on one {AIMED_AT}; this is {gpu or 'an unknown GPU'}"]
+    other = [] if re.search(rf"\b{AIMED_AT}\b", gpu or "") else [f"on one {AIMED_AT}; this is {gpu or 'an unknown GPU'}"]
     if batch not in (None, case.batch):
         other.append(f"with {case.batch} samples; these are {batch}")
     return f" (aim {aim}" + (", " + ", ".join(other) if other else "") + ")"

@@ -39,12 +39,15 @@ def no_gpu(processes):
 
 
 def this_gpu(processes):
-    """Name and GiB of the first GPU, as far as nvidia-smi says them."""
+    """Name and GiB of the GPU that a process here sees first, as far as nvidia-smi says them."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return None, None
-    said = processes.run([program, "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"], seconds=60).stdout
-    name, _, memory = (said.splitlines() or [""])[0].rpartition(",")
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
+    done = Processes().run([program, *(["-i", visible] if visible else []), "--query-gpu=name,memory.total",
+                            "--format=csv,noheader,nounits"], seconds=max(min(60, processes.left()), 2))
+    said = done.stdout.splitlines() if done.returncode == 0 else []
+    name, _, memory = (said or [""])[0].rpartition(",")
     return name.strip() or None, int(memory) / 1024 if memory.strip().isdigit() else None
 
 
@@ -112,6 +115,11 @@ def ratio_lines(stage):
     return lines
 
 
+def notice_lines(one):
+    """What a case ran without: its times, and its parity, are not of the fused kernels then."""
+    return [f"{'':<13}notice: {line}" for line in one.get("notices", [])]
+
+
 def as_text(report):
     stages = {stage["name"]: stage for stage in report["stages"]}
     facts = stages.get("facts", {})
@@ -136,11 +144,13 @@ def as_text(report):
             continue
         lines.append(f"  {one['network']:<10} {one['precision']}: worst loss {one['worst']['loss']:.1e}, gradient norm "
                      f"{one['worst']['grad_norm']:.1e}")
+        lines += notice_lines(one)
     times = stages.get("step_times", {})
     for name, one in times.get("result", {}).items():
         lines.append(f"  {name:<10} " + (f"{one['milliseconds']:.2f} ms a step of {one.get('batch', '?')}"
                                          f"{aim_text(name, 'ours', times.get('gpu'), one.get('batch'))}"
                                          if "milliseconds" in one else "failed"))
+        lines += notice_lines(one)
     lines += ratio_lines(stages.get("step_bench", {}))
     if report["failed"]:
         lines.append("failed: " + ", ".join(report["failed"]))
@@ -179,6 +189,8 @@ def parse(words=None):
         parser.error(f"--stages: {unknown[0]} is none of {', '.join(STAGES)}")
     if unknown := [name for name in arguments.models.split(",") if name not in CASES]:
         parser.error(f"--models: {unknown[0]} is none of {', '.join(CASES)}")
+    if arguments.minutes is not None and not 60 * arguments.minutes > ENOUGH:
+        parser.error(f"--minutes: {arguments.minutes:g} minutes are not enough to start anything")
     # The facts say where the libraries are: always, and first.
     arguments.wanted = [name for name in STAGES if name == "facts" or not wanted or name in wanted]
     if not os.access(arguments.trainer, os.X_OK):

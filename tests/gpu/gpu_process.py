@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,17 @@ import time
 OUT_OF_TIME = "--minutes are over"
 REAPED_WITHIN = 5  # seconds after it was killed
 ENOUGH = 1  # second, to start anything
+
+
+# What the program says where it does something else than the fastest: cuBLASLt or cuDNN refused, no graph.
+NOTICE = re.compile(r"kernels? of (?:its|their) own|no fused |no CUDA graph")
+CLEAR_LINE = re.compile(r"\x1b\[2K")  # before each on a terminal
+
+
+def notices(*texts):
+    """The lines about that, each once."""
+    lines = (line for text in texts for line in text.splitlines() if NOTICE.search(line))
+    return list(dict.fromkeys(CLEAR_LINE.sub("", line).strip()[:400] for line in lines))
 
 
 class Skipped(Exception):

@@ -103,12 +103,19 @@ def run_ours(arguments, model, steps, warmup, folder):
 
 def measure(arguments, model, folder):
     """{"batch": samples, "ours": [ms by round], variant: [ms by round] or the reason, "beside": {variant: [ours, ms by
-    round]}}."""
+    round]}}, and "failure" where ours beside some variants has one."""
     result = {"batch": samples(arguments, model), "ours": [], "beside": {}}
     # A variant keeps its memory while the others run.
     all_at_once = fit_together(model, result["batch"], len(arguments.variants) + 1, arguments.memory)
     for variants in [arguments.variants] if all_at_once else [[variant] for variant in arguments.variants]:
-        measure_beside(arguments, model, folder, variants, result)
+        try:
+            measure_beside(arguments, model, folder, variants, result)
+        except Failed as failure:
+            # Of ours beside these: what has times keeps them, and the next ones have their turn.
+            result["failure"] = str(failure)
+            for variant in variants:
+                if not result.get(variant):
+                    result[variant] = str(failure)
     return result
 
 
@@ -161,7 +168,7 @@ def table(results, variants):
     lines = ["| model, samples | ours, ms | " + " | ".join(f"PyTorch {variant}, ms (× ours)" for variant in variants) + " |",
              "|---" * (2 + len(variants)) + "|"]
     for model, result in results.items():
-        if "failure" in result:
+        if "failure" in result and not result.get("ours"):
             lines.append(f"| {model} | {result['failure']} " + "| – " * len(variants) + "|")
             continue
         gpu = result.get("facts", {}).get("device")

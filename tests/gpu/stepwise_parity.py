@@ -14,13 +14,15 @@ import subprocess
 import sys
 import tempfile
 
+from gpu_process import notices
+
 # Relative. Sums of 1e3 to 1e5 products in another order: fp32 2^-24 each, bf16 inputs 2^-9 each.
 TOLERANCE = {"fp32": {"loss": 1e-5, "grad_norm": 1e-4}, "tf32": {"loss": 2e-3, "grad_norm": 1e-2},
              "bf16": {"loss": 2e-2, "grad_norm": 5e-2}}
 
 
 def run(arguments, device, precision, folder, max_steps, more):
-    """The step rows of a run: {step: row}."""
+    """The step rows of a run, {step: row}, and what it said of kernels that the libraries refused."""
     command = [arguments.trainer, f"data.train={arguments.data}", f"device={device}", f"run.dir={folder}",
                f"train.max_steps={max_steps}", f"train.precision={precision}", "train.log_every=1",
                "train.eval_every=0", "data.workers=0", "optim.clip_norm=1e30",  # never clips, but has the norm logged
@@ -30,7 +32,7 @@ def run(arguments, device, precision, folder, max_steps, more):
     if done.returncode != 0:
         raise SystemExit(f"{device}: exit code {done.returncode}: {done.stderr[-2000:]}")
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    return {row["step"]: row for row in rows if row["type"] == "step"}
+    return {row["step"]: row for row in rows if row["type"] == "step"}, notices(done.stdout, done.stderr)
 
 
 def main():
@@ -43,15 +45,17 @@ def main():
     parser.add_argument("settings", nargs="*")
     arguments = parser.parse_args()
     arguments.trainer, arguments.data = arguments.trainer.resolve(), arguments.data.resolve()
-    steps = []
+    steps, noticed = [], []
     with tempfile.TemporaryDirectory(prefix="tutti-") as name:
         folder = pathlib.Path(name)
-        reference = run(arguments, "cpu", "fp32", folder / "cpu", arguments.steps + 1,
-                        ["train.checkpoint.every=1 steps", f"train.checkpoint.keep={arguments.steps + 1}"])
+        reference, _ = run(arguments, "cpu", "fp32", folder / "cpu", arguments.steps + 1,
+                           ["train.checkpoint.every=1 steps", f"train.checkpoint.keep={arguments.steps + 1}"])
         for step in range(1, arguments.steps + 1):
             start = folder / "cpu/checkpoints" / f"step-{step:08d}.h5"
-            row = run(arguments, arguments.device, arguments.precision, folder / f"other-{step}", step + 1,
-                      [f"run.resume={start}", "train.checkpoint.every=never"])[step + 1]
+            rows, said = run(arguments, arguments.device, arguments.precision, folder / f"other-{step}", step + 1,
+                             [f"run.resume={start}", "train.checkpoint.every=never"])
+            noticed += said
+            row = rows[step + 1]
             expected = reference[step + 1]
             steps.append({"step": step + 1, **{
                 key: abs(row[key] - expected[key]) / abs(expected[key]) for key in ("loss", "grad_norm")}})
@@ -59,7 +63,8 @@ def main():
     tolerance = TOLERANCE[arguments.precision]
     good = all(worst[key] <= tolerance[key] for key in worst)
     print(json.dumps({"precision": arguments.precision, "settings": arguments.settings, "worst": worst,
-                      "tolerance": tolerance, "passed": good, "steps": steps}))
+                      "tolerance": tolerance, "passed": good, "steps": steps,
+                      "notices": notices(*noticed)}))
     return 0 if good else 1
 
 

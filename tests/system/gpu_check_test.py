@@ -23,6 +23,7 @@ import cases
 import gpu_check
 import gpu_process
 import gpu_stages
+import peer_torch
 
 
 class UntilSign(gpu_process.Processes):
@@ -264,6 +265,72 @@ esac
             tool.chmod(0o755)
             with mock.patch.dict(os.environ, {"PATH": f"{self.dir}:{os.environ['PATH']}"}):
                 self.assertEqual(gpu_check.this_gpu(gpu_process.Processes()), expected)
+                # A driver that hangs, and no time: no error.
+                self.assertEqual(gpu_check.this_gpu(gpu_process.Processes(minutes=0)), expected)
+        tool.write_text("""#!/bin/sh
+[ "$1 $2" = '-i GPU-5' ] && echo 'NVIDIA H200, 143771' && exit
+echo 'No devices were found, 5'; exit 6
+""")
+        for visible, expected in ("GPU-5,0", "NVIDIA H200"), ("", None), ("1", None):
+            with mock.patch.dict(os.environ, {"PATH": f"{self.dir}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": visible}):
+                self.assertEqual(gpu_check.this_gpu(gpu_process.Processes())[0], expected, visible)
+
+    def test_time_that_is_too_short_for_anything_is_told(self):
+        for minutes in "0", "0.01", "-1", "nan":
+            result = self.check("--trainer", self.trainer, "--rehearse", "--minutes", minutes)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn(f"--minutes: {minutes} minutes are not enough to start anything", result.stderr)
+
+    def test_what_the_libraries_refused_stands_beside_times_and_parity(self):
+        wrapper = self.dir / "trainer"
+        said = "GELU has a kernel of its own: the product 1 x 2 by 2 x 3 with GELU: refused"
+        wrapper.write_text(f"""#!/bin/sh
+case "$*" in
+    *"bench step"*|*run.resume=*) printf '\r\033[2K{said}\nanother line\n{said}\n' >&2 ;;
+esac
+exec {self.trainer} "$@"
+""")
+        wrapper.chmod(0o755)
+        result = self.check("--trainer", wrapper, "--rehearse", "--quick", "--stages", "stepwise_parity,step_times", "--models",
+                            "lenet")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        _, stages = self.report()
+        found = [*stages["stepwise_parity"]["result"], *stages["step_times"]["result"].values()]
+        self.assertEqual([one["notices"] for one in found], [[said]] * 3)
+        self.assertEqual((self.dir / "gpu_check.txt").read_text().count(f" notice: {said}\n"), 3)
+
+    def test_a_reference_that_was_cut_off_is_not_compared_with(self):
+        wrapper = self.dir / "trainer"
+        wrapper.write_text(f"""#!/bin/sh
+{self.trainer} "$@" || exit
+case "$*" in
+    *run.dir=*reference*) [ -e {self.sign} ] || {{ : > {self.sign}; exit 3; }} ;;
+esac
+""")
+        wrapper.chmod(0o755)
+        arguments = types.SimpleNamespace(trainer=wrapper, tests=self.dir, rehearse=True, quick=True)
+        check = gpu_stages.Check(arguments, self.dir, gpu_process.Processes(), lambda *_: None)
+        with self.assertRaisesRegex(gpu_process.Failed, "ended with 3"):
+            check.compare("first", 1)
+        for metrics in self.dir.glob("reference*/metrics.jsonl"):
+            metrics.write_text("")  # what there was until then
+        self.assertLessEqual(check.compare("second", 1)["worst"], gpu_stages.LOSS_TOLERANCE)
+
+    def test_variants_of_pytorch_keep_their_times_when_ours_fails_beside_another(self):
+        def beside(arguments, model, folder, variants, result):
+            if variants == ["compile"]:
+                raise peer_torch.Failed("ours ended with 9")
+            result["ours"].append(2.0)
+            for variant in variants:
+                result[variant], result["beside"][variant] = [3.0], [2.0]
+
+        arguments = types.SimpleNamespace(batch=None, memory=79.6, variants=["eager", "compile", "max-autotune"])
+        with mock.patch.object(peer_torch, "measure_beside", beside):
+            result = peer_torch.measure(arguments, "vit_b16", self.dir)
+        self.assertEqual([result[variant] for variant in arguments.variants], [[3.0], "ours ended with 9", [3.0]])
+        self.assertEqual(result["failure"], "ours ended with 9", "of the whole")
+        result["facts"] = {"device": "NVIDIA H200"}
+        self.assertIn("| 3.00 (× 1.50) | ours ended with 9 | 3.00 (× 1.50) |", peer_torch.table({"vit_b16": result}, arguments.variants))
 
     def test_aims_and_batches_are_those_of_the_machine(self):
         self.assertEqual(cases.aim_text("vit_b16", "ours", "NVIDIA H200", 256), " (aim 50 ms)")
@@ -271,12 +338,14 @@ esac
                          " (aim x 3, on one H200; this is NVIDIA H100 80GB HBM3)")
         self.assertIn("with 256 samples; these are 128", cases.aim_text("resnet50", "ours", "NVIDIA H200", 128))
         self.assertEqual(cases.aim_text("lenet", "ours", "NVIDIA H200", 64), "")
+        self.assertIn("on one H200; this is NVIDIA GH200", cases.aim_text("vit_b16", "ours", "NVIDIA GH200 144G HBM3e", 256))
         for name, case in cases.CASES.items():
             self.assertEqual(cases.batch_for(name, 79.6), case.batch, "an H100")
             self.assertEqual(cases.batch_for(name), case.batch)
             self.assertLessEqual(2 * case.memory * cases.batch_for(name, 24) / case.batch, 24, "a smaller one")
         self.assertFalse(cases.fit_together("vit_b16", 256, 4, 79.6), "PyTorch's three and ours at once on an H100")
-        self.assertTrue(cases.fit_together("vit_b16", 256, 4, 140.4), "on an H200")
+        self.assertFalse(cases.fit_together("vit_b16", 256, 4, 139.8), "136 of the 140 GiB of an H200")
+        self.assertTrue(cases.fit_together("resnet50", 256, 4, 139.8), "120 of them")
 
     def test_the_report_of_an_h100_says_it_beside_times_and_ratios(self):
         h100 = "NVIDIA H100 80GB HBM3"

@@ -33,9 +33,9 @@ CASES = {
         "model.name": "vit", "model.hidden": "null", "model.dim": 16, "model.depth": 2, "model.heads": 2,
         "train.precision": "bf16", "train.recompute": "true", "optim.name": "adam", "optim.lr": 0.003,
         "data.val": "the training data"},
-    "bf16, GELU by tanh in the products beside it": {
+    "bf16, GELU by tanh in the products beside it, with an evaluation between the steps": {
         "model.name": "vit", "model.hidden": "null", "model.dim": 16, "model.depth": 2, "model.heads": 2,
-        "model.gelu": "tanh", "train.precision": "bf16", "optim.name": "adam", "optim.lr": 0.003},
+        "model.gelu": "tanh", "train.precision": "bf16", "optim.name": "adam", "optim.lr": 0.003, "data.val": "the training data"},
 }
 
 

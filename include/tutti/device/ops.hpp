@@ -53,8 +53,8 @@ class LinearOp {
 /// A linear layer with GELU behind it, or one that reads such a layer's y = gelu(h).
 class GeluLinearOp : public LinearOp {
   public:
-    /// h[N, out] gets the linear layer's result, y[N, out] gelu(h). The gradient of h is for
-    /// LinearOp::backward.
+    /// h[N, out] (skipped when undefined: no backward) gets the linear layer's result, y[N, out] gelu(h).
+    /// The gradient of h is for LinearOp::backward.
     virtual void forward_gelu(const TensorView& x, const TensorView& weight, const TensorView& bias,
                               const TensorView& h, const TensorView& y) = 0;
     /// Backward of a layer whose x is gelu(h): dh[N, in], the gradient of h, in place of dx.

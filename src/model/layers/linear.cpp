@@ -71,8 +71,9 @@ class Linear final : public Layer {
   private:
     void forward_gelu(const LayerCall& call) {
         const TensorView y = rows(call.output, shape_.out);
+        const bool kept = !call.step || call.step->phase == Phase::train;
         gelu_op_->forward_gelu(rows(call.inputs[0], shape_.in), call.product_parameters[0], bias_of(call),
-                               {call.state.data, y.dtype, y.shape}, y);
+                               kept ? TensorView{call.state.data, y.dtype, y.shape} : TensorView{}, y);
     }
     void backward_gelu(const LayerCall& call) {
         gelu_op_->backward_gelu(rows(call.inputs[0], shape_.in), rows(call.gelu_input, shape_.in),

@@ -52,6 +52,9 @@ TEST_P(CudaGeluLinear, has_the_values_and_gradients_of_the_operators_apart) {
             ops_.gelu_forward(GeluForm::tanh, expected_h.view(), expected_y.view());
             expect_alike(h, expected_h);
             expect_alike(y, expected_y);
+            TestTensor alone = empty({5, hidden});
+            fused1->forward_gelu(x.view(), weight.view(), given(offsets), {}, alone.view());
+            expect_alike(alone, expected_y);
 
             auto dz = random({5, 8}, 4), weight2 = TestTensor::random(DType::f32, {8, hidden}, 5);
             TestTensor dh = empty({5, hidden}), expected_dh = dh;

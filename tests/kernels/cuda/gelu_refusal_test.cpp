@@ -23,16 +23,20 @@ struct TwoLayers {
           dh(h) {
         context->set_notice([this](const std::string& text) { notices.push_back(text); });
     }
-    void forward() {
-        auto x = TestTensor::random(DType::f32, {3, 8}, 1),
+    void set_batch(std::int64_t batch) { h = y = dh = TestTensor(DType::f32, {batch, width}); }
+    void forward(bool keep = true) {
+        auto x = TestTensor::random(DType::f32, {h.view().shape[0], 8}, 1),
              weight = TestTensor::random(DType::f32, {width, 8}, 2),
              bias = TestTensor::random(DType::f32, {width}, 3);
-        first->forward_gelu(x.view(), weight.view(), bias.view(), h.view(), y.view());
+        first->forward_gelu(x.view(), weight.view(), bias.view(), keep ? h.view() : TensorView{}, y.view());
     }
-    void backward() {
+    void backward(bool of_gelu = true) {
         auto weight = TestTensor::random(DType::f32, {4, width}, 4),
-             dz = TestTensor::random(DType::f32, {3, 4}, 5);
+             dz = TestTensor::random(DType::f32, {h.view().shape[0], 4}, 5);
         TestTensor dweight(DType::f32, {4, width}), dbias(DType::f32, {4});
+        if (!of_gelu)
+            return second->backward(y.view(), weight.view(), dz.view(), dh.view(), dweight.view(),
+                                    dbias.view());
         second->backward_gelu(y.view(), h.view(), weight.view(), dz.view(), dh.view(), dweight.view(),
                               dbias.view());
     }
@@ -86,6 +90,73 @@ TEST(GeluRefusal, of_a_product_makes_kernels_of_it_from_then_on_and_is_said_once
                   std::string::npos)
             << layers.notices[0];
     }
+}
+
+TEST(GeluRefusal, for_one_size_of_batches_leaves_the_others_in_their_products) {
+    const auto refuse_next = [] {
+        fake_gpu::fail_next("cublasLtMatmulAlgoGetHeuristic", CUBLAS_STATUS_NOT_SUPPORTED);
+    };
+    fake_gpu::reset();
+    TwoLayers layers(16);
+    refuse_next();
+    layers.forward();
+    layers.backward(false);  // So that its other products are asked for no more.
+    refuse_next();
+    layers.backward();
+    EXPECT_EQ(layers.notices.size(), 2u);
+    for (const std::int64_t batch : {5, 3, 5}) {
+        SCOPED_TRACE(batch);
+        layers.set_batch(batch);
+        fake_gpu::clear_record();
+        layers.forward();
+        layers.backward();
+        EXPECT_EQ(launches("gelu_forward"), batch == 3 ? 1 : 0);
+        EXPECT_EQ(launches("gelu_backward"), batch == 3 ? 1 : 0);
+    }
+    EXPECT_EQ(layers.notices.size(), 2u);
+}
+
+TEST(GeluRefusal, leaves_a_product_that_keeps_nothing_for_backward) {
+    fake_gpu::reset();
+    TwoLayers layers(16);
+    const TestTensor unwritten = layers.h;
+    const auto evaluate = [&] {
+        layers.y = unwritten;
+        layers.forward(false);
+    };
+    fake_gpu::fail_next("cublasLtMatmulAlgoGetHeuristic", CUBLAS_STATUS_NOT_SUPPORTED);
+    layers.forward();
+    const TestTensor expected = layers.y;
+    layers.h = unwritten;
+    fake_gpu::clear_record();
+    evaluate();
+    EXPECT_EQ(launches(""), 0);
+    EXPECT_EQ(layers.h.bytes(), unwritten.bytes());
+    expect_near(layers.y, expected);
+
+    TwoLayers refused(16);
+    fake_gpu::fail_next("cublasLtMatmulAlgoGetHeuristic", CUBLAS_STATUS_NOT_SUPPORTED);
+    fake_gpu::clear_record();
+    refused.forward(false);
+    EXPECT_EQ(launches("gelu_forward"), 1);
+    expect_near(refused.y, expected);
+}
+
+TEST(GeluRefusal, of_a_bias_is_of_one_size_of_batches_too) {
+    fake_gpu::reset();
+    TwoLayers layers(16);
+    fake_gpu::fail_next("cublasLtMatmulAlgoGetHeuristic", CUBLAS_STATUS_NOT_SUPPORTED);
+    layers.backward();  // Asks for the bias's gradient first.
+    for (const std::int64_t batch : {5, 3, 5}) {
+        SCOPED_TRACE(batch);
+        layers.set_batch(batch);
+        fake_gpu::clear_record();
+        layers.forward();
+        layers.backward();
+        EXPECT_EQ(launches("bias_backward") > 0, batch == 3);
+    }
+    ASSERT_EQ(layers.notices.size(), 1u);
+    EXPECT_NE(layers.notices[0].find("the gradients of biases have a kernel"), std::string::npos);
 }
 
 TEST(GeluRefusal, of_rows_that_are_no_multiple_of_8_needs_no_question) {

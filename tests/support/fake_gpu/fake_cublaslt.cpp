@@ -114,7 +114,8 @@ bool has_aux(std::uint32_t epilogue) {
 bool takes_epilogue(const Operation& operation, const Layout& d) {
     const std::uint32_t epilogue = operation.epilogue;
     if (epilogue == CUBLASLT_EPILOGUE_DEFAULT) return true;
-    if (!has_aux(epilogue) && epilogue != CUBLASLT_EPILOGUE_BIAS && epilogue != CUBLASLT_EPILOGUE_BGRADB)
+    if (!has_aux(epilogue) && epilogue != CUBLASLT_EPILOGUE_BIAS && epilogue != CUBLASLT_EPILOGUE_BGRADB &&
+        epilogue != CUBLASLT_EPILOGUE_GELU && epilogue != CUBLASLT_EPILOGUE_GELU_BIAS)
         return false;
     const bool bias = !has_bias(epilogue) || (operation.bias && operation.bias_type == d.type);
     const bool aux = !has_aux(epilogue) ||
@@ -287,7 +288,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor,
         const bool tf32 = operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
         const std::uint32_t epilogue = operation.epilogue;
         const bool add_bias = (epilogue & CUBLASLT_EPILOGUE_BIAS) != 0;
-        const bool add_gelu = has_aux(epilogue) && epilogue != CUBLASLT_EPILOGUE_DGELU;
+        const bool add_gelu = (epilogue & CUBLASLT_EPILOGUE_GELU) != 0;
         const auto rows = static_cast<std::int64_t>(d.rows), columns = static_cast<std::int64_t>(d.columns);
         const bool a_t = operation.transpose_a == CUBLAS_OP_T, b_t = operation.transpose_b == CUBLAS_OP_T;
         const auto inner = static_cast<std::int64_t>(a_t ? a.rows : a.columns);
@@ -310,7 +311,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor,
                     if (add_bias) sum += value_of(d.type, operation.bias, i);
                     const std::int64_t of_aux = j * operation.aux_leading + i;
                     if (add_gelu) {
-                        set_value(d.type, operation.aux, of_aux, sum);
+                        if (has_aux(epilogue)) set_value(d.type, operation.aux, of_aux, sum);
                         sum = gelu(sum);
                     } else if (epilogue == CUBLASLT_EPILOGUE_DGELU) {
                         sum *= gelu_slope(value_of(d.type, operation.aux, of_aux));
