@@ -50,6 +50,18 @@ class Zero1(TrainingTest):
         for one, other in zip(whole, moved, strict=True):
             self.assertAlmostEqual(one, other, delta=1e-10 * abs(one))
 
+    def test_a_checkpoint_keeps_the_config_as_given_whatever_auto_took(self):
+        for ranks, strategy in ((1, "auto"), (2, "auto"), (2, "ddp")):
+            run = f"{strategy}{ranks}"
+            self.assert_exit(self.train(ranks, run, strategy, train__max_steps=2), 0)
+            config = (self.dir / run / "config.yaml").read_bytes()
+            self.assertIn(f"strategy: {strategy}".encode(), config)
+            self.assertIn(config, self.latest(run).read_bytes())  # HDF5 stores the text as it is
+        # zero1 would refuse this policy; auto is what the checkpoint says.
+        said = self.train(2, "auto2", "auto", distributed__bucket_policy="auto", train__max_steps=4)
+        self.assert_exit(said, 0)
+        self.assertIn("resuming", said.stdout + said.stderr)
+
     def test_an_interrupted_run_goes_on_to_the_bits_of_an_uninterrupted_one(self):
         self.assert_exit(self.train(3, "full", "zero1", 4, train__epochs=40), 0)
         given = {**ADAMW, "train__batch_size": 4, "train__epochs": 40, "distributed__strategy": "zero1"}
