@@ -88,10 +88,18 @@ class Zero1(TrainingTest):
             unit = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
             return {name: float(size) * unit[of] for name, size, of in found if of in unit}, result.stdout
 
-        ddp, _ = rows()
+        ddp, text = rows("distributed.strategy=ddp")
+        self.assertNotIn("zero1", text)
         zero1, text = rows("distributed.strategy=zero1")
         self.assertAlmostEqual(zero1["optimizer"] / ddp["optimizer"], 1 / 4, delta=0.01)
         self.assertIn("zero1", text)
+        # What all ranks on this host would train with.
+        for settings, same, words in (((), zero1, "auto is zero1"),
+                                      (("optim.clip_norm=1",), ddp, "auto is ddp"),
+                                      (("distributed.backend=gloo",), ddp, "auto is ddp")):
+            auto, text = rows(*settings)
+            self.assertEqual(auto["optimizer"], same["optimizer"])
+            self.assertIn(f"distributed.strategy {words}", text)
 
     def test_what_it_cannot_do_is_refused_with_the_remedy(self):
         for overrides, words in (({"optim__name": "lamb"}, ("norm of each whole parameter", "adamw")),
