@@ -15,6 +15,7 @@
 #include "tutti/train/memory_statement.hpp"
 #include "tutti/train/optimizer.hpp"
 #include "tutti/train/precision.hpp"
+#include "tutti/train/shard_plan.hpp"
 
 namespace tutti {
 namespace {
@@ -29,6 +30,16 @@ int threads_per_rank(std::int64_t world) {
     // More ranks than cores have one thread each, like as many.
     const auto ranks = std::min(static_cast<std::size_t>(world), std::max<std::size_t>(cores.size(), 1));
     return threads_for_rank(std::vector(ranks, cores), 0);
+}
+
+/// Whether ranks on this host, started by mpirun, add up gradients in memory that they have in common.
+bool has_common_memory(const Config& config, const Device& device) {
+    const Backend backend = config.distributed.backend;
+    return device.kind() == "cpu" && (backend == Backend::automatic || backend == Backend::mpi);
+}
+
+std::string name_of_choice(const Config& config, int ranks) {
+    return shards_optimizer(config, ranks) ? "zero1, as ranks on one host have memory in common" : "ddp";
 }
 
 void print_memory(const Config& config, Graph& graph, Device& device, const Optimizer& optimizer,
@@ -65,7 +76,7 @@ void print_memory(const Config& config, Graph& graph, Device& device, const Opti
 }  // namespace
 
 void inspect_config(const std::string& path, const std::vector<std::string>& overrides, std::int64_t world) {
-    const Config config = load_config(path, overrides);
+    Config config = load_config(path, overrides);
     if (config.data.train.empty())
         throw UsageError(path + ": data.train is not set",
                          "the model's shapes come from the data: data.train=FILE.h5");
@@ -79,6 +90,8 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     const DType compute = compute_type(config.train.precision);
     const std::int64_t batch = config.train.batch_size;
     const int ranks = static_cast<int>(world);
+    const bool chooses = config.distributed.strategy == Strategy::automatic && ranks > 1;
+    config.distributed.strategy = chosen_strategy(config, ranks, has_common_memory(config, *device));
     const int shards = shards_optimizer(config, ranks) ? ranks : 1;
     Graph graph(build_model(config.model, {dataset->info().sample_shape, dataset->info().classes}), *device,
                 arithmetic_of(config.train.precision), batch, config.train.recompute, shards);
@@ -90,6 +103,7 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     fmt::print("{}: {} on {} samples {}, batch {} x {} ranks{}\n", path,
                config.model.layers.empty() ? config.model.name : "layers", dataset->info().samples,
                to_string(dataset->info().sample_shape), batch, world, products_note(config.train.precision));
+    if (chooses) fmt::print("  distributed.strategy auto is {}\n", name_of_choice(config, ranks));
     fmt::print("  {:<12} {:<14} {:<18} {:>12} {:>14} {:>14}\n", "layer", "kind", "output", "parameters",
                "MFLOP forward", "backward");
     std::int64_t parameters = 0;

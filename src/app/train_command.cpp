@@ -55,7 +55,8 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
     const auto control = timed->duplicate();
     // Before the run directory: what memory, the device or the data's channels refuse leaves nothing behind.
     const Config chosen = config_of_run(config, *gradients);
-    Trainer trainer({chosen, *device, *gradients, *control, log, nullptr, *train_data, val_data.get()});
+    Trainer trainer(
+        {chosen, *device, *gradients, *control, log, nullptr, *train_data, val_data.get(), &config});
     std::optional<std::string> checkpoint;
     const auto directory = open_run_directory(*control, config, checkpoint);
     together_on_first_rank(*control, "opening the log", [&] { log.open_file(directory->log_path()); });

@@ -77,6 +77,12 @@ BucketTrial trial_from(const Json& object) {
 
 }  // namespace
 
+std::string schedules_tried(const Config& config, bool across) {
+    if (!across) return "within steps";
+    return config.distributed.across_steps == AcrossSteps::yes ? "across steps"
+                                                               : "across steps where it pays";
+}
+
 std::string bucket_profile_key(Communicator& communicator, const Graph& graph, const Config& config,
                                const Device& device, const std::string& backend, bool across) {
     const auto hosts = all_gather_text(communicator, host_name());
@@ -93,9 +99,7 @@ std::string bucket_profile_key(Communicator& communicator, const Graph& graph, c
              {"transport", transport()},
              {"policy", config.distributed.bucket_policy == BucketPolicy::automatic ? "auto" : "cost_model"}};
     if (config.train.precision == Precision::bf16) key["precision"] = "bf16";
-    if (across)
-        key["schedule"] = config.distributed.across_steps == AcrossSteps::yes ? "across steps"
-                                                                              : "across steps where it pays";
+    if (across) key["schedule"] = schedules_tried(config, across);
     // Transports and processors may be told each rank in its own words: rank 0's count.
     return broadcast_text(communicator, key.dump(), 0);
 }

@@ -39,6 +39,10 @@ struct BucketProfile {
     std::vector<double> ready;  ///< by parameter, likewise
 };
 
+/// The schedules that a measured choice is among: "within steps", where transfers end with their step in any
+/// case, "across steps", or "across steps where it pays", which is decided by the measurement.
+std::string schedules_tried(const Config& config, bool across);
+
 /// One JSON object that names all that decides about step and transfer times: shapes of the model, compute
 /// type, batch, accumulation, processors, ranks, ranks by host, backend, transport, and whether buckets stay
 /// on the network across steps. The same on every rank. Collective.

@@ -29,6 +29,7 @@ void Trainer::Impl::use_buckets(const BucketTrial& choice) {
                                             : std::vector<std::size_t>());
     bucket_plan = nlohmann::ordered_json{{"policy", name_of_policy(config.distributed.bucket_policy)},
                                          {"world", world},
+                                         {"schedules", bucket_schedules},
                                          {"name", choice.name},
                                          {"ends", choice.ends},
                                          {"order", choice.order}}
@@ -53,6 +54,8 @@ void Trainer::Impl::choose_buckets() {
         bucket_plan.clear();
         return job.log.info("buckets: one rank has nothing to send, so there is nothing to choose");
     }
+    // Of the run, before a choice ends it.
+    bucket_schedules = schedules_tried(config, training.spreads_across_steps());
     if (use_buckets_of_checkpoint()) return;
     bucket_key = bucket_profile_key(job.control, graph, config, job.device, job.gradients.backend(),
                                     training.spreads_across_steps());
@@ -69,8 +72,9 @@ bool Trainer::Impl::use_buckets_of_checkpoint() {
         if (plan.at("policy") != name_of_policy(config.distributed.bucket_policy) ||
             plan.at("world") != world)
             return false;
-        // Of a version that knew no other schedule: measured again.
-        if (training.spreads_across_steps() && !plan.contains("order")) return false;
+        // What was best of other schedules was not measured under these. A version that did not write them
+        // down may have known no other than within steps, so across steps its choice is measured again.
+        if (plan.value("schedules", schedules_tried(config, false)) != bucket_schedules) return false;
         BucketTrial trial{plan.at("name").get<std::string>(),
                           plan.at("ends").get<std::vector<std::size_t>>()};
         trial.order = plan.value("order", trial.order);

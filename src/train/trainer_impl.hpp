@@ -85,7 +85,8 @@ struct Trainer::Impl {
     std::optional<Untraced> untraced;                   // the last update, where its buckets may not be done
     std::optional<BucketTuner> tuner;                   // until the buckets are chosen
     std::optional<OrderMeasurement> order_measurement;  // until the order of issue is chosen
-    std::string bucket_plan;  // the chosen one, for the checkpoint (JSON); empty before, or by config
+    std::string bucket_plan;       // the chosen one, for the checkpoint (JSON); empty before, or by config
+    std::string bucket_schedules;  // schedules_tried() for that choice
     std::string bucket_key;
 
     std::string last_eval;

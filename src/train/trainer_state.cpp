@@ -157,7 +157,7 @@ void Trainer::Impl::save() {
     together_on_first_rank(job.control, "saving the checkpoint", [&] {
         Checkpoint checkpoint;
         checkpoint.progress = progress;
-        checkpoint.config = to_yaml(config);
+        checkpoint.config = to_yaml(job.given ? *job.given : config);
         checkpoint.last_eval = last_eval;
         checkpoint.bucket_plan = bucket_plan;
         checkpoint.model = graph.save();

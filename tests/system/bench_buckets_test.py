@@ -99,6 +99,11 @@ class BenchBuckets(TrainingTest):
         self.assertEqual((page.open, page.closed_wrong, page.loads), ([], [], []))
         return report
 
+    def test_says_that_training_would_take_zero1(self):
+        for strategy, notes in (("auto", 1), ("ddp", 0)):
+            self.assert_exit(self.bench(2, f"distributed.strategy={strategy}"), 0)
+            self.assertEqual(sum("training takes zero1" in note for note in self.report()["notes"]), notes, strategy)
+
     def test_every_number_of_ranks(self):
         for ranks in (1, 2, 3, 4):
             result = self.bench(ranks)

@@ -3,13 +3,13 @@
 import json
 
 import system_test
-from recipes import TrainingTest
+from by_hand import RendezvousTest
 
 # Enough full updates to measure in: 2 + 4 + 15 for each of at most five plans.
 STEPS = 82
 
 
-class BucketPolicy(TrainingTest):
+class BucketPolicy(RendezvousTest):
     def setUp(self):
         super().setUp()
         self.cache = self.dir / "cache"
@@ -106,6 +106,31 @@ class BucketPolicy(TrainingTest):
         self.assertRegex(said, r"buckets: .*, as when the checkpoint was saved")
         self.assertEqual(self.sha("resumed"), self.sha("full"))
         self.assertEqual(self.profiles(), [])
+
+    def check_other_schedules(self, **settings):
+        run, last = "run", 3 * STEPS
+        self.assertIn("kept for later runs",
+                      self.train(run, train__epochs=99, train__max_steps=last, **settings))
+        for across in ("true", "auto"):
+            for path in self.profiles():
+                path.unlink()
+            said = []
+            for more in (3 * STEPS, 2):
+                last += more
+                said.append(self.train(run, train__epochs=99, train__max_steps=last,
+                                       distributed__across_steps=across, **settings))
+            self.assertNotIn("as when the checkpoint was saved", said[0])
+            self.assertIn("kept for later runs", said[0])
+            self.assertIn("as when the checkpoint was saved", said[1])
+
+    def test_a_resume_with_other_schedules_measures_again(self):
+        # Through shared memory auto knows only the one within steps.
+        self.check_other_schedules()
+
+    def test_a_resume_with_other_schedules_measures_again_by_gloo(self):
+        # Here auto may try both.
+        self.requires_gloo()
+        self.check_other_schedules(distributed__backend="gloo")
 
 
 if __name__ == "__main__":

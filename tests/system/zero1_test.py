@@ -50,6 +50,18 @@ class Zero1(TrainingTest):
         for one, other in zip(whole, moved, strict=True):
             self.assertAlmostEqual(one, other, delta=1e-10 * abs(one))
 
+    def test_a_checkpoint_keeps_the_config_as_given_whatever_auto_took(self):
+        for ranks, strategy in ((1, "auto"), (2, "auto"), (2, "ddp")):
+            run = f"{strategy}{ranks}"
+            self.assert_exit(self.train(ranks, run, strategy, train__max_steps=2), 0)
+            config = (self.dir / run / "config.yaml").read_bytes()
+            self.assertIn(f"strategy: {strategy}".encode(), config)
+            self.assertIn(config, self.latest(run).read_bytes())  # HDF5 stores the text as it is
+        # zero1 would refuse this policy; auto is what the checkpoint says.
+        said = self.train(2, "auto2", "auto", distributed__bucket_policy="auto", train__max_steps=4)
+        self.assert_exit(said, 0)
+        self.assertIn("resuming", said.stdout + said.stderr)
+
     def test_an_interrupted_run_goes_on_to_the_bits_of_an_uninterrupted_one(self):
         self.assert_exit(self.train(3, "full", "zero1", 4, train__epochs=40), 0)
         given = {**ADAMW, "train__batch_size": 4, "train__epochs": 40, "distributed__strategy": "zero1"}
@@ -76,10 +88,18 @@ class Zero1(TrainingTest):
             unit = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
             return {name: float(size) * unit[of] for name, size, of in found if of in unit}, result.stdout
 
-        ddp, _ = rows()
+        ddp, text = rows("distributed.strategy=ddp")
+        self.assertNotIn("zero1", text)
         zero1, text = rows("distributed.strategy=zero1")
         self.assertAlmostEqual(zero1["optimizer"] / ddp["optimizer"], 1 / 4, delta=0.01)
         self.assertIn("zero1", text)
+        # What all ranks on this host would train with.
+        for settings, same, words in (((), zero1, "auto is zero1"),
+                                      (("optim.clip_norm=1",), ddp, "auto is ddp"),
+                                      (("distributed.backend=gloo",), ddp, "auto is ddp")):
+            auto, text = rows(*settings)
+            self.assertEqual(auto["optimizer"], same["optimizer"])
+            self.assertIn(f"distributed.strategy {words}", text)
 
     def test_what_it_cannot_do_is_refused_with_the_remedy(self):
         for overrides, words in (({"optim__name": "lamb"}, ("norm of each whole parameter", "adamw")),

@@ -26,6 +26,9 @@ struct TrainingJob {
     RunDirectory* directory;  ///< rank 0's; null on the others, and before Trainer::write_to
     const Dataset& train;
     const Dataset* val;  ///< null: no evaluation
+    /// What checkpoints keep: the config as it was given, where `config` is what it stands for on these
+    /// ranks. Null: `config`.
+    const Config* given = nullptr;
 };
 
 struct TrainingResult {
