@@ -77,9 +77,8 @@ class BucketBenchRun {
         report_.element_bytes = size_of(graph.compute());
         if (shards_optimizer(config_of_run(config_, *gradients_), gradients_->size()))
             report_.notes.push_back(
-                "distributed.strategy is auto, for which training takes zero1 on these ranks, whose buckets "
-                "are "
-                "fixed; these are those of distributed.strategy: ddp.");
+                "distributed.strategy is auto, for which training takes zero1 on these ranks, whose "
+                "buckets are fixed; these are those of distributed.strategy: ddp.");
     }
 
     void check_stop(const std::string& phase) {
