@@ -153,7 +153,8 @@ struct Loader::State {
     void worker_loop() {
         std::unique_lock lock(mutex);
         while (true) {
-            work.wait(lock, [this] { return stopping || can_claim(); });
+            // One that is awake would else go on as long as there are free slots, also with quick batches.
+            work.wait(lock, [this] { return stopping || (can_claim() && !reads_are_quick()); });
             if (stopping) return;
             const std::size_t w = claim();
             Slot& slot = slot_of(w);

@@ -198,11 +198,13 @@ TEST_P(LoaderWith, BatchStaysUntouchedUntilTheNextCall) {
     loader.start(epoch.order, epoch.windows);
     const std::optional<HostBatch> batch = loader.next();
     ASSERT_TRUE(batch);
-    // Waits until the workers have read all that they may read ahead; the batch in hand is not among it.
+    // Waits until the workers have read all that they may read ahead; the batch in hand is not among it. What
+    // is read quickly they leave to the caller.
     const int ahead = threads().workers == 0 ? 1 : 1 + threads().prefetch;
-    while (dataset.reads < ahead) std::this_thread::yield();
+    if (std::get<Pace>(GetParam()) == Pace::slow)
+        while (dataset.reads < ahead) std::this_thread::yield();
     expect_batch(*batch, epoch, 0);
-    EXPECT_EQ(dataset.reads, ahead);
+    EXPECT_LE(dataset.reads, ahead);
 }
 
 TEST_P(LoaderWith, UsesTheSameBuffersInEveryEpoch) {
