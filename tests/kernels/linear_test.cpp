@@ -5,7 +5,26 @@
 namespace tutti::test {
 namespace {
 
-class LinearTest : public KernelTest {};
+class LinearTest : public KernelTest {
+  protected:
+    /// A forward and a backward on random values from the seeds behind `seed`.
+    void expect_the_definition(LinearOp& op, const LinearShape& shape, std::int64_t batch, unsigned seed) {
+        SCOPED_TRACE(testing::Message() << shape.in << " -> " << shape.out << ", batch " << batch);
+        const Extents extents(shape, batch);
+        auto x = random(extents.x, ++seed), weight = random(extents.weight, ++seed);
+        auto bias = random(extents.bias, ++seed), dy = random(extents.y, ++seed);
+        auto y = tensor(extents.y), dx = tensor(extents.x);
+        auto dweight = tensor(extents.weight), dbias = tensor(extents.bias);
+        op.forward(x.view(), weight.view(), shape.bias ? bias.view() : TensorView{}, y.view());
+        op.backward(x.view(), weight.view(), dy.view(), dx.view(), dweight.view(),
+                    shape.bias ? dbias.view() : TensorView{});
+        expect_sums(y, reference_forward(shape, batch, x, weight, bias), unit_roundoff_);
+        const Gradients expected = reference_backward(shape, batch, x, weight, dy);
+        expect_sums(dx, expected.dx, unit_roundoff_);
+        expect_sums(dweight, expected.dweight, unit_roundoff_);
+        if (shape.bias) expect_sums(dbias, expected.dbias, unit_roundoff_);
+    }
+};
 class LinearReferenceTest : public KernelTest {};
 TUTTI_TEST_ON(LinearTest, backends);
 TUTTI_TEST_ON(LinearReferenceTest, reference_backends);
@@ -34,20 +53,8 @@ TEST_P(LinearTest, agrees_with_the_definition_while_the_batch_size_changes) {
         auto op = ops_->linear(shape);
         unsigned seed = 1;
         for (const std::int64_t batch : {4, 1, 33, 4, 1}) {
-            SCOPED_TRACE(testing::Message() << shape.in << " -> " << shape.out << ", batch " << batch);
-            const Extents extents(shape, batch);
-            auto x = random(extents.x, ++seed), weight = random(extents.weight, ++seed);
-            auto bias = random(extents.bias, ++seed), dy = random(extents.y, ++seed);
-            auto y = tensor(extents.y), dx = tensor(extents.x);
-            auto dweight = tensor(extents.weight), dbias = tensor(extents.bias);
-            op->forward(x.view(), weight.view(), shape.bias ? bias.view() : TensorView{}, y.view());
-            op->backward(x.view(), weight.view(), dy.view(), dx.view(), dweight.view(),
-                         shape.bias ? dbias.view() : TensorView{});
-            expect_sums(y, reference_forward(shape, batch, x, weight, bias), unit_roundoff_);
-            const Gradients expected = reference_backward(shape, batch, x, weight, dy);
-            expect_sums(dx, expected.dx, unit_roundoff_);
-            expect_sums(dweight, expected.dweight, unit_roundoff_);
-            if (shape.bias) expect_sums(dbias, expected.dbias, unit_roundoff_);
+            expect_the_definition(*op, shape, batch, seed);
+            seed += 4;
         }
     }
 }
@@ -107,20 +114,7 @@ TEST_P(LinearTest, agrees_with_the_definition_in_wide_layers) {
          {LinearShape{.in = 528, .out = 288}, LinearShape{.in = 512, .out = 304, .bias = false}}) {
         auto op = ops_->linear(shape);
         for (const std::int64_t batch : {41, 96, 200, 3}) {
-            SCOPED_TRACE(testing::Message() << shape.in << " -> " << shape.out << ", batch " << batch);
-            const Extents extents(shape, batch);
-            auto x = random(extents.x, 1), weight = random(extents.weight, 2);
-            auto bias = random(extents.bias, 3), dy = random(extents.y, 4);
-            auto y = tensor(extents.y), dx = tensor(extents.x);
-            auto dweight = tensor(extents.weight), dbias = tensor(extents.bias);
-            op->forward(x.view(), weight.view(), shape.bias ? bias.view() : TensorView{}, y.view());
-            op->backward(x.view(), weight.view(), dy.view(), dx.view(), dweight.view(),
-                         shape.bias ? dbias.view() : TensorView{});
-            expect_sums(y, reference_forward(shape, batch, x, weight, bias), unit_roundoff_);
-            const Gradients expected = reference_backward(shape, batch, x, weight, dy);
-            expect_sums(dx, expected.dx, unit_roundoff_);
-            expect_sums(dweight, expected.dweight, unit_roundoff_);
-            if (shape.bias) expect_sums(dbias, expected.dbias, unit_roundoff_);
+            expect_the_definition(*op, shape, batch, 0);
         }
     }
 }

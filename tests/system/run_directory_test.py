@@ -228,27 +228,22 @@ class RunDirectory(TrainingTest):
         self.assertRegex(result.stderr, r"the optimizer's \S+ holds values that are not finite; no checkpoint was written")
         self.assertEqual(list((self.dir / "run/checkpoints").glob("*")), [])
 
-    def test_a_killed_peer_ends_the_others_with_5(self):
+    def assert_lost_peer_is_named(self, signal_number, fate):
         data = self.small_data(240)
         settings = self.settings(data, train__epochs=100000, train__log_every=1, train__batch_size=8,
                                  distributed__timeout=2)
         with self.start_mpirun(3, settings) as job:
             job.wait_for_metrics(self.dir / "run")
-            job.signal_rank(1, signal.SIGKILL)
+            job.signal_rank(1, signal_number)
             result = job.wait(60)
         self.assertEqual(result.exit_code, 5)
-        self.assertRegex(result.stderr, r"rank [02] on \S+ waited .* for its peers: rank 1 on \S+, process \d+, has ended")
+        self.assertRegex(result.stderr, rf"rank [02] on \S+ waited .* for its peers: rank 1 on \S+, process \d+, {fate}")
+
+    def test_a_killed_peer_ends_the_others_with_5(self):
+        self.assert_lost_peer_is_named(signal.SIGKILL, "has ended")
 
     def test_a_stopped_peer_is_named_at_the_time_out(self):
-        data = self.small_data(240)
-        settings = self.settings(data, train__epochs=100000, train__log_every=1, train__batch_size=8,
-                                 distributed__timeout=2)
-        with self.start_mpirun(3, settings) as job:
-            job.wait_for_metrics(self.dir / "run")
-            job.signal_rank(1, signal.SIGSTOP)
-            result = job.wait(60)
-        self.assertEqual(result.exit_code, 5)
-        self.assertRegex(result.stderr, r"rank [02] on \S+ waited .* for its peers: rank 1 on \S+, process \d+, is stopped")
+        self.assert_lost_peer_is_named(signal.SIGSTOP, "is stopped")
 
     def test_after_a_peers_death_the_survivor_names_it_before_mpirun_ends_it(self):
         data = self.small_data(240)
