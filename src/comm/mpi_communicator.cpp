@@ -7,6 +7,7 @@
 
 #include "checks.hpp"
 #include "mpi_transfer.hpp"
+#include "tutti/base/last_output.hpp"
 
 namespace tutti {
 namespace {
@@ -157,7 +158,7 @@ class MpiCommunicator final : public Communicator {
     }
 
     [[noreturn]] void abort(ExitCode code) noexcept override {
-        std::fflush(nullptr);
+        hand_over_output();
         MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
         std::_Exit(static_cast<int>(code));
     }
