@@ -1,7 +1,10 @@
 /* switch RATE_BPS DELAY_NS NETNS...: an Ethernet switch in user space with one TAP ("eth0") in each named namespace.
  * Each port has an up and a down link of RATE_BPS (0: unlimited). A frame read from port i leaves the up link when the
  * link has sent it, is DELAY_NS under way, and then passes the down link of the receiver. Nothing is ever dropped:
- * when the up link of a port is more than 2 ms busy, that port is not read, and the host's own queue fills up.
+ * when the up link of a port is more than 2 ms busy, that port is not read, and the host's own queue fills up. While
+ * an up link is busy for longer than AHEAD_NS, a new frame does not wake the switch, which looks when it is awake for
+ * a delivery, or in time: the frame leaves after those before it, whenever it was read. To wake is half of the
+ * switch's work, and its work is taken from the hosts' cores.
  * Frames keep their virtio header, so that TCP segments of up to 64 KiB pass whole; their wire size counts the headers
  * of the 1500-byte packets that they stand for. The cores serve the switch by turns: one that did so alone would make
  * the host that computes there slower than the others, which all of them then wait for. */
@@ -24,7 +27,9 @@
 #include <unistd.h>
 #define MAXPORT 70
 #define MAXFRAME 65700
-struct frame { struct frame *next; int64_t due; int len; unsigned char data[]; };
+#define BUSY_NS 2000000
+#define AHEAD_NS 200000
+struct frame { struct frame *next; int64_t due; int len; unsigned char data[MAXFRAME]; };
 struct port { int fd; int64_t up_free, down_free; struct frame *head, **tail; unsigned char mac; };
 static struct port P[MAXPORT];
 static int nport;
@@ -44,15 +49,29 @@ static int open_tap(const char *ns)
     if (ioctl(fd, TUNSETVNETHDRSZ, &hdr) || ioctl(fd, TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6)) fatal("tap offload in", ns);
     return fd;
 }
-static void deliver(struct port *q, const unsigned char *d, int len, int64_t at, double wire)
+/* Frames that were handed over are used again, the last one first: it is still in the cache. */
+static struct frame *unused;
+static struct frame *new_frame(void)
 {
-    struct frame *f = malloc(sizeof *f + len);
-    if (!f) fatal("memory", "");
+    struct frame *f = unused;
+    if (f) unused = f->next;
+    else if (!(f = malloc(sizeof *f))) fatal("memory", "");
+    return f;
+}
+static struct frame *copy_of(const struct frame *f)
+{
+    struct frame *c = new_frame();
+    memcpy(c->data, f->data, c->len = f->len);
+    return c;
+}
+static void put_back(struct frame *f) { f->next = unused; unused = f; }
+static void deliver(struct port *q, struct frame *f, int64_t at, double wire)
+{
     /* cut-through: the first bit arrives at `at` - its own sending time, so an idle down link adds nothing */
     int64_t start = at - (int64_t)(wire * ns_per_byte);
     if (start < q->down_free) start = q->down_free;
     q->down_free = start + (int64_t)(wire * ns_per_byte);
-    f->next = 0; f->due = q->down_free; f->len = len; memcpy(f->data, d, len);
+    f->next = 0; f->due = q->down_free;
     *q->tail = f; q->tail = &f->next;
 }
 static void change_core(int64_t t)
@@ -70,7 +89,6 @@ static void change_core(int64_t t)
 }
 int main(int argc, char **argv)
 {
-    static unsigned char buf[MAXFRAME];
     double bps = argc > 3 ? atof(argv[1]) : 0;
     if (argc < 4 || argc - 3 > MAXPORT) { fprintf(stderr, "usage: switch RATE_BPS DELAY_NS NETNS...\n"); return 2; }
     ns_per_byte = bps > 0 ? 8e9 / bps : 0; delay_ns = atoll(argv[2]);
@@ -89,31 +107,35 @@ int main(int argc, char **argv)
                 struct frame *f = q->head;
                 if (write(q->fd, f->data, f->len) < 0 && errno == EAGAIN) break;
                 if (!(q->head = f->next)) q->tail = &q->head;
-                free(f);
+                put_back(f);
             }
             if (q->head && q->head->due < wake) wake = q->head->due;
-            int busy = q->up_free > t + 2000000;
-            if (busy && q->up_free - 2000000 < wake) wake = q->up_free - 2000000;
-            pf[i].fd = q->fd; pf[i].events = busy ? 0 : POLLIN; pf[i].revents = 0;
+            int64_t look = q->up_free - AHEAD_NS;
+            if (look > t && look < wake) wake = look;
+            pf[i].fd = q->fd; pf[i].events = look > t ? 0 : POLLIN; pf[i].revents = 0;
         }
         int64_t w = wake - now(); if (w < 0) w = 0;
         struct timespec ts = { w / 1000000000, w % 1000000000 };
-        if (ppoll(pf, nport, &ts, 0) <= 0) continue;
-        change_core(now());
+        if (ppoll(pf, nport, &ts, 0) < 0) continue;
+        change_core(t = now());
         for (int i = 0; i < nport; ++i) {        /* 2. take new frames */
-            if (!(pf[i].revents & POLLIN)) continue;
+            if (!pf[i].revents && (pf[i].events || P[i].up_free > t + BUSY_NS)) continue;
             for (int burst = 0; burst < 16; ++burst) {
-                int len = read(P[i].fd, buf, sizeof buf);
-                if (len < (int)sizeof(struct virtio_net_hdr) + 14) break;
-                struct virtio_net_hdr *h = (void *)buf; unsigned char *e = buf + sizeof *h;
+                struct frame *f = new_frame();
+                int len = f->len = read(P[i].fd, f->data, sizeof f->data);
+                if (len < (int)sizeof(struct virtio_net_hdr) + 14) { put_back(f); break; }
+                struct virtio_net_hdr *h = (void *)f->data; unsigned char *e = f->data + sizeof *h;
                 double wire = len - (int)sizeof *h + 24;             /* preamble, FCS, gap */
                 if (h->gso_type != VIRTIO_NET_HDR_GSO_NONE && h->gso_size) wire += (double)((len - 66) / h->gso_size) * (66 + 24);
                 t = now();
                 int64_t up = P[i].up_free > t ? P[i].up_free : t;
                 P[i].up_free = up += (int64_t)(wire * ns_per_byte);
+                int receivers = 0;
                 for (int j = 0; j < nport; ++j)
-                    if (j != i && ((e[0] & 1) || (e[0] == 2 && e[5] == P[j].mac))) deliver(&P[j], buf, len, up + delay_ns, wire);
-                if (up > t + 2000000) break;
+                    if (j != i && ((e[0] & 1) || (e[0] == 2 && e[5] == P[j].mac)))
+                        deliver(&P[j], receivers++ ? copy_of(f) : f, up + delay_ns, wire);
+                if (!receivers) put_back(f);
+                if (up > t + BUSY_NS) break;
             }
         }
     }
