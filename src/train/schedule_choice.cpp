@@ -10,12 +10,20 @@
 #include "bucket_measurement.hpp"
 
 namespace tutti {
+namespace {
+
+/// Three digits, and no exponent where there are more of them before the point.
+std::string figures(double value) {
+    return value < 100 ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
+}
+
+}  // namespace
 
 std::string describe(const ScheduleForecast& forecast) {
     return fmt::format(
-        "on the network during the next one's forward they would change a step from {:.3g} to {:.3g} ms, by "
+        "on the network during the next one's forward they would change a step from {} to {} ms, by "
         "the model",
-        forecast.within * 1e3, forecast.across * 1e3);
+        figures(forecast.within * 1e3), figures(forecast.across * 1e3));
 }
 
 std::string describe(const ScheduleForecast& forecast, ScheduleTrials schedules, double margin) {

@@ -51,6 +51,9 @@ TEST(ScheduleForecast, SaysWhatWouldChange) {
         describe(ScheduleForecast{.across = 0.0119, .within = 0.012}),
         "on the network during the next one's forward they would change a step from 12 to 11.9 ms, by the "
         "model");
+    EXPECT_EQ(describe(ScheduleForecast{.across = 1.2341, .within = 12.3456}),
+              "on the network during the next one's forward they would change a step from 12346 to 1234 ms, "
+              "by the model");
 }
 
 TEST(ScheduleForecast, IsRank0sOnEveryRank) {

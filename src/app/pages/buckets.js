@@ -141,14 +141,19 @@ function draw_steps() {
     drawing.add("line", {x1: border, x2: border, y1: top, y2: bottom, stroke: "var(--line)"});
   flat.forEach((point, index) => {
     const color = `var(--${point.policy})`, {step} = point.plan, middle = column(index);
+    const across = point.plan.schedule === "across steps";
     const title = `${names(point.plan)}: ${span_text(step)}`;
     drawing.add("line", {x1: left, x2: right, y1: y(step.median), y2: y(step.median), stroke: color,
-                         "stroke-dasharray": "7 5", opacity: 0.75}, title);
+                         "stroke-dasharray": across ? "2 5" : "7 5", opacity: 0.75}, title);
     drawing.add("rect", {x: middle - 9, width: 18, y: y(step.max), height: Math.max(y(step.min) - y(step.max), 1),
                          fill: color, opacity: 0.2, "clip-path": "url(#inside)"}, title);
-    drawing.add("circle", {cx: middle, cy: y(step.median), r: 4.5, fill: color, stroke: "var(--card)",
-                           "stroke-width": 1.5}, title);
-    if (slot >= 76) drawing.text(middle, bottom + 19, point.text, {"text-anchor": "middle"});
+    drawing.add("circle", {cx: middle, cy: y(step.median), r: 4.5, fill: across ? "var(--card)" : color,
+                           stroke: across ? color : "var(--card)", "stroke-width": across ? 2 : 1.5}, title);
+    // On two lines: there is no room for a plan and its schedule side by side.
+    if (slot >= 70) {
+      drawing.text(middle, bottom + 19, point.text.replace(" across steps", ""), {"text-anchor": "middle"});
+      if (across) drawing.text(middle, bottom + 34, "across", {"text-anchor": "middle"});
+    }
     items.push([point.text, color, true]);
   });
   if (ranks > 1 && predicted >= bottom_value && predicted <= top_value) {
