@@ -7,6 +7,7 @@
 #include "parallel.hpp"
 #include "pooled_convolution.hpp"
 #include "shape_checks.hpp"
+#include "sum_tree.hpp"
 #include "tile_vector.hpp"
 
 namespace tutti {
@@ -74,6 +75,11 @@ class PooledConv2d final : public PooledConv2dOp {
         const std::int64_t shares = std::min<std::int64_t>(omp_get_max_threads(), parts);
         float* const sums = workspace_->reserve_elements<float>(
             static_cast<std::size_t>(parts * part_count + shares * image_count()));
+        SumTree tree(parts);
+        const auto add = [&](std::int64_t to, std::int64_t from) {
+            for (std::int64_t i = 0; i < part_count; ++i)
+                sums[to * part_count + i] += sums[from * part_count + i];
+        };
         for_shares(parts, shares, [&](std::int64_t share, std::int64_t first, std::int64_t last) {
             float* const image = sums + parts * part_count + share * image_count();
             std::fill_n(image, padded_count_, 0.0F);
@@ -87,11 +93,11 @@ class PooledConv2d final : public PooledConv2dOp {
                                          winner.as<unsigned char>() + n * out_count, sum,
                                          sum + weight_count());
                 }
+                tree.finish(part, add);
                 offer_progress();
             }
         });
-        for (std::int64_t part = 1; part < parts; ++part)
-            for (std::int64_t i = 0; i < part_count; ++i) sums[i] += sums[part * part_count + i];
+        if (tree.second_half() > 0) add(0, tree.second_half());
         transpose(sums, dweight.as<float>(), tap_count(), shape_.out);
         if (shape_.bias) std::copy_n(sums + weight_count(), shape_.out, dbias.as<float>());
     }

@@ -7,6 +7,7 @@
 #include "eigen_ops.hpp"
 #include "parallel.hpp"
 #include "shape_checks.hpp"
+#include "sum_tree.hpp"
 #include "tile_vector.hpp"
 #include "winner_gradients.hpp"
 
@@ -56,6 +57,7 @@ class WinnerConv2d final : public PooledConv2dOp {
         const Layout layout(*this, parts);
         std::byte* const scratch = workspace_->reserve(layout.bytes(callers));
         auto* const sums = reinterpret_cast<float*>(scratch);
+        SumTree tree(parts);
         for_parts(parts, callers, [&](int caller, std::int64_t part) {
             float* const sum = sums + part * layout.sum_count;
             std::fill_n(sum, layout.sum_count, 0.0F);
@@ -80,15 +82,19 @@ class WinnerConv2d final : public PooledConv2dOp {
                              std::memcpy(&plain, &padded, bytes);
                          });
             }
+            tree.finish(part, [&](std::int64_t to, std::int64_t from) {
+                add_to(sums + to * layout.sum_count, sums + from * layout.sum_count, layout.sum_count);
+            });
             offer_progress();
         });
+        const std::int64_t half = tree.second_half();
+        const float* const second = half == 0 ? nullptr : sums + half * layout.sum_count;
         for_ranges(weight_count(), [&, to = dweight.as<float>()](std::int64_t begin, std::int64_t end) {
-            add_parts(sums, parts, layout.sum_count, begin, end, to);
+            put_sum(sums, second, begin, end, to);
         });
-        if (shape_.bias) {
-            float* const bias_sums = sums + weight_count();
-            add_parts(bias_sums, parts, layout.sum_count, 0, shape_.out, dbias.as<float>());
-        }
+        if (shape_.bias)
+            put_sum(sums + weight_count(), second ? second + weight_count() : nullptr, 0, shape_.out,
+                    dbias.as<float>());
     }
 
   private:
@@ -144,12 +150,19 @@ class WinnerConv2d final : public PooledConv2dOp {
             copy(*plain, *padded, static_cast<std::size_t>(row) * sizeof(float));
     }
 
-    /// to[i] = Σ over parts, in their order.
-    static void add_parts(const float* sums, std::int64_t parts, std::int64_t stride, std::int64_t begin,
-                          std::int64_t end, float* to) {
-        std::copy(sums + begin, sums + end, to + begin);
-        for (std::int64_t part = 1; part < parts; ++part)
-            for (std::int64_t i = begin; i < end; ++i) to[i] += sums[part * stride + i];
+    static void add_to(float* __restrict to, const float* __restrict from, std::int64_t count) {
+#pragma omp simd
+        for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
+    }
+    /// to[i] = first[i] + second[i] (null: none)
+    static void put_sum(const float* first, const float* second, std::int64_t begin, std::int64_t end,
+                        float* __restrict to) {
+        if (!second) {
+            std::copy(first + begin, first + end, to + begin);
+            return;
+        }
+#pragma omp simd
+        for (std::int64_t i = begin; i < end; ++i) to[i] = first[i] + second[i];
     }
 
     const Conv2dShape shape_;
