@@ -11,6 +11,7 @@
 #include "same_job.hpp"
 #include "select.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/input/transforms.hpp"
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/checkpoint.hpp"
 #include "tutti/train/precision.hpp"
@@ -173,7 +174,9 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
                                      GpuSharing::allow)
                            .device;
     together(world, "opening the data", [&] {
-        inference.data = open_datasets(arguments.data.empty() ? config.data.val : arguments.data);
+        inference.data =
+            transform_images(open_datasets(arguments.data.empty() ? config.data.val : arguments.data),
+                             config.data.transforms, config.run.seed, TransformUse::evaluation);
         inference.data->expect_reads(reads_on_host(static_cast<double>(inference.data->info().samples),
                                                    places, static_cast<std::size_t>(world.rank())));
     });

@@ -29,17 +29,24 @@ Buffer allocate(Device* device, std::size_t bytes) {
     return {new std::byte[bytes], bytes, [](std::byte* data, std::size_t) noexcept { delete[] data; }};
 }
 
-void read_batch(const Dataset& dataset, std::span<const std::int64_t> order, const BatchWindow& window,
-                Slot& slot) {
+/// The list of an epoch.
+struct EpochOrder {
+    std::int64_t epoch = 0;
+    std::vector<std::int64_t> indices;
+};
+
+void read_batch(const Dataset& dataset, const EpochOrder& order, const BatchWindow& window, Slot& slot) {
     const auto count = static_cast<std::size_t>(window.count);
     std::int64_t position = window.first;
     for (std::size_t i = 0; i < count; ++i, position += window.stride) {
         slot.positions[i] = position;
-        slot.indices[i] = order[static_cast<std::size_t>(position)];
+        slot.indices[i] = order.indices[static_cast<std::size_t>(position)];
     }
     if (count == 0) return;
     const std::size_t bytes = count * static_cast<std::size_t>(dataset.info().sample_bytes());
-    dataset.read(std::span(slot.indices).first(count), slot.samples.first(bytes), slot.labels.first(count));
+    dataset.read_at({order.epoch, std::span(slot.positions).first(count)},
+                    std::span(slot.indices).first(count), slot.samples.first(bytes),
+                    slot.labels.first(count));
 }
 
 /// How reading a batch went.
@@ -50,7 +57,7 @@ struct Outcome {
 
 /// Runs read_batch and keeps what it throws. The exception leaves its catch block here, so that only the slot
 /// owns it when another thread comes to see it.
-Outcome try_read_batch(const Dataset& dataset, std::span<const std::int64_t> order, const BatchWindow& window,
+Outcome try_read_batch(const Dataset& dataset, const EpochOrder& order, const BatchWindow& window,
                        Slot& slot) {
     const auto begin = std::chrono::steady_clock::now();
     Outcome outcome;
@@ -181,7 +188,7 @@ struct Loader::State {
     std::condition_variable work;  ///< a window can be claimed, or stopping
     std::condition_variable done;  ///< a read has ended; only the owner's thread waits for it
     // Written only while no worker reads (busy == 0 and paused).
-    std::vector<std::int64_t> order;
+    EpochOrder order;
     std::vector<BatchWindow> windows;
     std::size_t claimed = 0, taken = 0, released = 0, busy = 0;
     bool paused = false, stopping = false;
@@ -200,14 +207,14 @@ Loader::Loader(const Dataset& dataset, std::int64_t max_batch, int workers, int 
 
 Loader::~Loader() = default;
 
-void Loader::start(std::vector<std::int64_t> order, std::vector<BatchWindow> windows) {
+void Loader::start(std::vector<std::int64_t> order, std::vector<BatchWindow> windows, std::int64_t epoch) {
     State& state = *state_;
     for (const BatchWindow& window : windows) require_inside(window, state.max_batch, order.size());
     {
         std::unique_lock lock(state.mutex);
         state.paused = true;
         state.done.wait(lock, [&state] { return state.busy == 0; });
-        state.order = std::move(order);
+        state.order = {epoch, std::move(order)};
         state.windows = std::move(windows);
         for (Slot& slot : state.slots) {
             slot.ready = false;

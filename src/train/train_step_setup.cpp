@@ -116,7 +116,7 @@ void TrainStep::start_epoch() {
                              .world_size = world,
                              .rank = rank});
     next_window = 0;
-    stage.start(loader, epoch_order(sampler), windows);
+    stage.start(loader, epoch_order(sampler), windows, progress.epoch);
 }
 
 }  // namespace tutti

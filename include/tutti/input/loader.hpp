@@ -41,8 +41,8 @@ class Loader {
 
     /// Begins an epoch (or evaluation pass): what was under way is dropped, after the reads in flight.
     /// order: the epoch's list (epoch_order), indexed by the windows' positions. RunError: a window outside
-    /// it.
-    void start(std::vector<std::int64_t> order, std::vector<BatchWindow> windows);
+    /// it. `epoch` is part of the addresses of random numbers (Dataset::read_at).
+    void start(std::vector<std::int64_t> order, std::vector<BatchWindow> windows, std::int64_t epoch = 0);
 
     /// The next batch, or nothing at the end. Rethrows what reading it threw (DataError), at the batch it
     /// belongs to; the batches after it can still be read.
