@@ -108,8 +108,10 @@ void add_data(std::vector<Row>& rows) {
                 "(p: 0.5, scale: [0.02, 0.33], ratio: [0.3, 3.3], value: 0 of 1); evaluations crop in the "
                 "centre and leave the rest out"),
             row("data.on_error", at(data, &D::on_error),
-                choice<OnError>({{"stop", OnError::stop}, {"skip", OnError::skip, false}}),
-                "what a broken sample does"),
+                choice<OnError>({{"stop", OnError::stop}, {"skip", OnError::skip}}),
+                "what a sample that cannot be read does: stop ends the run; skip goes on without it, counts "
+                "and "
+                "names it, and ends the run when more than half of an epoch cannot be read"),
         });
 }
 

@@ -193,8 +193,6 @@ TEST(ConfigValues, label_smoothing_is_a_part_below_one) {
 }
 
 TEST(ConfigAvailability, refuses_words_that_nothing_carries_out_yet) {
-    EXPECT_EQ(override_refusal("data.on_error=skip"),
-              "data.on_error: skip is not available in this version; use stop");
     EXPECT_NE(override_refusal("distributed.compress=bf16").find("is not available in this version"),
               std::string::npos);
 }

@@ -5,22 +5,31 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "tutti/base/config.hpp"
 #include "tutti/device/device.hpp"
 #include "tutti/input/dataset.hpp"
 #include "tutti/input/sampler.hpp"
 
 namespace tutti {
 
+/// A sample that its batch goes without.
+struct SkippedSample {
+    std::int64_t index = 0;  ///< in the data set
+    std::string reason;      ///< what reading it threw: file, sample, cause
+};
+
 /// One rank's batch in host memory. Views stay valid until the batch is given back: at the next call of
 /// next(), or at the one after it where the loader was made for a device that copies ahead.
 struct HostBatch {
-    BatchWindow window;
-    std::span<const std::byte> samples;       ///< window.count · sample_bytes(), NHWC
-    std::span<const std::int64_t> labels;     ///< window.count
+    BatchWindow window;                    ///< count: of the samples that are there, without the skipped ones
+    std::span<const std::byte> samples;    ///< window.count · sample_bytes(), NHWC
+    std::span<const std::int64_t> labels;  ///< window.count
     std::span<const std::int64_t> positions;  ///< in the epoch's order; addresses of random numbers
     std::span<const std::int64_t> indices;    ///< in the data set
+    std::span<const SkippedSample> skipped;   ///< none unless the loader skips
 };
 
 /// Batches in the order of the windows, whatever the number of workers. `prefetch` batches are held ready in
@@ -32,9 +41,10 @@ class Loader {
   public:
     /// The data set must outlive the loader. Windows hold at most max_batch samples. UsageError: max_batch or
     /// prefetch < 1, workers < 0. Batches are read into host memory of `device` (Device::allocate_host),
-    /// which must outlive the loader; into ordinary memory for nullptr.
+    /// which must outlive the loader; into ordinary memory for nullptr. on_error skip: a batch that throws a
+    /// DataError is read sample by sample, and those that throw are left out (HostBatch::skipped).
     Loader(const Dataset& dataset, std::int64_t max_batch, int workers, int prefetch,
-           Device* device = nullptr);
+           Device* device = nullptr, OnError on_error = OnError::stop);
     ~Loader();
     Loader(const Loader&) = delete;
     Loader& operator=(const Loader&) = delete;
