@@ -6,6 +6,7 @@ build_packages=(
     g++ ccache meson ninja-build pkg-config python3
     libopenmpi-dev openmpi-bin libhdf5-dev libdnnl-dev libeigen3-dev
     libgloo-dev libyaml-cpp-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libssl-dev zlib1g-dev
+    libpng-dev libjpeg-dev
     dataset-fashion-mnist
 )
 # MPICH is only tested against, beside Open MPI. Slurm's daemons and iproute2: launches over several nodes are tested on

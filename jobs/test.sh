@@ -102,7 +102,8 @@ configure_sanitized() {
     if [[ $(uname -m) == x86_64 ]]; then march=x86-64-v3; fi
     # -Og and line numbers alone: with -O2 -g the same sources take four times as long to compile.
     configure build-asan "-Dmarch=$march" -- -Dbuildtype=custom -Doptimization=g -Ddebug=false -Dcpp_args=-g1 \
-        -Db_sanitize=address,undefined -Db_lundef=false -Donednn=disabled -Dgloo=disabled -Dcuda=disabled -Dtests=true
+        -Db_sanitize=address,undefined -Db_lundef=false -Donednn=disabled -Dgloo=disabled -Dimages=disabled \
+        -Dcuda=disabled -Dtests=true
 }
 
 run_sanitized() {

@@ -30,8 +30,9 @@ void print_confusion(const EvaluationResult& result, const std::vector<std::stri
 }
 
 int eval(const JobStart& start, const InferenceArguments& arguments, bool json) {
-    Inference model = open_inference(start, arguments, false);
+    Inference model = open_inference(start, arguments, InferenceUse::metrics);
     const auto loss = make_softmax_cross_entropy(*model.device, model.graph->compute());
+    SkippedSamples unreadable;
     const EvaluationResult sums =
         evaluate({.graph = *model.graph,
                   .loss = *loss,
@@ -42,7 +43,9 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json) 
                   .batch_size = model.config.train.batch_size,
                   .seed = model.config.run.seed,
                   .topk = topk_of(model.config.train, model.graph->output_shape().count()),
-                  .confusion = model.config.train.confusion});
+                  .confusion = model.config.train.confusion,
+                  .skipped = &unreadable,
+                  .log = &start.log});
     if (start.world.rank() != 0) return 0;
     if (json) {
         nlohmann::ordered_json row;
@@ -53,6 +56,7 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json) 
         if (!sums.confusion.empty()) row["confusion"] = confusion_rows(sums);
         row["correct"] = sums.correct;
         row["samples"] = static_cast<std::int64_t>(sums.weight);
+        if (sums.unreadable > 0) row["unreadable"] = sums.unreadable;
         row["data"] = model.data->name();
         row["weights"] = model.weights;
         row["weights_sha256"] = model.weights_sha256;
@@ -62,6 +66,7 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json) 
         fmt::print("accuracy {}, loss {:.4f}, balanced accuracy {:.4f}", accuracy_text(sums),
                    sums.mean_loss(), sums.balanced_accuracy());
         if (sums.topk > 0) fmt::print(", top-{} accuracy {:.4f}", sums.topk, sums.topk_accuracy());
+        if (sums.unreadable > 0) fmt::print(", {} samples could not be read", sums.unreadable);
         fmt::print("\n");
         if (!sums.confusion.empty()) print_confusion(sums, model.data->info().class_names);
         fmt::print("test accuracy {}\n", accuracy_text(sums));

@@ -11,6 +11,7 @@
 #include "same_job.hpp"
 #include "select.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/input/transforms.hpp"
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/checkpoint.hpp"
 #include "tutti/train/precision.hpp"
@@ -102,7 +103,7 @@ void load_weights(Inference& inference) {
              [&] { inference.graph->load(checkpoint.model, inference.weights); });
 }
 
-void build(Inference& inference, std::int64_t classes, bool with_embedding) {
+void build(Inference& inference, std::int64_t classes, InferenceUse use, bool with_embedding) {
     const Config& config = inference.config;
     const DatasetInfo& info = inference.data->info();
     const DType compute = compute_type(config.train.precision);
@@ -117,9 +118,9 @@ void build(Inference& inference, std::int64_t classes, bool with_embedding) {
     if (with_embedding) inference.embedding = keep_embedding(spec);
     inference.graph = std::make_unique<Graph>(std::move(spec), *inference.device,
                                               arithmetic_of(config.train.precision), batch);
-    inference.loader =
-        std::make_unique<Loader>(*inference.data, batch, loader_workers(config.data),
-                                 static_cast<int>(config.data.prefetch), inference.device.get());
+    inference.loader = std::make_unique<Loader>(
+        *inference.data, batch, loader_workers(config.data), static_cast<int>(config.data.prefetch),
+        inference.device.get(), use == InferenceUse::metrics ? config.data.on_error : OnError::stop);
     inference.stage = std::make_unique<BatchStage>(*inference.device, info, config.data, compute, batch);
 }
 
@@ -151,7 +152,8 @@ void finish(InferenceArguments& arguments) {
         throw UsageError("no weights are named", "give --checkpoint FILE or --run DIR");
 }
 
-Inference open_inference(const JobStart& start, const InferenceArguments& arguments, bool with_embedding) {
+Inference open_inference(const JobStart& start, const InferenceArguments& arguments, InferenceUse use,
+                         bool with_embedding) {
     Inference inference;
     Communicator& world = start.world;
     together_on_first_rank(world, "looking for the weights",
@@ -173,7 +175,9 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
                                      GpuSharing::allow)
                            .device;
     together(world, "opening the data", [&] {
-        inference.data = open_datasets(arguments.data.empty() ? config.data.val : arguments.data);
+        inference.data =
+            transform_images(open_datasets(arguments.data.empty() ? config.data.val : arguments.data),
+                             config.data.transforms, config.run.seed, TransformUse::evaluation);
         inference.data->expect_reads(reads_on_host(static_cast<double>(inference.data->info().samples),
                                                    places, static_cast<std::size_t>(world.rank())));
     });
@@ -184,7 +188,8 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
     world.broadcast(view_of(std::span(&classes, 1)), 0).wait();
 
     inference.control = start.timed_world(config.distributed)->duplicate();
-    together(*inference.control, "building the model", [&] { build(inference, classes, with_embedding); });
+    together(*inference.control, "building the model",
+             [&] { build(inference, classes, use, with_embedding); });
     load_weights(inference);
     start.log.info(fmt::format("weights {}, data {}: {} samples, {} {}{}", inference.weights,
                                inference.data->name(), inference.data->info().samples, world.size(),

@@ -33,6 +33,9 @@ std::string weights_in(const std::string& path);
 /// read_weights finds.
 std::vector<NamedTensor> weights_to_evaluate(const std::string& path);
 
+/// Metrics may go without samples that cannot be read (data.on_error); predictions have a row for each.
+enum class InferenceUse { metrics, predictions };
+
 struct Inference {
     Config config;
     std::string weights;         ///< path of the file
@@ -49,6 +52,7 @@ struct Inference {
 /// Opens the data (--data, else data.val), builds the model and loads its weights: rank 0 reads them, the
 /// others receive them. The config is -c, else that of the run directory, else the one in the checkpoint.
 /// Collective; throws AgreedError.
-Inference open_inference(const JobStart& start, const InferenceArguments& arguments, bool with_embedding);
+Inference open_inference(const JobStart& start, const InferenceArguments& arguments, InferenceUse use,
+                         bool with_embedding = false);
 
 }  // namespace tutti

@@ -10,6 +10,7 @@
 #include "tutti/base/units.hpp"
 #include "tutti/comm/launch.hpp"
 #include "tutti/input/dataset.hpp"
+#include "tutti/input/transforms.hpp"
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/bucket_plan.hpp"
 #include "tutti/train/memory_statement.hpp"
@@ -42,15 +43,36 @@ std::string name_of_choice(const Config& config, int ranks) {
     return shards_optimizer(config, ranks) ? "zero1, as ranks on one host have memory in common" : "ddp";
 }
 
+/// What the file holds becomes what the model sees.
+void print_transforms(const std::vector<TransformSpec>& transforms, const Shape& stored, const Shape& seen) {
+    if (transforms.empty()) return;
+    fmt::print("transforms of {}\n", to_string(stored));
+    for (const TransformSpec& spec : transforms) fmt::print("  {}\n", to_text(spec));
+    fmt::print("  give {}\n", to_string(seen));
+}
+
+/// Batches as they are stored, on their way through crops: with each thread that reads.
+std::size_t transform_bytes(const Config& config, const Dataset& train, const Dataset* val) {
+    const std::int64_t batch = config.train.batch_size;
+    const auto workers = static_cast<std::size_t>(loader_workers(config.data));
+    const std::size_t evaluation = val ? val->reading_bytes(batch) : 0;
+    // The workers of training and those of evaluation, and the thread that has both.
+    return workers * (train.reading_bytes(batch) + evaluation) +
+           std::max(train.reading_bytes(batch), evaluation);
+}
+
 void print_memory(const Config& config, Graph& graph, Device& device, const Optimizer& optimizer,
                   const Dataset& train, std::int64_t world, int threads) {
     std::unique_ptr<Dataset> val;
     if (!config.data.val.empty()) {
-        val = open_datasets(config.data.val, mapped_limit - train.mapped_bytes());
+        val = transform_images(open_datasets(config.data.val, mapped_limit - train.mapped_bytes()),
+                               config.data.transforms, config.run.seed, TransformUse::evaluation);
         val->expect_reads(validation_reads(config, train.info().samples, val->info().samples, world));
     }
     std::vector<MemoryItem> items = state_memory(config, graph, optimizer, device, train.info(),
                                                  val ? &val->info() : nullptr, static_cast<int>(world));
+    if (const std::size_t bytes = transform_bytes(config, train, val.get()); bytes > 0)
+        items.push_back({"transforms", bytes, "images before they are cropped, with each thread that reads"});
     const std::uint64_t mapped = train.mapped_bytes() + (val ? val->mapped_bytes() : 0);
     if (mapped > 0)
         items.push_back({"data", static_cast<std::size_t>(mapped),
@@ -83,7 +105,10 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     if (world < 1) throw UsageError("--world is " + std::to_string(world), "it must be at least 1");
     check_zero1(config);
     // Stated is what a host with memory enough and all ranks on it maps, not what this one has left now.
-    const auto dataset = open_datasets(config.data.train, mapped_limit);
+    auto stored = open_datasets(config.data.train, mapped_limit);
+    const Shape stored_shape = stored->info().sample_shape;
+    const auto dataset =
+        transform_images(std::move(stored), config.data.transforms, config.run.seed, TransformUse::training);
     dataset->expect_reads(training_reads(config, dataset->info().samples, world));
     const int threads = threads_per_rank(world);
     const auto device = select_device(config, threads);
@@ -103,6 +128,7 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     fmt::print("{}: {} on {} samples {}, batch {} x {} ranks{}\n", path,
                config.model.layers.empty() ? config.model.name : "layers", dataset->info().samples,
                to_string(dataset->info().sample_shape), batch, world, products_note(config.train.precision));
+    print_transforms(config.data.transforms, stored_shape, dataset->info().sample_shape);
     if (chooses) fmt::print("  distributed.strategy auto is {}\n", name_of_choice(config, ranks));
     fmt::print("  {:<12} {:<14} {:<18} {:>12} {:>14} {:>14}\n", "layer", "kind", "output", "parameters",
                "MFLOP forward", "backward");

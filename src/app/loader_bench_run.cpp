@@ -14,6 +14,7 @@
 #include "tutti/base/error.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/input/loader.hpp"
+#include "tutti/input/transforms.hpp"
 #include "tutti/train/precision.hpp"
 
 namespace tutti {
@@ -48,12 +49,15 @@ class LoaderBenchRun {
     void describe() {
         const DatasetInfo& info = inputs_.train->info();
         const std::int64_t batch = config_.train.batch_size;
-        const std::int64_t batch_bytes = std::max<std::int64_t>(batch * info.sample_bytes(), 1);
+        const std::int64_t batch_bytes =
+            std::max<std::int64_t>(batch * inputs_.train->stored_sample_bytes(), 1);
         const std::int64_t global = batch * control_->size();
         const std::int64_t epoch = (info.samples + global - 1) / global;
         report_.provenance = nlohmann::ordered_json::parse(
             provenance(*inputs_.device, inputs_.places, start_.environment, options_.recipe.overrides));
         report_.data = info;
+        report_.stored_bytes = inputs_.train->stored_sample_bytes();
+        for (const TransformSpec& spec : config_.data.transforms) report_.transforms.push_back(to_text(spec));
         report_.files = config_.data.train;
         report_.batch_size = batch;
         report_.prefetch = config_.data.prefetch;
@@ -109,7 +113,7 @@ class LoaderBenchRun {
     }
 
     void read_sequentially(LoaderRow& row, bool counts) {
-        const std::int64_t wanted = report_.batches * report_.batch_size * report_.data.sample_bytes();
+        const std::int64_t wanted = report_.batches * report_.batch_size * report_.stored_bytes;
         std::uint64_t done = 0;
         // Each rank another part, as its batches are: what one rank has read is in memory for all of a host.
         const auto bytes = static_cast<std::uint64_t>(wanted);
@@ -137,7 +141,7 @@ class LoaderBenchRun {
             while (const std::optional<HostBatch> batch = loader.next()) samples += batch->window.count;
         });
         row.samples = static_cast<std::int64_t>(sum_of(samples));
-        row.bytes = static_cast<std::uint64_t>(row.samples * report_.data.sample_bytes());
+        row.bytes = static_cast<std::uint64_t>(row.samples * report_.stored_bytes);
         if (counts) row.seconds.push_back(seconds);
     }
 
@@ -167,7 +171,10 @@ class LoaderBenchRun {
                 continue;
             }
             std::unique_ptr<Dataset> data;
-            together(*control_, "opening the data", [&] { data = open_datasets(report_.files); });
+            together(*control_, "opening the data", [&] {
+                data = transform_images(open_datasets(report_.files), config_.data.transforms,
+                                        config_.run.seed, TransformUse::training);
+            });
             Loader loader = loader_for(*data, row.workers);
             load(loader, row, true);
         }

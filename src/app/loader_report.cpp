@@ -1,6 +1,7 @@
 #include "loader_report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -67,7 +68,8 @@ nlohmann::ordered_json to_json(const LoaderReport& report) {
     json["sample_shape"] =
         std::vector<std::int64_t>(report.data.sample_shape.begin(), report.data.sample_shape.end());
     json["dtype"] = name_of(report.data.dtype);
-    json["sample_bytes"] = report.data.sample_bytes();
+    json["transforms"] = report.transforms;
+    json["sample_bytes"] = report.stored_bytes;
     json["batch_size"] = report.batch_size;
     json["prefetch"] = report.prefetch;
     json["batches"] = report.batches;
@@ -84,8 +86,10 @@ std::string to_text(const LoaderReport& report) {
     std::string text =
         fmt::format("# loader: {}, {} samples {} of {}; batch {}, prefetch {}, {} rank{}\n",
                     names(report.files), report.data.samples, to_string(report.data.sample_shape),
-                    format_bytes(static_cast<std::uint64_t>(report.data.sample_bytes())), report.batch_size,
+                    format_bytes(static_cast<std::uint64_t>(report.stored_bytes)), report.batch_size,
                     report.prefetch, ranks, ranks == 1 ? "" : "s");
+    if (!report.transforms.empty())
+        text += fmt::format("# transforms, part of reading: {}\n", fmt::join(report.transforms, ", "));
     text += fmt::format("# a round: {} batches of each rank, timed by the slowest; medians of {} rounds",
                         report.batches, report.rounds);
     if (report.cold_rounds > 0) text += fmt::format(" (cold: {})", report.cold_rounds);

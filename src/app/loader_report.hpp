@@ -28,8 +28,10 @@ struct LoaderRow {
 };
 
 struct LoaderReport {
-    nlohmann::ordered_json provenance;  ///< as in a run's provenance.json
-    DatasetInfo data;
+    nlohmann::ordered_json provenance;    ///< as in a run's provenance.json
+    DatasetInfo data;                     ///< as batches have it: after the transforms
+    std::int64_t stored_bytes = 0;        ///< of a sample in the file, which all figures count
+    std::vector<std::string> transforms;  ///< as the resolved config has them
     std::vector<std::string> files;
     std::int64_t batch_size = 0, prefetch = 0, batches = 0;  ///< per rank; batches of a round
     std::size_t rounds = 0, cold_rounds = 0;
@@ -46,12 +48,12 @@ struct LoaderReport {
     double share_of_batch_reads(const LoaderRow& row) const;
 };
 
-/// Seconds, bytes, samples. benchmark "loader"; version; provenance; files, samples, sample_shape, dtype,
-/// sample_bytes, batch_size, prefetch, batches; rounds, cold_rounds, left_in_memory (or null); rows: [{state
-/// "warm" | "cold", order "shuffled" | "file" | "sequential read", workers, block_bytes, samples, bytes,
-/// seconds {min, median, max}, samples_per_second, bytes_per_second, share,
-/// share_of_batch_reads}], where samples, samples_per_second and workers of the sequential read are null, and
-/// block_bytes of the others.
+/// Seconds, bytes, samples. benchmark "loader"; version; provenance; files, samples, sample_shape and
+/// dtype (after the transforms), transforms, sample_bytes (in the file), batch_size, prefetch, batches;
+/// rounds, cold_rounds, left_in_memory (or null); rows: [{state "warm" | "cold", order "shuffled" | "file" |
+/// "sequential read", workers, block_bytes, samples, bytes, seconds {min, median, max}, samples_per_second,
+/// bytes_per_second, share, share_of_batch_reads}], where samples, samples_per_second and workers of the
+/// sequential read are null, and block_bytes of the others.
 nlohmann::ordered_json to_json(const LoaderReport& report);
 
 std::string to_text(const LoaderReport& report);

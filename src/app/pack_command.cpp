@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <charconv>
 #include <filesystem>
 #include <system_error>
 
@@ -11,45 +12,140 @@
 namespace tutti {
 namespace {
 
+void add_common_options(CLI::App& app, std::string& output, std::vector<float>& mean,
+                        std::vector<float>& std) {
+    app.add_option("-o,--output", output, "the HDF5 file to write")->required();
+    app.add_option(
+           "--mean", mean,
+           "normalisation stored in the file: mean per channel (of pixels after u8 -> [0, 1]) or feature")
+        ->delimiter(',');
+    app.add_option("--std", std, "standard deviation per channel or feature")->delimiter(',');
+}
+
+void add_class_names(CLI::App& app, std::vector<std::string>& names) {
+    app.add_option("--class-names", names, "names of the classes, separated by commas")->delimiter(',');
+}
+
+// What is read must not be what is written.
+void refuse_overwriting(const std::string& output, const std::vector<std::string>& sources) {
+    for (const std::string& source : sources) {
+        std::error_code missing;  // a file that does not exist yet is no source
+        if (std::filesystem::equivalent(source, output, missing))
+            throw UsageError("-o " + output + " would overwrite " + source, "give another name");
+    }
+}
+
+int print(const std::string& output, const DatasetInfo& info, const std::string& more = {}) {
+    fmt::print("{}: {} samples {} {}, {} classes{}\n", output, info.samples, to_string(info.sample_shape),
+               name_of(info.dtype), info.classes, more);
+    return 0;
+}
+
 int pack_idx_command(const Arguments& arguments) {
     CLI::App app("Packs a pair of IDX files (the format of MNIST; plain or gzip) into one HDF5 data set.",
                  "trainer pack idx");
     PackIdxOptions options;
     app.add_option("--images", options.images, "IDX file of u8 images [N, H, W]")->required();
     app.add_option("--labels", options.labels, "IDX file of u8 labels [N]")->required();
-    app.add_option("-o,--output", options.output, "the HDF5 file to write")->required();
-    app.add_option("--class-names", options.class_names, "names of the classes, separated by commas")
-        ->delimiter(',');
-    app.add_option("--mean", options.mean,
-                   "normalisation stored in the file: mean per channel, after u8 -> [0, 1]")
-        ->delimiter(',');
-    app.add_option("--std", options.std, "standard deviation per channel")->delimiter(',');
+    add_common_options(app, options.output, options.mean, options.std);
+    add_class_names(app, options.class_names);
     if (!parse_arguments(app, arguments)) return 0;
-    for (const std::string& source : {options.images, options.labels}) {
-        std::error_code missing;  // a file that does not exist yet is no source
-        if (std::filesystem::equivalent(source, options.output, missing))
-            throw UsageError("-o " + options.output + " would overwrite " + source, "give another name");
+    refuse_overwriting(options.output, {options.images, options.labels});
+    return print(options.output, pack_idx(options));
+}
+
+/// "224" or "224x160": height and width.
+std::pair<std::int64_t, std::int64_t> parse_size(const std::string& text) {
+    std::int64_t height = 0, width = 0;
+    const char* const end = text.data() + text.size();
+    auto [rest, status] = std::from_chars(text.data(), end, height);
+    width = height;
+    if (status == std::errc() && rest != end && *rest == 'x') {
+        const auto second = std::from_chars(rest + 1, end, width);
+        rest = second.ptr;
+        status = second.ec;
     }
-    const DatasetInfo info = pack_idx(options);
-    fmt::print("{}: {} samples {} u8, {} classes\n", options.output, info.samples,
-               to_string(info.sample_shape), info.classes);
-    return 0;
+    constexpr std::int64_t largest = 1 << 16;
+    if (status != std::errc() || rest != end || std::min(height, width) < 1 ||
+        std::max(height, width) > largest)
+        throw UsageError("--size " + text + " is no size in pixels", "write 224 or 224x160 (height x width)");
+    return {height, width};
+}
+
+int pack_images_command(const Arguments& arguments) {
+    CLI::App app(
+        "Packs PNG and JPEG files into one HDF5 data set: a folder per class in DIR, with images at any "
+        "depth, as "
+        "torchvision's ImageFolder reads them. Classes are the sorted names of the folders.",
+        "trainer pack images");
+    PackImagesOptions options;
+    std::string size;
+    bool skip_errors = false;
+    app.add_option("--dir", options.folder, "folder with a folder per class")->required();
+    app.add_option(
+        "--size", size,
+        "pixels of each side, or HEIGHTxWIDTH: images are scaled until both sides are large enough, and "
+        "their centre is taken; without it all must be of one size");
+    app.add_option("--channels", options.channels, "1: grey, 3: RGB; default: as the first image")
+        ->check(CLI::IsMember({1, 3}));
+    app.add_flag("--skip-errors", skip_errors,
+                 "leave out files that cannot be read, and count them; all are read twice then");
+    add_common_options(app, options.output, options.mean, options.std);
+    if (!parse_arguments(app, arguments)) return 0;
+    if (!size.empty()) std::tie(options.height, options.width) = parse_size(size);
+    std::int64_t skipped = 0;
+    const auto note = [&](const std::string& reason) {
+        fmt::print(stderr, "warning: {}\n", reason);
+        ++skipped;
+    };
+    const DatasetInfo info = skip_errors ? pack_images(options, note) : pack_images(options);
+    return print(options.output, info,
+                 skipped > 0 ? fmt::format("; {} files could not be read", skipped) : "");
+}
+
+int pack_csv_command(const Arguments& arguments) {
+    CLI::App app(
+        "Packs a table into one HDF5 data set of feature vectors: the first line names the columns, all but "
+        "the "
+        "label's are numbers. Labels that are whole numbers from 0 on stay what they are; others are names, "
+        "numbered in sorted order.",
+        "trainer pack csv");
+    PackCsvOptions options;
+    std::string delimiter = ",";
+    app.add_option("--csv", options.csv, "the table")->required();
+    app.add_option("--label", options.label, "name of the column with the labels")->required();
+    app.add_option("--drop", options.drop, "names of columns to leave out, separated by commas")
+        ->delimiter(',');
+    app.add_option("--delimiter", delimiter, "one character between fields, or tab")->capture_default_str();
+    add_common_options(app, options.output, options.mean, options.std);
+    add_class_names(app, options.class_names);
+    if (!parse_arguments(app, arguments)) return 0;
+    if (delimiter == "tab" || delimiter == "\\t") delimiter = "\t";
+    if (delimiter.size() != 1 || delimiter == "\"" || delimiter == "\n")
+        throw UsageError("--delimiter " + delimiter + " is not one character", "write , or ; or tab");
+    options.delimiter = delimiter.front();
+    refuse_overwriting(options.output, {options.csv});
+    return print(options.output, pack_csv(options));
 }
 
 }  // namespace
 
 int pack_command(const Arguments& arguments) {
-    const std::vector<std::string> formats = {"idx"};
+    const std::vector<std::string> formats = {"idx", "images", "csv"};
     if (arguments.empty() || arguments.front() == "--help" || arguments.front() == "-h") {
         fmt::print(
-            "trainer pack idx --images F --labels F -o OUT.h5   a pair of IDX files (MNIST's format)\n");
+            "trainer pack idx --images F --labels F -o OUT.h5      a pair of IDX files (MNIST's format)\n"
+            "trainer pack images --dir DIR [--size S] -o OUT.h5    PNG and JPEG files, a folder per class\n"
+            "trainer pack csv --csv F --label COLUMN -o OUT.h5     a table of numbers\n");
         return arguments.empty() ? static_cast<int>(ExitCode::usage) : 0;
     }
-    if (arguments.front() == "idx")
-        return pack_idx_command(Arguments(arguments.begin() + 1, arguments.end()));
+    const Arguments rest(arguments.begin() + 1, arguments.end());
+    if (arguments.front() == "idx") return pack_idx_command(rest);
+    if (arguments.front() == "images") return pack_images_command(rest);
+    if (arguments.front() == "csv") return pack_csv_command(rest);
     const std::string near = nearest(arguments.front(), formats);
     throw UsageError("trainer pack knows no format " + arguments.front(),
-                     near.empty() ? "there is idx" : "did you mean " + near + "?");
+                     near.empty() ? "there are idx, images and csv" : "did you mean " + near + "?");
 }
 
 }  // namespace tutti

@@ -27,7 +27,8 @@ void check_output(const std::string& output, const std::vector<std::string>& inp
 }
 
 int predict_job(const JobStart& start, const PredictArguments& arguments) {
-    Inference model = open_inference(start, arguments.inference, arguments.embeddings);
+    Inference model =
+        open_inference(start, arguments.inference, InferenceUse::predictions, arguments.embeddings);
     together_on_first_rank(*model.control, "checking the output", [&] {
         check_output(arguments.output, arguments.inference.data);
         check_output(arguments.output, model.config.data.val);

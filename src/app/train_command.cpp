@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -66,6 +67,11 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
     log.info(fmt::format("data: {}, {} samples {}, {} classes", train_data->name(),
                          train_data->info().samples, to_string(train_data->info().sample_shape),
                          train_data->info().classes));
+    if (!config.data.transforms.empty()) {
+        std::vector<std::string> transforms;
+        for (const TransformSpec& spec : config.data.transforms) transforms.push_back(to_text(spec));
+        log.info(fmt::format("transforms: {}", fmt::join(transforms, ", ")));
+    }
 
     if (chosen.distributed.strategy != config.distributed.strategy)
         log.info("distributed.strategy: auto takes zero1, as the ranks have memory in common");

@@ -9,6 +9,7 @@
 #include "select.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/memory_use.hpp"
+#include "tutti/input/transforms.hpp"
 #include "tutti/train/shard_plan.hpp"
 #include "tutti/train/trainer.hpp"
 
@@ -42,7 +43,8 @@ void check_strategy(const Config& config, int world, bool own_data) {
 void open_data(const JobStart& start, const Config& config, bool whole_run,
                const std::function<std::unique_ptr<Dataset>()>& make_data, TrainingInputs& inputs) {
     const std::uint64_t mappable = mappable_bytes(available_bytes());
-    inputs.train = make_data ? make_data() : open_datasets(config.data.train, mappable);
+    inputs.train = transform_images(make_data ? make_data() : open_datasets(config.data.train, mappable),
+                                    config.data.transforms, config.run.seed, TransformUse::training);
     if (!whole_run) return;
     const std::int64_t samples = inputs.train->info().samples, world = start.world.size();
     const auto on_host = [&](double reads) {
@@ -50,7 +52,8 @@ void open_data(const JobStart& start, const Config& config, bool whole_run,
     };
     inputs.train->expect_reads(on_host(training_reads(config, samples, world)));
     if (config.data.val.empty()) return;
-    inputs.val = open_datasets(config.data.val, mappable - inputs.train->mapped_bytes());
+    inputs.val = transform_images(open_datasets(config.data.val, mappable - inputs.train->mapped_bytes()),
+                                  config.data.transforms, config.run.seed, TransformUse::evaluation);
     inputs.val->expect_reads(on_host(validation_reads(config, samples, inputs.val->info().samples, world)));
 }
 

@@ -223,6 +223,7 @@ std::vector<std::string> course_differences(const Config& before, const Config& 
                                                  "data.tail",
                                                  "data.normalize",
                                                  "data.transforms",
+                                                 "data.on_error",
                                                  "train.epochs",
                                                  "train.accumulate",
                                                  "train.precision",

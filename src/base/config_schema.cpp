@@ -102,11 +102,16 @@ void add_data(std::vector<Row>& rows) {
             row("data.normalize", at(data, &D::normalize), optional(normalize()),
                 "(v - mean) / std after u8 -> [0, 1], per channel or one for all; null: the file's "
                 "attribute"),
-            not_yet(
-                row("data.transforms", at(data, &D::transforms), transforms(), "augmentations, in order")),
+            row("data.transforms", at(data, &D::transforms), transforms(),
+                "augmentations of training images, in order, before normalisation: horizontal_flip, "
+                "vertical_flip (p: 0.5), random_crop (size, padding: 0), center_crop (size), random_erasing "
+                "(p: 0.5, scale: [0.02, 0.33], ratio: [0.3, 3.3], value: 0 of 1); evaluations crop in the "
+                "centre and leave the rest out"),
             row("data.on_error", at(data, &D::on_error),
-                choice<OnError>({{"stop", OnError::stop}, {"skip", OnError::skip, false}}),
-                "what a broken sample does"),
+                choice<OnError>({{"stop", OnError::stop}, {"skip", OnError::skip}}),
+                "what a sample that cannot be read does: stop ends the run; skip goes on without it, counts "
+                "and "
+                "names it, and ends the run when more than half of an epoch cannot be read"),
         });
 }
 

@@ -1,4 +1,4 @@
-// Kinds of values with an inner structure: intervals, normalisation, layers, transforms.
+// Kinds of values with an inner structure: intervals, normalisation, layers.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -171,20 +171,6 @@ Kind<std::vector<LayerSpec>> layers() {
                 return specs;
             },
             [=](const std::vector<LayerSpec>& specs) { return specs.empty() ? "null" : list.print(specs); },
-            {}};
-}
-
-Kind<std::vector<std::string>> transforms() {
-    return {"list of transforms",
-            [](const Setting& setting) {
-                std::vector<std::string> names;
-                if (setting.node.IsNull()) return names;
-                if (!setting.node.IsSequence()) setting.wrong("a list of transforms");
-                for (const YAML::Node& entry : setting.node)
-                    names.push_back(entry.IsScalar() ? entry.Scalar() : "a map");
-                return names;
-            },
-            list_of(text("NAME")).print,
             {}};
 }
 

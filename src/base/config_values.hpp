@@ -58,8 +58,7 @@ Kind<double> number(Range range);
 Kind<std::string> text(const std::string& type, std::optional<std::string> empty_means = {});
 /// A list; a single value is read as a list of one.
 Kind<std::vector<std::string>> paths();
-/// Entries are kept as text, because nothing reads them in this version.
-Kind<std::vector<std::string>> transforms();
+Kind<std::vector<TransformSpec>> transforms();
 Kind<Interval> interval();
 Kind<Normalize> normalize();
 Kind<std::vector<LayerSpec>> layers();

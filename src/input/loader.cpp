@@ -20,6 +20,8 @@ struct Slot {
     std::span<std::byte> samples;  // in `memory`, as the labels
     std::span<std::int64_t> labels;
     std::vector<std::int64_t> positions, indices;
+    std::vector<SkippedSample> skipped;
+    std::size_t count = 0;  // samples in it
     std::exception_ptr error;
     bool ready = false;
 };
@@ -29,17 +31,46 @@ Buffer allocate(Device* device, std::size_t bytes) {
     return {new std::byte[bytes], bytes, [](std::byte* data, std::size_t) noexcept { delete[] data; }};
 }
 
-void read_batch(const Dataset& dataset, std::span<const std::int64_t> order, const BatchWindow& window,
-                Slot& slot) {
+/// The list of an epoch.
+struct EpochOrder {
+    std::int64_t epoch = 0;
+    std::vector<std::int64_t> indices;
+};
+
+/// Those of the slot's indices from `first` on, to their places.
+void read_samples(const Dataset& dataset, std::int64_t epoch, Slot& slot, std::size_t first,
+                  std::size_t count) {
+    const auto bytes = static_cast<std::size_t>(dataset.info().sample_bytes());
+    dataset.read_at({epoch, std::span(slot.positions).subspan(first, count)},
+                    std::span(slot.indices).subspan(first, count),
+                    slot.samples.subspan(first * bytes, count * bytes), slot.labels.subspan(first, count));
+}
+
+void read_batch(const Dataset& dataset, const EpochOrder& order, const BatchWindow& window, Slot& slot) {
     const auto count = static_cast<std::size_t>(window.count);
     std::int64_t position = window.first;
     for (std::size_t i = 0; i < count; ++i, position += window.stride) {
         slot.positions[i] = position;
-        slot.indices[i] = order[static_cast<std::size_t>(position)];
+        slot.indices[i] = order.indices[static_cast<std::size_t>(position)];
     }
-    if (count == 0) return;
-    const std::size_t bytes = count * static_cast<std::size_t>(dataset.info().sample_bytes());
-    dataset.read(std::span(slot.indices).first(count), slot.samples.first(bytes), slot.labels.first(count));
+    slot.count = count;
+    slot.skipped.clear();
+    if (count > 0) read_samples(dataset, order.epoch, slot, 0, count);
+}
+
+/// Each sample on its own; what can be read moves up.
+void read_one_by_one(const Dataset& dataset, const EpochOrder& order, const BatchWindow& window, Slot& slot) {
+    slot.count = 0;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(window.count); ++i) {
+        slot.positions[slot.count] = slot.positions[i];
+        slot.indices[slot.count] = slot.indices[i];
+        try {
+            read_samples(dataset, order.epoch, slot, slot.count, 1);
+            ++slot.count;
+        } catch (const DataError& error) {
+            slot.skipped.push_back({slot.indices[i], error.what()});
+        }
+    }
 }
 
 /// How reading a batch went.
@@ -50,12 +81,17 @@ struct Outcome {
 
 /// Runs read_batch and keeps what it throws. The exception leaves its catch block here, so that only the slot
 /// owns it when another thread comes to see it.
-Outcome try_read_batch(const Dataset& dataset, std::span<const std::int64_t> order, const BatchWindow& window,
-                       Slot& slot) {
+Outcome try_read_batch(const Dataset& dataset, OnError on_error, const EpochOrder& order,
+                       const BatchWindow& window, Slot& slot) {
     const auto begin = std::chrono::steady_clock::now();
     Outcome outcome;
     try {
-        read_batch(dataset, order, window, slot);
+        try {
+            read_batch(dataset, order, window, slot);
+        } catch (const DataError&) {
+            if (on_error == OnError::stop) throw;
+            read_one_by_one(dataset, order, window, slot);
+        }
     } catch (...) {
         outcome.error = std::current_exception();
     }
@@ -82,8 +118,8 @@ void require_inside(const BatchWindow& window, std::int64_t max_batch, std::size
 // gets the slot that was given back last: where the caller reads all batches itself, one stays in its caches
 // instead of all.
 struct Loader::State {
-    State(const Dataset& data, std::int64_t batch, std::size_t ready_count, Device* device)
-        : dataset(data), max_batch(batch), held(device && device->uploads_ahead() ? 2 : 1) {
+    State(const Dataset& data, std::int64_t batch, std::size_t ready_count, Device* device, OnError errors)
+        : dataset(data), on_error(errors), max_batch(batch), held(device && device->uploads_ahead() ? 2 : 1) {
         slots.resize(ready_count + held);
         slot_numbers.resize(slots.size());
         free_slots.reserve(slots.size());
@@ -160,7 +196,7 @@ struct Loader::State {
             Slot& slot = slot_of(w);
             ++busy;
             lock.unlock();
-            Outcome outcome = try_read_batch(dataset, order, windows[w], slot);
+            Outcome outcome = try_read_batch(dataset, on_error, order, windows[w], slot);
             lock.lock();
             finish(slot, std::move(outcome));
             slot.ready = true;
@@ -170,6 +206,7 @@ struct Loader::State {
     }
 
     const Dataset& dataset;
+    const OnError on_error;
     const std::int64_t max_batch;
     const std::size_t held;
     std::vector<Slot> slots;
@@ -181,33 +218,34 @@ struct Loader::State {
     std::condition_variable work;  ///< a window can be claimed, or stopping
     std::condition_variable done;  ///< a read has ended; only the owner's thread waits for it
     // Written only while no worker reads (busy == 0 and paused).
-    std::vector<std::int64_t> order;
+    EpochOrder order;
     std::vector<BatchWindow> windows;
     std::size_t claimed = 0, taken = 0, released = 0, busy = 0;
     bool paused = false, stopping = false;
     std::optional<double> typical_seconds;  ///< of reading a batch: a moving average
 };
 
-Loader::Loader(const Dataset& dataset, std::int64_t max_batch, int workers, int prefetch, Device* device) {
+Loader::Loader(const Dataset& dataset, std::int64_t max_batch, int workers, int prefetch, Device* device,
+               OnError on_error) {
     if (max_batch < 1 || workers < 0 || prefetch < 1)
         throw UsageError("loader: batch of " + std::to_string(max_batch) + ", " + std::to_string(workers) +
                              " workers, prefetch " + std::to_string(prefetch),
                          "train.batch_size and data.prefetch must be 1 or more, data.workers 0 or more");
     state_ = std::make_unique<State>(dataset, max_batch,
-                                     workers == 0 ? 0 : static_cast<std::size_t>(prefetch), device);
+                                     workers == 0 ? 0 : static_cast<std::size_t>(prefetch), device, on_error);
     for (int i = 0; i < workers; ++i) state_->workers.emplace_back(&State::worker_loop, state_.get());
 }
 
 Loader::~Loader() = default;
 
-void Loader::start(std::vector<std::int64_t> order, std::vector<BatchWindow> windows) {
+void Loader::start(std::vector<std::int64_t> order, std::vector<BatchWindow> windows, std::int64_t epoch) {
     State& state = *state_;
     for (const BatchWindow& window : windows) require_inside(window, state.max_batch, order.size());
     {
         std::unique_lock lock(state.mutex);
         state.paused = true;
         state.done.wait(lock, [&state] { return state.busy == 0; });
-        state.order = std::move(order);
+        state.order = {epoch, std::move(order)};
         state.windows = std::move(windows);
         for (Slot& slot : state.slots) {
             slot.ready = false;
@@ -237,7 +275,7 @@ std::optional<HostBatch> Loader::next() {
     Slot& slot = state.slot_of(w);
     if (reads) {
         lock.unlock();
-        Outcome outcome = try_read_batch(state.dataset, state.order, window, slot);
+        Outcome outcome = try_read_batch(state.dataset, state.on_error, state.order, window, slot);
         lock.lock();
         state.finish(slot, std::move(outcome));
     } else {
@@ -249,10 +287,16 @@ std::optional<HostBatch> Loader::next() {
         lock.unlock();
         std::rethrow_exception(std::move(error));
     }
-    const auto count = static_cast<std::size_t>(window.count);
+    const std::size_t count = slot.count;
     const std::size_t bytes = count * static_cast<std::size_t>(state.dataset.info().sample_bytes());
-    return HostBatch{window, slot.samples.first(bytes), slot.labels.first(count),
-                     std::span(slot.positions).first(count), std::span(slot.indices).first(count)};
+    HostBatch batch{window,
+                    slot.samples.first(bytes),
+                    slot.labels.first(count),
+                    std::span(slot.positions).first(count),
+                    std::span(slot.indices).first(count),
+                    slot.skipped};
+    batch.window.count = static_cast<std::int64_t>(count);
+    return batch;
 }
 
 }  // namespace tutti

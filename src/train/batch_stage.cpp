@@ -51,7 +51,8 @@ BatchStage::BatchStage(Device& device, const DatasetInfo& info, const DataConfig
     if (std_.empty()) std_.assign(static_cast<std::size_t>(channels), 1.0F);
 }
 
-void BatchStage::start(Loader& loader, std::vector<std::int64_t> order, std::vector<BatchWindow> windows) {
+void BatchStage::start(Loader& loader, std::vector<std::int64_t> order, std::vector<BatchWindow> windows,
+                       std::int64_t epoch) {
     pass_over();
     if (ahead_ && ahead_->batch && ahead_->batch->window.count > 0) {
         begun_ = true;
@@ -59,7 +60,7 @@ void BatchStage::start(Loader& loader, std::vector<std::int64_t> order, std::vec
     }
     ahead_.reset();
     lane_->wait_until_read();
-    loader.start(std::move(order), std::move(windows));
+    loader.start(std::move(order), std::move(windows), epoch);
 }
 
 std::optional<HostBatch> BatchStage::next(Loader& loader) {

@@ -23,6 +23,7 @@ using store::Object;
 constexpr std::int64_t version = 2;
 constexpr const char* version_name = "tutti_checkpoint_version";
 constexpr const char* hash_name = "sha256";
+constexpr const char* unreadable_name = "unreadable";
 constexpr const char* bucket_plan_name = "bucket_plan";
 constexpr const char* model_hash_name = "model_sha256";
 /// KIND/NAME is two levels; more than this is a loop in a damaged file.
@@ -46,6 +47,8 @@ void each_field(ProgressRef& progress, const Function& visit) {
     visit("stop_metric", progress.stop_metric);
     visit("has_stop_metric", progress.has_stop_metric);
     visit("stale_evals", progress.stale_evals);
+    // Files of epochs without any are as they were before this was counted.
+    if (progress.unreadable != 0) visit(unreadable_name, progress.unreadable);
 }
 
 /// What is hashed is a sequence of fields, each with its length in front, so that no two contents look alike.
@@ -263,6 +266,8 @@ Checkpoint read(const std::string& path, bool with_bytes) {
                 store::read_attribute(file, name, value);
             }
         });
+        if (H5Aexists(file, unreadable_name) > 0)
+            store::read_attribute(file, unreadable_name, checkpoint.progress.unreadable);
         checkpoint.config = read_text(file, "run/config");
         checkpoint.last_eval = read_text(file, "run/last_eval");
         const std::string plan = std::string("run/") + bucket_plan_name;

@@ -28,6 +28,8 @@ class EvaluationSums {
         if (values_.size() > matrix) values_[matrix + row * classes_ + column] += 1;
     }
 
+    void add_skipped(std::int64_t samples) { values_[5] += static_cast<double>(samples); }
+
     /// True when a rank failed.
     bool all_reduce(Communicator& communicator, bool failed) {
         values_[0] = loss_.loss;
@@ -43,6 +45,7 @@ class EvaluationSums {
         result.loss = values_[0];
         result.weight = values_[1];
         result.correct = static_cast<std::int64_t>(values_[2]);
+        result.unreadable = static_cast<std::int64_t>(values_[5]);
         result.topk = topk;
         result.in_topk = static_cast<std::int64_t>(values_[4]);
         result.of_label = counts(header, classes_);
@@ -53,7 +56,7 @@ class EvaluationSums {
     }
 
   private:
-    static constexpr std::size_t header = 5;  // loss, weight, correct, failed, in top-k
+    static constexpr std::size_t header = 6;  // loss, weight, correct, failed, in top-k, skipped
 
     std::vector<std::int64_t> counts(std::size_t begin, std::size_t count) const {
         std::vector<std::int64_t> result(count);
@@ -125,6 +128,7 @@ EvaluationResult evaluate(const EvaluationJob& job) {
     try {
         while (const auto batch = job.stage.next(job.loader)) {
             const std::int64_t n = batch->window.count;
+            if (job.skipped) job.skipped->add(batch->skipped);
             if (n == 0) continue;
             step.positions = batch->positions;
             job.stage.load(*batch, job.graph.input(n));
@@ -140,9 +144,15 @@ EvaluationResult evaluate(const EvaluationJob& job) {
         failure = {error.code(), error.what()};
     }
 
+    if (job.skipped) sums.add_skipped(job.skipped->take_count());
     if (sums.all_reduce(job.communicator, failure.code != ExitCode::done))
         agree(job.communicator, failure, "evaluation");
-    return sums.result(job.topk);
+    EvaluationResult result = sums.result(job.topk);
+    if (result.unreadable > 0) {
+        job.skipped->tell(job.communicator, *job.log);
+        SkippedSamples::check_share(result.unreadable, samples, job.dataset.name());
+    }
+    return result;
 }
 
 std::string accuracy_text(const LossSums& sums) {

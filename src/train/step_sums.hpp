@@ -21,8 +21,11 @@ class StepSums {
                    stop ? 1.0 : 0.0,
                    checkpoint_due ? 1.0 : 0.0,
                    0.0,
+                   0.0,
                    0.0};
     }
+    /// Samples that this rank could not read; after set().
+    void set_skipped(std::int64_t samples) { values_[9] = static_cast<double>(samples); }
     /// What this rank says of recorded steps (StepGraph); after set().
     void set_graph(bool wanted, bool impossible) {
         values_[7] = wanted ? 1.0 : 0.0;
@@ -39,11 +42,12 @@ class StepSums {
     bool stop() const { return values_[5] > 0; }
     bool checkpoint_due() const { return values_[6] > 0; }
 
+    std::int64_t skipped() const { return static_cast<std::int64_t>(values_[9]); }
     bool graph_wanted() const { return values_[7] > 0; }
     bool graph_impossible() const { return values_[8] > 0; }
 
   private:
-    std::array<double, 9> values_{};
+    std::array<double, 10> values_{};
 };
 
 }  // namespace tutti

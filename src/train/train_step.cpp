@@ -52,14 +52,17 @@ UpdateReport TrainStep::update(bool checkpoint_due) {
                               config.train.epochs);
     reduce(report.lr, step_sums);
     // Weights that only the labels tell were not known in the backwards of several micro-batches.
-    if (!loss->weight_is_sample_count() && batch.count > 1) scale_gradients(1.0 / sums.loss().weight);
+    if (!weight_is_known() && batch.count > 1 && sums.loss().weight > 0)
+        scale_gradients(1.0 / sums.loss().weight);
     lap(account.communication, recorder ? &recorder->timeline().communication : nullptr);
     if (recorder) recorder->timeline().communication.begin = recorder->timeline().backward_end();
     if (sums.failed()) agree(job.control, failure, "reading the data");
+    if (sums.skipped() > 0) note_unreadable();
 
     const bool skips = config.train.nan_policy == NanPolicy::skip;
     if (config.optim.clip_norm || skips) report.gradient_norm = gradient_norm();
-    const std::string problem = not_finite(mine, report.gradient_norm);
+    std::string problem = not_finite(mine, report.gradient_norm);
+    if (problem.empty() && sums.loss().weight == 0) problem = "none of its samples could be read";
     report.samples = batch.end - batch.begin;
     report.skipped = !problem.empty();
     if (!report.skipped) {
@@ -94,6 +97,7 @@ std::int64_t TrainStep::load_micro_batch(StepContext& context, Failure& failure)
         failure = {error.code(), error.what()};
     }
     ++next_window;
+    if (batch) unreadable.add(batch->skipped);
     const std::int64_t n = batch ? batch->window.count : 0;
     if (n > 0) {
         context.positions = batch->positions;
@@ -102,6 +106,12 @@ std::int64_t TrainStep::load_micro_batch(StepContext& context, Failure& failure)
         stage.load_nothing();
     }
     return n;
+}
+
+void TrainStep::note_unreadable() {
+    unreadable.tell(job.control, job.log);
+    progress.unreadable += sums.skipped();
+    SkippedSamples::check_share(progress.unreadable, epoch_limit(), job.train.name());
 }
 
 void TrainStep::micro_batch(const GlobalBatch& batch, std::size_t index, LossSums& mine, Failure& failure,
@@ -123,13 +133,15 @@ void TrainStep::micro_batch(const GlobalBatch& batch, std::size_t index, LossSum
     }
     if (last) {
         sums.set(mine, failure.code != ExitCode::done, StopSignal::pending() != 0, checkpoint_due);
+        sums.set_skipped(unreadable.take_count());
         step_graph.tell(sums);
         step_sums = sums.all_reduce(job.control);
     }
     double weight = static_cast<double>(batch.end - batch.begin);
-    if (!loss->weight_is_sample_count()) {
+    // A recorded step has all its samples on every rank.
+    if (!graphed && !weight_is_known()) {
         if (last) step_sums.wait();
-        weight = batch.count == 1 ? sums.loss().weight : 1.0;
+        weight = batch.count == 1 && sums.loss().weight > 0 ? sums.loss().weight : 1.0;
     }
     // A rank without samples runs no layers.
     catch_up(0, graph.parameters().size(), account.forward);

@@ -17,6 +17,7 @@
 #include "tutti/train/gradient_accumulator.hpp"
 #include "tutti/train/optimizer.hpp"
 #include "tutti/train/reducer.hpp"
+#include "tutti/train/skipped_samples.hpp"
 #include "tutti/train/step_timeline.hpp"
 #include "tutti/train/trainer.hpp"
 #include "tutti/train/weight_average.hpp"
@@ -103,6 +104,7 @@ struct TrainStep {
     Progress progress;
     BatchStatistics batch_statistics{statistics_way ? *statistics_way : job.control};
     StepSums sums;
+    SkippedSamples unreadable;
     StepGraph step_graph{config,      job.device, job.gradients, statistics_way.get(),
                          job.control, job.log};  // gone before the communicators
     Account account;
@@ -135,7 +137,13 @@ struct TrainStep {
     /// Whether a bucket may be updated before the others have their sums: by the config, and by this step's
     /// sums, which must be there.
     static bool may_update_bucket_by_bucket(const TrainingJob& job);
-    bool update_is_certain() const { return !sums.failed() && !sums.non_finite(); }
+    bool update_is_certain() const { return !sums.failed() && !sums.non_finite() && sums.loss().weight > 0; }
+    /// Whether a global batch's weight is known before the ranks' sums are there.
+    bool weight_is_known() const {
+        return loss->weight_is_sample_count() && config.data.on_error == OnError::stop;
+    }
+    /// Counts and names what ranks could not read in this step.
+    void note_unreadable();
     void reduce(double lr, Work& step_sums);
     void update_weights(const UpdateReport& report);
     double gradient_norm();

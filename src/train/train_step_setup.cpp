@@ -42,7 +42,7 @@ TrainStep::TrainStep(const TrainingJob& given)
       arena_ops(given.device.ops(graph.gradient_arena().dtype)),
       norm_memory(given.device.allocate(sizeof(double), "gradient norm")),
       loader(given.train, given.config.train.batch_size, loader_workers(given.config.data),
-             static_cast<int>(given.config.data.prefetch), &given.device),
+             static_cast<int>(given.config.data.prefetch), &given.device, given.config.data.on_error),
       stage(given.device, given.train.info(), given.config.data, compute, given.config.train.batch_size) {
     if (config.train.ema) average.emplace(*config.train.ema, graph, job.device);
     sampler = {.samples = job.train.info().samples,
@@ -116,7 +116,7 @@ void TrainStep::start_epoch() {
                              .world_size = world,
                              .rank = rank});
     next_window = 0;
-    stage.start(loader, epoch_order(sampler), windows);
+    stage.start(loader, epoch_order(sampler), windows, progress.epoch);
 }
 
 }  // namespace tutti

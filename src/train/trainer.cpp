@@ -71,7 +71,7 @@ Trainer::Impl::Impl(const TrainingJob& given)
       report(given.log) {
     if (!job.val) return;
     val_loader.emplace(*job.val, config.train.batch_size, loader_workers(config.data),
-                       static_cast<int>(config.data.prefetch), &job.device);
+                       static_cast<int>(config.data.prefetch), &job.device, config.data.on_error);
     val_stage.emplace(job.device, job.val->info(), config.data, training.compute, config.train.batch_size);
 }
 

@@ -15,6 +15,7 @@ namespace {
 std::string more_metrics(const EvaluationResult& result) {
     std::string text;
     if (result.topk > 0) text += fmt::format(R"("top{}": {:.17g}, )", result.topk, result.topk_accuracy());
+    if (result.unreadable > 0) text += fmt::format(R"("unreadable": {}, )", result.unreadable);
     text += fmt::format(R"("balanced_accuracy": {:.17g}, )", result.balanced_accuracy());
     if (result.confusion.empty()) return text;
     text += R"("confusion": [)";
@@ -44,7 +45,9 @@ void Trainer::Impl::report_eval() {
                            .batch_size = config.train.batch_size,
                            .seed = config.run.seed,
                            .topk = topk_of(config.train, graph.output_shape().count()),
-                           .confusion = config.train.confusion});
+                           .confusion = config.train.confusion,
+                           .skipped = &val_unreadable,
+                           .log = &job.log});
     }
     last_eval_step = progress.step;
     // After max_steps an epoch may be unfinished: it counts as the one in progress.
@@ -58,6 +61,9 @@ void Trainer::Impl::report_eval() {
     note_best(result);
     job.log.info(fmt::format("epoch {}: validation loss {:.4f}, accuracy {}{}", epoch, result.mean_loss(),
                              accuracy_text(result), average ? " (averaged weights)" : ""));
+    if (result.unreadable > 0)
+        job.log.warning(fmt::format("epoch {}: {} validation samples could not be read and do not count",
+                                    epoch, result.unreadable));
     // Where a run was cut off in the middle of an epoch must not decide when it ends.
     if (progress.position == 0) note_for_early_stopping(result);
     watch.lap(account.evaluation);

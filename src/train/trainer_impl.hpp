@@ -75,6 +75,7 @@ struct Trainer::Impl {
     std::unique_ptr<Loss> val_loss;  // evaluation knows no label smoothing
     std::optional<Loader> val_loader;
     std::optional<BatchStage> val_stage;
+    SkippedSamples val_unreadable;
 
     std::optional<StepRecorder> recorder;
     std::optional<Trace> trace;  // until it is written

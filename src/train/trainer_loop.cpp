@@ -107,6 +107,8 @@ void Trainer::Impl::report_step(const UpdateReport& update) {
     if (config.optim.clip_norm) more += fmt::format(R"("grad_norm": {:.17g}, )", update.gradient_norm);
     if (config.train.nan_policy == NanPolicy::skip)
         more += fmt::format(R"("skipped": {}, )", progress.skipped);
+    if (config.data.on_error == OnError::skip)
+        more += fmt::format(R"("unreadable": {}, )", progress.unreadable);
     job.directory->append_metric(fmt::format(
         R"({{"type": "step", "step": {}, "epoch": {}, "samples": {}, "loss": {:.17g}, "lr": {:.17g}, {}"account": {}}})",
         progress.step, progress.epoch, progress.samples, mean, update.lr, more, account.to_json()));
@@ -137,7 +139,11 @@ void Trainer::Impl::end_epoch() {
         job.log.info(fmt::format("epoch {}: training loss {:.4f}, accuracy {}", progress.epoch + 1,
                                  progress.loss_sum / progress.loss_weight,
                                  accuracy_text({progress.loss_sum, progress.loss_weight, progress.correct})));
+    if (progress.unreadable > 0)
+        job.log.warning(fmt::format("epoch {}: {} of {} samples could not be read and were skipped",
+                                    progress.epoch + 1, progress.unreadable, training.epoch_limit()));
     ++progress.epoch;
+    progress.unreadable = 0;
     progress.position = 0;
     progress.loss_sum = progress.loss_weight = 0;
     progress.correct = 0;

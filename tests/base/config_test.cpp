@@ -30,6 +30,8 @@ data:
   drop_last: true
   tail: pad
   normalize: {mean: [0.1, 0.2, 0.3], std: [0.25]}
+  transforms: [horizontal_flip, {random_crop: {size: 24, padding: 2}}]
+  on_error: skip
 model: {name: lenet, classes: 10, channels: 3, image: 32, init_from: null.h5}
 optim: {name: sgd, lr: 0.1, momentum: 0.9, nesterov: true, weight_decay: 5e-4, decay_1d: false, layer_decay: 0.75, clip_norm: 1.5}
 schedule: {name: cosine, warmup_epochs: 0.5, warmup_lr: 1e-6, warmup: power, warmup_power: 3, min_lr: 1e-5}
@@ -246,7 +248,7 @@ TEST(ConfigReference, says_what_this_version_does_not_carry_out) {
         return std::string();
     };
     EXPECT_TRUE(help_of("run.deterministic").ends_with("; not available in this version"));
-    EXPECT_TRUE(help_of("data.on_error").ends_with("; not available in this version: skip"));
+    EXPECT_TRUE(help_of("distributed.compress").ends_with("; not available in this version: bf16"));
 }
 
 TEST(TrainingDifferences, are_empty_for_equal_configurations) {

@@ -172,7 +172,6 @@ TEST(ConfigAvailability, refuses_other_values_of_keys_that_nothing_carries_out_y
         refusal("run:\n  virtual_shards: 4"),
         "jobs/x.yaml:2: run.virtual_shards: 4 is not available in this version; remove it or set it to 8");
     for (const char* argument : {"run.deterministic=true", "run.virtual_shards=4", "run.walltime=3600",
-                                 "data.transforms=[flip, {crop: 4}]",
                                  "distributed.find_unused_parameters=true", "distributed.verify_every=10"})
         EXPECT_NE(override_refusal(argument).find("is not available in this version"), std::string::npos)
             << argument;
@@ -194,8 +193,6 @@ TEST(ConfigValues, label_smoothing_is_a_part_below_one) {
 }
 
 TEST(ConfigAvailability, refuses_words_that_nothing_carries_out_yet) {
-    EXPECT_EQ(override_refusal("data.on_error=skip"),
-              "data.on_error: skip is not available in this version; use stop");
     EXPECT_NE(override_refusal("distributed.compress=bf16").find("is not available in this version"),
               std::string::npos);
 }

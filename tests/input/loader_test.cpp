@@ -290,5 +290,45 @@ TEST(Loader, ImpossibleOptionsAreRefused) {
     EXPECT_THROW(Loader(dataset, 1, 1, 0), UsageError);
 }
 
+TEST(Loader, that_skips_goes_without_what_cannot_be_read) {
+    const FakeDataset data(23, 7);
+    for (const int workers : {0, 2}) {
+        Loader loader(data, 4, workers, 3, nullptr, OnError::skip);
+        const Epoch epoch = make_epoch(23, 2, 1);
+        const Epoch other = make_epoch(23, 2, 0);
+        std::int64_t there = 0, skipped = 0;
+        for (const Epoch& one : {epoch, other}) {
+            loader.start(one.order, one.windows);
+            for (const BatchWindow& window : one.windows) {
+                const auto batch = loader.next();
+                ASSERT_TRUE(batch);
+                EXPECT_EQ(batch->window.begin, window.begin);
+                EXPECT_EQ(batch->window.end, window.end);
+                const auto count = static_cast<std::size_t>(batch->window.count);
+                ASSERT_EQ(count + batch->skipped.size(), static_cast<std::size_t>(window.count));
+                ASSERT_EQ(batch->samples.size(), 3 * count);
+                ASSERT_EQ(batch->labels.size(), count);
+                ASSERT_EQ(batch->positions.size(), count);
+                for (std::size_t i = 0; i < count; ++i) {
+                    const std::int64_t index = one.order[static_cast<std::size_t>(batch->positions[i])];
+                    EXPECT_EQ(batch->indices[i], index);
+                    EXPECT_EQ(batch->labels[i], index % 5);
+                    EXPECT_EQ(batch->samples[3 * i], static_cast<std::byte>(index));
+                    EXPECT_NE(index, 7);
+                }
+                for (const SkippedSample& sample : batch->skipped) {
+                    EXPECT_EQ(sample.index, 7);
+                    EXPECT_EQ(sample.reason, "fake: sample 7 cannot be read");
+                }
+                there += batch->window.count;
+                skipped += static_cast<std::int64_t>(batch->skipped.size());
+            }
+            EXPECT_FALSE(loader.next());
+        }
+        EXPECT_EQ(there, 22);
+        EXPECT_EQ(skipped, 1);
+    }
+}
+
 }  // namespace
 }  // namespace tutti

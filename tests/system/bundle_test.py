@@ -89,9 +89,9 @@ class Bundle(TrainingTest):
 
     def test_it_is_small_and_says_what_it_needs(self):
         files = [path for path in self.bundle.rglob("*") if path.is_file()]
-        # CUDA's own code is beside that: 19 MiB for three kinds of GPUs.
+        # CUDA's own code is beside that: 19 MiB for three kinds of GPUs. libpng and libjpeg are 0.8 MiB of it.
         size = sum(path.stat().st_size for path in files if path.name != "libtutti_cuda.so")
-        self.assertLess(size, 60 * MIB)
+        self.assertLess(size, 62 * MIB)
         text = (self.bundle / "BUNDLE.txt").read_text()
         self.assertRegex(text, r"needs: GLIBC 2\.\d+ or newer")
         self.assertIn("instruction set:", text)

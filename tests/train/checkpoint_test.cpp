@@ -57,7 +57,8 @@ Checkpoint example() {
                            .skipped = 5,
                            .stop_metric = 0.75,
                            .has_stop_metric = true,
-                           .stale_evals = 2};
+                           .stale_evals = 2,
+                           .unreadable = 7};
     checkpoint.config = "model:\n  name: mlp  # ü\n" + std::string(100'000, 'x');
     checkpoint.last_eval = R"({"type": "eval", "loss": 1e-3})";
     checkpoint.bucket_plan = R"({"ends": [1]})";
@@ -100,6 +101,7 @@ void expect_equal(const Progress& a, const Progress& b) {
     EXPECT_EQ(std::bit_cast<std::uint64_t>(a.stop_metric), std::bit_cast<std::uint64_t>(b.stop_metric));
     EXPECT_EQ(a.has_stop_metric, b.has_stop_metric);
     EXPECT_EQ(a.stale_evals, b.stale_evals);
+    EXPECT_EQ(a.unreadable, b.unreadable);
 }
 
 std::string read_file(const std::string& path) {

@@ -51,6 +51,24 @@ struct LayerSpec {
     friend bool operator==(const LayerSpec&, const LayerSpec&) = default;
 };
 
+/// One entry of `data.transforms`: `horizontal_flip` or `{random_crop: {size: 32, padding: 4}}`. Names,
+/// parameters and defaults are torchvision's (RandomHorizontalFlip, RandomVerticalFlip, RandomCrop,
+/// CenterCrop, RandomErasing). What a kind does not know keeps its default here.
+struct TransformSpec {
+    enum class Kind { horizontal_flip, vertical_flip, random_crop, center_crop, random_erasing };
+    Kind kind = Kind::horizontal_flip;
+    double p = 0.5;                           ///< flips and erasing: how often
+    std::int64_t height = 0, width = 0;       ///< crops: of the result, in pixels
+    std::int64_t padding = 0;                 ///< random_crop: zeros on each side before
+    std::array<double, 2> scale{0.02, 0.33};  ///< random_erasing: of the image's area
+    std::array<double, 2> ratio{0.3, 3.3};    ///< random_erasing: height over width
+    double value = 0;                         ///< random_erasing: 0 black to 1 white
+    friend bool operator==(const TransformSpec&, const TransformSpec&) = default;
+};
+
+/// As the resolved configuration has it: "{random_crop: {size: 32, padding: 4}}".
+std::string to_text(const TransformSpec& spec);
+
 struct RunConfig {
     std::string dir;  ///< default: runs/<stem of the config file>; the built-in recipe: runs/quickstart
     std::int64_t seed = 0;
@@ -74,7 +92,7 @@ struct DataConfig {
     bool drop_last = false;
     Tail tail = Tail::exact;
     std::optional<Normalize> normalize;
-    std::vector<std::string> transforms;
+    std::vector<TransformSpec> transforms;
     OnError on_error = OnError::stop;
     friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };

@@ -26,7 +26,13 @@ struct DatasetInfo {
     }
 };
 
-/// read() may be called from several threads at once.
+/// Where samples stand in an epoch: the addresses of random numbers.
+struct EpochPositions {
+    std::int64_t epoch = 0;
+    std::span<const std::int64_t> positions;  ///< in the epoch's order, one per index that is read
+};
+
+/// read() and read_at() may be called from several threads at once.
 class Dataset {
   public:
     virtual ~Dataset() = default;
@@ -37,11 +43,24 @@ class Dataset {
     /// sample: a read that fails, a label outside [0, classes), a feature that is not finite.
     virtual void read(std::span<const std::int64_t> indices, std::span<std::byte> samples,
                       std::span<std::int64_t> labels) const = 0;
+    /// The same for training. Differs where samples are augmented (tutti/input/transforms.hpp).
+    virtual void read_at(const EpochPositions& at, std::span<const std::int64_t> indices,
+                         std::span<std::byte> samples, std::span<std::int64_t> labels) const {
+        static_cast<void>(at);
+        read(indices, samples, labels);
+    }
     /// The labels alone, as read() gives them. Unless overridden, the samples are read, too, and dropped.
     virtual void read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const;
     /// Bytes of files that read() takes from a mapping: they are in the resident set once they were read, but
     /// are pages of the page cache, shared by the processes of a host and taken back when memory is short.
     virtual std::uint64_t mapped_bytes() const { return 0; }
+    /// Bytes of a sample in its file; info() is of what read() gives.
+    virtual std::int64_t stored_sample_bytes() const { return info().sample_bytes(); }
+    /// Memory that each thread keeps which has read so many samples at once.
+    virtual std::size_t reading_bytes(std::int64_t samples) const {
+        static_cast<void>(samples);
+        return 0;
+    }
     /// Before the first read(): about how many samples the processes of this host will read. Files that would
     /// be brought into memory as a whole for too few are no longer mapped (whole_file_pays). Without this
     /// call all mapped files are brought in.

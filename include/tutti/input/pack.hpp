@@ -2,6 +2,7 @@
 // Makes HDF5 data sets.
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,5 +27,35 @@ struct PackIdxOptions {
 /// and RunError where writing fails.
 /// Returns what was written.
 DatasetInfo pack_idx(const PackIdxOptions& options);
+
+struct PackImagesOptions {
+    std::string folder, output;
+    std::int64_t height = 0, width = 0;  ///< 0: the files', which must then be of one size
+    std::int64_t channels = 0;           ///< 1: grey, 3: RGB; 0: the first file's
+    std::vector<float> mean, std;        ///< empty: none in the file
+};
+/// Packs PNG and JPEG files: a folder per class in `folder`, with images at any depth (torchvision's
+/// ImageFolder). Classes are the sorted names of the folders, samples the sorted paths, class by class. With
+/// a size each image is scaled until both sides are large enough, and its centre is taken. Holds one piece
+/// of 4 MiB at a time, and the paths. skipped: told of each file that cannot be read, which is left out (all
+/// are then read twice); without it such a file is an error. Throws DataError naming the file or folder,
+/// UsageError for sizes or channels that differ and for a build that reads no images, and RunError where
+/// writing fails.
+DatasetInfo pack_images(const PackImagesOptions& options,
+                        const std::function<void(const std::string&)>& skipped = {});
+
+struct PackCsvOptions {
+    std::string csv, output;
+    std::string label;              ///< name of the column
+    std::vector<std::string> drop;  ///< names of columns to leave out
+    char delimiter = ',';
+    std::vector<std::string> class_names;  ///< empty: the labels
+    std::vector<float> mean, std;          ///< per feature; empty: none in the file
+};
+/// Packs a table whose first line names the columns (RFC 4180): all but the label's become f32 features.
+/// Labels that are whole numbers from 0 on are kept; else they are names, numbered in sorted order and
+/// stored. Reads the file twice and holds one piece of it. Throws DataError naming file, line and column;
+/// UsageError for a column that is not there; RunError where writing fails.
+DatasetInfo pack_csv(const PackCsvOptions& options);
 
 }  // namespace tutti

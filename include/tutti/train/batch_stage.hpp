@@ -35,7 +35,8 @@ class BatchStage {
                std::int64_t max_batch);
 
     /// Loader::start, after what was fetched ahead is dropped and has left the loader's memory.
-    void start(Loader& loader, std::vector<std::int64_t> order, std::vector<BatchWindow> windows);
+    void start(Loader& loader, std::vector<std::int64_t> order, std::vector<BatchWindow> windows,
+               std::int64_t epoch = 0);
     /// Loader::next. Where the device copies ahead the views stay valid until the second call after this one.
     std::optional<HostBatch> next(Loader& loader);
     /// input: [n, sample shape] of the compute type, n = batch.window.count > 0, of the batch that next()

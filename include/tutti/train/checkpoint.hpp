@@ -26,6 +26,7 @@ struct Progress {
     double stop_metric = 0;       ///< best value of early_stopping.metric
     bool has_stop_metric = false;
     std::int64_t stale_evals = 0;  ///< evaluations since it improved
+    std::int64_t unreadable = 0;   ///< samples of this epoch so far that on_error: skip went without
 };
 
 /// Groups of the file: model/NAME (parameters and buffers under PyTorch's names, dots kept),

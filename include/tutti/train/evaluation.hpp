@@ -11,6 +11,7 @@
 #include "tutti/model/graph.hpp"
 #include "tutti/model/loss.hpp"
 #include "tutti/train/batch_stage.hpp"
+#include "tutti/train/skipped_samples.hpp"
 
 namespace tutti {
 
@@ -30,10 +31,14 @@ struct EvaluationJob {
     std::int64_t seed = 0;
     std::int64_t topk = 0;   ///< k of the top-k accuracy; 0: none
     bool confusion = false;  ///< count every pair of label and prediction
+    /// Told of samples that the loader skipped, and where rank 0 names them; null: the loader skips none.
+    SkippedSamples* skipped = nullptr;
+    Log* log = nullptr;
 };
 
 /// Sums over the whole data set, the same on every rank. Counts are exact below 2⁵³.
 struct EvaluationResult : LossSums {
+    std::int64_t unreadable = 0;             ///< samples that were skipped, and count nowhere else
     std::int64_t topk = 0;                   ///< the k that was asked for
     std::int64_t in_topk = 0;                ///< samples whose label is among the k greatest logits
     std::vector<std::int64_t> of_label;      ///< [K]: samples of each class
@@ -54,7 +59,8 @@ struct EvaluationResult : LossSums {
 bool improves(const std::string& name, double value, double best, double min_delta = 0);
 
 /// Rank r computes the samples r, r+R, … < N; one all-reduce at the end, sums in double. Collective: a rank
-/// that cannot read its samples makes all ranks throw the same DataError (AgreedError).
+/// that cannot read its samples makes all ranks throw the same DataError (AgreedError), and so do more than
+/// half of the samples that were skipped.
 EvaluationResult evaluate(const EvaluationJob& job);
 
 /// "0.8990 (8990 of 10000)"

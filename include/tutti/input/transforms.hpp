@@ -1,0 +1,33 @@
+#pragma once
+// Augmentation: a data set whose images are flipped, cropped and erased as they are read.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "tutti/base/config.hpp"
+#include "tutti/input/dataset.hpp"
+
+namespace tutti {
+
+/// training: read_at() draws, anew at every position of every epoch; evaluation: the same for every pass.
+enum class TransformUse { training, evaluation };
+
+/// `data` with its images transformed in the order of `transforms`; info() has the shape after the last one.
+/// Without transforms `data` itself. Images are [height, width, channels] and not yet normalised; what a crop
+/// adds around them is 0.
+///
+/// Names and meaning are torchvision's. Random numbers have addresses (tutti/base/random.hpp): place
+/// augmentation, (seed, epoch, position), and the transform's number in the list, so a batch depends neither
+/// on ranks nor on workers nor on where a run was interrupted. read(), and every read for evaluation, takes
+/// the centre for a random crop and leaves flips and erasing out.
+///
+/// A thread that reads keeps memory for its largest batch as it is stored, where there is a crop
+/// (Dataset::reading_bytes).
+/// Throws UsageError: samples that are no images, a crop that is larger than the image with its padding; both
+/// name the data set and its shape.
+std::unique_ptr<Dataset> transform_images(std::unique_ptr<Dataset> data,
+                                          std::span<const TransformSpec> transforms, std::int64_t seed,
+                                          TransformUse use);
+
+}  // namespace tutti

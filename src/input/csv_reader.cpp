@@ -1,0 +1,72 @@
+#include "csv_reader.hpp"
+
+#include <cerrno>
+#include <system_error>
+
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+
+CsvReader::CsvReader(const std::string& path, char delimiter)
+    : path_(path), delimiter_(delimiter), file_(path, std::ios::binary) {
+    // Opening a directory succeeds, reading it does not.
+    if (!file_ || (file_.peek() == std::ifstream::traits_type::eof() && file_.bad()))
+        throw DataError(path + ": cannot be read: " + std::generic_category().message(errno),
+                        "check the path given with --csv");
+    file_.clear();
+    // What spreadsheets write in front of UTF-8.
+    std::string mark(3, '\0');
+    if (!file_.read(mark.data(), 3) || mark != "\xef\xbb\xbf") {
+        file_.clear();
+        file_.seekg(0);
+    }
+}
+
+void CsvReader::fail(const std::string& problem, const std::string& remedy) const {
+    throw DataError(path_ + ":" + std::to_string(line_) + ": " + problem, remedy);
+}
+
+bool CsvReader::next(std::vector<std::string>& fields) {
+    fields.clear();
+    std::string line;
+    do {
+        if (!std::getline(file_, line)) {
+            if (file_.bad()) fail("reading failed");
+            return false;
+        }
+        ++lines_read_;
+        if (line.ends_with('\r')) line.pop_back();
+    } while (line.empty());
+    line_ = lines_read_;
+
+    std::string field;
+    bool quoted = false, was_quoted = false;
+    for (std::size_t i = 0;; ++i) {
+        if (i == line.size() && quoted) {
+            // A line end inside quotes.
+            field += '\n';
+            if (!std::getline(file_, line)) fail("a quote is not closed", "close it, or double it");
+            ++lines_read_;
+            if (line.ends_with('\r')) line.pop_back();
+            i = static_cast<std::size_t>(-1);
+            continue;
+        }
+        if (i == line.size() || (!quoted && line[i] == delimiter_)) {
+            fields.push_back(std::move(field));
+            field.clear();
+            was_quoted = false;
+            if (i == line.size()) return true;
+        } else if (line[i] != '"' || (!quoted && !field.empty())) {
+            if (was_quoted && !quoted) fail("there is text after a closing quote");
+            field += line[i];
+        } else if (quoted && i + 1 < line.size() && line[i + 1] == '"') {
+            field += '"';
+            ++i;
+        } else {
+            quoted = !quoted;
+            was_quoted = true;
+        }
+    }
+}
+
+}  // namespace tutti

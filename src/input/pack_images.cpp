@@ -1,0 +1,161 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "dataset_writer.hpp"
+#include "image_file.hpp"
+#include "resize.hpp"
+#include "tutti/base/error.hpp"
+#include "tutti/input/pack.hpp"
+
+namespace tutti {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t piece_bytes = std::int64_t{4} << 20;
+
+struct Source {
+    std::string path;
+    std::int64_t label = 0;
+};
+
+[[noreturn]] void fail_listing(const std::string& folder, const std::error_code& error) {
+    throw DataError(folder + ": cannot be listed: " + error.message(), "check the path given with --dir");
+}
+
+/// The folders in `folder`, sorted by name; hidden ones do not count.
+std::vector<std::string> class_folders(const std::string& folder) {
+    std::vector<std::string> names;
+    std::error_code error, ignored;
+    for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator();
+         entry.increment(error))
+        if (entry->is_directory(ignored) && !entry->path().filename().string().starts_with('.'))
+            names.push_back(entry->path().filename().string());
+    if (error) fail_listing(folder, error);
+    if (names.empty())
+        throw DataError(folder + ": there is no folder in it",
+                        "put the images of each class into a folder of its name");
+    std::ranges::sort(names);
+    return names;
+}
+
+std::vector<std::string> images_below(const std::string& folder) {
+    std::vector<std::string> paths;
+    std::error_code error, ignored;
+    constexpr auto options = fs::directory_options::follow_directory_symlink;
+    for (auto entry = fs::recursive_directory_iterator(folder, options, error);
+         !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+        const std::string name = entry->path().filename().string();
+        if (!name.starts_with('.') && has_image_name(name) && !entry->is_directory(ignored))
+            paths.push_back(entry->path().string());
+    }
+    if (error) fail_listing(folder, error);
+    if (paths.empty())
+        throw DataError(folder + ": there is no image in it",
+                        "names must end in .png, .jpg or .jpeg; remove the folder if it is no class");
+    std::ranges::sort(paths);
+    return paths;
+}
+
+/// Reads files as samples of one shape, the first readable file's or the one that was asked for.
+class SampleReader {
+  public:
+    explicit SampleReader(const PackImagesOptions& options) : options_(options) {
+        shape_ = {options.height, options.width, options.channels, {}};
+    }
+
+    Shape shape() const { return {shape_.height, shape_.width, shape_.channels}; }
+
+    Image read(const std::string& path) {
+        Image image = read_image_file(path, static_cast<int>(options_.channels));
+        if (shape_.channels == 0) shape_.channels = image.channels;
+        if (shape_.height == 0) {
+            shape_.height = image.height;
+            shape_.width = image.width;
+            first_ = path;
+        }
+        if (image.channels > shape_.channels)
+            throw UsageError(path + " is in colour, but the files before it are grey",
+                             "give --channels 3, or 1 for all in grey");
+        // A grey file among colour ones.
+        if (image.channels < shape_.channels) image = read_image_file(path, 3);
+        if (options_.height > 0) return resize_and_crop(image, shape_.height, shape_.width);
+        if (image.height != shape_.height || image.width != shape_.width)
+            throw UsageError(
+                fmt::format("{} has {} x {} pixels, but {} has {} x {}", path, image.height, image.width,
+                            first_, shape_.height, shape_.width),
+                fmt::format("give --size, for example --size {}x{}", shape_.height, shape_.width));
+        return image;
+    }
+
+  private:
+    const PackImagesOptions& options_;
+    Image shape_;  // without pixels; 0 for what is not known yet
+    std::string first_;
+};
+
+/// Without those that cannot be read, which `skipped` is told; needs every file once more than packing.
+void leave_out_unreadable(std::vector<Source>& sources, SampleReader& reader,
+                          const std::function<void(const std::string&)>& skipped) {
+    std::erase_if(sources, [&](const Source& source) {
+        try {
+            reader.read(source.path);
+            return false;
+        } catch (const DataError& error) {
+            skipped(error.what());
+            return true;
+        }
+    });
+}
+
+}  // namespace
+
+bool has_image_name(const std::string& path) {
+    std::string end = fs::path(path).extension().string();
+    for (char& c : end)
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    return end == ".png" || end == ".jpg" || end == ".jpeg";
+}
+
+DatasetInfo pack_images(const PackImagesOptions& options,
+                        const std::function<void(const std::string&)>& skipped) {
+    if (const std::string reason = no_image_files(); !reason.empty())
+        throw UsageError("trainer pack images: image files cannot be read", reason);
+    DatasetInfo info;
+    info.class_names = class_folders(options.folder);
+    info.classes = static_cast<std::int64_t>(info.class_names.size());
+    info.mean = options.mean;
+    info.std = options.std;
+    std::vector<Source> sources;
+    for (std::size_t label = 0; label < info.class_names.size(); ++label)
+        for (std::string& path : images_below((fs::path(options.folder) / info.class_names[label]).string()))
+            sources.push_back({std::move(path), static_cast<std::int64_t>(label)});
+
+    SampleReader reader(options);
+    if (skipped) leave_out_unreadable(sources, reader, skipped);
+    if (sources.empty()) throw DataError(options.folder + ": no image could be read", "check the files");
+    reader.read(sources.front().path);
+    info.samples = static_cast<std::int64_t>(sources.size());
+    info.sample_shape = reader.shape();
+
+    DatasetWriter writer(options.output, info,
+                         "images: " + fs::path(options.folder).lexically_normal().filename().string());
+    std::vector<std::byte> piece;
+    std::vector<std::int64_t> labels;
+    for (const Source& source : sources) {
+        const Image image = reader.read(source.path);
+        piece.insert(piece.end(), image.pixels.begin(), image.pixels.end());
+        labels.push_back(source.label);
+        if (static_cast<std::int64_t>(piece.size()) < piece_bytes && &source != &sources.back()) continue;
+        writer.append(piece, labels);
+        piece.clear();
+        labels.clear();
+    }
+    writer.commit();
+    return info;
+}
+
+}  // namespace tutti

@@ -1,0 +1,96 @@
+#include "tutti/input/transforms.hpp"
+
+#include <cassert>
+#include <utility>
+#include <vector>
+
+#include "image_pipeline.hpp"
+
+namespace tutti {
+namespace {
+
+class TransformedImages final : public Dataset {
+  public:
+    TransformedImages(std::unique_ptr<Dataset> data, std::span<const TransformSpec> transforms,
+                      std::int64_t seed, TransformUse use)
+        : data_(std::move(data)),
+          pipeline_(data_->name(), data_->info().sample_shape, data_->info().dtype, transforms),
+          info_(data_->info()),
+          seed_(seed),
+          use_(use) {
+        info_.sample_shape = pipeline_.output_shape();
+    }
+
+    const DatasetInfo& info() const override { return info_; }
+    std::string name() const override { return data_->name(); }
+    std::uint64_t mapped_bytes() const override { return data_->mapped_bytes(); }
+    void expect_reads(double samples) override { data_->expect_reads(samples); }
+    std::int64_t stored_sample_bytes() const override { return data_->stored_sample_bytes(); }
+
+    std::size_t reading_bytes(std::int64_t samples) const override {
+        if (pipeline_.crops() == 0) return 0;
+        return static_cast<std::size_t>(samples * data_->info().sample_bytes()) + pipeline_.spare_bytes();
+    }
+
+    void read(std::span<const std::int64_t> indices, std::span<std::byte> samples,
+              std::span<std::int64_t> labels) const override {
+        read_all(nullptr, indices, samples, labels);
+    }
+
+    void read_at(const EpochPositions& at, std::span<const std::int64_t> indices,
+                 std::span<std::byte> samples, std::span<std::int64_t> labels) const override {
+        assert(at.positions.size() == indices.size());
+        read_all(use_ == TransformUse::training ? &at : nullptr, indices, samples, labels);
+    }
+
+    void read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const override {
+        data_->read_labels(indices, labels);
+    }
+
+  private:
+    /// at: null for evaluation.
+    void read_all(const EpochPositions* at, std::span<const std::int64_t> indices,
+                  std::span<std::byte> samples, std::span<std::int64_t> labels) const {
+        const auto bytes = static_cast<std::size_t>(info_.sample_bytes());
+        assert(samples.size() == indices.size() * bytes && labels.size() == indices.size());
+        if (pipeline_.crops() == 0) {
+            data_->read(indices, samples, labels);
+            for (std::size_t i = 0; i < indices.size(); ++i)
+                apply(at, i, samples.data() + i * bytes, nullptr, nullptr);
+            return;
+        }
+        // The images as they are stored, and behind them what one image needs on its way.
+        thread_local std::vector<std::byte> memory;
+        const auto stored = static_cast<std::size_t>(data_->info().sample_bytes());
+        const std::size_t images = indices.size() * stored;
+        if (memory.size() < images + pipeline_.spare_bytes()) memory.resize(images + pipeline_.spare_bytes());
+        data_->read(indices, std::span(memory).first(images), labels);
+        for (std::size_t i = 0; i < indices.size(); ++i)
+            apply(at, i, memory.data() + i * stored, memory.data() + images, samples.data() + i * bytes);
+    }
+
+    void apply(const EpochPositions* at, std::size_t i, std::byte* image, std::byte* spare,
+               std::byte* out) const {
+        if (!at) return pipeline_.apply(nullptr, image, spare, out);
+        const RandomStream random(seed_, RandomPlace::augmentation, static_cast<std::uint64_t>(at->epoch),
+                                  static_cast<std::uint64_t>(at->positions[i]));
+        pipeline_.apply(&random, image, spare, out);
+    }
+
+    std::unique_ptr<Dataset> data_;
+    ImagePipeline pipeline_;
+    DatasetInfo info_;
+    std::int64_t seed_;
+    TransformUse use_;
+};
+
+}  // namespace
+
+std::unique_ptr<Dataset> transform_images(std::unique_ptr<Dataset> data,
+                                          std::span<const TransformSpec> transforms, std::int64_t seed,
+                                          TransformUse use) {
+    if (transforms.empty()) return data;
+    return std::make_unique<TransformedImages>(std::move(data), transforms, seed, use);
+}
+
+}  // namespace tutti

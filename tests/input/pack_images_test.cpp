@@ -1,0 +1,298 @@
+// Images and tables as data sets.
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "idx_files.hpp"
+#include "input/image_file.hpp"
+#include "input/resize.hpp"
+#include "support/temp_dir.hpp"
+#include "tutti/base/error.hpp"
+#include "tutti/input/pack.hpp"
+
+namespace tutti {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string chunk(const std::string& type, const std::string& data) {
+    const std::string body = type + data;
+    const auto sum = crc32(0, reinterpret_cast<const Bytef*>(body.data()), static_cast<uInt>(body.size()));
+    return test::big_endian({static_cast<std::uint32_t>(data.size())}) + body +
+           test::big_endian({static_cast<std::uint32_t>(sum)});
+}
+
+/// A PNG by its specification (ISO/IEC 15948): 8 bits, no filter. colour: 0 grey, 2 RGB, 4 grey and alpha.
+std::string png(std::uint32_t height, std::uint32_t width, int colour, const std::string& pixels) {
+    std::string rows;
+    const std::size_t row = pixels.size() / height;
+    for (std::uint32_t y = 0; y < height; ++y) rows += '\0' + pixels.substr(y * row, row);
+    std::string packed(compressBound(rows.size()), '\0');
+    uLongf size = packed.size();
+    compress(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(rows.data()),
+             rows.size());
+    packed.resize(size);
+    return "\x89PNG\r\n\x1a\n" +
+           chunk("IHDR", test::big_endian({width, height}) + '\x08' + static_cast<char>(colour) +
+                             std::string(3, '\0')) +
+           chunk("IDAT", packed) + chunk("IEND", "");
+}
+
+std::string from_hex(const std::string& digits) {
+    std::string bytes;
+    for (std::size_t i = 0; i < digits.size(); i += 2)
+        bytes += static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16));
+    return bytes;
+}
+
+/// A grey JPEG of 8 x 8 pixels that all are 200, or RGB = (200, 200, 200): one coefficient, quantised by 1.
+std::string flat_jpeg() {
+    std::string ones;
+    for (int i = 0; i < 64; ++i) ones += "01";
+    const std::string zeros(30, '0');
+    return from_hex("ffd8ffdb004300" + ones + "ffc0000b080008000801011100" + "ffc400140001" + zeros +
+                    "0affc400141001" + zeros + "00ffda0008010100003f00480fffd9");
+}
+
+class Pack : public testing::Test {
+  protected:
+    std::string at(const std::string& name) const { return dir_.path() + "/" + name; }
+    void write(const std::string& name, const std::string& bytes) const {
+        fs::create_directories(fs::path(at(name)).parent_path());
+        std::ofstream(at(name), std::ios::binary) << bytes;
+    }
+    template <class Function>
+    static std::string refusal(const Function& function) {
+        try {
+            function();
+        } catch (const Error& error) {
+            return std::to_string(static_cast<int>(error.code())) + " " + error.what();
+        }
+        return "accepted";
+    }
+    std::vector<int> sample(const Dataset& data, std::int64_t index) const {
+        std::vector<std::byte> bytes(static_cast<std::size_t>(data.info().sample_bytes()));
+        std::vector<std::int64_t> labels(1);
+        data.read(std::vector{index}, bytes, labels);
+        std::vector<int> values;
+        for (const std::byte byte : bytes) values.push_back(static_cast<int>(byte));
+        return values;
+    }
+
+  private:
+    test::TempDir dir_;
+};
+
+class PackImages : public Pack {
+  protected:
+    void SetUp() override {
+        if (!no_image_files().empty()) GTEST_SKIP() << no_image_files();
+        options_.folder = at("in");
+        options_.output = at("out.h5");
+    }
+    PackImagesOptions options_;
+};
+
+TEST_F(PackImages, ClassesAreTheSortedFoldersAndSamplesTheSortedFiles) {
+    write("in/dog/b.png", png(1, 2, 0, "\x03\x04"));
+    write("in/dog/deep/a.PNG", png(1, 2, 0, "\x05\x06"));
+    write("in/cat/z.png", png(1, 2, 0, "\x01\x02"));
+    write("in/cat/notes.txt", "not an image");
+    write("in/.hidden/x.png", "");
+    const DatasetInfo info = pack_images(options_);
+    EXPECT_EQ(info.samples, 3);
+    const auto data = open_hdf5_dataset(options_.output);
+    EXPECT_EQ(data->info().class_names, (std::vector<std::string>{"cat", "dog"}));
+    EXPECT_EQ(data->info().sample_shape, (Shape{1, 2, 1}));
+    EXPECT_EQ(sample(*data, 0), (std::vector{1, 2}));
+    EXPECT_EQ(sample(*data, 1), (std::vector{3, 4}));
+    EXPECT_EQ(sample(*data, 2), (std::vector{5, 6}));
+    EXPECT_EQ(count_labels(*data), (std::vector<std::int64_t>{1, 2}));
+}
+
+TEST_F(PackImages, ColourIsKeptAndGreyBecomesIt) {
+    write("in/a/1.png", png(1, 2, 2, "\x01\x02\x03\x04\x05\x06"));
+    write("in/a/2.png", png(1, 2, 0, "\x07\x08"));
+    pack_images(options_);
+    const auto data = open_hdf5_dataset(options_.output);
+    EXPECT_EQ(data->info().sample_shape, (Shape{1, 2, 3}));
+    EXPECT_EQ(sample(*data, 0), (std::vector{1, 2, 3, 4, 5, 6}));
+    EXPECT_EQ(sample(*data, 1), (std::vector{7, 7, 7, 8, 8, 8}));
+}
+
+TEST_F(PackImages, JpegsAreReadInGreyAndColour) {
+    write("in/a/1.jpg", flat_jpeg());
+    pack_images(options_);
+    EXPECT_EQ(sample(*open_hdf5_dataset(options_.output), 0), std::vector<int>(64, 200));
+    options_.channels = 3;
+    pack_images(options_);
+    EXPECT_EQ(sample(*open_hdf5_dataset(options_.output), 0), std::vector<int>(192, 200));
+    // Half a file would come out as grey pixels.
+    write("in/a/2.jpg", flat_jpeg().substr(0, flat_jpeg().size() - 4));
+    EXPECT_TRUE(refusal([&] { pack_images(options_); }).starts_with("4 " + at("in/a/2.jpg")));
+}
+
+TEST_F(PackImages, WhatDiffersIsRefusedWithTheRemedy) {
+    write("in/a/1.png", png(1, 2, 0, "\x01\x02"));
+    write("in/a/2.png", png(1, 2, 2, "\x01\x02\x03\x04\x05\x06"));
+    EXPECT_EQ(refusal([&] { pack_images(options_); }),
+              "2 " + at("in/a/2.png") +
+                  " is in colour, but the files before it are grey; give --channels 3, or 1 for all in grey");
+    options_.channels = 3;
+    EXPECT_EQ(refusal([&] { pack_images(options_); }), "accepted");
+    write("in/a/3.png", png(2, 1, 0, "\x01\x02"));
+    EXPECT_EQ(refusal([&] { pack_images(options_); }), "2 " + at("in/a/3.png") + " has 2 x 1 pixels, but " +
+                                                           at("in/a/1.png") +
+                                                           " has 1 x 2; give --size, for example --size 1x2");
+    options_.height = options_.width = 1;
+    EXPECT_EQ(refusal([&] { pack_images(options_); }), "accepted");
+}
+
+TEST_F(PackImages, AFileThatCannotBeReadIsNamedAndLeavesNoOutput) {
+    const std::string good = png(2, 2, 0, "\x01\x02\x03\x04");
+    write("in/a/1.png", good);
+    write("in/a/2.png", good.substr(0, good.size() - 20));
+    write("in/b/3.jpg", "\xff\xd8\xff\xe0 this is no JPEG");
+    write("in/b/4.jpeg", "neither");
+    write("in/b/5.png", good);
+    const std::string message = refusal([&] { pack_images(options_); });
+    EXPECT_TRUE(message.starts_with("4 " + at("in/a/2.png") + ": cannot be read as an image: ")) << message;
+    EXPECT_FALSE(fs::exists(options_.output));
+    std::vector<std::string> skipped;
+    const DatasetInfo info = pack_images(options_, [&](const std::string& why) { skipped.push_back(why); });
+    EXPECT_EQ(info.samples, 2);
+    ASSERT_EQ(skipped.size(), 3u);
+    EXPECT_TRUE(skipped[1].starts_with(at("in/b/3.jpg"))) << skipped[1];
+    EXPECT_EQ(open_hdf5_dataset(options_.output)->info().samples, 2);
+}
+
+TEST_F(PackImages, FoldersWithoutImagesAreNamed) {
+    EXPECT_TRUE(refusal([&] { pack_images(options_); }).starts_with("4 " + at("in") + ": cannot be listed"));
+    write("in/x.png", "");
+    EXPECT_EQ(refusal([&] { pack_images(options_); }),
+              "4 " + at("in") +
+                  ": there is no folder in it; put the images of each class into a folder of its name");
+    fs::create_directories(at("in/empty"));
+    EXPECT_TRUE(
+        refusal([&] { pack_images(options_); }).starts_with("4 " + at("in/empty") + ": there is no image"));
+}
+
+Image grey(std::int64_t height, std::int64_t width, const std::vector<int>& values) {
+    Image image{height, width, 1, {}};
+    for (const int value : values) image.pixels.push_back(static_cast<std::byte>(value));
+    return image;
+}
+
+std::vector<int> values_of(const Image& image) {
+    std::vector<int> values;
+    for (const std::byte byte : image.pixels) values.push_back(static_cast<int>(byte));
+    return values;
+}
+
+TEST(Resize, ShrinksByTrianglesAndGrowsBilinearly) {
+    // A triangle as wide as two pixels to either side, cut at the edge: 4 -> 2 has the weights 3, 3, 1 of 7.
+    EXPECT_EQ(values_of(resize(grey(1, 4, {0, 70, 140, 210}), 1, 2)), (std::vector{50, 160}));
+    EXPECT_EQ(values_of(resize(grey(4, 1, {0, 70, 140, 210}), 2, 1)), (std::vector{50, 160}));
+    EXPECT_EQ(values_of(resize(grey(1, 2, {0, 100}), 1, 4)), (std::vector{0, 25, 75, 100}));
+    EXPECT_EQ(values_of(resize(grey(2, 2, {0, 100, 100, 200}), 1, 1)), (std::vector{100}));
+    EXPECT_EQ(values_of(resize(grey(2, 2, {1, 2, 3, 4}), 2, 2)), (std::vector{1, 2, 3, 4}));
+    for (const int value : values_of(resize(grey(7, 5, std::vector<int>(35, 93)), 3, 4)))
+        EXPECT_EQ(value, 93);
+}
+
+TEST(Resize, TakesTheCentreOfTheScaledImage) {
+    const Image cut = resize_and_crop(grey(1, 5, {1, 2, 3, 4, 5}), 1, 3);
+    EXPECT_EQ(values_of(cut), (std::vector{2, 3, 4}));
+    const Image grown = resize_and_crop(grey(1, 3, {0, 100, 200}), 2, 2);
+    EXPECT_EQ(grown.height, 2);
+    EXPECT_EQ(values_of(grown), (std::vector{75, 125, 75, 125}));
+}
+
+class PackCsv : public Pack {
+  protected:
+    void SetUp() override {
+        options_.csv = at("in.csv");
+        options_.output = at("out.h5");
+        options_.label = "y";
+    }
+    std::string refused(const std::string& text) {
+        write("in.csv", text);
+        return refusal([&] { pack_csv(options_); });
+    }
+    std::vector<float> features(const Dataset& data, std::int64_t index) const {
+        std::vector<float> values(static_cast<std::size_t>(data.info().sample_shape.count()));
+        std::vector<std::int64_t> labels(1);
+        data.read(std::vector{index}, std::as_writable_bytes(std::span(values)), labels);
+        return values;
+    }
+    std::vector<std::int64_t> labels(const Dataset& data) const {
+        std::vector<std::int64_t> indices, result(static_cast<std::size_t>(data.info().samples));
+        for (std::int64_t i = 0; i < data.info().samples; ++i) indices.push_back(i);
+        data.read_labels(indices, result);
+        return result;
+    }
+    PackCsvOptions options_;
+};
+
+TEST_F(PackCsv, ColumnsBecomeFeaturesAndNamesClasses) {
+    write("in.csv",
+          "\xef\xbb\xbf"
+          "a,y,\"b,c\",id\r\n1.5,wolf,-2e3,x\r\n\r\n+3,\"ape\n\",4,\"y\"\"\"\r\n 0 ,wolf,7,z");
+    options_.drop = {"id"};
+    pack_csv(options_);
+    const auto data = open_hdf5_dataset(options_.output);
+    EXPECT_EQ(data->info().sample_shape, (Shape{2}));
+    EXPECT_EQ(data->info().dtype, DType::f32);
+    EXPECT_EQ(data->info().class_names, (std::vector<std::string>{"ape\n", "wolf"}));
+    EXPECT_EQ(labels(*data), (std::vector<std::int64_t>{1, 0, 1}));
+    EXPECT_EQ(features(*data, 0), (std::vector{1.5F, -2000.F}));
+    EXPECT_EQ(features(*data, 1), (std::vector{3.F, 4.F}));
+    EXPECT_EQ(features(*data, 2), (std::vector{0.F, 7.F}));
+}
+
+TEST_F(PackCsv, WholeNumbersAreLabelsAsTheyAre) {
+    write("in.csv", "y;x\n10;1\n2;2\n");
+    options_.delimiter = ';';
+    const DatasetInfo info = pack_csv(options_);
+    EXPECT_EQ(info.classes, 11);
+    EXPECT_EQ(labels(*open_hdf5_dataset(options_.output)), (std::vector<std::int64_t>{10, 2}));
+    write("in.csv", "y;x\n1;1\n0;2\n");
+    options_.class_names = {"no", "yes"};
+    EXPECT_EQ(pack_csv(options_).class_names, (std::vector<std::string>{"no", "yes"}));
+    options_.class_names = {"no"};
+    EXPECT_EQ(
+        refusal([&] { pack_csv(options_); }),
+        "2 --class-names gives 1 names, but the column y has 2 classes; give one name per class, or none");
+}
+
+TEST_F(PackCsv, WhatIsWrongIsNamedWithItsLine) {
+    EXPECT_EQ(refused("x,y\n1,0\nabc,1\n"),
+              "4 " + at("in.csv") +
+                  ":3: column x: 'abc' is not a number; leave the column out with "
+                  "--drop x, or correct it");
+    EXPECT_FALSE(fs::exists(options_.output));
+    EXPECT_EQ(refused("x,y\n1,0\n\n1\n"),
+              "4 " + at("in.csv") + ":4: 1 fields, but the first line names 2 columns");
+    EXPECT_EQ(refused("x,y\n1,\n"), "4 " + at("in.csv") + ":2: column y: there is no label");
+    EXPECT_EQ(
+        refused("x,y\ninf,0\n"),
+        "4 " + at("in.csv") + ":2: column x: inf is not a finite number of 32 bits; features must be finite");
+    EXPECT_EQ(refused("x,y\n\"1,0\n"),
+              "4 " + at("in.csv") + ":2: a quote is not closed; close it, or double it");
+    EXPECT_EQ(refused("width,Label\n1,0\n"),
+              "2 --label: " + at("in.csv") +
+                  " has no column y; its first line names 2 columns, the first is width");
+    EXPECT_EQ(refused("y\n1\n"),
+              "4 " + at("in.csv") + ": there is no column beside the label; give data with features");
+    EXPECT_EQ(refused("x,y\n"), "4 " + at("in.csv") + ": there are no rows; give data that have some");
+    EXPECT_EQ(refused(""), "4 " + at("in.csv") + ": the file is empty; its first line must name the columns");
+    fs::remove(at("in.csv"));
+    EXPECT_EQ(
+        refusal([&] { pack_csv(options_); }),
+        "4 " + at("in.csv") + ": cannot be read: No such file or directory; check the path given with --csv");
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,259 @@
+#include "tutti/input/transforms.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <numeric>
+#include <set>
+#include <string>
+
+#include "tutti/base/error.hpp"
+#include "tutti/input/loader.hpp"
+
+namespace tutti {
+namespace {
+
+using Kind = TransformSpec::Kind;
+
+/// Image i has the elements 1 + i, 2 + i, … in order of memory.
+class CountingImages final : public Dataset {
+  public:
+    explicit CountingImages(Shape shape, std::int64_t samples = 1, DType dtype = DType::u8) {
+        info_.samples = samples;
+        info_.sample_shape = shape;
+        info_.dtype = dtype;
+        info_.classes = 1;
+    }
+    const DatasetInfo& info() const override { return info_; }
+    std::string name() const override { return "counting"; }
+    void read(std::span<const std::int64_t> indices, std::span<std::byte> samples,
+              std::span<std::int64_t> labels) const override {
+        const std::int64_t count = info_.sample_shape.count();
+        for (std::size_t i = 0; i < indices.size(); ++i)
+            for (std::int64_t k = 0; k < count; ++k) {
+                const std::int64_t at = static_cast<std::int64_t>(i) * count + k, value = 1 + indices[i] + k;
+                if (info_.dtype == DType::f32)
+                    reinterpret_cast<float*>(samples.data())[at] = static_cast<float>(value);
+                else
+                    samples[static_cast<std::size_t>(at)] = static_cast<std::byte>(value);
+            }
+        std::ranges::fill(labels, 0);
+    }
+
+  private:
+    DatasetInfo info_;
+};
+
+TransformSpec flip(Kind kind, double p = 1) {
+    TransformSpec spec;
+    spec.kind = kind;
+    spec.p = p;
+    return spec;
+}
+
+TransformSpec crop(Kind kind, std::int64_t height, std::int64_t width, std::int64_t padding = 0) {
+    TransformSpec spec;
+    spec.kind = kind;
+    spec.height = height;
+    spec.width = width;
+    spec.padding = padding;
+    return spec;
+}
+
+using Specs = std::vector<TransformSpec>;
+
+std::unique_ptr<Dataset> transformed(Shape shape, const Specs& specs,
+                                     TransformUse use = TransformUse::training, DType dtype = DType::u8,
+                                     std::int64_t samples = 1) {
+    return transform_images(std::make_unique<CountingImages>(shape, samples, dtype), specs, 7, use);
+}
+
+/// Sample 0 at a position of an epoch.
+std::vector<int> image_at(const Dataset& data, std::int64_t position, std::int64_t epoch = 0) {
+    std::vector<std::byte> bytes(static_cast<std::size_t>(data.info().sample_bytes()));
+    std::vector<std::int64_t> labels(1);
+    const std::vector<std::int64_t> indices{0}, positions{position};
+    data.read_at({epoch, positions}, indices, bytes, labels);
+    std::vector<int> values;
+    for (std::int64_t k = 0; k < data.info().sample_shape.count(); ++k)
+        values.push_back(data.info().dtype == DType::f32
+                             ? static_cast<int>(reinterpret_cast<const float*>(bytes.data())[k])
+                             : static_cast<int>(bytes[static_cast<std::size_t>(k)]));
+    return values;
+}
+
+TEST(Transforms, flips_turn_the_columns_or_the_rows_of_pixels_around) {
+    // 2 x 3 pixels of two channels: 1 2 | 3 4 | 5 6 above 7 8 | 9 10 | 11 12.
+    EXPECT_EQ(image_at(*transformed({2, 3, 2}, {flip(Kind::horizontal_flip)}), 0),
+              (std::vector{5, 6, 3, 4, 1, 2, 11, 12, 9, 10, 7, 8}));
+    EXPECT_EQ(image_at(*transformed({2, 3, 2}, {flip(Kind::vertical_flip)}), 0),
+              (std::vector{7, 8, 9, 10, 11, 12, 1, 2, 3, 4, 5, 6}));
+    EXPECT_EQ(image_at(*transformed({3, 1, 1}, {flip(Kind::vertical_flip)}), 0), (std::vector{3, 2, 1}));
+}
+
+TEST(Transforms, flips_know_pixels_of_every_size) {
+    for (const std::int64_t channels : {1, 2, 3, 4, 5})
+        for (const DType dtype : {DType::u8, DType::f32}) {
+            const auto values = image_at(
+                *transformed({1, 3, channels}, {flip(Kind::horizontal_flip)}, TransformUse::training, dtype),
+                0);
+            std::vector<int> expected;
+            for (int pixel : {2, 1, 0})
+                for (int c = 0; c < channels; ++c)
+                    expected.push_back(1 + pixel * static_cast<int>(channels) + c);
+            EXPECT_EQ(values, expected) << channels;
+        }
+}
+
+TEST(Transforms, a_center_crop_begins_where_torchvision_begins) {
+    // round((image - crop) / 2), halves to even: 1 -> 0, 3 -> 2, 5 -> 2.
+    const auto first = [](std::int64_t image, std::int64_t size) {
+        return image_at(*transformed({1, image, 1}, {crop(Kind::center_crop, 1, size)}), 0).front() - 1;
+    };
+    EXPECT_EQ(first(4, 2), 1);
+    EXPECT_EQ(first(4, 3), 0);
+    EXPECT_EQ(first(6, 3), 2);
+    EXPECT_EQ(first(8, 3), 2);
+    EXPECT_EQ(first(4, 4), 0);
+}
+
+TEST(Transforms, a_random_crop_takes_every_place_of_the_padded_image_alike) {
+    // 2 x 2 pixels 1 2 above 3 4, one pixel of zeros around: nine crops of 2 x 2.
+    const auto data = transformed({2, 2, 1}, {crop(Kind::random_crop, 2, 2, 1)});
+    std::map<std::vector<int>, int> seen;
+    constexpr int draws = 9000;
+    for (int p = 0; p < draws; ++p) ++seen[image_at(*data, p)];
+    const std::set<std::vector<int>> expected{{0, 0, 0, 1}, {0, 0, 1, 2}, {0, 0, 2, 0},
+                                              {0, 1, 0, 3}, {1, 2, 3, 4}, {2, 0, 4, 0},
+                                              {0, 3, 0, 0}, {3, 4, 0, 0}, {4, 0, 0, 0}};
+    ASSERT_EQ(seen.size(), expected.size());
+    for (const auto& [image, count] : seen) {
+        EXPECT_TRUE(expected.contains(image));
+        EXPECT_NEAR(count, draws / 9, 5 * 32) << "five standard deviations";
+    }
+}
+
+TEST(Transforms, a_flip_of_p_is_made_at_as_many_positions_and_differs_between_epochs) {
+    const auto data = transformed({1, 2, 1}, {flip(Kind::horizontal_flip, 0.25)});
+    int flipped = 0, same = 0;
+    for (int p = 0; p < 4000; ++p) {
+        const bool first = image_at(*data, p, 0).front() == 2, second = image_at(*data, p, 1).front() == 2;
+        flipped += first ? 1 : 0;
+        same += first == second ? 1 : 0;
+    }
+    EXPECT_NEAR(flipped, 1000, 5 * 28);
+    EXPECT_NEAR(same, 4000 * 0.625, 5 * 31);
+}
+
+TEST(Transforms, transforms_of_one_list_draw_numbers_of_their_own) {
+    const auto data =
+        transformed({1, 2, 1}, {flip(Kind::horizontal_flip, 0.5), flip(Kind::horizontal_flip, 0.5)});
+    int turned = 0;
+    for (int p = 0; p < 1000; ++p) turned += image_at(*data, p).front() == 2 ? 1 : 0;
+    EXPECT_NEAR(turned, 500, 5 * 16) << "the same numbers would turn every image back";
+}
+
+TEST(Transforms, erasing_leaves_a_rectangle_of_the_value) {
+    TransformSpec erase = flip(Kind::random_erasing);
+    erase.value = 1;
+    const auto data = transformed({8, 8, 1}, {erase});
+    std::set<std::vector<int>> seen;
+    for (int p = 0; p < 50; ++p) {
+        const std::vector<int> image = image_at(*data, p);
+        int top = 8, left = 8, bottom = -1, right = -1, erased = 0;
+        for (int i = 0; i < 64; ++i) {
+            if (image[static_cast<std::size_t>(i)] != 255) {
+                ASSERT_EQ(image[static_cast<std::size_t>(i)], i + 1);
+                continue;
+            }
+            ++erased;
+            top = std::min(top, i / 8);
+            bottom = std::max(bottom, i / 8);
+            left = std::min(left, i % 8);
+            right = std::max(right, i % 8);
+        }
+        ASSERT_GT(erased, 0);
+        EXPECT_EQ(erased, (bottom - top + 1) * (right - left + 1)) << "not a whole rectangle";
+        EXPECT_LE(erased, 64 * 0.33 + 8) << "sides are rounded";
+        seen.insert(image);
+    }
+    EXPECT_GT(seen.size(), 40u);
+}
+
+TEST(Transforms, evaluation_crops_in_the_centre_and_leaves_the_rest_out) {
+    const Specs specs{flip(Kind::horizontal_flip), flip(Kind::vertical_flip),
+                      crop(Kind::random_crop, 2, 2, 1), flip(Kind::random_erasing)};
+    const auto data = transformed({4, 4, 1}, specs, TransformUse::evaluation);
+    for (int p = 0; p < 20; ++p) EXPECT_EQ(image_at(*data, p, p), (std::vector{6, 7, 10, 11}));
+    // With the padding alone a crop larger than the image is possible.
+    EXPECT_EQ(
+        image_at(*transformed({1, 2, 1}, {crop(Kind::random_crop, 3, 4, 1)}, TransformUse::evaluation), 0),
+        (std::vector{0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0}));
+}
+
+TEST(Transforms, crops_follow_each_other_and_set_the_shape) {
+    const auto data = transformed({8, 8, 3}, {crop(Kind::center_crop, 6, 6), crop(Kind::center_crop, 4, 5),
+                                              flip(Kind::horizontal_flip), crop(Kind::center_crop, 2, 1)});
+    EXPECT_EQ(data->info().sample_shape, (Shape{2, 1, 3}));
+    EXPECT_EQ(data->stored_sample_bytes(), 192);
+    EXPECT_EQ(data->info().sample_bytes(), 6);
+    // 8 -> 6 begins at (1, 1), 6x6 -> 4x5 at (1, 0), flipped about the middle column, 4x5 -> 2x1 at (1, 2):
+    // row 1 + 1 + 1, column 1 + (4 - 2).
+    const int first = 1 + (3 * 8 + 3) * 3, second = first + 24;
+    EXPECT_EQ(image_at(*data, 0), (std::vector{first, first + 1, first + 2, second, second + 1, second + 2}));
+}
+
+TEST(Transforms, refuse_what_is_no_image_and_crops_that_do_not_fit) {
+    const auto refused = [](Shape shape, const Specs& specs) -> std::string {
+        try {
+            transformed(shape, specs);
+        } catch (const UsageError& error) {
+            return error.what();
+        }
+        return "accepted";
+    };
+    EXPECT_EQ(refused({784}, {flip(Kind::horizontal_flip)}),
+              "data.transforms: counting has samples of shape [784], but transforms are for images [height, "
+              "width, channels]; remove data.transforms, or pack images");
+    EXPECT_EQ(refused({4, 4, 1}, {crop(Kind::center_crop, 2, 2), crop(Kind::random_crop, 5, 2, 1)}),
+              "data.transforms: {random_crop: {size: [5, 2], padding: 1}} does not fit into the images of "
+              "counting, which are [2, 2, 1] there; use a smaller size or more padding");
+    EXPECT_EQ(refused({4, 4, 1}, {crop(Kind::random_crop, 6, 6, 1)}), "accepted");
+}
+
+/// Batches by position: what each sample of an epoch looked like.
+std::map<std::int64_t, std::vector<std::byte>> epoch_by_position(std::int64_t ranks, int workers,
+                                                                 std::int64_t batch, std::int64_t cursor) {
+    constexpr std::int64_t samples = 50;
+    const auto data =
+        transformed({4, 4, 3}, {flip(Kind::horizontal_flip, 0.5), crop(Kind::random_crop, 4, 4, 2)},
+                    TransformUse::training, DType::u8, samples);
+    std::map<std::int64_t, std::vector<std::byte>> seen;
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+        Loader loader(*data, batch, workers, 3);
+        loader.start(
+            epoch_order({.samples = samples, .world_size = ranks, .epoch = 2}),
+            epoch_windows(
+                {.cursor = cursor, .limit = samples, .batch_size = batch, .world_size = ranks, .rank = rank}),
+            2);
+        while (const auto got = loader.next())
+            for (std::size_t i = 0; i < got->positions.size(); ++i)
+                seen[got->positions[i]] = {got->samples.begin() + static_cast<std::ptrdiff_t>(48 * i),
+                                           got->samples.begin() + static_cast<std::ptrdiff_t>(48 * (i + 1))};
+    }
+    return seen;
+}
+
+TEST(Transforms, do_not_depend_on_ranks_workers_batches_or_where_an_epoch_goes_on) {
+    const auto one = epoch_by_position(1, 0, 8, 0);
+    ASSERT_EQ(one.size(), 50u);
+    EXPECT_EQ(epoch_by_position(1, 2, 8, 0), one);
+    EXPECT_EQ(epoch_by_position(2, 2, 5, 0), one);
+    EXPECT_EQ(epoch_by_position(3, 1, 1, 0), one);
+    auto rest = one;
+    rest.erase(rest.begin(), rest.find(24));
+    EXPECT_EQ(epoch_by_position(2, 0, 3, 24), rest);
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,89 @@
+"""Data sets from folders of images and from tables, through the command line and into a training."""
+
+import random
+import struct
+import zlib
+
+import system_test
+from recipes import TrainingTest
+
+
+def png(height, width, rows, colour=0):
+    """A PNG of 8 bits; colour 0: grey, 2: RGB; rows: bytes of each row."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) +
+            chunk(b"IDAT", zlib.compress(b"".join(b"\0" + row for row in rows))) + chunk(b"IEND", b""))
+
+
+class Pack(TrainingTest):
+    def environment(self, extra=None):
+        return super().environment({"TUTTI_CACHE": str(self.dir / "cache"), **(extra or {})})
+
+    def pack_from(self, code, *arguments):
+        result = self.run_trainer(["pack", *arguments])
+        self.assert_exit(result, code)
+        return result
+
+    def folder(self, classes=("cat", "dog"), count=12, side=10):
+        """Dark images of the first class, bright ones of the second."""
+        numbers = random.Random(1)
+        for label, name in enumerate(classes):
+            (self.dir / "in" / name).mkdir(parents=True)
+            for index in range(count):
+                rows = [bytes(128 * label + value // 4 for value in numbers.randbytes(3 * side)) for _ in range(side)]
+                (self.dir / "in" / name / f"{index:03}.png").write_bytes(png(side, side, rows, 2))
+        return self.dir / "in"
+
+    def test_images_are_packed_shown_and_trained_on(self):
+        folder, target = self.folder(), self.dir / "data.h5"
+        result = self.pack_from(0, "images", "--dir", folder, "--size", "8", "-o", target, "--mean", "0.5,0.5,0.5", "--std",
+                                "0.25,0.25,0.25")
+        self.assertEqual(result.stdout, f"{target}: 24 samples [8, 8, 3] u8, 2 classes\n")
+        self.assertIn("cat", self.run_trainer(["inspect", target]).stdout)
+        result = self.run_trainer(self.settings(target, data__val=target, train__epochs=20, train__batch_size=8,
+                                                data__transforms="[horizontal_flip]"))
+        self.assert_exit(result, 0)
+        self.assertIn("test accuracy 1.0000 (24 of 24)", result.stdout)
+
+    def test_images_that_cannot_be_read_end_the_packing_or_are_counted(self):
+        folder, target = self.folder(), self.dir / "data.h5"
+        broken = folder / "cat" / "005.png"
+        broken.write_bytes(broken.read_bytes()[:60])
+        result = self.pack_from(4, "images", "--dir", folder, "-o", target)
+        self.assertIn(f"{broken}: cannot be read as an image", result.stderr)
+        self.assertEqual([path for path in self.dir.iterdir() if path.name.startswith("data.h5")], [])
+        result = self.pack_from(0, "images", "--dir", folder, "-o", target, "--skip-errors")
+        self.assertEqual(result.stdout, f"{target}: 23 samples [10, 10, 3] u8, 2 classes; 1 files could not be read\n")
+        self.assertIn(f"warning: {broken}", result.stderr)
+
+    def test_a_table_is_packed_and_trained_on(self):
+        table, target = self.dir / "flowers.csv", self.dir / "data.h5"
+        rows = [f"{i},{(-1) ** i * 2 + i / 50},{i % 3},{'rose' if i % 2 else 'tulip'}" for i in range(40)]
+        table.write_text("\n".join(["id,length,width,species", *rows]) + "\n")
+        result = self.pack_from(0, "csv", "--csv", table, "--label", "species", "--drop", "id", "-o", target)
+        self.assertEqual(result.stdout, f"{target}: 40 samples [2] f32, 2 classes\n")
+        result = self.run_trainer(self.settings(target, data__val=target, train__epochs=30, train__batch_size=8))
+        self.assert_exit(result, 0)
+        self.assertIn("test accuracy 1.0000 (40 of 40)", result.stdout)
+        result = self.run_trainer(self.settings(target, "other", data__transforms="[horizontal_flip]"))
+        self.assert_exit(result, 2)
+        self.assertIn("has samples of shape [2], but transforms are for images", result.stderr)
+
+    def test_wrong_words_end_with_2(self):
+        table = self.dir / "a.csv"
+        table.write_text("x,y\n1,0\n")
+        for arguments, said in (
+                (["image", "--dir", "x"], "did you mean images?"),
+                (["images", "--dir", self.dir, "-o", self.dir / "o.h5", "--size", "8by8"], "--size 8by8 is no size"),
+                (["images", "--dir", self.dir, "-o", self.dir / "o.h5", "--size", "0"], "--size 0 is no size"),
+                (["csv", "--csv", table, "--label", "label", "-o", self.dir / "o.h5"], "has no column label"),
+                (["csv", "--csv", table, "--label", "y", "-o", table], "would overwrite"),
+                (["csv", "--csv", table, "--label", "y", "--delimiter", ";;", "-o", self.dir / "o.h5"], "one character")):
+            self.assertIn(said, self.pack_from(2, *arguments).stderr)
+        self.pack_from(4, "images", "--dir", self.dir / "missing", "-o", self.dir / "o.h5")
+
+
+if __name__ == "__main__":
+    system_test.main()

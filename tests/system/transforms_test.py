@@ -1,0 +1,83 @@
+"""data.transforms: what is trained on, what inspect and bench say of it, and what is refused."""
+
+import json
+
+import system_test
+from recipes import TrainingTest
+
+AUGMENTED = "data.transforms=[horizontal_flip, {random_crop: {size: 6, padding: 2}}]"
+
+
+class Transforms(TrainingTest):
+    def environment(self, extra=None):
+        return super().environment({"TUTTI_CACHE": str(self.dir / "cache"), **(extra or {})})
+
+    def test_batches_do_not_depend_on_ranks_and_workers(self):
+        data, val = self.small_data(96), self.small_data(40, "val.h5")
+        losses = {}
+        for name, ranks, batch, workers in (("one", 1, 16, 0), ("three", 1, 16, 3), ("two", 2, 8, 2)):
+            settings = self.settings(data, name, train__batch_size=batch, data__workers=workers, train__epochs=2,
+                                     train__log_every=1, data__val=val) + [AUGMENTED]
+            self.assert_exit(self.mpirun(ranks, settings) if ranks > 1 else self.run_trainer(settings), 0)
+            losses[name] = self.losses(name)
+        self.assertEqual(len(losses["one"]), 12)
+        self.assertEqual(losses["three"], losses["one"])
+        for one, two in zip(losses["one"], losses["two"]):
+            self.assertAlmostEqual(one, two, places=5)
+        plain = self.settings(data, "plain", train__batch_size=16, train__epochs=2, train__log_every=1)
+        self.assert_exit(self.run_trainer(plain), 0)
+        self.assertNotEqual(self.losses("plain"), losses["one"])
+
+    def test_an_evaluation_crops_in_the_centre(self):
+        data = self.small_data(96)
+        settings = self.settings(data, data__val=data, train__epochs=1) + [AUGMENTED]
+        self.assert_exit(self.run_trainer(settings), 0)
+        results = [self.run_trainer(["eval", "--run", self.dir / "run", "--json", f"run.seed={seed}"]) for seed in (1, 2)]
+        for result in results:
+            self.assert_exit(result, 0)
+        rows = [json.loads(result.stdout) for result in results]
+        self.assertEqual(rows[0]["loss"], rows[1]["loss"])
+        self.assertEqual(rows[0]["samples"], 96)
+        self.assertEqual(self.metrics("run", "eval")[-1]["correct"], rows[0]["correct"])
+
+    def test_inspect_and_bench_show_them(self):
+        data = self.small_data(96)
+        config = self.dir / "config.yaml"
+        config.write_text(f"data: {{train: {data}, transforms: [horizontal_flip, {{center_crop: {{size: 5}}}}]}}\n"
+                          "model: {hidden: [8]}\ntrain: {batch_size: 8}\n")
+        result = self.run_trainer(["inspect", "-c", config])
+        self.assert_exit(result, 0)
+        self.assertIn("transforms of [8, 8, 1]\n  {horizontal_flip: {p: 0.5}}\n  {center_crop: {size: 5}}\n"
+                      "  give [5, 5, 1]\n", result.stdout)
+        self.assertIn("images before they are cropped", result.stdout)
+        result = self.run_trainer(["bench", "loader", "-c", config, "--rounds", "1", "--cold-rounds", "0", "--out",
+                                   self.dir])
+        self.assert_exit(result, 0)
+        report = json.loads((self.dir / "loader.json").read_text())
+        self.assertEqual(report["sample_shape"], [5, 5, 1])
+        self.assertEqual(report["sample_bytes"], 64)
+        self.assertEqual(report["transforms"], ["{horizontal_flip: {p: 0.5}}", "{center_crop: {size: 5}}"])
+
+    def test_what_cannot_be_done_ends_with_2(self):
+        data = self.small_data(96)
+        for transforms, said in (
+                ("[horizontal_flipp]", "did you mean horizontal_flip?"),
+                ("[{random_crop: {size: 9}}]", "which are [8, 8, 1] there; use a smaller size or more padding"),
+                ("[{random_crop: {pad: 9}}]", "pad is not a parameter of random_crop")):
+            for ranks in (1, 2):
+                settings = self.settings(data) + [f"data.transforms={transforms}"]
+                result = self.mpirun(ranks, settings) if ranks > 1 else self.run_trainer(settings)
+                self.assert_exit(result, 2)
+                self.assertIn(said, result.stderr)
+        self.assertFalse((self.dir / "run").exists())
+
+    def test_a_resume_with_others_says_so(self):
+        data = self.small_data(96)
+        self.assert_exit(self.run_trainer(self.settings(data, train__epochs=1)), 0)
+        result = self.run_trainer(self.settings(data, train__epochs=2) + ["data.transforms=[vertical_flip]"])
+        self.assert_exit(result, 0)
+        self.assertIn("data.transforms: [] -> [{vertical_flip: {p: 0.5}}]", result.stderr)
+
+
+if __name__ == "__main__":
+    system_test.main()
