@@ -57,6 +57,10 @@ class BucketBenchRun {
             throw AgreedError(ExitCode::usage,
                               "distributed.strategy is zero1, whose buckets are fixed; this bench compares "
                               "those of ddp: set distributed.strategy: ddp");
+        if (config.run.deterministic)
+            throw AgreedError(ExitCode::usage,
+                              "run.deterministic is true, which sums gradients as a whole, after backward; "
+                              "this bench compares buckets: set run.deterministic: false");
         // The shorter last step of an epoch would be a step of another kind.
         config.data.drop_last = true;
         return config;

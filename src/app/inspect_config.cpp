@@ -17,6 +17,7 @@
 #include "tutti/train/optimizer.hpp"
 #include "tutti/train/precision.hpp"
 #include "tutti/train/shard_plan.hpp"
+#include "tutti/train/virtual_shards.hpp"
 
 namespace tutti {
 namespace {
@@ -103,6 +104,7 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
         throw UsageError(path + ": data.train is not set",
                          "the model's shapes come from the data: data.train=FILE.h5");
     if (world < 1) throw UsageError("--world is " + std::to_string(world), "it must be at least 1");
+    check_deterministic(config, static_cast<int>(world));
     check_zero1(config);
     // Stated is what a host with memory enough and all ranks on it maps, not what this one has left now.
     auto stored = open_datasets(config.data.train, mapped_limit);
@@ -110,24 +112,28 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     const auto dataset =
         transform_images(std::move(stored), config.data.transforms, config.run.seed, TransformUse::training);
     dataset->expect_reads(training_reads(config, dataset->info().samples, world));
-    const int threads = threads_per_rank(world);
+    const int threads = config.run.deterministic ? 1 : threads_per_rank(world);
     const auto device = select_device(config, threads);
     const DType compute = compute_type(config.train.precision);
-    const std::int64_t batch = config.train.batch_size;
     const int ranks = static_cast<int>(world);
+    const std::int64_t batch = largest_micro_batch(config, ranks);
     const bool chooses = config.distributed.strategy == Strategy::automatic && ranks > 1;
     config.distributed.strategy = chosen_strategy(config, ranks, has_common_memory(config, *device));
     const int shards = shards_optimizer(config, ranks) ? ranks : 1;
     Graph graph(build_model(config.model, {dataset->info().sample_shape, dataset->info().classes}), *device,
                 arithmetic_of(config.train.precision), batch, config.train.recompute, shards);
-    const std::vector<Bucket> buckets = plan_buckets(graph, config.distributed);
+    const std::vector<Bucket> buckets = plan_buckets(graph, bucket_config(config));
     OwnedRanges owned;
     if (shards > 1) owned = plan_shards(buckets, graph.parameter_arena().count(), 0, shards).owned;
     const auto optimizer = make_optimizer(config.optim, graph, *device, owned);
 
     fmt::print("{}: {} on {} samples {}, batch {} x {} ranks{}\n", path,
                config.model.layers.empty() ? config.model.name : "layers", dataset->info().samples,
-               to_string(dataset->info().sample_shape), batch, world, products_note(config.train.precision));
+               to_string(dataset->info().sample_shape), config.train.batch_size, world,
+               products_note(config.train.precision));
+    if (config.run.deterministic)
+        fmt::print("  run.deterministic: {} virtual shards of up to {} samples, {} per rank\n",
+                   config.run.virtual_shards, batch, micro_batches_per_update(config, ranks));
     print_transforms(config.data.transforms, stored_shape, dataset->info().sample_shape);
     if (chooses) fmt::print("  distributed.strategy auto is {}\n", name_of_choice(config, ranks));
     fmt::print("  {:<12} {:<14} {:<18} {:>12} {:>14} {:>14}\n", "layer", "kind", "output", "parameters",

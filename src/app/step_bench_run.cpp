@@ -10,6 +10,7 @@
 #include "tutti/train/precision.hpp"
 #include "tutti/train/product_bench.hpp"
 #include "tutti/train/step_bench.hpp"
+#include "tutti/train/virtual_shards.hpp"
 
 namespace tutti {
 namespace {
@@ -58,6 +59,15 @@ class StepBenchRun {
 
     static Config config_for_bench(const JobStart& start, const StepBenchOptions& options) {
         Config config = read_training_config(start, options.recipe);
+        const int ranks = start.world.size();
+        const std::int64_t batch = config.train.batch_size * config.train.accumulate * ranks;
+        if (config.run.deterministic && batch % config.run.virtual_shards != 0)
+            throw AgreedError(
+                ExitCode::usage,
+                fmt::format("run.virtual_shards {} does not divide the {} samples of an update, and this "
+                            "bench speaks of micro-batches of one size: set train.batch_size to a multiple "
+                            "of {}",
+                            config.run.virtual_shards, batch, config.run.virtual_shards));
         // The shorter last step of an epoch would be a step of another kind.
         config.data.drop_last = true;
         return config;
@@ -86,8 +96,9 @@ class StepBenchRun {
         report_.precision = std::string(name_of(arithmetic.products));
         report_.data =
             inputs_.train->name() + ", samples of " + to_string(inputs_.train->info().sample_shape);
-        report_.batch_size = config_.train.batch_size;
-        report_.accumulate = config_.train.accumulate;
+        const int ranks = start_.world.size();
+        report_.batch_size = largest_micro_batch(config_, ranks);
+        report_.accumulate = micro_batches_per_update(config_, ranks);
         report_.all_reduce_path = gradients_->all_reduce_path();
         report_.warmup = options_.warmup;
         report_.layers = bench_.graph().report();

@@ -12,6 +12,7 @@
 #include "tutti/input/transforms.hpp"
 #include "tutti/train/shard_plan.hpp"
 #include "tutti/train/trainer.hpp"
+#include "tutti/train/virtual_shards.hpp"
 
 namespace tutti {
 namespace {
@@ -31,12 +32,24 @@ Recipe read_recipe(const RecipeArguments& arguments) {
 }
 
 void check_strategy(const Config& config, int world, bool own_data) {
+    check_deterministic(config, world);
     if (config.distributed.strategy == Strategy::single && world > 1)
         throw UsageError("distributed.strategy is single, but there are " + std::to_string(world) + " ranks",
                          "start one rank, or set distributed.strategy: auto");
     if (config.data.train.empty() && !own_data)
         throw UsageError("data.train is not set",
                          "give an HDF5 file: data.train=FILE.h5 (trainer pack makes one)");
+}
+
+/// Deterministic mode keeps its promise on the CPU, and on one thread: how many share an operation decides
+/// its bits.
+Config device_config(const JobStart& start, Config config, std::vector<RankPlace>& places) {
+    if (!config.run.deterministic) return config;
+    if (config.device == DeviceChoice::automatic)
+        start.log.info("device: auto takes the CPU, as run.deterministic is true");
+    config.device = DeviceChoice::cpu;
+    for (RankPlace& place : places) place.threads = 1;
+    return config;
 }
 
 /// data.train first: it may map what it can, data.val what is left of the one budget.
@@ -81,11 +94,12 @@ TrainingInputs open_training(const JobStart& start, const Config& config, bool w
                              const std::function<std::unique_ptr<Dataset>()>& make_data) {
     TrainingInputs inputs;
     inputs.places = exchange_places(start.world, start.session);
+    const Config on_device = device_config(start, config, inputs.places);
     const RankPlace& mine = inputs.places[static_cast<std::size_t>(start.world.rank())];
     const auto nccl_shares = start.environment.find("NCCL_MULTI_RANK_GPU_ENABLE");
     const GpuSharing sharing = sharing_of(
         config.distributed.backend, nccl_shares != start.environment.end() && nccl_shares->second == "1");
-    SelectedDevice selected = select_device(start, config, mine.threads, sharing);
+    SelectedDevice selected = select_device(start, on_device, mine.threads, sharing);
     inputs.device = std::move(selected.device);
     inputs.gpu = selected.gpu;
     together(start.world, "choosing what carries the gradients",

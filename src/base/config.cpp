@@ -205,7 +205,10 @@ std::vector<ConfigKey> config_reference() {
 }
 
 std::vector<std::string> training_differences(const Config& before, const Config& now) {
-    return differences(before, now, [](const Row& row) {
+    // The shards decide every bit, of which two deterministic parts of one run are to be the same.
+    const bool sharded = before.run.deterministic && now.run.deterministic;
+    return differences(before, now, [&](const Row& row) {
+        if (row.path == "run.virtual_shards") return sharded;
         return (in_section(row, "model") || in_section(row, "optim")) && row.path != "model.init_from";
     });
 }
@@ -216,6 +219,7 @@ std::vector<std::string> all_differences(const Config& before, const Config& now
 
 std::vector<std::string> course_differences(const Config& before, const Config& now) {
     static const std::set<std::string_view> keys{"run.seed",
+                                                 "run.deterministic",
                                                  "data.train",
                                                  "data.val",
                                                  "data.shuffle",

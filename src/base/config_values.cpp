@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <system_error>
@@ -162,6 +163,17 @@ Kind<std::int64_t> integer(std::int64_t at_least, std::int64_t at_most) {
             },
             [](const std::int64_t& value) { return fmt::format("{}", value); },
             {}};
+}
+
+Kind<std::int64_t> power_of_two(std::int64_t at_most) {
+    Kind<std::int64_t> kind = integer(1, at_most);
+    kind.type = "power of two";
+    kind.parse = [parse = kind.parse](const Setting& setting) {
+        const std::int64_t value = parse(setting);
+        if (!std::has_single_bit(static_cast<std::uint64_t>(value))) setting.wrong("a power of two");
+        return value;
+    };
+    return kind;
 }
 
 Kind<double> number(Range range) {

@@ -53,6 +53,8 @@ struct Range {
 Kind<bool> boolean();
 Kind<std::int64_t> integer(std::int64_t at_least = std::numeric_limits<std::int64_t>::min(),
                            std::int64_t at_most = std::numeric_limits<std::int64_t>::max());
+/// 1, 2, 4, … up to at_most.
+Kind<std::int64_t> power_of_two(std::int64_t at_most);
 Kind<double> number(Range range);
 /// Any text; `empty_means` says what an empty or null value is for ("none"), and without it these are errors.
 Kind<std::string> text(const std::string& type, std::optional<std::string> empty_means = {});

@@ -34,4 +34,16 @@ inline void require_root(const char* call, int root, int size) {
                      "use a rank from 0 to " + std::to_string(size - 1));
 }
 
+/// Of an exchange in pairs.
+inline void require_pair(const TensorView& send, const TensorView& receive, int peer, int rank, int size) {
+    if (peer < 0 || peer >= size || peer == rank)
+        throw UsageError("exchange: rank " + std::to_string(rank) + " of " + std::to_string(size) +
+                             " cannot have rank " + std::to_string(peer) + " as its peer",
+                         "use another rank from 0 to " + std::to_string(size - 1));
+    if (send.dtype == receive.dtype && send.count() == receive.count()) return;
+    throw UsageError(describe("exchange", send.count(), send.dtype) + " for " +
+                         std::to_string(receive.count()) + " " + std::string(name_of(receive.dtype)),
+                     "send and receive the same number of elements of one type");
+}
+
 }  // namespace tutti

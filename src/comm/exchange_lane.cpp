@@ -48,9 +48,9 @@ void ExchangeLane::check(int code, const char* call) const {
     check_mpi(code, call, rank_);
 }
 
-/// MPI guarantees tags up to 32767; far fewer segments are under way at once.
+/// Far fewer segments are under way at once.
 int ExchangeLane::tag(std::uint64_t segment, int round) {
-    return static_cast<int>(segment % 16384) * 2 + round;
+    return static_cast<int>(segment % (exchange_tag / 2)) * 2 + round;
 }
 
 ExchangeLane::Share ExchangeLane::share(const Segment& segment, int rank) const {

@@ -18,6 +18,7 @@ namespace {
 // Next to the prefixes of gloo's own collectives (gloo/types.h).
 constexpr std::uint8_t gather_prefix = 0x40;
 constexpr std::uint8_t scatter_prefix = 0x41;
+constexpr std::uint8_t pair_prefix = 0x42;
 
 /// A buffer goes in segments of that many bytes, so that what is received of it needs no more memory.
 constexpr std::int64_t segment_bytes = 4 << 20;
@@ -122,6 +123,16 @@ void gloo_broadcast(const GlooCall& call, const TensorView& buffer, int root) {
     options.setTag(call.number);
     options.setTimeout(call.timeout);
     gloo::broadcast(options);
+}
+
+void gloo_exchange(const GlooCall& call, const TensorView& send, const TensorView& receive, int peer) {
+    const auto from = call.context->createUnboundBuffer(send.data, send.bytes());
+    const auto to = call.context->createUnboundBuffer(receive.data, receive.bytes());
+    const auto slot = gloo::Slot::build(pair_prefix, call.number);
+    to->recv(peer, slot, 0, receive.bytes());
+    from->send(peer, slot, 0, send.bytes());
+    to->waitRecv(call.timeout);
+    from->waitSend(call.timeout);
 }
 
 void gloo_barrier(const GlooCall& call) {

@@ -26,6 +26,8 @@ void gloo_reduce_scatter(const GlooCall& call, const TensorView& input, const Te
                          ReduceOp op);
 void gloo_all_gather(const GlooCall& call, const TensorView& input, const TensorView& output);
 void gloo_broadcast(const GlooCall& call, const TensorView& buffer, int root);
+/// Between two ranks; the others have the same call with theirs.
+void gloo_exchange(const GlooCall& call, const TensorView& send, const TensorView& receive, int peer);
 void gloo_barrier(const GlooCall& call);
 
 }  // namespace tutti

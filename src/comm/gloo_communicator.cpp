@@ -98,6 +98,11 @@ class GlooCommunicator final : public Communicator {
         require_root("broadcast", root, size());
         return start("broadcast", buffer, [=](const GlooCall& call) { gloo_broadcast(call, buffer, root); });
     }
+    Work exchange(const TensorView& send, const TensorView& receive, int peer) override {
+        require_pair(send, receive, peer, rank(), size());
+        return start("exchange", send,
+                     [=](const GlooCall& call) { gloo_exchange(call, send, receive, peer); });
+    }
     void barrier() override {
         submit("barrier", [](const GlooCall& call) { gloo_barrier(call); }).wait();
     }

@@ -132,6 +132,20 @@ class MpiCommunicator final : public Communicator {
         });
     }
 
+    Work exchange(const TensorView& send, const TensorView& receive, int peer) override {
+        require_pair(send, receive, peer, rank(), size());
+        return start("exchange", send, [&](MpiTransfer& transfer) {
+            for_pieces(static_cast<std::int64_t>(send.bytes()), [&](std::int64_t first, int count) {
+                check(MPI_Irecv(receive.data + first, count, MPI_BYTE, peer, exchange_tag, handle_->comm,
+                                transfer.add()),
+                      "MPI_Irecv");
+                check(MPI_Isend(send.data + first, count, MPI_BYTE, peer, exchange_tag, handle_->comm,
+                                transfer.add()),
+                      "MPI_Isend");
+            });
+        });
+    }
+
     void barrier() override {
         require_whole_job();
         MpiTransfer transfer(handle_, "barrier", 0, DType::u8);

@@ -16,6 +16,10 @@
 
 namespace tutti {
 
+/// Of messages between two ranks beside those of lanes, whose tags are below. MPI guarantees tags up to
+/// 32767.
+constexpr int exchange_tag = 16384;
+
 /// What a communicator, its transfers and its duplicates share.
 struct Job {
     double timeout = 0;

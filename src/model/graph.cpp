@@ -268,7 +268,10 @@ TensorView Graph::forward(std::int64_t n, const StepContext& step) {
             if (impl_->observer) impl_->observer->forward_ends(i - 1);
         }
     }
-    if (step.phase == Phase::train) impl_->track_statistics(step);
+    if (step.phase == Phase::train && !step.defers_tracking) {
+        impl_->add_statistics_of_ranks(step);
+        impl_->track_statistics(step);
+    }
     return impl_->calls.back().output;
 }
 

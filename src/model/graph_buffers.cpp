@@ -60,10 +60,12 @@ bool Graph::Impl::takes_part(std::size_t node, std::int64_t n, const StepContext
     return n > 0 || (step.phase == Phase::train && calls[node].statistics.defined());
 }
 
+void Graph::Impl::add_statistics_of_ranks(const StepContext& step) {
+    if (statistics_count == 0 || !step.statistics || step.sync_batch_statistics) return;
+    step.statistics->sum(statistics_memory.view(0, DType::f64, {statistics_count}));
+}
+
 void Graph::Impl::track_statistics(const StepContext& step) {
-    if (statistics_count == 0) return;
-    if (step.statistics && !step.sync_batch_statistics)
-        step.statistics->sum(statistics_memory.view(0, DType::f64, {statistics_count}));
     for (std::size_t i = 1; i < calls.size(); ++i) {
         if (!calls[i].statistics.defined()) continue;
         LayerCall call;
@@ -73,6 +75,14 @@ void Graph::Impl::track_statistics(const StepContext& step) {
         call.number = i;
         spec.nodes()[i].layer->track(call);
     }
+}
+
+TensorView Graph::batch_statistics() const {
+    return impl_->statistics_memory.view(0, DType::f64, {impl_->statistics_count});
+}
+
+void Graph::track_statistics(const StepContext& step) {
+    impl_->track_statistics(step);
 }
 
 TensorView Graph::buffer_arena() const {

@@ -44,6 +44,7 @@ struct Graph::Impl {
     void forward_again(std::size_t from, std::size_t to, const StepContext& step);
     void set_batch(std::int64_t n);
     bool takes_part(std::size_t node, std::int64_t n, const StepContext& step) const;
+    void add_statistics_of_ranks(const StepContext& step);
     void track_statistics(const StepContext& step);
     void set_buffers_to_initial_values();
     void set_parameter(const TensorView& arena, const Parameter& parameter, const NamedTensor& tensor);

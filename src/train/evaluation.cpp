@@ -4,6 +4,9 @@
 
 #include <numeric>
 
+#include "tutti/comm/butterfly.hpp"
+#include "tutti/train/virtual_shards.hpp"
+
 namespace tutti {
 namespace {
 
@@ -15,10 +18,17 @@ double part(std::int64_t count, double of) {
 /// carries the loss, too.
 class EvaluationSums {
   public:
-    EvaluationSums(std::size_t classes, bool confusion)
-        : classes_(classes), values_(header + 2 * classes + (confusion ? classes * classes : 0)) {}
+    /// parts: of this rank, 2^k, whose losses are summed each by itself, and then along a tree.
+    EvaluationSums(std::size_t classes, bool confusion, std::size_t parts)
+        : classes_(classes),
+          values_(header + 2 * classes + (confusion ? classes * classes : 0)),
+          losses_(parts) {}
 
-    void add(const LossSums& sums) { loss_ += sums; }
+    void add(const LossSums& sums, std::size_t part) {
+        losses_[part] += sums.loss;
+        values_[1] += sums.weight;
+        values_[2] += static_cast<double>(sums.correct);
+    }
     void add(std::int64_t label, std::int64_t predicted, std::int64_t place, std::int64_t topk) {
         const auto row = static_cast<std::size_t>(label), column = static_cast<std::size_t>(predicted);
         values_[4] += place < topk ? 1 : 0;
@@ -31,12 +41,13 @@ class EvaluationSums {
     void add_skipped(std::int64_t samples) { values_[5] += static_cast<double>(samples); }
 
     /// True when a rank failed.
-    bool all_reduce(Communicator& communicator, bool failed) {
-        values_[0] = loss_.loss;
-        values_[1] = loss_.weight;
-        values_[2] = static_cast<double>(loss_.correct);
+    bool all_reduce(Communicator& communicator, bool failed, bool along_tree) {
+        values_[0] = sum_of_neighbours(losses_);
         values_[3] = failed ? 1 : 0;
-        communicator.all_reduce(view_of(std::span(values_)), ReduceOp::sum).wait();
+        if (along_tree)
+            butterfly_sum(communicator, view_of(std::span(values_)));
+        else
+            communicator.all_reduce(view_of(std::span(values_)), ReduceOp::sum).wait();
         return values_[3] > 0;
     }
 
@@ -66,8 +77,23 @@ class EvaluationSums {
 
     std::size_t classes_;
     std::vector<double> values_;
-    LossSums loss_;
+    std::vector<double> losses_;
 };
+
+/// With how many windows of this rank belong together: one per part of EvaluationSums.
+std::pair<std::vector<BatchWindow>, std::size_t> windows_of(const EvaluationJob& job) {
+    const std::int64_t samples = job.dataset.info().samples;
+    const int world = job.communicator.size(), rank = job.communicator.rank();
+    if (job.virtual_shards > 0) {
+        const ShardLayout layout{job.virtual_shards, world, rank};
+        return {shard_windows(layout, 0, samples, job.batch_size * layout.shards),
+                static_cast<std::size_t>(layout.per_rank())};
+    }
+    return {
+        epoch_windows(
+            {.cursor = 0, .limit = samples, .batch_size = job.batch_size, .world_size = world, .rank = rank}),
+        1};
+}
 
 }  // namespace
 
@@ -115,18 +141,14 @@ EvaluationResult evaluate(const EvaluationJob& job) {
     const std::int64_t samples = job.dataset.info().samples;
     std::vector<std::int64_t> order(static_cast<std::size_t>(samples));
     std::iota(order.begin(), order.end(), std::int64_t{0});
-    job.stage.start(job.loader, std::move(order),
-                    epoch_windows({.cursor = 0,
-                                   .limit = samples,
-                                   .batch_size = job.batch_size,
-                                   .world_size = job.communicator.size(),
-                                   .rank = job.communicator.rank()}));
+    auto [windows, parts] = windows_of(job);
+    job.stage.start(job.loader, std::move(order), std::move(windows));
 
     StepContext step{Phase::evaluate, job.seed, 0, {}};
-    EvaluationSums sums(static_cast<std::size_t>(job.graph.output_shape().count()), job.confusion);
+    EvaluationSums sums(static_cast<std::size_t>(job.graph.output_shape().count()), job.confusion, parts);
     Failure failure;
     try {
-        while (const auto batch = job.stage.next(job.loader)) {
+        for (std::size_t window = 0; const auto batch = job.stage.next(job.loader); ++window) {
             const std::int64_t n = batch->window.count;
             if (job.skipped) job.skipped->add(batch->skipped);
             if (n == 0) continue;
@@ -138,14 +160,15 @@ EvaluationResult evaluate(const EvaluationJob& job) {
             const LabelRanks ranks = job.stage.rank_labels(logits);
             for (std::size_t i = 0; i < batch->labels.size(); ++i)
                 sums.add(batch->labels[i], ranks.predicted[i], ranks.place[i], job.topk);
-            sums.add(job.loss.forward(logits, job.stage.labels(), job.graph.output_gradient(n)));
+            sums.add(job.loss.forward(logits, job.stage.labels(), job.graph.output_gradient(n)),
+                     window % parts);
         }
     } catch (const Error& error) {
         failure = {error.code(), error.what()};
     }
 
     if (job.skipped) sums.add_skipped(job.skipped->take_count());
-    if (sums.all_reduce(job.communicator, failure.code != ExitCode::done))
+    if (sums.all_reduce(job.communicator, failure.code != ExitCode::done, job.virtual_shards > 0))
         agree(job.communicator, failure, "evaluation");
     EvaluationResult result = sums.result(job.topk);
     if (result.unreadable > 0) {

@@ -3,20 +3,24 @@
 #include <algorithm>
 
 #include "tutti/base/memory_use.hpp"
+#include "tutti/comm/butterfly.hpp"
 #include "tutti/model/loss.hpp"
 #include "tutti/train/batch_stage.hpp"
 #include "tutti/train/precision.hpp"
+#include "tutti/train/tree_sum.hpp"
+#include "tutti/train/virtual_shards.hpp"
 
 namespace tutti {
 namespace {
 
 /// The batches held ready and those in use (two where the device copies one ahead), each with labels,
 /// positions and indices; and the list of an epoch.
-std::size_t loader_bytes(const DatasetInfo& info, const Config& config, const Device& device) {
+std::size_t loader_bytes(const DatasetInfo& info, const Config& config, const Device& device,
+                         std::int64_t batch) {
     const std::int64_t in_use = device.uploads_ahead() ? 2 : 1;
     const std::int64_t held = in_use + (loader_workers(config.data) == 0 ? 0 : config.data.prefetch);
     const std::size_t sample = static_cast<std::size_t>(info.sample_bytes()) + 3 * sizeof(std::int64_t);
-    return static_cast<std::size_t>(held * config.train.batch_size) * sample +
+    return static_cast<std::size_t>(held * batch) * sample +
            static_cast<std::size_t>(info.samples) * sizeof(std::int64_t);
 }
 
@@ -28,8 +32,9 @@ std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, c
     const GraphMemory memory = graph.memory();
     std::size_t state = 0;
     for (const Optimizer::State& one : optimizer.state()) state += one.arena.bytes();
-    std::size_t loaders = loader_bytes(train, config, device);
-    if (val) loaders += loader_bytes(*val, config, device);
+    const std::int64_t batch = largest_micro_batch(config, world);
+    std::size_t loaders = loader_bytes(train, config, device, batch);
+    if (val) loaders += loader_bytes(*val, config, device, batch);
     std::vector<MemoryItem> items = {
         {"parameters", memory.parameters, "arena", true},
         {"gradients", memory.gradients, "arena", true},
@@ -41,19 +46,28 @@ std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, c
         {"loader", loaders, "batches held ready, and the order of an epoch"},
     };
     // Training and evaluation have a BatchStage each, and so a lane each.
-    std::size_t lanes = device.upload_lane_bytes(upload_parts(train, config.train.batch_size));
-    if (val) lanes += device.upload_lane_bytes(upload_parts(*val, config.train.batch_size));
+    std::size_t lanes = device.upload_lane_bytes(upload_parts(train, batch));
+    if (val) lanes += device.upload_lane_bytes(upload_parts(*val, batch));
     if (lanes > 0)
         items.push_back({"upload", lanes, "on the device: batches on their way, and the labels in use"});
     if (graph.buffer_arena().bytes() > 0)
         items.push_back({"buffers", graph.buffer_arena().bytes(), "running statistics", true});
     if (memory.rounded > 0)
         items.push_back({"rounded", memory.rounded, "arena: the parameters as products read them", true});
-    if (config.train.accumulate > 1)
+    const bool deterministic = config.run.deterministic;
+    const std::int64_t shards = micro_batches_per_update(config, world);
+    if (deterministic && shards > 1)
+        items.push_back(
+            {"shards", TreeSum::bytes(memory.gradients, shards),
+             "arenas: sums of gradients of this rank's virtual shards that wait for their neighbours", true});
+    else if (!deterministic && config.train.accumulate > 1)
         items.push_back({"accumulated", memory.gradients, "arena: gradients of the micro-batches", true});
     const std::size_t average = config.train.ema ? memory.parameters : 0;
     if (average > 0) items.push_back({"average", average, "arena: moving average of the weights", true});
-    if (world > 1) items.push_back({"communication", memory.gradients, "MPI's copy of buckets under way"});
+    if (world > 1 && deterministic)
+        items.push_back({"communication", butterfly_bytes, "pieces of gradients on their way"});
+    else if (world > 1)
+        items.push_back({"communication", memory.gradients, "MPI's copy of buckets under way"});
     const std::size_t whole_state =
         state * static_cast<std::size_t>(shards_optimizer(config, world) ? world : 1);
     items.push_back({"checkpoint", memory.parameters + whole_state + average, "rank 0 while it saves"});

@@ -6,7 +6,7 @@ namespace tutti {
 
 struct StepBench::Impl {
     Impl(const TrainingJob& job, bool inside)
-        : training(job), recorder(training.graph, static_cast<std::size_t>(job.config.train.accumulate)) {
+        : training(job), recorder(training.graph, static_cast<std::size_t>(training.micro_batches)) {
         training.record(&recorder, inside);
     }
     void next_epoch_if_needed() {
@@ -68,7 +68,7 @@ const std::string& StepBench::why_no_graph() const {
 }
 
 StepTimeline StepBench::make_timeline() const {
-    return {graph(), static_cast<std::size_t>(impl_->training.config.train.accumulate)};
+    return {graph(), static_cast<std::size_t>(impl_->training.micro_batches)};
 }
 
 void StepBench::run(std::span<StepTimeline> steps) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "tutti/comm/butterfly.hpp"
 #include "tutti/comm/communicator.hpp"
 #include "tutti/model/loss.hpp"
 
@@ -34,6 +35,11 @@ class StepSums {
     /// The values must stay where they are until the Work is done.
     Work all_reduce(Communicator& communicator) {
         return communicator.all_reduce(view_of(std::span(values_)), ReduceOp::sum);
+    }
+
+    /// The same at once, with the loss along the tree of the virtual shards (butterfly_sum).
+    void sum_along_tree(Communicator& communicator) {
+        butterfly_sum(communicator, view_of(std::span(values_)));
     }
 
     LossSums loss() const { return {values_[0], values_[1], static_cast<std::int64_t>(values_[2])}; }

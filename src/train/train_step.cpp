@@ -37,22 +37,29 @@ UpdateReport TrainStep::update(bool checkpoint_due) {
     if (recorder) recorder->begin_step(reducer.buckets().size());
     graph.observe(recorder);
     GlobalBatch batch{.first = next_window};
-    batch.count = std::min(static_cast<std::size_t>(config.train.accumulate), windows.size() - next_window);
+    batch.count = std::min(static_cast<std::size_t>(micro_batches), windows.size() - next_window);
     batch.begin = windows[batch.first].begin;
     batch.end = windows[batch.first + batch.count - 1].end;
 
     LossSums mine;
     Failure failure;
     Work step_sums;
-    for (std::size_t i = 0; i < batch.count; ++i)
-        micro_batch(batch, i, mine, failure, checkpoint_due, step_sums);
+    for (std::size_t i = 0; i < batch.count; ++i) {
+        if (shard_sums)
+            shard(batch, failure);
+        else
+            micro_batch(batch, i, mine, failure, checkpoint_due, step_sums);
+    }
     UpdateReport report;
     report.lr = learning_rate(config.schedule, base_learning_rate(config, world),
                               epoch_of_update(progress.epoch, batch.begin, global_batch(), steps_per_epoch()),
                               config.train.epochs);
-    reduce(report.lr, step_sums);
+    if (shard_sums)
+        mine = sum_shards(failure, checkpoint_due);
+    else
+        reduce(report.lr, step_sums);
     // Weights that only the labels tell were not known in the backwards of several micro-batches.
-    if (!weight_is_known() && batch.count > 1 && sums.loss().weight > 0)
+    if (!weight_is_known() && (shard_sums || batch.count > 1) && sums.loss().weight > 0)
         scale_gradients(1.0 / sums.loss().weight);
     lap(account.communication, recorder ? &recorder->timeline().communication : nullptr);
     if (recorder) recorder->timeline().communication.begin = recorder->timeline().backward_end();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "batch_statistics.hpp"
+#include "shard_sums.hpp"
 #include "sharded_arenas.hpp"
 #include "step_graph.hpp"
 #include "step_sums.hpp"
@@ -24,7 +25,8 @@
 
 namespace tutti {
 
-/// The micro-batches of one update: windows [first, first + count) of the epoch, positions [begin, end).
+/// The micro-batches of one update (in deterministic mode this rank's virtual shards): windows [first, first
+/// + count) of the epoch, positions [begin, end).
 struct GlobalBatch {
     std::size_t first = 0, count = 0;
     std::int64_t begin = 0, end = 0;
@@ -78,6 +80,7 @@ struct TrainStep {
     const TrainingJob job;
     const Config& config;
     const int rank, world;
+    const std::int64_t largest_micro_batch, micro_batches;  ///< in samples; per update
     /// A GPU's batch statistics are in its memory and come between buckets: a communicator of their own. Made
     /// before anything that can fail on one rank alone. Null: control reaches them.
     const std::unique_ptr<Communicator> statistics_way = world > 1 && job.device.kind() != "cpu"
@@ -88,6 +91,7 @@ struct TrainStep {
     std::unique_ptr<Loss> loss;
     Graph graph;
     std::optional<ShardedArenas> shards;  // with zero1 on several ranks
+    std::optional<ShardSums> shard_sums;  // in deterministic mode
     Reducer reducer;
     GradientAccumulator accumulator;
     std::unique_ptr<Optimizer> optimizer;
@@ -132,6 +136,9 @@ struct TrainStep {
     std::int64_t load_micro_batch(StepContext& context, Failure& failure);
     void micro_batch(const GlobalBatch& batch, std::size_t index, LossSums& mine, Failure& failure,
                      bool checkpoint_due, Work& step_sums);
+    /// In deterministic mode, in the place of micro_batch and of reduce.
+    void shard(const GlobalBatch& batch, Failure& failure);
+    LossSums sum_shards(const Failure& failure, bool checkpoint_due);
     /// Why this update must not be made, or nothing. Throws where nan_policy is stop.
     std::string not_finite(const LossSums& mine, double gradient_norm);
     /// Whether a bucket may be updated before the others have their sums: by the config, and by this step's

@@ -9,6 +9,8 @@ std::string TrainStep::obstacle_across_steps(const TrainingJob& job) {
     const Config& config = job.config;
     if (job.gradients.size() == 1) return "there is one rank, which sends nothing";
     if (job.device.kind() != "cpu") return "device is not the CPU";
+    if (config.run.deterministic)
+        return "run.deterministic is true, which sums gradients as a whole, after backward";
     if (shards_optimizer(config, job.gradients.size())) return "distributed.strategy is zero1";
     if (config.train.accumulate > 1)
         return "train.accumulate is " + std::to_string(config.train.accumulate) +

@@ -19,6 +19,13 @@ std::optional<ShardedArenas> make_shards(const TrainingJob& job, const Graph& gr
                     job.gradients.rank(), job.gradients.size()));
 }
 
+std::optional<ShardSums> make_shard_sums(const TrainingJob& job, const Graph& graph) {
+    if (!job.config.run.deterministic) return std::nullopt;
+    return std::optional<ShardSums>(
+        std::in_place, graph, job.device,
+        ShardLayout{job.config.run.virtual_shards, job.gradients.size(), job.gradients.rank()});
+}
+
 }  // namespace
 
 TrainStep::TrainStep(const TrainingJob& given)
@@ -26,24 +33,27 @@ TrainStep::TrainStep(const TrainingJob& given)
       config(given.config),
       rank(given.gradients.rank()),
       world(given.gradients.size()),
+      largest_micro_batch(tutti::largest_micro_batch(given.config, given.gradients.size())),
+      micro_batches(micro_batches_per_update(given.config, given.gradients.size())),
       compute(compute_type(given.config.train.precision)),
       loss(make_softmax_cross_entropy(given.device, compute, given.config.train.label_smoothing)),
       graph(build_model(given.config.model, {given.train.info().sample_shape, given.train.info().classes}),
-            given.device, arithmetic_of(given.config.train.precision), given.config.train.batch_size,
+            given.device, arithmetic_of(given.config.train.precision), largest_micro_batch,
             given.config.train.recompute,
             shards_optimizer(given.config, given.gradients.size()) ? given.gradients.size() : 1,
             [&given](std::size_t bytes) { return given.gradients.allocate(bytes); }),
       shards(make_shards(given, graph)),
-      reducer(given.gradients, graph.gradient_arena(), plan_buckets(graph, given.config.distributed),
+      shard_sums(make_shard_sums(given, graph)),
+      reducer(given.gradients, graph.gradient_arena(), plan_buckets(graph, bucket_config(given.config)),
               shards ? std::optional(shards->plan()) : std::nullopt),
-      accumulator(graph, given.device, given.config.train.accumulate > 1),
+      accumulator(graph, given.device, given.config.train.accumulate > 1 && !shard_sums),
       optimizer(make_optimizer(given.config.optim, graph, given.device,
                                shards ? shards->plan().owned : OwnedRanges{})),
       arena_ops(given.device.ops(graph.gradient_arena().dtype)),
       norm_memory(given.device.allocate(sizeof(double), "gradient norm")),
-      loader(given.train, given.config.train.batch_size, loader_workers(given.config.data),
+      loader(given.train, largest_micro_batch, loader_workers(given.config.data),
              static_cast<int>(given.config.data.prefetch), &given.device, given.config.data.on_error),
-      stage(given.device, given.train.info(), given.config.data, compute, given.config.train.batch_size) {
+      stage(given.device, given.train.info(), given.config.data, compute, largest_micro_batch) {
     if (config.train.ema) average.emplace(*config.train.ema, graph, job.device);
     sampler = {.samples = job.train.info().samples,
                .world_size = world,
@@ -110,11 +120,14 @@ void TrainStep::start_epoch() {
     std::int64_t limit = epoch_limit();
     // An update of fewer samples than a global batch is left out; so its micro-batches are, too.
     if (config.data.drop_last) limit -= std::max<std::int64_t>(limit - progress.position, 0) % global_batch();
-    windows = epoch_windows({.cursor = progress.position,
-                             .limit = limit,
-                             .batch_size = config.train.batch_size,
-                             .world_size = world,
-                             .rank = rank});
+    if (shard_sums)
+        windows = shard_windows(shard_sums->layout(), progress.position, limit, global_batch());
+    else
+        windows = epoch_windows({.cursor = progress.position,
+                                 .limit = limit,
+                                 .batch_size = config.train.batch_size,
+                                 .world_size = world,
+                                 .rank = rank});
     next_window = 0;
     stage.start(loader, epoch_order(sampler), windows, progress.epoch);
 }

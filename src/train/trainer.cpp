@@ -8,6 +8,7 @@
 #include "tutti/base/units.hpp"
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/precision.hpp"
+#include "tutti/train/virtual_shards.hpp"
 
 namespace tutti {
 namespace {
@@ -55,6 +56,7 @@ void check_same_samples(const Dataset& train, const Dataset& val) {
 }  // namespace
 
 void check_training(const Config& config, const Dataset& train, const Dataset* val, int world_size) {
+    check_deterministic(config, world_size);
     check_zero1(config);
     check_samples(train);
     if (val) check_samples(*val);
@@ -70,9 +72,10 @@ Trainer::Impl::Impl(const TrainingJob& given)
       val_loss(make_softmax_cross_entropy(given.device, training.compute)),
       report(given.log) {
     if (!job.val) return;
-    val_loader.emplace(*job.val, config.train.batch_size, loader_workers(config.data),
+    val_loader.emplace(*job.val, training.largest_micro_batch, loader_workers(config.data),
                        static_cast<int>(config.data.prefetch), &job.device, config.data.on_error);
-    val_stage.emplace(job.device, job.val->info(), config.data, training.compute, config.train.batch_size);
+    val_stage.emplace(job.device, job.val->info(), config.data, training.compute,
+                      training.largest_micro_batch);
 }
 
 Trainer::Trainer(const TrainingJob& job) {
@@ -96,6 +99,11 @@ void Trainer::write_to(RunDirectory* directory) {
         (impl_->training.reducer.buckets().size() == 1 ? " bucket, " : " buckets, ") +
         format_bytes(memory.parameters + memory.rounded + memory.gradients + memory.activations) +
         " of arenas" + products_note(job.config.train.precision));
+    if (job.config.run.deterministic)
+        job.log.info("run.deterministic: " + std::to_string(job.config.run.virtual_shards) +
+                     " virtual shards of up to " + std::to_string(impl_->training.largest_micro_batch) +
+                     " samples, " + std::to_string(impl_->training.micro_batches) +
+                     " per rank one after another, each on one core");
     if (!impl_->training.shards) return;
     std::size_t state = 0;
     for (const Optimizer::State& one : impl_->training.optimizer->state()) state += one.arena.bytes();

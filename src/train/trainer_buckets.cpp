@@ -43,7 +43,7 @@ void Trainer::Impl::measure_order() {
     // What was chosen by measurement has its order.
     const bool ordered = training.reducer.buckets().size() < 2 || tuner || !bucket_plan.empty();
     if (!training.spreads_across_steps() || ordered) return;
-    if (!recorder) recorder.emplace(graph, static_cast<std::size_t>(config.train.accumulate));
+    if (!recorder) recorder.emplace(graph, static_cast<std::size_t>(training.micro_batches));
     order_measurement.emplace(training, *recorder);
     record_if_needed();
 }
@@ -60,7 +60,7 @@ void Trainer::Impl::choose_buckets() {
     bucket_key = bucket_profile_key(job.control, graph, config, job.device, job.gradients.backend(),
                                     training.spreads_across_steps());
     if (use_kept_profile()) return;
-    recorder.emplace(graph, static_cast<std::size_t>(config.train.accumulate));
+    recorder.emplace(graph, static_cast<std::size_t>(training.micro_batches));
     tuner.emplace(training, *recorder);
     record_if_needed();
 }

@@ -42,12 +42,13 @@ void Trainer::Impl::report_eval() {
                            .dataset = *job.val,
                            .loader = *val_loader,
                            .communicator = job.control,
-                           .batch_size = config.train.batch_size,
+                           .batch_size = training.largest_micro_batch,
                            .seed = config.run.seed,
                            .topk = topk_of(config.train, graph.output_shape().count()),
                            .confusion = config.train.confusion,
                            .skipped = &val_unreadable,
-                           .log = &job.log});
+                           .log = &job.log,
+                           .virtual_shards = config.run.deterministic ? config.run.virtual_shards : 0});
     }
     last_eval_step = progress.step;
     // After max_steps an epoch may be unfinished: it counts as the one in progress.

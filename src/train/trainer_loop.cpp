@@ -80,7 +80,7 @@ void Trainer::Impl::step() {
     // Clocks differ: rank 0's decides when minutes have passed.
     const UpdateReport update = training.update(rank == 0 && minutes_passed());
     stopping = training.sums.stop();
-    if (world > 1 && !ready_order_checked) check_ready_order();
+    if (world > 1 && !training.shard_sums && !ready_order_checked) check_ready_order();
     if (trace) trace_step();
     if (tuner) tune_buckets(update);
     if (order_measurement && order_measurement->after_update(update)) {

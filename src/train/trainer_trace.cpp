@@ -8,14 +8,14 @@ namespace tutti {
 
 void Trainer::Impl::record_if_needed() {
     const bool needed = tuner || trace || order_measurement;
-    if (needed && !recorder) recorder.emplace(graph, static_cast<std::size_t>(config.train.accumulate));
+    if (needed && !recorder) recorder.emplace(graph, static_cast<std::size_t>(training.micro_batches));
     training.record(needed ? &*recorder : nullptr);
 }
 
 void Trainer::Impl::start_trace() {
     const std::int64_t steps = std::min(config.run.trace_steps, total_steps() - progress.step);
     if (!config.run.trace || steps < 1) return;
-    trace.emplace(job.control, graph, static_cast<std::size_t>(config.train.accumulate),
+    trace.emplace(job.control, graph, static_cast<std::size_t>(training.micro_batches),
                   static_cast<std::size_t>(steps));
     record_if_needed();
 }

@@ -19,7 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* every_available_key = R"(
-run: {dir: "runs/mine: 1", seed: -9223372036854775808, resume: never, log_level: debug, trace: true, trace_steps: 7}
+run: {dir: "runs/mine: 1", seed: -9223372036854775808, resume: never, log_level: debug, trace: true, trace_steps: 7,
+      deterministic: true, virtual_shards: 16}
 device: cuda
 data:
   train: [a.h5, "b, c.h5"]
@@ -79,6 +80,8 @@ TEST(Config, takes_every_available_key) {
     EXPECT_EQ(config.run.log_level, "debug");
     EXPECT_TRUE(config.run.trace);
     EXPECT_EQ(config.run.trace_steps, 7);
+    EXPECT_TRUE(config.run.deterministic);
+    EXPECT_EQ(config.run.virtual_shards, 16);
     EXPECT_EQ(config.device, DeviceChoice::cuda);
     EXPECT_EQ(config.data.train, (std::vector<std::string>{"a.h5", "b, c.h5"}));
     EXPECT_EQ(config.data.val, (std::vector<std::string>{"v.h5"}));
@@ -247,7 +250,7 @@ TEST(ConfigReference, says_what_this_version_does_not_carry_out) {
             if (key.path == path) return key.help;
         return std::string();
     };
-    EXPECT_TRUE(help_of("run.deterministic").ends_with("; not available in this version"));
+    EXPECT_TRUE(help_of("run.walltime").ends_with("; not available in this version"));
     EXPECT_TRUE(help_of("distributed.compress").ends_with("; not available in this version: bf16"));
 }
 
@@ -258,6 +261,15 @@ TEST(TrainingDifferences, are_empty_for_equal_configurations) {
 TEST(TrainingDifferences, show_both_values) {
     EXPECT_EQ(training_differences(parse(""), parse("optim: {lr: 0.1}")),
               (std::vector<std::string>{"optim.lr: 0.05 -> 0.1"}));
+}
+
+TEST(TrainingDifferences, show_the_shards_of_two_deterministic_parts_of_a_run) {
+    const Config four = parse("run: {deterministic: true, virtual_shards: 4}");
+    EXPECT_EQ(training_differences(parse("run: {deterministic: true}"), four),
+              (std::vector<std::string>{"run.virtual_shards: 8 -> 4"}));
+    EXPECT_TRUE(training_differences(parse(""), four).empty());
+    EXPECT_EQ(course_differences(parse(""), four),
+              (std::vector<std::string>{"run.deterministic: false -> true"}));
 }
 
 TEST(CourseDifferences, show_what_a_resume_may_change) {

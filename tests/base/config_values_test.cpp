@@ -168,13 +168,20 @@ TEST(ConfigNormalize, refuses_other_values) {
 }
 
 TEST(ConfigAvailability, refuses_other_values_of_keys_that_nothing_carries_out_yet) {
-    EXPECT_EQ(
-        refusal("run:\n  virtual_shards: 4"),
-        "jobs/x.yaml:2: run.virtual_shards: 4 is not available in this version; remove it or set it to 8");
-    for (const char* argument : {"run.deterministic=true", "run.virtual_shards=4", "run.walltime=3600",
-                                 "distributed.find_unused_parameters=true", "distributed.verify_every=10"})
-        EXPECT_NE(override_refusal(argument).find("is not available in this version"), std::string::npos)
-            << argument;
+    EXPECT_EQ(refusal("distributed:\n  verify_every: 4"),
+              "jobs/x.yaml:2: distributed.verify_every: 4 is not available in this version; remove it or set "
+              "it to 0");
+}
+
+TEST(ConfigValues, virtual_shards_are_a_power_of_two) {
+    EXPECT_EQ(parse("").run.virtual_shards, 8);
+    EXPECT_EQ(parse("run: {virtual_shards: 1}").run.virtual_shards, 1);
+    EXPECT_EQ(refusal("run:\n  virtual_shards: 6"),
+              "jobs/x.yaml:2: run.virtual_shards: 6 is not a power of two");
+    EXPECT_EQ(override_refusal("run.virtual_shards=0"),
+              "run.virtual_shards: 0 is not an integer of at least 1");
+    EXPECT_EQ(override_refusal("run.virtual_shards=131072"),
+              "run.virtual_shards: 131072 is not an integer of at most 65536");
 }
 
 TEST(ConfigValues, a_trace_is_bounded) {

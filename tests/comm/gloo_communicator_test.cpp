@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "butterfly_check.hpp"
 #include "communicator_contract.hpp"
 #include "mpi_environment.hpp"
 #include "tutti/comm/gloo.hpp"
@@ -28,6 +29,11 @@ TEST_P(GlooContract, holds) {
 
 INSTANTIATE_TEST_SUITE_P(gloo, GlooContract, testing::ValuesIn(communicator_contract()),
                          [](const auto& row) { return std::string(row.param.name); });
+
+TEST(gloo_communicator, adds_along_a_tree_by_exchange_in_pairs) {
+    if (!gloo_absence().empty()) GTEST_SKIP() << gloo_absence();
+    expect_butterfly(*connect());
+}
 
 TEST(gloo_communicator, a_duplicate_outlives_its_original_and_a_work_its_communicator) {
     if (!gloo_absence().empty()) GTEST_SKIP() << gloo_absence();

@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "butterfly_check.hpp"
 #include "communicator_contract.hpp"
 #include "exchange_lane.hpp"
 #include "mpi_environment.hpp"
@@ -47,6 +48,12 @@ TEST_P(MpiContract, holds_by_direct_exchange_in_small_messages) {
 
 INSTANTIATE_TEST_SUITE_P(mpi, MpiContract, testing::ValuesIn(communicator_contract()),
                          [](const auto& row) { return std::string(row.param.name); });
+
+TEST(mpi_communicator, adds_along_a_tree_by_exchange_in_pairs) {
+    expect_butterfly(*session().world(timeout));
+    expect_butterfly(*make_mpi_communicator(MPI_COMM_WORLD, timeout, 1000));
+    expect_butterfly(*exchanging_world({}));
+}
 
 TEST(mpi_communicator, a_duplicate_outlives_its_original) {
     auto original = session().world(timeout)->duplicate();

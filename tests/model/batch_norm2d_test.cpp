@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "graph_fixture.hpp"
@@ -93,6 +94,28 @@ TEST(BatchNorm2dLayer, AnEmptyBatchChangesNothing) {
     for (const double g : graph.gradient_arena().span<double>()) EXPECT_EQ(g, 0.0);
     const auto after = graph.save();
     for (std::size_t i = 0; i < before.size(); ++i) EXPECT_EQ(before[i].bytes, after[i].bytes);
+}
+
+// Means 2 and 8 of two and four values, unbiased variances 2 and 20/3: by their counts 6 and 46/9.
+TEST(BatchNorm2dLayer, FollowsSeveralBatchesAtOnceWhereTheCallerAddsUpTheirSums) {
+    const auto device = make_cpu_device(1);
+    Graph graph(norm_alone(1, {.eps = 1e-30, .momentum = 0.5}), *device, DType::f64, 4);
+    graph.initialize(0);
+    StepContext step;
+    step.defers_tracking = true;
+    std::vector<double> sums(static_cast<std::size_t>(graph.batch_statistics().count()));
+    for (const std::vector<double>& batch : {std::vector<double>{1, 3}, {}, {5, 7, 9, 11}}) {
+        set_input(graph, batch);
+        graph.forward(static_cast<std::int64_t>(batch.size()), step);
+        for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += graph.batch_statistics().span<double>()[i];
+        EXPECT_EQ(values(graph, "bn.running_mean")[0], 0);
+        EXPECT_EQ(values(graph, "bn.num_batches_tracked")[0], 0);
+    }
+    std::ranges::copy(sums, graph.batch_statistics().span<double>().begin());
+    graph.track_statistics(step);
+    EXPECT_DOUBLE_EQ(values(graph, "bn.running_mean")[0], 3);
+    EXPECT_DOUBLE_EQ(values(graph, "bn.running_var")[0], 0.5 + 23.0 / 9);
+    EXPECT_EQ(values(graph, "bn.num_batches_tracked")[0], 1);
 }
 
 TEST(BatchNorm2dLayer, OneValuePerChannelGivesTheBias) {

@@ -27,6 +27,7 @@ struct Call {
     int root = 0;
     std::byte* input = nullptr;
     std::byte* output = nullptr;
+    int peer = -1;  ///< of an exchange; each rank has its own
 
     bool matches(const Call& other) const {
         return std::strcmp(kind, other.kind) == 0 && count == other.count && dtype == other.dtype &&
@@ -122,6 +123,8 @@ void perform(Meeting& meeting, const std::shared_ptr<World>& world) {
             for (const auto& [to_rank, to] : calls)
                 std::memmove(to.output + static_cast<std::size_t>(from_rank) * from.bytes(), from.input,
                              from.bytes());
+    } else if (kind == "exchange") {
+        for (const auto& [rank, to] : calls) std::memcpy(to.output, calls.at(to.peer).input, to.bytes());
     } else if (kind == "broadcast") {
         const Call& from = calls.at(first.root);
         for (const auto& [rank, to] : calls)
@@ -194,6 +197,10 @@ class ThreadCommunicator final : public Communicator {
         require_root("broadcast", root, size());
         return start(
             {"broadcast", buffer.count(), buffer.dtype, ReduceOp::sum, root, buffer.data, buffer.data});
+    }
+    Work exchange(const TensorView& send, const TensorView& receive, int peer) override {
+        require_pair(send, receive, peer, rank_, size());
+        return start({"exchange", send.count(), send.dtype, ReduceOp::sum, 0, send.data, receive.data, peer});
     }
     void barrier() override { start({.kind = "barrier"}).wait(); }
 

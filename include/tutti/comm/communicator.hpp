@@ -50,6 +50,13 @@ class Communicator {
     /// From rank `root` to all, in place; any dtype.
     virtual Work broadcast(const TensorView& buffer, int root) = 0;
     virtual void barrier() = 0;
+    /// In pairs: `send` goes to rank `peer`, another one, and what it sends arrives in `receive`, which does
+    /// not overlap `send`; the same dtype (any) and size on both. A collective all the same: every rank calls
+    /// it, and this rank is its peer's peer. Host memory only: UsageError from a backend that moves a GPU's.
+    virtual Work exchange(const TensorView& /*send*/, const TensorView& /*receive*/, int /*peer*/) {
+        throw UsageError("ranks cannot exchange in pairs through " + backend(),
+                         "set distributed.backend: mpi");
+    }
 
     /// Why transfers cannot be recorded with a device's work (WorkRecorder, device/recorder.hpp); empty where
     /// they can. A transfer that was issued while the device recorded is part of each run, must be waited for

@@ -114,6 +114,12 @@ class Graph {
     /// sync_batch_statistics backward) is then collective in a graph with batch statistics, also for n = 0.
     TensorView forward(std::int64_t n, const StepContext& step);
 
+    /// The sums of the last training batch from which the running statistics follow, f64[K] of all layers
+    /// (K = 0 without batch statistics), until the next forward. Sums over several batches are sums of these.
+    TensorView batch_statistics() const;
+    /// After forwards with step.defers_tracking: the running statistics follow what batch_statistics() holds.
+    void track_statistics(const StepContext& step);
+
     /// A value that the GraphSpec keeps, [n, …], as the last forward(n) left it; valid until backward or the
     /// next forward.
     TensorView value(NodeId node, std::int64_t n) const;

@@ -36,6 +36,9 @@ struct StepContext {
     StatisticsReducer* statistics = nullptr;  ///< null: this rank is alone
     /// Batch statistics (and the gradients through them) are those of all ranks' samples, not of this rank's.
     bool sync_batch_statistics = false;
+    /// The batch is one of several whose statistics the caller adds up (Graph::batch_statistics) and has
+    /// tracked once: forward leaves the running ones as they are.
+    bool defers_tracking = false;
     /// Forward runs a second time for backward's sake: what is kept across steps must not change again.
     bool recomputing = false;
 };

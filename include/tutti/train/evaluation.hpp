@@ -27,13 +27,16 @@ struct EvaluationJob {
     const Dataset& dataset;
     Loader& loader;  ///< of `dataset`
     Communicator& communicator;
-    std::int64_t batch_size = 1;
+    std::int64_t batch_size = 1;  ///< of a virtual shard, where there are such
     std::int64_t seed = 0;
     std::int64_t topk = 0;   ///< k of the top-k accuracy; 0: none
     bool confusion = false;  ///< count every pair of label and prediction
     /// Told of samples that the loader skipped, and where rank 0 names them; null: the loader skips none.
     SkippedSamples* skipped = nullptr;
     Log* log = nullptr;
+    /// In deterministic mode: the data set is cut into that many shards as a global batch is (ShardLayout),
+    /// and the losses of each are added up along their tree. 0: none.
+    std::int64_t virtual_shards = 0;
 };
 
 /// Sums over the whole data set, the same on every rank. Counts are exact below 2⁵³.
