@@ -41,8 +41,10 @@ class MappedSamples {
     std::uint64_t offset_, bytes_;
     std::size_t sample_bytes_;
     void* mapped_;
+    void* last_page_;  ///< the page with the samples' last byte, once more
     std::size_t mapped_bytes_;
     const std::byte* samples_ = nullptr;
+    std::int64_t first_in_last_page_ = 0;               ///< the first sample that reaches into it
     mutable std::atomic<std::uint64_t> asked_for_ = 0;  ///< bytes that the system was asked for
 };
 

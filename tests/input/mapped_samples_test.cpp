@@ -93,6 +93,25 @@ TEST_P(MappedSamplesOf, AFileThatWasCutIsNoLongerCopied) {
     EXPECT_FALSE(copy({0})) << "pread decides about samples that are left";
 }
 
+TEST_P(MappedSamplesOf, AFileThatWasCutInsideItsLastPageStillHasTheSamplesBefore) {
+    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const std::uint64_t end = offset() + samples * sample_bytes;
+    const std::uint64_t last_page = (end - 1) / page * page;
+    ASSERT_EQ(ftruncate(file_, static_cast<off_t>(last_page + 1)), 0);
+    const auto first_in_it = static_cast<std::int64_t>((last_page - offset()) / sample_bytes);
+    expect_copies({first_in_it - 1, 0, 5});
+    for (std::int64_t i = first_in_it; i < samples; ++i) EXPECT_FALSE(copy({0, i, 5})) << "sample " << i;
+}
+
+TEST_P(MappedSamplesOf, AFileThatWasCutByALittleMoreThanItsLastPageIsNoLongerCopied) {
+    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    expect_copies({0, samples - 1});  // all pages are there before
+    const std::uint64_t last_page = (offset() + samples * sample_bytes - 1) / page * page;
+    ASSERT_EQ(ftruncate(file_, static_cast<off_t>(last_page - 1)), 0);
+    EXPECT_FALSE(copy({static_cast<std::int64_t>((last_page - 1 - offset()) / sample_bytes)}));
+    EXPECT_FALSE(copy({0})) << "pread decides about samples that are left";
+}
+
 TEST_P(MappedSamplesOf, AFileThatIsCutMeanwhileEndsNoProcess) {
     std::atomic<bool> stop = false;
     std::thread cutter([this, &stop] {
