@@ -114,12 +114,16 @@ bool MappedSamples::whole() const {
 
 void MappedSamples::bring_in() const {
     constexpr std::uint64_t per_batch = std::uint64_t{64} << 20;
-    if (asked_for_.load(std::memory_order_relaxed) >= mapped_bytes_) return;
-    const std::uint64_t begin = asked_for_.fetch_add(per_batch, std::memory_order_relaxed);
+    if (brought_in_.load(std::memory_order_acquire) >= mapped_bytes_) return;
+    // Another thread's piece is waited for: fetching samples out of it one by one meanwhile would hold up
+    // both.
+    const std::lock_guard lock(bringing_in_);
+    const std::uint64_t begin = brought_in_.load(std::memory_order_relaxed);
     if (begin >= mapped_bytes_) return;
     const std::uint64_t size = std::min(per_batch, mapped_bytes_ - begin);
     if (madvise(static_cast<std::byte*>(mapped_) + begin, size, populate_read) != 0 && errno == EINVAL)
         ask_for(begin, size);
+    brought_in_.store(begin + size, std::memory_order_release);
 }
 
 void MappedSamples::ask_for(std::uint64_t begin, std::uint64_t size) const {
