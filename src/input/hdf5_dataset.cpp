@@ -180,7 +180,8 @@ struct Table {
 /// A chunk larger than the cache is decompressed again for every sample, and the default cache is 1 MiB.
 Handle chunk_cache() {
     Handle access(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose);
-    H5Pset_chunk_cache(access.get(), 12421, std::size_t{64} << 20, H5D_CHUNK_CACHE_W0_DEFAULT);
+    H5Pset_chunk_cache(access.get(), hdf5::chunk_cache_slots, hdf5::chunk_cache_bytes,
+                       H5D_CHUNK_CACHE_W0_DEFAULT);
     return access;
 }
 
@@ -303,7 +304,7 @@ std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, std::uint64_
     const std::optional<std::uint64_t> offset = plain_offset(samples, layout.get());
     std::unique_ptr<SampleStorage> storage =
         offset ? contiguous_storage(path, info, *offset, map_at_most)
-               : library_storage(path, info, std::move(file.handle), std::move(samples.data));
+               : chunked_storage(path, info, layout.get(), std::move(file.handle), std::move(samples.data));
     return std::make_unique<Hdf5Dataset>(path, std::move(info), std::move(labels), std::move(storage));
 }
 
