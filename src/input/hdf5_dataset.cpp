@@ -39,16 +39,17 @@ class Hdf5Dataset final : public Dataset {
               std::span<std::int64_t> labels) const override {
         assert(samples.size() == indices.size() * static_cast<std::size_t>(info_.sample_bytes()) &&
                labels.size() == indices.size());
-        read_labels(indices, labels);
+        require_indices(indices);
+        // Random places in memory, on their way while the samples are read.
+        for (const std::int64_t index : indices) __builtin_prefetch(labels_.data() + index);
         storage_->read(indices, samples.data());
+        take_labels(indices, labels);
         if (info_.dtype == DType::f32) require_finite(indices, samples);
     }
 
     void read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const override {
-        if (!all_inside(indices, info_.samples)) fail_at(indices);
-        for (std::size_t i = 0; i < indices.size(); ++i)
-            labels[i] = labels_[static_cast<std::size_t>(indices[i])];
-        if (!all_inside(labels.first(indices.size()), info_.classes)) fail_at(indices);
+        require_indices(indices);
+        take_labels(indices, labels);
     }
 
     std::uint64_t mapped_bytes() const override { return storage_->mapped_bytes(); }
@@ -58,6 +59,20 @@ class Hdf5Dataset final : public Dataset {
     }
 
   private:
+    void require_indices(std::span<const std::int64_t> indices) const {
+        if (!all_inside(indices, info_.samples)) fail_at(indices);
+    }
+
+    void take_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const {
+        const auto classes = static_cast<std::uint64_t>(info_.classes);
+        bool inside = true;
+        for (std::size_t i = 0; i < indices.size(); ++i) {
+            labels[i] = labels_[static_cast<std::size_t>(indices[i])];
+            inside &= static_cast<std::uint64_t>(labels[i]) < classes;
+        }
+        if (!inside) fail_at(indices);
+    }
+
     /// A NaN in one sample would make all weights NaN, a step later, on all ranks.
     void require_finite(std::span<const std::int64_t> indices, std::span<const std::byte> samples) const {
         const auto* const values = reinterpret_cast<const float*>(samples.data());
@@ -165,7 +180,8 @@ struct Table {
 /// A chunk larger than the cache is decompressed again for every sample, and the default cache is 1 MiB.
 Handle chunk_cache() {
     Handle access(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose);
-    H5Pset_chunk_cache(access.get(), 12421, std::size_t{64} << 20, H5D_CHUNK_CACHE_W0_DEFAULT);
+    H5Pset_chunk_cache(access.get(), hdf5::chunk_cache_slots, hdf5::chunk_cache_bytes,
+                       H5D_CHUNK_CACHE_W0_DEFAULT);
     return access;
 }
 
@@ -288,7 +304,7 @@ std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, std::uint64_
     const std::optional<std::uint64_t> offset = plain_offset(samples, layout.get());
     std::unique_ptr<SampleStorage> storage =
         offset ? contiguous_storage(path, info, *offset, map_at_most)
-               : library_storage(path, info, std::move(file.handle), std::move(samples.data));
+               : chunked_storage(path, info, layout.get(), std::move(file.handle), std::move(samples.data));
     return std::make_unique<Hdf5Dataset>(path, std::move(info), std::move(labels), std::move(storage));
 }
 

@@ -4,10 +4,14 @@
 
 #include <hdf5.h>
 
+#include <cstddef>
 #include <string>
 #include <utility>
 
 namespace tutti::hdf5 {
+
+/// Of the library's cache of decompressed chunks, for each data set.
+inline constexpr std::size_t chunk_cache_bytes = std::size_t{64} << 20, chunk_cache_slots = 12421;
 
 /// Keeps the library from printing its error stack on this thread, for the lifetime of the object. Declare it
 /// before the handles of the same scope, so that closing them is quiet, too.

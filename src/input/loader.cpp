@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
 #include <exception>
 #include <mutex>
 #include <string>
@@ -129,6 +130,8 @@ struct Loader::State {
             (samples + alignof(std::int64_t) - 1) / alignof(std::int64_t) * alignof(std::int64_t);
         for (Slot& slot : slots) {
             slot.memory = allocate(device, labels_at + count * sizeof(std::int64_t));
+            // Touched here, so that no page of it is first seen in a step.
+            std::memset(slot.memory.data(), 0, labels_at + count * sizeof(std::int64_t));
             slot.samples = {slot.memory.data(), samples};
             slot.labels = {reinterpret_cast<std::int64_t*>(slot.memory.data() + labels_at), count};
             slot.positions.resize(count);

@@ -44,6 +44,7 @@ struct Copy {
     std::span<const std::int64_t> indices;
     std::size_t bytes;
     std::byte* out;
+    const volatile std::byte* last_page;
 
     const std::byte* at(std::size_t i) const {
         return samples + static_cast<std::size_t>(indices[i]) * bytes;
@@ -63,6 +64,10 @@ struct Copy {
             if (i + ahead < indices.size()) fetch(i + ahead);
             std::memcpy(out + i * bytes, at(i), bytes);
         }
+        // Whoever cuts a file takes its pages away before the rest of the last one becomes zeros. What was
+        // copied is therefore read before the page is looked for.
+        std::atomic_thread_fence(std::memory_order_acquire);
+        static_cast<void>(*last_page);
     }
 };
 
@@ -72,23 +77,33 @@ std::unique_ptr<MappedSamples> MappedSamples::map(int file, std::uint64_t offset
                                                   std::size_t sample_bytes) {
     if (bytes == 0 || !is_local(file)) return nullptr;
     std::unique_ptr<MappedSamples> made(new MappedSamples(file, offset, bytes, sample_bytes));
-    return made->mapped_ == MAP_FAILED ? nullptr : std::move(made);
+    return made->mapped_ == MAP_FAILED || made->last_page_ == MAP_FAILED ? nullptr : std::move(made);
 }
 
 MappedSamples::MappedSamples(int file, std::uint64_t offset, std::uint64_t bytes, std::size_t sample_bytes)
-    : file_(file), offset_(offset), bytes_(bytes), sample_bytes_(sample_bytes) {
+    : file_(file), offset_(offset), bytes_(bytes), sample_bytes_(sample_bytes), last_page_(MAP_FAILED) {
     // A mapping begins at a page.
-    const std::uint64_t skipped = offset % static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const std::uint64_t skipped = offset % page;
     mapped_bytes_ = static_cast<std::size_t>(bytes + skipped);
     mapped_ = mmap(nullptr, mapped_bytes_, PROT_READ, MAP_SHARED, file, static_cast<off_t>(offset - skipped));
     if (mapped_ == MAP_FAILED) return;
     samples_ = static_cast<const std::byte*>(mapped_) + skipped;
     // What is not in memory comes in large pieces, in pages of 2 MiB where the file system has them.
     madvise(mapped_, mapped_bytes_, MADV_HUGEPAGE);
+
+    // A mapping of one page is never part of a large one, which Linux may show beyond the end of a cut file.
+    const std::uint64_t last_page_begin = (offset + bytes - 1) / page * page;
+    last_page_ = mmap(nullptr, 1, PROT_READ, MAP_SHARED, file, static_cast<off_t>(last_page_begin));
+    // Read at every batch, and nothing around it: no read-ahead from there.
+    if (last_page_ != MAP_FAILED) madvise(last_page_, 1, MADV_RANDOM);
+    first_in_last_page_ =
+        last_page_begin <= offset ? 0 : static_cast<std::int64_t>((last_page_begin - offset) / sample_bytes);
 }
 
 MappedSamples::~MappedSamples() {
     if (mapped_ != MAP_FAILED) munmap(mapped_, mapped_bytes_);
+    if (last_page_ != MAP_FAILED) munmap(last_page_, 1);
 }
 
 bool MappedSamples::whole() const {
@@ -99,12 +114,16 @@ bool MappedSamples::whole() const {
 
 void MappedSamples::bring_in() const {
     constexpr std::uint64_t per_batch = std::uint64_t{64} << 20;
-    if (asked_for_.load(std::memory_order_relaxed) >= mapped_bytes_) return;
-    const std::uint64_t begin = asked_for_.fetch_add(per_batch, std::memory_order_relaxed);
+    if (brought_in_.load(std::memory_order_acquire) >= mapped_bytes_) return;
+    // Another thread's piece is waited for: fetching samples out of it one by one meanwhile would hold up
+    // both.
+    const std::lock_guard lock(bringing_in_);
+    const std::uint64_t begin = brought_in_.load(std::memory_order_relaxed);
     if (begin >= mapped_bytes_) return;
     const std::uint64_t size = std::min(per_batch, mapped_bytes_ - begin);
     if (madvise(static_cast<std::byte*>(mapped_) + begin, size, populate_read) != 0 && errno == EINVAL)
         ask_for(begin, size);
+    brought_in_.store(begin + size, std::memory_order_release);
 }
 
 void MappedSamples::ask_for(std::uint64_t begin, std::uint64_t size) const {
@@ -117,10 +136,14 @@ void MappedSamples::ask_for(std::uint64_t begin, std::uint64_t size) const {
 
 bool MappedSamples::copy(std::span<const std::int64_t> indices, std::byte* out) const {
     bring_in();
-    // Behind the end of a file that was cut, its last page reads as zeros: only the size tells, and only
+    // Behind the end of a file that was cut, the page in which it ends reads as zeros. As long as the last
+    // page is there, that can be only the last page itself, and there the size tells. Both are asked
     // afterwards, as the file may be cut during the copy.
-    Copy work{samples_, indices, sample_bytes_, out};
-    return without_bus_error(work) && whole();
+    Copy work{samples_, indices, sample_bytes_, out, static_cast<const std::byte*>(last_page_)};
+    if (!without_bus_error(work)) return false;
+    bool in_last_page = false;
+    for (const std::int64_t index : indices) in_last_page |= index >= first_in_last_page_;
+    return !in_last_page || whole();
 }
 
 }  // namespace tutti

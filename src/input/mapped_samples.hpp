@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 
 namespace tutti {
@@ -25,8 +26,8 @@ class MappedSamples {
 
     /// The samples `indices`, one after the other. False, with nothing certain in `out`, when pread is to do
     /// it: the file has become too short or a page cannot be read, and pread tells which sample, and why. The
-    /// first calls bring the file into memory in order, 64 MiB each, which is quicker than fetching from the
-    /// disk what each batch needs. Any thread.
+    /// first calls bring the file into memory in order, 64 MiB each, one call at a time, which is quicker
+    /// than fetching from the disk what each batch needs. Any thread.
     bool copy(std::span<const std::int64_t> indices, std::byte* out) const;
 
     std::uint64_t bytes() const { return bytes_; }
@@ -41,9 +42,12 @@ class MappedSamples {
     std::uint64_t offset_, bytes_;
     std::size_t sample_bytes_;
     void* mapped_;
+    void* last_page_;  ///< the page with the samples' last byte, once more
     std::size_t mapped_bytes_;
     const std::byte* samples_ = nullptr;
-    mutable std::atomic<std::uint64_t> asked_for_ = 0;  ///< bytes that the system was asked for
+    std::int64_t first_in_last_page_ = 0;  ///< the first sample that reaches into it
+    mutable std::mutex bringing_in_;
+    mutable std::atomic<std::uint64_t> brought_in_ = 0;  ///< bytes that the system was asked for
 };
 
 }  // namespace tutti

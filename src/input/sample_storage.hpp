@@ -47,4 +47,10 @@ std::unique_ptr<SampleStorage> contiguous_storage(const std::string& path, const
 std::unique_ptr<SampleStorage> library_storage(const std::string& path, const DatasetInfo& info,
                                                hdf5::Handle file, hdf5::Handle samples);
 
+/// As library_storage(), but where each sample is a chunk compressed with gzip (creation properties `layout`)
+/// and they are more than its cache holds, the library only fetches it: it is decompressed here, by several
+/// threads at once.
+std::unique_ptr<SampleStorage> chunked_storage(const std::string& path, const DatasetInfo& info, hid_t layout,
+                                               hdf5::Handle file, hdf5::Handle samples);
+
 }  // namespace tutti

@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <fstream>
 #include <random>
@@ -21,6 +23,16 @@ constexpr std::int64_t samples = 3000;  // 2.1 MB: several pieces of read-ahead,
 
 std::byte content(std::uint64_t position) {
     return static_cast<std::byte>(position % 251);
+}
+
+std::size_t pages_not_in_memory(int file, std::size_t bytes) {
+    void* const view = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file, 0);
+    std::vector<unsigned char> pages(bytes / static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
+    const bool known = view != MAP_FAILED && mincore(view, bytes, pages.data()) == 0;
+    munmap(view, bytes);
+    return known ? static_cast<std::size_t>(
+                       std::ranges::count_if(pages, [](unsigned char page) { return (page & 1U) == 0; }))
+                 : bytes;
 }
 
 /// A file of `offset` other bytes and the samples.
@@ -93,6 +105,25 @@ TEST_P(MappedSamplesOf, AFileThatWasCutIsNoLongerCopied) {
     EXPECT_FALSE(copy({0})) << "pread decides about samples that are left";
 }
 
+TEST_P(MappedSamplesOf, AFileThatWasCutInsideItsLastPageStillHasTheSamplesBefore) {
+    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const std::uint64_t end = offset() + samples * sample_bytes;
+    const std::uint64_t last_page = (end - 1) / page * page;
+    ASSERT_EQ(ftruncate(file_, static_cast<off_t>(last_page + 1)), 0);
+    const auto first_in_it = static_cast<std::int64_t>((last_page - offset()) / sample_bytes);
+    expect_copies({first_in_it - 1, 0, 5});
+    for (std::int64_t i = first_in_it; i < samples; ++i) EXPECT_FALSE(copy({0, i, 5})) << "sample " << i;
+}
+
+TEST_P(MappedSamplesOf, AFileThatWasCutByALittleMoreThanItsLastPageIsNoLongerCopied) {
+    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    expect_copies({0, samples - 1});  // all pages are there before
+    const std::uint64_t last_page = (offset() + samples * sample_bytes - 1) / page * page;
+    ASSERT_EQ(ftruncate(file_, static_cast<off_t>(last_page - 1)), 0);
+    EXPECT_FALSE(copy({static_cast<std::int64_t>((last_page - 1 - offset()) / sample_bytes)}));
+    EXPECT_FALSE(copy({0})) << "pread decides about samples that are left";
+}
+
 TEST_P(MappedSamplesOf, AFileThatIsCutMeanwhileEndsNoProcess) {
     std::atomic<bool> stop = false;
     std::thread cutter([this, &stop] {
@@ -135,6 +166,35 @@ TEST(MappedSamples, CopiesFromPiecesThatAreAndThatAreNotYetInMemory) {
         EXPECT_EQ(out[large + 5], static_cast<std::byte>(i));
         EXPECT_EQ(out[large + 6], std::byte{0});
     }
+    close(file);
+}
+
+TEST(MappedSamples, NoThreadCopiesWhileAnotherBringsTheFileIn) {
+    constexpr int populate_read = 22;
+    constexpr std::size_t bytes = std::size_t{32} << 20, sample = 1024;
+    const test::TempDir dir;
+    const int file = open((dir.path() + "/file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    const std::vector<char> content(bytes, 'x');
+    ASSERT_EQ(write(file, content.data(), bytes), static_cast<ssize_t>(bytes));
+    const auto mapped = MappedSamples::map(file, 0, bytes, sample);
+    if (!mapped) GTEST_SKIP() << "the temporary directory is on no local file system";
+    void* const view = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file, 0);
+    ASSERT_NE(view, MAP_FAILED);
+    if (madvise(view, 1, populate_read) != 0) GTEST_SKIP() << "this Linux cannot bring a range in and wait";
+    ASSERT_EQ(munmap(view, bytes), 0);
+    ASSERT_EQ(fsync(file), 0);
+    ASSERT_EQ(posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED), 0);
+
+    std::vector<std::size_t> missing(4, bytes);
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < missing.size(); ++t)
+        threads.emplace_back([&, t] {
+            const std::vector<std::int64_t> index{static_cast<std::int64_t>(t)};
+            std::vector<std::byte> out(sample);
+            if (mapped->copy(index, out.data())) missing[t] = pages_not_in_memory(file, bytes);
+        });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(missing, std::vector<std::size_t>(4, 0));
     close(file);
 }
 
