@@ -172,10 +172,21 @@ TEST(ConfigAvailability, refuses_other_values_of_keys_that_nothing_carries_out_y
         refusal("run:\n  virtual_shards: 4"),
         "jobs/x.yaml:2: run.virtual_shards: 4 is not available in this version; remove it or set it to 8");
     for (const char* argument : {"run.deterministic=true", "run.virtual_shards=4", "run.walltime=3600",
-                                 "data.transforms=[flip, {crop: 4}]",
-                                 "distributed.find_unused_parameters=true", "distributed.verify_every=10"})
+                                 "data.transforms=[flip, {crop: 4}]"})
         EXPECT_NE(override_refusal(argument).find("is not available in this version"), std::string::npos)
             << argument;
+}
+
+TEST(ConfigValues, ranks_may_be_compared_every_so_many_steps) {
+    EXPECT_EQ(parse("").distributed.verify_every, 0);
+    EXPECT_EQ(parse("distributed: {verify_every: 10}").distributed.verify_every, 10);
+    EXPECT_EQ(override_refusal("distributed.verify_every=-1"),
+              "distributed.verify_every: -1 is not an integer of at least 0");
+}
+
+TEST(ConfigValues, takes_the_key_for_unused_parameters_in_both_ways) {
+    EXPECT_FALSE(parse("distributed: {find_unused_parameters: false}").distributed.find_unused_parameters);
+    EXPECT_TRUE(parse("distributed: {find_unused_parameters: true}").distributed.find_unused_parameters);
 }
 
 TEST(ConfigValues, a_trace_is_bounded) {
