@@ -79,6 +79,10 @@ class BucketBenchRun {
         report_.layers = graph.report();
         report_.parameters = graph.parameters();
         report_.element_bytes = size_of(graph.compute());
+        if (config_.distributed.compress == Compress::bf16)
+            report_.notes.push_back(
+                "distributed.compress is bf16: sizes are those of the gradients, of which half as many bytes "
+                "are sent; times hold the rounding, too.");
         if (shards_optimizer(config_of_run(config_, *gradients_), gradients_->size()))
             report_.notes.push_back(
                 "distributed.strategy is auto, for which training takes zero1 on these ranks, whose "
@@ -107,6 +111,7 @@ class BucketBenchRun {
             bench.device = inputs_.device.get();
             bench.control = control_.get();
         }
+        bench.compressed = config_.distributed.compress == Compress::bf16;
         bench.stop = [] { return StopSignal::pending() != 0; };
         start_.log.progress("all-reduce against size");
         report_.all_reduce = bench_all_reduce(*gradients_, bench);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "device_choice.hpp"
 #include "expected_reads.hpp"
 #include "select.hpp"
 #include "tutti/base/error.hpp"
@@ -114,6 +115,7 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     dataset->expect_reads(training_reads(config, dataset->info().samples, world));
     const int threads = config.run.deterministic ? 1 : threads_per_rank(world);
     const auto device = select_device(config, threads);
+    check_compression(config.distributed.compress, device->kind() == "cuda");
     const DType compute = compute_type(config.train.precision);
     const int ranks = static_cast<int>(world);
     const std::int64_t batch = largest_micro_batch(config, ranks);
@@ -153,7 +155,9 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
 
     print_memory(config, graph, *device, *optimizer, *dataset, world, threads);
 
-    fmt::print("buckets (in the order of backward)\n");
+    const bool compressed = config.distributed.compress == Compress::bf16 && ranks > 1;
+    fmt::print("buckets (in the order of backward{})\n",
+               compressed ? "; on the network half of these bytes, in bf16" : "");
     for (std::size_t b = 0; b < buckets.size(); ++b)
         fmt::print("  {:>3}  {:>10}  {} .. {}\n", b,
                    format_bytes(static_cast<std::uint64_t>(buckets[b].count) * size_of(compute)),

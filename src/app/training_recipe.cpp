@@ -9,6 +9,7 @@
 #include "select.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/memory_use.hpp"
+#include "tutti/comm/compression.hpp"
 #include "tutti/input/transforms.hpp"
 #include "tutti/train/shard_plan.hpp"
 #include "tutti/train/trainer.hpp"
@@ -102,8 +103,10 @@ TrainingInputs open_training(const JobStart& start, const Config& config, bool w
     SelectedDevice selected = select_device(start, on_device, mine.threads, sharing);
     inputs.device = std::move(selected.device);
     inputs.gpu = selected.gpu;
-    together(start.world, "choosing what carries the gradients",
-             [&] { check_backend(config.distributed.backend, inputs.gpu.has_value()); });
+    together(start.world, "choosing what carries the gradients", [&] {
+        check_backend(config.distributed.backend, inputs.gpu.has_value());
+        check_compression(config.distributed.compress, inputs.gpu.has_value());
+    });
     together(start.world, "opening the data", [&] {
         open_data(start, config, whole_run, make_data, inputs);
         check_training(config, *inputs.train, inputs.val.get(), start.world.size());
@@ -117,6 +120,8 @@ std::unique_ptr<Communicator> make_gradients_communicator(const JobStart& start,
                                                           const TrainingInputs& inputs, Communicator& timed) {
     // A rank alone moves nothing; NCCL is tried where it was asked for.
     const bool moves = timed.size() > 1 || config.distributed.backend == Backend::nccl;
+    if (!inputs.gpu && timed.size() > 1 && config.distributed.compress == Compress::bf16)
+        return make_compressing_communicator(timed.duplicate());
     if (!inputs.gpu || !moves) return timed.duplicate();
     return make_gpu_communicator(
         config.distributed, *inputs.gpu, timed.duplicate(), start.session.host(),

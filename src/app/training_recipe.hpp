@@ -45,8 +45,8 @@ TrainingInputs open_training(const JobStart& start, const Config& config, bool w
                              const std::function<std::unique_ptr<Dataset>()>& make_data = {});
 
 /// The communicator that the config wants for the gradients, of the memory of the device on which they are:
-/// `timed` again, through pinned host memory, or NCCL. Rank 0 logs why `auto` does not take NCCL. Collective;
-/// throws AgreedError. The inputs must outlive it.
+/// `timed` again, with compressed sums where the config wants them, through pinned host memory, or NCCL. Rank
+/// 0 logs why `auto` does not take NCCL. Collective; throws AgreedError. The inputs must outlive it.
 std::unique_ptr<Communicator> make_gradients_communicator(const JobStart& start, const Config& config,
                                                           const TrainingInputs& inputs, Communicator& timed);
 

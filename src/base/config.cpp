@@ -84,9 +84,19 @@ void check_validation(const Config& config, const Settings& settings) {
         stopping.fail("there is no evaluation before the end", "set train.eval_every to 1 or more");
 }
 
+/// How gradients travel, against what they are to be.
+void check_compression(const Config& config, const Settings& settings) {
+    if (config.distributed.compress == Compress::none) return;
+    const Setting& compress = *settings.find("distributed.compress");
+    if (config.train.precision == Precision::fp64)
+        compress.fail("train.precision is fp64, which is for results without such roundings",
+                      "set distributed.compress: none, or another train.precision");
+}
+
 /// What a key alone cannot tell.
 void check_combinations(const Config& config, const Settings& settings) {
     check_validation(config, settings);
+    check_compression(config, settings);
     if (!config.optim.nesterov) return;
     const Setting& nesterov = *settings.find("optim.nesterov");
     if (config.optim.momentum <= 0)
@@ -235,7 +245,8 @@ std::vector<std::string> course_differences(const Config& before, const Config& 
                                                  "train.scale_lr_by_world_size",
                                                  "train.nan_policy",
                                                  "train.early_stopping",
-                                                 "train.checkpoint.best"};
+                                                 "train.checkpoint.best",
+                                                 "distributed.compress"};
     // More epochs of a constant rate are the same training, only longer.
     const bool same_horizon = before.schedule.name != "cosine" && now.schedule.name != "cosine";
     return differences(before, now, [&](const Row& row) {

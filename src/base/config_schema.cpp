@@ -361,14 +361,23 @@ void add_distributed(std::vector<Row>& rows) {
                 "waits for its own; the weights are the same to the bit; auto: between hosts, where it can "
                 "be done and the first steps say that it pays"),
             row("distributed.compress", at(distributed, &D::compress),
-                choice<Compress>({{"none", Compress::none}, {"bf16", Compress::bf16, false}}),
-                "type of gradients in transit"),
-            not_yet(row("distributed.find_unused_parameters", at(distributed, &D::find_unused_parameters),
-                        boolean(), "allow parameters without a gradient")),
+                choice<Compress>({{"none", Compress::none}, {"bf16", Compress::bf16}}),
+                "type of gradients in transit: bf16 sends half of the bytes; rounded to bf16 they are added "
+                "in "
+                "fp32, and the sum is rounded once more, with any number of ranks; on CPUs, not with fp64 or "
+                "zero1"),
+            row("distributed.find_unused_parameters", at(distributed, &D::find_unused_parameters), boolean(),
+                "as in PyTorch, where it lets a step leave out parameters; a model's graph is fixed here, "
+                "every "
+                "parameter has its gradient in every step and there is nothing to find: the same run with "
+                "both values"),
             row("distributed.sync_batch_norm", at(distributed, &D::sync_batch_norm), boolean(),
                 "batch-norm normalises with the statistics of all ranks' samples, not of its rank's"),
-            not_yet(row("distributed.verify_every", at(distributed, &D::verify_every), integer(0),
-                        "steps between checks that all ranks hold the same weights; 0: never")),
+            row("distributed.verify_every", at(distributed, &D::verify_every), integer(0),
+                "steps between checks that all ranks hold the same bits of weights and running statistics, "
+                "one "
+                "pass over them each; where they differ the run ends and names the rank, its host and the "
+                "tensor; 0: never"),
         });
 }
 

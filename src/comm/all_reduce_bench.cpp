@@ -5,6 +5,7 @@
 #include <new>
 #include <string>
 
+#include "tutti/base/bf16.hpp"
 #include "tutti/base/error.hpp"
 
 namespace tutti {
@@ -18,10 +19,12 @@ constexpr int most_ranks = (1 << 24) / static_cast<int>(period);
 /// What a rank gives, and what must come out.
 class Pattern {
   public:
-    Pattern(int rank, int ranks) : given_(period), sum_(period) {
+    Pattern(int rank, int ranks, bool compressed) : given_(period), sum_(period) {
+        const auto sent = [&](float x) { return compressed ? float_of_bf16(bf16_bits(x)) : x; };
         for (std::size_t i = 0; i < period; ++i) {
             given_[i] = value(rank, i);
-            for (int other = 0; other < ranks; ++other) sum_[i] += value(other, i);
+            for (int other = 0; other < ranks; ++other) sum_[i] += sent(value(other, i));
+            sum_[i] = sent(sum_[i]);
         }
     }
 
@@ -183,7 +186,7 @@ std::vector<AllReduceRow> bench_all_reduce(Communicator& communicator, const All
     if (communicator.size() > most_ranks)
         throw UsageError("sums of " + std::to_string(communicator.size()) + " ranks are not exact in f32",
                          "measure up to " + std::to_string(most_ranks) + " ranks");
-    const Pattern pattern(communicator.rank(), communicator.size());
+    const Pattern pattern(communicator.rank(), communicator.size(), bench.compressed);
     Communicator& control = bench.control ? *bench.control : communicator;
     std::vector<float> buffer = allocate(control, bench.sizes);
     Reduced reduced{bench.device, {}};

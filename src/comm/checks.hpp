@@ -15,9 +15,17 @@ inline std::string describe(const char* call, std::int64_t count, DType dtype) {
 }
 
 inline void require_reducible(const char* call, const TensorView& buffer) {
-    if (buffer.dtype == DType::f32 || buffer.dtype == DType::f64 || buffer.dtype == DType::i64) return;
+    if (buffer.dtype != DType::u8) return;
     throw UsageError(describe(call, buffer.count(), buffer.dtype) + ": this type cannot be reduced",
-                     "use f32, f64 or i64");
+                     "use f32, f64, i64 or bf16");
+}
+
+/// Of a library that rounds after each addition, so that errors grow with the number of ranks.
+inline void require_exact_additions(const char* call, const TensorView& buffer) {
+    require_reducible(call, buffer);
+    if (buffer.dtype != DType::bf16) return;
+    throw UsageError(describe(call, buffer.count(), buffer.dtype) + ": NCCL would round each partial sum",
+                     "use f32");
 }
 
 /// whole: size·n elements, part: n.

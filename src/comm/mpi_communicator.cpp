@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "checks.hpp"
+#include "exchange_lane.hpp"
 #include "mpi_transfer.hpp"
 #include "tutti/base/last_output.hpp"
 
@@ -20,8 +21,9 @@ MPI_Datatype mpi_type(DType dtype) {
             return MPI_DOUBLE;
         case DType::i64:
             return MPI_INT64_T;
-        case DType::u8:
         case DType::bf16:
+            return MPI_UINT16_T;  // of one rank, where nothing is added; more have a lane for it
+        case DType::u8:
             break;
     }
     return MPI_DATATYPE_NULL;  // require_reducible came first
@@ -53,10 +55,10 @@ class MpiCommunicator final : public Communicator {
 
     Work all_reduce(const TensorView& buffer, ReduceOp op) override {
         require_reducible("all_reduce", buffer);
-        if (handle_->lane) {
+        if (const auto lane = lane_for(buffer.dtype)) {
             require_whole_job();
             if (buffer.count() == 0) return {};
-            return on_lane("all_reduce", buffer, handle_->lane->issue(buffer, op));
+            return on_lane(lane, "all_reduce", buffer, lane->issue(buffer, op));
         }
         const auto type = mpi_type(buffer.dtype);
         return start("all_reduce", buffer, [&](MpiTransfer& transfer) {
@@ -71,10 +73,10 @@ class MpiCommunicator final : public Communicator {
     Work reduce_scatter(const TensorView& input, const TensorView& output, ReduceOp op) override {
         require_reducible("reduce_scatter", input);
         require_blocks("reduce_scatter", input, output, size());
-        if (handle_->lane) {
+        if (const auto lane = lane_for(input.dtype)) {
             require_whole_job();
             if (input.count() == 0) return {};
-            return on_lane("reduce_scatter", input, handle_->lane->issue_reduce_scatter(input, output, op));
+            return on_lane(lane, "reduce_scatter", input, lane->issue_reduce_scatter(input, output, op));
         }
         const auto type = mpi_type(input.dtype);
         const auto block = output.count();
@@ -106,7 +108,7 @@ class MpiCommunicator final : public Communicator {
             require_whole_job();
             if (input.count() == 0) return {};
             if (const auto request = handle_->lane->issue_all_gather(input, output))
-                return on_lane("all_gather", input, *request);
+                return on_lane(handle_->lane, "all_gather", input, *request);
         }
         const auto block = static_cast<std::int64_t>(input.bytes());
         std::byte* const own = output.data + block * rank();
@@ -180,8 +182,17 @@ class MpiCommunicator final : public Communicator {
   private:
     void check(int code, const char* call) const { handle_->check(code, call); }
 
-    Work on_lane(const char* call, const TensorView& buffer, std::uint64_t request) const {
-        return Work(std::make_unique<LaneTransfer>(handle_, call, buffer, request));
+    /// Null: MPI's own reductions. They would round a bf16 sum after each addition, so bf16 goes by direct
+    /// exchange where nothing else is there, however many ranks there are.
+    std::shared_ptr<AllReduceLane> lane_for(DType dtype) {
+        if (handle_->lane || dtype != DType::bf16 || size() == 1) return handle_->lane;
+        if (!bf16_lane_) bf16_lane_ = std::make_shared<ExchangeLane>(*handle_, ExchangeLane::Sizes());
+        return bf16_lane_;
+    }
+
+    Work on_lane(const std::shared_ptr<AllReduceLane>& lane, const char* call, const TensorView& buffer,
+                 std::uint64_t request) const {
+        return Work(std::make_unique<LaneTransfer>(handle_, lane, call, buffer, request));
     }
 
     void require_whole_job() const {
@@ -217,6 +228,7 @@ class MpiCommunicator final : public Communicator {
     }
 
     std::shared_ptr<const Handle> handle_;
+    std::shared_ptr<AllReduceLane> bf16_lane_;
 };
 
 }  // namespace

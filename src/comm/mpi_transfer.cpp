@@ -90,27 +90,29 @@ bool MpiTransfer::poll() {
     return true;
 }
 
-LaneTransfer::LaneTransfer(std::shared_ptr<const Handle> handle, const char* call, const TensorView& buffer,
-                           std::uint64_t request)
-    : WatchedTransfer(handle, call, buffer.count(), buffer.dtype), request_(request) {
-    handle->lane->progress();
+LaneTransfer::LaneTransfer(std::shared_ptr<const Handle> handle, std::shared_ptr<AllReduceLane> lane,
+                           const char* call, const TensorView& buffer, std::uint64_t request)
+    : WatchedTransfer(std::move(handle), call, buffer.count(), buffer.dtype),
+      lane_(std::move(lane)),
+      request_(request) {
+    lane_->progress();
 }
 
 LaneTransfer::~LaneTransfer() {
-    if (!handle().lane->finished(request_)) handle().lane->stop();
+    if (!lane_->finished(request_)) lane_->stop();
 }
 
 void LaneTransfer::drive_others() const {
-    if (!handle().lane->drives_mpi()) {
+    if (!lane_->drives_mpi()) {
         int any = 0;
         handle().check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, handle().comm, &any, MPI_STATUS_IGNORE),
                        call());
     }
-    if (handle().lanes) handle().lanes->progress(handle().lane.get());
+    if (handle().lanes) handle().lanes->progress(lane_.get());
 }
 
 bool LaneTransfer::poll() {
-    AllReduceLane& lane = *handle().lane;
+    AllReduceLane& lane = *lane_;
     if (lane.finished(request_)) return true;
     if (!handle().job->broken.empty()) return false;
     lane.progress();

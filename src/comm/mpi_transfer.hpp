@@ -97,12 +97,12 @@ class MpiTransfer final : public WatchedTransfer {
     std::size_t next_ = 0;
 };
 
-/// A collective under way on the communicator's own lane.
+/// A collective under way on a lane of the communicator.
 class LaneTransfer final : public WatchedTransfer {
   public:
-    /// request: of the handle's lane.
-    LaneTransfer(std::shared_ptr<const Handle> handle, const char* call, const TensorView& buffer,
-                 std::uint64_t request);
+    /// request: of the lane.
+    LaneTransfer(std::shared_ptr<const Handle> handle, std::shared_ptr<AllReduceLane> lane, const char* call,
+                 const TensorView& buffer, std::uint64_t request);
     /// What is not finished now has been given up: the buffer may go, the lane must not touch it.
     ~LaneTransfer() override;
 
@@ -110,6 +110,7 @@ class LaneTransfer final : public WatchedTransfer {
     bool poll() override;
     void drive_others() const override;
 
+    std::shared_ptr<AllReduceLane> lane_;
     std::uint64_t request_;
     unsigned polls_ = 0;
 };

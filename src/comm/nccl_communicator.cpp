@@ -106,13 +106,13 @@ class NcclCommunicator final : public Communicator {
     std::string all_reduce_path() const override { return "NCCL " + job_->api().version(); }
 
     Work all_reduce(const TensorView& buffer, ReduceOp op) override {
-        require_reducible("all_reduce", buffer);
+        require_exact_additions("all_reduce", buffer);
         return start("all_reduce", buffer, [&](NcclComm communicator, GpuStream stream) {
             return job_->api().all_reduce(buffer, op, communicator, stream);
         });
     }
     Work reduce_scatter(const TensorView& input, const TensorView& output, ReduceOp op) override {
-        require_reducible("reduce_scatter", input);
+        require_exact_additions("reduce_scatter", input);
         require_blocks("reduce_scatter", input, output, size());
         return start("reduce_scatter", input, [&](NcclComm communicator, GpuStream stream) {
             return job_->api().reduce_scatter(input, output, op, communicator, stream);

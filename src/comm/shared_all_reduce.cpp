@@ -148,6 +148,7 @@ void SharedAllReduce::reduce_run(const Chunk& chunk, std::uint64_t number, std::
     const auto of = [&](int rank) {
         return rank == rank_ ? own(first) : slot(rank, number) + chunk.bytes(first);
     };
+    if (chunk.dtype == DType::bf16) return combine_bf16(out, of, ranks_, count, chunk.op);
     combine(out, of(0), of(1), count, chunk.dtype, chunk.op);
     for (int rank = 2; rank < ranks_; ++rank) combine(out, out, of(rank), count, chunk.dtype, chunk.op);
 }

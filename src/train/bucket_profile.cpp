@@ -99,6 +99,7 @@ std::string bucket_profile_key(Communicator& communicator, const Graph& graph, c
              {"transport", transport()},
              {"policy", config.distributed.bucket_policy == BucketPolicy::automatic ? "auto" : "cost_model"}};
     if (config.train.precision == Precision::bf16) key["precision"] = "bf16";
+    if (config.distributed.compress == Compress::bf16) key["compress"] = "bf16";
     if (across) key["schedule"] = schedules_tried(config, across);
     // Transports and processors may be told each rank in its own words: rank 0's count.
     return broadcast_text(communicator, key.dump(), 0);

@@ -44,8 +44,8 @@ struct BucketProfile {
 std::string schedules_tried(const Config& config, bool across);
 
 /// One JSON object that names all that decides about step and transfer times: shapes of the model, compute
-/// type, batch, accumulation, processors, ranks, ranks by host, backend, transport, and whether buckets stay
-/// on the network across steps. The same on every rank. Collective.
+/// type, batch, accumulation, processors, ranks, ranks by host, backend, transport, type of gradients in
+/// transit, and whether buckets stay on the network across steps. The same on every rank. Collective.
 std::string bucket_profile_key(Communicator& communicator, const Graph& graph, const Config& config,
                                const Device& device, const std::string& backend, bool across = false);
 

@@ -64,10 +64,14 @@ std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, c
         items.push_back({"accumulated", memory.gradients, "arena: gradients of the micro-batches", true});
     const std::size_t average = config.train.ema ? memory.parameters : 0;
     if (average > 0) items.push_back({"average", average, "arena: moving average of the weights", true});
+    // The gradients are rounded where they lie.
+    const bool compressed = config.distributed.compress == Compress::bf16;
     if (world > 1 && deterministic)
         items.push_back({"communication", butterfly_bytes, "pieces of gradients on their way"});
     else if (world > 1)
-        items.push_back({"communication", memory.gradients, "MPI's copy of buckets under way"});
+        items.push_back(
+            {"communication", compressed ? memory.gradients / 2 : memory.gradients,
+             compressed ? "MPI's copy of buckets under way, in bf16" : "MPI's copy of buckets under way"});
     const std::size_t whole_state =
         state * static_cast<std::size_t>(shards_optimizer(config, world) ? world : 1);
     items.push_back({"checkpoint", memory.parameters + whole_state + average, "rank 0 while it saves"});

@@ -16,6 +16,10 @@ const char* name_of_policy(BucketPolicy policy) {
     return policy == BucketPolicy::automatic ? "auto" : "cost_model";
 }
 
+const char* name_of_compress(const Config& config) {
+    return config.distributed.compress == Compress::bf16 ? "bf16" : "none";
+}
+
 }  // namespace
 
 void Trainer::Impl::use_buckets(const BucketTrial& choice) {
@@ -30,6 +34,7 @@ void Trainer::Impl::use_buckets(const BucketTrial& choice) {
     bucket_plan = nlohmann::ordered_json{{"policy", name_of_policy(config.distributed.bucket_policy)},
                                          {"world", world},
                                          {"schedules", bucket_schedules},
+                                         {"compress", name_of_compress(config)},
                                          {"name", choice.name},
                                          {"ends", choice.ends},
                                          {"order", choice.order}}
@@ -72,6 +77,8 @@ bool Trainer::Impl::use_buckets_of_checkpoint() {
         if (plan.at("policy") != name_of_policy(config.distributed.bucket_policy) ||
             plan.at("world") != world)
             return false;
+        // Neither were transfers of other sizes. Older versions knew no compression.
+        if (plan.value("compress", "none") != name_of_compress(config)) return false;
         // What was best of other schedules was not measured under these. A version that did not write them
         // down may have known no other than within steps, so across steps its choice is measured again.
         if (plan.value("schedules", schedules_tried(config, false)) != bucket_schedules) return false;

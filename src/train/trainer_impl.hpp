@@ -12,6 +12,7 @@
 #include "train_step.hpp"
 #include "tutti/train/evaluation.hpp"
 #include "tutti/train/trainer.hpp"
+#include "weight_check.hpp"
 
 namespace tutti {
 
@@ -33,6 +34,7 @@ struct Trainer::Impl {
     bool stopped_early() const;
     void step();
     void check_ready_order();
+    void verify_weights();
     void after_update(bool skipped);
     void end_epoch();
     void finish_epoch(bool skipped = false);
@@ -76,6 +78,8 @@ struct Trainer::Impl {
     std::optional<Loader> val_loader;
     std::optional<BatchStage> val_stage;
     SkippedSamples val_unreadable;
+
+    WeightCheck weight_check{graph, job.device, job.control};  // distributed.verify_every
 
     std::optional<StepRecorder> recorder;
     std::optional<Trace> trace;  // until it is written

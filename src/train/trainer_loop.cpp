@@ -87,7 +87,10 @@ void Trainer::Impl::step() {
         order_measurement.reset();
         record_if_needed();
     }
-    if (!update.skipped) report_step(update);
+    if (!update.skipped) {
+        report_step(update);
+        verify_weights();
+    }
     after_update(update.skipped);
 }
 
@@ -96,6 +99,14 @@ void Trainer::Impl::check_ready_order() {
     const std::string difference = ready_order_difference(job.control, graph, training.reducer.ready_order());
     if (!difference.empty())
         job.log.warning(difference + "; the sums are right, but buckets go out later than planned");
+}
+
+void Trainer::Impl::verify_weights() {
+    const std::int64_t every = config.distributed.verify_every;
+    if (world == 1 || every == 0 || progress.step % every != 0) return;
+    training.complete();
+    weight_check.verify(progress.step);
+    watch.lap(account.communication);
 }
 
 void Trainer::Impl::report_step(const UpdateReport& update) {

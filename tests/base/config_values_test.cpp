@@ -167,12 +167,6 @@ TEST(ConfigNormalize, refuses_other_values) {
               "value for all");
 }
 
-TEST(ConfigAvailability, refuses_other_values_of_keys_that_nothing_carries_out_yet) {
-    EXPECT_EQ(refusal("distributed:\n  verify_every: 4"),
-              "jobs/x.yaml:2: distributed.verify_every: 4 is not available in this version; remove it or set "
-              "it to 0");
-}
-
 TEST(ConfigValues, virtual_shards_are_a_power_of_two) {
     EXPECT_EQ(parse("").run.virtual_shards, 8);
     EXPECT_EQ(parse("run: {virtual_shards: 1}").run.virtual_shards, 1);
@@ -182,6 +176,28 @@ TEST(ConfigValues, virtual_shards_are_a_power_of_two) {
               "run.virtual_shards: 0 is not an integer of at least 1");
     EXPECT_EQ(override_refusal("run.virtual_shards=131072"),
               "run.virtual_shards: 131072 is not an integer of at most 65536");
+}
+
+TEST(ConfigValues, ranks_may_be_compared_every_so_many_steps) {
+    EXPECT_EQ(parse("").distributed.verify_every, 0);
+    EXPECT_EQ(parse("distributed: {verify_every: 10}").distributed.verify_every, 10);
+    EXPECT_EQ(override_refusal("distributed.verify_every=-1"),
+              "distributed.verify_every: -1 is not an integer of at least 0");
+}
+
+TEST(ConfigValues, gradients_of_fp64_are_not_compressed) {
+    EXPECT_EQ(parse("").distributed.compress, Compress::none);
+    EXPECT_EQ(parse("distributed: {compress: bf16}").distributed.compress, Compress::bf16);
+    EXPECT_EQ(
+        refusal("train: {precision: fp64}\ndistributed:\n  compress: bf16"),
+        "jobs/x.yaml:3: distributed.compress: train.precision is fp64, which is for results without such "
+        "roundings; set distributed.compress: none, or another train.precision");
+    EXPECT_NO_THROW(parse("{train: {precision: fp64}, distributed: {compress: none}}"));
+}
+
+TEST(ConfigValues, takes_the_key_for_unused_parameters_in_both_ways) {
+    EXPECT_FALSE(parse("distributed: {find_unused_parameters: false}").distributed.find_unused_parameters);
+    EXPECT_TRUE(parse("distributed: {find_unused_parameters: true}").distributed.find_unused_parameters);
 }
 
 TEST(ConfigValues, a_trace_is_bounded) {
@@ -197,11 +213,6 @@ TEST(ConfigValues, label_smoothing_is_a_part_below_one) {
     EXPECT_EQ(parse("train: {label_smoothing: 0.1}").train.label_smoothing, 0.1);
     EXPECT_EQ(override_refusal("train.label_smoothing=1"),
               "train.label_smoothing: 1 is not a number of at least 0 and below 1");
-}
-
-TEST(ConfigAvailability, refuses_words_that_nothing_carries_out_yet) {
-    EXPECT_NE(override_refusal("distributed.compress=bf16").find("is not available in this version"),
-              std::string::npos);
 }
 
 TEST(ConfigAvailability, allows_the_default_of_keys_that_nothing_carries_out_yet) {

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "checks.hpp"
+#include "combine.hpp"
 
 namespace tutti::test {
 namespace {
@@ -105,6 +106,17 @@ void reduce_into(const std::map<int, Call>& calls, bool scatter) {
                     part * sizeof(T));
 }
 
+void reduce_bf16_into(const std::map<int, Call>& calls, bool scatter) {
+    const Call& first = calls.at(0);
+    std::vector<std::byte> result(first.bytes());
+    combine_bf16(
+        result.data(), [&](int rank) { return calls.at(rank).input; }, static_cast<int>(calls.size()),
+        first.count, first.op);
+    const std::size_t part = scatter ? result.size() / calls.size() : result.size();
+    for (const auto& [rank, call] : calls)
+        std::memcpy(call.output, result.data() + (scatter ? static_cast<std::size_t>(rank) * part : 0), part);
+}
+
 void perform(Meeting& meeting, const std::shared_ptr<World>& world) {
     const auto& calls = meeting.calls;
     const Call& first = calls.at(0);
@@ -117,6 +129,7 @@ void perform(Meeting& meeting, const std::shared_ptr<World>& world) {
         const bool scatter = kind == "reduce_scatter";
         if (first.dtype == DType::f32) reduce_into<float>(calls, scatter);
         if (first.dtype == DType::f64) reduce_into<double>(calls, scatter);
+        if (first.dtype == DType::bf16) reduce_bf16_into(calls, scatter);
         if (first.dtype == DType::i64) reduce_into<std::int64_t>(calls, scatter);
     } else if (kind == "all_gather") {
         for (const auto& [from_rank, from] : calls)

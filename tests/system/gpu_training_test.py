@@ -40,6 +40,19 @@ class GpuTraining(GpuProgramTest):
         self.assert_exit(self.run_on("cpu", 2, "cpu", **settings), 0)
         self.assert_same_training("cuda", self.run_on("cuda", 2, "cuda", **settings), "cpu")
 
+    def test_ranks_compare_the_weights_in_device_memory(self):
+        settings = {"model": "batch_norm", "distributed__strategy": "ddp"}
+        self.assert_exit(self.run_on("cpu", 2, "cpu", **settings), 0)
+        result = self.run_on("cuda", 2, "cuda", distributed__backend="mpi", distributed__verify_every=1, **settings)
+        self.assert_same_training("cuda", result, "cpu")
+
+    def test_compressed_gradients_are_refused_with_the_reason(self):
+        for ranks in 1, 2:
+            result = self.run_on("cuda", ranks, "refused", distributed__backend="mpi", distributed__compress="bf16")
+            self.assert_exit(result, 2)
+            self.assertIn("NCCL would round to bf16 after each addition", result.stderr)
+            self.assertIn("distributed.compress: none", result.stderr)
+
     def test_every_recipe_trains_as_on_the_cpu(self):
         for number, (ranks, recipe) in enumerate(RECIPES.values()):
             for device in "cpu", "cuda":

@@ -44,6 +44,11 @@ TEST_F(MemoryStatement, CountsEachPart) {
     EXPECT_EQ(bytes_of(with_val, "loader"), 2 * bytes_of(items, "loader"));
     EXPECT_EQ(bytes_of(with_val, "communication"), graph_.memory().gradients);
     EXPECT_GT(total_bytes(with_val), total_bytes(items));
+
+    Config compressed = config_;
+    compressed.distributed.compress = Compress::bf16;
+    const auto halved = state_memory(compressed, graph_, *optimizer, *device_, info_, nullptr, 2);
+    EXPECT_EQ(bytes_of(halved, "communication"), graph_.memory().gradients / 2);
 }
 
 /// Computes nothing here: it copies ahead, into memory of its own.

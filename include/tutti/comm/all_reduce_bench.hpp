@@ -45,6 +45,9 @@ struct AllReduceBench {
     Communicator* control = nullptr;
     /// A plain all-reduce (sum, in place, host memory) over the same ranks, to compare with. Optional.
     std::function<void(std::span<float>)> bare;
+    /// Whether the communicator rounds sums to bf16 on their way (comm/compression.hpp). Bytes are those of
+    /// f32 all the same.
+    bool compressed = false;
     /// Whether this rank was asked to stop; asked between iterations. Optional.
     std::function<bool()> stop;
     /// Called after each size. Optional.

@@ -36,9 +36,10 @@ class Communicator {
     /// Whether a sum's bits are the same however a buffer is cut into calls of all_reduce.
     virtual bool sums_in_rank_order() const { return size() <= 2; }
 
-    /// In place. dtype f32, f64 or i64. The result has the same bits on every rank. On the paths "shared
-    /// memory", "direct exchange" and "gloo" each element is summed in rank order, ((x₀ + x₁) + x₂) + …, so
-    /// its bits do not depend on how a buffer is cut into calls.
+    /// In place. dtype f32, f64, i64 or (not with NCCL) bf16, whose elements are combined in fp32, in rank
+    /// order on every path, and rounded once, at the end. The result has the same bits on every rank. On the
+    /// paths "shared memory", "direct exchange" and "gloo" each element is summed in rank order, ((x₀ + x₁) +
+    /// x₂) + …, so its bits do not depend on how a buffer is cut into calls.
     virtual Work all_reduce(const TensorView& buffer, ReduceOp op) = 0;
     /// input: size()·n elements; output: this rank's n elements of the reduction; dtypes as all_reduce. In
     /// place when output is the rank()-th n elements of input (the others then hold no defined values); no

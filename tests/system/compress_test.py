@@ -1,0 +1,109 @@
+"""distributed.compress: gradients travel as bf16; the same weights on all ranks, a loss that falls as with fp32."""
+
+import json
+import re
+
+import system_test
+from recipes import TrainingTest
+
+STEPS = {"train__epochs": 4, "train__log_every": 1, "train__batch_size": 8}
+
+
+class Compress(TrainingTest):
+    def train(self, ranks, run, compress="bf16", env=None, **overrides):
+        return self.mpirun(ranks, self.settings(self.data(), run, **{**STEPS, "distributed__compress": compress,
+                                                                     **overrides}), env=env)
+
+    def data(self):
+        path = self.dir / "data.h5"
+        return path if path.exists() else self.small_data(240)
+
+    def sha256(self, run):
+        return self.run_trainer(["inspect", self.dir / run, "--sha256"]).stdout
+
+    def test_the_loss_falls_as_with_fp32_and_all_ranks_hold_the_same_bits(self):
+        for ranks in (2, 3, 4):
+            for compress in ("none", "bf16"):
+                result = self.train(ranks, f"{compress}{ranks}", compress, distributed__verify_every=1)
+                self.assert_exit(result, 0)
+            plain, rounded = self.losses(f"none{ranks}"), self.losses(f"bf16{ranks}")
+            self.assertEqual(plain[0], rounded[0])  # before the first gradient
+            self.assertNotEqual(plain, rounded)
+            self.assertLess(rounded[-1], rounded[0] / 4)
+            for one, other in zip(plain, rounded, strict=True):
+                self.assertAlmostEqual(one, other, delta=0.02 * plain[0])
+
+    def test_no_schedule_and_no_cut_changes_a_bit(self):
+        for name, settings in (("within", {"distributed__across_steps": "false"}),
+                               ("across", {"distributed__across_steps": "true"}),
+                               ("layers", {"distributed__bucket_policy": "per_layer"}),
+                               ("small", {"distributed__bucket_mb": 0.001, "distributed__first_bucket_mb": 0.001})):
+            self.assert_exit(self.train(3, name, model__hidden="[40, 30]", **settings), 0)
+            self.assertEqual(self.losses(name), self.losses("within"))
+            self.assertEqual(self.sha256(name), self.sha256("within"))
+
+    def test_one_rank_sends_nothing_and_rounds_nothing(self):
+        for compress in ("none", "bf16"):
+            self.assert_exit(self.train(1, compress, compress), 0)
+        self.assertEqual(self.losses("none"), self.losses("bf16"))
+
+    def test_a_run_goes_on_with_the_other_setting_and_says_so(self):
+        self.assert_exit(self.train(2, "run", "none", train__max_steps=5), 0)
+        result = self.train(2, "run", "bf16", train__max_steps=9)
+        self.assert_exit(result, 0)
+        self.assertIn("distributed.compress: none -> bf16", result.stdout + result.stderr)
+        self.assertEqual(len(self.losses("run")), 9)
+
+    def test_gradients_that_are_not_finite_are_found(self):
+        result = self.train(2, "stop", optim__lr=1e30)
+        self.assert_exit(result, 1)
+        self.assertIn("the loss is", result.stderr)
+        result = self.train(2, "skip", optim__lr=1e30, train__nan_policy="skip")
+        self.assert_exit(result, 0)
+        self.assertIn("the update is skipped", result.stdout + result.stderr)
+
+    def test_measured_buckets_are_kept_for_one_setting_only(self):
+        cache = {"XDG_CACHE_HOME": str(self.dir / "cache")}
+        for run, compress in (("first", "bf16"), ("again", "bf16"), ("plain", "none")):
+            result = self.train(2, run, compress, cache, distributed__bucket_policy="auto", train__epochs=12)
+            self.assert_exit(result, 0)
+            said = result.stdout + result.stderr
+            self.assertEqual("measured by an earlier run" in said, run == "again", said)
+        profiles = [json.loads(path.read_text()) for path in (self.dir / "cache").rglob("buckets-*.json")]
+        self.assertEqual(sorted(profile["key"].get("compress", "none") for profile in profiles), ["bf16", "none"])
+        # A checkpoint's choice, too.
+        result = self.train(2, "first", "none", cache, distributed__bucket_policy="auto", train__epochs=13)
+        self.assert_exit(result, 0)
+        self.assertNotIn("as when the checkpoint was saved", result.stdout + result.stderr)
+
+    def test_bench_buckets_measures_it(self):
+        result = self.mpirun(2, ["bench", "buckets", "--policies", "ddp,single", "--steps", 2, "--warmup", 1, "--out", "out",
+                                 *self.settings(self.data(), train__batch_size=8, distributed__compress="bf16",
+                                                distributed__strategy="ddp")])
+        self.assert_exit(result, 0)
+        report = json.loads((self.dir / "out" / "buckets.json").read_text())
+        self.assertTrue(any("distributed.compress is bf16" in note for note in report["notes"]), report["notes"])
+
+    def test_inspect_counts_half_of_the_bytes_on_their_way(self):
+        config = self.dir / "c.yaml"
+        config.write_text(f"data: {{train: {self.data()}}}\nmodel: {{name: mlp, hidden: [256, 256]}}\n"
+                          "distributed: {strategy: ddp}\ntrain: {batch_size: 8}\n")
+        sizes = {}
+        for compress in ("none", "bf16"):
+            result = self.run_trainer(["inspect", "-c", config, "--world", "2", f"distributed.compress={compress}"])
+            self.assert_exit(result, 0)
+            sizes[compress] = float(re.search(r"communication +([\d.]+) KiB", result.stdout)[1])
+            self.assertEqual("half of these bytes" in result.stdout, compress == "bf16")
+        self.assertAlmostEqual(sizes["bf16"] / sizes["none"], 0.5, delta=0.01)
+
+    def test_what_it_does_not_go_with_is_refused_with_the_remedy(self):
+        for overrides, words in (({"train__precision": "fp64"}, ("train.precision is fp64", "compress: none")),
+                                 ({"distributed__strategy": "zero1"}, ("whole gradients only", "strategy: ddp"))):
+            result = self.train(2, "refused", **overrides)
+            self.assert_exit(result, 2)
+            for word in words:
+                self.assertIn(word, result.stderr)
+
+
+if __name__ == "__main__":
+    system_test.main()
