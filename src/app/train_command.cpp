@@ -86,7 +86,9 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
             config.run.dir, progress.step, progress.epoch, progress.epoch + 1));
     else if (result.code == ExitCode::requeue)
         log.warning(fmt::format(
-            "stopped by signal {} after step {}; the checkpoint is saved, {}", StopSignal::pending(),
+            "stopped by {} after step {}; the checkpoint is saved, {}",
+            result.time_is_over ? fmt::format("run.walltime, {} s,", *config.run.walltime)
+                                : fmt::format("signal {}", StopSignal::pending()),
             progress.step,
             config.run.resume == "auto" ? "the same command goes on" : "run.resume=auto goes on from it"));
     else

@@ -33,7 +33,7 @@ void TrainStep::record(StepRecorder* to, bool inside) {
     reducer.record(to);
 }
 
-UpdateReport TrainStep::update(bool checkpoint_due) {
+UpdateReport TrainStep::update(const TimeNews& time) {
     if (recorder) recorder->begin_step(reducer.buckets().size());
     graph.observe(recorder);
     GlobalBatch batch{.first = next_window};
@@ -44,8 +44,7 @@ UpdateReport TrainStep::update(bool checkpoint_due) {
     LossSums mine;
     Failure failure;
     Work step_sums;
-    for (std::size_t i = 0; i < batch.count; ++i)
-        micro_batch(batch, i, mine, failure, checkpoint_due, step_sums);
+    for (std::size_t i = 0; i < batch.count; ++i) micro_batch(batch, i, mine, failure, time, step_sums);
     UpdateReport report;
     report.lr = learning_rate(config.schedule, base_learning_rate(config, world),
                               epoch_of_update(progress.epoch, batch.begin, global_batch(), steps_per_epoch()),
@@ -105,7 +104,7 @@ std::int64_t TrainStep::load_micro_batch(StepContext& context, Failure& failure)
 }
 
 void TrainStep::micro_batch(const GlobalBatch& batch, std::size_t index, LossSums& mine, Failure& failure,
-                            bool checkpoint_due, Work& step_sums) {
+                            const TimeNews& time, Work& step_sums) {
     const bool last = index + 1 == batch.count;
     MicroBatchTimes* const times = recorder ? &recorder->begin_micro_batch() : nullptr;
     StepContext context{Phase::train, config.run.seed, progress.epoch, {}};
@@ -122,7 +121,7 @@ void TrainStep::micro_batch(const GlobalBatch& batch, std::size_t index, LossSum
         mine += loss->forward(logits, stage.labels(), graph.output_gradient(n));
     }
     if (last) {
-        sums.set(mine, failure.code != ExitCode::done, StopSignal::pending() != 0, checkpoint_due);
+        sums.set(mine, failure.code != ExitCode::done, StopSignal::pending() != 0, time);
         step_graph.tell(sums);
         step_sums = sums.all_reduce(job.control);
     }

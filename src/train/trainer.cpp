@@ -69,6 +69,7 @@ Trainer::Impl::Impl(const TrainingJob& given)
       training(given),
       val_loss(make_softmax_cross_entropy(given.device, training.compute)),
       report(given.log) {
+    if (config.run.walltime && rank == 0) wall_time.emplace(*config.run.walltime);
     if (!job.val) return;
     val_loader.emplace(*job.val, config.train.batch_size, loader_workers(config.data),
                        static_cast<int>(config.data.prefetch), &job.device);

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "trainer_impl.hpp"
+#include "tutti/base/program_time.hpp"
 #include "tutti/train/weights_file.hpp"
 
 namespace tutti {
@@ -152,6 +153,7 @@ void Trainer::Impl::broadcast_state() {
 }
 
 void Trainer::Impl::save() {
+    const double begin = seconds_since_start();
     training.complete();
     std::vector<NamedTensor> optimizer = optimizer_tensors();
     together_on_first_rank(job.control, "saving the checkpoint", [&] {
@@ -174,6 +176,7 @@ void Trainer::Impl::save() {
     last_save_samples = progress.samples;
     best_is_unsaved = false;
     last_save_time = std::chrono::steady_clock::now();
+    if (wall_time) wall_time->saved(seconds_since_start() - begin);
 }
 
 }  // namespace tutti

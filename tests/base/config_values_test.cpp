@@ -171,9 +171,9 @@ TEST(ConfigAvailability, refuses_other_values_of_keys_that_nothing_carries_out_y
     EXPECT_EQ(
         refusal("run:\n  virtual_shards: 4"),
         "jobs/x.yaml:2: run.virtual_shards: 4 is not available in this version; remove it or set it to 8");
-    for (const char* argument : {"run.deterministic=true", "run.virtual_shards=4", "run.walltime=3600",
-                                 "data.transforms=[flip, {crop: 4}]",
-                                 "distributed.find_unused_parameters=true", "distributed.verify_every=10"})
+    for (const char* argument :
+         {"run.deterministic=true", "run.virtual_shards=4", "data.transforms=[flip, {crop: 4}]",
+          "distributed.find_unused_parameters=true", "distributed.verify_every=10"})
         EXPECT_NE(override_refusal(argument).find("is not available in this version"), std::string::npos)
             << argument;
 }
@@ -184,6 +184,13 @@ TEST(ConfigValues, a_trace_is_bounded) {
     EXPECT_EQ(override_refusal("run.trace_steps=10001"),
               "run.trace_steps: 10001 is not an integer of at most 10000");
     EXPECT_NE(override_refusal("run.trace_step=5").find("run.trace_steps"), std::string::npos);
+}
+
+TEST(ConfigValues, a_walltime_is_a_number_of_seconds_above_zero) {
+    EXPECT_EQ(parse("").run.walltime, std::nullopt);
+    EXPECT_EQ(parse("run: {walltime: 3600}").run.walltime, 3600);
+    EXPECT_EQ(override_refusal("run.walltime=0"), "run.walltime: 0 is not a number above 0");
+    EXPECT_EQ(override_refusal("run.walltime=-5"), "run.walltime: -5 is not a number above 0");
 }
 
 TEST(ConfigValues, label_smoothing_is_a_part_below_one) {
