@@ -81,9 +81,8 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
     const Progress& progress = result.progress;
     if (result.had_finished)
         log.info(fmt::format(
-            "{} is finished: {} steps, {} epochs. To train again: run.resume=never; to train longer: "
-            "train.epochs={}",
-            config.run.dir, progress.step, progress.epoch, progress.epoch + 1));
+            "{} is finished: {} steps, {} epochs. To train again: run.resume=never; to train longer: {}",
+            config.run.dir, progress.step, progress.epoch, result.to_go_on));
     else if (result.code == ExitCode::requeue)
         log.warning(fmt::format(
             "stopped by {} after step {}; the checkpoint is saved, {}",

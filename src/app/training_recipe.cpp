@@ -41,6 +41,10 @@ void check_strategy(const Config& config, int world, bool own_data) {
 /// data.train first: it may map what it can, data.val what is left of the one budget.
 void open_data(const JobStart& start, const Config& config, bool whole_run,
                const std::function<std::unique_ptr<Dataset>()>& make_data, TrainingInputs& inputs) {
+    if (whole_run && config.data.val.empty() && !config.train.checkpoint.best.empty())
+        throw UsageError("train.checkpoint.best is " + config.train.checkpoint.best +
+                             ", but there are no data to evaluate on",
+                         "set data.val, or train.checkpoint.best=null");
     const std::uint64_t mappable = mappable_bytes(available_bytes());
     inputs.train = make_data ? make_data() : open_datasets(config.data.train, mappable);
     if (!whole_run) return;

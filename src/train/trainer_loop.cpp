@@ -35,10 +35,18 @@ TrainingResult Trainer::Impl::run() {
         result.progress = progress;
         result.last_eval = last_eval;
         result.had_finished = true;
-        if (stopped_early())
-            job.log.info(
-                "early stopping had ended it; with a larger train.early_stopping.patience, or "
-                "train.early_stopping=null, it goes on");
+        if (stopped_early()) {
+            const auto& stop = *config.train.early_stopping;
+            job.log.info("early stopping had ended it");
+            result.to_go_on = fmt::format("train.early_stopping=null, or with patience: {} in it",
+                                          std::max(progress.stale_evals, stop.patience) + 1);
+        } else if (config.train.max_steps && progress.step >= *config.train.max_steps) {
+            result.to_go_on = fmt::format("train.max_steps={}", progress.step + training.steps_per_epoch());
+            if (progress.epoch >= config.train.epochs)
+                result.to_go_on += fmt::format(" train.epochs={}", progress.epoch + 1);
+        } else {
+            result.to_go_on = fmt::format("train.epochs={}", progress.epoch + 1);
+        }
         return result;
     }
     choose_buckets();

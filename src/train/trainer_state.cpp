@@ -7,6 +7,7 @@
 
 #include "trainer_impl.hpp"
 #include "tutti/base/program_time.hpp"
+#include "tutti/model/zoo.hpp"
 #include "tutti/train/weights_file.hpp"
 
 namespace tutti {
@@ -55,7 +56,10 @@ std::vector<std::string> changes(const Config& before, int world_before, const C
 }
 
 void refuse_other_training(const Config& before, const Config& now, const std::string& path) {
-    const std::vector<std::string> changed = training_differences(before, now);
+    // What was written differently may be the same model.
+    Config then = before, today = now;
+    for (Config* config : {&then, &today}) config->model.layers = without_defaults(config->model.layers);
+    const std::vector<std::string> changed = training_differences(then, today);
     if (!changed.empty())
         throw UsageError(path + " was trained with other settings (" + joined(changed) + ")",
                          "restore them, or start anew with run.resume=never or another run.dir");

@@ -30,6 +30,7 @@ class RunDirectory(TrainingTest):
         second = self.run_trainer(self.settings(data, data__val=val))
         self.assert_exit(second, 0)
         self.assertIn("is finished", second.stderr)
+        self.assertIn("to train longer: train.epochs=2", second.stderr)
         self.assertEqual(second.stdout, first.stdout)
         self.assertIn("test accuracy", second.stdout)
 
@@ -48,6 +49,32 @@ class RunDirectory(TrainingTest):
         self.assert_exit(result, 2)
         self.assertIn("optim.lr: 0.1 -> 0.3", result.stderr)
         self.assertIn("run.resume=never", result.stderr)
+
+    def test_a_run_that_ended_by_its_steps_says_how_to_go_on(self):
+        data = self.small_data(64)  # 8 steps an epoch
+        self.assert_exit(self.run_trainer(self.settings(data, train__max_steps=3)), 0)
+        again = self.run_trainer(self.settings(data, train__max_steps=3))
+        self.assertIn("to train longer: train.max_steps=11\n", again.stderr)
+
+    def test_the_same_model_in_other_words_goes_on(self):
+        data = self.small_data(64)
+        model = "[{conv2d: {out: 4, kernel: 3%s}}, %s, flatten, {linear: {out: 4}}]"
+        settings = self.settings(data, model__name="null", model__hidden="null")
+        self.assert_exit(self.run_trainer(settings + ["model.layers=" + model % ("", "gelu")]), 0)
+        result = self.run_trainer(settings + ["model.layers=" + model % (", stride: [1, 1]", "{gelu: {form: exact}}"),
+                                              "train.epochs=2"])
+        self.assert_exit(result, 0)
+        self.assertIn("resuming", result.stderr)
+        other = self.run_trainer(settings + ["model.layers=" + model % ("", "{gelu: {form: tanh}}"), "train.epochs=3"])
+        self.assert_exit(other, 2)
+        self.assertIn("model.layers", other.stderr)
+
+    def test_a_best_checkpoint_without_data_to_evaluate_on_is_refused(self):
+        data = self.small_data(64)
+        result = self.mpirun(2, self.settings(data, train__checkpoint__best="val/loss"))
+        self.assert_exit(result, 2)
+        self.assertIn("train.checkpoint.best is val/loss, but there are no data to evaluate on; set data.val", result.stderr)
+        self.assertFalse((self.dir / "run").exists())
 
     def test_a_refused_resume_leaves_the_run_as_it_is(self):
         data = self.small_data(64)

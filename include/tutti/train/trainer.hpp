@@ -36,6 +36,7 @@ struct TrainingResult {
     Progress progress;
     bool time_is_over = false;  ///< run.walltime is why it stopped
     bool had_finished = false;  ///< the checkpoint that was resumed was already the end
+    std::string to_go_on;       ///< then: the setting that would train longer
     std::string last_eval;      ///< the last "eval" row (JSON), or empty
 };
 
@@ -64,7 +65,8 @@ class Trainer {
     /// agreed).
     void resume(const std::string& checkpoint_path);
 
-    /// Trains until the configured end, a stop signal, or so long that it ends within run.walltime. Rank 0 writes metrics and checkpoints.
+    /// Trains until the configured end, a stop signal, or so long that it ends within run.walltime. Rank 0
+    /// writes metrics and checkpoints.
     TrainingResult run();
 
   private:
