@@ -124,6 +124,7 @@ class BucketBenchRun {
         // The model may make it cheaper than any is. Only ranks on CPUs are across steps.
         if (report_.across)
             empty_transfer_ = std::max(empty_transfer_, measure_small_all_reduce(*gradients_, *control_));
+        report_.per_piece = piece_cost(*gradients_, empty_transfer_);
     }
 
     /// What rank 0 needs for a step when nobody else computes.
@@ -187,8 +188,7 @@ class BucketBenchRun {
     }
 
     AcrossTiming across_timing() const {
-        return report_.measurement.across(bench_.graph(), piece_cost(*gradients_, empty_transfer_),
-                                          report_.cost.latency());
+        return report_.measurement.across(bench_.graph(), report_.per_piece, report_.cost.latency());
     }
 
     /// As training does with distributed.across_steps auto: sets the schedule of the rows, and gives the cost

@@ -1,5 +1,6 @@
 #include "bucket_report.hpp"
 
+#include <cmath>
 #include <fstream>
 
 #include "tutti/base/error.hpp"
@@ -135,9 +136,22 @@ Json parameters_json(const BucketReport& report) {
     for (std::size_t p = 0; p < report.parameters.size(); ++p)
         parameters.push_back(
             {{"name", report.parameters[p].name},
+             {"offset", static_cast<std::size_t>(report.parameters[p].offset) * report.element_bytes},
              {"bytes", static_cast<std::size_t>(report.parameters[p].count) * report.element_bytes},
              {"ready", report.measurement.ready[p]}});
     return parameters;
+}
+
+/// What other ranks are predicted from (trainer plan).
+Json measurement_json(const BucketReport& report) {
+    const StepMeasurement& measured = report.measurement;
+    return {{"before", measured.before},
+            {"backward_end", measured.backward_end},
+            {"rest", measured.rest},
+            {"data", measured.profile.data},
+            {"optimizer", measured.profile.optimizer},
+            {"layer_forward", measured.profile.layer_forward},
+            {"per_piece", std::isinf(report.per_piece) ? Json() : Json(report.per_piece)}};
 }
 
 Json all_reduce_json(const BucketReport& report) {
@@ -205,6 +219,8 @@ Json to_json(const BucketReport& report) {
             {"all_reduce", all_reduce_json(report)},
             {"layers", layers_json(report)},
             {"parameters", parameters_json(report)},
+            {"element_bytes", report.element_bytes},
+            {"measurement", measurement_json(report)},
             {"profile", profile_json(report.profile)}};
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // What `trainer bench buckets` has found, and its three forms: JSON, text, HTML.
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -37,7 +38,8 @@ struct BucketReport {
     std::vector<Parameter> parameters;  ///< arena order
     std::size_t element_bytes = 4;
     StepMeasurement measurement;
-    StepProfile profile;  ///< rank 0's computation
+    StepProfile profile;                                         ///< rank 0's computation
+    double per_piece = std::numeric_limits<double>::infinity();  ///< AcrossTiming's
 
     std::vector<AllReduceRow> all_reduce;  ///< empty on one rank
     CostModel cost;

@@ -11,6 +11,7 @@
 #include "same_job.hpp"
 #include "select.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/memory_use.hpp"
 #include "tutti/input/transforms.hpp"
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/checkpoint.hpp"
@@ -57,15 +58,35 @@ Recipe find_recipe(const InferenceArguments& arguments, const std::string& weigh
     return {peek_checkpoint(weights).config, weights};
 }
 
-/// The classes of the data that the model was trained on: the data to predict may show fewer of them.
-std::int64_t model_classes(const Config& config, const Dataset& data) {
-    if (config.model.classes) return *config.model.classes;
+/// The data that the model was trained on, where they are still there.
+std::optional<DatasetInfo> training_data(const Config& config) {
     std::error_code ignored;
     const auto& train = config.data.train;
     const bool there = !train.empty() && std::all_of(train.begin(), train.end(), [&](const auto& path) {
         return std::filesystem::exists(path, ignored);
     });
-    return there ? open_datasets(train)->info().classes : data.info().classes;
+    if (!there) return {};
+    return open_datasets(train)->info();
+}
+
+/// The classes of the data that the model was trained on: the data to predict may show fewer of them.
+/// Throws DataError for data of another shape than those.
+std::int64_t model_classes(const Config& config, const Dataset& data) {
+    const std::optional<DatasetInfo> trained_on = training_data(config);
+    if (trained_on && !(trained_on->sample_shape == data.info().sample_shape))
+        throw DataError(data.name() + " has samples of shape " + to_string(data.info().sample_shape) +
+                            ", but the model was trained on samples of shape " +
+                            to_string(trained_on->sample_shape),
+                        "give data of that shape");
+    const std::int64_t classes = config.model.classes ? *config.model.classes
+                                 : trained_on         ? trained_on->classes
+                                                      : data.info().classes;
+    if (classes < 1)
+        throw DataError(data.name() +
+                            " has no labels and does not say how many classes there are, and "
+                            "neither do the config or training data that are still there",
+                        "set model.classes");
+    return classes;
 }
 
 TensorView bytes_of(std::vector<std::byte>& bytes) {
@@ -99,8 +120,17 @@ void load_weights(Inference& inference) {
     Checkpoint checkpoint;
     checkpoint.model = share_tensors(*inference.control, std::move(tensors));
     inference.weights_sha256 = model_sha256(checkpoint);
-    together(*inference.control, "loading the weights",
-             [&] { inference.graph->load(checkpoint.model, inference.weights); });
+    together(*inference.control, "loading the weights", [&] {
+        try {
+            inference.graph->load(checkpoint.model, inference.weights);
+        } catch (const DataError& error) {
+            // Where the model follows from the data, theirs may be the wrong shape.
+            throw DataError("a model for " + inference.data->name() + ", samples of shape " +
+                            to_string(inference.data->info().sample_shape) +
+                            ", does not take these weights: " + error.what() +
+                            ", or give data of the shape that they were trained on");
+        }
+    });
 }
 
 void build(Inference& inference, std::int64_t classes, InferenceUse use, bool with_embedding) {
@@ -175,9 +205,11 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
                                      GpuSharing::allow)
                            .device;
     together(world, "opening the data", [&] {
-        inference.data =
-            transform_images(open_datasets(arguments.data.empty() ? config.data.val : arguments.data),
-                             config.data.transforms, config.run.seed, TransformUse::evaluation);
+        inference.data = transform_images(
+            open_datasets(arguments.data.empty() ? config.data.val : arguments.data,
+                          mappable_bytes(available_bytes()),
+                          use == InferenceUse::predictions ? Labels::optional : Labels::required),
+            config.data.transforms, config.run.seed, TransformUse::evaluation);
         inference.data->expect_reads(reads_on_host(static_cast<double>(inference.data->info().samples),
                                                    places, static_cast<std::size_t>(world.rank())));
     });

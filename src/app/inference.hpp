@@ -50,8 +50,8 @@ struct Inference {
 };
 
 /// Opens the data (--data, else data.val), builds the model and loads its weights: rank 0 reads them, the
-/// others receive them. The config is -c, else that of the run directory, else the one in the checkpoint.
-/// Collective; throws AgreedError.
+/// others receive them. Data without labels only for predictions. The config is -c, else that of the run
+/// directory, else the one in the checkpoint. Collective; throws AgreedError.
 Inference open_inference(const JobStart& start, const InferenceArguments& arguments, InferenceUse use,
                          bool with_embedding = false);
 

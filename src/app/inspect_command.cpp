@@ -59,8 +59,8 @@ void inspect_predictions(const std::string& path) {
     const PredictionSummary summary = read_prediction_summary(path);
     fmt::print(
         "{}: predictions\n  samples   {}\n  correct   {}\n  weights   {}\n  sha256    {}\n  data      {}\n",
-        path, summary.samples, summary.correct, summary.origin.weights, summary.origin.weights_sha256,
-        summary.origin.data);
+        path, summary.samples, summary.labelled ? std::to_string(summary.correct) : "unknown: no labels",
+        summary.origin.weights, summary.origin.weights_sha256, summary.origin.data);
     fmt::print("  columns, with the hash of their bytes\n");
     for (const PredictionColumn& column : summary.columns)
         fmt::print("    {:<12} {:<4} {:<14} {}\n", column.name, name_of(column.dtype),

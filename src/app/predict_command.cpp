@@ -62,7 +62,9 @@ int predict_job(const JobStart& start, const PredictArguments& arguments) {
     together_on_first_rank(control, "writing " + arguments.output, [&] { writer->commit(); });
     if (control.rank() != 0) return 0;
     const LossSums sums{0, static_cast<double>(counts.samples), counts.correct};
-    fmt::print("{}: {} rows, accuracy {}\n", arguments.output, counts.samples, accuracy_text(sums));
+    const bool labelled = model.data->info().labelled;
+    fmt::print("{}: {} rows, {}\n", arguments.output, counts.samples,
+               labelled ? "accuracy " + accuracy_text(sums) : "the data have no labels");
     std::fflush(stdout);
     return 0;
 }

@@ -87,12 +87,13 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
     const Progress& progress = result.progress;
     if (result.had_finished)
         log.info(fmt::format(
-            "{} is finished: {} steps, {} epochs. To train again: run.resume=never; to train longer: "
-            "train.epochs={}",
-            config.run.dir, progress.step, progress.epoch, progress.epoch + 1));
+            "{} is finished: {} steps, {} epochs. To train again: run.resume=never; to train longer: {}",
+            config.run.dir, progress.step, progress.epoch, result.to_go_on));
     else if (result.code == ExitCode::requeue)
         log.warning(fmt::format(
-            "stopped by signal {} after step {}; the checkpoint is saved, {}", StopSignal::pending(),
+            "stopped by {} after step {}; the checkpoint is saved, {}",
+            result.time_is_over ? fmt::format("run.walltime, {} s,", *config.run.walltime)
+                                : fmt::format("signal {}", StopSignal::pending()),
             progress.step,
             config.run.resume == "auto" ? "the same command goes on" : "run.resume=auto goes on from it"));
     else

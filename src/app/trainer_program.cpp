@@ -31,6 +31,8 @@ const std::vector<Command>& commands() {
         {"export", "write the weights of a run as safetensors, under PyTorch's names", export_command, false},
         {"import", "write the weights of a safetensors file as HDF5", import_command, false},
         {"bench", "measured tables: allreduce, buckets, loader, step, kernels", bench_command, true},
+        {"plan", "predict step and best buckets of other numbers of ranks from a buckets.json", plan_command,
+         false},
         {"sampler", "print the sample indices of a rank", sampler_command, false},
     };
     return table;

@@ -56,6 +56,10 @@ Config device_config(const JobStart& start, Config config, std::vector<RankPlace
 /// data.train first: it may map what it can, data.val what is left of the one budget.
 void open_data(const JobStart& start, const Config& config, bool whole_run,
                const std::function<std::unique_ptr<Dataset>()>& make_data, TrainingInputs& inputs) {
+    if (whole_run && config.data.val.empty() && !config.train.checkpoint.best.empty())
+        throw UsageError("train.checkpoint.best is " + config.train.checkpoint.best +
+                             ", but there are no data to evaluate on",
+                         "set data.val, or train.checkpoint.best=null");
     const std::uint64_t mappable = mappable_bytes(available_bytes());
     inputs.train = transform_images(make_data ? make_data() : open_datasets(config.data.train, mappable),
                                     config.data.transforms, config.run.seed, TransformUse::training);

@@ -73,8 +73,9 @@ void add_run(std::vector<Row>& rows) {
                 "on a GPU, issue the gradients of a step as one CUDA graph: auto where it can be and says "
                 "why "
                 "where not, true stops there"),
-            not_yet(row("run.walltime", at(run, &R::walltime), optional(number({.low = 0, .low_open = true})),
-                        "seconds after which to save and stop")),
+            row("run.walltime", at(run, &R::walltime), optional(number({.low = 0, .low_open = true})),
+                "seconds from the start of the program by whose end it has saved and stopped, with exit code "
+                "75"),
         });
     rows.push_back(row(
         "device", at(&Config::device),

@@ -203,6 +203,15 @@ std::optional<std::string> mismatch_before_start(const Environment& environment)
         return "RANK is " + text_of(environment, "RANK") + " and WORLD_SIZE " +
                text_of(environment, "WORLD_SIZE") +
                ", but ranks are 0 to WORLD_SIZE - 1; correct them, or unset both to train alone";
+    // RANK and WORLD_SIZE together may be left over from a shell; a number of ranks of which none is given is
+    // a launch that forgot one.
+    if (facts.launcher == Launcher::plain && !environment.contains("RANK") &&
+        number(environment, "WORLD_SIZE").value_or(1) > 1)
+        return "WORLD_SIZE is " + text_of(environment, "WORLD_SIZE") +
+               ", but RANK is not set: every process would train alone; set RANK, MASTER_ADDR and "
+               "MASTER_PORT, "
+               "start it with: mpirun -np " +
+               text_of(environment, "WORLD_SIZE") + " trainer …, or unset WORLD_SIZE to train alone";
     const int ranks = facts.world_size.value_or(1);
     if (bootstrap_of(environment) == Bootstrap::mpi || ranks == 1 || meeting_point(environment)) return {};
     const std::string problem = to_string(facts.launcher) + " started " + std::to_string(ranks) +

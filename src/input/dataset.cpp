@@ -104,6 +104,10 @@ void require_alike(const Dataset& first, const Dataset& other) {
         throw DataError(
             first.name() + " has " + describe(a) + ", but " + other.name() + " has " + describe(b),
             "files that are used together must agree; pack them again");
+    if (a.labelled != b.labelled)
+        throw DataError(first.name() + " has " + (a.labelled ? "" : "no ") + "labels, but " + other.name() +
+                            " has " + (b.labelled ? "some" : "none"),
+                        "files that are used together must agree; use them apart");
     if (!a.class_names.empty() && !b.class_names.empty() && a.class_names != b.class_names)
         throw DataError(first.name() + " and " + other.name() + " have different class names",
                         "files that are used together must agree; pack them again");
@@ -132,11 +136,12 @@ std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths) {
     return open_datasets(paths, mappable_bytes(available_bytes()));
 }
 
-std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, std::uint64_t map_at_most) {
+std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, std::uint64_t map_at_most,
+                                       Labels labels) {
     if (paths.empty()) throw UsageError("no data set is given", "set data.train to a file");
     std::vector<std::unique_ptr<Dataset>> parts;
     for (const std::string& path : paths) {
-        parts.push_back(open_hdf5_dataset(path, map_at_most));
+        parts.push_back(open_hdf5_dataset(path, map_at_most, labels));
         map_at_most -= parts.back()->mapped_bytes();
         require_alike(*parts.front(), *parts.back());
     }

@@ -41,7 +41,8 @@ class Hdf5Dataset final : public Dataset {
                labels.size() == indices.size());
         require_indices(indices);
         // Random places in memory, on their way while the samples are read.
-        for (const std::int64_t index : indices) __builtin_prefetch(labels_.data() + index);
+        if (info_.labelled)
+            for (const std::int64_t index : indices) __builtin_prefetch(labels_.data() + index);
         storage_->read(indices, samples.data());
         take_labels(indices, labels);
         if (info_.dtype == DType::f32) require_finite(indices, samples);
@@ -64,6 +65,10 @@ class Hdf5Dataset final : public Dataset {
     }
 
     void take_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const {
+        if (!info_.labelled) {
+            std::ranges::fill(labels.first(indices.size()), 0);
+            return;
+        }
         const auto classes = static_cast<std::uint64_t>(info_.classes);
         bool inside = true;
         for (std::size_t i = 0; i < indices.size(); ++i) {
@@ -105,7 +110,8 @@ class Hdf5Dataset final : public Dataset {
     [[noreturn]] void fail_at(std::span<const std::int64_t> indices) const {
         const auto bad = std::ranges::find_if(indices, [this](std::int64_t index) {
             return !all_inside({&index, 1}, info_.samples) ||
-                   !all_inside({&labels_[static_cast<std::size_t>(index)], 1}, info_.classes);
+                   (info_.labelled &&
+                    !all_inside({&labels_[static_cast<std::size_t>(index)], 1}, info_.classes));
         });
         const std::string& file = path_;
         if (!all_inside({&*bad, 1}, info_.samples))
@@ -276,11 +282,13 @@ std::vector<std::int64_t> read_labels(const hdf5::File& file, std::int64_t sampl
     return labels;
 }
 
-DatasetInfo read_attributes(const hdf5::File& file) {
+DatasetInfo read_attributes(const hdf5::File& file, Labels labels) {
     DatasetInfo info;
+    info.labelled =
+        labels == Labels::required || H5Lexists(file.handle.get(), schema::labels_dataset, H5P_DEFAULT) > 0;
     const std::optional<std::int64_t> classes = hdf5::read_integer(file, schema::classes_attribute);
-    if (!classes) schema::fail(file.path, "there is no attribute 'classes'");
-    info.classes = *classes;
+    if (!classes && info.labelled) schema::fail(file.path, "there is no attribute 'classes'");
+    info.classes = classes.value_or(0);
     info.class_names = hdf5::read_texts(file, schema::class_names_attribute);
     info.mean = hdf5::read_floats(file, schema::mean_attribute);
     info.std = hdf5::read_floats(file, schema::std_attribute);
@@ -289,15 +297,17 @@ DatasetInfo read_attributes(const hdf5::File& file) {
 
 }  // namespace
 
-std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, std::uint64_t map_at_most) {
+std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, std::uint64_t map_at_most,
+                                           Labels labels_wanted) {
     const hdf5::QuietErrors quiet;
     hdf5::File file = open_file(path);
     require_schema(file);
-    DatasetInfo info = read_attributes(file);
+    DatasetInfo info = read_attributes(file, labels_wanted);
     Table samples = open_table(file, schema::samples_dataset);
     set_samples(info, file, samples);
     if (const std::string found = schema::violation(info); !found.empty()) schema::fail(path, found);
-    std::vector<std::int64_t> labels = read_labels(file, info.samples);
+    std::vector<std::int64_t> labels;
+    if (info.labelled) labels = read_labels(file, info.samples);
 
     const Handle layout(H5Dget_create_plist(samples.data.get()), H5Pclose);
     require_filters(file, layout.get());

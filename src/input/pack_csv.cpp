@@ -75,7 +75,7 @@ bool next_row(CsvReader& reader, const Columns& columns, std::vector<std::string
 }
 
 /// Labels as the column has them, and what they become.
-class Labels {
+class LabelColumn {
   public:
     void add(const std::string& text) { ++numbers_.emplace(text, 0).first->second; }
 
@@ -142,7 +142,7 @@ DatasetInfo pack_csv(const PackCsvOptions& options) {
     info.mean = options.mean;
     info.std = options.std;
     std::vector<std::string> fields;
-    Labels labels;
+    LabelColumn labels;
     Columns columns;
     {
         // First how many rows and which labels there are.

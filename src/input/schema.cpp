@@ -48,8 +48,11 @@ std::string violation(const DatasetInfo& info) {
     for (const std::int64_t dim : info.sample_shape)
         if (dim < 1) return "samples have the shape " + to_string(info.sample_shape) + ", with nothing in it";
     if (!fits_in_64_bits(info)) return "the data would be larger than 2^63 bytes";
-    if (info.classes < 1) return "'classes' is " + std::to_string(info.classes) + ", but must be 1 or more";
-    if (!info.class_names.empty() && static_cast<std::int64_t>(info.class_names.size()) != info.classes)
+    const bool says_classes = info.labelled || info.classes != 0;
+    if (says_classes && info.classes < 1)
+        return "'classes' is " + std::to_string(info.classes) + ", but must be 1 or more";
+    if (says_classes && !info.class_names.empty() &&
+        static_cast<std::int64_t>(info.class_names.size()) != info.classes)
         return "'class_names' has " + std::to_string(info.class_names.size()) + " names, but 'classes' is " +
                std::to_string(info.classes);
     return normalisation_violation(info);

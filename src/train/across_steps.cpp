@@ -1,7 +1,6 @@
 #include "tutti/train/across_steps.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 #include <numeric>
 #include <optional>
@@ -277,17 +276,30 @@ double attainable_across(std::span<const ParameterSlice> parameters, const Bucke
 }
 
 std::vector<LayerForward> layers_of(const Graph& graph, std::span<const double> seconds) {
-    const auto layers = graph.report();
-    assert(seconds.size() == layers.size());
-    std::vector<LayerForward> result(layers.size());
+    std::vector<std::int64_t> elements;
+    for (const Graph::LayerReport& layer : graph.report()) elements.push_back(layer.parameters);
+    return layers_of(elements, parameter_slices(graph), seconds);
+}
+
+std::vector<LayerForward> layers_of(std::span<const std::int64_t> elements,
+                                    std::span<const ParameterSlice> parameters,
+                                    std::span<const double> seconds) {
+    if (seconds.size() != elements.size())
+        throw DataError("there are times of " + std::to_string(seconds.size()) + " layers for " +
+                        std::to_string(elements.size()));
+    std::vector<LayerForward> result(elements.size());
     // Backward goes through the layers from the last to the first, and so does the arena.
     std::size_t next = 0;
-    for (std::size_t layer = layers.size(); layer-- > 0;) {
+    for (std::size_t layer = elements.size(); layer-- > 0;) {
         const std::size_t begin = next;
-        for (std::int64_t left = layers[layer].parameters; left > 0; ++next)
-            left -= graph.parameters()[next].count;
+        std::int64_t left = elements[layer];
+        for (; left > 0 && next < parameters.size(); ++next) left -= parameters[next].count;
+        if (left != 0)
+            throw DataError("the parameters do not fill layer " + std::to_string(layer) + " of " +
+                            std::to_string(elements.size()));
         result[layer] = {begin, next, seconds[layer]};
     }
+    if (next != parameters.size()) throw DataError("the layers do not hold all parameters");
     return result;
 }
 

@@ -166,16 +166,22 @@ double StepMeasurement::attainable(std::span<const ParameterSlice> parameters,
 }
 
 AcrossTiming StepMeasurement::across(const Graph& graph, double per_piece, double latency) const {
+    return across(layers_of(graph, profile.layer_forward), graph.gradient_arena().count(), per_piece,
+                  latency);
+}
+
+AcrossTiming StepMeasurement::across(std::vector<LayerForward> layers, std::int64_t elements,
+                                     double per_piece, double latency) const {
     AcrossTiming timing;
     timing.ready = ready;
     timing.backward_end = backward_end;
     timing.between = std::max(rest - profile.optimizer, 0.0) + profile.data;
-    timing.layers = layers_of(graph, profile.layer_forward);
+    timing.layers = std::move(layers);
     timing.loss =
         std::max(before - profile.data -
                      std::accumulate(profile.layer_forward.begin(), profile.layer_forward.end(), 0.0),
                  0.0);
-    timing.update_per_element = profile.optimizer / static_cast<double>(graph.gradient_arena().count());
+    timing.update_per_element = profile.optimizer / static_cast<double>(elements);
     timing.per_piece = per_piece;
     timing.latency = latency;
     return timing;

@@ -100,12 +100,16 @@ std::vector<ParameterSlice> parameter_slices(const Graph& graph) {
 }
 
 std::vector<bool> layer_ends(const Graph& graph) {
-    const auto& parameters = graph.parameters();
+    std::vector<std::string> names;
+    for (const Parameter& parameter : graph.parameters()) names.push_back(parameter.name);
+    return layer_ends(names);
+}
+
+std::vector<bool> layer_ends(std::span<const std::string> names) {
     const auto layer_of = [](const std::string& name) { return name.substr(0, name.rfind('.')); };
     std::vector<bool> ends;
-    for (std::size_t i = 0; i < parameters.size(); ++i)
-        ends.push_back(i + 1 == parameters.size() ||
-                       layer_of(parameters[i].name) != layer_of(parameters[i + 1].name));
+    for (std::size_t i = 0; i < names.size(); ++i)
+        ends.push_back(i + 1 == names.size() || layer_of(names[i]) != layer_of(names[i + 1]));
     return ends;
 }
 

@@ -111,7 +111,8 @@ class Pass {
         const std::int64_t prediction = job_.format.dtype == DType::f64
                                             ? first_maximum(reinterpret_cast<const double*>(logits), classes_)
                                             : first_maximum(reinterpret_cast<const float*>(logits), classes_);
-        const std::array<std::int64_t, 2> numbers{labels[i], prediction};
+        const std::array<std::int64_t, 2> numbers{job_.dataset.info().labelled ? labels[i] : unknown_label,
+                                                  prediction};
         std::byte* row = rows_.data() + i * layout_.bytes();
         std::memcpy(row, numbers.data(), layout_.numbers);
         row += layout_.numbers;

@@ -231,6 +231,7 @@ PredictionSummary read_prediction_summary(const std::string& path) {
             if (H5Lexists(file, name, H5P_DEFAULT) > 0)
                 summary.columns.push_back(read_column(file, name, nullptr));
         summary.samples = static_cast<std::int64_t>(labels.size());
+        summary.labelled = std::ranges::any_of(labels, [](std::int64_t label) { return label >= 0; });
         for (std::size_t i = 0; i < std::min(labels.size(), predictions.size()); ++i)
             summary.correct += labels[i] == predictions[i] ? 1 : 0;
         Sha256 all;

@@ -33,7 +33,7 @@ void TrainStep::record(StepRecorder* to, bool inside) {
     reducer.record(to);
 }
 
-UpdateReport TrainStep::update(bool checkpoint_due) {
+UpdateReport TrainStep::update(const TimeNews& time) {
     if (recorder) recorder->begin_step(reducer.buckets().size());
     graph.observe(recorder);
     GlobalBatch batch{.first = next_window};
@@ -48,14 +48,14 @@ UpdateReport TrainStep::update(bool checkpoint_due) {
         if (shard_sums)
             shard(batch, failure);
         else
-            micro_batch(batch, i, mine, failure, checkpoint_due, step_sums);
+            micro_batch(batch, i, mine, failure, time, step_sums);
     }
     UpdateReport report;
     report.lr = learning_rate(config.schedule, base_learning_rate(config, world),
                               epoch_of_update(progress.epoch, batch.begin, global_batch(), steps_per_epoch()),
                               config.train.epochs);
     if (shard_sums)
-        mine = sum_shards(failure, checkpoint_due);
+        mine = sum_shards(failure, time);
     else
         reduce(report.lr, step_sums);
     // Weights that only the labels tell were not known in the backwards of several micro-batches.
@@ -122,7 +122,7 @@ void TrainStep::note_unreadable() {
 }
 
 void TrainStep::micro_batch(const GlobalBatch& batch, std::size_t index, LossSums& mine, Failure& failure,
-                            bool checkpoint_due, Work& step_sums) {
+                            const TimeNews& time, Work& step_sums) {
     const bool last = index + 1 == batch.count;
     MicroBatchTimes* const times = recorder ? &recorder->begin_micro_batch() : nullptr;
     StepContext context{Phase::train, config.run.seed, progress.epoch, {}};
@@ -139,7 +139,7 @@ void TrainStep::micro_batch(const GlobalBatch& batch, std::size_t index, LossSum
         mine += loss->forward(logits, stage.labels(), graph.output_gradient(n));
     }
     if (last) {
-        sums.set(mine, failure.code != ExitCode::done, StopSignal::pending() != 0, checkpoint_due);
+        sums.set(mine, failure.code != ExitCode::done, StopSignal::pending() != 0, time);
         sums.set_skipped(unreadable.take_count());
         step_graph.tell(sums);
         step_sums = sums.all_reduce(job.control);

@@ -51,9 +51,8 @@ struct TrainStep {
     /// Begins the epoch that `progress` stands in, at its position.
     void start_epoch();
     bool epoch_has_more() const { return next_window < windows.size(); }
-    /// The next update of the epoch. checkpoint_due: what rank 0's clock says; all ranks then find it in
-    /// `sums`.
-    UpdateReport update(bool checkpoint_due = false);
+    /// The next update of the epoch. time: from rank 0; all ranks then find it in `sums`.
+    UpdateReport update(const TimeNews& time = {});
     /// With the schedule across steps an update returns while buckets are on the network. The next update's
     /// forward goes on with them: before a layer runs, its parameters get their sums and their part of the
     /// optimizer's step. complete() does all that is left, at once: parameters, optimizer state and average
@@ -135,10 +134,10 @@ struct TrainStep {
 
     std::int64_t load_micro_batch(StepContext& context, Failure& failure);
     void micro_batch(const GlobalBatch& batch, std::size_t index, LossSums& mine, Failure& failure,
-                     bool checkpoint_due, Work& step_sums);
+                     const TimeNews& time, Work& step_sums);
     /// In deterministic mode, in the place of micro_batch and of reduce.
     void shard(const GlobalBatch& batch, Failure& failure);
-    LossSums sum_shards(const Failure& failure, bool checkpoint_due);
+    LossSums sum_shards(const Failure& failure, const TimeNews& time);
     /// Why this update must not be made, or nothing. Throws where nan_policy is stop.
     std::string not_finite(const LossSums& mine, double gradient_norm);
     /// Whether a bucket may be updated before the others have their sums: by the config, and by this step's

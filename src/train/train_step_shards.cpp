@@ -27,11 +27,11 @@ void TrainStep::shard(const GlobalBatch& batch, Failure& failure) {
     if (recorder) recorder->compute_ends();
 }
 
-LossSums TrainStep::sum_shards(const Failure& failure, bool checkpoint_due) {
+LossSums TrainStep::sum_shards(const Failure& failure, const TimeNews& time) {
     const LossSums mine = shard_sums->losses_of_rank();
     updated = 0;
     in_graph = false;
-    sums.set(mine, failure.code != ExitCode::done, StopSignal::pending() != 0, checkpoint_due);
+    sums.set(mine, failure.code != ExitCode::done, StopSignal::pending() != 0, time);
     sums.set_skipped(unreadable.take_count());
     if (recorder) {
         recorder->bucket_ready(0, graph.parameters().size() - 1);

@@ -71,6 +71,7 @@ Trainer::Impl::Impl(const TrainingJob& given)
       training(given),
       val_loss(make_softmax_cross_entropy(given.device, training.compute)),
       report(given.log) {
+    if (config.run.walltime && rank == 0) wall_time.emplace(*config.run.walltime);
     if (!job.val) return;
     val_loader.emplace(*job.val, training.largest_micro_batch, loader_workers(config.data),
                        static_cast<int>(config.data.prefetch), &job.device, config.data.on_error);

@@ -7,6 +7,7 @@
 
 #include "json_number.hpp"
 #include "trainer_impl.hpp"
+#include "tutti/base/program_time.hpp"
 
 namespace tutti {
 namespace {
@@ -30,6 +31,7 @@ std::string more_metrics(const EvaluationResult& result) {
 }  // namespace
 
 void Trainer::Impl::report_eval() {
+    const double begin = seconds_since_start();
     watch.restart();
     training.complete();
     EvaluationResult result;
@@ -68,6 +70,7 @@ void Trainer::Impl::report_eval() {
     // Where a run was cut off in the middle of an epoch must not decide when it ends.
     if (progress.position == 0) note_for_early_stopping(result);
     watch.lap(account.evaluation);
+    if (wall_time) wall_time->evaluated(seconds_since_start() - begin);
 }
 
 void Trainer::Impl::note_best(const EvaluationResult& result) {

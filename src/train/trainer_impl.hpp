@@ -12,6 +12,7 @@
 #include "train_step.hpp"
 #include "tutti/train/evaluation.hpp"
 #include "tutti/train/trainer.hpp"
+#include "wall_time.hpp"
 #include "weight_check.hpp"
 
 namespace tutti {
@@ -41,7 +42,6 @@ struct Trainer::Impl {
     void save_if_due(bool epoch_ended, bool skipped);
     void report_step(const UpdateReport& update);
     bool save_scheduled(bool epoch_ended, bool skipped) const;
-    bool minutes_passed() const;
     std::int64_t total_steps() const;
 
     // trainer_buckets.cpp: plans that are measured
@@ -51,6 +51,11 @@ struct Trainer::Impl {
     void use_buckets(const BucketTrial& choice);
     void tune_buckets(const UpdateReport& update);
     void measure_order();
+
+    // trainer_time.cpp: what rank 0's clock decides
+    TimeNews time_news();
+    bool minutes_passed() const;
+    WallTime::Ahead ahead() const;
 
     // trainer_trace.cpp: time lines of the first steps
     void start_trace();
@@ -101,6 +106,7 @@ struct Trainer::Impl {
     ProgressReport report;
     std::chrono::steady_clock::time_point last_save_time = std::chrono::steady_clock::now();
     bool stopping = false;
+    std::optional<WallTime> wall_time;  // with run.walltime, on rank 0
     bool ready_order_checked = false;
 };
 

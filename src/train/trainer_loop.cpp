@@ -35,10 +35,18 @@ TrainingResult Trainer::Impl::run() {
         result.progress = progress;
         result.last_eval = last_eval;
         result.had_finished = true;
-        if (stopped_early())
-            job.log.info(
-                "early stopping had ended it; with a larger train.early_stopping.patience, or "
-                "train.early_stopping=null, it goes on");
+        if (stopped_early()) {
+            const auto& stop = *config.train.early_stopping;
+            job.log.info("early stopping had ended it");
+            result.to_go_on = fmt::format("train.early_stopping=null, or with patience: {} in it",
+                                          std::max(progress.stale_evals, stop.patience) + 1);
+        } else if (config.train.max_steps && progress.step >= *config.train.max_steps) {
+            result.to_go_on = fmt::format("train.max_steps={}", progress.step + training.steps_per_epoch());
+            if (progress.epoch >= config.train.epochs)
+                result.to_go_on += fmt::format(" train.epochs={}", progress.epoch + 1);
+        } else {
+            result.to_go_on = fmt::format("train.epochs={}", progress.epoch + 1);
+        }
         return result;
     }
     choose_buckets();
@@ -62,14 +70,18 @@ TrainingResult Trainer::Impl::run() {
     if (tuner) job.log.info("buckets: the run ended before it had measured enough steps to choose");
     // A checkpoint holds the last evaluation: one that was written before it is written again.
     bool save_again = last_save_samples != progress.samples;
-    if ((!stopping || finished()) && !evaluated()) {
+    const bool time_is_over = stopping && training.sums.time_is_over();
+    // A signal of a run that has made its last update leaves the time for the evaluation; a limit does not.
+    if ((!stopping || (finished() && !time_is_over)) && !evaluated()) {
         report_eval();
         save_again = true;
     }
     if (save_again) save();
     const std::string memory = memory_row(job.control, progress.step);
     if (rank == 0) job.directory->append_metric(memory);
-    result.code = stopping && !finished() ? ExitCode::requeue : ExitCode::done;
+    const bool complete = finished() && evaluated();
+    result.code = stopping && !complete ? ExitCode::requeue : ExitCode::done;
+    result.time_is_over = time_is_over;
     result.progress = progress;
     result.last_eval = last_eval;
     return result;
@@ -77,8 +89,7 @@ TrainingResult Trainer::Impl::run() {
 
 void Trainer::Impl::step() {
     if (tuner) tuner->before_update();
-    // Clocks differ: rank 0's decides when minutes have passed.
-    const UpdateReport update = training.update(rank == 0 && minutes_passed());
+    const UpdateReport update = training.update(time_news());
     stopping = training.sums.stop();
     if (world > 1 && !training.shard_sums && !ready_order_checked) check_ready_order();
     if (trace) trace_step();
@@ -168,13 +179,6 @@ bool Trainer::Impl::save_scheduled(bool epoch_ended, bool skipped) const {
     if (every.count <= 0) return false;
     if (every.unit == Interval::Unit::epochs) return epoch_ended && progress.epoch % count == 0;
     return every.unit == Interval::Unit::steps && !skipped && progress.step % count == 0;
-}
-
-bool Trainer::Impl::minutes_passed() const {
-    const Interval& every = config.train.checkpoint.every;
-    return every.unit == Interval::Unit::minutes && every.count > 0 &&
-           std::chrono::steady_clock::now() - last_save_time >=
-               std::chrono::duration<double>(every.count * 60);
 }
 
 }  // namespace tutti

@@ -6,6 +6,8 @@
 #include <type_traits>
 
 #include "trainer_impl.hpp"
+#include "tutti/base/program_time.hpp"
+#include "tutti/model/zoo.hpp"
 #include "tutti/train/weights_file.hpp"
 
 namespace tutti {
@@ -54,7 +56,10 @@ std::vector<std::string> changes(const Config& before, int world_before, const C
 }
 
 void refuse_other_training(const Config& before, const Config& now, const std::string& path) {
-    const std::vector<std::string> changed = training_differences(before, now);
+    // What was written differently may be the same model.
+    Config then = before, today = now;
+    for (Config* config : {&then, &today}) config->model.layers = without_defaults(config->model.layers);
+    const std::vector<std::string> changed = training_differences(then, today);
     if (!changed.empty())
         throw UsageError(path + " was trained with other settings (" + joined(changed) + ")",
                          "restore them, or start anew with run.resume=never or another run.dir");
@@ -152,6 +157,7 @@ void Trainer::Impl::broadcast_state() {
 }
 
 void Trainer::Impl::save() {
+    const double begin = seconds_since_start();
     training.complete();
     std::vector<NamedTensor> optimizer = optimizer_tensors();
     together_on_first_rank(job.control, "saving the checkpoint", [&] {
@@ -174,6 +180,7 @@ void Trainer::Impl::save() {
     last_save_samples = progress.samples;
     best_is_unsaved = false;
     last_save_time = std::chrono::steady_clock::now();
+    if (wall_time) wall_time->saved(seconds_since_start() - begin);
 }
 
 }  // namespace tutti

@@ -208,6 +208,13 @@ TEST(ConfigValues, a_trace_is_bounded) {
     EXPECT_NE(override_refusal("run.trace_step=5").find("run.trace_steps"), std::string::npos);
 }
 
+TEST(ConfigValues, a_walltime_is_a_number_of_seconds_above_zero) {
+    EXPECT_EQ(parse("").run.walltime, std::nullopt);
+    EXPECT_EQ(parse("run: {walltime: 3600}").run.walltime, 3600);
+    EXPECT_EQ(override_refusal("run.walltime=0"), "run.walltime: 0 is not a number above 0");
+    EXPECT_EQ(override_refusal("run.walltime=-5"), "run.walltime: -5 is not a number above 0");
+}
+
 TEST(ConfigValues, label_smoothing_is_a_part_below_one) {
     EXPECT_EQ(parse("").train.label_smoothing, 0);
     EXPECT_EQ(parse("train: {label_smoothing: 0.1}").train.label_smoothing, 0.1);

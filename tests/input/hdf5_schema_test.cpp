@@ -21,6 +21,34 @@ void replace_samples(Hdf5File& f, hid_t type, const std::vector<hsize_t>& dims) 
     f.table("samples", type, type, dims, nullptr);
 }
 
+TEST(Hdf5Schema, LabelsMayBeAbsentWhereTheyAreOptional) {
+    const test::TempDir directory;
+    const std::string path = directory.path() + "/data.h5";
+    const auto open = [&](Labels labels) { return open_hdf5_dataset(path, mapped_limit, labels); };
+    ImageFile{.change = [](Hdf5File& f) { f.remove_table("labels"); }}.write(path);
+    EXPECT_NE(test::data_error([&] { open(Labels::required); }).find("there is no data set /labels"),
+              std::string::npos);
+    const auto bare = open(Labels::optional);
+    EXPECT_FALSE(bare->info().labelled);
+    EXPECT_EQ(bare->info().classes, 10);
+    std::vector<std::int64_t> labels(2, 7);
+    const std::vector<std::int64_t> indices{3, 4};
+    bare->read_labels(indices, labels);
+    EXPECT_EQ(labels, (std::vector<std::int64_t>{0, 0}));
+    EXPECT_EQ(test::data_error([&] { bare->read_labels(std::vector<std::int64_t>{20}, labels); }).empty(),
+              false);
+
+    ImageFile{.change = [](Hdf5File& f) {
+        f.remove_table("labels");
+        f.remove_attribute("classes");
+    }}.write(path);
+    EXPECT_EQ(open(Labels::optional)->info().classes, 0);
+    EXPECT_NE(test::data_error([&] { open(Labels::required); }).find("'classes'"), std::string::npos);
+
+    ImageFile{}.write(path);
+    EXPECT_TRUE(open(Labels::optional)->info().labelled);
+}
+
 TEST(Hdf5Schema, WhatTheSchemaDoesNotAllowIsRefused) {
     const test::TempDir directory;
     const std::string path = directory.path() + "/data.h5";

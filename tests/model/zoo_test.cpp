@@ -185,6 +185,28 @@ TEST(Zoo, ListsTakeTheLayersOfConvolutionalNetworks) {
     EXPECT_EQ(parameter_names(graph), (std::vector<std::string>{"0.weight", "0.bias", "1.weight", "1.bias"}));
 }
 
+TEST(Zoo, LayersInFewestWordsAreEqualWhenTheyAreTheSame) {
+    const std::vector<LayerSpec> many = {
+        layer("conv2d", {{"out", {"4"}}, {"kernel", {"3", "3"}}, {"stride", {"1", "1"}}, {"bias", {"true"}}}),
+        layer("max_pool2d", {{"kernel", {"3", "2"}}, {"stride", {"3", "2"}}, {"padding", {"0"}}}),
+        layer("batch_norm2d", {{"eps", {"0.00001"}}, {"momentum", {"0.2"}}}),
+        layer("gelu", {{"form", {"exact"}}})};
+    const std::vector<LayerSpec> few = {layer("conv2d", {{"out", {"4"}}, {"kernel", {"3"}}}),
+                                        layer("max_pool2d", {{"kernel", {"3", "2"}}}),
+                                        layer("batch_norm2d", {{"momentum", {"0.2"}}}), layer("gelu")};
+    EXPECT_EQ(without_defaults(many), few);
+    EXPECT_EQ(without_defaults(few), few);
+    const std::vector<LayerSpec> others = {layer("gelu", {{"form", {"tanh"}}}),
+                                           layer("max_pool2d", {{"kernel", {"3"}}, {"stride", {"2"}}}),
+                                           layer("unheard_of", {{"size", {"1"}}})};
+    EXPECT_EQ(without_defaults(others), others);
+}
+
+TEST(Zoo, APoolingStridesByItsKernelUnlessToldOtherwise) {
+    const std::vector<LayerSpec> layers = {layer("max_pool2d", {{"kernel", {"3", "2"}}})};
+    EXPECT_EQ(build_sequential({9, 8, 1}, layers).nodes().back().shape, (Shape{3, 4, 1}));
+}
+
 TEST(Zoo, AWrongNumberIsNamed) {
     const std::vector<LayerSpec> layers = {layer("dropout", {{"p", {"half"}}})};
     EXPECT_NE(message([&] { build_sequential({8}, layers); }).find("dropout.p is half; give a number"),

@@ -1,11 +1,14 @@
 """trainer eval and trainer predict: the same rows from any number of ranks, and errors that all ranks share."""
 
 import csv
+import ctypes
 import hashlib
 import json
 import re
+import shutil
 import signal
 import struct
+import subprocess
 
 import system_test
 from recipes import TrainingTest
@@ -224,6 +227,45 @@ class Predict(TrainingTest):
         self.refused(["eval", "--checkpoint", validation], 2, "-c FILE.yaml")
         self.refused(["eval", "--checkpoint", checkpoint, "train.batchsize=3"], 2, "train.batch_size")
         self.refused(["eval", "--chekpoint", checkpoint], 2, "--checkpoint")
+
+    def delete_from_file(self, path, name):
+        """With the HDF5 library that the program is linked with: Python may have none."""
+        linked = subprocess.run(["ldd", self.trainer], capture_output=True, text=True, check=True).stdout
+        library = ctypes.CDLL(re.search(r"=> (/\S*/libhdf5\S*)", linked).group(1))
+        library.H5Fopen.restype = ctypes.c_int64
+        file = library.H5Fopen(str(path).encode(), 1, ctypes.c_int64(0))  # H5F_ACC_RDWR, H5P_DEFAULT
+        self.assertGreaterEqual(file, 0)
+        self.assertEqual(library.H5Ldelete(ctypes.c_int64(file), name.encode(), ctypes.c_int64(0)), 0)
+        self.assertEqual(library.H5Fclose(ctypes.c_int64(file)), 0)
+
+    def test_data_need_no_labels(self):
+        run, validation = self.trained(val=37)
+        bare = self.dir / "bare.h5"
+        shutil.copy(validation, bare)
+        self.delete_from_file(bare, "labels")
+
+        self.assert_exit(self.mpirun(2, ["predict", "--run", run, "-o", "with.csv"]), 0)
+        result = self.mpirun(2, ["predict", "--run", run, "--data", bare, "-o", "without.csv"])
+        self.assert_exit(result, 0)
+        self.assertIn("without.csv: 37 rows, the data have no labels", result.stdout)
+        self.assertEqual(self.rows("without.csv"), [{**row, "label": "-1"} for row in self.rows("with.csv")])
+
+        self.assert_exit(self.run_trainer(["predict", "--run", run, "--data", bare, "-o", "without.h5"]), 0)
+        self.assertRegex(self.run_trainer(["inspect", "without.h5"]).stdout, r"correct +unknown: no labels")
+        self.refused(["eval", "--run", run, "--data", bare], 4, "bare.h5", "there is no data set /labels")
+        self.refused(["predict", "--run", run, "--data", validation, bare, "-o", "both.csv"], 4,
+                     "val.h5 has labels, but", "bare.h5 has none")
+        self.refused(["train", f"data.train={bare}"], 4, "there is no data set /labels")
+
+    def test_data_of_another_shape_are_to_blame_themselves(self):
+        run, _ = self.trained()
+        wide = self.pack(*self.synthetic_idx(30, classes=4, side=9), name="wide.h5")
+        shapes = ("wide.h5 has samples of shape [9, 9, 1]", "trained on samples of shape [8, 8, 1]", "give data")
+        self.refused(["predict", "--run", run, "--data", wide, "-o", "out.csv"], 4, *shapes)
+        # Without the training data only the weights tell.
+        self.refused(["predict", "--run", run, "--data", wide, "-o", "out.csv", f"data.train={self.dir}/gone.h5"], 4,
+                     "a model for", "wide.h5, samples of shape [9, 9, 1], does not take these weights", "fc1.weight",
+                     "or give data of the shape that they were trained on")
 
     def test_a_damaged_checkpoint_is_refused(self):
         self.trained()

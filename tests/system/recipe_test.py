@@ -132,6 +132,7 @@ class Recipes(TrainingTest):
         again = self.train(2, data, "run", train__early_stopping="{patience: 2}", **common)
         self.assertIn("is finished", again.stderr)
         self.assertIn("early stopping had ended it", again.stderr)
+        self.assertIn("to train longer: train.early_stopping=null, or with patience: 3 in it", again.stderr)
         self.train(2, data, "run", train__early_stopping="{patience: 4}", **common)
         self.assertEqual(len(self.metrics("run", "eval")), 5)
 

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import signal
+import time
 
 import system_test
 from recipes import TrainingTest
@@ -29,6 +30,7 @@ class RunDirectory(TrainingTest):
         second = self.run_trainer(self.settings(data, data__val=val))
         self.assert_exit(second, 0)
         self.assertIn("is finished", second.stderr)
+        self.assertIn("to train longer: train.epochs=2", second.stderr)
         self.assertEqual(second.stdout, first.stdout)
         self.assertIn("test accuracy", second.stdout)
 
@@ -47,6 +49,32 @@ class RunDirectory(TrainingTest):
         self.assert_exit(result, 2)
         self.assertIn("optim.lr: 0.1 -> 0.3", result.stderr)
         self.assertIn("run.resume=never", result.stderr)
+
+    def test_a_run_that_ended_by_its_steps_says_how_to_go_on(self):
+        data = self.small_data(64)  # 8 steps an epoch
+        self.assert_exit(self.run_trainer(self.settings(data, train__max_steps=3)), 0)
+        again = self.run_trainer(self.settings(data, train__max_steps=3))
+        self.assertIn("to train longer: train.max_steps=11\n", again.stderr)
+
+    def test_the_same_model_in_other_words_goes_on(self):
+        data = self.small_data(64)
+        model = "[{conv2d: {out: 4, kernel: 3%s}}, %s, flatten, {linear: {out: 4}}]"
+        settings = self.settings(data, model__name="null", model__hidden="null")
+        self.assert_exit(self.run_trainer(settings + ["model.layers=" + model % ("", "gelu")]), 0)
+        result = self.run_trainer(settings + ["model.layers=" + model % (", stride: [1, 1]", "{gelu: {form: exact}}"),
+                                              "train.epochs=2"])
+        self.assert_exit(result, 0)
+        self.assertIn("resuming", result.stderr)
+        other = self.run_trainer(settings + ["model.layers=" + model % ("", "{gelu: {form: tanh}}"), "train.epochs=3"])
+        self.assert_exit(other, 2)
+        self.assertIn("model.layers", other.stderr)
+
+    def test_a_best_checkpoint_without_data_to_evaluate_on_is_refused(self):
+        data = self.small_data(64)
+        result = self.mpirun(2, self.settings(data, train__checkpoint__best="val/loss"))
+        self.assert_exit(result, 2)
+        self.assertIn("train.checkpoint.best is val/loss, but there are no data to evaluate on; set data.val", result.stderr)
+        self.assertFalse((self.dir / "run").exists())
 
     def test_a_refused_resume_leaves_the_run_as_it_is(self):
         data = self.small_data(64)
@@ -211,6 +239,43 @@ class RunDirectory(TrainingTest):
         for kind in ("step", "eval"):
             resumed, whole = ([{**row, "account": None} for row in self.metrics(run, kind)] for run in ("run", "whole"))
             self.assertEqual(resumed, whole)
+
+    def test_a_run_ends_within_its_walltime_and_goes_on_with_the_same_bits(self):
+        data, val = self.small_data(240), self.small_data(40, "val.h5")
+        settings = self.settings(data, data__val=val, train__log_every=1, train__batch_size=4, optim__momentum=0.9)
+        began = time.monotonic()
+        stopped = self.mpirun(2, settings + ["run.walltime=3", "train.epochs=1000000"])
+        self.assertLess(time.monotonic() - began, system_test.TIMEOUT)
+        self.assert_exit(stopped, 75)
+        self.assertRegex(stopped.stderr, r"stopped by run.walltime, 3 s, after step \d+; the checkpoint is saved")
+        # It has used the time that it was given: more than the first step, and less than it would take to end.
+        step = self.metrics("run", "step")[-1]["step"]
+        self.assertGreater(step, 1)
+        self.assertEqual(self.latest("run").name, f"step-{step:08d}.h5")
+
+        rest = [f"train.max_steps={step + 40}", "train.epochs=1000000"]
+        self.assert_exit(self.mpirun(2, settings + rest + ["run.walltime=600"]), 0)
+        self.assert_exit(self.mpirun(2, settings + rest + [f"run.dir={self.dir}/whole"]), 0)
+        self.assertEqual(self.losses("run"), self.losses("whole"))
+        sums = {self.run_trainer(["inspect", self.dir / run, "--sha256"]).stdout for run in ("run", "whole")}
+        self.assertEqual(len(sums), 1)
+
+    def test_a_walltime_that_is_over_at_the_start_leaves_the_first_step_and_no_evaluation(self):
+        data, val = self.small_data(64), self.small_data(40, "val.h5")
+        settings = self.settings(data, data__val=val, train__log_every=1, train__batch_size=32, train__max_steps=1)
+        self.assert_exit(self.run_trainer(settings + ["run.walltime=0.01"]), 75)
+        self.assertEqual([row["step"] for row in self.metrics("run", "step")], [1])
+        self.assertEqual(self.metrics("run", "eval"), [])
+        # The evaluation is what is left of it.
+        self.assert_exit(self.run_trainer(settings), 0)
+        self.assertEqual([row["step"] for row in self.metrics("run", "step")], [1])
+        self.assertEqual([row["step"] for row in self.metrics("run", "eval")], [1])
+
+    def test_a_walltime_of_no_time_is_refused(self):
+        for seconds in ("0", "-1"):
+            result = self.run_trainer(self.settings(self.dir / "data.h5", run__walltime=seconds))
+            self.assert_exit(result, 2)
+            self.assertIn(f"run.walltime: {seconds} is not a number above 0", result.stderr)
 
     def test_a_resume_on_another_file_says_so(self):
         data, other = self.small_data(64), self.small_data(64, "other.h5")

@@ -80,7 +80,7 @@ class StepGraphTest : public testing::Test {
             graph_->wait_for_transfers();
         }
         StepSums sums;
-        sums.set({}, false, false, false);
+        sums.set({}, false, false, {});
         graph_->tell(sums);
         wanted_ = sums.graph_wanted();
         told_impossible_ = sums.graph_impossible();
@@ -257,7 +257,7 @@ struct GraphRank {
             graphed = graph->run({}, {[&] { ++runs; }, [] {}, [&] { ++forgotten; }, [] {}},
                                  {reinterpret_cast<std::byte*>(loss), DType::f64, {3}});
         StepSums sums;
-        sums.set({}, false, false, false);
+        sums.set({}, false, false, {});
         graph->tell(sums);
         sums.all_reduce(world).wait();
         graph->hear(sums);

@@ -18,9 +18,10 @@ struct DatasetInfo {
     std::int64_t samples = 0;
     Shape sample_shape;  ///< {H, W, C} for images, {F} for features
     DType dtype = DType::u8;
-    std::int64_t classes = 0;
+    std::int64_t classes = 0;              ///< 0: has no labels, and does not say
     std::vector<std::string> class_names;  ///< empty or `classes` names
     std::vector<float> mean, std;          ///< the file's normalisation per channel; empty when it has none
+    bool labelled = true;                  ///< false: read() gives 0 for every label
     std::int64_t sample_bytes() const {
         return sample_shape.count() * static_cast<std::int64_t>(size_of(dtype));
     }
@@ -31,6 +32,9 @@ struct EpochPositions {
     std::int64_t epoch = 0;
     std::span<const std::int64_t> positions;  ///< in the epoch's order, one per index that is read
 };
+
+/// Whether a file must have labels.
+enum class Labels { required, optional };
 
 /// read() and read_at() may be called from several threads at once.
 class Dataset {
@@ -77,7 +81,8 @@ inline constexpr std::uint64_t mapped_limit = std::uint64_t{1} << 30;
 /// with at most `map_at_most` bytes of samples, else with pread; chunked or filtered ones through HDF5.
 /// Throws DataError: missing, unreadable, truncated, not of the schema (what is wrong and how to pack it
 /// again).
-std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, std::uint64_t map_at_most = mapped_limit);
+std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, std::uint64_t map_at_most = mapped_limit,
+                                           Labels labels = Labels::required);
 
 /// Whether bringing a whole file into memory, in its order, costs a host no more than reading `reads` of its
 /// samples one by one: where a disk fetches 128 KiB (what Linux reads ahead, by default) in the time of any
@@ -90,11 +95,12 @@ bool whole_file_pays(double reads, std::int64_t samples, std::int64_t sample_byt
 std::uint64_t mappable_bytes(std::optional<std::int64_t> available);
 
 /// Several files as one, in the order given, mapped as long as together they have at most `map_at_most` bytes
-/// of samples, by default mappable_bytes() of what is available now. All must agree in shape, dtype, classes
-/// and, where they have them, class names (DataError names both). The normalisation is the first file's.
-/// UsageError: no path.
+/// of samples, by default mappable_bytes() of what is available now. All must agree in shape, dtype, classes,
+/// whether there are labels, and, where they have them, class names (DataError names both). The normalisation
+/// is the first file's. UsageError: no path.
 std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths);
-std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, std::uint64_t map_at_most);
+std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, std::uint64_t map_at_most,
+                                       Labels labels = Labels::required);
 
 /// The labels as class counts: for inspection. Reads all labels.
 std::vector<std::int64_t> count_labels(const Dataset& dataset);

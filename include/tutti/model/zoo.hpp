@@ -50,6 +50,10 @@ GraphSpec build_vit(const Shape& input, const VitOptions& options, std::int64_t 
 /// The layers of `model.layers`, one after the other.
 GraphSpec build_sequential(const Shape& input, std::span<const LayerSpec> layers);
 
+/// The same layers in fewest words: arguments that have their default are left out, and [n, n] is n. Two
+/// lists of the same layers are then equal.
+std::vector<LayerSpec> without_defaults(std::span<const LayerSpec> layers);
+
 /// The kinds that `model.layers` knows, with their arguments, for jobs/configuration.md and for suggestions.
 struct LayerKind {
     std::string kind;

@@ -99,5 +99,10 @@ double attainable_across(std::span<const ParameterSlice> parameters, const Bucke
 
 /// The parameters of each layer of a graph, and the seconds that a profile gives their forward.
 std::vector<LayerForward> layers_of(const Graph& graph, std::span<const double> seconds);
+/// The same: how many elements of parameters each layer has, in the order of forward, and the parameters.
+/// Throws DataError where they do not belong together.
+std::vector<LayerForward> layers_of(std::span<const std::int64_t> elements,
+                                    std::span<const ParameterSlice> parameters,
+                                    std::span<const double> seconds);
 
 }  // namespace tutti

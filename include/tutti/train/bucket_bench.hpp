@@ -92,6 +92,9 @@ struct StepMeasurement {
     /// What the schedule across steps has to do with; elements of the arena. per_piece, latency:
     /// AcrossTiming's.
     AcrossTiming across(const Graph& graph, double per_piece, double latency) const;
+    /// The same of a graph that is not there: its layers' forwards, and the elements of its arena.
+    AcrossTiming across(std::vector<LayerForward> layers, std::int64_t elements, double per_piece,
+                        double latency) const;
 
     /// Of a step under a plan.
     double predict(std::span<const Bucket> buckets, const BucketTiming& timing) const;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "tutti/base/config.hpp"
@@ -65,6 +66,8 @@ std::vector<Bucket> plan_by_cost(std::span<const ParameterSlice> parameters,
 /// What the functions above want to know of a graph.
 std::vector<ParameterSlice> parameter_slices(const Graph& graph);
 std::vector<bool> layer_ends(const Graph& graph);
+/// The same from the parameters' names, in arena order: "conv1.weight" and "conv1.bias" are of one layer.
+std::vector<bool> layer_ends(std::span<const std::string> names);
 
 /// The plan whose buckets end with these parameters (ascending, the last one included). Throws DataError when
 /// they are no such list.

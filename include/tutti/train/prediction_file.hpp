@@ -13,6 +13,9 @@
 
 namespace tutti {
 
+/// The label of a sample of which none is known.
+inline constexpr std::int64_t unknown_label = -1;
+
 /// What the rows of a file hold besides label and prediction.
 struct PredictionFormat {
     std::int64_t samples = 0;    ///< N, rows of the finished file
@@ -29,8 +32,8 @@ struct PredictionOrigin {
     std::string config;          ///< resolved YAML
 };
 
-/// The next rows: [n] labels (true ones) and predictions (argmax), [n, K] logits, [n, E] embeddings,
-/// row-major.
+/// The next rows: [n] labels (true ones, or unknown_label) and predictions (argmax), [n, K] logits, [n, E]
+/// embeddings, row-major.
 struct PredictionRows {
     std::span<const std::int64_t> labels, predictions;
     std::span<const std::byte> logits, embeddings;
@@ -71,6 +74,7 @@ struct PredictionColumn {
 struct PredictionSummary {
     PredictionOrigin origin;
     std::int64_t samples = 0, correct = 0;  ///< correct: label = prediction
+    bool labelled = false;                  ///< some sample has a known label
     std::vector<PredictionColumn> columns;  ///< in the order of the file
     std::string sha256;                     ///< one hash of all columns, by name
 };

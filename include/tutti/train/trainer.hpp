@@ -32,9 +32,11 @@ struct TrainingJob {
 };
 
 struct TrainingResult {
-    ExitCode code = ExitCode::done;  ///< done, or requeue after a signal
+    ExitCode code = ExitCode::done;  ///< done, or requeue after a signal or at the end of run.walltime
     Progress progress;
+    bool time_is_over = false;  ///< run.walltime is why it stopped
     bool had_finished = false;  ///< the checkpoint that was resumed was already the end
+    std::string to_go_on;       ///< then: the setting that would train longer
     std::string last_eval;      ///< the last "eval" row (JSON), or empty
 };
 
@@ -63,7 +65,8 @@ class Trainer {
     /// agreed).
     void resume(const std::string& checkpoint_path);
 
-    /// Trains until the configured end or a stop signal. Rank 0 writes metrics and checkpoints.
+    /// Trains until the configured end, a stop signal, or so long that it ends within run.walltime. Rank 0
+    /// writes metrics and checkpoints.
     TrainingResult run();
 
   private:

@@ -1,0 +1,56 @@
+#pragma once
+// Steps on numbers of ranks that were not measured, from those that were. Pure.
+
+#include <cstdint>
+#include <vector>
+
+#include "tutti/comm/cost_scaling.hpp"
+#include "tutti/train/bucket_bench.hpp"
+
+namespace tutti {
+
+/// What `trainer bench buckets` has found on some ranks.
+struct MeasuredWorld {
+    int world = 0;                           ///< ≥ 2
+    std::vector<ParameterSlice> parameters;  ///< arena order
+    std::vector<bool> layer_ends;            ///< by parameter
+    std::size_t element_bytes = 4;
+    StepMeasurement measurement;
+    CostModel cost;
+    bool across = false;           ///< buckets could stay on the network during the next step's forward
+    AcrossTiming across_timing{};  ///< then; with per_piece of these ranks
+};
+
+/// The steps of a plan, as predicted.
+struct PlanForecast {
+    BenchPlan plan;
+    double step = 0;     ///< seconds
+    double exposed = 0;  ///< of them, those that would not be there without communication
+};
+
+struct WorldForecast {
+    int world = 0;
+    AllReduceShape shape = AllReduceShape::ring;
+    CostModel cost;
+    double compute = 0;                 ///< seconds of a step without communication
+    std::vector<PlanForecast> plans{};  ///< none on one rank
+    std::size_t best = 0;               ///< the plan with the least step, the earliest on a tie
+    /// Seconds of the best plan's step; on one rank, of the computation.
+    double step() const { return plans.empty() ? compute : plans[best].step; }
+};
+
+/// Seconds of a step without communication, under the schedule of the plan.
+double compute_alone(const MeasuredWorld& measured, bool across);
+
+/// Steps of one plan whose transfers cost so much.
+PlanForecast forecast_plan(const MeasuredWorld& measured, const BenchPlan& plan, const CostModel& cost);
+
+/// Every plan of the request, under the schedule within steps and, where the measured ranks could, under the
+/// one across steps. Assumes that every two ranks are joined by links as the measured ones, which carry
+/// nothing else, and that a rank computes as long as there. Of other numbers of ranks than measured no bucket
+/// goes in pieces: whether bits would depend on that is not known. cost_model is planned for these ranks.
+/// Throws UsageError for a world below 1.
+WorldForecast forecast_world(const MeasuredWorld& measured, int world, AllReduceShape shape,
+                             const PlanRequest& request);
+
+}  // namespace tutti

@@ -1,0 +1,158 @@
+#include "measured_world.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "bucket_report.hpp"
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* remedy = "trainer bench buckets --out FOLDER writes such a file";
+
+void require(bool holds, const std::string& what) {
+    if (!holds) throw DataError(what);
+}
+
+double seconds_of(const Json& value) {
+    const double seconds = value.get<double>();
+    require(std::isfinite(seconds) && seconds >= 0, "a time is " + value.dump());
+    return seconds;
+}
+
+std::vector<double> seconds_of_all(const Json& values) {
+    std::vector<double> seconds;
+    for (const Json& value : values) seconds.push_back(seconds_of(value));
+    return seconds;
+}
+
+std::vector<std::string> names_of_parameters(const Json& document) {
+    std::vector<std::string> names;
+    for (const Json& row : document.at("parameters")) names.push_back(row.at("name").get<std::string>());
+    require(!names.empty(), "it has no parameters");
+    return names;
+}
+
+std::vector<ParameterSlice> slices_of(const Json& rows, std::size_t element_bytes) {
+    std::vector<ParameterSlice> slices;
+    std::int64_t end = 0;
+    for (const Json& row : rows) {
+        const auto element = static_cast<std::int64_t>(element_bytes);
+        const ParameterSlice slice{row.at("offset").get<std::int64_t>() / element,
+                                   row.at("bytes").get<std::int64_t>() / element};
+        require(slice.count > 0 && slice.offset >= end,
+                "parameter " + row.at("name").get<std::string>() + " overlaps the one before");
+        end = slice.offset + slice.count;
+        slices.push_back(slice);
+    }
+    return slices;
+}
+
+StepMeasurement measurement_of(const Json& document) {
+    const Json& values = document.at("measurement");
+    StepMeasurement measurement;
+    measurement.before = seconds_of(values.at("before"));
+    measurement.backward_end = seconds_of(values.at("backward_end"));
+    // What ends a step may be less than nothing: medians of different steps.
+    measurement.rest = values.at("rest").get<double>();
+    for (const Json& row : document.at("parameters"))
+        measurement.ready.push_back(seconds_of(row.at("ready")));
+    measurement.profile.data = seconds_of(values.at("data"));
+    measurement.profile.optimizer = seconds_of(values.at("optimizer"));
+    measurement.profile.layer_forward = seconds_of_all(values.at("layer_forward"));
+    return measurement;
+}
+
+MeasuredPlan plan_of(const Json& row, std::span<const ParameterSlice> slices,
+                     std::span<const std::string> names) {
+    std::vector<std::size_t> ends;
+    for (const Json& bucket : row.at("buckets"))
+        ends.push_back(static_cast<std::size_t>(
+            std::ranges::find(names, bucket.at("last").get<std::string>()) - names.begin()));
+    MeasuredPlan result;
+    result.name = row.at("names").at(0).at("text").get<std::string>();
+    result.plan.buckets = plan_from_ends(slices, ends);
+    result.plan.across = row.at("schedule") == name_of_schedule(true);
+    if (result.plan.across) result.plan.order = row.at("issue_order").get<std::vector<std::size_t>>();
+    check_issue_order(result.plan.order, result.plan.buckets.size());
+    result.step = seconds_of(row.at("step").at("median"));
+    result.exposed = seconds_of(row.at("exposed").at("median"));
+    require(result.step > 0, "a step takes no time");
+    return result;
+}
+
+AcrossTiming across_timing_of(const Json& document, const MeasuredWorld& measured) {
+    std::vector<std::int64_t> elements;
+    for (const Json& layer : document.at("layers"))
+        elements.push_back(layer.at("parameters").get<std::int64_t>());
+    const ParameterSlice& last = measured.parameters.back();
+    const Json& per_piece = document.at("measurement").at("per_piece");
+    return measured.measurement.across(
+        layers_of(elements, measured.parameters, measured.measurement.profile.layer_forward),
+        last.offset + last.count,
+        per_piece.is_null() ? std::numeric_limits<double>::infinity() : seconds_of(per_piece),
+        measured.cost.latency());
+}
+
+MeasuredFile file_of(const Json& document) {
+    MeasuredFile file;
+    file.version = document.at("provenance").at("version").get<std::string>();
+    file.model = document.at("model").get<std::string>();
+    file.all_reduce_path = document.at("all_reduce").at("path").get<std::string>();
+    if (!document.at("replay").is_null()) file.replay = document.at("replay").get<std::string>();
+    file.samples =
+        document.at("batch_size").get<std::int64_t>() * document.at("accumulate").get<std::int64_t>();
+    file.gradient_bytes = document.at("gradient_bytes").get<std::size_t>();
+
+    MeasuredWorld& measured = file.measured;
+    measured.world = document.at("provenance").at("world_size").get<int>();
+    const CostModel cost = cost_model_from_json(document.at("all_reduce").at("fit").dump());
+    if (measured.world < 2 || cost.pieces().empty())
+        throw DataError("it was measured on one rank, and has no times of an all-reduce",
+                        "mpirun -np 2 trainer bench buckets measures some");
+    measured.cost = cost;
+    file.worst_residual = cost.worst_residual();
+    measured.element_bytes = document.at("element_bytes").get<std::size_t>();
+    require(measured.element_bytes >= 1 && measured.element_bytes <= 8,
+            "element_bytes is not the size of a number");
+    const std::vector<std::string> names = names_of_parameters(document);
+    measured.parameters = slices_of(document.at("parameters"), measured.element_bytes);
+    measured.layer_ends = layer_ends(names);
+    measured.measurement = measurement_of(document);
+    for (const Json& row : document.at("plans"))
+        file.plans.push_back(plan_of(row, measured.parameters, names));
+    require(!file.plans.empty(), "it has no plans");
+    measured.across =
+        std::ranges::any_of(file.plans, [](const MeasuredPlan& one) { return one.plan.across; });
+    if (measured.across) measured.across_timing = across_timing_of(document, measured);
+    return file;
+}
+
+}  // namespace
+
+MeasuredFile read_measured_world(const std::string& path) {
+    std::ifstream stream(path);
+    if (!stream) throw DataError(path + ": cannot be read", remedy);
+    try {
+        const Json document = Json::parse(stream);
+        if (!document.is_object() || document.value("benchmark", "") != "buckets")
+            throw DataError("not a buckets.json", remedy);
+        if (!document.contains("measurement"))
+            throw DataError("it was written by an older version, which did not keep what this needs",
+                            "measure it anew with trainer bench buckets");
+        MeasuredFile file = file_of(document);
+        file.path = path;
+        return file;
+    } catch (const nlohmann::json::exception& error) {
+        throw DataError(path + ": not a buckets.json: " + error.what(), remedy);
+    } catch (const DataError& error) {
+        throw DataError(path + ": " + error.what());
+    }
+}
+
+}  // namespace tutti

@@ -1,0 +1,193 @@
+#include "plan_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "bucket_report.hpp"
+#include "tutti/base/units.hpp"
+
+namespace tutti {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double ms = 1e3;
+
+const std::vector<std::string>& assumptions() {
+    static const std::vector<std::string> list = {
+        "every two ranks are joined by links as fast as the measured ones, which carry nothing else",
+        "each rank computes as long as it did there, with the same batch",
+        "an all-reduce goes by a ring, a0 + 2(p-1) alpha + 2(p-1)/p S/B, or by a tree, a0 + 2 log2(p) alpha "
+        "+ "
+        "2 S/B; a0, what a transfer costs besides its messages, is not known and counts as messages"};
+    return list;
+}
+
+/// "ring", "tree", or nothing where it makes no difference.
+std::string shape_of(const PlanReport& report, const WorldForecast& forecast) {
+    if (forecast.world == 1) return "";
+    return forecast.world == report.file.measured.world ? "measured" : to_string(forecast.shape);
+}
+
+double samples_per_second(const PlanReport& report, const WorldForecast& forecast) {
+    return static_cast<double>(report.file.samples) * forecast.world / forecast.step();
+}
+
+/// The part of so many times one rank's speed.
+double efficiency(const WorldForecast& forecast) {
+    return forecast.compute / forecast.step();
+}
+
+std::string name_of(const PlanForecast& forecast) {
+    return forecast.plan.names.front().text();
+}
+
+std::string world_row(const PlanReport& report, const WorldForecast& forecast) {
+    std::string plan = "-", schedule = "-", buckets = "-";
+    double exposed = 0;
+    if (!forecast.plans.empty()) {
+        const PlanForecast& best = forecast.plans[forecast.best];
+        plan = name_of(best);
+        schedule = name_of_schedule(best.plan.across);
+        buckets = std::to_string(best.plan.buckets.size());
+        exposed = best.exposed;
+    }
+    return fmt::format("  {:>6}  {:<8}  {:<14}  {:<12}  {:>7}  {:>10.3f}  {:>10.3f}  {:>12.1f}  {:>8.0f} %\n",
+                       forecast.world, shape_of(report, forecast), plan, schedule, buckets,
+                       forecast.step() * ms, exposed * ms, samples_per_second(report, forecast),
+                       100 * efficiency(forecast));
+}
+
+std::string check_rows(const PlanReport& report) {
+    const int world = report.file.measured.world;
+    std::string text = fmt::format(
+        "\ncheck: the {} ranks that were measured, ms\n  {:<28}  {:>9}  {:>9}  {:>8}  {:>10}  {:>10}\n",
+        world, "plan", "measured", "predicted", "error", "exposed", "predicted");
+    for (const PlanCheck& check : report.checks)
+        text += fmt::format("  {:<28}  {:>9.3f}  {:>9.3f}  {:>+6.1f} %  {:>10.3f}  {:>10.3f}\n",
+                            check.measured.name, check.measured.step * ms, check.predicted.step * ms,
+                            check.error_percent(), check.measured.exposed * ms, check.predicted.exposed * ms);
+    const PlanCheck& best = report.best_check();
+    const PlanCheck& worst = report.worst_check();
+    text += fmt::format("  the best plan there, {}, is predicted {:+.1f} % off; the worst, {}, {:+.1f} %\n",
+                        best.measured.name, best.error_percent(), worst.measured.name, worst.error_percent());
+    if (!report.is_borne_out())
+        text += fmt::format(
+            "  NOT BORNE OUT: that is more than {:.0f} %, so the rows below say little; measure again where "
+            "nothing else runs, with more --steps\n",
+            PlanReport::most_error_percent);
+    return text;
+}
+
+Json plan_json(const PlanForecast& forecast, std::size_t element_bytes) {
+    Json names = Json::array(), bytes = Json::array();
+    for (const PlanName& name : forecast.plan.names)
+        names.push_back({{"policy", to_string(name.policy)},
+                         {"bucket_mb", name.bucket_mb > 0 ? Json(name.bucket_mb) : Json()},
+                         {"text", name.text()}});
+    for (const Bucket& bucket : forecast.plan.buckets)
+        bytes.push_back(static_cast<std::size_t>(bucket.count) * element_bytes);
+    return {{"names", names},
+            {"schedule", name_of_schedule(forecast.plan.across)},
+            {"bucket_bytes", bytes},
+            {"step", forecast.step},
+            {"exposed", forecast.exposed}};
+}
+
+Json world_json(const PlanReport& report, const WorldForecast& forecast) {
+    Json plans = Json::array();
+    for (const PlanForecast& plan : forecast.plans)
+        plans.push_back(plan_json(plan, report.file.measured.element_bytes));
+    const std::string shape = shape_of(report, forecast);
+    return {{"world_size", forecast.world},
+            {"all_reduce", shape.empty() ? Json() : Json(shape)},
+            {"fit", Json::parse(to_json(forecast.cost))},
+            {"compute", forecast.compute},
+            {"step", forecast.step()},
+            {"samples_per_second", samples_per_second(report, forecast)},
+            {"efficiency", efficiency(forecast)},
+            {"best", forecast.plans.empty() ? Json() : Json(forecast.best)},
+            {"plans", plans}};
+}
+
+}  // namespace
+
+const PlanCheck& PlanReport::best_check() const {
+    return *std::ranges::min_element(checks, {}, [](const PlanCheck& check) { return check.measured.step; });
+}
+
+const PlanCheck& PlanReport::worst_check() const {
+    return *std::ranges::max_element(checks, {},
+                                     [](const PlanCheck& check) { return std::abs(check.error_percent()); });
+}
+
+bool PlanReport::is_borne_out() const {
+    return std::abs(best_check().error_percent()) <= most_error_percent;
+}
+
+PlanReport make_plan_report(MeasuredFile file, const std::vector<int>& worlds, const PlanRequest& request) {
+    PlanReport report{std::move(file), {}, {}};
+    const MeasuredWorld& measured = report.file.measured;
+    for (const MeasuredPlan& plan : report.file.plans)
+        report.checks.push_back({plan, forecast_plan(measured, plan.plan, measured.cost)});
+    for (const int world : worlds)
+        for (const AllReduceShape shape : {AllReduceShape::ring, AllReduceShape::tree}) {
+            report.worlds.push_back(forecast_world(measured, world, shape, request));
+            if (world == 1 || world == measured.world) break;
+        }
+    return report;
+}
+
+std::string to_text(const PlanReport& report) {
+    const MeasuredFile& file = report.file;
+    std::string text = fmt::format(
+        "{}, {} per rank and update, {} of gradients; measured on {} ranks (all-reduce: {}), {}\n",
+        file.model, file.samples, format_bytes(file.gradient_bytes), file.measured.world,
+        file.all_reduce_path, file.path);
+    if (file.replay) text += fmt::format("the measured layers were timed waits, {}\n", *file.replay);
+    text += "assumed:\n";
+    for (const std::string& one : assumptions()) text += "  " + one + "\n";
+    text += fmt::format("the fit of the measured all-reduce is at most {:.0f} % off its sizes\n",
+                        100 * file.worst_residual);
+    text += check_rows(report);
+    text += fmt::format(
+        "\npredicted: the best plan of each number of ranks\n  {:>6}  {:<8}  {:<14}  {:<12}  {:>7}  "
+        "{:>10}  {:>10}  {:>12}  {:>10}\n",
+        "ranks", "by", "best plan", "schedule", "buckets", "step ms", "exposed ms", "samples/s", "of linear");
+    for (const WorldForecast& forecast : report.worlds) text += world_row(report, forecast);
+    return text;
+}
+
+Json to_json(const PlanReport& report) {
+    Json checks = Json::array(), worlds = Json::array();
+    for (const PlanCheck& check : report.checks)
+        checks.push_back({{"plan", check.measured.name},
+                          {"schedule", name_of_schedule(check.measured.plan.across)},
+                          {"measured", check.measured.step},
+                          {"predicted", check.predicted.step},
+                          {"error_percent", check.error_percent()},
+                          {"exposed_measured", check.measured.exposed},
+                          {"exposed_predicted", check.predicted.exposed}});
+    for (const WorldForecast& forecast : report.worlds) worlds.push_back(world_json(report, forecast));
+    const MeasuredFile& file = report.file;
+    return {{"plan_of", file.path},
+            {"measured_by_version", file.version},
+            {"model", file.model},
+            {"samples_per_rank", file.samples},
+            {"gradient_bytes", file.gradient_bytes},
+            {"measured_world_size", file.measured.world},
+            {"all_reduce_path", file.all_reduce_path},
+            {"replay", file.replay ? Json(*file.replay) : Json()},
+            {"assumptions", assumptions()},
+            {"check",
+             {{"plans", checks},
+              {"best_plan", report.best_check().measured.name},
+              {"best_plan_error_percent", report.best_check().error_percent()},
+              {"worst_error_percent", report.worst_check().error_percent()},
+              {"borne_out", report.is_borne_out()}}},
+            {"worlds", worlds}};
+}
+
+}  // namespace tutti

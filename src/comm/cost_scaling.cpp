@@ -1,0 +1,41 @@
+#include "tutti/comm/cost_scaling.hpp"
+
+#include <cmath>
+
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+namespace {
+
+double messages(double ranks, AllReduceShape shape) {
+    return shape == AllReduceShape::ring ? 2 * (ranks - 1) : 2 * std::log2(ranks);
+}
+
+/// Times the buffer, on the busiest link.
+double volume(double ranks, AllReduceShape shape) {
+    return shape == AllReduceShape::ring ? 2 * (ranks - 1) / ranks : 2;
+}
+
+}  // namespace
+
+const char* to_string(AllReduceShape shape) {
+    return shape == AllReduceShape::ring ? "ring" : "tree";
+}
+
+CostModel cost_on(const CostModel& measured, int measured_world, int world, AllReduceShape shape) {
+    if (measured_world < 2)
+        throw UsageError("an all-reduce of one rank tells nothing about links", "measure it on two or more");
+    if (world < 1)
+        throw UsageError("there is no all-reduce of " + std::to_string(world) + " ranks", "give at least 1");
+    if (world == 1 || measured.pieces().empty()) return {};
+    const double by_message = messages(world, shape) / messages(measured_world, shape);
+    const double by_byte = volume(world, shape) / volume(measured_world, shape);
+    const double nothing = measured.pieces().front().alpha;
+    std::vector<CostPiece> pieces;
+    for (const CostPiece& piece : measured.pieces())
+        pieces.push_back({piece.from_bytes, by_message * nothing + by_byte * (piece.alpha - nothing),
+                          by_byte * piece.seconds_per_byte});
+    return CostModel(std::move(pieces)).with_latency(by_message * measured.latency());
+}
+
+}  // namespace tutti

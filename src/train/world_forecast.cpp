@@ -1,0 +1,70 @@
+#include "tutti/train/world_forecast.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace tutti {
+namespace {
+
+/// The timing across steps whose transfers have this model's latency.
+AcrossTiming timing_with(const MeasuredWorld& measured, const CostModel& cost) {
+    AcrossTiming timing = measured.across_timing;
+    timing.latency = cost.latency();
+    return timing;
+}
+
+}  // namespace
+
+double compute_alone(const MeasuredWorld& measured, bool across) {
+    if (!across)
+        return measured.measurement.before + measured.measurement.backward_end + measured.measurement.rest;
+    const std::vector<Bucket> one = plan_buckets(measured.parameters, measured.layer_ends,
+                                                 {BucketPolicy::single, measured.element_bytes});
+    const std::vector<std::size_t> order{0};
+    return step_across(one, order, std::vector<double>{0.0}, timing_with(measured, {}));
+}
+
+PlanForecast forecast_plan(const MeasuredWorld& measured, const BenchPlan& plan, const CostModel& cost) {
+    const BucketTiming timing{measured.measurement.ready, cost, measured.element_bytes};
+    PlanForecast forecast{plan};
+    if (plan.across) {
+        const AcrossTiming of_steps = timing_with(measured, cost);
+        const std::vector<double> seconds = transfer_seconds(plan.buckets, timing);
+        if (forecast.plan.order.empty()) forecast.plan.order = issue_order(plan.buckets, seconds, of_steps);
+        forecast.step = step_across(plan.buckets, forecast.plan.order, seconds, of_steps);
+    } else {
+        forecast.step = measured.measurement.predict(plan.buckets, timing);
+    }
+    forecast.exposed = std::max(forecast.step - compute_alone(measured, plan.across), 0.0);
+    return forecast;
+}
+
+WorldForecast forecast_world(const MeasuredWorld& measured, int world, AllReduceShape shape,
+                             const PlanRequest& request) {
+    WorldForecast result{.world = world,
+                         .shape = shape,
+                         .cost = cost_on(measured.cost, measured.world, world, shape),
+                         .compute = compute_alone(measured, false)};
+    if (world == 1) return result;
+    MeasuredWorld here = measured;
+    if (world != measured.world) here.across_timing.per_piece = std::numeric_limits<double>::infinity();
+    const BucketTiming timing{here.measurement.ready, result.cost, here.element_bytes};
+    for (const bool across : {false, true}) {
+        if (across && !here.across) continue;
+        const std::vector<Bucket> by_cost =
+            across ? plan_across_steps(here.parameters, here.layer_ends, result.cost, here.element_bytes,
+                                       timing_with(here, result.cost))
+                         .buckets
+                   : plan_by_cost(here.parameters, here.layer_ends, timing);
+        for (BenchPlan& plan :
+             distinct_plans(request, here.parameters, here.layer_ends, here.element_bytes, by_cost)) {
+            plan.across = across;
+            result.plans.push_back(forecast_plan(here, plan, result.cost));
+        }
+    }
+    result.best = static_cast<std::size_t>(std::ranges::min_element(result.plans, {}, &PlanForecast::step) -
+                                           result.plans.begin());
+    return result;
+}
+
+}  // namespace tutti

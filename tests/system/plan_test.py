@@ -1,0 +1,145 @@
+"""trainer plan: other numbers of ranks, predicted from a real trainer bench buckets."""
+
+import json
+
+import system_test
+from recipes import TrainingTest
+
+
+class Plan(TrainingTest):
+    def measure(self, ranks, *more):
+        self.pack(*self.synthetic_idx(160, classes=4, side=8))
+        (self.dir / "c.yaml").write_text(f"data: {{train: {self.dir}/data.h5, workers: 0}}\n")
+        arguments = ["bench", "buckets", "--steps", 4, "--warmup", 1, "--out", "out", "-c", "c.yaml",
+                     "train.batch_size=8", "model.name=mlp", "model.hidden=[32,16]", "distributed.strategy=ddp", *more]
+        self.assert_exit(self.run_trainer(arguments) if ranks == 1 else self.mpirun(ranks, arguments), 0)
+        return json.loads((self.dir / "out" / "buckets.json").read_text(encoding="utf-8"))
+
+    def plan(self, *more, worlds="2,3,8"):
+        return self.run_trainer(["plan", "--from", "out/buckets.json", "--world", worlds, *more])
+
+    def change(self, edit):
+        path = self.dir / "out" / "buckets.json"
+        document = json.loads(path.read_text(encoding="utf-8"))
+        edit(document)
+        path.write_text(json.dumps(document), encoding="utf-8")
+
+    def test_from_a_measurement_on_two_ranks(self):
+        measured = self.measure(2)
+        result = self.plan("--json", "--out", "plans")
+        self.assert_exit(result, 0)
+        document = json.loads(result.stdout)
+        self.assertEqual(json.loads((self.dir / "plans" / "plan.json").read_text()), document)
+        self.assertEqual(document["measured_world_size"], 2)
+
+        # On the ranks that were measured it is the bench's own prediction, and the error is against its median.
+        self.assertEqual(len(document["check"]["plans"]), len(measured["plans"]))
+        for check, plan in zip(document["check"]["plans"], measured["plans"]):
+            self.assertAlmostEqual(check["predicted"], plan["predicted"], delta=1e-9)
+            self.assertEqual(check["measured"], plan["step"]["median"])
+            self.assertAlmostEqual(check["error_percent"],
+                                   100 * (check["predicted"] / check["measured"] - 1), places=9)
+
+        fit = measured["all_reduce"]["fit"]["pieces"]
+        ways = [(world["world_size"], world["all_reduce"]) for world in document["worlds"]]
+        self.assertEqual(ways, [(2, "measured"), (3, "ring"), (3, "tree"), (8, "ring"), (8, "tree")])
+        for world in document["worlds"]:
+            steps = [plan["step"] for plan in world["plans"]]
+            self.assertEqual(world["step"], min(steps))
+            self.assertEqual(world["best"], steps.index(min(steps)))
+            self.assertGreaterEqual(world["step"], world["compute"])
+            self.assertAlmostEqual(world["samples_per_second"], 8 * world["world_size"] / world["step"], places=6)
+            for plan in world["plans"]:
+                self.assertAlmostEqual(plan["step"] - plan["exposed"], world["compute"], places=9)
+        # A ring of 8 has 7 times the messages of one of 2, and 1.75 times its bytes.
+        ring = document["worlds"][3]["fit"]["pieces"]
+        self.assertAlmostEqual(ring[0]["alpha"], 7 * fit[0]["alpha"], places=12)
+        self.assertAlmostEqual(ring[-1]["seconds_per_byte"], 1.75 * fit[-1]["seconds_per_byte"], places=15)
+
+        text = self.plan(worlds="1,2,8").stdout
+        for words in ("assumed:", "check: the 2 ranks", "% off; the worst", "ring", "tree", "ddp 0.25 MB"):
+            self.assertIn(words, text)
+        self.assertFalse((self.dir / "plan.json").exists())
+
+    def test_says_when_the_measurement_does_not_bear_it_out(self):
+        predicted = [plan["predicted"] for plan in self.measure(2)["plans"]]
+        for factor, borne_out in ((1.1, True), (1.3, False), (0.8, False)):
+            def edit(document, factor=factor):
+                for plan, seconds in zip(document["plans"], predicted):
+                    plan["step"]["median"] = factor * seconds
+            self.change(edit)
+            check = json.loads(self.plan("--json").stdout)["check"]
+            self.assertEqual(check["borne_out"], borne_out, factor)
+            self.assertAlmostEqual(check["best_plan_error_percent"], 100 * (1 / factor - 1), places=6)
+            self.assertEqual("NOT BORNE OUT" in self.plan().stdout, not borne_out, factor)
+
+    def test_under_a_launcher_one_rank_answers(self):
+        self.measure(2)
+        result = self.mpirun(2, ["plan", "--from", "out/buckets.json", "--world", "4"])
+        self.assert_exit(result, 0)
+        self.assertEqual(result.stdout.count("assumed:"), 1)
+
+    def test_refuses_worlds_that_are_none(self):
+        for worlds in ("0", "2,-2", "two", "2,,4", "", "1e3", "2000000", "99999999999999999999"):
+            result = self.plan(worlds=worlds)
+            self.assert_exit(result, 2)
+            self.assertIn("number" if worlds else "--world", result.stderr, worlds)
+        self.assert_exit(self.run_trainer(["plan", "--world", "2"]), 2)
+        self.assert_exit(self.run_trainer(["plan", "--from", "out/buckets.json"]), 2)
+
+    def test_refuses_files_that_tell_nothing(self):
+        self.assert_exit(self.plan(), 4)
+        (self.dir / "out").mkdir()
+        path = self.dir / "out" / "buckets.json"
+        for text in ("", "no json", "[]", "{}", '{"benchmark": "allreduce"}', '{"benchmark": 3}'):
+            path.write_text(text)
+            result = self.plan()
+            self.assert_exit(result, 4)
+            self.assertIn("not a buckets.json", result.stderr)
+            self.assertIn("bench buckets", result.stderr)
+
+    def test_refuses_a_measurement_on_one_rank(self):
+        self.measure(1)
+        result = self.plan()
+        self.assert_exit(result, 4)
+        self.assertIn("measured on one rank", result.stderr)
+
+    def test_refuses_a_measurement_that_lacks_or_contradicts_something(self):
+        self.measure(2)
+        whole = (self.dir / "out" / "buckets.json").read_text()
+
+        def drop(*path):
+            def edit(document):
+                for key in path[:-1]:
+                    document = document[key]
+                del document[path[-1]]
+            return edit
+
+        def put(value, *path):
+            def edit(document):
+                for key in path[:-1]:
+                    document = document[key]
+                document[path[-1]] = value
+            return edit
+
+        edits = {"older version": drop("measurement"),
+                 "fit": drop("all_reduce", "fit"),
+                 "not a cost model": put([{"from_bytes": 1, "alpha": 0, "seconds_per_byte": 0}], "all_reduce", "fit",
+                                         "pieces"),
+                 "a time is": put(-1, "parameters", 0, "ready"),
+                 "overlaps": put(0, "parameters", 1, "offset"),
+                 "size of a number": put(0, "element_bytes"),
+                 "bucket plan": put([], "plans", 0, "buckets"),
+                 "no plans": put([], "plans"),
+                 "no parameters": put([], "parameters")}
+        for words, edit in edits.items():
+            (self.dir / "out" / "buckets.json").write_text(whole)
+            self.change(edit)
+            result = self.plan()
+            self.assert_exit(result, 4)
+            self.assertIn("out/buckets.json: ", result.stderr)
+            self.assertIn(words, result.stderr)
+
+
+if __name__ == "__main__":
+    system_test.main()
