@@ -31,6 +31,7 @@ class CpuDevice final : public Device {
     ~CpuDevice() override { set_host_progress({}); }
 
     std::string kind() const override { return "cpu"; }
+    int threads() const override { return threads_; }
 
     std::string description() const override {
         return fmt::format("{}, {} thread{}, {}", processor_name(), threads_, threads_ == 1 ? "" : "s",

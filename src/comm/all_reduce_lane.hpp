@@ -29,6 +29,12 @@ class AllReduceLane {
                                                ReduceOp op) = 0;
     virtual std::optional<std::uint64_t> issue_all_gather(const TensorView& input,
                                                           const TensorView& output) = 0;
+    /// And for Communicator::reduce_then_gather; nothing where that does not go piece by piece.
+    virtual std::optional<std::uint64_t> issue_reduce_then_gather(const TensorView&, const TensorView&,
+                                                                  const Communicator::UseSums&) {
+        return std::nullopt;
+    }
+    virtual bool reduces_then_gathers_by_piece() const { return false; }
     /// Does what the peers' state allows, for all requests.
     virtual void progress() = 0;
     /// Whether progress() lets MPI go on, too, as long as a request is not finished.

@@ -36,6 +36,16 @@ inline void require_blocks(const char* call, const TensorView& whole, const Tens
                      "give it 1/" + std::to_string(size) + " of the elements and the same type");
 }
 
+/// size·n elements each, of one type that can be reduced.
+inline void require_pair(const char* call, const TensorView& input, const TensorView& output, int size) {
+    require_reducible(call, input);
+    if (input.dtype == output.dtype && input.count() == output.count() && input.count() % size == 0) return;
+    throw UsageError(describe(call, input.count(), input.dtype) + ": the output has " +
+                         std::to_string(output.count()) + " " + std::string(name_of(output.dtype)) + ", for " +
+                         std::to_string(size) + " ranks",
+                     "give both the same type and number of elements, the same for each rank");
+}
+
 inline void require_root(const char* call, int root, int size) {
     if (root >= 0 && root < size) return;
     throw UsageError(std::string(call) + ": there is no root rank " + std::to_string(root),

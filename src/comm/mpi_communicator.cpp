@@ -127,6 +127,19 @@ class MpiCommunicator final : public Communicator {
         });
     }
 
+    Work reduce_then_gather(const TensorView& input, const TensorView& output, UseSums use) override {
+        if (!reduces_then_gathers_by_piece()) return Communicator::reduce_then_gather(input, output, use);
+        require_pair("reduce_then_gather", input, output, size());
+        require_whole_job();
+        if (input.count() == 0) return {};
+        return on_lane("reduce_then_gather", input,
+                       handle_->lane->issue_reduce_then_gather(input, output, use).value());
+    }
+
+    bool reduces_then_gathers_by_piece() const override {
+        return handle_->lane && handle_->lane->reduces_then_gathers_by_piece();
+    }
+
     Work broadcast(const TensorView& buffer, int root) override {
         require_root("broadcast", root, size());
         return start("broadcast", buffer, [&](MpiTransfer& transfer) {

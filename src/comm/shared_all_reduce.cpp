@@ -12,6 +12,8 @@ namespace {
 
 /// Elements that are added and copied on at a time: they stay in the first-level cache meanwhile.
 constexpr std::int64_t block = 1024;
+/// Elements that are added and used at a time: each use is a call of some cost; in the second-level cache.
+constexpr std::int64_t used_block = 16384;
 
 }  // namespace
 
@@ -43,6 +45,13 @@ std::optional<std::uint64_t> SharedAllReduce::issue_all_gather(const TensorView&
     return add({Kind::all_gather, input.data, output.data, input.count(), input.dtype, ReduceOp::sum});
 }
 
+std::optional<std::uint64_t> SharedAllReduce::issue_reduce_then_gather(const TensorView& input,
+                                                                       const TensorView& output,
+                                                                       const Communicator::UseSums& use) {
+    return add({Kind::reduce_then_gather, input.data, output.data, input.count() / ranks_, input.dtype,
+                ReduceOp::sum, use});
+}
+
 std::uint64_t SharedAllReduce::add(const Request& request) {
     assert(request.count > 0);
     requests_.push_back(request);
@@ -50,12 +59,15 @@ std::uint64_t SharedAllReduce::add(const Request& request) {
 }
 
 void SharedAllReduce::progress() {
+    if (in_progress_) return;
+    in_progress_ = true;
     // Staging first, by one chunk a round: while the peers are not as far, the next chunk can be prepared.
     for (bool moved = true; moved && !stopped_ && !idle();) {
         moved = try_stage();
         moved |= try_reduce();
         moved |= try_collect();
     }
+    in_progress_ = false;
 }
 
 SharedAllReduce::Chunk SharedAllReduce::at(const Cursor& cursor) const {
@@ -64,6 +76,12 @@ SharedAllReduce::Chunk SharedAllReduce::at(const Cursor& cursor) const {
                 size_of(request.dtype), request.dtype, request.op,     false};
     auto most = static_cast<std::int64_t>(sizes_.chunk / chunk.element_bytes);
     if (request.kind == Kind::reduce_scatter) most = std::max<std::int64_t>(most / ranks_, 1);
+    if (request.kind == Kind::reduce_then_gather) {
+        most = std::max<std::int64_t>(most / ranks_, 1);
+        // Whole cache lines, where there is more than one.
+        const auto line = static_cast<std::int64_t>(64 / chunk.element_bytes);
+        if (most > line) most -= most % line;
+    }
     if (request.kind != Kind::all_reduce) chunk.stride = request.count;
     chunk.count = std::min(request.count - cursor.element, most);
     chunk.input += chunk.bytes(cursor.element);
@@ -127,7 +145,7 @@ void SharedAllReduce::stage(const Chunk& chunk, std::byte* to) const {
         if (end > first)
             std::memcpy(to + chunk.bytes(first), chunk.input + chunk.bytes(first), chunk.bytes(end - first));
     };
-    if (chunk.kind == Kind::reduce_scatter) {
+    if (chunk.kind == Kind::reduce_scatter || chunk.kind == Kind::reduce_then_gather) {
         for (int rank = 0; rank < ranks_; ++rank)
             if (rank != rank_)
                 std::memcpy(to + chunk.bytes(chunk.count * rank),
@@ -160,6 +178,7 @@ bool SharedAllReduce::try_reduce() {
     const Chunk chunk = at(reduce_);
     if (chunk.kind == Kind::all_reduce) reduce(chunk, reduce_.chunk);
     if (chunk.kind == Kind::reduce_scatter) reduce_to_block(chunk, reduce_.chunk);
+    if (chunk.kind == Kind::reduce_then_gather) reduce_and_use(chunk, reduce_);
     advance(reduce_, chunk.count);
     counters_[rank_].reduced.store(reduce_.chunk, std::memory_order_release);
     return true;
@@ -193,12 +212,36 @@ void SharedAllReduce::reduce_to_block(const Chunk& chunk, std::uint64_t number) 
     }
 }
 
+void SharedAllReduce::reduce_and_use(const Chunk& chunk, const Cursor& place) const {
+    const Communicator::UseSums& use = requests_[place.request - first_request_].use;
+    const std::int64_t begin = chunk.count * rank_;
+    std::byte* const sums = piece(chunk, chunk.input, rank_);
+    const std::byte* const made = piece(chunk, chunk.output, rank_);
+    std::byte* const mine = slot(rank_, place.chunk) + chunk.bytes(begin);
+    const auto own = [&](std::int64_t element) { return sums + chunk.bytes(element - begin); };
+    alignas(64) std::byte scratch[used_block * 8];
+    for (std::int64_t done = 0; done < chunk.count; done += used_block) {
+        const std::int64_t count = std::min(used_block, chunk.count - done);
+        std::byte* const to = sums + chunk.bytes(done);
+        // The own values are needed until their turn comes: with more than two ranks not at first.
+        std::byte* const sum = ranks_ == 2 ? to : scratch;
+        reduce_run(chunk, place.chunk, begin + done, count, sum, own);
+        if (sum != to) std::memcpy(to, sum, chunk.bytes(count));
+        use(place.element + done, count);
+        std::memcpy(mine + chunk.bytes(done), made + chunk.bytes(done), chunk.bytes(count));
+    }
+}
+
 bool SharedAllReduce::try_collect() {
     if (collect_.chunk >= reduce_.chunk) return false;
     const Chunk chunk = at(collect_);
     if (chunk.kind == Kind::all_reduce && !chunk.whole) {
         if (!everybody_reached(collect_.chunk + 1, &Counters::reduced, all_reduced_)) return false;
         collect_shares(chunk, collect_.chunk);
+    }
+    if (chunk.kind == Kind::reduce_then_gather) {
+        if (!everybody_reached(collect_.chunk + 1, &Counters::reduced, all_reduced_)) return false;
+        collect_used(chunk, collect_.chunk);
     }
     // What is gathered is there once all have staged it, and the own "reduction" has seen that.
     if (chunk.kind == Kind::all_gather) collect_blocks(chunk, collect_.chunk);
@@ -227,6 +270,14 @@ void SharedAllReduce::collect_blocks(const Chunk& chunk, std::uint64_t number) c
     for (int other = 1; other < ranks_; ++other) {
         const int rank = (rank_ + other) % ranks_;
         std::memcpy(block_of(rank), slot(rank, number), chunk.bytes(chunk.count));
+    }
+}
+
+void SharedAllReduce::collect_used(const Chunk& chunk, std::uint64_t number) const {
+    for (int other = 1; other < ranks_; ++other) {
+        const int rank = (rank_ + other) % ranks_;
+        std::memcpy(piece(chunk, chunk.output, rank), slot(rank, number) + chunk.bytes(chunk.count * rank),
+                    chunk.bytes(chunk.count));
     }
 }
 

@@ -20,7 +20,9 @@ namespace tutti {
 /// So a rank reads and writes each byte of its buffer once, and the others' slots are read from caches. Small
 /// chunks are staged whole and added by every rank, which needs one meeting of the ranks instead of two.
 /// In a reduce-scatter a chunk holds a piece of each rank's block, and nobody collects; in an all-gather a
-/// chunk is a piece of the own block, and nothing is added.
+/// chunk is a piece of the own block, and nothing is added. Where both are one request with a use of the sums
+/// between them, a chunk holds a piece of each rank's block, too; of the own one, which nobody stages, its
+/// slot takes what was made of the sums, for the others to collect.
 /// An element's sum is ((x₀ + x₁) + x₂) + …: it does not depend on where buffers or chunks begin.
 ///
 /// One object per rank. Requests are worked off in their order.
@@ -43,13 +45,16 @@ class SharedAllReduce final : public AllReduceLane {
     std::uint64_t issue_reduce_scatter(const TensorView& input, const TensorView& output,
                                        ReduceOp op) override;
     std::optional<std::uint64_t> issue_all_gather(const TensorView& input, const TensorView& output) override;
+    std::optional<std::uint64_t> issue_reduce_then_gather(const TensorView& input, const TensorView& output,
+                                                          const Communicator::UseSums& use) override;
+    bool reduces_then_gathers_by_piece() const override { return true; }
     void progress() override;
     bool finished(std::uint64_t request) const override { return collect_.request > request; }
     void stop() override { stopped_ = true; }
     const char* name() const override { return "shared memory"; }
 
   private:
-    enum class Kind { all_reduce, reduce_scatter, all_gather };
+    enum class Kind { all_reduce, reduce_scatter, all_gather, reduce_then_gather };
     struct Request {
         Kind kind;
         std::byte* input;
@@ -57,8 +62,9 @@ class SharedAllReduce final : public AllReduceLane {
         std::int64_t count;  ///< elements; of a block where the buffers consist of them
         DType dtype;
         ReduceOp op;
+        Communicator::UseSums use = {};  ///< of a reduce_then_gather
     };
-    /// The next chunk of one of the three kinds of work.
+    /// The next chunk to stage, to reduce, or to collect.
     struct Cursor {
         std::uint64_t chunk = 0, request = 0;
         std::int64_t element = 0;
@@ -100,8 +106,14 @@ class SharedAllReduce final : public AllReduceLane {
     void stage(const Chunk& chunk, std::byte* to) const;
     void reduce(const Chunk& chunk, std::uint64_t number);
     void reduce_to_block(const Chunk& chunk, std::uint64_t number) const;
+    void reduce_and_use(const Chunk& chunk, const Cursor& place) const;
+    /// Of a chunk with pieces of blocks, that of `rank`.
+    static std::byte* piece(const Chunk& chunk, std::byte* blocks, int rank) {
+        return blocks + chunk.bytes(chunk.stride * rank);
+    }
     void collect_shares(const Chunk& chunk, std::uint64_t number) const;
     void collect_blocks(const Chunk& chunk, std::uint64_t number) const;
+    void collect_used(const Chunk& chunk, std::uint64_t number) const;
     template <class Own>
     void reduce_run(const Chunk& chunk, std::uint64_t number, std::int64_t first, std::int64_t count,
                     std::byte* out, const Own& own) const;
@@ -115,6 +127,7 @@ class SharedAllReduce final : public AllReduceLane {
     std::deque<Request> requests_;
     std::uint64_t first_request_ = 0;  ///< number of requests_.front()
     bool stopped_ = false;
+    bool in_progress_ = false;  ///< who uses sums may compute on a device that offers progress meanwhile
     Cursor stage_, reduce_, collect_;
     /// What all peers are known to have reached; spares reading their counters.
     std::uint64_t all_staged_ = 0, all_reduced_ = 0, all_collected_ = 0;

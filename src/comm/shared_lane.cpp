@@ -81,6 +81,13 @@ class SharedLane final : public AllReduceLane {
                                                   const TensorView& output) override {
         return all_reduce_.issue_all_gather(input, output);
     }
+    std::optional<std::uint64_t> issue_reduce_then_gather(const TensorView& input, const TensorView& output,
+                                                          const Communicator::UseSums& use) override {
+        return all_reduce_.issue_reduce_then_gather(input, output, use);
+    }
+    bool reduces_then_gathers_by_piece() const override {
+        return all_reduce_.reduces_then_gathers_by_piece();
+    }
     void progress() override { all_reduce_.progress(); }
     bool finished(std::uint64_t request) const override { return all_reduce_.finished(request); }
     void stop() override { all_reduce_.stop(); }

@@ -77,12 +77,18 @@ void Reducer::ready(std::size_t parameter) {
     ready_order_.push_back(parameter);
     if (recorder_) recorder_->parameter_ready(parameter);
     if (waiting_[bucket] > 0) return;
-    if (recorder_) {
-        recorder_->bucket_ready(bucket, parameter);
-        recorder_->transfer_call_begins();
-    }
+    if (recorder_) recorder_->bucket_ready(bucket, parameter);
+    if (at_end_) return;
+    if (recorder_) recorder_->transfer_call_begins();
     issue();
     if (recorder_) recorder_->transfer_call_ends();
+}
+
+template <class Start>
+void Reducer::issue(Piece& piece, const Start& start) {
+    ++next_;
+    if (recorder_ && piece.first) recorder_->bucket_issued(piece.bucket);
+    piece.work = start(piece);
 }
 
 void Reducer::issue() {
@@ -91,9 +97,7 @@ void Reducer::issue() {
     while (next_ < pieces_.size() && waiting_[pieces_[next_].bucket] == 0) {
         Piece& piece = pieces_[next_];
         if (recorder_ && piece.between && done_ == next_) recorder_->pause_ends();
-        ++next_;
-        if (recorder_ && piece.first) recorder_->bucket_issued(piece.bucket);
-        piece.work = start(piece);
+        issue(piece, [this](const Piece& one) { return start(one); });
     }
 }
 
@@ -122,7 +126,7 @@ auto Reducer::naming_bucket(Piece& piece, const Call& call) {
 }
 
 void Reducer::poll() {
-    if (done_ == next_) return;
+    if (done_ == next_ || updating_) return;
     if (recorder_) recorder_->transfer_call_begins();
     // In order: a test of one transfer lets the library go on with all of them.
     while (done_ < next_ && naming_bucket(pieces_[done_], [](Work& work) { return work.test(); }))
@@ -161,8 +165,25 @@ void Reducer::finish_for(std::size_t first, std::size_t last, const BucketSummed
 }
 
 void Reducer::finish(const BucketSummed& summed) {
+    if (at_end_) issue();
     assert(next_ == pieces_.size());
     finish_before(pieces_.size(), summed);
+}
+
+void Reducer::update(const TensorView& parameters, const UseSums& use) {
+    assert(at_end_ && shards_ && next_ == 0 && std::ranges::count(waiting_, 0U) == std::ssize(waiting_));
+    updating_ = true;
+    for (Piece& piece : pieces_)
+        issue(piece, [&](const Piece& one) {
+            const ArenaRange &whole = shards_->buckets[one.bucket], &owned = shards_->owned[one.bucket];
+            return communicator_.reduce_then_gather(
+                slice(arena_, whole), slice(parameters, whole),
+                [use, offset = owned.offset](std::int64_t first, std::int64_t count) {
+                    use({offset + first, count});
+                });
+        });
+    finish_before(pieces_.size(), {});
+    updating_ = false;
 }
 
 }  // namespace tutti

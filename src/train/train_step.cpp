@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "tutti/base/stop_signal.hpp"
@@ -84,9 +85,9 @@ UpdateReport TrainStep::update(const TimeNews& time) {
                                     progress.epoch + 1, batch.begin, batch.end - 1, problem,
                                     progress.skipped));
     }
-    // With shards the optimizer has its span already.
-    lap(account.optimizer,
-        recorder && (!shards || report.skipped) ? &recorder->timeline().optimizer : nullptr);
+    // With shards that are gathered after the update the optimizer has its span already.
+    const bool has_span = shards && !report.skipped && !all_updated();
+    lap(account.optimizer, recorder && !has_span ? &recorder->timeline().optimizer : nullptr);
     // Evaluations run the same graph.
     graph.observe(nullptr);
     if (recorder) recorder->end_step();
@@ -214,9 +215,40 @@ bool TrainStep::may_update_bucket_by_bucket(const TrainingJob& job) {
            config.train.nan_policy != NanPolicy::skip;
 }
 
+bool TrainStep::may_update_in_reduction(const TrainingJob& job) {
+    // As above. The pieces are too small for several threads.
+    const Config& config = job.config;
+    return shards_optimizer(config, job.gradients.size()) && job.gradients.reduces_then_gathers_by_piece() &&
+           job.device.threads() == 1 && config.train.accumulate == 1 && !config.optim.clip_norm &&
+           config.train.nan_policy != NanPolicy::skip;
+}
+
+bool TrainStep::update_in_reduction(double lr, Work& step_sums) {
+    if (!updates_in_reduction_) return false;
+    // They went out before backward, and say the same on every rank.
+    step_sums.wait();
+    if (!update_is_certain()) return false;
+    using Clock = std::chrono::steady_clock;
+    updates_ = {};
+    // It may outlive this call, in transfers that an error leaves.
+    reducer.update(graph.parameter_arena(), [this, lr](const ArenaRange& range) {
+        const auto begin = Clock::now();
+        optimizer->step(lr, progress.step + 1, {range.offset, range.count});
+        updates_ += Clock::now() - begin;
+    });
+    accumulator.finish();
+    updated = graph.parameter_arena().count();
+    lap(account.communication, nullptr);
+    const double seconds = std::chrono::duration<double>(updates_).count();
+    account.communication -= seconds;
+    account.optimizer += seconds;
+    if (recorder) recorder->timeline().early_updates = seconds;
+    return true;
+}
+
 void TrainStep::reduce(double lr, Work& step_sums) {
     updated = 0;
-    if (defer(lr, step_sums)) return;
+    if (defer(lr, step_sums) || update_in_reduction(lr, step_sums)) return;
     if (in_graph) {
         // The buckets have their sums.
     } else if (!across_ && std::ranges::is_sorted(reducer.issue_order()) &&
@@ -281,8 +313,8 @@ void TrainStep::update_weights(const UpdateReport& report) {
         const double factor = *config.optim.clip_norm / (report.gradient_norm + 1e-6);
         if (factor < 1) scale_gradients(factor);
     }
-    optimizer->step(report.lr, progress.step + 1, {.offset = updated});
-    if (shards) {
+    if (!all_updated()) optimizer->step(report.lr, progress.step + 1, {.offset = updated});
+    if (shards && !all_updated()) {
         lap(account.optimizer, recorder ? &recorder->timeline().optimizer : nullptr);
         shards->gather_parameters();
         lap(account.communication, recorder ? &recorder->timeline().gather : nullptr);

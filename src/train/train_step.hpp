@@ -1,6 +1,7 @@
 #pragma once
 // Everything that one update after another needs: data, model, reducer, optimizer, and where they stand.
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -143,6 +144,10 @@ struct TrainStep {
     /// Whether a bucket may be updated before the others have their sums: by the config, and by this step's
     /// sums, which must be there.
     static bool may_update_bucket_by_bucket(const TrainingJob& job);
+    /// Whether sums may be used for the update while others are still added up, and that is faster.
+    static bool may_update_in_reduction(const TrainingJob& job);
+    bool update_in_reduction(double lr, Work& step_sums);
+    bool all_updated() const { return updated == graph.parameter_arena().count(); }
     bool update_is_certain() const { return !sums.failed() && !sums.non_finite() && sums.loss().weight > 0; }
     /// Whether a global batch's weight is known before the ranks' sums are there.
     bool weight_is_known() const {
@@ -157,6 +162,8 @@ struct TrainStep {
     /// Charges the time since the last lap to a part of the account, and to a span where one is recorded.
     void lap(double& seconds, TimeSpan* span);
 
+    std::chrono::steady_clock::duration updates_{};  // within a reduction
+    const bool updates_in_reduction_ = may_update_in_reduction(job);
     bool across_ = false;
     std::optional<Deferred> deferred_;
 };

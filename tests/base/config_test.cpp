@@ -244,16 +244,6 @@ TEST(ConfigReference, names_each_key_once_with_type_default_and_help) {
     EXPECT_TRUE(paths.contains("device"));
 }
 
-TEST(ConfigReference, says_what_this_version_does_not_carry_out) {
-    const auto help_of = [](const std::string& path) {
-        for (const ConfigKey& key : config_reference())
-            if (key.path == path) return key.help;
-        return std::string();
-    };
-    EXPECT_TRUE(help_of("run.walltime").ends_with("; not available in this version"));
-    EXPECT_TRUE(help_of("distributed.compress").ends_with("; not available in this version: bf16"));
-}
-
 TEST(TrainingDifferences, are_empty_for_equal_configurations) {
     EXPECT_TRUE(training_differences(parse(every_available_key), parse(every_available_key)).empty());
 }

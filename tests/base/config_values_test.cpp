@@ -222,11 +222,5 @@ TEST(ConfigValues, label_smoothing_is_a_part_below_one) {
               "train.label_smoothing: 1 is not a number of at least 0 and below 1");
 }
 
-TEST(ConfigAvailability, allows_the_default_of_keys_that_nothing_carries_out_yet) {
-    EXPECT_NO_THROW(
-        parse("{train: {recompute: false}, "
-              "run: {virtual_shards: 8, trace: false, walltime: null}, data: {transforms: []}}"));
-}
-
 }  // namespace
 }  // namespace tutti

@@ -156,6 +156,40 @@ TEST_P(SharedAllReduceTest, an_all_gather_brings_every_block_of_any_type_among_o
     });
 }
 
+TEST_P(SharedAllReduceTest, sums_are_used_piece_by_piece_and_what_was_made_of_them_reaches_every_rank) {
+    const auto& [name, ranks, sizes] = GetParam();
+    on_ranks(ranks, sizes, [&, ranks = ranks](SharedAllReduce& all_reduce, int rank) {
+        for (const std::size_t count : std::vector<std::size_t>{1, 15, 16, 17, 257, 1500, 9000}) {
+            const std::size_t whole = count * static_cast<std::size_t>(ranks);
+            const std::size_t own = count * static_cast<std::size_t>(rank);
+            const auto summed = sums(ranks, whole, 0);
+            auto input = inexact(rank, whole, 0), values = inexact(rank, count, 0);
+            std::vector<float> output(whole, 1.0F), expected(whole);
+            for (std::size_t i = 0; i < whole; ++i) expected[i] = 1.0F - 0.25F * summed[i];
+            std::int64_t used = 0;
+            const auto use = [&](std::int64_t first, std::int64_t pieces) {
+                EXPECT_EQ(first, used) << "in ascending order, each once";
+                used = first + pieces;
+                for (auto i = own + static_cast<std::size_t>(first); i < own + static_cast<std::size_t>(used);
+                     ++i)
+                    output[i] -= 0.25F * input[i];
+                all_reduce.progress();  // an offer of a device that computes
+            };
+            const auto request = all_reduce.issue_reduce_then_gather(view_of(std::span(input)),
+                                                                     view_of(std::span(output)), use);
+            ASSERT_TRUE(request.has_value());
+            const auto last = all_reduce.issue(view_of(std::span(values)), ReduceOp::sum);
+            finish(all_reduce, last);
+            EXPECT_TRUE(all_reduce.finished(*request));
+            EXPECT_EQ(used, static_cast<std::int64_t>(count));
+            EXPECT_EQ(output, expected) << count << " elements on rank " << rank;
+            EXPECT_TRUE(std::ranges::equal(std::span(input).subspan(own, count),
+                                           std::span(summed).subspan(own, count)));
+            EXPECT_EQ(values, sums(ranks, count, 0));
+        }
+    });
+}
+
 TEST_P(SharedAllReduceTest, requests_finish_in_order_and_may_differ_in_type_and_operation) {
     const auto& [name, ranks, sizes] = GetParam();
     on_ranks(ranks, sizes, [&, ranks = ranks](SharedAllReduce& all_reduce, int rank) {
@@ -201,6 +235,31 @@ TEST(shared_all_reduce, waits_for_a_peer_that_has_not_issued_and_goes_on_when_it
     }
     EXPECT_EQ(a, std::vector<float>(500, 3));
     EXPECT_EQ(b, std::vector<float>(500, 3));
+}
+
+TEST(shared_all_reduce, uses_no_sum_before_a_peer_has_its_part_in_it_and_none_after_stop) {
+    const Sizes sizes{256, 2, 0};
+    const Region region(2, sizes);
+    SharedAllReduce first(region.data(), 0, 2, sizes), second(region.data(), 1, 2, sizes);
+    std::vector<float> a(400, 1), b(400, 2), a_out(400), b_out(400);
+    std::int64_t a_used = 0, b_used = 0;
+    const auto request =
+        first.issue_reduce_then_gather(view_of(std::span(a)), view_of(std::span(a_out)),
+                                       [&](std::int64_t, std::int64_t count) { a_used += count; });
+    for (int poll = 0; poll < 10; ++poll) first.progress();
+    EXPECT_EQ(a_used, 0);
+    second.issue_reduce_then_gather(view_of(std::span(b)), view_of(std::span(b_out)),
+                                    [&](std::int64_t, std::int64_t count) { b_used += count; });
+    second.progress();
+    EXPECT_EQ(b_used, 2 * 32) << "the first rank has staged two chunks, which hold 32 of each block";
+    first.stop();
+    for (int poll = 0; poll < 10; ++poll) {
+        first.progress();
+        second.progress();
+    }
+    EXPECT_EQ(a_used, 0);
+    EXPECT_EQ(b_used, 2 * 32);
+    EXPECT_FALSE(first.finished(*request));
 }
 
 TEST(shared_all_reduce, touches_no_buffer_after_stop) {

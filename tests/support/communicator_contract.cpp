@@ -147,6 +147,10 @@ void rejects_blocks_and_roots_that_do_not_fit(Communicator& communicator) {
     std::vector<float> block(2);
     EXPECT_THROW(communicator.reduce_scatter(view(whole), view(block), ReduceOp::sum), UsageError);
     EXPECT_THROW(communicator.all_gather(view(block), view(whole)), UsageError);
+    std::vector<double> other(whole.size());
+    const auto unused = [](std::int64_t, std::int64_t) { ADD_FAILURE() << "nothing was added up"; };
+    EXPECT_THROW(communicator.reduce_then_gather(view(whole), view(block), unused), UsageError);
+    EXPECT_THROW(communicator.reduce_then_gather(view(whole), view(other), unused), UsageError);
     EXPECT_THROW(communicator.broadcast(view(block), communicator.size()), UsageError);
     EXPECT_THROW(communicator.broadcast(view(block), -1), UsageError);
 }
@@ -168,6 +172,30 @@ void reduce_scatters(Communicator& communicator) {
         communicator.reduce_scatter(view(input), own, ReduceOp::sum).wait();
         const auto in_place = own.span<double>();
         EXPECT_EQ(std::vector<double>(in_place.begin(), in_place.end()), mine) << count << " in place";
+    }
+}
+
+void gathers_what_was_made_of_sums(Communicator& communicator) {
+    const int rank = communicator.rank();
+    for (const auto count : counts) {
+        const auto total = count * communicator.size();
+        auto expected = reductions<double>(ReduceOp::sum, communicator.size(), total);
+        for (double& element : expected) element = 3 * element + 1;
+        auto input = values<double>(rank, total);
+        std::vector<double> output(static_cast<std::size_t>(total), 1.0);
+        std::int64_t used = 0;
+        communicator
+            .reduce_then_gather(view(input), view(output),
+                                [&](std::int64_t first, std::int64_t pieces) {
+                                    EXPECT_EQ(first, used);
+                                    used += pieces;
+                                    for (auto i = static_cast<std::size_t>(rank * count + first);
+                                         i < static_cast<std::size_t>(rank * count + used); ++i)
+                                        output[i] += 3 * input[i];
+                                })
+            .wait();
+        EXPECT_EQ(used, count);
+        EXPECT_EQ(output, expected) << count << " elements";
     }
 }
 
@@ -323,6 +351,7 @@ constexpr std::array checks = {
     ContractCheck{"rejects_types_that_cannot_be_reduced", rejects_types_that_cannot_be_reduced},
     ContractCheck{"rejects_blocks_and_roots_that_do_not_fit", rejects_blocks_and_roots_that_do_not_fit},
     ContractCheck{"reduce_scatters", reduce_scatters},
+    ContractCheck{"gathers_what_was_made_of_sums", gathers_what_was_made_of_sums},
     ContractCheck{"all_gathers", all_gathers},
     ContractCheck{"broadcasts_any_type_from_any_root", broadcasts_any_type_from_any_root},
     ContractCheck{"keeps_several_works_apart", keeps_several_works_apart},

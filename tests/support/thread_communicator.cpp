@@ -206,6 +206,8 @@ class ThreadCommunicator final : public Communicator {
         require_blocks("all_gather", output, input, size());
         return start({"all_gather", input.count(), input.dtype, ReduceOp::sum, 0, input.data, output.data});
     }
+    // As its three parts: so that what is done with sums meanwhile is tested, too.
+    bool reduces_then_gathers_by_piece() const override { return true; }
     Work broadcast(const TensorView& buffer, int root) override {
         require_root("broadcast", root, size());
         return start(

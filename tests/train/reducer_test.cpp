@@ -104,6 +104,45 @@ TEST_P(ReducerRanks, TellsOfEachBucketOnceItIsSummed) {
     });
 }
 
+TEST_P(ReducerRanks, SumsAtTheEndAndUpdatesWhatItOwnsMeanwhile) {
+    const std::vector<Bucket> buckets = {{0, 1, 0, 20}, {2, 2, 36, 5}, {3, 5, 48, 40}};
+    test::run_on_threads(GetParam(), [&](Communicator& communicator) {
+        const int ranks = communicator.size();
+        std::vector<double> gradients(arena_size), parameters(arena_size, 100.0);
+        const ShardPlan shards = plan_shards(buckets, arena_size, communicator.rank(), ranks);
+        Reducer reducer(communicator, view_of(std::span(gradients)), buckets, shards);
+        reducer.issue_at_end(true);
+        for (int step = 1; step <= 3; ++step) {
+            std::ranges::fill(gradients, 1.0);
+            for (std::size_t p = 0; p < parameter_count; ++p) {
+                reducer.ready(p);
+                reducer.poll();
+            }
+            EXPECT_EQ(std::ranges::count(gradients, 1.0), std::ssize(gradients)) << "nothing is issued yet";
+            EXPECT_TRUE(reducer.pending());
+            std::vector<ArenaRange> ranges;
+            reducer.update(view_of(std::span(parameters)), [&](const ArenaRange& range) {
+                ranges.push_back(range);
+                for (auto i = static_cast<std::size_t>(range.offset);
+                     i < static_cast<std::size_t>(range.offset + range.count); ++i)
+                    parameters[i] -= gradients[i];
+                reducer.poll();
+            });
+            EXPECT_FALSE(reducer.pending());
+            EXPECT_EQ(ranges, shards.owned);
+            EXPECT_EQ(parameters, std::vector<double>(arena_size, 100.0 - step * ranks));
+        }
+        // A step without an update: sums of what is owned.
+        std::ranges::fill(gradients, 2.0);
+        for (std::size_t p = 0; p < parameter_count; ++p) reducer.ready(p);
+        reducer.finish();
+        EXPECT_FALSE(reducer.pending());
+        for (const ArenaRange& range : shards.owned)
+            EXPECT_EQ(gradients[static_cast<std::size_t>(range.offset)], 2.0 * ranks);
+        EXPECT_EQ(parameters, std::vector<double>(arena_size, 100.0 - 3 * ranks));
+    });
+}
+
 TEST_P(ReducerRanks, SendsABucketInAsManyPiecesAsTheOrderNamesIt) {
     const std::vector<std::size_t> order{0, 2, 0, 1, 2, 0, 2};
     test::run_on_threads(GetParam(), [&](Communicator& communicator) {

@@ -48,6 +48,17 @@ class Communicator {
     /// input: n elements; output: size()·n, by rank; any dtype. In place when input is the rank()-th n
     /// elements of output; no other overlap.
     virtual Work all_gather(const TensorView& input, const TensorView& output) = 0;
+    /// What a rank makes of the sums of its own block: the elements [first, first + count) of the input's
+    /// hold the sums now, those of the output's are to be written. By the thread that calls the communicator,
+    /// within its calls, each element once, in ascending order. It may call no communicator and must not
+    /// throw.
+    using UseSums = std::function<void(std::int64_t first, std::int64_t count)>;
+    /// A reduce-scatter in place (sum), `use`, and an all-gather in place, with the same bits. input, output:
+    /// size()·n elements of one dtype each, the dtype as all_reduce, without overlap; of the input all blocks
+    /// but the own then hold no defined values.
+    virtual Work reduce_then_gather(const TensorView& input, const TensorView& output, UseSums use);
+    /// Whether that goes piece by piece, while sums are in a cache, and so is faster than its three parts.
+    virtual bool reduces_then_gathers_by_piece() const { return false; }
     /// From rank `root` to all, in place; any dtype.
     virtual Work broadcast(const TensorView& buffer, int root) = 0;
     virtual void barrier() = 0;

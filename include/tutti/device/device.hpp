@@ -25,6 +25,8 @@ class Device {
     virtual std::string kind() const = 0;
     /// For people: "AMD EPYC, 4 threads, oneDNN 2.6".
     virtual std::string description() const = 0;
+    /// Threads of the host that compute an operation together.
+    virtual int threads() const { return 1; }
 
     /// Zeroed memory. Throws RunError (how much was asked for, and for what) when there is not enough.
     virtual Buffer allocate(std::size_t bytes, const std::string& purpose) = 0;

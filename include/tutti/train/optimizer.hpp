@@ -22,9 +22,9 @@ class Optimizer {
     /// One update with the summed gradients, of what is owned; afterwards the gradient arena holds no defined
     /// values. step counts from 1 over the whole run.
     void step(double lr, std::int64_t step) { this->step(lr, step, {}); }
-    /// Part of an update: what is owned of the elements [offset, offset + count) of the arenas, whole
-    /// parameters with the gaps behind them. Parts that make up the arena, in any order, are an update, to
-    /// the bit.
+    /// Part of an update: what is owned of the elements [offset, offset + count) of the arenas; with lamb,
+    /// whole parameters with the gaps behind them. Parts that make up the arena, in any order, are an update,
+    /// to the bit.
     struct Range {
         std::int64_t offset = 0, count = std::numeric_limits<std::int64_t>::max();
     };

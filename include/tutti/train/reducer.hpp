@@ -60,6 +60,14 @@ class Reducer {
     /// The same for as many buckets as the parameters [first, last) need: those that hold them, and those
     /// issued before these. Others stay pending; finish() or the next finish_for() goes on with them.
     void finish_for(std::size_t first, std::size_t last, const BucketSummed& summed);
+    /// With shards, while nothing is pending: from the next step on ready() only takes note, and all buckets
+    /// are issued at the end, by finish() or update().
+    void issue_at_end(bool at_end) { at_end_ = at_end; }
+    /// Instead of finish(), where they are: `use` is called with ranges of the arena, which together are what
+    /// is owned, as soon as the gradients there are sums, and updates the same elements of `parameters` (an
+    /// arena of the same layout), of which every rank then has all. See Communicator::UseSums.
+    using UseSums = std::function<void(const ArenaRange& range)>;
+    void update(const TensorView& parameters, const UseSums& use);
     /// Whether finish_for() would have nothing to do.
     bool is_finished(std::size_t first, std::size_t last) const;
     /// Whether the step has begun (a parameter is ready) and not all of its buckets are finished.
@@ -76,6 +84,9 @@ class Reducer {
     };
 
     void issue();
+    /// A piece whose gradients are ready; start(piece) gives its transfer.
+    template <class Start>
+    void issue(Piece& piece, const Start& start);
     Work start(const Piece& piece);
     void cut_into_pieces();
     void use(std::vector<Bucket> buckets, std::vector<std::size_t> order);
@@ -102,6 +113,8 @@ class Reducer {
     // Places in pieces_: what is before them is issued, has its sums, is finished.
     std::size_t next_ = 0, done_ = 0, finished_ = 0;
     bool begun_ = false;
+    bool at_end_ = false;
+    bool updating_ = false;  // within transfers, which call for computations that may offer progress
 };
 
 }  // namespace tutti
