@@ -31,15 +31,10 @@ const Setting* given(const Settings& settings, const Row& row) {
     return setting && in_section(row, "model") && setting->node.IsNull() ? nullptr : setting;
 }
 
-/// "set model.name to mlp or lenet": those of `owners` that this version has.
-std::string owners_remedy(const Row& row, const std::string& name_key) {
-    const std::vector<std::string> later = config::find_row(name_key)->later;
-    std::vector<std::string> available;
-    for (const std::string& owner : row.owners)
-        if (std::find(later.begin(), later.end(), owner) == later.end()) available.push_back(owner);
-    if (available.empty()) return "nothing in this version knows it: remove it";
-    return fmt::format("remove it, or use {}, which know{} it", config::join(available, " or "),
-                       available.size() == 1 ? "s" : "");
+/// "remove it, or use mlp or lenet, which know it".
+std::string owners_remedy(const Row& row) {
+    return fmt::format("remove it, or use {}, which know{} it", config::join(row.owners, " or "),
+                       row.owners.size() == 1 ? "s" : "");
 }
 
 /// Keys of another model are errors, whatever their value; keys of another optimizer or schedule only when
@@ -49,14 +44,14 @@ void check_owner(const Row& row, const Setting& setting, const std::string& mode
         setting.fail(model == config::layers_model
                          ? "a model that is given by its layers does not know this key"
                          : fmt::format("the model {} does not know this key", model),
-                     owners_remedy(row, "model.name"));
+                     owners_remedy(row));
     const bool is_default = row.print(config) == row.print(Config{});
     if (in_section(row, "optim") && !config::knows(row, config.optim.name) && !is_default)
         setting.fail(fmt::format("{} is not a key of the optimizer {}", setting.shown(), config.optim.name),
-                     owners_remedy(row, "optim.name"));
+                     owners_remedy(row));
     if (in_section(row, "schedule") && !config::knows(row, config.schedule.name) && !is_default)
         setting.fail(fmt::format("{} is not a key of the schedule {}", setting.shown(), config.schedule.name),
-                     owners_remedy(row, "schedule.name"));
+                     owners_remedy(row));
 }
 
 /// What is not given has the default of the optimizer: PyTorch's, and timm's for lamb.
@@ -124,8 +119,6 @@ Config resolve(const Settings& settings, const std::string& source) {
         const Setting* const setting = given(settings, row);
         if (!setting) continue;
         row.set(*setting, result);
-        if (!row.available && row.print(result) != row.default_text)
-            config::refuse(*setting, row.default_text);
         check_owner(row, *setting, model, result);
     }
     set_optimizer_defaults(result.optim, settings);
@@ -206,9 +199,6 @@ std::vector<ConfigKey> config_reference() {
     for (const Row& row : config::rows()) {
         std::string help = row.help;
         if (!row.owners.empty()) help += fmt::format(" ({})", config::join(row.owners, ", "));
-        if (!row.available) help += "; not available in this version";
-        if (!row.later.empty())
-            help += fmt::format("; not available in this version: {}", config::join(row.later, ", "));
         keys.push_back({row.path, row.type, row.default_text, help});
     }
     return keys;

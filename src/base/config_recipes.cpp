@@ -63,22 +63,17 @@ EarlyStoppingConfig parse_early_stopping(const Setting& setting) {
 }  // namespace
 
 Kind<EmaConfig> ema() {
-    return {"{decay: number, warmup: true | false}",
-            parse_ema,
-            [](const EmaConfig& value) {
+    return {"{decay: number, warmup: true | false}", parse_ema, [](const EmaConfig& value) {
                 return fmt::format("{{decay: {}, warmup: {}}}", value.decay, value.warmup);
-            },
-            {}};
+            }};
 }
 
 Kind<EarlyStoppingConfig> early_stopping() {
     return {"{metric: " + validation_metric().type + ", patience: integer, min_delta: number}",
-            parse_early_stopping,
-            [](const EarlyStoppingConfig& value) {
+            parse_early_stopping, [](const EarlyStoppingConfig& value) {
                 return fmt::format("{{metric: {}, patience: {}, min_delta: {}}}", quoted(value.metric),
                                    value.patience, value.min_delta);
-            },
-            {}};
+            }};
 }
 
 }  // namespace tutti::config

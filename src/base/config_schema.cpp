@@ -26,14 +26,9 @@ Row row(const char* path, Field field, const Kind<T>& kind, const char* help) {
             .default_text = kind.print(field(defaults())),
             .help = help,
             .set = [=](const Setting& setting, Config& config) { field(config) = kind.parse(setting); },
-            .print = [=](const Config& config) { return kind.print(field(config)); },
-            .later = kind.later};
+            .print = [=](const Config& config) { return kind.print(field(config)); }};
 }
 
-Row not_yet(Row row) {
-    row.available = false;
-    return row;
-}
 Row default_is(const char* text, Row row) {
     row.default_text = text;
     return row;
@@ -418,11 +413,6 @@ bool knows(const Row& row, std::string_view owner) {
 std::string model_of(const Config& config) {
     if (!config.model.layers.empty()) return layers_model;
     return config.model.name.empty() ? "mlp" : config.model.name;
-}
-
-void refuse(const Setting& setting, const std::string& default_text) {
-    setting.fail(setting.shown() + " is not available in this version",
-                 "remove it or set it to " + default_text);
 }
 
 }  // namespace tutti::config

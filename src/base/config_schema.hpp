@@ -22,8 +22,6 @@ struct Row {
     std::string help;
     std::function<void(const Setting&, Config&)> set;  ///< throws UsageError
     std::function<std::string(const Config&)> print;   ///< YAML in flow style
-    std::vector<std::string> later = {};               ///< words that this version refuses
-    bool available = true;                             ///< false: this version takes the default value only
     std::vector<std::string> owners = {};  ///< the models or optimizers that know the key; empty: all
 };
 
@@ -38,8 +36,5 @@ bool is_section(std::string_view path);
 bool knows(const Row& row, std::string_view owner);
 /// The name by which rows list the model of `config`: its own, or layers_model.
 std::string model_of(const Config& config);
-
-/// Throws UsageError "WHERE: PATH: VALUE is not available in this version; …".
-[[noreturn]] void refuse(const Setting& setting, const std::string& default_text);
 
 }  // namespace tutti::config

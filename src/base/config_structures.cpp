@@ -147,21 +147,18 @@ std::string print_layer(const LayerSpec& layer) {
 }  // namespace
 
 Kind<Interval> interval() {
-    return {"N epochs | N steps | N min | never", parse_interval, print_interval, {}};
+    return {"N epochs | N steps | N min | never", parse_interval, print_interval};
 }
 
 Kind<Normalize> normalize() {
     const auto list = list_of(number({}));
-    return {"{mean: [...], std: [...]}",
-            parse_normalize,
-            [=](const Normalize& value) {
+    return {"{mean: [...], std: [...]}", parse_normalize, [=](const Normalize& value) {
                 return fmt::format("{{mean: {}, std: {}}}", list.print(value.mean), list.print(value.std));
-            },
-            {}};
+            }};
 }
 
 Kind<std::vector<LayerSpec>> layers() {
-    const auto list = list_of(Kind<LayerSpec>{"layers", parse_layer, print_layer, {}});
+    const auto list = list_of(Kind<LayerSpec>{"layers", parse_layer, print_layer});
     return {list.type,
             [=](const Setting& setting) {
                 if (setting.node.IsNull()) return std::vector<LayerSpec>{};
@@ -170,8 +167,7 @@ Kind<std::vector<LayerSpec>> layers() {
                     setting.fail("the list of layers is empty", "name a model or list its layers");
                 return specs;
             },
-            [=](const std::vector<LayerSpec>& specs) { return specs.empty() ? "null" : list.print(specs); },
-            {}};
+            [=](const std::vector<LayerSpec>& specs) { return specs.empty() ? "null" : list.print(specs); }};
 }
 
 }  // namespace tutti::config

@@ -157,7 +157,7 @@ std::string print_transform(const Spec& spec) {
 }  // namespace
 
 Kind<std::vector<TransformSpec>> transforms() {
-    const auto list = list_of(Kind<Spec>{"transforms", parse_transform, print_transform, {}});
+    const auto list = list_of(Kind<Spec>{"transforms", parse_transform, print_transform});
     return {"list of transforms",
             [=](const Setting& setting) -> std::vector<Spec> {
                 if (setting.node.IsNull()) return {};
@@ -165,8 +165,7 @@ Kind<std::vector<TransformSpec>> transforms() {
                     setting.wrong("a list of transforms", "write [horizontal_flip], in brackets");
                 return list.parse(setting);
             },
-            list.print,
-            {}};
+            list.print};
 }
 
 }  // namespace tutti::config

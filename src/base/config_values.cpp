@@ -113,13 +113,7 @@ std::string Setting::scalar(const std::string& expected) const {
     return node.Scalar();
 }
 
-std::size_t choose(const Setting& setting, const std::vector<std::string>& words,
-                   const std::vector<std::string>& later) {
-    std::vector<std::string> available;
-    for (const std::string& word : words)
-        if (std::find(later.begin(), later.end(), word) == later.end()) available.push_back(word);
-    const std::string use = (available.size() == 1 ? "use " : "use one of ") + join(available, ", ");
-
+std::size_t choose(const Setting& setting, const std::vector<std::string>& words) {
     const std::string expected = "one of " + join(words, ", ");
     const bool null_allowed = std::find(words.begin(), words.end(), "null") != words.end();
     std::string given = setting.node.IsNull() ? "null" : setting.scalar(expected);
@@ -130,11 +124,9 @@ std::size_t choose(const Setting& setting, const std::vector<std::string>& words
     });
     if (found == words.end()) {
         const std::string near = nearest_in_meaning(given, words);
-        if (near.empty()) setting.fail(given + " is not a choice", use);
+        if (near.empty()) setting.fail(given + " is not a choice", "use one of " + join(words, ", "));
         setting.wrong(expected, fmt::format("did you mean {}?", near));
     }
-    if (std::find(later.begin(), later.end(), *found) != later.end())
-        setting.fail(given + " is not available in this version", use);
     return static_cast<std::size_t>(found - words.begin());
 }
 
@@ -146,8 +138,7 @@ Kind<bool> boolean() {
                     setting.wrong("true or false");
                 return value;
             },
-            [](const bool& value) { return std::string(value ? "true" : "false"); },
-            {}};
+            [](const bool& value) { return std::string(value ? "true" : "false"); }};
 }
 
 Kind<std::int64_t> integer(std::int64_t at_least, std::int64_t at_most) {
@@ -161,8 +152,7 @@ Kind<std::int64_t> integer(std::int64_t at_least, std::int64_t at_most) {
                 if (value > at_most) setting.wrong(fmt::format("an integer of at most {}", at_most));
                 return value;
             },
-            [](const std::int64_t& value) { return fmt::format("{}", value); },
-            {}};
+            [](const std::int64_t& value) { return fmt::format("{}", value); }};
 }
 
 Kind<std::int64_t> power_of_two(std::int64_t at_most) {
@@ -187,8 +177,7 @@ Kind<double> number(Range range) {
                 return value;
             },
             // The shortest text that reads back as the same double.
-            [](const double& value) { return fmt::format("{}", value); },
-            {}};
+            [](const double& value) { return fmt::format("{}", value); }};
 }
 
 Kind<std::string> text(const std::string& type, std::optional<std::string> empty_means) {
@@ -198,8 +187,7 @@ Kind<std::string> text(const std::string& type, std::optional<std::string> empty
                 if (value.empty() && !empty_means) setting.fail("no value", "write " + type);
                 return value;
             },
-            [](const std::string& value) { return value.empty() ? "null" : quoted(value); },
-            {}};
+            [](const std::string& value) { return value.empty() ? "null" : quoted(value); }};
 }
 
 Kind<std::vector<std::string>> paths() {
@@ -212,8 +200,7 @@ Kind<std::vector<std::string>> paths() {
                 if (setting.node.IsMap()) setting.wrong("a file or a list of files");
                 return list.parse(setting);
             },
-            list.print,
-            {}};
+            list.print};
 }
 
 }  // namespace tutti::config

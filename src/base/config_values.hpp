@@ -39,7 +39,6 @@ struct Kind {
     std::string type;  ///< for the reference: "integer", "exact | pad"
     std::function<T(const Setting&)> parse;
     std::function<std::string(const T&)> print;  ///< YAML in flow style; parse reads it back
-    std::vector<std::string> later;              ///< values that are known, but that this version refuses
 };
 
 /// A range of numbers; the bounds count as inside unless they are marked open.
@@ -72,33 +71,26 @@ template <class T>
 struct Choice {
     std::string word;
     T value;
-    bool available = true;
 };
 /// A to Z as a to z.
 std::string lower_case(std::string_view text);
 /// Index into `words` of the setting's text, capitals or not, or UsageError with the allowed words and the
 /// nearest one.
-std::size_t choose(const Setting& setting, const std::vector<std::string>& words,
-                   const std::vector<std::string>& later);
+std::size_t choose(const Setting& setting, const std::vector<std::string>& words);
 std::string join(const std::vector<std::string>& words, std::string_view separator);
 /// `text` as a YAML scalar, quoted where it must be.
 std::string quoted(std::string_view text);
 
 template <class T>
 Kind<T> choice(const std::vector<Choice<T>>& choices) {
-    std::vector<std::string> words, later;
-    for (const auto& one : choices) {
-        words.push_back(one.word);
-        if (!one.available) later.push_back(one.word);
-    }
-    return {join(words, " | "),
-            [=](const Setting& setting) { return choices[choose(setting, words, later)].value; },
+    std::vector<std::string> words;
+    for (const auto& one : choices) words.push_back(one.word);
+    return {join(words, " | "), [=](const Setting& setting) { return choices[choose(setting, words)].value; },
             [=](const T& value) {
                 for (const auto& one : choices)
                     if (one.value == value) return one.word;
                 return std::string("null");
-            },
-            later};
+            }};
 }
 
 /// `kind`, or `absent` ("null", "auto") for no value.
@@ -110,7 +102,7 @@ Kind<std::optional<T>> optional(const Kind<T>& kind, const std::string& absent =
                 if (setting.node.IsScalar() && setting.node.Scalar() == absent) return std::nullopt;
                 return kind.parse(setting);
             },
-            [=](const std::optional<T>& value) { return value ? kind.print(*value) : absent; }, kind.later};
+            [=](const std::optional<T>& value) { return value ? kind.print(*value) : absent; }};
 }
 
 /// A list whose entries are all of `kind`; `length` 0 allows any number.
@@ -131,8 +123,7 @@ Kind<std::vector<T>> list_of(const Kind<T>& kind, std::size_t length = 0) {
                 std::vector<std::string> printed;
                 for (const T& value : values) printed.push_back(kind.print(value));
                 return "[" + join(printed, ", ") + "]";
-            },
-            kind.later};
+            }};
 }
 
 }  // namespace tutti::config

@@ -132,7 +132,7 @@ class MpiCommunicator final : public Communicator {
         require_pair("reduce_then_gather", input, output, size());
         require_whole_job();
         if (input.count() == 0) return {};
-        return on_lane("reduce_then_gather", input,
+        return on_lane(handle_->lane, "reduce_then_gather", input,
                        handle_->lane->issue_reduce_then_gather(input, output, use).value());
     }
 

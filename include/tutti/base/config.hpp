@@ -221,9 +221,8 @@ struct Config {
 
 /// Parses YAML text. `source` names it in messages and gives the default of run.dir ("jobs/lenet.yaml" ->
 /// "runs/lenet"). `overrides` are "key=value" with dotted keys and YAML values, applied in order after the
-/// file; a list or map value replaces the whole. Range and combination checks are included; settings that
-/// this version knows but does not carry out yet are refused, never ignored. Throws UsageError: file and
-/// line, key, what is wrong, and the nearest valid key or the allowed values.
+/// file; a list or map value replaces the whole. Range and combination checks are included. Throws
+/// UsageError: file and line, key, what is wrong, and the nearest valid key or the allowed values.
 Config parse_config(std::string_view yaml_text, const std::string& source,
                     std::span<const std::string> overrides);
 
