@@ -14,7 +14,7 @@ class BatchStageTest : public ::testing::Test {
     std::array<std::byte, 4> pixels_{std::byte{0}, std::byte{255}, std::byte{51}, std::byte{102}};
     std::array<std::int64_t, 2> labels_{2, 1};
     std::array<std::int64_t, 2> positions_{0, 1};
-    HostBatch batch_{{0, 1, 2, 0, 2}, pixels_, labels_, positions_, positions_};
+    HostBatch batch_{{0, 1, 2, 0, 2}, pixels_, labels_, positions_, positions_, {}};
 
     std::vector<double> staged(const DataConfig& config) {
         BatchStage stage(*device_, info_, config, DType::f64, 2);
