@@ -204,8 +204,10 @@ std::optional<std::string> mismatch_before_start(const Environment& environment)
                text_of(environment, "WORLD_SIZE") +
                ", but ranks are 0 to WORLD_SIZE - 1; correct them, or unset both to train alone";
     // RANK and WORLD_SIZE together may be left over from a shell; a number of ranks of which none is given is
-    // a launch that forgot one.
+    // a launch that forgot one. But a process manager gives it without a variable, and the script of a Slurm
+    // job may have set WORLD_SIZE for its steps.
     if (facts.launcher == Launcher::plain && !environment.contains("RANK") &&
+        !has_process_manager(environment) && !environment.contains("SLURM_JOB_ID") &&
         number(environment, "WORLD_SIZE").value_or(1) > 1)
         return "WORLD_SIZE is " + text_of(environment, "WORLD_SIZE") +
                ", but RANK is not set: every process would train alone; set RANK, MASTER_ADDR and "

@@ -27,6 +27,11 @@ TEST(launch_world_size, does_not_count_where_a_launcher_speaks) {
         {{"WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "4"}}));
     EXPECT_FALSE(
         mismatch_before_start({{"WORLD_SIZE", "4"}, {"PMI_RANK", "0"}, {"PMI_SIZE", "4"}, {"PMI_FD", "9"}}));
+    EXPECT_FALSE(mismatch_before_start({{"WORLD_SIZE", "4"}, {"PMIX_RANK", "0"}}));
+}
+
+TEST(launch_world_size, may_be_for_the_steps_of_a_slurm_job) {
+    EXPECT_FALSE(mismatch_before_start({{"WORLD_SIZE", "4"}, {"SLURM_JOB_ID", "17"}, {"SLURM_NTASKS", "4"}}));
 }
 
 }  // namespace

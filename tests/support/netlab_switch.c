@@ -27,9 +27,10 @@
 #include <unistd.h>
 #define MAXPORT 70
 #define MAXFRAME 65700
+#define SMALLFRAME 2048
 #define BUSY_NS 2000000
 #define AHEAD_NS 200000
-struct frame { struct frame *next; int64_t due; int len; unsigned char data[MAXFRAME]; };
+struct frame { struct frame *next; int64_t due; int len, large; unsigned char data[]; };
 struct port { int fd; int64_t up_free, down_free; struct frame *head, **tail; unsigned char mac; };
 static struct port P[MAXPORT];
 static int nport;
@@ -49,22 +50,25 @@ static int open_tap(const char *ns)
     if (ioctl(fd, TUNSETVNETHDRSZ, &hdr) || ioctl(fd, TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6)) fatal("tap offload in", ns);
     return fd;
 }
-/* Frames that were handed over are used again, the last one first: it is still in the cache. */
-static struct frame *unused;
-static struct frame *new_frame(void)
+/* Frames that were handed over are used again, the last one first: it is still in the cache. Small ones, of which a
+ * queue may hold thousands, have memory of their own size. */
+static struct frame *unused[2];
+static struct frame *new_frame(int len)
 {
-    struct frame *f = unused;
-    if (f) unused = f->next;
-    else if (!(f = malloc(sizeof *f))) fatal("memory", "");
+    int large = len > SMALLFRAME;
+    struct frame *f = unused[large];
+    if (f) unused[large] = f->next;
+    else if (!(f = malloc(sizeof *f + (large ? MAXFRAME : SMALLFRAME)))) fatal("memory", "");
+    f->large = large;
     return f;
 }
+static void put_back(struct frame *f) { f->next = unused[f->large]; unused[f->large] = f; }
 static struct frame *copy_of(const struct frame *f)
 {
-    struct frame *c = new_frame();
+    struct frame *c = new_frame(f->len);
     memcpy(c->data, f->data, c->len = f->len);
     return c;
 }
-static void put_back(struct frame *f) { f->next = unused; unused = f; }
 static void deliver(struct port *q, struct frame *f, int64_t at, double wire)
 {
     /* cut-through: the first bit arrives at `at` - its own sending time, so an idle down link adds nothing */
@@ -121,9 +125,10 @@ int main(int argc, char **argv)
         for (int i = 0; i < nport; ++i) {        /* 2. take new frames */
             if (!pf[i].revents && (pf[i].events || P[i].up_free > t + BUSY_NS)) continue;
             for (int burst = 0; burst < 16; ++burst) {
-                struct frame *f = new_frame();
-                int len = f->len = read(P[i].fd, f->data, sizeof f->data);
+                struct frame *f = new_frame(MAXFRAME);
+                int len = f->len = read(P[i].fd, f->data, MAXFRAME);
                 if (len < (int)sizeof(struct virtio_net_hdr) + 14) { put_back(f); break; }
+                if (len <= SMALLFRAME) { struct frame *small = copy_of(f); put_back(f); f = small; }
                 struct virtio_net_hdr *h = (void *)f->data; unsigned char *e = f->data + sizeof *h;
                 double wire = len - (int)sizeof *h + 24;             /* preamble, FCS, gap */
                 if (h->gso_type != VIRTIO_NET_HDR_GSO_NONE && h->gso_size) wire += (double)((len - 66) / h->gso_size) * (66 + 24);
