@@ -214,7 +214,7 @@ if command -v cc >/dev/null; then
     # gloo links libibverbs, and that libnl, for a transport that it is not asked for.
     verbs=$(name_of '^libibverbs[.]so') symbols=$(taken ibv_)
     [[ -z $verbs ]] || stand_in "$verbs" "$symbols" < <(failing 0 <<<"$symbols")
-    # Its meeting place at a Redis server is no more asked for.
+    # Nor is its meeting place at a Redis server.
     redis=$(name_of '^libhiredis[.]so') symbols=$(taken '(redis[A-Z]|freeReply)')
     [[ -z $redis ]] || stand_in "$redis" "$symbols" < <(failing 0 <<<"$symbols")
     # hwloc links libudev for the names of disks, and oneDNN OpenCL for graphics processors that it is not asked for.
@@ -307,7 +307,7 @@ sizes() {
     echo "Tutti, bundled: $("$folder/bin/trainer" --version 2>/dev/null || echo '?')"
     echo "instruction set: $march"
     echo "needs: ${glibc/_/ } or newer (the C library), and a driver for GPUs"
-    echo "left out: networks with drivers of their own (UCX, OFI, InfiniBand), MPI's files, schedulers but Slurm, ssh;"
+    echo "left out: networks with drivers of their own (UCX, OFI, InfiniBand), MPI's files and one-sided calls, schedulers but Slurm, ssh;"
     ((${#replaced[@]} == 0)) || echo "replaced by what is used of them: ${replaced[*]}"
     sizes
 } | tee "$folder/BUNDLE.txt"
