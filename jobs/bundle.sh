@@ -116,9 +116,15 @@ if [[ -d ${components-} ]]; then
             # Networks with drivers of their own, MPI's files, one-sided calls, OpenSHMEM, other schedulers; and ssh,
             # without which Open MPI would stop on a machine that has none.
             *ucx* | *ofi* | *openib* | *usnic* | *_psm* | *_mtl_* | *monitoring* | *_pml_cm.so | mca_io_* | mca_f[bcs]* | \
-                mca_sharedfp_* | mca_spml_* | mca_scoll_* | mca_sshmem_* | mca_memheap_* | mca_atomic_* | \
+                mca_osc_* | mca_sharedfp_* | mca_spml_* | mca_scoll_* | mca_sshmem_* | mca_memheap_* | mca_atomic_* | \
                 *gridengine* | *flux* | *_jsm.so | mca_plm_rsh.so | mca_vprotocol_* | mca_crs_* | mca_topo_treematch.so | \
                 mca_reachable_netlink.so | mca_ras_simulator.so) ;;
+            # What is off unless it is asked for, calls between groups, files and programs' places sent ahead, and what
+            # serves orte-top and its like.
+            mca_coll_adapt.so | mca_coll_han.so | mca_coll_inter.so | mca_coll_sm.so | mca_coll_sync.so | mca_btl_sm.so | \
+                mca_mpool_hugepage.so | mca_rcache_grdma.so | mca_compress_* | mca_filem_raw.so | mca_odls_pspawn.so | \
+                mca_regx_naive.so | mca_rmaps_mindist.so | mca_rmaps_resilient.so | mca_rmaps_seq.so | \
+                mca_routed_binomial.so | mca_state_novm.so | mca_pstat_* | mca_*_tool.so) ;;
             *) cp "$file" "$folder/lib/openmpi/" && plugins+=("$file") ;;
         esac
     done
@@ -156,18 +162,23 @@ stand_in() { # NAME SYMBOLS [LINKER-ARGUMENT...]
     local name=$1 symbols=$2
     shift 2
     cat >"$work/calls.c"
-    awk '{ of[$2] = of[$2] " " $1 ";" } END { for (version in of) print version " { global:" of[version] " };" }' \
-        <<<"$symbols" >"$work/calls.map"
-    echo 'Others { local: *; };' >>"$work/calls.map"
+    if grep -q ' Base$' <<<"$symbols"; then # a library without versions
+        awk 'BEGIN { print "{ global:" } { print $1 ";" } END { print "local: *; };" }' <<<"$symbols" >"$work/calls.map"
+    else
+        awk '{ of[$2] = of[$2] " " $1 ";" } END { for (version in of) print version " { global:" of[version] " };" }' \
+            <<<"$symbols" >"$work/calls.map"
+        echo 'Others { local: *; };' >>"$work/calls.map"
+    fi
     cc -shared -fPIC -O2 -w -fno-builtin "-Wl,-soname,$name" "-Wl,--version-script=$work/calls.map" -Wl,--gc-sections \
         -s -o "$folder/lib/$name" "$work/calls.c" "$@"
     replaced+=("$name")
 }
-# "name version" of what files take from others, where the name begins so.
-taken() { # PREFIX
+# "name version" of what files take from others, where the name begins so; "Base" is none.
+taken() { # REGULAR-EXPRESSION
     local prefix=$1 files
     mapfile -t files < <(everybody)
-    objdump -T "${files[@]}" | sed -n "s/.*\*UND\*.*(\([A-Za-z0-9_.]*\)) *\(${prefix}[A-Za-z0-9_]*\)$/\2 \1/p" | sort -u
+    objdump -T "${files[@]}" | sed -nE "s/.*\*UND\*.*[( ](Base|[A-Za-z0-9_.]*[)]) *(${prefix}[A-Za-z0-9_]*)$/\2 \1/; T; s/[)]$//; p" |
+        sort -u
 }
 # What only replaced libraries want is left out of `needed`: the links of all others are followed.
 follow_links() {
@@ -203,6 +214,26 @@ if command -v cc >/dev/null; then
     # gloo links libibverbs, and that libnl, for a transport that it is not asked for.
     verbs=$(name_of '^libibverbs[.]so') symbols=$(taken ibv_)
     [[ -z $verbs ]] || stand_in "$verbs" "$symbols" < <(failing 0 <<<"$symbols")
+    # Nor is its meeting place at a Redis server.
+    redis=$(name_of '^libhiredis[.]so') symbols=$(taken '(redis[A-Z]|freeReply)')
+    [[ -z $redis ]] || stand_in "$redis" "$symbols" < <(failing 0 <<<"$symbols")
+    # hwloc links libudev for the names of disks, and oneDNN OpenCL for graphics processors that it is not asked for.
+    udev=$(name_of '^libudev[.]so') symbols=$(taken udev_)
+    [[ -z $udev ]] || stand_in "$udev" "$symbols" < <(failing 0 <<<"$symbols")
+    opencl=$(name_of '^libOpenCL[.]so') symbols=$(taken 'cl[A-Z]' | grep ' OPENCL_' || true)
+    [[ -z $opencl ]] || stand_in "$opencl" "$symbols" < <(failing -1001 <<<"$symbols") # CL_PLATFORM_NOT_FOUND_KHR
+    # Of libjpeg what `trainer pack images` reads with (of libpng that would be nearly all). Debian's static libraries are
+    # made for programs, which know where a variable of the C library lies; a library finds it out at its start.
+    jpeg=$(name_of '^libjpeg[.]so') symbols=$(taken jpeg_)
+    if [[ -n $jpeg && -f $(cc -print-file-name=libjpeg.a) ]]; then
+        mapfile -t wanted < <(sed 's/ .*//; s/^/-Wl,-u,/' <<<"$symbols")
+        stand_in "$jpeg" "$symbols" "${wanted[@]}" -Wl,--wrap=stderr -Wl,-Bsymbolic -l:libjpeg.a <<'END'
+#include <stdio.h>
+extern FILE *__real_stderr;
+__attribute__((visibility("hidden"))) FILE *__wrap_stderr;
+__attribute__((constructor)) static void find_it(void) { __wrap_stderr = __real_stderr; }
+END
+    fi
     follow_links
     # Of OpenSSL's 4.5 MiB the program uses SHA-256, which comes from the static library, and HDF5's S3 driver HMAC,
     # which fails. Where anything else is taken from it, it stays whole.
@@ -276,7 +307,7 @@ sizes() {
     echo "Tutti, bundled: $("$folder/bin/trainer" --version 2>/dev/null || echo '?')"
     echo "instruction set: $march"
     echo "needs: ${glibc/_/ } or newer (the C library), and a driver for GPUs"
-    echo "left out: networks with drivers of their own (UCX, OFI, InfiniBand), MPI's files, schedulers but Slurm, ssh;"
+    echo "left out: networks with drivers of their own (UCX, OFI, InfiniBand), MPI's files and one-sided calls, schedulers but Slurm, ssh;"
     ((${#replaced[@]} == 0)) || echo "replaced by what is used of them: ${replaced[*]}"
     sizes
 } | tee "$folder/BUNDLE.txt"
