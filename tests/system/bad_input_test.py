@@ -196,10 +196,6 @@ class BadInput(TrainingTest):
         data = self.small_data(64)
         self.refused(self.settings(data, run__resume=self.dir / "gone.h5"), 4, "gone.h5")
 
-    def test_settings_that_are_not_carried_out_yet_are_refused(self):
-        data = self.small_data(64)
-        self.refused(self.settings(data, run__walltime=60), 2, "run.walltime")
-
     def test_a_gpu_that_is_not_there_is_refused_with_the_reason(self):
         data = self.small_data(64)
         self.refused(self.settings(data, device="cuda"), 2, "cuda", "cpu")
