@@ -123,6 +123,26 @@ class BenchBuckets(TrainingTest):
                 self.assertGreater(len(report["all_reduce"]["fit"]["pieces"]), 0)
                 self.assertGreater(report["plans"][0]["communication"]["median"], 0)
 
+    def test_predictions_know_how_fast_the_rounds_computed(self):
+        self.assert_exit(self.bench(1), 0)
+        report = self.report()
+        measured = report["measurement"]
+        single = next(plan for plan in report["plans"] if any(name["text"] == "single" for name in plan["names"]))
+        # Of one rank they are the row's own medians, but for the beginning of backward, which no row has.
+        self.assertEqual(measured["steps"], report["steps"])
+        self.assertAlmostEqual(measured["backward_end"], single["backward"]["median"], places=12)
+        self.assertAlmostEqual(measured["optimizer"], single["optimizer"]["median"], places=12)
+        self.assertAlmostEqual(measured["data"], single["data"]["median"], places=12)
+        self.assertAlmostEqual(report["profile"]["optimizer"], single["optimizer"]["median"], places=12)
+        for plan in report["plans"]:
+            self.assertAlmostEqual(plan["predicted"], report["yardstick"]["compute"], places=12)
+
+        # Where no row is in one bucket such steps are measured all the same, and not shown.
+        self.assert_exit(self.bench(2, "--policies", "per_layer"), 0)
+        report = self.report()
+        self.assertEqual([[name["text"] for name in plan["names"]] for plan in report["plans"]], [["per_layer"]])
+        self.assertEqual(report["measurement"]["steps"], report["steps"])
+
     def test_the_same_cuts_are_measured_once_and_named_together(self):
         result = self.bench(2, "--policies", "ddp,single", "--bucket-mb", "25,100")
         self.assert_exit(result, 0)

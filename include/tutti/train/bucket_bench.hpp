@@ -110,7 +110,9 @@ StepMeasurement agree_on_measurement(std::span<const StepTimeline> steps, Commun
 /// that can only be sent when backward has ended, the one of the first layers. Where communication dominates
 /// a step can be faster, because that bucket is part of the communication.
 struct StepYardstick {
-    double compute = 0;        ///< a step in one bucket, less its exposed communication
+    /// A step in one bucket, less its exposed communication; with the processor time that transfers take in
+    /// backward.
+    double compute = 0;
     double communication = 0;  ///< all gradients in one transfer
     double tail = 0;           ///< the first layer's gradients in one transfer
     /// StepMeasurement::attainable. Above the yardstick where communication would have to hide behind the
