@@ -304,7 +304,8 @@ class BucketBenchRun {
                 check_stop(fmt::format("measuring round {} of {}", round + 1, rounds));
                 start_.log.progress(fmt::format("round {} of {}", round + 1, rounds));
             });
-        report_.measurement = agree_on_measurement(measured.steps(reference), *control_);
+        report_.measurement = agree_on_measurement(measured.steps(reference), *control_)
+                                  .scaled_to(agree_on_compute(measured.steps(reference), *control_));
         const AcrossTiming of_steps = across_timing();
         for (std::size_t p = 0; p < shown; ++p) {
             const auto steps = measured.steps(p);
@@ -326,8 +327,7 @@ class BucketBenchRun {
 
     StepYardstick yardstick(std::span<const ParameterSlice> slices, const std::vector<bool>& ends) const {
         StepYardstick yardstick;
-        yardstick.compute =
-            report_.measurement.before + report_.measurement.backward_end + report_.measurement.rest;
+        yardstick.compute = report_.measurement.compute();
         const auto per_layer = plan_buckets(slices, ends, {BucketPolicy::per_layer, report_.element_bytes});
         yardstick.communication = report_.cost.seconds(static_cast<double>(arena_bytes()));
         yardstick.tail = report_.cost.seconds(static_cast<double>(report_.bucket_bytes(per_layer.back())));

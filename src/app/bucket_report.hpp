@@ -78,10 +78,10 @@ Spread spread_over(std::span<const StepFigures> steps, double (*figure)(const St
 ///     [begin, end]
 ///   all_reduce: {path, sizes [{bytes, time (spread), bus_bandwidth, model}], fit}
 ///   layers, parameters (arena order, ready after the beginning of backward), profile: rank 0's computation
-///   measurement: {steps, before, backward_end, rest, data, optimizer, layer_forward, per_piece}, medians
-///   over so
-///     many steps in one bucket within steps, in the same rounds as the plans', of the slowest rank; ready
-///     and profile are theirs, too
+///   measurement: {steps, before, backward_end, rest, data, optimizer, layer_forward, per_piece}: medians
+///   over
+///     so many steps in one bucket within steps, in the same rounds as the plans', of the slowest rank,
+///     scaled to yardstick's compute; ready, too
 nlohmann::ordered_json to_json(const BucketReport& report);
 /// A table for the terminal, with line ends.
 std::string to_text(const BucketReport& report);
