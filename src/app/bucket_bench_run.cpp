@@ -46,9 +46,8 @@ class BucketBenchRun {
         report_.across = bench_.spreads_across_steps();
         if (options_.replay) prepare_replay();
         measure_all_reduce();
-        const std::vector<StepTimeline> first = first_steps();
-        report_.measurement = agree_on_measurement(first, *control_);
-        measure_plans(first);
+        report_.measurement = agree_on_measurement(first_steps(), *control_);
+        measure_plans();
     }
 
     static Config config_for_bench(const JobStart& start, const BucketBenchOptions& options) {
@@ -174,15 +173,19 @@ class BucketBenchRun {
         if (replay_) replay_->spread_across_steps(spread);
     }
 
-    /// In one bucket and within steps, which leaves backward alone: when are which gradients ready?
+    /// Within steps, which leaves backward alone.
+    BenchPlan one_bucket() const {
+        return {{},
+                plan_buckets(parameter_slices(bench_.graph()), layer_ends(bench_.graph()),
+                             {BucketPolicy::single, report_.element_bytes})};
+    }
+
+    /// When are which gradients ready? Good enough to plan with.
     std::vector<StepTimeline> first_steps() {
         constexpr std::size_t cold = 2, counted = 4;
         start_.log.progress("when gradients become ready");
         std::vector<StepTimeline> steps(cold + counted, bench_.make_timeline());
-        run_steps({{},
-                   plan_buckets(parameter_slices(bench_.graph()), layer_ends(bench_.graph()),
-                                {BucketPolicy::single, report_.element_bytes})},
-                  steps);
+        run_steps(one_bucket(), steps);
         check_stop("measuring when gradients become ready");
         return {steps.begin() + cold, steps.end()};
     }
@@ -229,30 +232,34 @@ class BucketBenchRun {
                           {}};
         for (BenchPlan& plan : result.plans) {
             plan.across = across;
-            const auto seconds = transfer_seconds(plan.buckets, timing);
-            if (across) plan.order = agree_on_order(issue_order(plan.buckets, seconds, of_steps), *control_);
-            result.predicted.push_back(across ? step_across(plan.buckets, plan.order, seconds, of_steps)
-                                              : report_.measurement.predict(plan.buckets, timing));
+            if (across)
+                plan.order = agree_on_order(
+                    issue_order(plan.buckets, transfer_seconds(plan.buckets, timing), of_steps), *control_);
+            result.predicted.push_back(predict(plan, timing, of_steps));
         }
         return result;
     }
 
+    /// Seconds of a step.
+    double predict(const BenchPlan& plan, const BucketTiming& timing, const AcrossTiming& of_steps) const {
+        if (!plan.across) return report_.measurement.predict(plan.buckets, timing);
+        return step_across(plan.buckets, plan.order, transfer_seconds(plan.buckets, timing), of_steps);
+    }
+
     /// What is measured: the rows' schedule, and of the other one the plans that may be as fast.
-    Candidates all_candidates(const PlanRequest& request, const BucketTiming& timing,
-                              const SchedulePlans& plans) {
+    std::vector<BenchPlan> all_candidates(const PlanRequest& request, const BucketTiming& timing,
+                                          const SchedulePlans& plans) {
         const auto of = [&](bool across) {
             return candidates(request, timing, across, across ? plans.across.buckets : plans.within);
         };
-        Candidates all = of(report_.across);
+        std::vector<BenchPlan> all = of(report_.across).plans;
         if (measures_both_) {
             const Candidates others = of(!report_.across);
             const std::vector<std::size_t> best =
                 agree_on_order(best_of_policies(others.plans, others.predicted), *control_);
             for (const std::size_t number : best) {
-                all.plans.push_back(others.plans[number]);
-                for (PlanName& name : all.plans.back().names)
-                    name.schedule = name_of_schedule(!report_.across);
-                all.predicted.push_back(others.predicted[number]);
+                all.push_back(others.plans[number]);
+                for (PlanName& name : all.back().names) name.schedule = name_of_schedule(!report_.across);
             }
         }
         return all;
@@ -264,7 +271,9 @@ class BucketBenchRun {
         return plan_from_ends(parameter_slices(bench_.graph()), agree_on_order(std::move(ends), *control_));
     }
 
-    void measure_plans(std::span<const StepTimeline> first) {
+    BucketTiming timing() const { return {report_.measurement.ready, report_.cost, report_.element_bytes}; }
+
+    void measure_plans() {
         PlanRequest request = options_.plans;
         request.first_bucket_mb = config_.distributed.first_bucket_mb;
         if (std::ranges::any_of(request.bucket_mb, [&](double mb) { return mb < request.first_bucket_mb; }))
@@ -275,9 +284,16 @@ class BucketBenchRun {
                             request.first_bucket_mb));
         const auto slices = parameter_slices(bench_.graph());
         const auto ends = layer_ends(bench_.graph());
-        const BucketTiming timing{report_.measurement.ready, report_.cost, report_.element_bytes};
-        const auto [plans, predicted] =
-            all_candidates(request, timing, choose_schedule(slices, ends, timing));
+        std::vector<BenchPlan> plans =
+            all_candidates(request, timing(), choose_schedule(slices, ends, timing()));
+        // A few first steps are often slower than the others: what predictions are made from is measured in
+        // the rounds, too.
+        const std::size_t shown = plans.size();
+        const BenchPlan alone = one_bucket();
+        const auto same = std::ranges::find_if(
+            plans, [&](const BenchPlan& plan) { return !plan.across && plan.buckets == alone.buckets; });
+        const auto reference = static_cast<std::size_t>(same - plans.begin());
+        if (reference == shown) plans.push_back(alone);
         const bool any_across = std::ranges::any_of(plans, &BenchPlan::across);
         if (any_across) report_.rounds.in_turn = 4;
 
@@ -288,7 +304,10 @@ class BucketBenchRun {
                 check_stop(fmt::format("measuring round {} of {}", round + 1, rounds));
                 start_.log.progress(fmt::format("round {} of {}", round + 1, rounds));
             });
-        for (std::size_t p = 0; p < plans.size(); ++p) {
+        report_.measurement = agree_on_measurement(measured.steps(reference), *control_)
+                                  .scaled_to(agree_on_compute(measured.steps(reference), *control_));
+        const AcrossTiming of_steps = across_timing();
+        for (std::size_t p = 0; p < shown; ++p) {
             const auto steps = measured.steps(p);
             std::vector<StepFigures> figures;
             for (const StepTimeline& step : steps) figures.push_back(figures_of(step));
@@ -296,19 +315,19 @@ class BucketBenchRun {
             // The calls of one rank have ended when they return, although the reducer asks later.
             if (control_->size() == 1)
                 for (StepFigures& step : figures) step.communication = step.exposed = step.transfer_cpu = 0;
-            report_.plans.push_back({plans[p], figures, steps[median_step(figures)], predicted[p]});
+            report_.plans.push_back(
+                {plans[p], figures, steps[median_step(figures)], predict(plans[p], timing(), of_steps)});
         }
-        if (!replay_) report_.profile = profile_of(first);
+        if (!replay_) report_.profile = profile_of(measured.steps(reference));
         report_.yardstick = yardstick(slices, ends);
         if (control_->size() > 1)
-            report_.yardstick.attainable = any_across ? attainable_across(slices, timing, across_timing())
-                                                      : report_.measurement.attainable(slices, timing);
+            report_.yardstick.attainable = any_across ? attainable_across(slices, timing(), of_steps)
+                                                      : report_.measurement.attainable(slices, timing());
     }
 
     StepYardstick yardstick(std::span<const ParameterSlice> slices, const std::vector<bool>& ends) const {
         StepYardstick yardstick;
-        yardstick.compute =
-            report_.measurement.before + report_.measurement.backward_end + report_.measurement.rest;
+        yardstick.compute = report_.measurement.compute();
         const auto per_layer = plan_buckets(slices, ends, {BucketPolicy::per_layer, report_.element_bytes});
         yardstick.communication = report_.cost.seconds(static_cast<double>(arena_bytes()));
         yardstick.tail = report_.cost.seconds(static_cast<double>(report_.bucket_bytes(per_layer.back())));

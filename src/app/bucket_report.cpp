@@ -145,7 +145,8 @@ Json parameters_json(const BucketReport& report) {
 /// What other ranks are predicted from (trainer plan).
 Json measurement_json(const BucketReport& report) {
     const StepMeasurement& measured = report.measurement;
-    return {{"before", measured.before},
+    return {{"steps", report.rounds.steps},
+            {"before", measured.before},
             {"backward_end", measured.backward_end},
             {"rest", measured.rest},
             {"data", measured.profile.data},

@@ -18,7 +18,9 @@ struct PlanResult {
     BenchPlan plan;
     std::vector<StepFigures> steps;  ///< of the slowest rank each
     StepTimeline picture;            ///< of this rank: the step with the median time
-    double predicted = 0;            ///< seconds of a step by the cost model
+    /// Seconds of a step by the cost model, which knows how fast the rounds' steps in one bucket computed;
+    /// the plan was made before them.
+    double predicted = 0;
 };
 
 struct BucketReport {
@@ -37,8 +39,8 @@ struct BucketReport {
     std::vector<Graph::LayerReport> layers;
     std::vector<Parameter> parameters;  ///< arena order
     std::size_t element_bytes = 4;
-    StepMeasurement measurement;
-    StepProfile profile;                                         ///< rank 0's computation
+    StepMeasurement measurement;  ///< of the rounds, in one bucket within steps
+    StepProfile profile;          ///< rank 0's computation
     double per_piece = std::numeric_limits<double>::infinity();  ///< AcrossTiming's
 
     std::vector<AllReduceRow> all_reduce;  ///< empty on one rank
@@ -76,6 +78,10 @@ Spread spread_over(std::span<const StepFigures> steps, double (*figure)(const St
 ///     [begin, end]
 ///   all_reduce: {path, sizes [{bytes, time (spread), bus_bandwidth, model}], fit}
 ///   layers, parameters (arena order, ready after the beginning of backward), profile: rank 0's computation
+///   measurement: {steps, before, backward_end, rest, data, optimizer, layer_forward, per_piece}: medians
+///   over
+///     so many steps in one bucket within steps, in the same rounds as the plans', of the slowest rank,
+///     scaled to yardstick's compute; ready, too
 nlohmann::ordered_json to_json(const BucketReport& report);
 /// A table for the terminal, with line ends.
 std::string to_text(const BucketReport& report);

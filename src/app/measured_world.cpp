@@ -109,6 +109,8 @@ MeasuredFile file_of(const Json& document) {
         document.at("batch_size").get<std::int64_t>() * document.at("accumulate").get<std::int64_t>();
     file.gradient_bytes = document.at("gradient_bytes").get<std::size_t>();
 
+    file.steps = document.at("measurement").at("steps").get<std::int64_t>();
+
     MeasuredWorld& measured = file.measured;
     measured.world = document.at("provenance").at("world_size").get<int>();
     const CostModel cost = cost_model_from_json(document.at("all_reduce").at("fit").dump());
@@ -145,6 +147,10 @@ MeasuredFile read_measured_world(const std::string& path) {
         if (!document.contains("measurement"))
             throw DataError("it was written by an older version, which did not keep what this needs",
                             "measure it anew with trainer bench buckets");
+        if (!document["measurement"].contains("steps"))
+            throw DataError(
+                "it was written by an older version, whose computation is that of a few first steps",
+                "measure it anew with trainer bench buckets");
         MeasuredFile file = file_of(document);
         file.path = path;
         return file;

@@ -21,6 +21,7 @@ struct MeasuredFile {
     std::string path, version, model, all_reduce_path;
     std::optional<std::string> replay;  ///< as in BucketReport
     std::int64_t samples = 0;           ///< of a rank, per update
+    std::int64_t steps = 0;             ///< whose medians the computation is
     std::size_t gradient_bytes = 0;
     double worst_residual = 0;  ///< CostModel's
     MeasuredWorld measured;

@@ -151,6 +151,8 @@ std::string to_text(const PlanReport& report) {
     for (const std::string& one : assumptions()) text += "  " + one + "\n";
     text += fmt::format("the fit of the measured all-reduce is at most {:.0f} % off its sizes\n",
                         100 * file.worst_residual);
+    text +=
+        fmt::format("the computation is that of the median of {} steps in one bucket there\n", file.steps);
     text += check_rows(report);
     text += fmt::format(
         "\npredicted: the best plan of each number of ranks\n  {:>6}  {:<8}  {:<14}  {:<12}  {:>7}  "
@@ -178,6 +180,7 @@ Json to_json(const PlanReport& report) {
             {"samples_per_rank", file.samples},
             {"gradient_bytes", file.gradient_bytes},
             {"measured_world_size", file.measured.world},
+            {"measured_steps", file.steps},
             {"all_reduce_path", file.all_reduce_path},
             {"replay", file.replay ? Json(*file.replay) : Json()},
             {"assumptions", assumptions()},

@@ -187,6 +187,26 @@ AcrossTiming StepMeasurement::across(std::vector<LayerForward> layers, std::int6
     return timing;
 }
 
+StepMeasurement StepMeasurement::scaled_to(double seconds) const {
+    const double factor = seconds / compute();
+    StepMeasurement scaled = *this;
+    for (double* part :
+         {&scaled.before, &scaled.backward_end, &scaled.rest, &scaled.profile.data,
+          &scaled.profile.loss_forward, &scaled.profile.loss_backward, &scaled.profile.optimizer})
+        *part *= factor;
+    for (std::vector<double>* parts :
+         {&scaled.ready, &scaled.profile.layer_forward, &scaled.profile.layer_backward})
+        for (double& part : *parts) part *= factor;
+    return scaled;
+}
+
+double agree_on_compute(std::span<const StepTimeline> steps, Communicator& communicator) {
+    std::vector<double> seconds;
+    for (const StepTimeline& step : steps) seconds.push_back(step.seconds - step.exposed_communication());
+    communicator.all_reduce(view_of(std::span(seconds)), ReduceOp::max).wait();
+    return median(std::move(seconds));
+}
+
 StepMeasurement agree_on_measurement(std::span<const StepTimeline> steps, Communicator& communicator) {
     std::vector<ReadyTimes> times;
     std::vector<double> before, rest;

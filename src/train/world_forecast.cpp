@@ -16,8 +16,7 @@ AcrossTiming timing_with(const MeasuredWorld& measured, const CostModel& cost) {
 }  // namespace
 
 double compute_alone(const MeasuredWorld& measured, bool across) {
-    if (!across)
-        return measured.measurement.before + measured.measurement.backward_end + measured.measurement.rest;
+    if (!across) return measured.measurement.compute();
     const std::vector<Bucket> one = plan_buckets(measured.parameters, measured.layer_ends,
                                                  {BucketPolicy::single, measured.element_bytes});
     const std::vector<std::size_t> order{0};

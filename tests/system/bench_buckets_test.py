@@ -2,6 +2,7 @@
 
 import html.parser
 import json
+import statistics
 
 import system_test
 from recipes import TrainingTest
@@ -122,6 +123,28 @@ class BenchBuckets(TrainingTest):
                 self.assertGreater(report["all_reduce"]["sizes"][-1]["time"]["median"], 0)
                 self.assertGreater(len(report["all_reduce"]["fit"]["pieces"]), 0)
                 self.assertGreater(report["plans"][0]["communication"]["median"], 0)
+
+    def test_predictions_know_how_fast_the_rounds_computed(self):
+        for ranks in (1, 2):
+            self.assert_exit(self.bench(ranks), 0)
+            report = self.report()
+            measured, compute = report["measurement"], report["yardstick"]["compute"]
+            self.assertEqual(measured["steps"], report["steps"])
+            self.assertAlmostEqual(measured["before"] + measured["backward_end"] + measured["rest"], compute, places=12)
+            for plan in report["plans"]:
+                self.assertGreaterEqual(plan["predicted"], compute - 1e-12)
+            # Each step's slowest rank computes in no more than the step, and in no less than what is not waiting.
+            single = next(plan for plan in report["plans"] if any(name["text"] == "single" for name in plan["names"]))
+            self.assertLessEqual(compute, single["step"]["median"] + 1e-12)
+            if ranks == 2:
+                without = statistics.median(step["step"] - step["exposed"] for step in single["steps"])
+                self.assertGreaterEqual(compute, without - 1e-12)
+
+        # Where no row is in one bucket such steps are measured all the same, and not shown.
+        self.assert_exit(self.bench(2, "--policies", "per_layer"), 0)
+        report = self.report()
+        self.assertEqual([[name["text"] for name in plan["names"]] for plan in report["plans"]], [["per_layer"]])
+        self.assertEqual(report["measurement"]["steps"], report["steps"])
 
     def test_the_same_cuts_are_measured_once_and_named_together(self):
         result = self.bench(2, "--policies", "ddp,single", "--bucket-mb", "25,100")

@@ -31,6 +31,7 @@ class Plan(TrainingTest):
         document = json.loads(result.stdout)
         self.assertEqual(json.loads((self.dir / "plans" / "plan.json").read_text()), document)
         self.assertEqual(document["measured_world_size"], 2)
+        self.assertEqual(document["measured_steps"], 4)
 
         # On the ranks that were measured it is the bench's own prediction, and the error is against its median.
         self.assertEqual(len(document["check"]["plans"]), len(measured["plans"]))
@@ -122,7 +123,8 @@ class Plan(TrainingTest):
                 document[path[-1]] = value
             return edit
 
-        edits = {"older version": drop("measurement"),
+        edits = {"older version, which": drop("measurement"),
+                 "older version, whose computation": drop("measurement", "steps"),
                  "fit": drop("all_reduce", "fit"),
                  "not a cost model": put([{"from_bytes": 1, "alpha": 0, "seconds_per_byte": 0}], "all_reduce", "fit",
                                          "pieces"),

@@ -126,6 +126,37 @@ TEST(StepMeasurement, NoScheduleIsFasterThanWhatIsLeftToSendAllows) {
     EXPECT_EQ(measured.attainable(parameters, {measured.ready, cost, 4}), 3 + 18 + 1);
 }
 
+TEST(StepMeasurement, KeepsItsSharesWhenItIsScaled) {
+    StepMeasurement measured{.before = 3, .ready = {2, 4}, .backward_end = 6, .rest = 1};
+    measured.profile.data = 0.5;
+    measured.profile.optimizer = 0.75;
+    measured.profile.layer_forward = {1, 1.5};
+    const StepMeasurement twice = measured.scaled_to(20);
+    EXPECT_EQ(twice.before, 6);
+    EXPECT_EQ(twice.ready, (std::vector<double>{4, 8}));
+    EXPECT_EQ(twice.backward_end, 12);
+    EXPECT_EQ(twice.rest, 2);
+    EXPECT_EQ(twice.compute(), 20);
+    EXPECT_EQ(twice.profile.data, 1);
+    EXPECT_EQ(twice.profile.optimizer, 1.5);
+    EXPECT_EQ(twice.profile.layer_forward, (std::vector<double>{2, 3}));
+}
+
+TEST(StepMeasurement, ComputesAsLongAsTheSlowestRankOfEachStep) {
+    test::run_training(2, {}, [](const TrainingJob& job) {
+        const StepBench bench(job);
+        StepRecorder recorder(bench.graph(), 1);
+        recorder.begin_step(1);
+        recorder.begin_micro_batch().backward = {2, 4};
+        recorder.timeline().buckets = {{4, 4, 6}};  // 2 s of waiting
+        // Of three steps each rank is disturbed in another one.
+        std::vector<StepTimeline> steps(3, recorder.timeline());
+        for (std::size_t i = 0; i < 3; ++i)
+            steps[i].seconds = static_cast<int>(i) == job.control.rank() ? 12 : 7;
+        EXPECT_EQ(agree_on_compute(steps, job.control), 10);
+    });
+}
+
 TEST(StepMeasurement, IsThatOfTheSlowestRank) {
     test::run_training(2, {}, [](const TrainingJob& job) {
         const StepBench bench(job);

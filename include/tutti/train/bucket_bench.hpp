@@ -96,6 +96,11 @@ struct StepMeasurement {
     AcrossTiming across(std::vector<LayerForward> layers, std::int64_t elements, double per_piece,
                         double latency) const;
 
+    /// Seconds of a step without communication; with the processor time that transfers take in backward.
+    double compute() const { return before + backward_end + rest; }
+    /// The same shares of a computation of so many seconds. seconds, compute() > 0.
+    StepMeasurement scaled_to(double seconds) const;
+
     /// Of a step under a plan.
     double predict(std::span<const Bucket> buckets, const BucketTiming& timing) const;
     /// A step that no schedule within the step beats, however it cuts: when the gradient of a parameter is
@@ -105,12 +110,17 @@ struct StepMeasurement {
 };
 /// Collective.
 StepMeasurement agree_on_measurement(std::span<const StepTimeline> steps, Communicator& communicator);
+/// Seconds of a step without what it waits for: of each step the slowest rank's, of those the median, as
+/// measured steps are judged. Where ranks are disturbed by turns that is more than the medians of
+/// agree_on_measurement amount to, each of which most steps of every rank keep. Collective, as many steps on
+/// every rank, not none.
+double agree_on_compute(std::span<const StepTimeline> steps, Communicator& communicator);
 
 /// A yardstick for plans, in seconds: computation and communication at the same time, and then the bucket
 /// that can only be sent when backward has ended, the one of the first layers. Where communication dominates
 /// a step can be faster, because that bucket is part of the communication.
 struct StepYardstick {
-    double compute = 0;        ///< a step in one bucket, less its exposed communication
+    double compute = 0;        ///< agree_on_compute of steps in one bucket, in the plans' rounds
     double communication = 0;  ///< all gradients in one transfer
     double tail = 0;           ///< the first layer's gradients in one transfer
     /// StepMeasurement::attainable. Above the yardstick where communication would have to hide behind the
