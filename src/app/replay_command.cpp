@@ -30,8 +30,13 @@ ReplayReport replay(const std::string& file, const std::vector<std::string>& ove
     const Config config = parse_config(checkpoint.config, file, overrides);
     if (config.data.train.empty())
         throw UsageError(file + ": the run made its data itself", "give data: data.train=FILE.h5");
-    ReplayReport report{.file = file, .data = {}, .device = {}, .recorded = {}, .now = {}};
+    ReplayReport report{.file = file, .data = {}, .device = {}, .notice = {}, .recorded = {}, .now = {}};
     report.recorded = parse_failed_step(checkpoint.failed_step, file);
+    if (config.distributed.sync_batch_norm && report.recorded.ranks.size() > 1)
+        report.notice =
+            "distributed.sync_batch_norm: in the run, batch-norm normalised with the samples of all ranks; "
+            "here "
+            "with those of each rank alone";
     const std::vector<int> cores = bound_cores();
     const int threads = config.run.deterministic ? 1 : threads_for_rank(std::span(&cores, 1), 0);
     const auto device = select_device(config, threads);

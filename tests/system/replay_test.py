@@ -41,6 +41,9 @@ class Replay(TrainingTest):
         file = self.train_until_it_fails(2, data, model__hidden="[64]", data__shuffle="false")
         self.assertEqual(file, str(self.dir / "run/failed-step-00000003.h5"))
         report = json.loads(self.replay(1, file, "--json").stdout)
+        self.assertIsNone(report["notice"])
+        told = self.replay(1, file, "distributed.sync_batch_norm=true").stdout
+        self.assertIn("here with those of each rank alone", told)
         self.assertTrue(report["reproduced"])
         self.assertEqual([sample["index"] for sample in report["samples"]], [37])
         self.assertEqual((report["step"], report["begin"], report["end"], report["world_size"]), (3, 32, 48, 2))
@@ -72,7 +75,7 @@ class Replay(TrainingTest):
     def test_files_that_are_no_failed_step_and_other_data_are_refused(self):
         data, other = self.small_data(64), self.small_data(48, "other.h5")
         file = self.train_until_it_fails(2, data, optim__lr=1e30)
-        self.assertIn("checkpoint", self.run_trainer(["inspect", file]).stdout)
+        self.assertIn(f"failed    at step 2: trainer replay {file}", self.run_trainer(["inspect", file]).stdout)
         self.assertIn("missing.h5 does not exist", self.replay(4, "missing.h5").stderr)
         self.assertIn("is a directory", self.replay(4, self.dir / "run").stderr)
         self.assertIn("not a checkpoint", self.replay(4, data).stderr)
