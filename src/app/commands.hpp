@@ -21,6 +21,7 @@ int inspect_command(const Arguments& arguments);
 int export_command(const Arguments& arguments);
 int import_command(const Arguments& arguments);
 int bench_command(const Arguments& arguments);
+int replay_command(const Arguments& arguments);
 int plan_command(const Arguments& arguments);
 
 /// `trainer …`: finds the subcommand, turns errors into one line on standard error and the exit code.

@@ -41,6 +41,8 @@ void inspect_checkpoint(const std::string& path) {
         path, progress.step, progress.epoch, progress.position, progress.samples, progress.world_size,
         progress.world_size == 1 ? "rank" : "ranks");
     if (progress.skipped > 0) fmt::print("  skipped   {} updates\n", progress.skipped);
+    if (!checkpoint.failed_step.empty())
+        fmt::print("  failed    at step {}: trainer replay {}\n", progress.step + 1, path);
     if (!checkpoint.last_eval.empty()) fmt::print("  last eval {}\n", checkpoint.last_eval);
     const auto print = [](const char* title, const std::vector<NamedTensor>& tensors) {
         if (tensors.empty()) return;

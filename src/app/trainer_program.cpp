@@ -33,6 +33,8 @@ const std::vector<Command>& commands() {
         {"bench", "measured tables: allreduce, buckets, loader, step, kernels", bench_command, true},
         {"plan", "predict step and best buckets of other numbers of ranks from a buckets.json", plan_command,
          false},
+        {"replay", "make the step again that ended a run, and name what was not finite", replay_command,
+         false},
         {"sampler", "print the sample indices of a rank", sampler_command, false},
     };
     return table;

@@ -25,6 +25,7 @@ constexpr const char* version_name = "tutti_checkpoint_version";
 constexpr const char* hash_name = "sha256";
 constexpr const char* unreadable_name = "unreadable";
 constexpr const char* bucket_plan_name = "bucket_plan";
+constexpr const char* failed_step_name = "failed_step";
 constexpr const char* model_hash_name = "model_sha256";
 /// KIND/NAME is two levels; more than this is a loop in a damaged file.
 constexpr int deepest = 8;
@@ -104,6 +105,10 @@ std::string hash_of(const Checkpoint& checkpoint, const std::string& model_hash)
     hash.add(hash_of(checkpoint.ema));
     // Files of runs without one are as they were before there were any.
     if (!checkpoint.bucket_plan.empty()) hash.add(checkpoint.bucket_plan);
+    if (!checkpoint.failed_step.empty()) {
+        hash.add(std::string_view(failed_step_name));
+        hash.add(checkpoint.failed_step);
+    }
     return hash.hex();
 }
 
@@ -165,6 +170,8 @@ void write_content(const store::OutputFile& output, const Checkpoint& checkpoint
     store::write_tensor(run, "last_eval", as_tensor(checkpoint.last_eval));
     if (!checkpoint.bucket_plan.empty())
         store::write_tensor(run, bucket_plan_name, as_tensor(checkpoint.bucket_plan));
+    if (!checkpoint.failed_step.empty())
+        store::write_tensor(run, failed_step_name, as_tensor(checkpoint.failed_step));
     const auto write_group = [&](const char* name, const std::vector<NamedTensor>& tensors) {
         const Object group = store::create_group(file, name);
         for (const NamedTensor& tensor : tensors) {
@@ -270,9 +277,13 @@ Checkpoint read(const std::string& path, bool with_bytes) {
             store::read_attribute(file, unreadable_name, checkpoint.progress.unreadable);
         checkpoint.config = read_text(file, "run/config");
         checkpoint.last_eval = read_text(file, "run/last_eval");
-        const std::string plan = std::string("run/") + bucket_plan_name;
-        if (H5Lexists(file, plan.c_str(), H5P_DEFAULT) > 0)
-            checkpoint.bucket_plan = read_text(file, plan.c_str());
+        const auto read_if_there = [&](const char* name) {
+            const std::string whole = std::string("run/") + name;
+            return H5Lexists(file, whole.c_str(), H5P_DEFAULT) > 0 ? read_text(file, whole.c_str())
+                                                                   : std::string();
+        };
+        checkpoint.bucket_plan = read_if_there(bucket_plan_name);
+        checkpoint.failed_step = read_if_there(failed_step_name);
         checkpoint.model = read_group(file, "model", with_bytes);
         checkpoint.optimizer = read_group(file, "optimizer", with_bytes);
         checkpoint.ema = read_group(file, "ema", with_bytes);

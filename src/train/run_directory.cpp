@@ -180,6 +180,10 @@ std::string RunDirectory::checkpoint_path(std::int64_t step) const {
     return state_->checkpoints() + "/" + checkpoint_name(step);
 }
 
+std::string RunDirectory::failed_step_path(std::int64_t step) const {
+    return state_->path + "/failed-" + checkpoint_name(step);
+}
+
 std::vector<std::int64_t> RunDirectory::checkpoint_steps() const {
     return steps_in(state_->checkpoints());
 }

@@ -12,14 +12,6 @@
 #include "tutti/train/schedule.hpp"
 
 namespace tutti {
-namespace {
-
-/// The sign of a nan says nothing.
-std::string shown(double value) {
-    return std::isnan(value) ? "nan" : fmt::format("{}", value);
-}
-
-}  // namespace
 
 void TrainStep::lap(double& seconds, TimeSpan* span) {
     // What passed between two updates is not part of either's time line.
@@ -69,7 +61,7 @@ UpdateReport TrainStep::update(const TimeNews& time) {
 
     const bool skips = config.train.nan_policy == NanPolicy::skip;
     if (config.optim.clip_norm || skips) report.gradient_norm = gradient_norm();
-    std::string problem = not_finite(mine, report.gradient_norm);
+    std::string problem = not_finite(batch, mine, report.gradient_norm);
     if (problem.empty() && sums.loss().weight == 0) problem = "none of its samples could be read";
     report.samples = batch.end - batch.begin;
     report.skipped = !problem.empty();
@@ -287,24 +279,6 @@ double TrainStep::gradient_norm() {
     double squares = 0;
     job.device.copy_to_host(&squares, sum);
     return std::sqrt(squares);
-}
-
-std::string TrainStep::not_finite(const LossSums& mine, double gradient_norm) {
-    const bool loss_is_finite = !sums.non_finite();
-    if (loss_is_finite && std::isfinite(gradient_norm)) return {};
-    const std::string what = loss_is_finite ? "the norm of the gradient is " + shown(gradient_norm)
-                                            : "the loss is " + shown(mine.loss);
-    if (config.train.nan_policy == NanPolicy::skip)
-        return loss_is_finite ? what : "the loss is " + shown(sums.loss().loss);
-    Failure failure;
-    // The norm is the same on every rank; of the losses each rank knows its own.
-    if (rank == 0 || loss_is_finite || !std::isfinite(mine.loss))
-        failure = {ExitCode::failed,
-                   fmt::format("step {} (epoch {}): {}; lower optim.lr or check the data; checkpoints "
-                               "that were written before are good",
-                               progress.step + 1, progress.epoch + 1, what)};
-    agree(job.control, failure, "training");
-    return what;
 }
 
 void TrainStep::update_weights(const UpdateReport& report) {

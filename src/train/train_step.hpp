@@ -16,6 +16,7 @@
 #include "tutti/model/loss.hpp"
 #include "tutti/train/account.hpp"
 #include "tutti/train/batch_stage.hpp"
+#include "tutti/train/failed_step.hpp"
 #include "tutti/train/gradient_accumulator.hpp"
 #include "tutti/train/optimizer.hpp"
 #include "tutti/train/reducer.hpp"
@@ -108,6 +109,7 @@ struct TrainStep {
     Progress progress;
     BatchStatistics batch_statistics{statistics_way ? *statistics_way : job.control};
     StepSums sums;
+    std::optional<FailedStep> failed_step;  // why update() has thrown, where nan_policy is why
     SkippedSamples unreadable;
     StepGraph step_graph{config,      job.device, job.gradients, statistics_way.get(),
                          job.control, job.log};  // gone before the communicators
@@ -140,7 +142,9 @@ struct TrainStep {
     void shard(const GlobalBatch& batch, Failure& failure);
     LossSums sum_shards(const Failure& failure, const TimeNews& time);
     /// Why this update must not be made, or nothing. Throws where nan_policy is stop.
-    std::string not_finite(const LossSums& mine, double gradient_norm);
+    std::string not_finite(const GlobalBatch& batch, const LossSums& mine, double gradient_norm);
+    /// Collective.
+    void keep_failed_step(const GlobalBatch& batch, const LossSums& mine, double gradient_norm);
     /// Whether a bucket may be updated before the others have their sums: by the config, and by this step's
     /// sums, which must be there.
     static bool may_update_bucket_by_bucket(const TrainingJob& job);

@@ -44,6 +44,12 @@ struct Trainer::Impl {
     bool save_scheduled(bool epoch_ended, bool skipped) const;
     std::int64_t total_steps() const;
 
+    // trainer_failure.cpp: an update that ends the run
+    UpdateReport make_update();
+    /// After which the model is still that of before the update. What to add to the error: how to look at
+    /// it (on rank 0, where it could be recorded). Collective; throws nothing that would hide the error.
+    std::string record_failed_step();
+
     // trainer_buckets.cpp: plans that are measured
     void choose_buckets();
     bool use_buckets_of_checkpoint();

@@ -89,7 +89,7 @@ TrainingResult Trainer::Impl::run() {
 
 void Trainer::Impl::step() {
     if (tuner) tuner->before_update();
-    const UpdateReport update = training.update(time_news());
+    const UpdateReport update = make_update();
     stopping = training.sums.stop();
     if (world > 1 && !training.shard_sums && !ready_order_checked) check_ready_order();
     if (trace) trace_step();

@@ -38,6 +38,7 @@ struct Checkpoint {
     std::vector<NamedTensor> optimizer;  ///< name: "momentum_buffer/fc1.weight"
     std::vector<NamedTensor> ema;        ///< names as in `model`; empty without train.ema
     std::string bucket_plan;             ///< that measurements chose (JSON), or empty
+    std::string failed_step;             ///< the update that ended the run (JSON of FailedStep), or empty
     std::string last_eval;               ///< the last "eval" row of metrics.jsonl (JSON), or empty
 };
 

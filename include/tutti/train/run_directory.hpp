@@ -27,6 +27,8 @@ class RunDirectory {
     std::string log_path() const;
     /// checkpoints/step-00000042.h5
     std::string checkpoint_path(std::int64_t step) const;
+    /// failed-step-00000042.h5: the update that ended the run.
+    std::string failed_step_path(std::int64_t step) const;
     /// Steps of the checkpoints that are there, ascending (complete ones: temporaries are ignored).
     std::vector<std::int64_t> checkpoint_steps() const;
     /// Moves the checkpoints of steps after `step`, which belong to a course that is given up, to

@@ -1,0 +1,73 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <span>
+
+#include "command_line.hpp"
+#include "replay_report.hpp"
+#include "select.hpp"
+#include "tutti/base/error.hpp"
+#include "tutti/base/memory_use.hpp"
+#include "tutti/comm/launch.hpp"
+#include "tutti/input/dataset.hpp"
+#include "tutti/input/transforms.hpp"
+
+namespace tutti {
+namespace {
+
+Checkpoint read_failed_step_file(const std::string& file) {
+    if (std::filesystem::is_directory(file))
+        throw DataError(file + " is a directory", "name the file in it: failed-step-….h5");
+    Checkpoint checkpoint = load_checkpoint(file);
+    if (checkpoint.failed_step.empty())
+        throw DataError(file + " is a checkpoint, but holds no failed step",
+                        "name the RUN_DIR/failed-step-….h5 that a run left when its loss was not finite");
+    return checkpoint;
+}
+
+ReplayReport replay(const std::string& file, const std::vector<std::string>& overrides) {
+    const Checkpoint checkpoint = read_failed_step_file(file);
+    const Config config = parse_config(checkpoint.config, file, overrides);
+    if (config.data.train.empty())
+        throw UsageError(file + ": the run made its data itself", "give data: data.train=FILE.h5");
+    ReplayReport report{.file = file, .data = {}, .device = {}, .notice = {}, .recorded = {}, .now = {}};
+    report.recorded = parse_failed_step(checkpoint.failed_step, file);
+    if (config.distributed.sync_batch_norm && report.recorded.ranks.size() > 1)
+        report.notice =
+            "distributed.sync_batch_norm: in the run, batch-norm normalised with the samples of all ranks; "
+            "here "
+            "with those of each rank alone";
+    const std::vector<int> cores = bound_cores();
+    const int threads = config.run.deterministic ? 1 : threads_for_rank(std::span(&cores, 1), 0);
+    const auto device = select_device(config, threads);
+    const auto data = transform_images(open_datasets(config.data.train, mappable_bytes(available_bytes())),
+                                       config.data.transforms, config.run.seed, TransformUse::training);
+    report.data = data->name();
+    report.device = device->description();
+    report.now = replay_failed_step(checkpoint, report.recorded, config, *device, *data, file);
+    return report;
+}
+
+}  // namespace
+
+int replay_command(const Arguments& arguments) {
+    CLI::App app(
+        "Makes the step again that ended a run because its loss or gradient was not finite, on one rank, the "
+        "ranks' samples in turn, and names the samples, the first layer and else the first gradient that are "
+        "not. Exit code 1: so it is here, too; 0: all is finite here.",
+        "trainer replay");
+    std::string file;
+    std::vector<std::string> overrides;
+    bool json = false;
+    app.add_option("file", file, "RUN_DIR/failed-step-NNNNNNNN.h5")->required()->type_name("FILE");
+    app.add_option("key=value", overrides,
+                   "settings that override the run's, for example data.train=FILE.h5 or device=cpu");
+    app.add_flag("--json", json, "print one JSON object and nothing else");
+    if (!parse_arguments(app, arguments)) return 0;
+    const ReplayReport report = replay(file, overrides);
+    fmt::print("{}", json ? to_json(report) : to_text(report));
+    std::fflush(stdout);
+    return static_cast<int>(report.now.first ? ExitCode::failed : ExitCode::done);
+}
+
+}  // namespace tutti

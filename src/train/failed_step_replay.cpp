@@ -1,0 +1,240 @@
+#include "tutti/train/failed_step_replay.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tutti/base/bf16.hpp"
+#include "tutti/base/error.hpp"
+#include "tutti/input/loader.hpp"
+#include "tutti/model/graph.hpp"
+#include "tutti/model/loss.hpp"
+#include "tutti/model/zoo.hpp"
+#include "tutti/train/batch_stage.hpp"
+#include "tutti/train/precision.hpp"
+#include "tutti/train/virtual_shards.hpp"
+
+namespace tutti {
+namespace {
+
+/// A tensor of floating type, in host memory.
+std::vector<double> on_host(Device& device, const TensorView& tensor) {
+    std::vector<std::byte> bytes(tensor.bytes());
+    device.copy_to_host(bytes.data(), tensor);
+    std::vector<double> values(static_cast<std::size_t>(tensor.count()));
+    const auto take = [&](const auto* from) { std::copy_n(from, values.size(), values.begin()); };
+    if (tensor.dtype == DType::f64) {
+        take(reinterpret_cast<const double*>(bytes.data()));
+    } else if (tensor.dtype == DType::f32) {
+        take(reinterpret_cast<const float*>(bytes.data()));
+    } else if (tensor.dtype == DType::bf16) {
+        const auto* from = reinterpret_cast<const std::uint16_t*>(bytes.data());
+        std::transform(from, from + values.size(), values.begin(), float_of_bf16);
+    }
+    return values;
+}
+
+std::int64_t count_non_finite(std::span<const double> values, double largest) {
+    return std::ranges::count_if(values, [&](double value) { return !(std::abs(value) <= largest); });
+}
+
+GraphSpec with_all_outputs(GraphSpec spec) {
+    for (NodeId node = 0; node < spec.nodes().size(); ++node) spec.keep(node);
+    return spec;
+}
+
+void check_same_samples(const Config& then, const Config& now, const FailedStep& failed, const Dataset& train,
+                        const std::string& source) {
+    const bool same = then.train.batch_size == now.train.batch_size && then.run.seed == now.run.seed &&
+                      then.data.shuffle == now.data.shuffle && then.data.drop_last == now.data.drop_last &&
+                      then.data.tail == now.data.tail && then.run.deterministic == now.run.deterministic &&
+                      then.run.virtual_shards == now.run.virtual_shards;
+    if (!same)
+        throw UsageError(source +
+                             " was recorded with another train.batch_size, run.seed, data.shuffle, "
+                             "data.drop_last, data.tail or run.deterministic: other samples would be read",
+                         "leave these settings out");
+    if (failed.samples != train.info().samples)
+        throw DataError(fmt::format("{} was recorded with data of {} samples, but {} has {}", source,
+                                    failed.samples, train.name(), train.info().samples),
+                        "give the data of the run: data.train=FILE.h5");
+}
+
+class Replay {
+  public:
+    Replay(const Config& config, const FailedStep& failed, Device& device, const Dataset& train)
+        : config_(config),
+          failed_(failed),
+          device_(device),
+          train_(train),
+          world_(static_cast<int>(failed.ranks.size())),
+          batch_(largest_micro_batch(config, world_)),
+          graph_(
+              with_all_outputs(build_model(config.model, {train.info().sample_shape, train.info().classes})),
+              device, arithmetic_of(config.train.precision), batch_),
+          loss_(make_softmax_cross_entropy(device, graph_.compute(), config.train.label_smoothing)),
+          loader_(train, batch_, loader_workers(config.data), static_cast<int>(config.data.prefetch), &device,
+                  config.data.on_error),
+          stage_(device, train.info(), config.data, graph_.compute(), batch_),
+          gradients_(static_cast<std::size_t>(graph_.gradient_arena().count())),
+          order_(epoch_order({.samples = train.info().samples,
+                              .world_size = world_,
+                              .seed = config.run.seed,
+                              .epoch = failed.epoch,
+                              .shuffle = config.data.shuffle,
+                              .drop_last = config.data.drop_last})) {}
+
+    FailedStepReplay run(const Checkpoint& checkpoint, const std::string& source) {
+        if (failed_.end > static_cast<std::int64_t>(order_.size()))
+            throw DataError(source + ": its failed step lies behind the end of the epoch",
+                            "the file is damaged: use another one");
+        graph_.load(checkpoint.model, source);
+        look_at_parameters();
+        for (int rank = 0; rank < world_; ++rank) run_rank(rank);
+        if (all_losses_are_finite_) look_at_gradients({}, gradients_);
+        double squares = 0;
+        for (const double value : gradients_) squares += value * value;
+        report_.gradient_norm = all_losses_are_finite_ ? std::sqrt(squares) : 0;
+        return std::move(report_);
+    }
+
+  private:
+    void found(NonFinite what) {
+        if (!report_.first) report_.first = std::move(what);
+    }
+
+    void look_at_parameters() {
+        // In the order in which forward uses them.
+        const std::vector<double> values = on_host(device_, graph_.parameter_arena());
+        for (std::size_t i = graph_.parameters().size(); i-- > 0;)
+            look_at(graph_.parameters()[i], NonFinite::Where::parameter, {}, values);
+    }
+
+    void look_at_gradients(std::optional<int> rank, std::span<const double> values) {
+        const auto where = rank ? NonFinite::Where::gradient : NonFinite::Where::gradient_sum;
+        for (const Parameter& parameter : graph_.parameters()) look_at(parameter, where, rank, values);
+    }
+
+    void look_at(const Parameter& parameter, NonFinite::Where where, std::optional<int> rank,
+                 std::span<const double> arena) {
+        const auto values = arena.subspan(static_cast<std::size_t>(parameter.offset),
+                                          static_cast<std::size_t>(parameter.count));
+        const std::int64_t bad = count_non_finite(values, largest_);
+        if (bad > 0) found({where, parameter.name, "", -1, bad, parameter.count, rank});
+    }
+
+    std::vector<BatchWindow> windows_of(int rank) const {
+        if (config_.run.deterministic)
+            return shard_windows({config_.run.virtual_shards, world_, rank}, failed_.begin, failed_.end,
+                                 failed_.end - failed_.begin);
+        return epoch_windows({.cursor = failed_.begin,
+                              .limit = failed_.end,
+                              .batch_size = config_.train.batch_size,
+                              .world_size = world_,
+                              .rank = rank});
+    }
+
+    void run_rank(int rank) {
+        const std::vector<BatchWindow> windows = windows_of(rank);
+        stage_.start(loader_, order_, windows, failed_.epoch);
+        LossSums sums;
+        for (std::size_t i = 0; i < windows.size(); ++i)
+            if (const auto batch = stage_.next(loader_); batch && batch->window.count > 0)
+                sums += run_batch(rank, *batch);
+        report_.ranks.push_back(sums);
+    }
+
+    LossSums run_batch(int rank, const HostBatch& batch) {
+        const std::int64_t n = batch.window.count;
+        StepContext context{Phase::train, config_.run.seed, failed_.epoch, batch.positions};
+        context.defers_tracking = config_.run.deterministic;
+        stage_.load(batch, graph_.input(n));
+        const TensorView logits = graph_.forward(n, context);
+        const LossSums sums = loss_->forward(logits, stage_.labels(), graph_.output_gradient(n));
+        if (!std::isfinite(sums.loss)) {
+            all_losses_are_finite_ = false;
+            look_at_outputs(rank, n);
+            look_at_samples(rank, batch, logits);
+        } else if (all_losses_are_finite_) {
+            loss_->backward(stage_.labels(), 1.0 / weight(), graph_.output_gradient(n));
+            graph_.backward(n, context, {});
+            const std::vector<double> mine = on_host(device_, graph_.gradient_arena());
+            look_at_gradients(rank, mine);
+            std::ranges::transform(gradients_, mine, gradients_.begin(), std::plus<>());
+        }
+        return sums;
+    }
+
+    void look_at_outputs(int rank, std::int64_t n) {
+        if (report_.first) return;
+        const std::vector<double> input = on_host(device_, graph_.value(0, n));
+        if (const std::int64_t bad = count_non_finite(input, largest_); bad > 0)
+            found(
+                {NonFinite::Where::samples, "", "", -1, bad, static_cast<std::int64_t>(input.size()), rank});
+        const auto layers = graph_.report();
+        for (std::size_t layer = 0; layer < layers.size() && !report_.first; ++layer) {
+            const std::vector<double> output = on_host(device_, graph_.value(layer + 1, n));
+            if (const std::int64_t bad = count_non_finite(output, largest_); bad > 0)
+                found({NonFinite::Where::output, layers[layer].name, layers[layer].kind,
+                       static_cast<std::int64_t>(layer), bad, static_cast<std::int64_t>(output.size()),
+                       rank});
+        }
+        found({NonFinite::Where::loss, "", "", -1, 0, 0, rank});
+    }
+
+    /// Each sample's loss by itself.
+    void look_at_samples(int rank, const HostBatch& batch, const TensorView& logits) {
+        const std::int64_t classes = logits.shape.count() / batch.window.count;
+        const auto row = [](const TensorView& all, std::int64_t i, const Shape& shape) {
+            return TensorView{all.data + i * shape.count() * static_cast<std::int64_t>(size_of(all.dtype)),
+                              all.dtype, shape};
+        };
+        const TensorView scratch = graph_.output_gradient(batch.window.count);
+        for (std::int64_t i = 0; i < batch.window.count; ++i) {
+            const LossSums one = loss_->forward(row(logits, i, {1, classes}), row(stage_.labels(), i, {1}),
+                                                row(scratch, i, {1, classes}));
+            const auto at = static_cast<std::size_t>(i);
+            if (!std::isfinite(one.loss))
+                report_.samples.push_back({rank, batch.positions[at], batch.indices[at], one.loss});
+        }
+    }
+
+    /// Of the global batch.
+    double weight() const {
+        double sum = 0;
+        for (const LossSums& rank : failed_.ranks) sum += rank.weight;
+        return std::isfinite(sum) && sum > 0 ? sum : static_cast<double>(failed_.end - failed_.begin);
+    }
+
+    const Config& config_;
+    const FailedStep& failed_;
+    Device& device_;
+    const Dataset& train_;
+    const int world_;
+    const std::int64_t batch_;
+    Graph graph_;
+    std::unique_ptr<Loss> loss_;
+    Loader loader_;
+    BatchStage stage_;
+    std::vector<double> gradients_;  // summed over ranks
+    std::vector<std::int64_t> order_;
+    // A sum in double may be beyond what the ranks' sum can hold.
+    const double largest_ = graph_.compute() == DType::f64
+                                ? std::numeric_limits<double>::max()
+                                : static_cast<double>(std::numeric_limits<float>::max());
+    bool all_losses_are_finite_ = true;
+    FailedStepReplay report_;
+};
+
+}  // namespace
+
+FailedStepReplay replay_failed_step(const Checkpoint& checkpoint, const FailedStep& failed,
+                                    const Config& config, Device& device, const Dataset& train,
+                                    const std::string& source) {
+    check_same_samples(parse_config(checkpoint.config, source, {}), config, failed, train, source);
+    return Replay(config, failed, device, train).run(checkpoint, source);
+}
+
+}  // namespace tutti

@@ -1,0 +1,102 @@
+"""`trainer replay`: the step that ended a run is recorded, and made again on one rank."""
+
+import json
+import random
+
+import system_test
+from recipes import TrainingTest
+
+
+class Replay(TrainingTest):
+    def table(self, bad=37, count=64):
+        """A table of numbers near 1; one of sample `bad` is so large that a sum with it overflows."""
+        numbers = random.Random(0)
+        rows = []
+        for i in range(count):
+            values = [f"{numbers.random() + (i % 4 == k):.4f}" for k in range(4)]
+            if i == bad:
+                values = ["3.3e38"] * 4
+            rows.append(",".join(values) + f",{i % 4}")
+        path, target = self.dir / "table.csv", self.dir / "data.h5"
+        path.write_text("\n".join(["a,b,c,d,label", *rows]) + "\n")
+        self.assert_exit(self.run_trainer(["pack", "csv", "--csv", path, "--label", "label", "-o", target]), 0)
+        return target
+
+    def train_until_it_fails(self, ranks, data, run="run", **settings):
+        """The path that the run names."""
+        result = self.mpirun(ranks, self.settings(data, run, **settings))
+        self.assert_exit(result, 1)
+        self.assertIn("lower optim.lr or check the data", result.stderr)
+        words = result.stderr.split("; where it comes from: trainer replay ")
+        self.assertEqual(len(words), 2, result.stderr)
+        return words[1].split()[0]
+
+    def replay(self, code, *arguments):
+        result = self.run_trainer(["replay", *arguments])
+        self.assert_exit(result, code)
+        return result
+
+    def test_the_sample_and_the_layer_are_named(self):
+        data = self.table()
+        file = self.train_until_it_fails(2, data, model__hidden="[64]", data__shuffle="false")
+        self.assertEqual(file, str(self.dir / "run/failed-step-00000003.h5"))
+        report = json.loads(self.replay(1, file, "--json").stdout)
+        self.assertIsNone(report["notice"])
+        told = self.replay(1, file, "distributed.sync_batch_norm=true").stdout
+        self.assertIn("here with those of each rank alone", told)
+        self.assertTrue(report["reproduced"])
+        self.assertEqual([sample["index"] for sample in report["samples"]], [37])
+        self.assertEqual((report["step"], report["begin"], report["end"], report["world_size"]), (3, 32, 48, 2))
+        self.assertEqual([type(rank["recorded_loss"]) for rank in report["ranks"]], [float, str])
+        self.assertAlmostEqual(report["ranks"][0]["loss"], report["ranks"][0]["recorded_loss"], delta=1e-5)
+        first = report["first"]
+        self.assertEqual([first[key] for key in ("where", "name", "kind", "layer", "rank", "of")],
+                         ["output", "fc1", "linear", 0, 1, 512])
+        shown = self.replay(1, file).stdout
+        self.assertIn("sample 37 of the data (position 37, rank 1)", shown)
+        self.assertIn(f"the output of layer 1, fc1 (linear): {first['count']} of 512 values", shown)
+
+    def test_weights_that_an_update_threw_too_far_are_found_on_any_schedule(self):
+        data = self.small_data(64)
+        wild = {"optim__lr": 1e30, "train__batch_size": 8}
+        for run, more in {"zero1": {"distributed__strategy": "zero1"},
+                          "across": {"distributed__strategy": "ddp", "distributed__across_steps": "true"},
+                          "accumulate": {"train__accumulate": 2},
+                          "deterministic": {"run__deterministic": "true", "run__virtual_shards": 4}}.items():
+            with self.subTest(run):
+                file = self.train_until_it_fails(2, data, run, **wild, **more)
+                self.assertEqual(file, str(self.dir / run / "failed-step-00000002.h5"))
+                report = json.loads(self.replay(1, file, "--json").stdout)
+                first = report["first"]
+                self.assertEqual((first["where"], first["rank"]), ("output", 0), first)
+                self.assertEqual([rank["recorded_loss"] for rank in report["ranks"]], ["nan", "nan"])
+                self.assertEqual(len(report["samples"]), report["end"] - report["begin"])
+
+    def test_files_that_are_no_failed_step_and_other_data_are_refused(self):
+        data, other = self.small_data(64), self.small_data(48, "other.h5")
+        file = self.train_until_it_fails(2, data, optim__lr=1e30)
+        self.assertIn(f"failed    at step 2: trainer replay {file}", self.run_trainer(["inspect", file]).stdout)
+        self.assertIn("missing.h5 does not exist", self.replay(4, "missing.h5").stderr)
+        self.assertIn("is a directory", self.replay(4, self.dir / "run").stderr)
+        self.assertIn("not a checkpoint", self.replay(4, data).stderr)
+        self.assertIn("64 samples", self.replay(4, file, f"data.train={other}").stderr)
+        self.assertIn("train.batch_size", self.replay(2, file, "train.batch_size=4").stderr)
+        self.assertIn("did you mean", self.replay(2, file, "data.trian=a.h5").stderr)
+        self.replay(2)
+        self.assert_exit(self.run_trainer(self.settings(data, "good", train__max_steps=1)), 0)
+        self.assertIn("holds no failed step", self.replay(4, self.latest("good")).stderr)
+        damaged = self.dir / "damaged.h5"
+        damaged.write_bytes((self.dir / file).read_bytes()[:-400])
+        self.replay(4, damaged)
+
+    def test_a_record_that_cannot_be_written_only_warns(self):
+        data = self.small_data(64)
+        (self.dir / "run" / "failed-step-00000002.h5" / "in the way").mkdir(parents=True)
+        result = self.mpirun(2, self.settings(data, optim__lr=1e30))
+        self.assert_exit(result, 1)
+        self.assertIn("warning: the failed step is not recorded: cannot save", result.stderr)
+        self.assertNotIn("trainer replay", result.stderr)
+
+
+if __name__ == "__main__":
+    system_test.main()
