@@ -41,8 +41,8 @@ inline void require_pair(const char* call, const TensorView& input, const Tensor
     require_reducible(call, input);
     if (input.dtype == output.dtype && input.count() == output.count() && input.count() % size == 0) return;
     throw UsageError(describe(call, input.count(), input.dtype) + ": the output has " +
-                         std::to_string(output.count()) + " " + std::string(name_of(output.dtype)) + ", for " +
-                         std::to_string(size) + " ranks",
+                         std::to_string(output.count()) + " " + std::string(name_of(output.dtype)) +
+                         ", for " + std::to_string(size) + " ranks",
                      "give both the same type and number of elements, the same for each rank");
 }
 
