@@ -1,7 +1,10 @@
 """The optimizer's state divided among ranks: the results of ddp, checkpoints for any number of ranks, less memory."""
 
+import os
 import re
 import signal
+import sys
+import unittest
 
 import system_test
 from recipes import TrainingTest
@@ -35,6 +38,24 @@ class Zero1(TrainingTest):
                 self.assertEqual(self.sha256(f"{strategy}{ranks}"), self.sha256(f"ddp{ranks}"), f"{ranks} ranks")
                 self.assertIn(f"zero1: each rank keeps 1/{ranks}", said[strategy].stdout + said[strategy].stderr)
             self.assertNotIn("zero1", said["ddp"].stdout + said["ddp"].stderr)
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "needs two processors")
+    def test_ranks_with_different_numbers_of_cores_issue_the_same_collectives(self):
+        # Whether the update goes piece by piece through shared memory depends on a rank's threads.
+        first, second = sorted(os.sched_getaffinity(0))[:2]
+        trainer, self.trainer = self.trainer, self.dir / "placed"
+        self.trainer.write_text(f"#!{sys.executable} -B\n"
+                                "import os, sys\n"
+                                f"places = {{'0': {{{first}, {second}}}, '1': {{{second}}}}}\n"
+                                "os.sched_setaffinity(0, places[os.environ['OMPI_COMM_WORLD_RANK']])\n"
+                                f"os.execv({str(trainer)!r}, [{str(trainer)!r}, *sys.argv[1:]])\n")
+        self.trainer.chmod(0o755)
+        for strategy in ("ddp", "zero1", "auto"):
+            self.assert_exit(self.train(2, strategy, strategy), 0)
+        self.trainer = trainer
+        for strategy in ("zero1", "auto"):
+            self.assertEqual(self.losses(strategy), self.losses("ddp"))
+            self.assertEqual(self.sha256(strategy), self.sha256("ddp"))
 
     def test_a_run_goes_on_on_other_ranks_and_under_the_other_strategy(self):
         # In fp64 and with the same global batch of 12 every way must give the same losses up to rounding.
