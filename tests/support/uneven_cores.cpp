@@ -1,5 +1,5 @@
-// A job whose ranks were given different numbers of cores, on any machine: preloaded (ld.so(8)) into the ranks,
-// it tells rank 0 that it may run on two cores, and each other rank that it has one of its own.
+// A job whose ranks were given different numbers of cores, on any machine: preloaded (ld.so(8)) into the
+// ranks, it tells rank 0 that it may run on two cores, and each other rank that it has one of its own.
 
 #include <sched.h>
 
