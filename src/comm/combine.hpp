@@ -13,7 +13,7 @@
 namespace tutti {
 
 /// out[i] = a[i] op b[i] for `count` elements of f32, f64 or i64. out may be a or b, but not overlap them
-/// otherwise.
+/// otherwise. Throws std::logic_error for other types.
 void combine(std::byte* out, const std::byte* a, const std::byte* b, std::int64_t count, DType dtype,
              ReduceOp op);
 

@@ -71,8 +71,10 @@ class CompressingCommunicator final : public Communicator {
     int rank() const override { return host_->rank(); }
     int size() const override { return host_->size(); }
     std::string backend() const override { return host_->backend(); }
-    std::string all_reduce_path() const override { return host_->all_reduce_path(); }
-    bool sums_in_rank_order() const override { return host_->sums_in_rank_order(); }
+    std::string all_reduce_path() const override { return host_->bf16_path(); }
+    std::string bf16_path() const override { return host_->bf16_path(); }
+    // As bf16 are on every path; fp64, which are not compressed, do not come with it.
+    bool sums_in_rank_order() const override { return true; }
 
     Work all_reduce(const TensorView& buffer, ReduceOp op) override {
         if (buffer.dtype != DType::f32 || op != ReduceOp::sum || buffer.count() == 0)

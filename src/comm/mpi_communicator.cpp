@@ -51,6 +51,9 @@ class MpiCommunicator final : public Communicator {
     std::string all_reduce_path() const override {
         return handle_->lane ? handle_->lane->name() : "MPI_Iallreduce";
     }
+    std::string bf16_path() const override {
+        return handle_->lane || size() == 1 ? all_reduce_path() : "direct exchange";
+    }
     bool sums_in_rank_order() const override { return handle_->lane || size() <= 2; }
 
     Work all_reduce(const TensorView& buffer, ReduceOp op) override {

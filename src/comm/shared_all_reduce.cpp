@@ -1,10 +1,12 @@
 #include "shared_all_reduce.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cstring>
 #include <limits>
 
+#include "checks.hpp"
 #include "combine.hpp"
 
 namespace tutti {
@@ -28,7 +30,9 @@ SharedAllReduce::SharedAllReduce(std::byte* region, int rank, int ranks, const S
       ranks_(ranks),
       sizes_(sizes) {
     static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
-    assert(sizes.chunk % 64 == 0 && sizes.chunk >= static_cast<std::size_t>(ranks) * 8 && sizes.slots > 0);
+    assert(sizes.chunk % 64 == 0 && sizes.chunk >= static_cast<std::size_t>(ranks) * 8 && sizes.slots > 0 &&
+           sizes.slots <= most_slots);
+    static_assert(sizeof(Counters) == 3 * 64);
 }
 
 std::uint64_t SharedAllReduce::issue(const TensorView& buffer, ReduceOp op) {
@@ -61,13 +65,52 @@ std::uint64_t SharedAllReduce::add(const Request& request) {
 void SharedAllReduce::progress() {
     if (in_progress_) return;
     in_progress_ = true;
+    try {
+        work_off();
+    } catch (...) {
+        stopped_ = true;
+        in_progress_ = false;
+        throw;
+    }
+    in_progress_ = false;
+}
+
+void SharedAllReduce::work_off() {
     // Staging first, by one chunk a round: while the peers are not as far, the next chunk can be prepared.
     for (bool moved = true; moved && !stopped_ && !idle();) {
         moved = try_stage();
         moved |= try_reduce();
         moved |= try_collect();
     }
-    in_progress_ = false;
+}
+
+std::uint64_t SharedAllReduce::token(const Request& request) {
+    // Zero is no request's.
+    return static_cast<std::uint64_t>(request.count) << 8 | static_cast<std::uint64_t>(request.op) << 6 |
+           static_cast<std::uint64_t>(request.dtype) << 2 | static_cast<std::uint64_t>(request.kind);
+}
+
+std::string SharedAllReduce::describe(std::uint64_t token) {
+    constexpr std::array kinds{"all_reduce", "reduce_scatter", "all_gather", "reduce_then_gather"};
+    constexpr std::array operations{"sum", "max", "min"};
+    const auto kind = static_cast<Kind>(token & 3);
+    std::string text = tutti::describe(kinds[token & 3], static_cast<std::int64_t>(token >> 8),
+                                       static_cast<DType>(token >> 2 & 15));
+    if (kind != Kind::all_reduce) text += " a rank";
+    return text + " (" + operations[token >> 6 & 3] + ")";
+}
+
+void SharedAllReduce::require_same_request() const {
+    const std::uint64_t mine = token(requests_[reduce_.request - first_request_]);
+    for (int rank = 0; rank < ranks_; ++rank) {
+        const std::uint64_t theirs =
+            counters_[rank].requests[reduce_.chunk % sizes_.slots].load(std::memory_order_relaxed);
+        if (theirs == mine) continue;
+        throw PeerError("rank " + std::to_string(rank_) + " issued " + describe(mine) + " where rank " +
+                            std::to_string(rank) + " issued " + describe(theirs) + " through shared memory",
+                        "the ranks run different programs or configurations, or this is an error of the "
+                        "program: report it with the configuration");
+    }
 }
 
 SharedAllReduce::Chunk SharedAllReduce::at(const Cursor& cursor) const {
@@ -135,6 +178,8 @@ bool SharedAllReduce::try_stage() {
     }
     const Chunk chunk = at(stage_);
     stage(chunk, slot(rank_, stage_.chunk));
+    counters_[rank_].requests[stage_.chunk % sizes_.slots].store(
+        token(requests_[stage_.request - first_request_]), std::memory_order_relaxed);
     advance(stage_, chunk.count);
     counters_[rank_].staged.store(stage_.chunk, std::memory_order_release);
     return true;
@@ -175,6 +220,8 @@ bool SharedAllReduce::try_reduce() {
     if (reduce_.chunk >= stage_.chunk ||
         !everybody_reached(reduce_.chunk + 1, &Counters::staged, all_staged_))
         return false;
+    // As long as requests are the same, so are the chunks that they are cut into.
+    if (reduce_.element == 0) require_same_request();
     const Chunk chunk = at(reduce_);
     if (chunk.kind == Kind::all_reduce) reduce(chunk, reduce_.chunk);
     if (chunk.kind == Kind::reduce_scatter) reduce_to_block(chunk, reduce_.chunk);

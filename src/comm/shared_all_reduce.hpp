@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "all_reduce_lane.hpp"
@@ -25,12 +26,14 @@ namespace tutti {
 /// slot takes what was made of the sums, for the others to collect.
 /// An element's sum is ((x₀ + x₁) + x₂) + …: it does not depend on where buffers or chunks begin.
 ///
-/// One object per rank. Requests are worked off in their order.
+/// One object per rank. Requests are worked off in their order. Ranks that issue different ones in one place
+/// are told so by PeerError from progress(), before anything is added. After an error, that or one of who
+/// uses the sums, the object has stopped.
 class SharedAllReduce final : public AllReduceLane {
   public:
     struct Sizes {
         std::size_t chunk = 128 << 10;  ///< bytes, a multiple of 64
-        std::size_t slots = 4;          ///< chunks of one rank under way at once
+        std::size_t slots = 4;          ///< chunks of one rank under way at once, up to 7
         std::size_t whole = 64 << 10;   ///< chunks up to this many bytes over all ranks are staged whole
     };
 
@@ -69,9 +72,12 @@ class SharedAllReduce final : public AllReduceLane {
         std::uint64_t chunk = 0, request = 0;
         std::int64_t element = 0;
     };
+    static constexpr std::size_t most_slots = 7;
     /// How many chunks a rank has staged, reduced, collected: each on a cache line of its own.
     struct Counters {
         alignas(64) std::atomic<std::uint64_t> staged;
+        /// What request the chunk in each slot belongs to (token): on the line that is read anyway.
+        std::atomic<std::uint64_t> requests[most_slots];
         alignas(64) std::atomic<std::uint64_t> reduced;
         alignas(64) std::atomic<std::uint64_t> collected;
     };
@@ -92,6 +98,11 @@ class SharedAllReduce final : public AllReduceLane {
         }
     };
 
+    static std::uint64_t token(const Request& request);
+    static std::string describe(std::uint64_t token);
+    /// Throws PeerError where a peer's request in the place of reduce_'s is another one.
+    void require_same_request() const;
+    void work_off();
     Chunk at(const Cursor& cursor) const;
     void advance(Cursor& cursor, std::int64_t count) const;
     /// Elements [first, end) of a chunk that `rank` owns.

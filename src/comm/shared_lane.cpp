@@ -64,8 +64,11 @@ class SharedMemory {
 
 class SharedLane final : public AllReduceLane {
   public:
-    SharedLane(std::unique_ptr<SharedMemory> memory, int rank, int ranks, std::shared_ptr<Lanes> lanes)
-        : memory_(std::move(memory)), all_reduce_(memory_->data(), rank, ranks), lanes_(std::move(lanes)) {
+    SharedLane(std::unique_ptr<SharedMemory> memory, const Handle& handle)
+        : memory_(std::move(memory)),
+          all_reduce_(memory_->data(), handle.rank, handle.size),
+          job_(handle.job),
+          lanes_(handle.lanes) {
         lanes_->add(this);
     }
     ~SharedLane() override { lanes_->remove(this); }
@@ -88,7 +91,15 @@ class SharedLane final : public AllReduceLane {
     bool reduces_then_gathers_by_piece() const override {
         return all_reduce_.reduces_then_gathers_by_piece();
     }
-    void progress() override { all_reduce_.progress(); }
+    void progress() override {
+        try {
+            all_reduce_.progress();
+        } catch (...) {
+            // The peers will not get what they wait for, nor will this rank.
+            if (job_->broken.empty()) job_->broken = "a collective through shared memory failed before";
+            throw;
+        }
+    }
     bool finished(std::uint64_t request) const override { return all_reduce_.finished(request); }
     void stop() override { all_reduce_.stop(); }
     const char* name() const override { return all_reduce_.name(); }
@@ -96,6 +107,7 @@ class SharedLane final : public AllReduceLane {
   private:
     std::unique_ptr<SharedMemory> memory_;
     SharedAllReduce all_reduce_;
+    std::shared_ptr<Job> job_;
     std::shared_ptr<Lanes> lanes_;
 };
 
@@ -151,7 +163,7 @@ std::shared_ptr<AllReduceLane> make_shared_lane(const std::shared_ptr<const Hand
     agree.wait();
     memory->close_file();
     if (all == 0) return nullptr;
-    return std::make_shared<SharedLane>(std::move(memory), handle->rank, handle->size, handle->lanes);
+    return std::make_shared<SharedLane>(std::move(memory), *handle);
 }
 
 }  // namespace tutti

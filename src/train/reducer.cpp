@@ -172,7 +172,13 @@ void Reducer::finish(const BucketSummed& summed) {
 
 void Reducer::update(const TensorView& parameters, const UseSums& use) {
     assert(at_end_ && shards_ && next_ == 0 && std::ranges::count(waiting_, 0U) == std::ssize(waiting_));
-    updating_ = true;
+    struct Updating {
+        explicit Updating(bool& flag) : flag_(flag) { flag_ = true; }
+        Updating(const Updating&) = delete;
+        Updating& operator=(const Updating&) = delete;
+        ~Updating() { flag_ = false; }
+        bool& flag_;
+    } const updating(updating_);
     for (Piece& piece : pieces_)
         issue(piece, [&](const Piece& one) {
             const ArenaRange &whole = shards_->buckets[one.bucket], &owned = shards_->owned[one.bucket];
@@ -183,7 +189,6 @@ void Reducer::update(const TensorView& parameters, const UseSums& use) {
                 });
         });
     finish_before(pieces_.size(), {});
-    updating_ = false;
 }
 
 }  // namespace tutti

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <span>
 
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/train/schedule.hpp"
@@ -208,15 +209,20 @@ bool TrainStep::may_update_bucket_by_bucket(const TrainingJob& job) {
 }
 
 bool TrainStep::may_update_in_reduction(const TrainingJob& job) {
-    // As above. The pieces are too small for several threads.
+    // As above, and the same on every rank.
     const Config& config = job.config;
-    return shards_optimizer(config, job.gradients.size()) && job.gradients.reduces_then_gathers_by_piece() &&
-           job.device.threads() == 1 && config.train.accumulate == 1 && !config.optim.clip_norm &&
-           config.train.nan_policy != NanPolicy::skip;
+    if (!shards_optimizer(config, job.gradients.size()) || !job.gradients.reduces_then_gathers_by_piece() ||
+        config.train.accumulate != 1 || config.optim.clip_norm || config.train.nan_policy == NanPolicy::skip)
+        return false;
+    // The pieces are too small for several threads. Each rank has its own number of them, by the cores that
+    // it was given, but it is one collective for all or for none.
+    std::int64_t threads = job.device.threads();
+    job.control.all_reduce(view_of(std::span(&threads, 1)), ReduceOp::max).wait();
+    return threads == 1;
 }
 
 bool TrainStep::update_in_reduction(double lr, Work& step_sums) {
-    if (!updates_in_reduction_) return false;
+    if (!updates_in_reduction) return false;
     // They went out before backward, and say the same on every rank.
     step_sums.wait();
     if (!update_is_certain()) return false;

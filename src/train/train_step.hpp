@@ -87,6 +87,8 @@ struct TrainStep {
     const std::unique_ptr<Communicator> statistics_way = world > 1 && job.device.kind() != "cpu"
                                                              ? job.gradients.duplicate()
                                                              : nullptr;
+    /// Whether sums are used for the update while others are still added up. Here for the same reason.
+    const bool updates_in_reduction = may_update_in_reduction(job);
 
     DType compute;
     std::unique_ptr<Loss> loss;
@@ -148,7 +150,8 @@ struct TrainStep {
     /// Whether a bucket may be updated before the others have their sums: by the config, and by this step's
     /// sums, which must be there.
     static bool may_update_bucket_by_bucket(const TrainingJob& job);
-    /// Whether sums may be used for the update while others are still added up, and that is faster.
+    /// Whether sums may be used for the update while others are still added up, and that is faster. Ranks
+    /// may differ in what makes it so: they agree (collective).
     static bool may_update_in_reduction(const TrainingJob& job);
     bool update_in_reduction(double lr, Work& step_sums);
     bool all_updated() const { return updated == graph.parameter_arena().count(); }
@@ -167,7 +170,6 @@ struct TrainStep {
     void lap(double& seconds, TimeSpan* span);
 
     std::chrono::steady_clock::duration updates_{};  // within a reduction
-    const bool updates_in_reduction_ = may_update_in_reduction(job);
     bool across_ = false;
     std::optional<Deferred> deferred_;
 };

@@ -67,7 +67,7 @@ TrainStep::TrainStep(const TrainingJob& given)
                       (config.distributed.across_steps == AcrossSteps::automatic &&
                        job.gradients.all_reduce_path() != "shared memory");
     across_ = pays && obstacle_across_steps(job).empty();
-    reducer.issue_at_end(updates_in_reduction_);
+    reducer.issue_at_end(updates_in_reduction);
     graph.set_before_use(
         [this](std::size_t first, std::size_t last) { catch_up(first, last, account.forward); });
     // The library moves data only inside its calls: between layers, and within large ones.

@@ -1,7 +1,13 @@
 #include "butterfly_check.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
 
+#include "combine.hpp"
 #include "thread_communicator.hpp"
 
 namespace tutti::test {
@@ -16,6 +22,55 @@ TEST(ButterflySum, OfOneRankIsWhatItHas) {
     butterfly_sum(*make_single_communicator(), view_of(std::span(values)));
     EXPECT_EQ(values[0], 0.1F);
     EXPECT_TRUE(std::signbit(values[1]));
+}
+
+TEST(ButterflySum, RefusesTypesThatItWouldNotAdd) {
+    run_on_threads(2, [](Communicator& world) {
+        std::vector<std::uint16_t> values(4, 0x3f80);
+        const TensorView buffer{reinterpret_cast<std::byte*>(values.data()), DType::bf16, {4}};
+        EXPECT_THROW(butterfly_sum(world, buffer), UsageError);
+        EXPECT_EQ(values, std::vector<std::uint16_t>(4, 0x3f80));
+        EXPECT_THROW(combine(buffer.data, buffer.data, buffer.data, 4, DType::bf16, ReduceOp::sum),
+                     std::logic_error);
+        EXPECT_THROW(combine(buffer.data, buffer.data, buffer.data, 4, DType::u8, ReduceOp::sum),
+                     std::logic_error);
+    });
+}
+
+/// Of a pair whose other rank is lost: what was to arrive may come when nobody waits any more.
+class LatePair final : public Communicator {
+  public:
+    int rank() const override { return 0; }
+    int size() const override { return 2; }
+    std::string backend() const override { return "late"; }
+    Work exchange(const TensorView&, const TensorView& receive, int) override {
+        struct Lost final : Work::Transfer {
+            bool test() override { return false; }
+            void wait() override { throw PeerError("rank 1 is lost", "none"); }
+        };
+        late.push_back(receive);
+        return Work(std::make_unique<Lost>());
+    }
+    Work all_reduce(const TensorView&, ReduceOp) override { return {}; }
+    Work reduce_scatter(const TensorView&, const TensorView&, ReduceOp) override { return {}; }
+    Work all_gather(const TensorView&, const TensorView&) override { return {}; }
+    Work broadcast(const TensorView&, int) override { return {}; }
+    void barrier() override {}
+    std::unique_ptr<Communicator> duplicate() override { return std::make_unique<LatePair>(); }
+    [[noreturn]] void abort(ExitCode) noexcept override { std::abort(); }
+
+    std::vector<TensorView> late;
+};
+
+TEST(ButterflySum, KeepsMemoryThatAPeerMayWriteAfterAFailure) {
+    LatePair pair;
+    std::vector<float> values(300001, 1.0F);
+    EXPECT_THROW(butterfly_sum(pair, view_of(std::span(values))), PeerError);
+    ASSERT_EQ(pair.late.size(), 2U);
+    // The address sanitizer tells of it where the memory has gone; without, new memory would lie there.
+    std::vector<std::vector<std::byte>> others(8, std::vector<std::byte>(butterfly_bytes));
+    for (const TensorView& view : pair.late) std::memset(view.data, 1, view.bytes());
+    for (const auto& other : others) EXPECT_EQ(std::ranges::count(other, std::byte{0}), std::ssize(other));
 }
 
 TEST(Exchange, RefusesPeersAndBuffersThatDoNotFit) {

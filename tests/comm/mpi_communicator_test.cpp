@@ -10,6 +10,7 @@
 #include "communicator_contract.hpp"
 #include "exchange_lane.hpp"
 #include "mpi_environment.hpp"
+#include "tutti/comm/compression.hpp"
 
 namespace tutti::test {
 namespace {
@@ -134,6 +135,10 @@ TEST(mpi_communicator, own_reduce_scatters_have_the_bits_of_own_all_reduces) {
 TEST(mpi_communicator, without_an_own_way_all_reduces_are_mpis) {
     const auto plain = make_mpi_communicator(MPI_COMM_WORLD, timeout);
     EXPECT_EQ(plain->all_reduce_path(), "MPI_Iallreduce");
+    EXPECT_EQ(plain->bf16_path(), session().size() > 1 ? "direct exchange" : "MPI_Iallreduce");
+    const auto compressing = make_compressing_communicator(plain->duplicate());
+    EXPECT_EQ(compressing->all_reduce_path(), plain->bf16_path());
+    EXPECT_TRUE(compressing->sums_in_rank_order()) << "whatever the library's order";
     EXPECT_EQ(plain->sums_in_rank_order(), session().size() <= 2) << "the library's order";
 }
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -259,6 +260,66 @@ TEST(shared_all_reduce, uses_no_sum_before_a_peer_has_its_part_in_it_and_none_af
     }
     EXPECT_EQ(a_used, 0);
     EXPECT_EQ(b_used, 2 * 32);
+    EXPECT_FALSE(first.finished(*request));
+}
+
+TEST(shared_all_reduce, names_both_requests_where_ranks_issue_different_ones_and_adds_nothing) {
+    const Sizes sizes{256, 2, 0};
+    std::vector<float> a(100, 1), b(100, 2), half(50);
+    using Issue = std::function<void(SharedAllReduce&)>;
+    const Issue most = [&](SharedAllReduce& second) { second.issue(view_of(std::span(b)), ReduceOp::max); };
+    const Issue fewer = [&](SharedAllReduce& second) {
+        second.issue(view_of(std::span(b).first(99)), ReduceOp::sum);
+    };
+    const Issue scatter = [&](SharedAllReduce& second) {
+        second.issue_reduce_scatter(view_of(std::span(b)), view_of(std::span(half)), ReduceOp::sum);
+    };
+    for (const auto& [issue, words] :
+         std::vector<std::pair<Issue, std::string>>{{most, "all_reduce of 100 f32 (max)"},
+                                                    {fewer, "all_reduce of 99 f32 (sum)"},
+                                                    {scatter, "reduce_scatter of 50 f32 a rank (sum)"}}) {
+        const Region region(2, sizes);
+        SharedAllReduce first(region.data(), 0, 2, sizes), second(region.data(), 1, 2, sizes);
+        // After some that agree: no place is special.
+        std::vector<float> c(300, 1), d(300, 2);
+        first.issue(view_of(std::span(c)), ReduceOp::sum);
+        second.issue(view_of(std::span(d)), ReduceOp::sum);
+        const auto request = first.issue(view_of(std::span(a)), ReduceOp::sum);
+        issue(second);
+        int told = 0;
+        for (int poll = 0; poll < 100; ++poll)
+            for (SharedAllReduce* const rank : {&first, &second}) try {
+                    rank->progress();
+                } catch (const PeerError& error) {
+                    ++told;
+                    const std::string text = error.what();
+                    EXPECT_NE(text.find("all_reduce of 100 f32 (sum)"), std::string::npos) << text;
+                    EXPECT_NE(text.find(words), std::string::npos) << text;
+                }
+        EXPECT_EQ(told, 2) << "each rank once: then it has stopped";
+        EXPECT_FALSE(first.finished(request));
+        EXPECT_EQ(a, std::vector<float>(100, 1));
+        EXPECT_EQ(b, std::vector<float>(100, 2));
+        EXPECT_EQ(c, std::vector<float>(300, 3));
+    }
+}
+
+TEST(shared_all_reduce, has_stopped_when_who_uses_the_sums_throws) {
+    const Sizes sizes{256, 2, 0};
+    const Region region(2, sizes);
+    SharedAllReduce first(region.data(), 0, 2, sizes), second(region.data(), 1, 2, sizes);
+    std::vector<float> a(400, 1), b(400, 2), a_out(400), b_out(400);
+    const auto request = first.issue_reduce_then_gather(
+        view_of(std::span(a)), view_of(std::span(a_out)),
+        [](std::int64_t, std::int64_t) { throw std::runtime_error("no update"); });
+    second.issue_reduce_then_gather(view_of(std::span(b)), view_of(std::span(b_out)),
+                                    [](std::int64_t, std::int64_t) {});
+    second.progress();
+    EXPECT_THROW(first.progress(), std::runtime_error);
+    for (int poll = 0; poll < 10; ++poll) {
+        EXPECT_NO_THROW(first.progress());
+        second.progress();
+    }
     EXPECT_FALSE(first.finished(*request));
 }
 

@@ -33,6 +33,8 @@ class Communicator {
     /// How all_reduce moves data, for people: "shared memory" (all ranks on one host), "direct
     /// exchange" (up to 8 ranks, each on a host of its own, and up to 4 ranks in any case), "MPI_Iallreduce".
     virtual std::string all_reduce_path() const { return backend(); }
+    /// The same for buffers of bf16, which may go another way.
+    virtual std::string bf16_path() const { return all_reduce_path(); }
     /// Whether a sum's bits are the same however a buffer is cut into calls of all_reduce.
     virtual bool sums_in_rank_order() const { return size() <= 2; }
 
