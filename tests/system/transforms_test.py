@@ -96,6 +96,18 @@ class Transforms(TrainingTest):
         self.assert_exit(result, 0)
         self.assertIn("data.transforms: [] -> [{vertical_flip: {p: 0.5}}]", result.stderr)
 
+    def test_a_resume_with_another_size_is_refused(self):
+        data = self.small_data(96)
+        self.assert_exit(self.run_trainer(self.settings(data, train__epochs=1)), 0)
+        before = (self.dir / "run" / "metrics.jsonl").read_text()
+        settings = self.settings(data, train__epochs=2) + ["data.transforms=[{center_crop: {size: 5}}]"]
+        for ranks in (1, 2):
+            result = self.mpirun(ranks, settings) if ranks > 1 else self.run_trainer(settings)
+            self.assert_exit(result, 2)
+            self.assertIn("data.transforms: [] -> [{center_crop: {size: 5}}]), and the model for images of this size "
+                          "does not take its weights; restore them, or start anew", result.stderr)
+        self.assertEqual((self.dir / "run" / "metrics.jsonl").read_text(), before)
+
 
 if __name__ == "__main__":
     system_test.main()
