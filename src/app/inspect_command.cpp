@@ -19,13 +19,18 @@ namespace tutti {
 namespace {
 
 void inspect_dataset(const std::string& path) {
-    const auto dataset = open_hdf5_dataset(path);
+    const auto dataset = open_hdf5_dataset(path, mapped_limit, Labels::optional);
     const DatasetInfo& info = dataset->info();
     fmt::print("{}: data set\n  samples   {}\n  shape     {} {}\n  classes   {}\n  bytes     {}\n", path,
-               info.samples, to_string(info.sample_shape), name_of(info.dtype), info.classes,
+               info.samples, to_string(info.sample_shape), name_of(info.dtype),
+               info.classes > 0 ? std::to_string(info.classes) : "unknown",
                format_bytes(static_cast<std::uint64_t>(info.samples * info.sample_bytes())));
     if (!info.mean.empty())
         fmt::print("  mean      {}\n  std       {}\n", fmt::join(info.mean, ", "), fmt::join(info.std, ", "));
+    if (!info.labelled) {
+        fmt::print("  labels    none\n");
+        return;
+    }
     const std::vector<std::int64_t> counts = count_labels(*dataset);
     fmt::print("  labels\n");
     for (std::size_t label = 0; label < counts.size(); ++label)

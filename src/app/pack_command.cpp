@@ -36,8 +36,9 @@ void refuse_overwriting(const std::string& output, const std::vector<std::string
 }
 
 int print(const std::string& output, const DatasetInfo& info, const std::string& more = {}) {
-    fmt::print("{}: {} samples {} {}, {} classes{}\n", output, info.samples, to_string(info.sample_shape),
-               name_of(info.dtype), info.classes, more);
+    const std::string labels = info.labelled ? fmt::format("{} classes", info.classes) : "no labels";
+    fmt::print("{}: {} samples {} {}, {}{}\n", output, info.samples, to_string(info.sample_shape),
+               name_of(info.dtype), labels, more);
     return 0;
 }
 
@@ -107,13 +108,16 @@ int pack_csv_command(const Arguments& arguments) {
     CLI::App app(
         "Packs a table into one HDF5 data set of feature vectors: the first line names the columns, all but "
         "the "
-        "label's are numbers. Labels that are whole numbers from 0 on stay what they are; others are names, "
+        "label's are numbers. Labels that are whole numbers, from 0 on, stay what they are; others are "
+        "names, "
         "numbered in sorted order.",
         "trainer pack csv");
     PackCsvOptions options;
     std::string delimiter = ",";
     app.add_option("--csv", options.csv, "the table")->required();
-    app.add_option("--label", options.label, "name of the column with the labels")->required();
+    bool no_labels = false;
+    auto* const label = app.add_option("--label", options.label, "name of the column with the labels");
+    app.add_flag("--no-labels", no_labels, "there is none: data to predict")->excludes(label);
     app.add_option("--drop", options.drop, "names of columns to leave out, separated by commas")
         ->delimiter(',');
     app.add_option("--delimiter", delimiter, "one character between fields, or tab")->capture_default_str();
@@ -124,8 +128,13 @@ int pack_csv_command(const Arguments& arguments) {
     if (delimiter.size() != 1 || delimiter == "\"" || delimiter == "\n")
         throw UsageError("--delimiter " + delimiter + " is not one character", "write , or ; or tab");
     options.delimiter = delimiter.front();
+    options.labelled = !no_labels;
+    if (options.labelled && options.label.empty())
+        throw UsageError("the column with the labels is not named",
+                         "give --label COLUMN, or --no-labels for data to predict");
     refuse_overwriting(options.output, {options.csv});
-    return print(options.output, pack_csv(options));
+    const auto warn = [](const std::string& text) { fmt::print(stderr, "warning: {}\n", text); };
+    return print(options.output, pack_csv(options, warn));
 }
 
 }  // namespace

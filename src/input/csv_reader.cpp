@@ -31,7 +31,7 @@ bool CsvReader::next(std::vector<std::string>& fields) {
     std::string line;
     do {
         if (!std::getline(file_, line)) {
-            if (file_.bad()) fail("reading failed");
+            if (file_.bad()) fail("reading failed", "check the disk, or copy the file again");
             return false;
         }
         ++lines_read_;
@@ -57,7 +57,8 @@ bool CsvReader::next(std::vector<std::string>& fields) {
             was_quoted = false;
             if (i == line.size()) return true;
         } else if (line[i] != '"' || (!quoted && !field.empty())) {
-            if (was_quoted && !quoted) fail("there is text after a closing quote");
+            if (was_quoted && !quoted)
+                fail("there is text after a closing quote", "double the quotes inside a quoted field");
             field += line[i];
         } else if (quoted && i + 1 < line.size() && line[i + 1] == '"') {
             field += '"';

@@ -18,7 +18,7 @@ class CsvReader {
     bool next(std::vector<std::string>& fields);
     /// Where the row that next() gave last begins, from 1.
     std::int64_t line() const { return line_; }
-    [[noreturn]] void fail(const std::string& problem, const std::string& remedy = {}) const;
+    [[noreturn]] void fail(const std::string& problem, const std::string& remedy) const;
 
   private:
     std::string path_;

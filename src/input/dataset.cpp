@@ -21,6 +21,7 @@ class Concatenation final : public Dataset {
             begins_.push_back(info_.samples);
             info_.samples += part->info().samples;
             if (info_.class_names.empty()) info_.class_names = part->info().class_names;
+            info_.classes = std::max(info_.classes, part->info().classes);  // those that state it agree
         }
     }
 
@@ -93,21 +94,29 @@ class Concatenation final : public Dataset {
     DatasetInfo info_;
 };
 
+/// Data without labels need not say how many classes there are.
+bool says_classes(const DatasetInfo& info) {
+    return info.labelled || info.classes > 0;
+}
+
 std::string describe(const DatasetInfo& info) {
-    return std::string(name_of(info.dtype)) + " samples of " + to_string(info.sample_shape) + " in " +
-           std::to_string(info.classes) + (info.classes == 1 ? " class" : " classes");
+    const std::string samples =
+        std::string(name_of(info.dtype)) + " samples of " + to_string(info.sample_shape);
+    if (!says_classes(info)) return samples;
+    return samples + " in " + std::to_string(info.classes) + (info.classes == 1 ? " class" : " classes");
 }
 
 void require_alike(const Dataset& first, const Dataset& other) {
     const DatasetInfo &a = first.info(), &b = other.info();
-    if (a.sample_shape != b.sample_shape || a.dtype != b.dtype || a.classes != b.classes)
-        throw DataError(
-            first.name() + " has " + describe(a) + ", but " + other.name() + " has " + describe(b),
-            "files that are used together must agree; pack them again");
     if (a.labelled != b.labelled)
         throw DataError(first.name() + " has " + (a.labelled ? "" : "no ") + "labels, but " + other.name() +
                             " has " + (b.labelled ? "some" : "none"),
                         "files that are used together must agree; use them apart");
+    const bool classes_differ = says_classes(a) && says_classes(b) && a.classes != b.classes;
+    if (a.sample_shape != b.sample_shape || a.dtype != b.dtype || classes_differ)
+        throw DataError(
+            first.name() + " has " + describe(a) + ", but " + other.name() + " has " + describe(b),
+            "files that are used together must agree; pack them again");
     if (!a.class_names.empty() && !b.class_names.empty() && a.class_names != b.class_names)
         throw DataError(first.name() + " and " + other.name() + " have different class names",
                         "files that are used together must agree; pack them again");
@@ -144,6 +153,12 @@ std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, std::
         parts.push_back(open_hdf5_dataset(path, map_at_most, labels));
         map_at_most -= parts.back()->mapped_bytes();
         require_alike(*parts.front(), *parts.back());
+        // The first may not say how many classes there are.
+        for (const std::unique_ptr<Dataset>& part : parts)
+            if (says_classes(part->info())) {
+                require_alike(*part, *parts.back());
+                break;
+            }
     }
     if (parts.size() == 1) return std::move(parts.front());
     return std::make_unique<Concatenation>(std::move(parts));

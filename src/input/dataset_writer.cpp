@@ -123,15 +123,16 @@ void DatasetWriter::create(const std::string& source) {
 
     hdf5::write_text(file_, schema::name_attribute, std::string(schema::name));
     hdf5::write_integer(file_, schema::version_attribute, schema::version);
-    hdf5::write_integer(file_, schema::classes_attribute, info_.classes);
+    if (info_.labelled || info_.classes > 0)
+        hdf5::write_integer(file_, schema::classes_attribute, info_.classes);
     hdf5::write_texts(file_, schema::class_names_attribute, info_.class_names);
     hdf5::write_floats(file_, schema::mean_attribute, info_.mean);
     hdf5::write_floats(file_, schema::std_attribute, info_.std);
     if (!source.empty()) hdf5::write_text(file_, schema::source_attribute, source);
 
     std::vector<hsize_t> dims{static_cast<hsize_t>(info_.samples)};
-    labels_ = create_table(file_, schema::labels_dataset, H5T_STD_I64LE, dims);
-    if (!labels_) fail_writing(hdf5::last_error());
+    if (info_.labelled) labels_ = create_table(file_, schema::labels_dataset, H5T_STD_I64LE, dims);
+    if (info_.labelled && !labels_) fail_writing(hdf5::last_error());
     for (const std::int64_t dim : info_.sample_shape) dims.push_back(static_cast<hsize_t>(dim));
     samples_ = create_table(file_, schema::samples_dataset,
                             info_.dtype == DType::u8 ? H5T_STD_U8LE : H5T_IEEE_F32LE, dims);
@@ -146,7 +147,10 @@ void DatasetWriter::require_labels(std::span<const std::int64_t> labels) const {
 }
 
 void DatasetWriter::append(std::span<const std::byte> samples, std::span<const std::int64_t> labels) {
-    const auto count = static_cast<std::int64_t>(labels.size());
+    const auto count = info_.labelled ? static_cast<std::int64_t>(labels.size())
+                                      : static_cast<std::int64_t>(samples.size()) / info_.sample_bytes();
+    if (!info_.labelled && !labels.empty())
+        fail("cannot be written", "there are labels for data without labels");
     if (static_cast<std::int64_t>(samples.size()) != count * info_.sample_bytes())
         fail("cannot be written", std::to_string(samples.size()) + " bytes are not " + std::to_string(count) +
                                       " samples of " + std::to_string(info_.sample_bytes()) + " bytes");
@@ -157,7 +161,7 @@ void DatasetWriter::append(std::span<const std::byte> samples, std::span<const s
     const hid_t type = info_.dtype == DType::u8 ? H5T_NATIVE_UINT8 : H5T_NATIVE_FLOAT;
     std::string reason =
         write_rows(samples_.get(), type, info_.sample_bytes(), written_, count, samples.data());
-    if (reason.empty())
+    if (reason.empty() && info_.labelled)
         reason = write_rows(labels_.get(), H5T_NATIVE_INT64, sizeof(std::int64_t), written_, count,
                             std::as_bytes(labels).data());
     if (!reason.empty()) fail_writing(reason);

@@ -23,8 +23,8 @@ class DatasetWriter {
     DatasetWriter(const DatasetWriter&) = delete;
     DatasetWriter& operator=(const DatasetWriter&) = delete;
 
-    /// The next labels.size() samples. DataError: a label outside [0, classes), more samples than announced.
-    /// RunError: a failed write.
+    /// The next samples, with a label each, or none where info has no labels. DataError: a label outside [0,
+    /// classes), more samples than announced. RunError: a failed write.
     void append(std::span<const std::byte> samples, std::span<const std::int64_t> labels);
 
     /// Syncs and renames. DataError: fewer samples than announced, the path became a directory. RunError: a

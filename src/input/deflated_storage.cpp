@@ -3,10 +3,12 @@
 #include <array>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "sample_storage.hpp"
+#include "tutti/base/error.hpp"
 
 namespace tutti {
 namespace {
@@ -28,14 +30,19 @@ class Inflater {
         return compressed_.data();
     }
 
-    /// Whether the chunk gave exactly `bytes` bytes, and its checksum is right.
-    bool inflate(std::byte* out, std::size_t bytes) {
-        if (!usable_ || inflateReset(&stream_) != Z_OK) return false;
+    enum class Result {
+        whole,
+        too_few,  ///< the chunk ends, with a right checksum, before `bytes` bytes
+        other     ///< damaged, too many, or not what zlib knows
+    };
+    Result inflate(std::byte* out, std::size_t bytes) {
+        if (!usable_ || inflateReset(&stream_) != Z_OK) return Result::other;
         stream_.next_in = reinterpret_cast<Bytef*>(compressed_.data());
         stream_.avail_in = static_cast<uInt>(compressed_bytes_);
         stream_.next_out = reinterpret_cast<Bytef*>(out);
         stream_.avail_out = static_cast<uInt>(bytes);
-        return ::inflate(&stream_, Z_FINISH) == Z_STREAM_END && stream_.avail_out == 0;
+        if (::inflate(&stream_, Z_FINISH) != Z_STREAM_END) return Result::other;
+        return stream_.avail_out == 0 ? Result::whole : Result::too_few;
     }
 
   private:
@@ -47,8 +54,10 @@ class Inflater {
 
 class DeflatedStorage final : public SampleStorage {
   public:
-    DeflatedStorage(const DatasetInfo& info, hdf5::Handle samples, std::unique_ptr<SampleStorage> library)
-        : sample_bytes_(static_cast<std::size_t>(info.sample_bytes())),
+    DeflatedStorage(const std::string& path, const DatasetInfo& info, hdf5::Handle samples,
+                    std::unique_ptr<SampleStorage> library)
+        : path_(path),
+          sample_bytes_(static_cast<std::size_t>(info.sample_bytes())),
           samples_(std::move(samples)),
           library_(std::move(library)) {}
 
@@ -56,10 +65,16 @@ class DeflatedStorage final : public SampleStorage {
         std::unique_ptr<Inflater> inflater = take();
         for (std::size_t i = 0; i < indices.size(); ++i) {
             std::byte* const sample = out + i * sample_bytes_;
-            // Chunks that were never written or that are stored without the filter, and all errors, are the
-            // library's.
-            if (!fetch(indices[i], *inflater) || !inflater->inflate(sample, sample_bytes_))
-                library_->read(indices.subspan(i, 1), sample);
+            const auto result = fetch(indices[i], *inflater) ? inflater->inflate(sample, sample_bytes_)
+                                                             : Inflater::Result::other;
+            // The library would leave the rest of the sample as it finds it, and report nothing.
+            if (result == Inflater::Result::too_few)
+                throw DataError(path_ + ": sample " + std::to_string(indices[i]) +
+                                    " cannot be read: its chunk holds too few bytes",
+                                "check the file with h5dump or copy it again");
+            // Chunks that were never written or that are stored without the filter, and all other errors,
+            // are the library's.
+            if (result == Inflater::Result::other) library_->read(indices.subspan(i, 1), sample);
         }
         give_back(std::move(inflater));
     }
@@ -95,6 +110,7 @@ class DeflatedStorage final : public SampleStorage {
                left_out == 0;
     }
 
+    std::string path_;
     std::size_t sample_bytes_;
     hdf5::Handle samples_;
     std::unique_ptr<SampleStorage> library_;
@@ -134,7 +150,7 @@ std::unique_ptr<SampleStorage> chunked_storage(const std::string& path, const Da
     if (deflated && H5Iinc_ref(samples.get()) > 0) again = hdf5::Handle(samples.get(), H5Dclose);
     std::unique_ptr<SampleStorage> library = library_storage(path, info, std::move(file), std::move(samples));
     if (!again) return library;
-    return std::make_unique<DeflatedStorage>(info, std::move(again), std::move(library));
+    return std::make_unique<DeflatedStorage>(path, info, std::move(again), std::move(library));
 }
 
 }  // namespace tutti

@@ -283,9 +283,15 @@ std::vector<std::int64_t> read_labels(const hdf5::File& file, std::int64_t sampl
 }
 
 DatasetInfo read_attributes(const hdf5::File& file, Labels labels) {
+    const auto has = [&file](const char* table) {
+        return H5Lexists(file.handle.get(), table, H5P_DEFAULT) > 0;
+    };
     DatasetInfo info;
-    info.labelled =
-        labels == Labels::required || H5Lexists(file.handle.get(), schema::labels_dataset, H5P_DEFAULT) > 0;
+    const bool labelled = has(schema::labels_dataset);
+    if (labels == Labels::required && !labelled && has(schema::samples_dataset))
+        throw DataError(file.path + ": there is no data set /labels",
+                        "data without labels can only be predicted (trainer predict)");
+    info.labelled = labels == Labels::required || labelled;
     const std::optional<std::int64_t> classes = hdf5::read_integer(file, schema::classes_attribute);
     if (!classes && info.labelled) schema::fail(file.path, "there is no attribute 'classes'");
     info.classes = classes.value_or(0);

@@ -4,8 +4,10 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "csv_reader.hpp"
 #include "dataset_writer.hpp"
@@ -19,6 +21,8 @@ namespace {
 constexpr std::int64_t piece_bytes = std::int64_t{4} << 20;
 /// Labels beyond this are more likely numbers of something else.
 constexpr std::int64_t most_classes = 1'000'000;
+
+using Warn = std::function<void(const std::string&)>;
 
 /// The text without blanks around it as a number, whole.
 template <class T>
@@ -35,98 +39,165 @@ std::optional<T> number_in(std::string_view text) {
 /// Which columns hold what.
 struct Columns {
     std::vector<std::string> names;
-    std::size_t label = 0;
+    std::optional<std::size_t> label;
     std::vector<std::size_t> features;
 };
 
+/// What to say of a table that seems to have one column; else nothing.
+std::string other_delimiter(const Columns& columns, char delimiter) {
+    if (columns.names.size() != 1) return {};
+    for (const auto& [found, option] :
+         {std::pair{',', "','"}, std::pair{';', "';'"}, std::pair{'\t', "tab"}, std::pair{'|', "'|'"}})
+        if (found != delimiter && columns.names.front().find(found) != std::string::npos)
+            return std::string("its fields seem to be separated otherwise: give --delimiter ") + option;
+    return {};
+}
+
 std::size_t find_column(const Columns& columns, const std::string& name, const std::string& option,
-                        const std::string& path) {
+                        const PackCsvOptions& options) {
     const auto found = std::ranges::find(columns.names, name);
     if (found != columns.names.end()) return static_cast<std::size_t>(found - columns.names.begin());
     const std::string near = nearest(name, columns.names);
-    throw UsageError(option + ": " + path + " has no column " + name,
-                     near.empty() ? fmt::format("its first line names {} columns, the first is {}",
-                                                columns.names.size(), columns.names.front())
-                                  : "did you mean " + near + "?");
+    std::string remedy = other_delimiter(columns, options.delimiter);
+    if (remedy.empty())
+        remedy = near.empty() ? fmt::format("its first line names {} columns, the first is {}",
+                                            columns.names.size(), columns.names.front())
+                              : "did you mean " + near + "?";
+    throw UsageError(option + ": " + options.csv + " has no column " + name, remedy);
 }
 
 Columns read_columns(CsvReader& reader, const PackCsvOptions& options) {
     Columns columns;
     if (!reader.next(columns.names))
         throw DataError(options.csv + ": the file is empty", "its first line must name the columns");
-    columns.label = find_column(columns, options.label, "--label", options.csv);
+    std::set<std::string> known;
+    for (const std::string& name : columns.names)
+        if (!known.insert(name).second)
+            reader.fail("two columns have the name '" + name + "'", "give each column a name of its own");
     std::vector<bool> out(columns.names.size());
-    out[columns.label] = true;
-    for (const std::string& name : options.drop)
-        out[find_column(columns, name, "--drop", options.csv)] = true;
+    if (options.labelled) {
+        columns.label = find_column(columns, options.label, "--label", options);
+        out[*columns.label] = true;
+    }
+    for (const std::string& name : options.drop) {
+        const std::size_t column = find_column(columns, name, "--drop", options);
+        if (column == columns.label)
+            throw UsageError("--drop " + name + " leaves out the column of --label",
+                             "drop another column, or pack without labels: --no-labels");
+        out[column] = true;
+    }
     for (std::size_t i = 0; i < out.size(); ++i)
         if (!out[i]) columns.features.push_back(i);
     if (columns.features.empty())
-        throw DataError(options.csv + ": there is no column beside the label", "give data with features");
+        throw DataError(options.csv + (options.labelled ? ": there is no column beside the label"
+                                                        : ": all columns are dropped"),
+                        "give data with features");
     return columns;
 }
 
-bool next_row(CsvReader& reader, const Columns& columns, std::vector<std::string>& fields) {
+bool next_row(CsvReader& reader, const Columns& columns, std::vector<std::string>& fields, char delimiter) {
     if (!reader.next(fields)) return false;
-    if (fields.size() != columns.names.size())
-        reader.fail(fmt::format("{} fields, but the first line names {} columns", fields.size(),
-                                columns.names.size()));
-    return true;
+    if (fields.size() == columns.names.size()) return true;
+    const std::string other = other_delimiter(columns, delimiter);
+    reader.fail(
+        fmt::format("{} fields, but the first line names {} columns", fields.size(), columns.names.size()),
+        other.empty() ? "correct the line; a field that holds the delimiter must be in \"quotes\"" : other);
+}
+
+bool is_whole_number(std::string_view text) {
+    while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+    while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+    if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
 /// Labels as the column has them, and what they become.
 class LabelColumn {
   public:
-    void add(const std::string& text) { ++numbers_.emplace(text, 0).first->second; }
+    explicit LabelColumn(const PackCsvOptions& options)
+        : options_(options), where_("the column " + options.label) {}
+
+    void add(const std::string& text, std::int64_t line) { labels_.try_emplace(text, Label{0, line}); }
 
     /// Whole numbers from 0 on stay what they are; anything else is a name, numbered in sorted order.
-    void number_classes(DatasetInfo& info, const PackCsvOptions& options) {
-        std::int64_t largest = -1;
-        bool whole = true;
-        for (const auto& [text, number] : numbers_) {
-            const auto value = number_in<std::int64_t>(text);
-            whole = whole && value && *value >= 0;
-            if (value) largest = std::max(largest, *value);
-        }
-        if (whole && largest >= most_classes)
-            throw DataError(
-                fmt::format("{}: the column {} has the label {}", options.csv, options.label, largest),
-                "labels are numbers of classes, from 0 on");
-        std::int64_t next = 0;
-        for (auto& [text, number] : numbers_) {
-            number = whole ? *number_in<std::int64_t>(text) : next++;
-            if (!whole) info.class_names.push_back(text);
-        }
-        info.classes = whole ? largest + 1 : next;
+    void number_classes(DatasetInfo& info, const Warn& warn) {
+        const bool whole =
+            std::ranges::all_of(labels_, [](const auto& label) { return is_whole_number(label.first); });
         if (whole)
-            for (std::int64_t i = 0; i < info.classes; ++i) info.class_names.push_back(std::to_string(i));
-        if (options.class_names.empty()) return;
-        if (static_cast<std::int64_t>(options.class_names.size()) < info.classes || !whole)
+            keep_numbers(info, warn);
+        else
+            number_names(info, warn);
+        if (options_.class_names.empty()) return;
+        if (static_cast<std::int64_t>(options_.class_names.size()) < info.classes || !whole)
             throw UsageError(
-                fmt::format("--class-names gives {} names, but the column {} {}", options.class_names.size(),
-                            options.label,
+                fmt::format("--class-names gives {} names, but {} {}", options_.class_names.size(), where_,
                             whole ? fmt::format("has {} classes", info.classes) : "names its classes itself"),
                 "give one name per class, or none");
-        info.class_names = options.class_names;
+        info.class_names = options_.class_names;
         info.classes = static_cast<std::int64_t>(info.class_names.size());
     }
 
     /// Of a text that was added.
     std::optional<std::int64_t> operator[](const std::string& text) const {
-        const auto found = numbers_.find(text);
-        if (found == numbers_.end()) return std::nullopt;
-        return found->second;
+        const auto found = labels_.find(text);
+        if (found == labels_.end()) return std::nullopt;
+        return found->second.number;
     }
 
   private:
-    std::map<std::string, std::int64_t> numbers_;
+    struct Label {
+        std::int64_t number;
+        std::int64_t line;  // where it is met first
+    };
+
+    void keep_numbers(DatasetInfo& info, const Warn& warn) {
+        std::set<std::int64_t> used;
+        for (auto& [text, label] : labels_) {
+            const auto value = number_in<std::int64_t>(text);
+            if (!value || *value < 0 || *value >= most_classes)
+                throw DataError(
+                    fmt::format("{}:{}: {} has the label {}", options_.csv, label.line, where_, text),
+                    fmt::format("labels are classes from 0 on, at most {}; number them so, or "
+                                "give names",
+                                most_classes - 1));
+            label.number = *value;
+            used.insert(*value);
+        }
+        info.classes = *used.rbegin() + 1;
+        for (std::int64_t i = 0; i < info.classes; ++i) info.class_names.push_back(std::to_string(i));
+        if (info.classes > 2 * static_cast<std::int64_t>(used.size()))
+            warn(fmt::format("{}: {} has labels up to {}, but only {} of these classes have samples",
+                             options_.csv, where_, info.classes - 1, used.size()));
+    }
+
+    void number_names(DatasetInfo& info, const Warn& warn) {
+        std::size_t numbers = 0;
+        for (auto& [text, label] : labels_) {
+            label.number = info.classes++;
+            info.class_names.push_back(text);
+            if (number_in<double>(text)) ++numbers;
+        }
+        if (numbers > 0)
+            warn(
+                fmt::format("{}: {} of the {} labels of {} are numbers, but not all are whole ones: they are "
+                            "taken as names",
+                            options_.csv, numbers, labels_.size(), where_));
+    }
+
+    const PackCsvOptions& options_;
+    std::string where_;
+    std::map<std::string, Label> labels_;
 };
 
-float feature(const CsvReader& reader, const std::string& name, const std::string& text) {
+float feature(const CsvReader& reader, const Columns& columns, std::size_t column, const std::string& text,
+              char delimiter) {
+    const std::string& name = columns.names[column];
     const auto value = number_in<double>(text);
-    if (!value)
+    if (!value) {
+        const std::string other = other_delimiter(columns, delimiter);
         reader.fail(fmt::format("column {}: '{}' is not a number", name, text),
-                    "leave the column out with --drop " + name + ", or correct it");
+                    other.empty() ? "leave the column out with --drop " + name + ", or correct it" : other);
+    }
     const auto single = static_cast<float>(*value);
     if (!std::isfinite(single))
         reader.fail(fmt::format("column {}: {} is not a finite number of 32 bits", name, text),
@@ -136,26 +207,36 @@ float feature(const CsvReader& reader, const std::string& name, const std::strin
 
 }  // namespace
 
-DatasetInfo pack_csv(const PackCsvOptions& options) {
+DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(const std::string&)>& warning) {
+    const Warn warn = warning ? warning : [](const std::string&) {};
     DatasetInfo info;
     info.dtype = DType::f32;
     info.mean = options.mean;
     info.std = options.std;
+    info.labelled = options.labelled;
     std::vector<std::string> fields;
-    LabelColumn labels;
+    LabelColumn labels(options);
     Columns columns;
     {
         // First how many rows and which labels there are.
         CsvReader reader(options.csv, options.delimiter);
         columns = read_columns(reader, options);
-        while (next_row(reader, columns, fields)) {
-            if (fields[columns.label].empty()) reader.fail("column " + options.label + ": there is no label");
-            labels.add(fields[columns.label]);
+        while (next_row(reader, columns, fields, options.delimiter)) {
             ++info.samples;
+            if (!columns.label) continue;
+            if (fields[*columns.label].empty())
+                reader.fail("column " + options.label + ": there is no label",
+                            "give the row one, leave it out, or pack without labels: --no-labels");
+            labels.add(fields[*columns.label], reader.line());
         }
     }
     if (info.samples == 0) throw DataError(options.csv + ": there are no rows", "give data that have some");
-    labels.number_classes(info, options);
+    if (options.labelled) {
+        labels.number_classes(info, warn);
+    } else {
+        info.class_names = options.class_names;
+        info.classes = static_cast<std::int64_t>(info.class_names.size());
+    }
     info.sample_shape = {static_cast<std::int64_t>(columns.features.size())};
 
     DatasetWriter writer(options.output, info,
@@ -169,12 +250,14 @@ DatasetInfo pack_csv(const PackCsvOptions& options) {
         piece.clear();
         piece_labels.clear();
     };
-    while (next_row(reader, columns, fields)) {
+    while (next_row(reader, columns, fields, options.delimiter)) {
         for (const std::size_t column : columns.features)
-            piece.push_back(feature(reader, columns.names[column], fields[column]));
-        const std::optional<std::int64_t> label = labels[fields[columns.label]];
-        if (!label) reader.fail("the file was changed while it was read", "pack it again");
-        piece_labels.push_back(*label);
+            piece.push_back(feature(reader, columns, column, fields[column], options.delimiter));
+        if (columns.label) {
+            const std::optional<std::int64_t> label = labels[fields[*columns.label]];
+            if (!label) reader.fail("the file was changed while it was read", "pack it again");
+            piece_labels.push_back(*label);
+        }
         if (static_cast<std::int64_t>(piece.size() * sizeof(float)) >= piece_bytes) flush();
     }
     flush();

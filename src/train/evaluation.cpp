@@ -164,7 +164,7 @@ EvaluationResult evaluate(const EvaluationJob& job) {
                      window % parts);
         }
     } catch (const Error& error) {
-        failure = {error.code(), error.what()};
+        failure = reading_failure(error);
     }
 
     if (job.skipped) sums.add_skipped(job.skipped->take_count());

@@ -2,14 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 namespace tutti {
 
 void SkippedSamples::add(std::span<const SkippedSample> samples) {
     count_ += static_cast<std::int64_t>(samples.size());
-    for (const SkippedSample& sample : samples)
+    for (const SkippedSample& sample : samples) {
+        if (told_.size() + new_reasons_.size() >= named) return;
         if (known_.insert(sample.index).second) new_reasons_.push_back(sample.reason);
+    }
 }
 
 std::int64_t SkippedSamples::take_count() {
@@ -17,19 +20,26 @@ std::int64_t SkippedSamples::take_count() {
 }
 
 void SkippedSamples::tell(Communicator& communicator, Log& log) {
-    const auto ranks = static_cast<std::size_t>(communicator.size());
-    const auto rank = static_cast<std::size_t>(communicator.rank());
-    std::vector<std::int64_t> news(ranks);
-    news[rank] = static_cast<std::int64_t>(new_reasons_.size());
-    communicator.all_reduce(view_of(std::span(news)), ReduceOp::sum).wait();
-    for (std::size_t other = 0; other < ranks; ++other)
-        for (std::int64_t i = 0; i < news[other]; ++i) {
-            const auto number = static_cast<std::size_t>(i);
-            const std::string reason = broadcast_text(
-                communicator, other == rank ? new_reasons_[number] : std::string(), static_cast<int>(other));
-            if (told_.insert(reason).second) log.warning(reason + "; the sample is skipped");
-        }
+    if (told_.size() >= named) return;
+    const nlohmann::json mine = new_reasons_;
     new_reasons_.clear();
+    // What a library says of its error need not be UTF-8.
+    const std::string text = mine.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    for (const std::string& reasons : all_gather_text(communicator, text))
+        for (const nlohmann::json& reason : nlohmann::json::parse(reasons)) {
+            if (told_.size() >= named) break;
+            if (told_.insert(reason.get<std::string>()).second)
+                log.warning(reason.get<std::string>() + "; the sample is skipped");
+        }
+    if (told_.size() >= named)
+        log.warning(
+            fmt::format("{} samples that cannot be read have been named; more are only counted", named));
+}
+
+Failure reading_failure(const Error& error) {
+    const bool data = error.code() == ExitCode::data;
+    return {error.code(), std::string(error.what()) +
+                              (data ? "; or go on without such samples with data.on_error=skip" : "")};
 }
 
 void SkippedSamples::check_share(std::int64_t skipped, std::int64_t samples, const std::string& data) {

@@ -65,6 +65,21 @@ void refuse_other_training(const Config& before, const Config& now, const std::s
                          "restore them, or start anew with run.resume=never or another run.dir");
 }
 
+/// Where the checkpoint does not fit because the model was made for images of another size, says so.
+void load_model(Graph& graph, const Checkpoint& checkpoint, const std::string& path, const Config& before,
+                const Config& now) {
+    try {
+        graph.load(checkpoint.model, path);
+    } catch (const DataError&) {
+        for (const std::string& line : course_differences(before, now))
+            if (line.starts_with("data.transforms:"))
+                throw UsageError(path + " was trained with other settings (" + line +
+                                     "), and the model for images of this size does not take its weights",
+                                 "restore them, or start anew with run.resume=never or another run.dir");
+        throw;
+    }
+}
+
 }  // namespace
 
 void check_resume(const std::string& checkpoint, const Config& config) {
@@ -78,7 +93,7 @@ void Trainer::Impl::restore(const std::string& path) {
         checkpoint = load_checkpoint(path);
         const Config before = parse_config(checkpoint.config, path, {});
         refuse_other_training(before, config, path);
-        graph.load(checkpoint.model, path);
+        load_model(graph, checkpoint, path, before, config);
         if (!training.shards)
             for (const Optimizer::State& state : training.optimizer->state())
                 graph.load_arena(state.arena, checkpoint.optimizer, state.name + "/", path);

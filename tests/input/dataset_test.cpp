@@ -146,6 +146,36 @@ TEST_F(OpenDatasets, FilesThatDisagreeAreBothNamed) {
               0U);
 }
 
+TEST_F(OpenDatasets, FilesWithoutLabelsNeedNotSayTheClasses) {
+    const auto bare = [](std::optional<std::int64_t> classes) {
+        ImageFile file;
+        file.change = [classes](test::Hdf5File& f) {
+            f.remove_table("labels");
+            f.remove_attribute("classes");
+            if (classes) f.integer("classes", *classes);
+        };
+        return file;
+    };
+    const auto open = [](const std::vector<std::string>& paths) {
+        return open_datasets(paths, mapped_limit, Labels::optional);
+    };
+    const std::string none = write("none.h5", bare({})), ten = write("ten.h5", bare(10)),
+                      twelve = write("twelve.h5", bare(12)), labelled = write("labelled.h5", {});
+    EXPECT_EQ(open({none, ten, none})->info().classes, 10);
+    EXPECT_EQ(open({none, none})->info().classes, 0);
+    EXPECT_EQ(data_error([&] {
+                  open({none, ten, twelve});
+              })
+                  .find(ten + " has u8 samples of [4, 3, 2] in 10 classes, but " + twelve +
+                        " has u8 samples of [4, 3, 2] in 12 classes; "),
+              0U);
+    EXPECT_EQ(data_error([&] {
+                  open({none, labelled});
+              }),
+              none + " has no labels, but " + labelled +
+                  " has some; files that are used together must agree; use them apart");
+}
+
 TEST_F(OpenDatasets, FilesWithOtherClassNamesAreBothNamed) {
     ImageFile digits, letters;
     digits.change = [](test::Hdf5File& f) { f.fixed_texts("class_names", 1, H5T_STR_NULLPAD, "0123456789"); };

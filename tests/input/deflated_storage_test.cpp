@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <array>
 #include <thread>
@@ -112,6 +113,25 @@ TEST_F(DeflatedStorage, ADamagedChunkNamesTheSample) {
     const std::unique_ptr<Dataset> dataset = open_hdf5_dataset(path());
     const std::string message = data_error([&dataset] { read(*dataset, {8, 9}); });
     EXPECT_NE(message.find("sample 9 cannot be read"), std::string::npos) << message;
+    expect_pixels(*dataset, {8, 10});
+}
+
+TEST_F(DeflatedStorage, AChunkOfTooFewBytesNamesTheSample) {
+    ImageFile file{.samples = samples, .layout = gzip_by_sample};
+    file.change = [](Hdf5File& f) {
+        const hdf5::Handle data(H5Dopen2(f.id(), "samples", H5P_DEFAULT), H5Dclose);
+        const std::array<unsigned char, sample_bytes - 1> part{1, 2, 3};
+        std::array<unsigned char, 100> packed{};
+        uLongf bytes = packed.size();
+        ASSERT_EQ(compress(packed.data(), &bytes, part.data(), part.size()), Z_OK);
+        const std::array<hsize_t, 4> begin{9, 0, 0, 0};
+        ASSERT_GE(H5Dwrite_chunk(data.get(), H5P_DEFAULT, 0, begin.data(), bytes, packed.data()), 0);
+    };
+    file.write(path());
+    const std::unique_ptr<Dataset> dataset = open_hdf5_dataset(path());
+    const std::string message = data_error([&dataset] { read(*dataset, {8, 9}); });
+    EXPECT_NE(message.find("sample 9 cannot be read: its chunk holds too few bytes"), std::string::npos)
+        << message;
     expect_pixels(*dataset, {8, 10});
 }
 

@@ -273,9 +273,17 @@ TEST_F(PackCsv, WhatIsWrongIsNamedWithItsLine) {
                   ":3: column x: 'abc' is not a number; leave the column out with "
                   "--drop x, or correct it");
     EXPECT_FALSE(fs::exists(options_.output));
-    EXPECT_EQ(refused("x,y\n1,0\n\n1\n"),
-              "4 " + at("in.csv") + ":4: 1 fields, but the first line names 2 columns");
-    EXPECT_EQ(refused("x,y\n1,\n"), "4 " + at("in.csv") + ":2: column y: there is no label");
+    EXPECT_EQ(
+        refused("x,y\n1,0\n\n1\n"),
+        "4 " + at("in.csv") +
+            ":4: 1 fields, but the first line names 2 columns; correct the line; a field that holds the "
+            "delimiter must be in \"quotes\"");
+    EXPECT_EQ(refused("x,y\n1,\n"), "4 " + at("in.csv") +
+                                        ":2: column y: there is no label; give the row one, leave it out, or "
+                                        "pack without labels: --no-labels");
+    EXPECT_EQ(refused("x,y\n\"1\"2,0\n"),
+              "4 " + at("in.csv") +
+                  ":2: there is text after a closing quote; double the quotes inside a quoted field");
     EXPECT_EQ(
         refused("x,y\ninf,0\n"),
         "4 " + at("in.csv") + ":2: column x: inf is not a finite number of 32 bits; features must be finite");
@@ -292,6 +300,70 @@ TEST_F(PackCsv, WhatIsWrongIsNamedWithItsLine) {
     EXPECT_EQ(
         refusal([&] { pack_csv(options_); }),
         "4 " + at("in.csv") + ": cannot be read: No such file or directory; check the path given with --csv");
+}
+
+TEST_F(PackCsv, ATableWithAnotherDelimiterSaysWhich) {
+    const std::string remedy = "its fields seem to be separated otherwise: give --delimiter ';'";
+    EXPECT_EQ(refused("x;y\n1;0\n"), "2 --label: " + at("in.csv") + " has no column y; " + remedy);
+    options_.labelled = false;
+    EXPECT_EQ(refused("x;y\n1;0\n"),
+              "4 " + at("in.csv") + ":2: column x;y: '1;0' is not a number; " + remedy);
+    EXPECT_EQ(refused("x;y\n1,5;0\n"),
+              "4 " + at("in.csv") + ":2: 2 fields, but the first line names 1 columns; " + remedy);
+}
+
+TEST_F(PackCsv, ColumnsThatAreNamedTwiceOrDroppedAsLabelsAreRefused) {
+    EXPECT_EQ(refused("x,y,x\n1,0,2\n"),
+              "4 " + at("in.csv") + ":1: two columns have the name 'x'; give each column a name of its own");
+    options_.drop = {"y"};
+    EXPECT_EQ(refused("x,y\n1,0\n"),
+              "2 --drop y leaves out the column of --label; drop another column, or pack without labels: "
+              "--no-labels");
+}
+
+TEST_F(PackCsv, NumbersThatAreNoClassesAreRefused) {
+    const std::string remedy =
+        "; labels are classes from 0 on, at most 999999; number them so, or give names";
+    EXPECT_EQ(refused("x,y\n1,1\n2,-1\n3,-1\n"),
+              "4 " + at("in.csv") + ":3: the column y has the label -1" + remedy);
+    EXPECT_EQ(refused("x,y\n1,0\n2,1000000\n"),
+              "4 " + at("in.csv") + ":3: the column y has the label 1000000" + remedy);
+    EXPECT_EQ(refused("x,y\n1,99999999999999999999\n2,0\n"),
+              "4 " + at("in.csv") + ":2: the column y has the label 99999999999999999999" + remedy);
+}
+
+TEST_F(PackCsv, LabelsThatSurpriseAreWarnedOf) {
+    std::vector<std::string> said;
+    const auto note = [&](const std::string& text) { said.push_back(text); };
+    write("in.csv", "x,y\n1,0\n2,b\n3,-1\n");
+    EXPECT_EQ(pack_csv(options_, note).class_names, (std::vector<std::string>{"-1", "0", "b"}));
+    write("in.csv", "x,y\n1,0\n2,1000\n");
+    EXPECT_EQ(pack_csv(options_, note).classes, 1001);
+    EXPECT_EQ(said,
+              (std::vector{at("in.csv") + ": 2 of the 3 labels of the column y are numbers, but not all "
+                                          "are whole ones: they are taken as names",
+                           at("in.csv") + ": the column y has labels up to 1000, but only 2 of these "
+                                          "classes have samples"}));
+    write("in.csv", "x,y\n1,0\n2,1\n3,3\n");
+    pack_csv(options_, note);
+    EXPECT_EQ(said.size(), 2U);
+}
+
+TEST_F(PackCsv, WithoutLabelsTheFileHasNone) {
+    write("in.csv", "x,y\n1,0\n2,5\n");
+    options_.labelled = false;
+    pack_csv(options_);
+    EXPECT_EQ(
+        refusal([&] { open_hdf5_dataset(options_.output); }),
+        "4 " + options_.output +
+            ": there is no data set /labels; data without labels can only be predicted (trainer predict)");
+    const auto data = open_hdf5_dataset(options_.output, mapped_limit, Labels::optional);
+    EXPECT_FALSE(data->info().labelled);
+    EXPECT_EQ(data->info().classes, 0);
+    EXPECT_EQ(data->info().samples, 2);
+    EXPECT_EQ(features(*data, 1), (std::vector{2.F, 5.F}));
+    options_.class_names = {"no", "yes"};
+    EXPECT_EQ(pack_csv(options_).classes, 2);
 }
 
 }  // namespace

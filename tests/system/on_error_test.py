@@ -29,6 +29,19 @@ class OnError(TrainingTest):
             result = self.train(ranks, self.settings(data, f"stop-{ranks}"), 4)
             self.assertIn("cannot be read", result.stderr)
             self.assertIn(str(data), result.stderr)
+            self.assertIn("or go on without such samples with data.on_error=skip", result.stderr)
+
+    def test_many_skipped_samples_are_counted_without_their_names(self):
+        data = self.data("data.h5", 96, 4, range(10))
+        for ranks in (1, 2):
+            settings = self.settings(data, f"many-{ranks}", train__batch_size=16 // ranks, train__epochs=2,
+                                     data__on_error="skip")
+            self.train(ranks, settings)
+            log = (self.dir / f"many-{ranks}" / "log.txt").read_text()
+            self.assertEqual(log.count("the sample is skipped"), 20)
+            self.assertEqual(log.count("20 samples that cannot be read have been named; more are only counted"), 1)
+            for epoch in (1, 2):
+                self.assertIn(f"epoch {epoch}: 40 of 96 samples could not be read and were skipped", log)
 
     def test_skipped_samples_are_named_once_and_counted(self):
         # Chunks 5 and 11: samples 20..23 and 44..47.

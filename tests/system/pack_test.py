@@ -71,6 +71,26 @@ class Pack(TrainingTest):
         self.assert_exit(result, 2)
         self.assertIn("has samples of shape [2], but transforms are for images", result.stderr)
 
+    def test_a_table_without_labels_is_predicted(self):
+        table, target, bare = self.dir / "flowers.csv", self.dir / "data.h5", self.dir / "bare.h5"
+        table.write_text("\n".join(["length,width,species", *(f"{i},{i % 3},{i % 2 * 30}" for i in range(40))]) + "\n")
+        result = self.pack_from(0, "csv", "--csv", table, "--label", "species", "-o", target)
+        self.assertIn("warning: ", result.stderr)
+        self.assertIn("has labels up to 30, but only 2 of these classes have samples", result.stderr)
+        self.assert_exit(self.run_trainer(self.settings(target, train__epochs=1)), 0)
+        result = self.pack_from(0, "csv", "--csv", table, "--no-labels", "--drop", "species", "-o", bare)
+        self.assertEqual(result.stdout, f"{bare}: 40 samples [2] f32, no labels\n")
+        result = self.run_trainer(["inspect", bare])
+        self.assert_exit(result, 0)
+        self.assertIn("  classes   unknown\n", result.stdout)
+        self.assertIn("  labels    none\n", result.stdout)
+        predicted = self.run_trainer(["predict", "--run", self.dir / "run", "--data", bare, "-o", self.dir / "out.csv"])
+        self.assert_exit(predicted, 0)
+        for command in (["eval", "--run", self.dir / "run", "--data", bare], self.settings(bare, "other")):
+            result = self.run_trainer(command)
+            self.assert_exit(result, 4)
+            self.assertIn("data without labels can only be predicted", result.stderr)
+
     def test_wrong_words_end_with_2(self):
         table = self.dir / "a.csv"
         table.write_text("x,y\n1,0\n")
@@ -80,6 +100,8 @@ class Pack(TrainingTest):
                 (["images", "--dir", self.dir, "-o", self.dir / "o.h5", "--size", "0"], "--size 0 is no size"),
                 (["csv", "--csv", table, "--label", "label", "-o", self.dir / "o.h5"], "has no column label"),
                 (["csv", "--csv", table, "--label", "y", "-o", table], "would overwrite"),
+                (["csv", "--csv", table, "-o", self.dir / "o.h5"], "give --label COLUMN, or --no-labels"),
+                (["csv", "--csv", table, "--label", "y", "--no-labels", "-o", self.dir / "o.h5"], "--no-labels"),
                 (["csv", "--csv", table, "--label", "y", "--delimiter", ";;", "-o", self.dir / "o.h5"], "one character")):
             self.assertIn(said, self.pack_from(2, *arguments).stderr)
         self.pack_from(4, "images", "--dir", self.dir / "missing", "-o", self.dir / "o.h5")

@@ -255,7 +255,9 @@ class Predict(TrainingTest):
         self.refused(["eval", "--run", run, "--data", bare], 4, "bare.h5", "there is no data set /labels")
         self.refused(["predict", "--run", run, "--data", validation, bare, "-o", "both.csv"], 4,
                      "val.h5 has labels, but", "bare.h5 has none")
-        self.refused(["train", f"data.train={bare}"], 4, "there is no data set /labels")
+        self.refused(["train", f"data.train={bare}"], 4, "there is no data set /labels",
+                     "data without labels can only be predicted")
+        self.assertIn("  labels    none\n", self.run_trainer(["inspect", bare]).stdout)
 
     def test_data_of_another_shape_are_to_blame_themselves(self):
         run, _ = self.trained()

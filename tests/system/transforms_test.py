@@ -40,6 +40,24 @@ class Transforms(TrainingTest):
         self.assertEqual(rows[0]["samples"], 96)
         self.assertEqual(self.metrics("run", "eval")[-1]["correct"], rows[0]["correct"])
 
+    def test_a_crop_of_another_size_is_evaluated_and_predicted(self):
+        data, other = self.small_data(96), self.small_data(24, "other.h5")
+        settings = self.settings(data, data__val=data, train__epochs=1) + [
+            "data.transforms=[{random_crop: {size: 5}}]", "model.classes=4"]
+        self.assert_exit(self.run_trainer(settings), 0)
+        for arguments in (["eval", "--run", self.dir / "run"], ["eval", "--run", self.dir / "run", "--data", other],
+                          ["predict", "--run", self.dir / "run", "--data", other, "-o", self.dir / "out.h5"]):
+            for ranks in (1, 2):
+                self.assert_exit(self.mpirun(ranks, arguments) if ranks > 1 else self.run_trainer(arguments), 0)
+
+        # What the model was trained on only says its classes: these are known.
+        data.write_bytes(b"no longer a data set")
+        arguments = ["eval", "--run", self.dir / "run", "--data", other]
+        self.assert_exit(self.run_trainer(arguments), 0)
+        result = self.run_trainer(arguments + ["model.classes=null"])
+        self.assert_exit(result, 4)
+        self.assertIn(str(data), result.stderr)
+
     def test_inspect_and_bench_show_them(self):
         data = self.small_data(96)
         config = self.dir / "config.yaml"
@@ -77,6 +95,18 @@ class Transforms(TrainingTest):
         result = self.run_trainer(self.settings(data, train__epochs=2) + ["data.transforms=[vertical_flip]"])
         self.assert_exit(result, 0)
         self.assertIn("data.transforms: [] -> [{vertical_flip: {p: 0.5}}]", result.stderr)
+
+    def test_a_resume_with_another_size_is_refused(self):
+        data = self.small_data(96)
+        self.assert_exit(self.run_trainer(self.settings(data, train__epochs=1)), 0)
+        before = (self.dir / "run" / "metrics.jsonl").read_text()
+        settings = self.settings(data, train__epochs=2) + ["data.transforms=[{center_crop: {size: 5}}]"]
+        for ranks in (1, 2):
+            result = self.mpirun(ranks, settings) if ranks > 1 else self.run_trainer(settings)
+            self.assert_exit(result, 2)
+            self.assertIn("data.transforms: [] -> [{center_crop: {size: 5}}]), and the model for images of this size "
+                          "does not take its weights; restore them, or start anew", result.stderr)
+        self.assertEqual((self.dir / "run" / "metrics.jsonl").read_text(), before)
 
 
 if __name__ == "__main__":

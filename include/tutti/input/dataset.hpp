@@ -95,9 +95,9 @@ bool whole_file_pays(double reads, std::int64_t samples, std::int64_t sample_byt
 std::uint64_t mappable_bytes(std::optional<std::int64_t> available);
 
 /// Several files as one, in the order given, mapped as long as together they have at most `map_at_most` bytes
-/// of samples, by default mappable_bytes() of what is available now. All must agree in shape, dtype, classes,
-/// whether there are labels, and, where they have them, class names (DataError names both). The normalisation
-/// is the first file's. UsageError: no path.
+/// of samples, by default mappable_bytes() of what is available now. All must agree in shape, dtype, whether
+/// there are labels, and, where they have them, classes and class names (DataError names both). The
+/// normalisation is the first file's. UsageError: no path.
 std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths);
 std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, std::uint64_t map_at_most,
                                        Labels labels = Labels::required);

@@ -46,16 +46,19 @@ DatasetInfo pack_images(const PackImagesOptions& options,
 
 struct PackCsvOptions {
     std::string csv, output;
-    std::string label;              ///< name of the column
+    bool labelled = true;           ///< false: the file gets no labels
+    std::string label;              ///< name of the column, where labelled
     std::vector<std::string> drop;  ///< names of columns to leave out
     char delimiter = ',';
-    std::vector<std::string> class_names;  ///< empty: the labels
+    std::vector<std::string> class_names;  ///< empty: the labels, or none
     std::vector<float> mean, std;          ///< per feature; empty: none in the file
 };
 /// Packs a table whose first line names the columns (RFC 4180): all but the label's become f32 features.
-/// Labels that are whole numbers from 0 on are kept; else they are names, numbered in sorted order and
-/// stored. Reads the file twice and holds one piece of it. Throws DataError naming file, line and column;
-/// UsageError for a column that is not there; RunError where writing fails.
-DatasetInfo pack_csv(const PackCsvOptions& options);
+/// Labels that are whole numbers are kept, and must be from 0 on; else they are names, numbered in sorted
+/// order and stored. Reads the file twice and holds one piece of it. warn: told of labels that are taken as
+/// names though some are numbers, and of classes most of which have no sample. Throws DataError naming file,
+/// line and column; UsageError for a column that is not there or is both dropped and the label; RunError
+/// where writing fails.
+DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(const std::string&)>& warn = {});
 
 }  // namespace tutti
