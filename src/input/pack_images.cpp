@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <new>
 #include <system_error>
 
 #include "dataset_writer.hpp"
@@ -70,6 +71,16 @@ class SampleReader {
     Shape shape() const { return {shape_.height, shape_.width, shape_.channels}; }
 
     Image read(const std::string& path) {
+        try {
+            return convert(path);
+        } catch (const std::bad_alloc&) {
+            throw DataError(path + ": there is not the memory for its pixels",
+                            "make it smaller or remove it, or leave such files out with --skip-errors");
+        }
+    }
+
+  private:
+    Image convert(const std::string& path) {
         Image image = read_image_file(path, static_cast<int>(options_.channels));
         if (shape_.channels == 0) shape_.channels = image.channels;
         if (shape_.height == 0) {
@@ -91,7 +102,6 @@ class SampleReader {
         return image;
     }
 
-  private:
     const PackImagesOptions& options_;
     Image shape_;  // without pixels; 0 for what is not known yet
     std::string first_;

@@ -310,6 +310,26 @@ TEST(Resize, TakesTheCentreOfTheScaledImage) {
     EXPECT_EQ(values_of(grown), (std::vector{75, 125, 75, 125}));
 }
 
+TEST(Resize, TheCentreIsThatOfTheWholeScaledImage) {
+    std::vector<int> values;
+    for (int i = 0; i < 9 * 31; ++i) values.push_back(i * 37 % 256);
+    const Image image = grey(9, 31, values), whole = resize(image, 5, 17);
+    const Image cut = resize_and_crop(image, 5, 4);
+    ASSERT_EQ(cut.pixels.size(), 20u);
+    for (std::size_t y = 0; y < 5; ++y)
+        for (std::size_t x = 0; x < 4; ++x)
+            EXPECT_EQ(cut.pixels[y * 4 + x], whole.pixels[y * 17 + 6 + x]) << y << " " << x;
+}
+
+TEST(Resize, ALongLineNeedsNoMemoryForWhatIsCutOff) {
+    // Scaled whole it had 4096 x 268435456 pixels.
+    std::vector<int> values(65536, 7);
+    std::fill(values.begin(), values.begin() + 32768, 9);
+    const Image cut = resize_and_crop(grey(1, 65536, values), 4096, 2);
+    EXPECT_EQ(cut.height, 4096);
+    EXPECT_EQ(values_of(cut), std::vector<int>(8192, 8));
+}
+
 class PackCsv : public Pack {
   protected:
     void SetUp() override {
