@@ -88,8 +88,10 @@ int pack_images_command(const Arguments& arguments) {
         "their centre is taken; without it all must be of one size");
     app.add_option("--channels", options.channels, "1: grey, 3: RGB; default: as the first image")
         ->check(CLI::IsMember({1, 3}));
-    app.add_flag("--skip-errors", skip_errors,
-                 "leave out files that cannot be read, and count them; all are read twice then");
+    app.add_flag(
+        "--skip-errors", skip_errors,
+        "leave out files that cannot be read or do not match the first, and count them; all are read "
+        "twice then");
     add_common_options(app, options.output, options.mean, options.std);
     if (!parse_arguments(app, arguments)) return 0;
     if (!size.empty()) std::tie(options.height, options.width) = parse_size(size);
@@ -99,8 +101,7 @@ int pack_images_command(const Arguments& arguments) {
         ++skipped;
     };
     const DatasetInfo info = skip_errors ? pack_images(options, note) : pack_images(options);
-    return print(options.output, info,
-                 skipped > 0 ? fmt::format("; {} files could not be read", skipped) : "");
+    return print(options.output, info, skipped > 0 ? fmt::format("; {} files were left out", skipped) : "");
 }
 
 int pack_csv_command(const Arguments& arguments) {

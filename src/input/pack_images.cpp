@@ -89,13 +89,13 @@ class SampleReader {
             first_ = path;
         }
         if (image.channels > shape_.channels)
-            throw UsageError(path + " is in colour, but the files before it are grey",
-                             "give --channels 3, or 1 for all in grey");
+            throw DataError(path + " is in colour, but the files before it are grey",
+                            "give --channels 3, or 1 for all in grey");
         // A grey file among colour ones.
         if (image.channels < shape_.channels) image = read_image_file(path, 3);
         if (options_.height > 0) return resize_and_crop(image, shape_.height, shape_.width);
         if (image.height != shape_.height || image.width != shape_.width)
-            throw UsageError(
+            throw DataError(
                 fmt::format("{} has {} x {} pixels, but {} has {} x {}", path, image.height, image.width,
                             first_, shape_.height, shape_.width),
                 fmt::format("give --size, for example --size {}x{}", shape_.height, shape_.width));

@@ -238,14 +238,21 @@ TEST_F(PackImages, WhatDiffersIsRefusedWithTheRemedy) {
     write("in/a/1.png", png(1, 2, 0, "\x01\x02"));
     write("in/a/2.png", png(1, 2, 2, "\x01\x02\x03\x04\x05\x06"));
     EXPECT_EQ(refusal([&] { pack_images(options_); }),
-              "2 " + at("in/a/2.png") +
+              "4 " + at("in/a/2.png") +
                   " is in colour, but the files before it are grey; give --channels 3, or 1 for all in grey");
+    std::vector<std::string> skipped;
+    const auto note = [&](const std::string& why) { skipped.push_back(why); };
+    EXPECT_EQ(pack_images(options_, note).samples, 1);
     options_.channels = 3;
     EXPECT_EQ(refusal([&] { pack_images(options_); }), "accepted");
     write("in/a/3.png", png(2, 1, 0, "\x01\x02"));
-    EXPECT_EQ(refusal([&] { pack_images(options_); }), "2 " + at("in/a/3.png") + " has 2 x 1 pixels, but " +
+    EXPECT_EQ(refusal([&] { pack_images(options_); }), "4 " + at("in/a/3.png") + " has 2 x 1 pixels, but " +
                                                            at("in/a/1.png") +
                                                            " has 1 x 2; give --size, for example --size 1x2");
+    EXPECT_EQ(pack_images(options_, note).samples, 2);
+    ASSERT_EQ(skipped.size(), 2u);
+    EXPECT_TRUE(skipped[0].starts_with(at("in/a/2.png"))) << skipped[0];
+    EXPECT_TRUE(skipped[1].starts_with(at("in/a/3.png"))) << skipped[1];
     options_.height = options_.width = 1;
     EXPECT_EQ(refusal([&] { pack_images(options_); }), "accepted");
 }

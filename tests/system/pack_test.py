@@ -55,7 +55,7 @@ class Pack(TrainingTest):
         self.assertIn(f"{broken}: cannot be read as an image", result.stderr)
         self.assertEqual([path for path in self.dir.iterdir() if path.name.startswith("data.h5")], [])
         result = self.pack_from(0, "images", "--dir", folder, "-o", target, "--skip-errors")
-        self.assertEqual(result.stdout, f"{target}: 23 samples [10, 10, 3] u8, 2 classes; 1 files could not be read\n")
+        self.assertEqual(result.stdout, f"{target}: 23 samples [10, 10, 3] u8, 2 classes; 1 files were left out\n")
         self.assertIn(f"warning: {broken}", result.stderr)
 
     def test_a_table_is_packed_and_trained_on(self):

@@ -37,10 +37,10 @@ struct PackImagesOptions {
 /// Packs PNG and JPEG files: a folder per class in `folder`, with images at any depth (torchvision's
 /// ImageFolder). Classes are the sorted names of the folders, samples the sorted paths, class by class. With
 /// a size each image is scaled until both sides are large enough, and its centre is taken. Holds one image
-/// and one piece of 4 MiB at a time, and the paths. skipped: told of each file that cannot be read, which is left out (all
-/// are then read twice); without it such a file is an error. Throws DataError naming the file or folder,
-/// UsageError for sizes or channels that differ and for a build that reads no images, and RunError where
-/// writing fails.
+/// and one piece of 4 MiB at a time, and the paths. skipped: told of each file that cannot be read, or is of
+/// another size or in colour after grey ones, which is left out (all are then read twice); without it such a
+/// file is an error. Throws DataError naming the file or folder, UsageError for an output that is one of the
+/// images and for a build that reads no images, and RunError where writing fails or a signal asked to stop.
 DatasetInfo pack_images(const PackImagesOptions& options,
                         const std::function<void(const std::string&)>& skipped = {});
 
