@@ -1,11 +1,12 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <filesystem>
+#include <csignal>
 #include <system_error>
 
 #include "command_line.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/stop_signal.hpp"
 #include "tutti/base/suggest.hpp"
 #include "tutti/input/pack.hpp"
 
@@ -26,15 +27,6 @@ void add_class_names(CLI::App& app, std::vector<std::string>& names) {
     app.add_option("--class-names", names, "names of the classes, separated by commas")->delimiter(',');
 }
 
-// What is read must not be what is written.
-void refuse_overwriting(const std::string& output, const std::vector<std::string>& sources) {
-    for (const std::string& source : sources) {
-        std::error_code missing;  // a file that does not exist yet is no source
-        if (std::filesystem::equivalent(source, output, missing))
-            throw UsageError("-o " + output + " would overwrite " + source, "give another name");
-    }
-}
-
 int print(const std::string& output, const DatasetInfo& info, const std::string& more = {}) {
     fmt::print("{}: {} samples {} {}, {} classes{}\n", output, info.samples, to_string(info.sample_shape),
                name_of(info.dtype), info.classes, more);
@@ -50,7 +42,6 @@ int pack_idx_command(const Arguments& arguments) {
     add_common_options(app, options.output, options.mean, options.std);
     add_class_names(app, options.class_names);
     if (!parse_arguments(app, arguments)) return 0;
-    refuse_overwriting(options.output, {options.images, options.labels});
     return print(options.output, pack_idx(options));
 }
 
@@ -125,7 +116,6 @@ int pack_csv_command(const Arguments& arguments) {
     if (delimiter.size() != 1 || delimiter == "\"" || delimiter == "\n")
         throw UsageError("--delimiter " + delimiter + " is not one character", "write , or ; or tab");
     options.delimiter = delimiter.front();
-    refuse_overwriting(options.output, {options.csv});
     return print(options.output, pack_csv(options));
 }
 
@@ -141,6 +131,10 @@ int pack_command(const Arguments& arguments) {
         return arguments.empty() ? static_cast<int>(ExitCode::usage) : 0;
     }
     const Arguments rest(arguments.begin() + 1, arguments.end());
+    // The packers end where a signal asks for it, and remove what they began. A file that is larger than
+    // `ulimit -f` allows must be a failed write, which is told and cleaned up, instead of the end.
+    const StopSignal signals;
+    std::signal(SIGXFSZ, SIG_IGN);
     if (arguments.front() == "idx") return pack_idx_command(rest);
     if (arguments.front() == "images") return pack_images_command(rest);
     if (arguments.front() == "csv") return pack_csv_command(rest);

@@ -137,6 +137,7 @@ float feature(const CsvReader& reader, const std::string& name, const std::strin
 }  // namespace
 
 DatasetInfo pack_csv(const PackCsvOptions& options) {
+    refuse_overwriting(options.output, options.csv);
     DatasetInfo info;
     info.dtype = DType::f32;
     info.mean = options.mean;
@@ -149,6 +150,7 @@ DatasetInfo pack_csv(const PackCsvOptions& options) {
         CsvReader reader(options.csv, options.delimiter);
         columns = read_columns(reader, options);
         while (next_row(reader, columns, fields)) {
+            end_if_stopped(options.output);
             if (fields[columns.label].empty()) reader.fail("column " + options.label + ": there is no label");
             labels.add(fields[columns.label]);
             ++info.samples;
@@ -170,6 +172,7 @@ DatasetInfo pack_csv(const PackCsvOptions& options) {
         piece_labels.clear();
     };
     while (next_row(reader, columns, fields)) {
+        end_if_stopped(options.output);
         for (const std::size_t column : columns.features)
             piece.push_back(feature(reader, columns.names[column], fields[column]));
         const std::optional<std::int64_t> label = labels[fields[columns.label]];

@@ -43,12 +43,13 @@ std::vector<std::string> class_folders(const std::string& folder) {
     return names;
 }
 
-std::vector<std::string> images_below(const std::string& folder) {
+std::vector<std::string> images_below(const std::string& folder, const std::string& output) {
     std::vector<std::string> paths;
     std::error_code error, ignored;
     constexpr auto options = fs::directory_options::follow_directory_symlink;
     for (auto entry = fs::recursive_directory_iterator(folder, options, error);
          !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+        end_if_stopped(output);
         const std::string name = entry->path().filename().string();
         if (!name.starts_with('.') && has_image_name(name) && !entry->is_directory(ignored))
             paths.push_back(entry->path().string());
@@ -71,6 +72,7 @@ class SampleReader {
     Shape shape() const { return {shape_.height, shape_.width, shape_.channels}; }
 
     Image read(const std::string& path) {
+        end_if_stopped(options_.output);
         try {
             return convert(path);
         } catch (const std::bad_alloc&) {
@@ -141,8 +143,11 @@ DatasetInfo pack_images(const PackImagesOptions& options,
     info.std = options.std;
     std::vector<Source> sources;
     for (std::size_t label = 0; label < info.class_names.size(); ++label)
-        for (std::string& path : images_below((fs::path(options.folder) / info.class_names[label]).string()))
+        for (std::string& path :
+             images_below((fs::path(options.folder) / info.class_names[label]).string(), options.output)) {
+            refuse_overwriting(options.output, path);
             sources.push_back({std::move(path), static_cast<std::int64_t>(label)});
+        }
 
     SampleReader reader(options);
     if (skipped) leave_out_unreadable(sources, reader, skipped);

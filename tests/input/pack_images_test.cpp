@@ -275,6 +275,16 @@ TEST_F(PackImages, AFileThatCannotBeReadIsNamedAndLeavesNoOutput) {
     EXPECT_EQ(open_hdf5_dataset(options_.output)->info().samples, 2);
 }
 
+TEST_F(PackImages, AnOutputThatIsAnImageIsRefused) {
+    const std::string good = png(1, 1, 0, "\x01");
+    write("in/a/1.png", good);
+    write("in/b/2.png", good);
+    fs::create_hard_link(at("in/b/2.png"), options_.output);
+    EXPECT_EQ(refusal([&] { pack_images(options_); }),
+              "2 -o " + options_.output + " would overwrite " + at("in/b/2.png") + "; give another name");
+    EXPECT_EQ(fs::file_size(at("in/b/2.png")), good.size());
+}
+
 TEST_F(PackImages, FoldersWithoutImagesAreNamed) {
     EXPECT_TRUE(refusal([&] { pack_images(options_); }).starts_with("4 " + at("in") + ": cannot be listed"));
     write("in/x.png", "");

@@ -24,7 +24,7 @@ struct PackIdxOptions {
 };
 /// Packs a pair of IDX files (Y. LeCun's MNIST format; plain or gzip) of u8 images [N, H, W] and u8 labels
 /// [N]. Throws DataError: missing, truncated, wrong magic number, numbers of images and labels that differ;
-/// and RunError where writing fails.
+/// UsageError for an output that is one of them; RunError where writing fails or a signal asked to stop.
 /// Returns what was written.
 DatasetInfo pack_idx(const PackIdxOptions& options);
 
@@ -55,7 +55,8 @@ struct PackCsvOptions {
 /// Packs a table whose first line names the columns (RFC 4180): all but the label's become f32 features.
 /// Labels that are whole numbers from 0 on are kept; else they are names, numbered in sorted order and
 /// stored. Reads the file twice and holds one piece of it. Throws DataError naming file, line and column;
-/// UsageError for a column that is not there; RunError where writing fails.
+/// UsageError for a column that is not there and for an output that is the table; RunError where writing
+/// fails or a signal asked to stop.
 DatasetInfo pack_csv(const PackCsvOptions& options);
 
 }  // namespace tutti
