@@ -41,6 +41,13 @@ struct JpegReader {
         if (setjmp(place) != 0) return false;
         jpeg_mem_src(&decoder, bytes.data(), bytes.size());
         jpeg_read_header(&decoder, TRUE);
+        // A block of 64 values takes at least a bit, of pixels 16 times as many where the channels share the
+        // sampling oddly. What says to be larger must not ask for the memory.
+        if (decoder.arith_code == FALSE &&
+            std::size_t{decoder.image_width} * decoder.image_height / (64 * 16 * 8) > bytes.size()) {
+            std::snprintf(message.data(), message.size(), "the file is too short for so many pixels");
+            return false;
+        }
         const J_COLOR_SPACE file = decoder.jpeg_color_space;
         if (file == JCS_CMYK || file == JCS_YCCK)
             decoder.out_color_space = JCS_CMYK;

@@ -200,11 +200,16 @@ TEST_F(PackImages, PngValuesAreTheFilesWhateverItsGamma) {
 }
 
 TEST_F(PackImages, AnImageLargerThanItsFileCanHoldIsRefused) {
+    std::string jpeg = flat_jpeg();
+    jpeg.replace(jpeg.find(from_hex("ffc0000b")) + 5, 4, from_hex("fde8fde8"));
     write("in/a/1.png", png_of_rows(1'000'000, 1'000'000, {}, std::string(1000, '\0')));
-    const std::string message = refusal([&] { pack_images(options_); });
-    EXPECT_TRUE(message.starts_with("4 " + at("in/a/1.png") +
-                                    ": cannot be read as an image: the file is too short for so many pixels"))
-        << message;
+    write("in/a/2.jpg", jpeg);
+    write("in/a/3.jpg", flat_jpeg());
+    std::vector<std::string> skipped;
+    pack_images(options_, [&](const std::string& why) { skipped.push_back(why); });
+    ASSERT_EQ(skipped.size(), 2u);
+    for (const std::string& why : skipped)
+        EXPECT_NE(why.find("the file is too short for so many pixels"), std::string::npos) << why;
 }
 
 TEST_F(PackImages, JpegsInCmykBecomeRgbAndGreyIsTheLuma) {
