@@ -1,11 +1,12 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <filesystem>
+#include <csignal>
 #include <system_error>
 
 #include "command_line.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/stop_signal.hpp"
 #include "tutti/base/suggest.hpp"
 #include "tutti/input/pack.hpp"
 
@@ -26,15 +27,6 @@ void add_class_names(CLI::App& app, std::vector<std::string>& names) {
     app.add_option("--class-names", names, "names of the classes, separated by commas")->delimiter(',');
 }
 
-// What is read must not be what is written.
-void refuse_overwriting(const std::string& output, const std::vector<std::string>& sources) {
-    for (const std::string& source : sources) {
-        std::error_code missing;  // a file that does not exist yet is no source
-        if (std::filesystem::equivalent(source, output, missing))
-            throw UsageError("-o " + output + " would overwrite " + source, "give another name");
-    }
-}
-
 int print(const std::string& output, const DatasetInfo& info, const std::string& more = {}) {
     const std::string labels = info.labelled ? fmt::format("{} classes", info.classes) : "no labels";
     fmt::print("{}: {} samples {} {}, {}{}\n", output, info.samples, to_string(info.sample_shape),
@@ -51,7 +43,6 @@ int pack_idx_command(const Arguments& arguments) {
     add_common_options(app, options.output, options.mean, options.std);
     add_class_names(app, options.class_names);
     if (!parse_arguments(app, arguments)) return 0;
-    refuse_overwriting(options.output, {options.images, options.labels});
     return print(options.output, pack_idx(options));
 }
 
@@ -89,8 +80,10 @@ int pack_images_command(const Arguments& arguments) {
         "their centre is taken; without it all must be of one size");
     app.add_option("--channels", options.channels, "1: grey, 3: RGB; default: as the first image")
         ->check(CLI::IsMember({1, 3}));
-    app.add_flag("--skip-errors", skip_errors,
-                 "leave out files that cannot be read, and count them; all are read twice then");
+    app.add_flag(
+        "--skip-errors", skip_errors,
+        "leave out files that cannot be read or do not match the first, and count them; all are read "
+        "twice then");
     add_common_options(app, options.output, options.mean, options.std);
     if (!parse_arguments(app, arguments)) return 0;
     if (!size.empty()) std::tie(options.height, options.width) = parse_size(size);
@@ -100,8 +93,7 @@ int pack_images_command(const Arguments& arguments) {
         ++skipped;
     };
     const DatasetInfo info = skip_errors ? pack_images(options, note) : pack_images(options);
-    return print(options.output, info,
-                 skipped > 0 ? fmt::format("; {} files could not be read", skipped) : "");
+    return print(options.output, info, skipped > 0 ? fmt::format("; {} files were left out", skipped) : "");
 }
 
 int pack_csv_command(const Arguments& arguments) {
@@ -132,7 +124,6 @@ int pack_csv_command(const Arguments& arguments) {
     if (options.labelled && options.label.empty())
         throw UsageError("the column with the labels is not named",
                          "give --label COLUMN, or --no-labels for data to predict");
-    refuse_overwriting(options.output, {options.csv});
     const auto warn = [](const std::string& text) { fmt::print(stderr, "warning: {}\n", text); };
     return print(options.output, pack_csv(options, warn));
 }
@@ -149,6 +140,10 @@ int pack_command(const Arguments& arguments) {
         return arguments.empty() ? static_cast<int>(ExitCode::usage) : 0;
     }
     const Arguments rest(arguments.begin() + 1, arguments.end());
+    // The packers end where a signal asks for it, and remove what they began. A file that is larger than
+    // `ulimit -f` allows must be a failed write, which is told and cleaned up, instead of the end.
+    const StopSignal signals;
+    std::signal(SIGXFSZ, SIG_IGN);
     if (arguments.front() == "idx") return pack_idx_command(rest);
     if (arguments.front() == "images") return pack_images_command(rest);
     if (arguments.front() == "csv") return pack_csv_command(rest);

@@ -14,6 +14,7 @@
 
 #include "schema.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/stop_signal.hpp"
 
 namespace tutti {
 namespace {
@@ -78,6 +79,18 @@ std::string write_rows(hid_t table, hid_t type, std::int64_t row_bytes, std::int
 }
 
 }  // namespace
+
+void refuse_overwriting(const std::string& output, const std::string& source) {
+    std::error_code missing;  // a file that does not exist yet is no source
+    if (std::filesystem::equivalent(source, output, missing))
+        throw UsageError("-o " + output + " would overwrite " + source, "give another name");
+}
+
+void end_if_stopped(const std::string& output) {
+    if (StopSignal::pending() != 0)
+        throw RunError(output + ": stopped by signal " + std::to_string(StopSignal::pending()),
+                       "nothing was written; start it again");
+}
 
 DatasetWriter::DatasetWriter(const std::string& path, const DatasetInfo& info, const std::string& source)
     : path_(path), temporary_(path + ".tmp-" + std::to_string(getpid())), info_(info) {
@@ -147,6 +160,7 @@ void DatasetWriter::require_labels(std::span<const std::int64_t> labels) const {
 }
 
 void DatasetWriter::append(std::span<const std::byte> samples, std::span<const std::int64_t> labels) {
+    end_if_stopped(path_);
     const auto count = info_.labelled ? static_cast<std::int64_t>(labels.size())
                                       : static_cast<std::int64_t>(samples.size()) / info_.sample_bytes();
     if (!info_.labelled && !labels.empty())

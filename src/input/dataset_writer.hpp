@@ -12,6 +12,12 @@
 
 namespace tutti {
 
+/// UsageError where `output` is the file `source`: what is read must not be what is written.
+void refuse_overwriting(const std::string& output, const std::string& source);
+
+/// RunError where a signal was noted (StopSignal). For the loops of packers that read; append() calls it.
+void end_if_stopped(const std::string& output);
+
 /// Writes to a temporary file beside `path`; commit() makes it `path`, the destructor removes what was not
 /// committed.
 class DatasetWriter {
@@ -24,7 +30,7 @@ class DatasetWriter {
     DatasetWriter& operator=(const DatasetWriter&) = delete;
 
     /// The next samples, with a label each, or none where info has no labels. DataError: a label outside [0,
-    /// classes), more samples than announced. RunError: a failed write.
+    /// classes), more samples than announced. RunError: a failed write, a signal that asks to stop.
     void append(std::span<const std::byte> samples, std::span<const std::int64_t> labels);
 
     /// Syncs and renames. DataError: fewer samples than announced, the path became a directory. RunError: a

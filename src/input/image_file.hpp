@@ -21,8 +21,10 @@ std::string no_image_files();
 bool has_image_name(const std::string& path);
 
 /// A PNG or JPEG file, whichever its first bytes say. channels: 1 or 3; 0: 1 for grey files, else 3.
-/// Palettes, 16 bits and one-bit pictures become 8 bits; transparent pixels are laid over black. Grey of a
-/// colour PNG is libpng's (sRGB luminance), of a JPEG its Y. Throws DataError naming the file.
+/// Values are the file's, without a conversion for its gamma or colour profile: 16 bits are cut to the upper
+/// 8, palettes and one-bit pictures become 8 bits, transparent pixels are laid over black, CMYK is taken as
+/// inverted (Adobe's way). Colour becomes grey by the luma of ITU-R BT.601, as in Pillow. Throws DataError
+/// naming the file.
 Image read_image_file(const std::string& path, int channels);
 
 }  // namespace tutti

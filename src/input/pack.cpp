@@ -12,12 +12,13 @@ namespace {
 
 constexpr std::int64_t piece_bytes = std::int64_t{4} << 20;
 
-std::vector<std::int64_t> read_idx_labels(const std::string& path) {
-    IdxReader reader(path, IdxReader::Kind::labels);
+std::vector<std::int64_t> read_idx_labels(const PackIdxOptions& options) {
+    IdxReader reader(options.labels, IdxReader::Kind::labels);
     std::vector<std::int64_t> labels;
     std::vector<std::byte> piece;
     // In pieces, so that a damaged header does not ask for memory that the file cannot fill.
     for (std::int64_t left = reader.dims()[0]; left > 0; left -= static_cast<std::int64_t>(piece.size())) {
+        end_if_stopped(options.output);
         piece.resize(static_cast<std::size_t>(std::min(left, piece_bytes)));
         reader.read(piece);
         for (const std::byte label : piece) labels.push_back(static_cast<std::int64_t>(label));
@@ -60,7 +61,9 @@ void write_hdf5_dataset(const std::string& path, const DatasetInfo& info, std::s
 }
 
 DatasetInfo pack_idx(const PackIdxOptions& options) {
-    const std::vector<std::int64_t> labels = read_idx_labels(options.labels);
+    refuse_overwriting(options.output, options.images);
+    refuse_overwriting(options.output, options.labels);
+    const std::vector<std::int64_t> labels = read_idx_labels(options);
     IdxReader images(options.images, IdxReader::Kind::images);
     DatasetInfo info;
     info.samples = images.dims()[0];

@@ -209,6 +209,7 @@ float feature(const CsvReader& reader, const Columns& columns, std::size_t colum
 
 DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(const std::string&)>& warning) {
     const Warn warn = warning ? warning : [](const std::string&) {};
+    refuse_overwriting(options.output, options.csv);
     DatasetInfo info;
     info.dtype = DType::f32;
     info.mean = options.mean;
@@ -222,6 +223,7 @@ DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(con
         CsvReader reader(options.csv, options.delimiter);
         columns = read_columns(reader, options);
         while (next_row(reader, columns, fields, options.delimiter)) {
+            end_if_stopped(options.output);
             ++info.samples;
             if (!columns.label) continue;
             if (fields[*columns.label].empty())
@@ -251,6 +253,7 @@ DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(con
         piece_labels.clear();
     };
     while (next_row(reader, columns, fields, options.delimiter)) {
+        end_if_stopped(options.output);
         for (const std::size_t column : columns.features)
             piece.push_back(feature(reader, columns, column, fields[column], options.delimiter));
         if (columns.label) {

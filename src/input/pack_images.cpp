@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <new>
 #include <system_error>
 
 #include "dataset_writer.hpp"
@@ -42,12 +43,13 @@ std::vector<std::string> class_folders(const std::string& folder) {
     return names;
 }
 
-std::vector<std::string> images_below(const std::string& folder) {
+std::vector<std::string> images_below(const std::string& folder, const std::string& output) {
     std::vector<std::string> paths;
     std::error_code error, ignored;
     constexpr auto options = fs::directory_options::follow_directory_symlink;
     for (auto entry = fs::recursive_directory_iterator(folder, options, error);
          !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+        end_if_stopped(output);
         const std::string name = entry->path().filename().string();
         if (!name.starts_with('.') && has_image_name(name) && !entry->is_directory(ignored))
             paths.push_back(entry->path().string());
@@ -70,6 +72,17 @@ class SampleReader {
     Shape shape() const { return {shape_.height, shape_.width, shape_.channels}; }
 
     Image read(const std::string& path) {
+        end_if_stopped(options_.output);
+        try {
+            return convert(path);
+        } catch (const std::bad_alloc&) {
+            throw DataError(path + ": there is not the memory for its pixels",
+                            "make it smaller or remove it, or leave such files out with --skip-errors");
+        }
+    }
+
+  private:
+    Image convert(const std::string& path) {
         Image image = read_image_file(path, static_cast<int>(options_.channels));
         if (shape_.channels == 0) shape_.channels = image.channels;
         if (shape_.height == 0) {
@@ -78,20 +91,19 @@ class SampleReader {
             first_ = path;
         }
         if (image.channels > shape_.channels)
-            throw UsageError(path + " is in colour, but the files before it are grey",
-                             "give --channels 3, or 1 for all in grey");
+            throw DataError(path + " is in colour, but the files before it are grey",
+                            "give --channels 3, or 1 for all in grey");
         // A grey file among colour ones.
         if (image.channels < shape_.channels) image = read_image_file(path, 3);
         if (options_.height > 0) return resize_and_crop(image, shape_.height, shape_.width);
         if (image.height != shape_.height || image.width != shape_.width)
-            throw UsageError(
+            throw DataError(
                 fmt::format("{} has {} x {} pixels, but {} has {} x {}", path, image.height, image.width,
                             first_, shape_.height, shape_.width),
                 fmt::format("give --size, for example --size {}x{}", shape_.height, shape_.width));
         return image;
     }
 
-  private:
     const PackImagesOptions& options_;
     Image shape_;  // without pixels; 0 for what is not known yet
     std::string first_;
@@ -131,8 +143,11 @@ DatasetInfo pack_images(const PackImagesOptions& options,
     info.std = options.std;
     std::vector<Source> sources;
     for (std::size_t label = 0; label < info.class_names.size(); ++label)
-        for (std::string& path : images_below((fs::path(options.folder) / info.class_names[label]).string()))
+        for (std::string& path :
+             images_below((fs::path(options.folder) / info.class_names[label]).string(), options.output)) {
+            refuse_overwriting(options.output, path);
             sources.push_back({std::move(path), static_cast<std::int64_t>(label)});
+        }
 
     SampleReader reader(options);
     if (skipped) leave_out_unreadable(sources, reader, skipped);

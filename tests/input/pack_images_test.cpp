@@ -24,20 +24,35 @@ std::string chunk(const std::string& type, const std::string& data) {
            test::big_endian({static_cast<std::uint32_t>(sum)});
 }
 
-/// A PNG by its specification (ISO/IEC 15948): 8 bits, no filter. colour: 0 grey, 2 RGB, 4 grey and alpha.
-std::string png(std::uint32_t height, std::uint32_t width, int colour, const std::string& pixels) {
-    std::string rows;
-    const std::size_t row = pixels.size() / height;
-    for (std::uint32_t y = 0; y < height; ++y) rows += '\0' + pixels.substr(y * row, row);
+struct PngForm {
+    int depth = 8, colour = 0, interlace = 0;  ///< colour 0: grey, 2: RGB, 3: palette, 4 and 6: with alpha
+    std::string chunks;                        ///< before the pixels
+};
+
+/// A PNG by its specification (ISO/IEC 15948) of filtered rows.
+std::string png_of_rows(std::uint32_t height, std::uint32_t width, const PngForm& form,
+                        const std::string& rows) {
     std::string packed(compressBound(rows.size()), '\0');
     uLongf size = packed.size();
     compress(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(rows.data()),
              rows.size());
     packed.resize(size);
     return "\x89PNG\r\n\x1a\n" +
-           chunk("IHDR", test::big_endian({width, height}) + '\x08' + static_cast<char>(colour) +
-                             std::string(3, '\0')) +
-           chunk("IDAT", packed) + chunk("IEND", "");
+           chunk("IHDR", test::big_endian({width, height}) + static_cast<char>(form.depth) +
+                             static_cast<char>(form.colour) + std::string(2, '\0') +
+                             static_cast<char>(form.interlace)) +
+           form.chunks + chunk("IDAT", packed) + chunk("IEND", "");
+}
+
+/// Without a filter.
+std::string png(std::uint32_t height, std::uint32_t width, const PngForm& form, const std::string& pixels) {
+    std::string rows;
+    const std::size_t row = pixels.size() / height;
+    for (std::uint32_t y = 0; y < height; ++y) rows += '\0' + pixels.substr(y * row, row);
+    return png_of_rows(height, width, form, rows);
+}
+std::string png(std::uint32_t height, std::uint32_t width, int colour, const std::string& pixels) {
+    return png(height, width, PngForm{.colour = colour, .chunks = {}}, pixels);
 }
 
 std::string from_hex(const std::string& digits) {
@@ -54,6 +69,25 @@ std::string flat_jpeg() {
     const std::string zeros(30, '0');
     return from_hex("ffd8ffdb004300" + ones + "ffc0000b080008000801011100" + "ffc400140001" + zeros +
                     "0affc400141001" + zeros + "00ffda0008010100003f00480fffd9");
+}
+
+/// An RGB JPEG of 8 x 8 pixels that all are (200, 0, 64).
+std::string red_jpeg() {
+    const std::string flat = flat_jpeg();
+    const std::size_t frame = flat.find(from_hex("ffc0000b")), tables = flat.find(from_hex("ffc40014"));
+    return flat.substr(0, frame) + from_hex("ffc00011080008000803521100471100421100") +
+           flat.substr(tables, flat.find(from_hex("ffda")) - tables) +
+           from_hex("ffda000c03520047004200003f004800003fefffd9");
+}
+
+/// A CMYK JPEG of 8 x 8 pixels that all are (200, 64, 0, 192).
+std::string cmyk_jpeg() {
+    const std::string flat = flat_jpeg();
+    const std::size_t frame = flat.find(from_hex("ffc0000b")), tables = flat.find(from_hex("ffc40014"));
+    return flat.substr(0, frame) +
+           from_hex("ffc0001408000800080401110002110003110004" + std::string("1100")) +
+           flat.substr(tables, flat.find(from_hex("ffda")) - tables) +
+           from_hex("ffda000e040100020003000400003f004803fe000400ffd9");
 }
 
 class Pack : public testing::Test {
@@ -134,18 +168,96 @@ TEST_F(PackImages, JpegsAreReadInGreyAndColour) {
     EXPECT_TRUE(refusal([&] { pack_images(options_); }).starts_with("4 " + at("in/a/2.jpg")));
 }
 
+TEST_F(PackImages, PngValuesAreTheFilesWhateverItsGamma) {
+    const auto packed = [&](const std::string& file, std::int64_t channels = 0) {
+        write("in/a/1.png", file);
+        options_.channels = channels;
+        pack_images(options_);
+        return sample(*open_hdf5_dataset(options_.output), 0);
+    };
+    using Values = std::vector<int>;
+    const std::string deep("\0\xff\1\x80\2\0\3\x7f", 8);
+    EXPECT_EQ(packed(png(1, 4, {.depth = 16, .chunks = {}}, deep)), (Values{0, 1, 2, 3}));
+    const std::string linear = chunk("gAMA", test::big_endian({100000}));
+    EXPECT_EQ(packed(png(1, 2, {.chunks = linear}, "\x01\x64")), (Values{1, 100}));
+    EXPECT_EQ(packed(png(1, 2, {.chunks = linear}, "\x01\x64"), 3), (Values{1, 1, 1, 100, 100, 100}));
+    EXPECT_EQ(packed(png(1, 1, {.colour = 2, .chunks = linear}, "\x0a\x64\xc8")), (Values{10, 100, 200}));
+    // Pillow's luma.
+    EXPECT_EQ(packed(png(1, 2, 2, std::string("\xff\0\0\x0a\x64\xc8", 6)), 1), (Values{76, 84}));
+    // Alpha over black: of colour, grey, in grey, by a transparent colour, in a palette.
+    EXPECT_EQ(packed(png(1, 1, 6, std::string("\xc8\x64\0\x80", 4))), (Values{100, 50, 0}));
+    EXPECT_EQ(packed(png(1, 2, 4, std::string("\xc8\x80\xc8\0", 4))), (Values{100, 0}));
+    EXPECT_EQ(packed(png(1, 1, 6, std::string("\xc8\x64\0\x80", 4)), 1), (Values{59}));
+    const std::string clear = chunk("tRNS", std::string("\0\7", 2));
+    EXPECT_EQ(packed(png(1, 2, {.chunks = clear}, "\x07\x08")), (Values{0, 8}));
+    const std::string palette = chunk("PLTE", "\x0a\x14\x1e\xc8\x64\x28") + chunk("tRNS", "\xff\x80");
+    EXPECT_EQ(packed(png(1, 2, {.depth = 4, .colour = 3, .chunks = palette}, "\x01")),
+              (Values{10, 20, 30, 100, 50, 20}));
+    EXPECT_EQ(packed(png(1, 4, {.depth = 2, .chunks = {}}, "\x1b")), (Values{0, 85, 170, 255}));
+    // Adam7: the corner, the pixel beside it, the second row.
+    EXPECT_EQ(packed(png_of_rows(2, 2, {.interlace = 1, .chunks = {}}, std::string("\0\1\0\2\0\3\4", 7))),
+              (Values{1, 2, 3, 4}));
+}
+
+TEST_F(PackImages, AnImageLargerThanItsFileCanHoldIsRefused) {
+    std::string jpeg = flat_jpeg();
+    jpeg.replace(jpeg.find(from_hex("ffc0000b")) + 5, 4, from_hex("fde8fde8"));
+    write("in/a/1.png", png_of_rows(1'000'000, 1'000'000, {}, std::string(1000, '\0')));
+    write("in/a/2.jpg", jpeg);
+    write("in/a/3.jpg", flat_jpeg());
+    std::vector<std::string> skipped;
+    pack_images(options_, [&](const std::string& why) { skipped.push_back(why); });
+    ASSERT_EQ(skipped.size(), 2u);
+    for (const std::string& why : skipped)
+        EXPECT_NE(why.find("the file is too short for so many pixels"), std::string::npos) << why;
+}
+
+TEST_F(PackImages, JpegsInCmykBecomeRgbAndGreyIsTheLuma) {
+    write("in/a/1.jpg", cmyk_jpeg());
+    pack_images(options_);
+    std::vector<int> values = sample(*open_hdf5_dataset(options_.output), 0);
+    // Inverted: cyan times black / 255.
+    EXPECT_EQ(values.size(), 192u);
+    EXPECT_EQ((std::vector(values.end() - 3, values.end())), (std::vector{151, 48, 0}));
+    write("in/a/1.jpg", red_jpeg());
+    pack_images(options_);
+    values = sample(*open_hdf5_dataset(options_.output), 0);
+    EXPECT_EQ((std::vector(values.end() - 3, values.end())), (std::vector{200, 0, 64}));
+    options_.channels = 1;
+    pack_images(options_);
+    EXPECT_EQ(sample(*open_hdf5_dataset(options_.output), 0), std::vector<int>(64, 67));
+}
+
+TEST_F(PackImages, StrayBytesBetweenAJpegsMarkersAreNoDamage) {
+    const std::string good = flat_jpeg();
+    const std::size_t frame = good.find(from_hex("ffc0000b"));
+    write("in/a/1.jpg", good.substr(0, frame) + std::string(5, '\0') + good.substr(frame));
+    pack_images(options_);
+    EXPECT_EQ(sample(*open_hdf5_dataset(options_.output), 0), std::vector<int>(64, 200));
+    // A marker where pixels are expected.
+    write("in/a/1.jpg", good.substr(0, good.size() - 4) + from_hex("ffd9"));
+    EXPECT_TRUE(refusal([&] { pack_images(options_); }).starts_with("4 " + at("in/a/1.jpg")));
+}
+
 TEST_F(PackImages, WhatDiffersIsRefusedWithTheRemedy) {
     write("in/a/1.png", png(1, 2, 0, "\x01\x02"));
     write("in/a/2.png", png(1, 2, 2, "\x01\x02\x03\x04\x05\x06"));
     EXPECT_EQ(refusal([&] { pack_images(options_); }),
-              "2 " + at("in/a/2.png") +
+              "4 " + at("in/a/2.png") +
                   " is in colour, but the files before it are grey; give --channels 3, or 1 for all in grey");
+    std::vector<std::string> skipped;
+    const auto note = [&](const std::string& why) { skipped.push_back(why); };
+    EXPECT_EQ(pack_images(options_, note).samples, 1);
     options_.channels = 3;
     EXPECT_EQ(refusal([&] { pack_images(options_); }), "accepted");
     write("in/a/3.png", png(2, 1, 0, "\x01\x02"));
-    EXPECT_EQ(refusal([&] { pack_images(options_); }), "2 " + at("in/a/3.png") + " has 2 x 1 pixels, but " +
+    EXPECT_EQ(refusal([&] { pack_images(options_); }), "4 " + at("in/a/3.png") + " has 2 x 1 pixels, but " +
                                                            at("in/a/1.png") +
                                                            " has 1 x 2; give --size, for example --size 1x2");
+    EXPECT_EQ(pack_images(options_, note).samples, 2);
+    ASSERT_EQ(skipped.size(), 2u);
+    EXPECT_TRUE(skipped[0].starts_with(at("in/a/2.png"))) << skipped[0];
+    EXPECT_TRUE(skipped[1].starts_with(at("in/a/3.png"))) << skipped[1];
     options_.height = options_.width = 1;
     EXPECT_EQ(refusal([&] { pack_images(options_); }), "accepted");
 }
@@ -166,6 +278,16 @@ TEST_F(PackImages, AFileThatCannotBeReadIsNamedAndLeavesNoOutput) {
     ASSERT_EQ(skipped.size(), 3u);
     EXPECT_TRUE(skipped[1].starts_with(at("in/b/3.jpg"))) << skipped[1];
     EXPECT_EQ(open_hdf5_dataset(options_.output)->info().samples, 2);
+}
+
+TEST_F(PackImages, AnOutputThatIsAnImageIsRefused) {
+    const std::string good = png(1, 1, 0, "\x01");
+    write("in/a/1.png", good);
+    write("in/b/2.png", good);
+    fs::create_hard_link(at("in/b/2.png"), options_.output);
+    EXPECT_EQ(refusal([&] { pack_images(options_); }),
+              "2 -o " + options_.output + " would overwrite " + at("in/b/2.png") + "; give another name");
+    EXPECT_EQ(fs::file_size(at("in/b/2.png")), good.size());
 }
 
 TEST_F(PackImages, FoldersWithoutImagesAreNamed) {
@@ -208,6 +330,26 @@ TEST(Resize, TakesTheCentreOfTheScaledImage) {
     const Image grown = resize_and_crop(grey(1, 3, {0, 100, 200}), 2, 2);
     EXPECT_EQ(grown.height, 2);
     EXPECT_EQ(values_of(grown), (std::vector{75, 125, 75, 125}));
+}
+
+TEST(Resize, TheCentreIsThatOfTheWholeScaledImage) {
+    std::vector<int> values;
+    for (int i = 0; i < 9 * 31; ++i) values.push_back(i * 37 % 256);
+    const Image image = grey(9, 31, values), whole = resize(image, 5, 17);
+    const Image cut = resize_and_crop(image, 5, 4);
+    ASSERT_EQ(cut.pixels.size(), 20u);
+    for (std::size_t y = 0; y < 5; ++y)
+        for (std::size_t x = 0; x < 4; ++x)
+            EXPECT_EQ(cut.pixels[y * 4 + x], whole.pixels[y * 17 + 6 + x]) << y << " " << x;
+}
+
+TEST(Resize, ALongLineNeedsNoMemoryForWhatIsCutOff) {
+    // Scaled whole it had 4096 x 268435456 pixels.
+    std::vector<int> values(65536, 7);
+    std::fill(values.begin(), values.begin() + 32768, 9);
+    const Image cut = resize_and_crop(grey(1, 65536, values), 4096, 2);
+    EXPECT_EQ(cut.height, 4096);
+    EXPECT_EQ(values_of(cut), std::vector<int>(8192, 8));
 }
 
 class PackCsv : public Pack {

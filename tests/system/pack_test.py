@@ -1,6 +1,10 @@
 """Data sets from folders of images and from tables, through the command line and into a training."""
 
+import errno
+import os
 import random
+import resource
+import signal
 import struct
 import zlib
 
@@ -36,6 +40,10 @@ class Pack(TrainingTest):
                 (self.dir / "in" / name / f"{index:03}.png").write_bytes(png(side, side, rows, 2))
         return self.dir / "in"
 
+    def outputs(self):
+        """The data set and what is beside it under a temporary name."""
+        return [path for path in self.dir.iterdir() if path.name.startswith("data.h5")]
+
     def test_images_are_packed_shown_and_trained_on(self):
         folder, target = self.folder(), self.dir / "data.h5"
         result = self.pack_from(0, "images", "--dir", folder, "--size", "8", "-o", target, "--mean", "0.5,0.5,0.5", "--std",
@@ -53,10 +61,52 @@ class Pack(TrainingTest):
         broken.write_bytes(broken.read_bytes()[:60])
         result = self.pack_from(4, "images", "--dir", folder, "-o", target)
         self.assertIn(f"{broken}: cannot be read as an image", result.stderr)
-        self.assertEqual([path for path in self.dir.iterdir() if path.name.startswith("data.h5")], [])
+        self.assertEqual(self.outputs(), [])
         result = self.pack_from(0, "images", "--dir", folder, "-o", target, "--skip-errors")
-        self.assertEqual(result.stdout, f"{target}: 23 samples [10, 10, 3] u8, 2 classes; 1 files could not be read\n")
+        self.assertEqual(result.stdout, f"{target}: 23 samples [10, 10, 3] u8, 2 classes; 1 files were left out\n")
         self.assertIn(f"warning: {broken}", result.stderr)
+
+    def test_a_signal_ends_the_packing_and_leaves_nothing(self):
+        folder, target = self.folder(), self.dir / "data.h5"
+        # A pipe in an image's place: the packer waits there, with its output begun, until it is written to.
+        pipe = folder / "cat" / "004.png"
+        image = pipe.read_bytes()
+        pipe.unlink()
+        os.mkfifo(pipe)
+        opened = []
+
+        def packer_waits():
+            try:
+                opened.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+            except OSError as error:
+                if error.errno != errno.ENXIO:
+                    raise
+            return opened
+
+        with self.start(["pack", "images", "--dir", folder, "-o", target]) as job:
+            job.wait_until(packer_waits)
+            self.assertEqual(len(self.outputs()), 1)
+            job.signal(signal.SIGTERM)
+            os.write(opened[0], image)
+            os.close(opened[0])
+            result = job.wait()
+        self.assert_exit(result, 1)
+        self.assertIn(f"{target}: stopped by signal 15; nothing was written", result.stderr)
+        self.assertEqual(self.outputs(), [])
+
+    def test_a_limit_for_the_size_of_files_is_a_failed_write(self):
+        folder, target = self.folder(), self.dir / "data.h5"
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+        try:
+            job = self.start(["pack", "images", "--dir", folder, "-o", target])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        with job:
+            result = job.wait()
+        self.assert_exit(result, 1)
+        self.assertIn(f"{target}: writing failed: ", result.stderr)
+        self.assertEqual(self.outputs(), [])
 
     def test_a_table_is_packed_and_trained_on(self):
         table, target = self.dir / "flowers.csv", self.dir / "data.h5"
@@ -90,6 +140,13 @@ class Pack(TrainingTest):
             result = self.run_trainer(command)
             self.assert_exit(result, 4)
             self.assertIn("data without labels can only be predicted", result.stderr)
+
+    def test_an_output_that_is_an_image_is_refused(self):
+        image = self.folder() / "dog" / "003.png"
+        before = image.read_bytes()
+        result = self.pack_from(2, "images", "--dir", self.dir / "in", "-o", image)
+        self.assertIn(f"-o {image} would overwrite {image}", result.stderr)
+        self.assertEqual(image.read_bytes(), before)
 
     def test_wrong_words_end_with_2(self):
         table = self.dir / "a.csv"

@@ -24,7 +24,7 @@ struct PackIdxOptions {
 };
 /// Packs a pair of IDX files (Y. LeCun's MNIST format; plain or gzip) of u8 images [N, H, W] and u8 labels
 /// [N]. Throws DataError: missing, truncated, wrong magic number, numbers of images and labels that differ;
-/// and RunError where writing fails.
+/// UsageError for an output that is one of them; RunError where writing fails or a signal asked to stop.
 /// Returns what was written.
 DatasetInfo pack_idx(const PackIdxOptions& options);
 
@@ -36,11 +36,11 @@ struct PackImagesOptions {
 };
 /// Packs PNG and JPEG files: a folder per class in `folder`, with images at any depth (torchvision's
 /// ImageFolder). Classes are the sorted names of the folders, samples the sorted paths, class by class. With
-/// a size each image is scaled until both sides are large enough, and its centre is taken. Holds one piece
-/// of 4 MiB at a time, and the paths. skipped: told of each file that cannot be read, which is left out (all
-/// are then read twice); without it such a file is an error. Throws DataError naming the file or folder,
-/// UsageError for sizes or channels that differ and for a build that reads no images, and RunError where
-/// writing fails.
+/// a size each image is scaled until both sides are large enough, and its centre is taken. Holds one image
+/// and one piece of 4 MiB at a time, and the paths. skipped: told of each file that cannot be read, or is of
+/// another size or in colour after grey ones, which is left out (all are then read twice); without it such a
+/// file is an error. Throws DataError naming the file or folder, UsageError for an output that is one of the
+/// images and for a build that reads no images, and RunError where writing fails or a signal asked to stop.
 DatasetInfo pack_images(const PackImagesOptions& options,
                         const std::function<void(const std::string&)>& skipped = {});
 
@@ -57,8 +57,8 @@ struct PackCsvOptions {
 /// Labels that are whole numbers are kept, and must be from 0 on; else they are names, numbered in sorted
 /// order and stored. Reads the file twice and holds one piece of it. warn: told of labels that are taken as
 /// names though some are numbers, and of classes most of which have no sample. Throws DataError naming file,
-/// line and column; UsageError for a column that is not there or is both dropped and the label; RunError
-/// where writing fails.
+/// line and column; UsageError for a column that is not there or is both dropped and the label, and for an
+/// output that is the table; RunError where writing fails or a signal asked to stop.
 DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(const std::string&)>& warn = {});
 
 }  // namespace tutti
