@@ -58,7 +58,7 @@ Recipe find_recipe(const InferenceArguments& arguments, const std::string& weigh
     return {peek_checkpoint(weights).config, weights};
 }
 
-/// The data that the model was trained on, where they are still there.
+/// The data that the model was trained on, as it saw them, where they are still there.
 std::optional<DatasetInfo> training_data(const Config& config) {
     std::error_code ignored;
     const auto& train = config.data.train;
@@ -66,7 +66,9 @@ std::optional<DatasetInfo> training_data(const Config& config) {
         return std::filesystem::exists(path, ignored);
     });
     if (!there) return {};
-    return open_datasets(train)->info();
+    const auto data = transform_images(open_datasets(train), config.data.transforms, config.run.seed,
+                                       TransformUse::evaluation);
+    return data->info();
 }
 
 /// The classes of the data that the model was trained on: the data to predict may show fewer of them.
