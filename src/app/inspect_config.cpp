@@ -54,8 +54,8 @@ void print_transforms(const std::vector<TransformSpec>& transforms, const Shape&
 }
 
 /// Batches as they are stored, on their way through crops: with each thread that reads.
-std::size_t transform_bytes(const Config& config, const Dataset& train, const Dataset* val) {
-    const std::int64_t batch = config.train.batch_size;
+std::size_t transform_bytes(const Config& config, const Dataset& train, const Dataset* val, int ranks) {
+    const std::int64_t batch = largest_micro_batch(config, ranks);
     const auto workers = static_cast<std::size_t>(loader_workers(config.data));
     const std::size_t evaluation = val ? val->reading_bytes(batch) : 0;
     // The workers of training and those of evaluation, and the thread that has both.
@@ -73,7 +73,8 @@ void print_memory(const Config& config, Graph& graph, Device& device, const Opti
     }
     std::vector<MemoryItem> items = state_memory(config, graph, optimizer, device, train.info(),
                                                  val ? &val->info() : nullptr, static_cast<int>(world));
-    if (const std::size_t bytes = transform_bytes(config, train, val.get()); bytes > 0)
+    if (const std::size_t bytes = transform_bytes(config, train, val.get(), static_cast<int>(world));
+        bytes > 0)
         items.push_back({"transforms", bytes, "images before they are cropped, with each thread that reads"});
     const std::uint64_t mapped = train.mapped_bytes() + (val ? val->mapped_bytes() : 0);
     if (mapped > 0)
@@ -106,6 +107,8 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
                          "the model's shapes come from the data: data.train=FILE.h5");
     if (world < 1) throw UsageError("--world is " + std::to_string(world), "it must be at least 1");
     check_deterministic(config, static_cast<int>(world));
+    // As training does, which computes the same bits on the CPU only.
+    if (config.run.deterministic) config.device = DeviceChoice::cpu;
     check_zero1(config);
     // Stated is what a host with memory enough and all ranks on it maps, not what this one has left now.
     auto stored = open_datasets(config.data.train, mapped_limit);

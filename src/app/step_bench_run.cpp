@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "provenance.hpp"
 #include "tutti/base/stop_signal.hpp"
@@ -60,7 +61,8 @@ class StepBenchRun {
     static Config config_for_bench(const JobStart& start, const StepBenchOptions& options) {
         Config config = read_training_config(start, options.recipe);
         const int ranks = start.world.size();
-        const std::int64_t batch = config.train.batch_size * config.train.accumulate * ranks;
+        std::int64_t batch = 0;
+        together(start.world, "reading the config", [&] { batch = samples_per_update(config, ranks); });
         if (config.run.deterministic && batch % config.run.virtual_shards != 0)
             throw AgreedError(
                 ExitCode::usage,
@@ -80,10 +82,14 @@ class StepBenchRun {
             const Shape usual{image, image, config_.model.channels.value_or(default_channels)};
             // One epoch, so that the loader begins once.
             const auto updates = static_cast<std::int64_t>(options_.warmup + options_.steps);
-            return make_random_dataset(
-                options_.sample_shape.rank() > 0 ? options_.sample_shape : usual,
-                config_.train.batch_size * config_.train.accumulate * start_.world.size() * updates,
-                config_.model.classes.value_or(default_classes), config_.run.seed);
+            const std::int64_t batch = samples_per_update(config_, start_.world.size());
+            if (updates > std::numeric_limits<std::int64_t>::max() / batch)
+                throw UsageError(
+                    fmt::format("{} steps of {} samples are more than can be counted", updates, batch),
+                    "set --steps, --warmup or train.batch_size to less");
+            return make_random_dataset(options_.sample_shape.rank() > 0 ? options_.sample_shape : usual,
+                                       batch * updates, config_.model.classes.value_or(default_classes),
+                                       config_.run.seed);
         };
     }
 

@@ -20,7 +20,9 @@ namespace {
 using store::Failure;
 using store::Object;
 
-constexpr std::int64_t version = 2;
+// The newer one has one more field, and only files that need it are of it: programs that do not know the
+// field name the version, instead of a damaged file.
+constexpr std::int64_t plain_version = 2, unreadable_version = 3;
 constexpr const char* version_name = "tutti_checkpoint_version";
 constexpr const char* hash_name = "sha256";
 constexpr const char* unreadable_name = "unreadable";
@@ -50,6 +52,10 @@ void each_field(ProgressRef& progress, const Function& visit) {
     visit("stale_evals", progress.stale_evals);
     // Files of epochs without any are as they were before this was counted.
     if (progress.unreadable != 0) visit(unreadable_name, progress.unreadable);
+}
+
+std::int64_t version_of(const Progress& progress) {
+    return progress.unreadable != 0 ? unreadable_version : plain_version;
 }
 
 /// What is hashed is a sequence of fields, each with its length in front, so that no two contents look alike.
@@ -91,7 +97,7 @@ std::string hash_of(const std::vector<NamedTensor>& tensors) {
 
 /// Over everything; the model enters with its own hash, which is stored too, so that the model can be read
 /// alone.
-std::string hash_of(const Checkpoint& checkpoint, const std::string& model_hash) {
+std::string hash_of(const Checkpoint& checkpoint, const std::string& model_hash, std::int64_t version) {
     FieldHash hash;
     hash.add(version);
     each_field(checkpoint.progress, [&](const char* name, auto value) {
@@ -155,8 +161,9 @@ void write_at(hid_t parent, std::string_view name, const NamedTensor& tensor) {
 void write_content(const store::OutputFile& output, const Checkpoint& checkpoint) {
     const hid_t file = output.id();
     const std::string model_hash = hash_of(checkpoint.model);
+    const std::int64_t version = version_of(checkpoint.progress);
     store::write_attribute(file, version_name, version);
-    store::write_attribute(file, hash_name, hash_of(checkpoint, model_hash));
+    store::write_attribute(file, hash_name, hash_of(checkpoint, model_hash, version));
     store::write_attribute(file, model_hash_name, model_hash);
     each_field(checkpoint.progress, [&](const char* name, auto value) {
         if constexpr (std::is_same_v<decltype(value), bool>)
@@ -233,7 +240,8 @@ std::string use_an_older_one(const std::string& path) {
     return "use an older checkpoint (" + (bad.parent_path() / best).string() + ")";
 }
 
-void check_version(hid_t file, const std::string& path) {
+/// The version of the file, which this program reads.
+std::int64_t check_version(hid_t file, const std::string& path) {
     const htri_t marked = H5Aexists(file, version_name);
     if (marked < 0) throw Failure(store::cause());
     if (marked == 0)
@@ -242,10 +250,12 @@ void check_version(hid_t file, const std::string& path) {
             "name a file that `trainer` saved, RUN/checkpoints/step-….h5");
     std::int64_t found = 0;
     store::read_attribute(file, version_name, found);
-    if (found != version)
+    if (found != plain_version && found != unreadable_version)
         throw DataError(path + " has checkpoint format " + std::to_string(found) +
-                            ", this program reads format " + std::to_string(version),
+                            ", this program reads formats " + std::to_string(plain_version) + " and " +
+                            std::to_string(unreadable_version),
                         "use the version of the program that wrote it");
+    return found;
 }
 
 [[noreturn]] void throw_unreadable(const std::string& path, const Failure& failure) {
@@ -262,7 +272,7 @@ Checkpoint read(const std::string& path, bool with_bytes) {
     const hdf5::QuietErrors silent;
     const Object file = store::open_file(path, use_an_older_one(path));
     try {
-        check_version(file, path);
+        const std::int64_t version = check_version(file, path);
         Checkpoint checkpoint;
         each_field(checkpoint.progress, [&](const char* name, auto& value) {
             if constexpr (std::is_same_v<decltype(value), bool&>) {
@@ -290,7 +300,7 @@ Checkpoint read(const std::string& path, bool with_bytes) {
         if (with_bytes) {
             std::string stored;
             store::read_attribute(file, hash_name, stored);
-            if (stored != hash_of(checkpoint, hash_of(checkpoint.model))) throw_damaged(path);
+            if (stored != hash_of(checkpoint, hash_of(checkpoint.model), version)) throw_damaged(path);
         }
         return checkpoint;
     } catch (const Failure& failure) {

@@ -53,6 +53,10 @@ struct TrainStep {
     /// Begins the epoch that `progress` stands in, at its position.
     void start_epoch();
     bool epoch_has_more() const { return next_window < windows.size(); }
+    /// Whether the next update is the epoch's last.
+    bool epoch_ends_with_next() const {
+        return next_window + static_cast<std::size_t>(micro_batches) >= windows.size();
+    }
     /// The next update of the epoch. time: from rank 0; all ranks then find it in `sums`.
     UpdateReport update(const TimeNews& time = {});
     /// With the schedule across steps an update returns while buckets are on the network. The next update's

@@ -16,8 +16,7 @@ bool Trainer::Impl::minutes_passed() const {
 
 WallTime::Ahead Trainer::Impl::ahead() const {
     const std::int64_t step = progress.step + 1, epoch = progress.epoch + 1;
-    const bool epoch_ends =
-        training.next_window + static_cast<std::size_t>(config.train.accumulate) >= training.windows.size();
+    const bool epoch_ends = training.epoch_ends_with_next();
     const std::int64_t eval_every = config.train.eval_every;
     const Interval& save_every = config.train.checkpoint.every;
     const std::int64_t saves = std::max<std::int64_t>(std::llround(save_every.count), 1);

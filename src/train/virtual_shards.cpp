@@ -94,10 +94,25 @@ void check_deterministic(const Config& config, int ranks) {
             throw UsageError("run.deterministic is true and " + refusal.what, refusal.remedy);
 }
 
+std::int64_t samples_per_update(const Config& config, int ranks) {
+    const TrainConfig& train = config.train;
+    constexpr double most = std::int64_t{1} << 53;
+    // In floating point: the product of what people type may not fit an integer.
+    const double product =
+        static_cast<double>(train.batch_size) * static_cast<double>(train.accumulate) * ranks;
+    if (product > most)
+        throw UsageError("train.batch_size " + std::to_string(train.batch_size) + " × " +
+                             std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") +
+                             " × train.accumulate " + std::to_string(train.accumulate) +
+                             " is more samples than any data have",
+                         "set them to less");
+    return train.batch_size * train.accumulate * ranks;
+}
+
 std::int64_t largest_micro_batch(const Config& config, int ranks) {
     if (!config.run.deterministic) return config.train.batch_size;
     const std::int64_t shards = config.run.virtual_shards;
-    return (config.train.batch_size * config.train.accumulate * ranks + shards - 1) / shards;
+    return (samples_per_update(config, ranks) + shards - 1) / shards;
 }
 
 std::int64_t micro_batches_per_update(const Config& config, int ranks) {

@@ -14,6 +14,7 @@ void WallTime::before_update(double now) {
     if (last_call_ >= 0) {
         updates_[next_] = std::max(now - last_call_ - between_, 0.0);
         next_ = (next_ + 1) % remembered;
+        filled_ = std::min(filled_ + 1, remembered);
     }
     last_call_ = now;
     between_ = 0;
@@ -30,10 +31,20 @@ void WallTime::evaluated(double seconds) {
     between_ += seconds;
 }
 
+double WallTime::median_update() const {
+    if (filled_ == 0) return 0;
+    std::array<double, remembered> sorted = updates_;
+    const auto end = sorted.begin() + static_cast<std::ptrdiff_t>(filled_);
+    const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(filled_ / 2);
+    std::nth_element(sorted.begin(), middle, end);
+    return *middle;
+}
+
 double WallTime::needed(const Ahead& ahead) const {
     const double update = *std::ranges::max_element(updates_);
     double seconds = update + checkpoint_;
-    if (ahead.evaluates) seconds += evaluation_ > 0 ? evaluation_ : ahead.updates_per_evaluation * update;
+    if (ahead.evaluates)
+        seconds += evaluation_ > 0 ? evaluation_ : ahead.updates_per_evaluation * median_update();
     if (ahead.saves) seconds += checkpoint_;
     if (!ahead.last) seconds += update;
     return surcharge * seconds + program_end;

@@ -11,8 +11,9 @@ namespace tutti {
 /// "stop" is the last one, and a checkpoint follows. So a run may go on only while there is time for the
 /// update to come, for what follows it (an evaluation, a checkpoint), for one more update, which may be the
 /// one that brings "stop", and for the checkpoint after it. Each part is taken to last as long as the longest
-/// measured: of the last 32 updates, of all checkpoints and of all evaluations; a quarter is added, and half
-/// a second for the program's end. The times are seconds since the start of the program.
+/// measured: of the last 32 updates, of all checkpoints and of all evaluations. Before the first evaluation
+/// the median update stands for its parts, as a run's first updates take much longer than others. A quarter
+/// is added, and half a second for the program's end. The times are seconds since the start of the program.
 class WallTime {
   public:
     explicit WallTime(double limit) : limit_(limit) {}
@@ -40,10 +41,11 @@ class WallTime {
   private:
     static constexpr std::size_t remembered = 32;
     double needed(const Ahead& ahead) const;
+    double median_update() const;
 
     double limit_;
     std::array<double, remembered> updates_{};
-    std::size_t next_ = 0;
+    std::size_t next_ = 0, filled_ = 0;
     double last_call_ = -1;  // none yet
     double between_ = 0;     // checkpoints and evaluations since then
     double checkpoint_ = 0, evaluation_ = 0;

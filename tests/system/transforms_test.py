@@ -68,6 +68,11 @@ class Transforms(TrainingTest):
         self.assertIn("transforms of [8, 8, 1]\n  {horizontal_flip: {p: 0.5}}\n  {center_crop: {size: 5}}\n"
                       "  give [5, 5, 1]\n", result.stdout)
         self.assertIn("images before they are cropped", result.stdout)
+        # Read are micro-batches, which are virtual shards in deterministic mode: with 8 of them an eighth.
+        for settings, size in ([], "512.0 KiB"), (["run.deterministic=true"], "64.0 KiB"):
+            result = self.run_trainer(["inspect", "-c", config, "train.batch_size=8192", "data.workers=0", *settings])
+            self.assert_exit(result, 0)
+            self.assertRegex(result.stdout, f"transforms +{size}  images before they are cropped")
         result = self.run_trainer(["bench", "loader", "-c", config, "--rounds", "1", "--cold-rounds", "0", "--out",
                                    self.dir])
         self.assert_exit(result, 0)

@@ -331,17 +331,6 @@ TEST_F(CheckpointFile, SaysWhetherAFileIsACheckpoint) {
     EXPECT_TRUE(is_checkpoint(path_));
 }
 
-TEST_F(CheckpointFile, AnotherFormatVersionIsRefused) {
-    save_checkpoint(path_, example());
-    const hid_t file = H5Fopen(path_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-    const hid_t attribute = H5Aopen(file, "tutti_checkpoint_version", H5P_DEFAULT);
-    const std::int64_t version = 99;
-    H5Awrite(attribute, H5T_NATIVE_INT64, &version);
-    H5Aclose(attribute);
-    H5Fclose(file);
-    EXPECT_CONTAINS(message_of<DataError>([&] { load_checkpoint(path_); }), "has checkpoint format 99");
-}
-
 TEST_F(CheckpointFile, AFailingSaveLeavesTheOldFileAndNoTemporary) {
     Checkpoint checkpoint = example();
     checkpoint.config = "old";

@@ -39,7 +39,9 @@ Outcome train(int ranks, std::vector<std::string> settings, const Shape& shape, 
                 training.progress.position = 0;
                 training.start_epoch();
                 while (training.epoch_has_more()) {
+                    const bool last = training.epoch_ends_with_next();
                     mine.norms.push_back(training.update().gradient_norm);
+                    EXPECT_EQ(last, !training.epoch_has_more());
                     mine.losses.push_back(training.sums.loss().loss);
                 }
             }

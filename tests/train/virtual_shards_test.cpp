@@ -163,6 +163,11 @@ TEST(Deterministic, MicroBatchesAreShardsWhoseSizeNoNumberOfRanksChanges) {
     EXPECT_EQ(largest_micro_batch(four, 4), 3);
     EXPECT_EQ(micro_batches_per_update(one, 1), 8);
     EXPECT_EQ(micro_batches_per_update(four, 4), 2);
+    four.train.batch_size = std::int64_t{1} << 40;
+    four.train.accumulate = std::int64_t{1} << 30;
+    EXPECT_THROW(largest_micro_batch(four, 4), UsageError);
+    four.train.batch_size = 1;
+    four.train.accumulate = 5;
     Config normal = four;
     normal.run.deterministic = false;
     EXPECT_EQ(largest_micro_batch(normal, 4), 1);

@@ -41,6 +41,15 @@ TEST(WallTime, takes_an_evaluation_for_so_many_updates_until_one_was_measured) {
     EXPECT_FALSE(time.is_over(94.4, {.evaluates = true, .updates_per_evaluation = 4}));
 }
 
+TEST(WallTime, takes_an_evaluation_for_usual_updates_and_not_for_the_slow_first_one) {
+    WallTime time(1000);
+    time.before_update(0);
+    for (int update = 0; update < 3; ++update) time.before_update(20 + update);  // 20 s, 1 s, 1 s
+    // 1.25 x (20 + 100 x 1 + 20) + 0.5 = 175.5
+    EXPECT_FALSE(time.is_over(824, {.evaluates = true, .updates_per_evaluation = 100}));
+    EXPECT_TRUE(time.is_over(825, {.evaluates = true, .updates_per_evaluation = 100}));
+}
+
 TEST(WallTime, counts_checkpoints_and_evaluations_not_as_updates) {
     WallTime time = after_updates(100, 1);
     time.saved(3);

@@ -38,7 +38,11 @@ double sum_of_neighbours(std::vector<double> leaves);
 /// is no power of two or no divisor of run.virtual_shards, or settings whose results depend on the ranks.
 void check_deterministic(const Config& config, int ranks);
 
+/// Of all ranks: train.batch_size x ranks x train.accumulate. Throws UsageError where that is more than any
+/// data have, so that products of it with small numbers are exact.
+std::int64_t samples_per_update(const Config& config, int ranks);
 /// The most samples that are computed at once: train.batch_size, in deterministic mode those of a shard.
+/// Throws UsageError: see samples_per_update.
 std::int64_t largest_micro_batch(const Config& config, int ranks);
 /// Forwards and backwards of a rank per update: train.accumulate, in deterministic mode its shards.
 std::int64_t micro_batches_per_update(const Config& config, int ranks);
