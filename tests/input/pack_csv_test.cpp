@@ -1,0 +1,172 @@
+// Tables: columns, labels, names, and what is wrong with them.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "pack_helpers.hpp"
+#include "tutti/input/pack.hpp"
+
+namespace tutti {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Pack;
+
+class PackCsv : public Pack {
+  protected:
+    void SetUp() override {
+        options_.csv = at("in.csv");
+        options_.output = at("out.h5");
+        options_.label = "y";
+    }
+    std::string refused(const std::string& text) {
+        write("in.csv", text);
+        return refusal([&] { pack_csv(options_); });
+    }
+    std::vector<float> features(const Dataset& data, std::int64_t index) const {
+        std::vector<float> values(static_cast<std::size_t>(data.info().sample_shape.count()));
+        std::vector<std::int64_t> labels(1);
+        data.read(std::vector{index}, std::as_writable_bytes(std::span(values)), labels);
+        return values;
+    }
+    std::vector<std::int64_t> labels(const Dataset& data) const {
+        std::vector<std::int64_t> indices, result(static_cast<std::size_t>(data.info().samples));
+        for (std::int64_t i = 0; i < data.info().samples; ++i) indices.push_back(i);
+        data.read_labels(indices, result);
+        return result;
+    }
+    PackCsvOptions options_;
+};
+
+TEST_F(PackCsv, ColumnsBecomeFeaturesAndNamesClasses) {
+    write("in.csv",
+          "\xef\xbb\xbf"
+          "a,y,\"b,c\",id\r\n1.5,wolf,-2e3,x\r\n\r\n+3,\"ape\n\",4,\"y\"\"\"\r\n 0 ,wolf,7,z");
+    options_.drop = {"id"};
+    pack_csv(options_);
+    const auto data = open_hdf5_dataset(options_.output);
+    EXPECT_EQ(data->info().sample_shape, (Shape{2}));
+    EXPECT_EQ(data->info().dtype, DType::f32);
+    EXPECT_EQ(data->info().class_names, (std::vector<std::string>{"ape\n", "wolf"}));
+    EXPECT_EQ(labels(*data), (std::vector<std::int64_t>{1, 0, 1}));
+    EXPECT_EQ(features(*data, 0), (std::vector{1.5F, -2000.F}));
+    EXPECT_EQ(features(*data, 1), (std::vector{3.F, 4.F}));
+    EXPECT_EQ(features(*data, 2), (std::vector{0.F, 7.F}));
+}
+
+TEST_F(PackCsv, WholeNumbersAreLabelsAsTheyAre) {
+    write("in.csv", "y;x\n10;1\n2;2\n");
+    options_.delimiter = ';';
+    const DatasetInfo info = pack_csv(options_);
+    EXPECT_EQ(info.classes, 11);
+    EXPECT_EQ(labels(*open_hdf5_dataset(options_.output)), (std::vector<std::int64_t>{10, 2}));
+    write("in.csv", "y;x\n1;1\n0;2\n");
+    options_.class_names = {"no", "yes"};
+    EXPECT_EQ(pack_csv(options_).class_names, (std::vector<std::string>{"no", "yes"}));
+    options_.class_names = {"no"};
+    EXPECT_EQ(
+        refusal([&] { pack_csv(options_); }),
+        "2 --class-names gives 1 names, but the column y has 2 classes; give one name per class, or none");
+}
+
+TEST_F(PackCsv, WhatIsWrongIsNamedWithItsLine) {
+    EXPECT_EQ(refused("x,y\n1,0\nabc,1\n"),
+              "4 " + at("in.csv") +
+                  ":3: column x: 'abc' is not a number; leave the column out with "
+                  "--drop x, or correct it");
+    EXPECT_FALSE(fs::exists(options_.output));
+    EXPECT_EQ(
+        refused("x,y\n1,0\n\n1\n"),
+        "4 " + at("in.csv") +
+            ":4: 1 fields, but the first line names 2 columns; correct the line; a field that holds the "
+            "delimiter must be in \"quotes\"");
+    EXPECT_EQ(refused("x,y\n1,\n"), "4 " + at("in.csv") +
+                                        ":2: column y: there is no label; give the row one, leave it out, or "
+                                        "pack without labels: --no-labels");
+    EXPECT_EQ(refused("x,y\n\"1\"2,0\n"),
+              "4 " + at("in.csv") +
+                  ":2: there is text after a closing quote; double the quotes inside a quoted field");
+    EXPECT_EQ(
+        refused("x,y\ninf,0\n"),
+        "4 " + at("in.csv") + ":2: column x: inf is not a finite number of 32 bits; features must be finite");
+    EXPECT_EQ(refused("x,y\n\"1,0\n"),
+              "4 " + at("in.csv") + ":2: a quote is not closed; close it, or double it");
+    EXPECT_EQ(refused("width,Label\n1,0\n"),
+              "2 --label: " + at("in.csv") +
+                  " has no column y; its first line names 2 columns, the first is width");
+    EXPECT_EQ(refused("y\n1\n"),
+              "4 " + at("in.csv") + ": there is no column beside the label; give data with features");
+    EXPECT_EQ(refused("x,y\n"), "4 " + at("in.csv") + ": there are no rows; give data that have some");
+    EXPECT_EQ(refused(""), "4 " + at("in.csv") + ": the file is empty; its first line must name the columns");
+    fs::remove(at("in.csv"));
+    EXPECT_EQ(
+        refusal([&] { pack_csv(options_); }),
+        "4 " + at("in.csv") + ": cannot be read: No such file or directory; check the path given with --csv");
+}
+
+TEST_F(PackCsv, ATableWithAnotherDelimiterSaysWhich) {
+    const std::string remedy = "its fields seem to be separated otherwise: give --delimiter ';'";
+    EXPECT_EQ(refused("x;y\n1;0\n"), "2 --label: " + at("in.csv") + " has no column y; " + remedy);
+    options_.labelled = false;
+    EXPECT_EQ(refused("x;y\n1;0\n"),
+              "4 " + at("in.csv") + ":2: column x;y: '1;0' is not a number; " + remedy);
+    EXPECT_EQ(refused("x;y\n1,5;0\n"),
+              "4 " + at("in.csv") + ":2: 2 fields, but the first line names 1 columns; " + remedy);
+}
+
+TEST_F(PackCsv, ColumnsThatAreNamedTwiceOrDroppedAsLabelsAreRefused) {
+    EXPECT_EQ(refused("x,y,x\n1,0,2\n"),
+              "4 " + at("in.csv") + ":1: two columns have the name 'x'; give each column a name of its own");
+    options_.drop = {"y"};
+    EXPECT_EQ(refused("x,y\n1,0\n"),
+              "2 --drop y leaves out the column of --label; drop another column, or pack without labels: "
+              "--no-labels");
+}
+
+TEST_F(PackCsv, NumbersThatAreNoClassesAreRefused) {
+    const std::string remedy =
+        "; labels are classes from 0 on, at most 999999; number them so, or give names";
+    EXPECT_EQ(refused("x,y\n1,1\n2,-1\n3,-1\n"),
+              "4 " + at("in.csv") + ":3: the column y has the label -1" + remedy);
+    EXPECT_EQ(refused("x,y\n1,0\n2,1000000\n"),
+              "4 " + at("in.csv") + ":3: the column y has the label 1000000" + remedy);
+    EXPECT_EQ(refused("x,y\n1,99999999999999999999\n2,0\n"),
+              "4 " + at("in.csv") + ":2: the column y has the label 99999999999999999999" + remedy);
+}
+
+TEST_F(PackCsv, LabelsThatSurpriseAreWarnedOf) {
+    std::vector<std::string> said;
+    const auto note = [&](const std::string& text) { said.push_back(text); };
+    write("in.csv", "x,y\n1,0\n2,b\n3,-1\n");
+    EXPECT_EQ(pack_csv(options_, note).class_names, (std::vector<std::string>{"-1", "0", "b"}));
+    write("in.csv", "x,y\n1,0\n2,1000\n");
+    EXPECT_EQ(pack_csv(options_, note).classes, 1001);
+    EXPECT_EQ(said,
+              (std::vector{at("in.csv") + ": 2 of the 3 labels of the column y are numbers, but not all "
+                                          "are whole ones: they are taken as names",
+                           at("in.csv") + ": the column y has labels up to 1000, but only 2 of these "
+                                          "classes have samples"}));
+    write("in.csv", "x,y\n1,0\n2,1\n3,3\n");
+    pack_csv(options_, note);
+    EXPECT_EQ(said.size(), 2U);
+}
+
+TEST_F(PackCsv, WithoutLabelsTheFileHasNone) {
+    write("in.csv", "x,y\n1,0\n2,5\n");
+    options_.labelled = false;
+    pack_csv(options_);
+    EXPECT_EQ(
+        refusal([&] { open_hdf5_dataset(options_.output); }),
+        "4 " + options_.output +
+            ": there is no data set /labels; data without labels can only be predicted (trainer predict)");
+    const auto data = open_hdf5_dataset(options_.output, mapped_limit, Labels::optional);
+    EXPECT_FALSE(data->info().labelled);
+    EXPECT_EQ(data->info().classes, 0);
+    EXPECT_EQ(data->info().samples, 2);
+    EXPECT_EQ(features(*data, 1), (std::vector{2.F, 5.F}));
+    options_.class_names = {"no", "yes"};
+    EXPECT_EQ(pack_csv(options_).classes, 2);
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,60 @@
+#include "input/resize.hpp"
+
+#include <gtest/gtest.h>
+
+namespace tutti {
+namespace {
+
+Image grey(std::int64_t height, std::int64_t width, const std::vector<int>& values) {
+    Image image{height, width, 1, {}};
+    for (const int value : values) image.pixels.push_back(static_cast<std::byte>(value));
+    return image;
+}
+
+std::vector<int> values_of(const Image& image) {
+    std::vector<int> values;
+    for (const std::byte byte : image.pixels) values.push_back(static_cast<int>(byte));
+    return values;
+}
+
+TEST(Resize, ShrinksByTrianglesAndGrowsBilinearly) {
+    // A triangle as wide as two pixels to either side, cut at the edge: 4 -> 2 has the weights 3, 3, 1 of 7.
+    EXPECT_EQ(values_of(resize(grey(1, 4, {0, 70, 140, 210}), 1, 2)), (std::vector{50, 160}));
+    EXPECT_EQ(values_of(resize(grey(4, 1, {0, 70, 140, 210}), 2, 1)), (std::vector{50, 160}));
+    EXPECT_EQ(values_of(resize(grey(1, 2, {0, 100}), 1, 4)), (std::vector{0, 25, 75, 100}));
+    EXPECT_EQ(values_of(resize(grey(2, 2, {0, 100, 100, 200}), 1, 1)), (std::vector{100}));
+    EXPECT_EQ(values_of(resize(grey(2, 2, {1, 2, 3, 4}), 2, 2)), (std::vector{1, 2, 3, 4}));
+    for (const int value : values_of(resize(grey(7, 5, std::vector<int>(35, 93)), 3, 4)))
+        EXPECT_EQ(value, 93);
+}
+
+TEST(Resize, TakesTheCentreOfTheScaledImage) {
+    const Image cut = resize_and_crop(grey(1, 5, {1, 2, 3, 4, 5}), 1, 3);
+    EXPECT_EQ(values_of(cut), (std::vector{2, 3, 4}));
+    const Image grown = resize_and_crop(grey(1, 3, {0, 100, 200}), 2, 2);
+    EXPECT_EQ(grown.height, 2);
+    EXPECT_EQ(values_of(grown), (std::vector{75, 125, 75, 125}));
+}
+
+TEST(Resize, TheCentreIsThatOfTheWholeScaledImage) {
+    std::vector<int> values;
+    for (int i = 0; i < 9 * 31; ++i) values.push_back(i * 37 % 256);
+    const Image image = grey(9, 31, values), whole = resize(image, 5, 17);
+    const Image cut = resize_and_crop(image, 5, 4);
+    ASSERT_EQ(cut.pixels.size(), 20u);
+    for (std::size_t y = 0; y < 5; ++y)
+        for (std::size_t x = 0; x < 4; ++x)
+            EXPECT_EQ(cut.pixels[y * 4 + x], whole.pixels[y * 17 + 6 + x]) << y << " " << x;
+}
+
+TEST(Resize, ALongLineNeedsNoMemoryForWhatIsCutOff) {
+    // Scaled whole it had 4096 x 268435456 pixels.
+    std::vector<int> values(65536, 7);
+    std::fill(values.begin(), values.begin() + 32768, 9);
+    const Image cut = resize_and_crop(grey(1, 65536, values), 4096, 2);
+    EXPECT_EQ(cut.height, 4096);
+    EXPECT_EQ(values_of(cut), std::vector<int>(8192, 8));
+}
+
+}  // namespace
+}  // namespace tutti
