@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "bucket_measurement.hpp"
+
 namespace tutti {
 namespace {
 
@@ -33,11 +35,7 @@ void WallTime::evaluated(double seconds) {
 
 double WallTime::median_update() const {
     if (filled_ == 0) return 0;
-    std::array<double, remembered> sorted = updates_;
-    const auto end = sorted.begin() + static_cast<std::ptrdiff_t>(filled_);
-    const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(filled_ / 2);
-    std::nth_element(sorted.begin(), middle, end);
-    return *middle;
+    return median({updates_.begin(), updates_.begin() + static_cast<std::ptrdiff_t>(filled_)});
 }
 
 double WallTime::needed(const Ahead& ahead) const {
