@@ -1,11 +1,12 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "bench_commands.hpp"
 #include "command_line.hpp"
+#include "tutti/base/median.hpp"
 #include "tutti/comm/launch.hpp"
 #include "tutti/device/cuda_module.hpp"
 #include "tutti/device/kernel_cases.hpp"
@@ -17,11 +18,6 @@ struct Row {
     KernelCase work;
     std::optional<double> median;  ///< seconds
 };
-
-double median_of(std::vector<double> seconds) {
-    std::sort(seconds.begin(), seconds.end());
-    return seconds[seconds.size() / 2];
-}
 
 void print_json(const CudaModule& cuda, const std::vector<Row>& rows) {
     nlohmann::ordered_json json;
@@ -84,7 +80,7 @@ int bench_kernels_command(const Arguments& arguments) {
         if (cuda.usable()) {
             std::vector<double> seconds(static_cast<std::size_t>(repetitions));
             cuda.time_kernel(static_cast<int>(rows.size()), seconds);
-            row.median = median_of(seconds);
+            row.median = median(std::move(seconds));
         }
         rows.push_back(row);
     }

@@ -4,9 +4,11 @@
 #include <chrono>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "tutti/base/bf16.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/median.hpp"
 
 namespace tutti {
 namespace {
@@ -60,17 +62,9 @@ double seconds_of(const Call& call) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
 }
 
-double median_of_sorted(std::span<const double> values) {
-    const std::size_t half = values.size() / 2;
-    return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return median_of_sorted(values);
-}
 Timing timing(std::vector<double> seconds) {
-    std::sort(seconds.begin(), seconds.end());
-    return {seconds.front(), median_of_sorted(seconds), seconds.back()};
+    const auto [min, max] = std::ranges::minmax(seconds);
+    return {min, median(std::move(seconds)), max};
 }
 
 int iterations_for(const AllReduceBench& bench, std::uint64_t bytes) {

@@ -9,6 +9,7 @@
 
 #include "bucket_measurement.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/median.hpp"
 #include "tutti/base/suggest.hpp"
 
 namespace tutti {

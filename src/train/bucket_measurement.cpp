@@ -1,8 +1,9 @@
 #include "bucket_measurement.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <chrono>
+
+#include "tutti/base/median.hpp"
 
 namespace tutti {
 namespace {
@@ -19,13 +20,6 @@ double timed_all_reduce(Communicator& gradients, Communicator& control, const Te
     const auto begin = Clock::now();
     gradients.all_reduce(buffer, ReduceOp::sum).wait();
     return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-double median(std::vector<double> values) {
-    assert(!values.empty());
-    std::ranges::sort(values);
-    const std::size_t half = values.size() / 2;
-    return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 ReadyTimes ready_times_of(const StepTimeline& timeline) {

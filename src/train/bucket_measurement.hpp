@@ -33,7 +33,4 @@ double timed_all_reduce(Communicator& gradients, Communicator& control, const Te
 CostModel measure_all_reduce(Communicator& gradients, Communicator& control, Ops& ops,
                              const TensorView& arena);
 
-/// Middle value; of an even number the mean of the two. Not of nothing.
-double median(std::vector<double> values);
-
 }  // namespace tutti

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "bucket_measurement.hpp"
+#include "tutti/base/median.hpp"
 
 namespace tutti {
 namespace {

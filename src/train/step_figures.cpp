@@ -4,7 +4,7 @@
 #include <cassert>
 #include <numeric>
 
-#include "bucket_measurement.hpp"
+#include "tutti/base/median.hpp"
 
 namespace tutti {
 namespace {

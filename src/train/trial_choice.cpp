@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "bucket_measurement.hpp"
+#include "tutti/base/median.hpp"
 
 namespace tutti {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "bucket_measurement.hpp"
+#include "tutti/base/median.hpp"
 
 namespace tutti {
 namespace {

@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "tutti/base/config.hpp"
+#include "tutti/base/median.hpp"
 #include "tutti/comm/mpi_session.hpp"
 #include "tutti/device/device.hpp"
 #include "tutti/model/zoo.hpp"
@@ -137,11 +138,6 @@ class Bench {
     Reducer reducer_;
     std::vector<double> ready_;
 };
-
-double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
-}
 
 int run(int argc, char** argv) {
     MpiSession session;

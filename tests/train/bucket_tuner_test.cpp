@@ -173,12 +173,6 @@ TEST(DescribeChoice, SaysTheSchedulesWhereBothWereTried) {
                     .starts_with("buckets: cost_model, 1 bucket of 1 MiB; a step takes 50.9 ms; backward"));
 }
 
-TEST(Median, OfOddAndEvenNumbers) {
-    EXPECT_EQ(median({3, 1, 2}), 2);
-    EXPECT_EQ(median({4, 1, 2, 3}), 2.5);
-    EXPECT_EQ(median({5}), 5);
-}
-
 TEST(DescribeBuckets, SaysSizesOfFewAndTheRangeOfMany) {
     const auto plan = [](std::initializer_list<std::int64_t> counts) {
         std::vector<Bucket> buckets;
