@@ -7,6 +7,7 @@
 
 #include "hdf5_file.hpp"
 #include "idx_files.hpp"
+#include "support/error_message.hpp"
 #include "support/temp_dir.hpp"
 
 namespace tutti {
@@ -35,8 +36,6 @@ class Idx : public testing::Test {
   private:
     test::TempDir dir_;
 };
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 TEST_F(Idx, PlainAndGzipFilesReadAlike) {
     for (const auto& write : {test::write_plain, test::write_gzip}) {

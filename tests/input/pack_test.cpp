@@ -9,6 +9,8 @@
 #include "hdf5_file.hpp"
 #include "idx_files.hpp"
 #include "input/hdf5_attributes.hpp"
+#include "support/error_message.hpp"
+#include "support/files.hpp"
 #include "support/temp_dir.hpp"
 
 namespace tutti {
@@ -16,13 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::data_error;
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
-
-std::string bytes_of(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
+using test::read_file;
 
 std::ptrdiff_t entries_in(const std::string& directory) {
     return std::distance(fs::directory_iterator(directory), fs::directory_iterator());
@@ -113,9 +109,9 @@ TEST_F(WriteHdf5Dataset, HoldsMoreClassNamesThanASmallAttribute) {
 
 TEST_F(WriteHdf5Dataset, SameDataGiveTheSameBytes) {
     write(image_info(10));
-    const std::string first = bytes_of(path());
+    const std::string first = read_file(path());
     write(image_info(10));
-    EXPECT_TRUE(bytes_of(path()) == first);
+    EXPECT_TRUE(read_file(path()) == first);
 }
 
 TEST_F(WriteHdf5Dataset, LeavesNothingBesideTheFile) {
@@ -132,7 +128,7 @@ TEST_F(WriteHdf5Dataset, FailureLeavesTheOldFileAndNothingElse) {
     });
     EXPECT_CONTAINS(message, "sample 1 has label 3");
     EXPECT_THROW(write_hdf5_dataset(path(), info, samples, std::vector<std::int64_t>{0}, ""), DataError);
-    EXPECT_EQ(bytes_of(path()), "old");
+    EXPECT_EQ(read_file(path()), "old");
     EXPECT_EQ(entries_in(directory()), 1);
 }
 

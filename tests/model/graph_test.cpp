@@ -1,6 +1,7 @@
 #include "tutti/model/graph.hpp"
 
 #include "graph_fixture.hpp"
+#include "sum_layer.hpp"
 #include "tutti/model/layers.hpp"
 #include "tutti/model/zoo.hpp"
 
@@ -9,29 +10,13 @@ namespace {
 
 using test::fill_random;
 using test::GradientCheck;
+using test::Sum;
 
 const std::vector<std::int64_t> two_hidden = {6, 5};
 
 TEST(Graph, MlpGradientsAgreeWithFiniteDifferences) {
     GradientCheck(build_mlp({7}, two_hidden, 3), 4).expect_gradients(1e-7);
 }
-
-// a + b, for graphs whose values have several readers.
-class Sum final : public Layer {
-  public:
-    using Layer::Layer;
-    std::string kind() const override { return "sum"; }
-    void forward(const LayerCall& call) override {
-        ops().fill(call.output, 0.0);
-        for (const TensorView& input : call.inputs) ops().add(input, call.output);
-    }
-    void backward(const LayerCall& call) override {
-        for (const TensorView& gradient : call.input_gradients) {
-            ops().fill(gradient, 0.0);
-            ops().add(call.output_gradient, gradient);
-        }
-    }
-};
 
 TEST(Graph, AValueWithThreeReadersGetsTheSumOfTheirGradients) {
     GraphSpec graph({4});

@@ -5,6 +5,7 @@
 #include "activation_plan.hpp"
 #include "graph_fixture.hpp"
 #include "sample_runs.hpp"
+#include "sum_layer.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/model/layers.hpp"
 #include "tutti/model/zoo.hpp"
@@ -13,6 +14,7 @@ namespace tutti {
 namespace {
 
 using test::fill_random;
+using test::Sum;
 
 GraphSpec deep_mlp(std::size_t depth) {
     const std::vector<std::int64_t> hidden(depth, 16);
@@ -38,23 +40,6 @@ GraphSpec deep_convnet() {
     spec.add("fc", make_linear(spec.shape(last), 4, true, image), {last});
     return spec;
 }
-
-// The sum of its inputs, so that values cross the neighbours of a cut.
-class Sum final : public Layer {
-  public:
-    using Layer::Layer;
-    std::string kind() const override { return "sum"; }
-    void forward(const LayerCall& call) override {
-        ops().fill(call.output, 0.0);
-        for (const TensorView& input : call.inputs) ops().add(input, call.output);
-    }
-    void backward(const LayerCall& call) override {
-        for (const TensorView& gradient : call.input_gradients) {
-            ops().fill(gradient, 0.0);
-            ops().add(call.output_gradient, gradient);
-        }
-    }
-};
 
 GraphSpec residual_stack() {
     GraphSpec spec({8});

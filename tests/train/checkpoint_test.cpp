@@ -15,6 +15,8 @@
 #include <iterator>
 #include <limits>
 
+#include "support/error_message.hpp"
+#include "support/files.hpp"
 #include "support/temp_dir.hpp"
 #include "tutti/base/error.hpp"
 
@@ -29,6 +31,10 @@ namespace tutti {
 namespace {
 
 namespace fs = std::filesystem;
+using test::message_of;
+using test::names_in;
+using test::read_file;
+using test::write_file;
 
 NamedTensor tensor(const std::string& name, DType dtype, Shape shape, unsigned seed = 1) {
     NamedTensor result{name, dtype, shape, {}};
@@ -103,39 +109,6 @@ void expect_equal(const Progress& a, const Progress& b) {
     EXPECT_EQ(a.stale_evals, b.stale_evals);
     EXPECT_EQ(a.unreadable, b.unreadable);
 }
-
-std::string read_file(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-void write_file(const std::string& path, const std::string& content) {
-    std::ofstream(path, std::ios::binary) << content;
-}
-
-std::vector<std::string> names_in(const std::string& directory) {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(directory))
-        names.push_back(entry.path().filename().string());
-    std::sort(names.begin(), names.end());
-    return names;
-}
-
-template <class ErrorType, class Action>
-std::string message_of(const Action& action) {
-    try {
-        action();
-    } catch (const ErrorType& error) {
-        return error.what();
-    } catch (const std::exception& error) {
-        ADD_FAILURE() << "another exception: " << error.what();
-        return {};
-    }
-    ADD_FAILURE() << "no exception";
-    return {};
-}
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 /// No file of this process may grow beyond `bytes`; a write beyond fails with EFBIG.
 class FileSizeLimit {

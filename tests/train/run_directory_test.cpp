@@ -5,12 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
+#include "support/error_message.hpp"
+#include "support/files.hpp"
 #include "support/temp_dir.hpp"
 #include "tutti/base/error.hpp"
 
@@ -18,38 +17,12 @@ namespace tutti {
 namespace {
 
 namespace fs = std::filesystem;
+using test::message_of;
+using test::names_in;
+using test::read_file;
+using test::write_file;
 using Names = std::vector<std::string>;
 using Steps = std::vector<std::int64_t>;
-
-std::string read_file(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-void write_file(const std::string& path, const std::string& content) {
-    std::ofstream(path, std::ios::binary) << content;
-}
-
-Names names_in(const std::string& directory) {
-    Names names;
-    for (const auto& entry : fs::directory_iterator(directory))
-        names.push_back(entry.path().filename().string());
-    std::sort(names.begin(), names.end());
-    return names;
-}
-
-template <class ErrorType, class Action>
-std::string message_of(const Action& action) {
-    try {
-        action();
-    } catch (const ErrorType& error) {
-        return error.what();
-    }
-    ADD_FAILURE() << "no exception";
-    return {};
-}
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 class RunDirectoryTest : public ::testing::Test {
   protected:

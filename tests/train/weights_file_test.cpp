@@ -6,16 +6,18 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <limits>
 
+#include "support/error_message.hpp"
+#include "support/files.hpp"
 #include "support/temp_dir.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/train/checkpoint.hpp"
 
 namespace tutti {
 namespace {
+
+using test::message_of;
 
 template <class T>
 std::string raw(const std::vector<T>& values) {
@@ -35,31 +37,15 @@ std::vector<std::string> names_of(const std::vector<NamedTensor>& tensors) {
     return names;
 }
 
-template <class Action>
-std::string message_of(const Action& action) {
-    try {
-        action();
-    } catch (const DataError& error) {
-        return error.what();
-    } catch (const std::exception& error) {
-        ADD_FAILURE() << "another exception: " << error.what();
-        return {};
-    }
-    ADD_FAILURE() << "no exception";
-    return {};
-}
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
-
 class WeightsFile : public ::testing::Test {
   protected:
-    void write(const std::string& content) const { std::ofstream(path_, std::ios::binary) << content; }
+    void write(const std::string& content) const { test::write_file(path_, content); }
     void write_safetensors(const std::string& header, const std::string& data) const {
         const std::uint64_t length = header.size();
         write(raw(std::vector<std::uint64_t>{length}) + header + data);
     }
     std::string refusal() const {
-        return message_of([&] { read_weights(path_); });
+        return message_of<DataError>([&] { read_weights(path_); });
     }
     std::string refusal(const std::string& header, const std::string& data) const {
         write_safetensors(header, data);
@@ -188,8 +174,8 @@ TEST_F(Safetensors, MalformedFilesAreRefused) {
     EXPECT_CONTAINS(refusal("{\"\xff\": {}}", ""), "not valid JSON");
     EXPECT_CONTAINS(refusal("{}", ""), "holds no tensor");
     EXPECT_CONTAINS(refusal(R"({"__metadata__": {}})", ""), "holds no tensor");
-    EXPECT_CONTAINS(message_of([&] { read_weights(path_ + ".none"); }), "does not exist");
-    EXPECT_CONTAINS(message_of([&] { read_weights(directory_.path()); }), "is a directory");
+    EXPECT_CONTAINS(message_of<DataError>([&] { read_weights(path_ + ".none"); }), "does not exist");
+    EXPECT_CONTAINS(message_of<DataError>([&] { read_weights(directory_.path()); }), "is a directory");
 }
 
 TEST_F(Safetensors, MalformedTensorsAreRefusedByName) {
@@ -378,8 +364,7 @@ TEST_F(Hdf5Weights, NoWeightsAreRefused) {
 TEST_F(Hdf5Weights, ACutOffFileIsRefused) {
     add_float("a", 1);
     close();
-    std::ifstream in(path_, std::ios::binary);
-    const std::string whole{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    const std::string whole = test::read_file(path_);
     for (std::size_t length = 0; length < whole.size(); length += 13) {
         write(whole.substr(0, length));
         EXPECT_THROW(read_weights(path_), DataError) << length;
@@ -403,8 +388,7 @@ TEST_F(WeightsFile, OfACheckpointOnlyTheModelIsRead) {
     EXPECT_EQ(values_of<float>(tensors[0]), std::vector<float>{2});
     EXPECT_EQ(values_of<float>(tensors[1]), std::vector<float>{0.123456789F});
 
-    std::ifstream in(path_, std::ios::binary);
-    std::string whole{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    std::string whole = test::read_file(path_);
     const auto at = whole.find(raw<float>({0.123456789F}));
     ASSERT_NE(at, std::string::npos);
     whole[at] = static_cast<char>(whole[at] ^ 1);
