@@ -113,7 +113,7 @@ int train_command(const Arguments& arguments) {
     if (!parse_arguments(app, translate_familiar_flags(arguments, "train"))) return 0;
 
     hold_preemption_notice();
-    return run_on_all_ranks([&](const JobStart& start) { return train(start, parsed); });
+    return run_on_all_ranks(call_of(app), [&](const JobStart& start) { return train(start, parsed); });
 }
 
 }  // namespace tutti

@@ -5,18 +5,20 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <optional>
 #include <vector>
 
 #include "exchange_lane.hpp"
 #include "mpi_communicator.hpp"
 #include "mpi_transfer.hpp"
 #include "shared_lane.hpp"
+#include "start_watch.hpp"
 
 namespace tutti {
 
 namespace {
 
-// MPI has just brought all ranks up; who does not answer now has died.
+// MPI brings all ranks up, and nobody waits longer for one that does not come.
 constexpr double start_timeout = 300;
 
 /// With several ranks on each of several hosts direct messages cost the network more than sums within the
@@ -66,6 +68,9 @@ struct MpiSession::State {
 };
 
 MpiSession::MpiSession() : state_(std::make_unique<State>()) {
+    std::optional<StartWatch> watch;
+    const Environment environment = current_environment();
+    if (read_launch(environment).world_size.value_or(1) > 1) watch.emplace(environment, start_timeout);
     int provided = MPI_THREAD_SINGLE;
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
         throw LaunchError("MPI_Init_thread failed",
@@ -84,6 +89,7 @@ MpiSession::MpiSession() : state_(std::make_unique<State>()) {
     check_mpi(MPI_Comm_rank(host, &state_->local_rank), "MPI_Comm_rank", state_->rank);
     check_mpi(MPI_Comm_size(host, &state_->local_size), "MPI_Comm_size", state_->rank);
     check_mpi(MPI_Comm_free(&host), "MPI_Comm_free", state_->rank);
+    watch.reset();
 
     state_->world = make_handle(MPI_COMM_WORLD, start_timeout);
     state_->world->crowded = state_->local_size > sysconf(_SC_NPROCESSORS_ONLN);
