@@ -49,7 +49,7 @@ struct Trainer::Impl {
     UpdateReport make_update();
     /// After which the model is still that of before the update. What to add to the error: how to look at
     /// it (on rank 0, where it could be recorded). Collective; throws nothing that would hide the error.
-    std::string record_failed_step();
+    std::string record_failed_step(const std::string& reason);
 
     // trainer_buckets.cpp: plans that are measured
     void choose_buckets();

@@ -1,7 +1,10 @@
 """`trainer replay`: the step that ended a run is recorded, and made again on one rank."""
 
 import json
+import os
 import random
+import signal
+import time
 
 import system_test
 from recipes import TrainingTest
@@ -107,6 +110,42 @@ class Replay(TrainingTest):
         damaged = self.dir / "damaged.h5"
         damaged.write_bytes((self.dir / file).read_bytes()[:-400])
         self.replay(4, damaged)
+
+    def killed_while_recording(self, victim):
+        """The Result of a run of two ranks, of which one dies while rank 0 writes the failed step."""
+        data = self.small_data(64)
+        args = self.settings(data, f"killed-{victim}", optim__lr=1e30, model__hidden="[3000, 3000]",
+                             train__checkpoint__every="1000 steps")
+        folder = self.dir / f"killed-{victim}"
+        with self.start_mpirun(2, args) as job:
+            pids = [job.rank_pid(rank) for rank in (0, 1)]
+            part = folder / f"failed-step-00000002.h5.{pids[0]}.tmp"
+            deadline = time.monotonic() + 60
+            while not part.exists():  # 37 MB of weights are hashed and written, then synced
+                self.assertLess(time.monotonic(), deadline, job.said())
+            os.kill(pids[0], signal.SIGSTOP)
+            self.assertTrue(part.exists(), "rank 0 is stopped in the middle of writing")
+            os.kill(pids[victim], signal.SIGKILL)
+            if victim != 0:
+                os.kill(pids[0], signal.SIGCONT)
+            return job.wait(timeout=60), folder
+
+    def test_a_peer_that_dies_during_the_record_takes_nothing_from_it(self):
+        result, folder = self.killed_while_recording(1)
+        self.assertEqual(result.exit_codes, [1, 137], result.stderr)
+        self.assertIn("lower optim.lr or check the data", result.stderr)
+        self.replay(1, folder / "failed-step-00000002.h5")
+        self.assertEqual([path.name for path in folder.glob("*.tmp")], [])
+
+    def test_rank_0_that_dies_during_the_record_leaves_no_half_of_it(self):
+        result, folder = self.killed_while_recording(0)
+        self.assertEqual(result.exit_codes, [137, 1], result.stderr)
+        self.assertRegex(result.stderr, r"step 2 \(epoch 1\): the loss is .*; while that was recorded: .*rank 0 on .* has ended")
+        self.assertEqual([path.name for path in folder.glob("failed-step-*.h5")], [])
+        # What it left under another name goes with the next run there.
+        data = self.dir / "data.h5"
+        self.assert_exit(self.run_trainer(self.settings(data, folder.name, train__max_steps=1)), 0)
+        self.assertEqual([path.name for path in folder.glob("*.tmp")], [])
 
     def test_a_record_that_cannot_be_written_only_warns(self):
         data = self.small_data(64)
