@@ -170,7 +170,7 @@ int bench_allreduce_command(const Arguments& arguments) {
     for (const std::uint64_t bytes : parse_byte_sizes(options.sizes))
         if (bytes == 0)
             throw UsageError("--sizes has a size of 0 bytes", "measure sizes of at least 4 bytes");
-    return run_on_all_ranks([&](const JobStart& start) { return bench(start, options); });
+    return run_on_all_ranks(call_of(app), [&](const JobStart& start) { return bench(start, options); });
 }
 
 }  // namespace tutti

@@ -68,7 +68,7 @@ int bench_buckets_command(const Arguments& arguments) {
         }
         options.replay = replay;
     }
-    return run_on_all_ranks([&](const JobStart& start) { return bench(start, options, out); });
+    return run_on_all_ranks(call_of(app), [&](const JobStart& start) { return bench(start, options, out); });
 }
 
 }  // namespace tutti

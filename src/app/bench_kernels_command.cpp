@@ -6,8 +6,8 @@
 
 #include "bench_commands.hpp"
 #include "command_line.hpp"
+#include "job_start.hpp"
 #include "tutti/base/median.hpp"
-#include "tutti/comm/launch.hpp"
 #include "tutti/device/cuda_module.hpp"
 #include "tutti/device/kernel_cases.hpp"
 
@@ -71,7 +71,8 @@ int bench_kernels_command(const Arguments& arguments) {
     app.add_flag("--json", json, "print JSON instead of the table");
     if (!parse_arguments(app, arguments)) return 0;
     // One GPU is enough to measure on; further ranks have nothing to add.
-    if (read_launch(current_environment()).rank.value_or(0) != 0) return 0;
+    const ExitCode agreed = agree_on_call(call_of(app));
+    if (agreed != ExitCode::done || !is_first_rank()) return static_cast<int>(agreed);
 
     const CudaModule cuda;
     std::vector<Row> rows;

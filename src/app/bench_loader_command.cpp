@@ -47,7 +47,7 @@ int bench_loader_command(const Arguments& arguments) {
         ->check(CLI::Range(1, 1'000'000'000));
     app.add_option("--out", out, "directory for loader.json")->capture_default_str();
     if (!parse_arguments(app, arguments)) return 0;
-    return run_on_all_ranks([&](const JobStart& start) { return bench(start, options, out); });
+    return run_on_all_ranks(call_of(app), [&](const JobStart& start) { return bench(start, options, out); });
 }
 
 }  // namespace tutti

@@ -77,7 +77,7 @@ int bench_step_command(const Arguments& arguments) {
             throw UsageError("--shape is for --synthetic only", "the data set has its own shape");
         options.sample_shape = parse_shape(shape);
     }
-    return run_on_all_ranks([&](const JobStart& start) { return bench(start, options, out); });
+    return run_on_all_ranks(call_of(app), [&](const JobStart& start) { return bench(start, options, out); });
 }
 
 }  // namespace tutti

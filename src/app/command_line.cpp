@@ -116,4 +116,22 @@ bool parse_arguments(CLI::App& app, const Arguments& arguments) {
     return true;
 }
 
+std::string call_of(const CLI::App& app) {
+    std::string text = app.get_name();
+    for (const CLI::Option* option : app.get_options()) {
+        if (option->count() == 0 || option->get_positional()) continue;
+        const std::string name = option->get_name();
+        text += " " + name;
+        if (option->get_items_expected_max() == 0 || name == "--data") continue;  // a flag
+        for (const std::string& value : option->results()) text += " " + value;
+    }
+    return text;
+}
+
+bool asks_for_help(const Arguments& arguments) {
+    const auto end = std::find(arguments.begin(), arguments.end(), "--");
+    return std::any_of(arguments.begin(), end,
+                       [](const std::string& word) { return word == "--help" || word == "-h"; });
+}
+
 }  // namespace tutti

@@ -18,4 +18,12 @@ CLI::Validator whole_number();
 /// Throws UsageError that suggests the nearest flag.
 bool parse_arguments(CLI::App& app, const Arguments& arguments);
 
+/// What a parsed command line asks for: the command and its options, as "trainer eval --json". Without
+/// key=value words, which configs are compared by, and without the files of --data, which may lie elsewhere
+/// on every host.
+std::string call_of(const CLI::App& app);
+
+/// Whether the answer to `arguments` is a help text.
+bool asks_for_help(const Arguments& arguments);
+
 }  // namespace tutti

@@ -52,7 +52,8 @@ int doctor_command(const Arguments& arguments) {
     bool json = false;
     app.add_flag("--json", json, "print one JSON object and nothing else");
     if (!parse_arguments(app, arguments)) return 0;
-    return run_on_all_ranks([&](const JobStart& start) { return examine(start, json); }, Singletons::allow);
+    return run_on_all_ranks(
+        call_of(app), [&](const JobStart& start) { return examine(start, json); }, Singletons::allow);
 }
 
 }  // namespace tutti

@@ -87,7 +87,7 @@ int eval_command(const Arguments& arguments) {
     app.add_flag("--json", json, "print one JSON object and nothing else");
     if (!parse_arguments(app, arguments)) return 0;
     finish(given);
-    return run_on_all_ranks([&](const JobStart& start) { return eval(start, given, json); });
+    return run_on_all_ranks(call_of(app), [&](const JobStart& start) { return eval(start, given, json); });
 }
 
 }  // namespace tutti

@@ -5,6 +5,7 @@
 #include "tutti/base/error.hpp"
 #include "tutti/base/host_name.hpp"
 #include "tutti/comm/gloo.hpp"
+#include "version.h"
 
 namespace tutti {
 namespace {
@@ -14,9 +15,31 @@ constexpr double start_timeout = 300;
 // Ranks that a launcher starts together come at once; one started by hand, alone, has nothing to wait for.
 constexpr double refusal_timeout = 10;
 
-/// `refused`: what is wrong with this rank's command line, or null.
+/// What a rank brings to the start of a job.
+struct Arrival {
+    std::string call;                     ///< empty: unknown, as it was refused
+    const UsageError* refused = nullptr;  ///< what is wrong with its command line
+};
+
+/// The first thing that ranks do together: a launcher may start a program of its own for each.
+void require_same_call(Communicator& world, const Arrival& mine) {
+    const std::string build = "tutti " TUTTI_VERSION " (" TUTTI_COMMIT ")";
+    const std::string call_of_rank_0 = broadcast_text(world, mine.call, 0);
+    const std::string build_of_rank_0 = broadcast_text(world, build, 0);
+    together(world, "reading the command line", [&] {
+        if (mine.refused) throw UsageError(*mine.refused);
+        if (!call_of_rank_0.empty() && mine.call != call_of_rank_0)
+            throw UsageError("this rank runs " + mine.call + ", but rank 0 " + call_of_rank_0,
+                             "start all ranks with the same command line");
+        if (build != build_of_rank_0)
+            throw UsageError("this rank runs " + build + ", but rank 0 " + build_of_rank_0,
+                             "install the same build on every host");
+    });
+}
+
 int run_job(const Environment& environment, const std::function<int(const JobStart&)>& work,
-            Singletons singletons, const UsageError* refused) {
+            Singletons singletons, const Arrival& arrival) {
+    const UsageError* const refused = arrival.refused;
     const bool meets_alone = refused && bootstrap_of(environment) == Bootstrap::rendezvous;
     const double timeout = meets_alone ? refusal_timeout : start_timeout;
     const auto session_of_job =
@@ -29,9 +52,7 @@ int run_job(const Environment& environment, const std::function<int(const JobSta
     Log log(session.rank(), session.size(), session.host(), LogLevel::info);
     const auto world = session.world(timeout);
     try {
-        together(*world, "reading the command line", [&] {
-            if (refused) throw UsageError(*refused);
-        });
+        require_same_call(*world, arrival);
         return work({session, *world, log, environment});
     } catch (const AgreedError& error) {
         if (session.rank() == 0 && !refused) log.error(error.what());
@@ -67,8 +88,22 @@ std::unique_ptr<Communicator> JobStart::timed_world(const DistributedConfig& con
     return session.world(config.timeout, notice);
 }
 
-int run_on_all_ranks(const std::function<int(const JobStart&)>& work, Singletons singletons) {
-    return run_job(current_environment(), work, singletons, nullptr);
+int run_on_all_ranks(const std::string& call, const std::function<int(const JobStart&)>& work,
+                     Singletons singletons) {
+    return run_job(current_environment(), work, singletons, {call});
+}
+
+ExitCode agree_on_call(const std::string& call) {
+    const Environment environment = current_environment();
+    const LaunchFacts launch = read_launch(environment);
+    // RANK and WORLD_SIZE of a shell prove no peers: what one rank can do alone must not wait for them.
+    if (launch.world_size.value_or(1) == 1 || launch.launcher == Launcher::by_hand) return ExitCode::done;
+    try {
+        return static_cast<ExitCode>(
+            run_job(environment, [](const JobStart&) { return 0; }, Singletons::allow, {call}));
+    } catch (const LaunchMismatch&) {
+        return ExitCode::done;
+    }
 }
 
 int refuse_on_all_ranks(const UsageError& error) {
@@ -77,7 +112,7 @@ int refuse_on_all_ranks(const UsageError& error) {
     const bool first = launch.rank.value_or(0) == 0;
     if (first) std::cerr << "error: " << error.what() << std::endl;
     if (launch.world_size.value_or(1) > 1) try {
-            run_job(environment, {}, Singletons::refuse, &error);
+            run_job(environment, {}, Singletons::refuse, {"", &error});
         } catch (const LaunchMismatch&) {
             // Ranks that do not know of each other: one line is enough.
         } catch (const Error&) {

@@ -27,11 +27,17 @@ struct JobStart {
 /// What to do where the launch started several ranks and MPI sees one (see mismatch_with_mpi).
 enum class Singletons { refuse, allow };
 
-/// Checks the launch, starts the session and the log, and runs `work` on every rank. An error that all ranks
-/// share is logged once and gives every rank its exit code; any other is logged by its rank and ends the
-/// whole job with its code. Throws LaunchError.
-int run_on_all_ranks(const std::function<int(const JobStart&)>& work,
+/// `call`: what this rank's command line asks for (see call_of). Checks the launch, starts the session and
+/// the log, sees that every rank makes rank 0's call with rank 0's build, and runs `work` on every rank. An
+/// error that all ranks share is logged once and gives every rank its exit code; any other is logged by its
+/// rank and ends the whole job with its code. Throws LaunchError.
+int run_on_all_ranks(const std::string& call, const std::function<int(const JobStart&)>& work,
                      Singletons singletons = Singletons::refuse);
+
+/// The beginning of run_on_all_ranks and nothing else, for calls in which the first rank alone works: `done`
+/// where every rank makes this call, so that none waits for one that does something else. Ranks that cannot
+/// know of each other do not ask. Ends what MPI there is. Throws Error.
+ExitCode agree_on_call(const std::string& call);
 
 /// Ends the whole job where a rank's command line is refused: the first rank says its own error at once, that
 /// of another rank is told once, with its rank and host. A collective of run_on_all_ranks, so that a rank

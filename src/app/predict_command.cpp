@@ -84,7 +84,7 @@ int predict_command(const Arguments& arguments) {
     if (!parse_arguments(app, translate_familiar_flags(arguments, "predict"))) return 0;
     finish(given.inference);
     check_prediction_path(given.output);
-    return run_on_all_ranks([&](const JobStart& start) { return predict_job(start, given); });
+    return run_on_all_ranks(call_of(app), [&](const JobStart& start) { return predict_job(start, given); });
 }
 
 }  // namespace tutti

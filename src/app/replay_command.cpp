@@ -30,13 +30,8 @@ ReplayReport replay(const std::string& file, const std::vector<std::string>& ove
     const Config config = parse_config(checkpoint.config, file, overrides);
     if (config.data.train.empty())
         throw UsageError(file + ": the run made its data itself", "give data: data.train=FILE.h5");
-    ReplayReport report{.file = file, .data = {}, .device = {}, .notice = {}, .recorded = {}, .now = {}};
+    ReplayReport report{.file = file, .data = {}, .device = {}, .recorded = {}, .now = {}};
     report.recorded = parse_failed_step(checkpoint.failed_step, file);
-    if (config.distributed.sync_batch_norm && report.recorded.ranks.size() > 1)
-        report.notice =
-            "distributed.sync_batch_norm: in the run, batch-norm normalised with the samples of all ranks; "
-            "here "
-            "with those of each rank alone";
     const std::vector<int> cores = bound_cores();
     const int threads = config.run.deterministic ? 1 : threads_for_rank(std::span(&cores, 1), 0);
     const auto device = select_device(config, threads);
@@ -53,7 +48,8 @@ ReplayReport replay(const std::string& file, const std::vector<std::string>& ove
 int replay_command(const Arguments& arguments) {
     CLI::App app(
         "Makes the step again that ended a run because its loss or gradient was not finite, on one rank, the "
-        "ranks' samples in turn, and names the samples, the first layer and else the first gradient that are "
+        "ranks' samples in turn (with distributed.sync_batch_norm together), and names the samples, the "
+        "first layer and else the first gradient that are "
         "not. Exit code 1: so it is here, too; 0: all is finite here.",
         "trainer replay");
     std::string file;

@@ -111,8 +111,7 @@ std::string to_json(const ReplayReport& report) {
                         {"ranks", std::move(ranks)},
                         {"first", std::move(first)},
                         {"samples", std::move(samples)},
-                        {"gradient_norm", json(now.gradient_norm)},
-                        {"notice", report.notice.empty() ? Json() : Json(report.notice)}};
+                        {"gradient_norm", json(now.gradient_norm)}};
     return document.dump(1) + "\n";
 }
 
@@ -127,7 +126,6 @@ std::string to_text(const ReplayReport& report) {
     for (std::size_t r = 0; r < failed.ranks.size(); ++r)
         out += fmt::format("  {:>4}  {:>13}  {:>8}\n", r, text(failed.ranks[r]), text(now.ranks.at(r)));
     out += "\n";
-    if (!report.notice.empty()) out += report.notice + "\n";
     if (!now.samples.empty()) {
         out += fmt::format("samples whose own loss is not finite: {}\n", now.samples.size());
         for (std::size_t i = 0; i < std::min(now.samples.size(), shown_samples); ++i) {

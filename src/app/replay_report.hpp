@@ -9,14 +9,13 @@ namespace tutti {
 
 struct ReplayReport {
     std::string file, data, device;
-    std::string notice;  ///< what is not as it was in the run, or empty
     FailedStep recorded;
     FailedStepReplay now;
 };
 
 /// One object: file, data, device, step, epoch (from 0), begin, end, world_size, reproduced, ranks [{rank,
 /// recorded_loss, loss}] (means; null: no samples), first {where, name, kind, layer, count, of, rank} or
-/// null, samples [{rank, position, index, loss}], gradient_norm, notice (or null). What is not finite is
+/// null, samples [{rank, position, index, loss}], gradient_norm. What is not finite is
 /// text: "nan", "inf".
 std::string to_json(const ReplayReport& report);
 std::string to_text(const ReplayReport& report);

@@ -25,19 +25,19 @@ void print_result(const std::string& last_eval) {
     std::fflush(stdout);
 }
 
+bool names_checkpoint(const Config& config) {
+    return config.run.resume != "auto" && config.run.resume != "never";
+}
+
+/// checkpoint: the directory's latest, where the run is to go on from that.
 std::unique_ptr<RunDirectory> open_run_directory(Communicator& world, const Config& config,
                                                  std::optional<std::string>& checkpoint) {
     std::unique_ptr<RunDirectory> directory;
     std::string found;
     together_on_first_rank(world, "opening the run directory", [&] {
-        const std::string& resume = config.run.resume;
-        if (resume != "auto" && resume != "never") check_resume(resume, config);  // before there is a folder
-        directory = std::make_unique<RunDirectory>(config.run.dir, resume == "never");
-        if (resume == "auto")
-            found = latest_checkpoint(config.run.dir).value_or("");
-        else if (resume != "never")
-            found = resume;
-        if (found.empty()) directory->cut_metrics(0);
+        directory = std::make_unique<RunDirectory>(config.run.dir, config.run.resume == "never");
+        if (config.run.resume == "auto") found = latest_checkpoint(config.run.dir).value_or("");
+        if (found.empty() && !names_checkpoint(config)) directory->cut_metrics(0);
     });
     found = broadcast_text(world, found, 0);
     if (!found.empty()) checkpoint = found;
@@ -54,10 +54,12 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
     const auto timed = start.timed_world(config.distributed);
     const auto gradients = make_gradients_communicator(start, config, inputs, *timed);
     const auto control = timed->duplicate();
-    // Before the run directory: what memory, the device or the data's channels refuse leaves nothing behind.
+    // Before the run directory: what memory, the device, the data's channels or a checkpoint that was named
+    // refuse leaves nothing behind.
     const Config chosen = config_of_run(config, *gradients);
     Trainer trainer(
         {chosen, *device, *gradients, *control, log, nullptr, *train_data, val_data.get(), &config});
+    if (names_checkpoint(config)) trainer.resume(config.run.resume);
     std::optional<std::string> checkpoint;
     const auto directory = open_run_directory(*control, config, checkpoint);
     together_on_first_rank(*control, "opening the log", [&] { log.open_file(directory->log_path()); });
@@ -75,8 +77,8 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
 
     if (chosen.distributed.strategy != config.distributed.strategy)
         log.info("distributed.strategy: auto takes zero1, as the ranks have memory in common");
-    trainer.write_to(directory.get());
     if (checkpoint) trainer.resume(*checkpoint);
+    trainer.write_to(directory.get());
     // Not before: a resume that is refused must leave the run as it is.
     together_on_first_rank(*control, "writing the run directory", [&] {
         directory->write_config(to_yaml(config));
@@ -113,7 +115,7 @@ int train_command(const Arguments& arguments) {
     if (!parse_arguments(app, translate_familiar_flags(arguments, "train"))) return 0;
 
     hold_preemption_notice();
-    return run_on_all_ranks([&](const JobStart& start) { return train(start, parsed); });
+    return run_on_all_ranks(call_of(app), [&](const JobStart& start) { return train(start, parsed); });
 }
 
 }  // namespace tutti

@@ -5,18 +5,21 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <optional>
 #include <vector>
 
 #include "exchange_lane.hpp"
+#include "host_star.hpp"
 #include "mpi_communicator.hpp"
 #include "mpi_transfer.hpp"
 #include "shared_lane.hpp"
+#include "start_watch.hpp"
 
 namespace tutti {
 
 namespace {
 
-// MPI has just brought all ranks up; who does not answer now has died.
+// MPI brings all ranks up, and nobody waits longer for one that does not come.
 constexpr double start_timeout = 300;
 
 /// With several ranks on each of several hosts direct messages cost the network more than sums within the
@@ -62,10 +65,14 @@ struct MpiSession::State {
     int local_size = 1;
     std::shared_ptr<Handle> world;  ///< with the lane of MPI_COMM_WORLD
     std::shared_ptr<const HostPeers> peers;
+    std::shared_ptr<HostStar> hosts;
     int exceptions = std::uncaught_exceptions();
 };
 
 MpiSession::MpiSession() : state_(std::make_unique<State>()) {
+    std::optional<StartWatch> watch;
+    const Environment environment = current_environment();
+    if (read_launch(environment).world_size.value_or(1) > 1) watch.emplace(environment, start_timeout);
     int provided = MPI_THREAD_SINGLE;
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
         throw LaunchError("MPI_Init_thread failed",
@@ -84,12 +91,14 @@ MpiSession::MpiSession() : state_(std::make_unique<State>()) {
     check_mpi(MPI_Comm_rank(host, &state_->local_rank), "MPI_Comm_rank", state_->rank);
     check_mpi(MPI_Comm_size(host, &state_->local_size), "MPI_Comm_size", state_->rank);
     check_mpi(MPI_Comm_free(&host), "MPI_Comm_free", state_->rank);
+    watch.reset();
 
     state_->world = make_handle(MPI_COMM_WORLD, start_timeout);
     state_->world->crowded = state_->local_size > sysconf(_SC_NPROCESSORS_ONLN);
     state_->world->lanes = std::make_shared<Lanes>();
     choose_lane(state_->world, state_->local_size);
     state_->peers = find_host_peers(state_->world);
+    state_->hosts = watch_hosts(state_->world, state_->local_rank);
 }
 
 MpiSession::~MpiSession() {
@@ -124,6 +133,7 @@ std::string MpiSession::library_version() {
 std::unique_ptr<Communicator> MpiSession::world(double timeout, Notice notice) {
     auto handle = make_handle(MPI_COMM_WORLD, timeout, std::numeric_limits<int>::max(), std::move(notice));
     handle->job->peers = state_->peers;
+    handle->job->hosts = state_->hosts;
     handle->lanes = state_->world->lanes;
     handle->lane = state_->world->lane;
     handle->make_lane = state_->world->make_lane;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "tutti/base/bf16.hpp"
@@ -70,7 +71,8 @@ class Replay {
           device_(device),
           train_(train),
           world_(static_cast<int>(failed.ranks.size())),
-          batch_(largest_micro_batch(config, world_)),
+          together_(config.distributed.sync_batch_norm && world_ > 1),
+          batch_(largest_micro_batch(config, world_) * (together_ ? world_ : 1)),
           graph_(
               with_all_outputs(build_model(config.model, {train.info().sample_shape, train.info().classes})),
               device, arithmetic_of(config.train.precision), batch_),
@@ -92,7 +94,11 @@ class Replay {
                             "the file is damaged: use another one");
         graph_.load(checkpoint.model, source);
         look_at_parameters();
-        for (int rank = 0; rank < world_; ++rank) run_rank(rank);
+        report_.ranks.resize(failed_.ranks.size());
+        if (together_)
+            run_windows({}, windows_of_all());
+        else
+            for (int rank = 0; rank < world_; ++rank) run_windows(rank, windows_of(rank));
         if (all_losses_are_finite_) look_at_gradients({}, gradients_);
         double squares = 0;
         for (const double value : gradients_) squares += value * value;
@@ -136,27 +142,47 @@ class Replay {
                               .rank = rank});
     }
 
-    void run_rank(int rank) {
-        const std::vector<BatchWindow> windows = windows_of(rank);
-        stage_.start(loader_, order_, windows, failed_.epoch);
-        LossSums sums;
-        for (std::size_t i = 0; i < windows.size(); ++i)
-            if (const auto batch = stage_.next(loader_); batch && batch->window.count > 0)
-                sums += run_batch(rank, *batch);
-        report_.ranks.push_back(sums);
+    /// The ranks' samples of each micro-batch as one batch: those of all ranks lie next to each other.
+    std::vector<BatchWindow> windows_of_all() const {
+        return epoch_windows({.cursor = failed_.begin,
+                              .limit = failed_.end,
+                              .batch_size = config_.train.batch_size * world_,
+                              .world_size = 1,
+                              .rank = 0});
     }
 
-    LossSums run_batch(int rank, const HostBatch& batch) {
+    /// rank: whose; none: of all.
+    void run_windows(std::optional<int> rank, const std::vector<BatchWindow>& windows) {
+        stage_.start(loader_, order_, windows, failed_.epoch);
+        for (std::size_t i = 0; i < windows.size(); ++i)
+            if (const auto batch = stage_.next(loader_); batch && batch->window.count > 0)
+                run_batch(rank, *batch);
+    }
+
+    int rank_of(std::int64_t position) const { return static_cast<int>(position % world_); }
+
+    LossSums& sums_of(int rank) { return report_.ranks[static_cast<std::size_t>(rank)]; }
+
+    void run_batch(std::optional<int> rank, const HostBatch& batch) {
         const std::int64_t n = batch.window.count;
         StepContext context{Phase::train, config_.run.seed, failed_.epoch, batch.positions};
         context.defers_tracking = config_.run.deterministic;
         stage_.load(batch, graph_.input(n));
         const TensorView logits = graph_.forward(n, context);
+        if (!rank)
+            for_each_sample(batch, logits, [&](std::size_t i, const LossSums& one) {
+                sums_of(rank_of(batch.positions[i])) += one;
+            });
         const LossSums sums = loss_->forward(logits, stage_.labels(), graph_.output_gradient(n));
+        if (rank) sums_of(*rank) += sums;
         if (!std::isfinite(sums.loss)) {
             all_losses_are_finite_ = false;
-            look_at_outputs(rank, n);
-            look_at_samples(rank, batch, logits);
+            look_at_outputs(rank, batch);
+            for_each_sample(batch, logits, [&](std::size_t i, const LossSums& one) {
+                if (!std::isfinite(one.loss))
+                    report_.samples.push_back({rank.value_or(rank_of(batch.positions[i])), batch.positions[i],
+                                               batch.indices[i], one.loss});
+            });
         } else if (all_losses_are_finite_) {
             loss_->backward(stage_.labels(), 1.0 / weight(), graph_.output_gradient(n));
             graph_.backward(n, context, {});
@@ -164,41 +190,52 @@ class Replay {
             look_at_gradients(rank, mine);
             std::ranges::transform(gradients_, mine, gradients_.begin(), std::plus<>());
         }
-        return sums;
     }
 
-    void look_at_outputs(int rank, std::int64_t n) {
+    /// The rank whose samples hold all that is not finite; none where several do.
+    std::optional<int> rank_with(std::span<const double> values, const HostBatch& batch) const {
+        std::optional<int> only;
+        const std::size_t size = values.size() / batch.positions.size();
+        for (std::size_t i = 0; i < batch.positions.size(); ++i) {
+            if (count_non_finite(values.subspan(i * size, size), largest_) == 0) continue;
+            const int rank = rank_of(batch.positions[i]);
+            if (only && *only != rank) return {};
+            only = rank;
+        }
+        return only;
+    }
+
+    void look_at_outputs(std::optional<int> rank, const HostBatch& batch) {
         if (report_.first) return;
+        const std::int64_t n = batch.window.count;
         const std::vector<double> input = on_host(device_, graph_.value(0, n));
         if (const std::int64_t bad = count_non_finite(input, largest_); bad > 0)
-            found(
-                {NonFinite::Where::samples, "", "", -1, bad, static_cast<std::int64_t>(input.size()), rank});
+            found({NonFinite::Where::samples, "", "", -1, bad, static_cast<std::int64_t>(input.size()),
+                   rank ? rank : rank_with(input, batch)});
         const auto layers = graph_.report();
         for (std::size_t layer = 0; layer < layers.size() && !report_.first; ++layer) {
             const std::vector<double> output = on_host(device_, graph_.value(layer + 1, n));
             if (const std::int64_t bad = count_non_finite(output, largest_); bad > 0)
                 found({NonFinite::Where::output, layers[layer].name, layers[layer].kind,
                        static_cast<std::int64_t>(layer), bad, static_cast<std::int64_t>(output.size()),
-                       rank});
+                       rank ? rank : rank_with(output, batch)});
         }
         found({NonFinite::Where::loss, "", "", -1, 0, 0, rank});
     }
 
-    /// Each sample's loss by itself.
-    void look_at_samples(int rank, const HostBatch& batch, const TensorView& logits) {
+    /// Each sample's loss by itself. Overwrites what loss_ has left for its backward.
+    void for_each_sample(const HostBatch& batch, const TensorView& logits,
+                         const std::function<void(std::size_t, const LossSums&)>& use) {
         const std::int64_t classes = logits.shape.count() / batch.window.count;
         const auto row = [](const TensorView& all, std::int64_t i, const Shape& shape) {
             return TensorView{all.data + i * shape.count() * static_cast<std::int64_t>(size_of(all.dtype)),
                               all.dtype, shape};
         };
         const TensorView scratch = graph_.output_gradient(batch.window.count);
-        for (std::int64_t i = 0; i < batch.window.count; ++i) {
-            const LossSums one = loss_->forward(row(logits, i, {1, classes}), row(stage_.labels(), i, {1}),
-                                                row(scratch, i, {1, classes}));
-            const auto at = static_cast<std::size_t>(i);
-            if (!std::isfinite(one.loss))
-                report_.samples.push_back({rank, batch.positions[at], batch.indices[at], one.loss});
-        }
+        for (std::int64_t i = 0; i < batch.window.count; ++i)
+            use(static_cast<std::size_t>(i),
+                loss_->forward(row(logits, i, {1, classes}), row(stage_.labels(), i, {1}),
+                               row(scratch, i, {1, classes})));
     }
 
     /// Of the global batch.
@@ -213,6 +250,7 @@ class Replay {
     Device& device_;
     const Dataset& train_;
     const int world_;
+    const bool together_;  ///< batch-norm took the statistics of all ranks' samples
     const std::int64_t batch_;
     Graph graph_;
     std::unique_ptr<Loss> loss_;

@@ -105,11 +105,13 @@ void Trainer::write_to(RunDirectory* directory) {
                      " virtual shards of up to " + std::to_string(impl_->training.largest_micro_batch) +
                      " samples, " + std::to_string(impl_->training.micro_batches) +
                      " per rank one after another, each on one core");
-    if (!impl_->training.shards) return;
-    std::size_t state = 0;
-    for (const Optimizer::State& one : impl_->training.optimizer->state()) state += one.arena.bytes();
-    job.log.info("zero1: each rank keeps 1/" + std::to_string(impl_->training.world) +
-                 " of the optimizer's state, " + format_bytes(state));
+    if (impl_->training.shards) {
+        std::size_t state = 0;
+        for (const Optimizer::State& one : impl_->training.optimizer->state()) state += one.arena.bytes();
+        job.log.info("zero1: each rank keeps 1/" + std::to_string(impl_->training.world) +
+                     " of the optimizer's state, " + format_bytes(state));
+    }
+    if (!impl_->resumed_from.empty()) impl_->go_on_in_directory();
 }
 
 Trainer::~Trainer() = default;

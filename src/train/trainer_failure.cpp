@@ -16,11 +16,11 @@ UpdateReport Trainer::Impl::make_update() {
         return training.update(time_news());
     } catch (const AgreedError& error) {
         if (!training.failed_step) throw;
-        throw AgreedError(error.code(), error.what() + record_failed_step());
+        throw AgreedError(error.code(), error.what() + record_failed_step(error.what()));
     }
 }
 
-std::string Trainer::Impl::record_failed_step() {
+std::string Trainer::Impl::record_failed_step(const std::string& reason) {
     std::string hint;
     const auto record = [&] {
         if (!job.directory) return;
@@ -48,8 +48,10 @@ std::string Trainer::Impl::record_failed_step() {
     try {
         // So that all ranks end together.
         together_on_first_rank(job.control, "recording the failed step", record);
-    } catch (const Error&) {
-        // A rank is lost, but why the run ends is known already.
+    } catch (const Error& lost) {
+        // Why the run ends is known already, but rank 0, which would say it for all, may be the one that is
+        // lost.
+        if (rank != 0) job.log.error(reason + "; while that was recorded: " + lost.what());
     }
     return hint;
 }

@@ -22,6 +22,7 @@ struct Trainer::Impl {
 
     // trainer_state.cpp: the way to and from files, and to the other ranks
     void restore(const std::string& path);
+    void go_on_in_directory();
     void forget_other_metrics(const Config& before);
     void scatter_optimizer_state(const Checkpoint& checkpoint, const std::string& path);
     void broadcast_state();
@@ -48,7 +49,7 @@ struct Trainer::Impl {
     UpdateReport make_update();
     /// After which the model is still that of before the update. What to add to the error: how to look at
     /// it (on rank 0, where it could be recorded). Collective; throws nothing that would hide the error.
-    std::string record_failed_step();
+    std::string record_failed_step(const std::string& reason);
 
     // trainer_buckets.cpp: plans that are measured
     void choose_buckets();
@@ -105,6 +106,7 @@ struct Trainer::Impl {
     std::string bucket_schedules;  // schedules_tried() for that choice
     std::string bucket_key;
 
+    std::string resumed_from, resumed_changes;  // the checkpoint, and on rank 0 what is set otherwise since
     std::string last_eval;
     std::int64_t last_eval_step = -1;
     std::int64_t last_save_samples = -1;  // samples, and not steps: a skipped update consumes some, too

@@ -82,11 +82,6 @@ void load_model(Graph& graph, const Checkpoint& checkpoint, const std::string& p
 
 }  // namespace
 
-void check_resume(const std::string& checkpoint, const Config& config) {
-    refuse_other_training(parse_config(peek_checkpoint(checkpoint).config, checkpoint, {}), config,
-                          checkpoint);
-}
-
 void Trainer::Impl::restore(const std::string& path) {
     Checkpoint checkpoint;  // of rank 0
     together_on_first_rank(job.control, "resuming", [&] {
@@ -102,21 +97,24 @@ void Trainer::Impl::restore(const std::string& path) {
         progress = checkpoint.progress;
         last_eval = checkpoint.last_eval;
         bucket_plan = checkpoint.bucket_plan;
-        const std::vector<std::string> course =
-            changes(before, static_cast<int>(progress.world_size), config, world);
-        if (!course.empty())
-            job.log.warning("going on with other settings than before (" + joined(course) + ")");
+        resumed_changes = joined(changes(before, static_cast<int>(progress.world_size), config, world));
         forget_other_metrics(before);
-        if (job.directory) {
-            job.directory->cut_metrics(progress.step);
-            job.directory->set_aside_checkpoints_after(progress.step);
-        }
     });
     if (training.shards) scatter_optimizer_state(checkpoint, path);
     broadcast_state();
     last_save_samples = progress.samples;
     if (!last_eval.empty()) last_eval_step = nlohmann::json::parse(last_eval).at("step").get<std::int64_t>();
-    job.log.info("resuming " + path + " at step " + std::to_string(progress.step) + ", epoch " +
+    resumed_from = path;
+}
+
+void Trainer::Impl::go_on_in_directory() {
+    together_on_first_rank(job.control, "resuming", [&] {
+        if (!resumed_changes.empty())
+            job.log.warning("going on with other settings than before (" + resumed_changes + ")");
+        job.directory->cut_metrics(progress.step);
+        job.directory->set_aside_checkpoints_after(progress.step);
+    });
+    job.log.info("resuming " + resumed_from + " at step " + std::to_string(progress.step) + ", epoch " +
                  std::to_string(progress.epoch + 1));
 }
 

@@ -118,6 +118,41 @@ class BadInput(TrainingTest):
                      "same command line")
         self.assertFalse((self.dir / "run").exists(), "no run directory for a run that never was")
 
+    def test_a_rank_with_another_command_ends_all_with_its_name_and_both_commands(self):
+        data = self.small_data(64)
+        place = f"rank 1 on {socket.gethostname()}: "
+        trainer = self.trainer
+        (self.dir / "x.yaml").write_text(f"data: {{train: {data}}}\nmodel: {{name: mlp}}\n")
+        (self.dir / "y.yaml").write_text(f"data: {{train: {data}}}\nmodel: {{name: lenet}}\n")
+        train = ["-c", "x.yaml", "run.dir=run", "train.batch_size=8"]
+        for mine, of_rank_1 in ((train, f"inspect {data}"), (train, "--help"), (train, "train --help"), (train, "--version"),
+                                (train, "eval --run run"), (train, "-c y.yaml run.dir=run train.batch_size=8"),
+                                (train, "bench kernels"),
+                                (["inspect", data], "-c x.yaml run.dir=run"), (["--help"], "-c x.yaml run.dir=run"),
+                                (["eval", "--run", "run"], "eval --run run --json"),
+                                (["bench", "allreduce"], "bench allreduce --iterations 7")):
+            with self.subTest(mine=mine, of_rank_1=of_rank_1):
+                self.on_rank_1(f"exec {trainer} {of_rank_1}")
+                self.refused(mine, 2, place, "this rank runs trainer ", "but rank 0 trainer ", "same command line")
+            self.trainer = trainer
+        self.assertFalse((self.dir / "run").exists(), "no run directory for a run that never was")
+
+    def test_a_command_of_the_first_rank_works_once_on_several(self):
+        data = self.small_data(64)
+        result = self.mpirun(3, ["inspect", data])
+        self.assert_exit(result, 0)
+        self.assertEqual(result.stdout.count("samples   64"), 1)
+        self.assertEqual(result.stderr, "")
+
+    def test_a_rank_that_ends_before_mpi_starts_is_not_waited_for(self):
+        data = self.small_data(64)
+        self.on_rank_1("exit 0")
+        result = self.mpirun(3, self.settings(data), per_rank_exit_codes=False, timeout=60)
+        self.assertEqual(result.exit_code, 5, result.stderr)
+        self.assertRegex(result.stderr, r"error: rank [02] on \S+ waits in MPI_Init for its peers, of which only "
+                                        "ranks 0, 2 of the 3 on this host still run")
+        self.assertFalse((self.dir / "run").exists(), "no run directory for a run that never was")
+
     def test_a_rank_may_have_its_own_copy_of_the_data_and_its_own_threads_for_them(self):
         data = self.small_data(64)
         copy = self.dir / "copy.h5"

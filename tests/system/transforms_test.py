@@ -113,6 +113,26 @@ class Transforms(TrainingTest):
                           "does not take its weights; restore them, or start anew", result.stderr)
         self.assertEqual((self.dir / "run" / "metrics.jsonl").read_text(), before)
 
+    def test_a_named_checkpoint_that_does_not_fit_is_refused_before_there_is_a_run_directory(self):
+        data = self.small_data(96)
+        larger = self.pack(*self.synthetic_idx(96, classes=4, side=9), name="larger.h5")
+        self.assert_exit(self.run_trainer(self.settings(data, train__epochs=1)), 0)
+        checkpoint = self.latest("run")
+        raw = bytearray(checkpoint.read_bytes())
+        raw[len(raw) // 2] ^= 1
+        damaged = self.dir / "damaged.h5"
+        damaged.write_bytes(raw)
+        for source, code, change, words in (
+                (checkpoint, 2, "data.transforms=[{center_crop: {size: 5}}]", "does not take its weights"),
+                (checkpoint, 4, f"data.train={larger}", "of another shape"),
+                (damaged, 4, "train.log_every=1", "damaged.h5")):
+            for ranks in (1, 2):
+                settings = [*self.settings(data, "other", train__epochs=2, run__resume=source), change]
+                result = self.mpirun(ranks, settings) if ranks > 1 else self.run_trainer(settings)
+                self.assert_exit(result, code)
+                self.assertIn(words, result.stderr)
+                self.assertFalse((self.dir / "other").exists(), "no run directory for a run that never was")
+
 
 if __name__ == "__main__":
     system_test.main()

@@ -41,11 +41,13 @@ struct FailedStepReplay {
     double gradient_norm = 0;  ///< where all losses are finite
 };
 
-/// Forward and backward of each recorded rank's samples in turn, in the batches that it had, with the
-/// recorded weights and random numbers; backward only while all losses are finite. No two layers are fused,
-/// and all outputs are kept, so that each can be looked at. The config is the recorded one, but for what does
-/// not change which samples a rank had. Throws DataError: data of another number of samples, weights that do
-/// not fit; UsageError: other settings of the order of samples. `source` names the file.
+/// Forward and backward of each recorded rank's samples in turn, in the batches that it had (with
+/// distributed.sync_batch_norm of all ranks' samples together, so that their statistics are those of the
+/// run), with the recorded weights and random numbers; backward only while all losses are finite. No two
+/// layers are fused, and all outputs are kept, so that each can be looked at. The config is the recorded one,
+/// but for what does not change which samples a rank had. Throws DataError: data of another number of
+/// samples, weights that do not fit; UsageError: other settings of the order of samples. `source` names the
+/// file.
 FailedStepReplay replay_failed_step(const Checkpoint& checkpoint, const FailedStep& failed,
                                     const Config& config, Device& device, const Dataset& train,
                                     const std::string& source);

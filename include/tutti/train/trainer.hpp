@@ -44,10 +44,6 @@ struct TrainingResult {
 /// data, model and samples. Throws UsageError or DataError.
 void check_training(const Config& config, const Dataset& train, const Dataset* val, int world_size);
 
-/// Whether a run with `config` may go on from `checkpoint`, by what the file says of its run, before anything
-/// is written. Throws DataError, or UsageError with the list of the settings that differ.
-void check_resume(const std::string& checkpoint, const Config& config);
-
 /// One run on one rank, from the first step to the last checkpoint; every rank calls the same methods in the
 /// same order. Errors that all ranks share are thrown as AgreedError on every rank.
 class Trainer {
@@ -58,12 +54,13 @@ class Trainer {
     explicit Trainer(const TrainingJob& job);
     ~Trainer();
 
-    /// Gives rank 0 its directory, where the job had none yet (null on the others), and logs what was built.
-    void write_to(RunDirectory* directory);
-
     /// Rank 0 reads the checkpoint, the others receive it. Refuses a changed model or optimizer (UsageError,
-    /// agreed).
+    /// agreed). Writes nothing: what is refused leaves the run as it is. Before write_to.
     void resume(const std::string& checkpoint_path);
+
+    /// Gives rank 0 its directory, where the job had none yet (null on the others), and logs what was built.
+    /// After a resume the directory keeps what came up to that step, and puts later checkpoints aside.
+    void write_to(RunDirectory* directory);
 
     /// Trains until the configured end, a stop signal, or so long that it ends within run.walltime. Rank 0
     /// writes metrics and checkpoints.

@@ -1,0 +1,155 @@
+#include "start_watch.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "tutti/base/error.hpp"
+#include "tutti/base/host_name.hpp"
+#include "tutti/base/last_output.hpp"
+
+namespace tutti {
+namespace {
+
+std::string text_of(const Environment& environment, const std::string& name) {
+    const auto found = environment.find(name);
+    return found == environment.end() ? "" : found->second;
+}
+
+/// What /proc tells of one process; `parent` 0: it has ended, or hides.
+struct Process {
+    std::string name;
+    char state = '?';
+    int parent = 0;
+};
+
+Process look_at(const std::filesystem::path& proc, int process) {
+    std::ifstream file(proc / std::to_string(process) / "stat");
+    std::string line;
+    std::getline(file, line);
+    // The name, in brackets, may hold anything, brackets too; state and parent follow it.
+    const auto open = line.find('('), close = line.rfind(')');
+    if (open == std::string::npos || close == std::string::npos || close < open) return {};
+    Process result;
+    result.name = line.substr(open + 1, close - open - 1);
+    std::istringstream(line.substr(close + 1)) >> result.state >> result.parent;
+    return result;
+}
+
+/// Empty of a process that has ended or belongs to somebody else.
+Environment environment_of(const std::filesystem::path& proc, int process) {
+    std::ifstream file(proc / std::to_string(process) / "environ");
+    Environment result;
+    for (std::string entry; std::getline(file, entry, '\0');)
+        if (const auto equals = entry.find('='); equals != std::string::npos)
+            result.emplace(entry.substr(0, equals), entry.substr(equals + 1));
+    return result;
+}
+
+bool starts_ranks(const std::string& name) {
+    static const std::set<std::string> launchers = {"mpirun", "mpiexec", "orterun",
+                                                    "orted",  "prterun", "prted"};
+    return launchers.contains(name);
+}
+
+/// The launcher's process above this one, where this process may see it; else 0.
+int launcher_above(const std::map<int, Process>& processes, int process) {
+    for (auto at = processes.find(process); at != processes.end(); at = processes.find(at->second.parent))
+        if (starts_ranks(at->second.name)) return at->first;
+    return 0;
+}
+
+}  // namespace
+
+std::string ranks_left_on_host(const Environment& own, const std::filesystem::path& proc) {
+    const std::string job = text_of(own, "PMIX_NAMESPACE"),
+                      counted = text_of(own, "OMPI_COMM_WORLD_LOCAL_SIZE");
+    if (job.empty() || counted.empty()) return {};
+    std::map<int, Process> processes;
+    std::error_code failed;
+    for (std::filesystem::directory_iterator entry(proc, failed), end; !failed && entry != end;
+         entry.increment(failed))
+        if (const int process = std::atoi(entry->path().filename().c_str()); process > 0)
+            if (Process found = look_at(proc, process); found.parent > 0)
+                processes[process] = std::move(found);
+
+    // In a container of its own a rank sees neither the launcher nor the others.
+    std::ifstream self(proc / "self/stat");
+    int mine = 0;
+    self >> mine;
+    const int launcher = launcher_above(processes, mine);
+    if (launcher == 0) return {};
+    std::set<int> ranks;
+    for (const auto& [process, found] : processes) {
+        const Environment environment = environment_of(proc, process);
+        // Not yet the rank that it will be: as it was forked, or below a helper with rights of its own.
+        if (found.parent == launcher && found.state != 'Z' &&
+            (environment.empty() || starts_ranks(found.name)))
+            return {};
+        if (text_of(environment, "PMIX_NAMESPACE") == job && environment.contains("PMIX_RANK"))
+            ranks.insert(std::atoi(text_of(environment, "PMIX_RANK").c_str()));
+    }
+    if (ranks.empty() || static_cast<int>(ranks.size()) >= std::atoi(counted.c_str())) return {};
+    std::string list;
+    for (const int rank : ranks) list += (list.empty() ? "" : ", ") + std::to_string(rank);
+    return (ranks.size() == 1 ? "rank " : "ranks ") + list + " of the " + counted;
+}
+
+StartWatch::StartWatch(Environment environment, double timeout) {
+    // Signals are for the thread that trains.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread_ =
+        std::thread([this, environment = std::move(environment), timeout] { look_on(environment, timeout); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+StartWatch::~StartWatch() {
+    {
+        const std::lock_guard lock(mutex_);
+        started_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+}
+
+void StartWatch::look_on(const Environment& environment, double timeout) {
+    using Clock = std::chrono::steady_clock;
+    const auto begin = Clock::now();
+    constexpr int certain = 3;
+    int missing = 0;
+    std::string left;
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, std::chrono::seconds(1), [this] { return started_; })) {
+        const std::string now = ranks_left_on_host(environment);
+        missing = now.empty() ? 0 : now == left ? missing + 1 : 1;
+        left = now;
+        const std::chrono::duration<double> waited = Clock::now() - begin;
+        if (missing < certain && waited.count() <= timeout) continue;
+        const std::string waits = "rank " + text_of(environment, "OMPI_COMM_WORLD_RANK") + " on " +
+                                  host_name() + " waits in MPI_Init for its peers";
+        const std::string reason =
+            missing >= certain
+                ? waits + ", of which only " + left +
+                      " on this host still run: another ended without starting MPI; start all ranks with the "
+                      "same command line"
+                : waits + " for " + std::to_string(static_cast<int>(waited.count())) +
+                      " s; look whether every rank runs this program, and whether the hosts reach each "
+                      "other: "
+                      "trainer doctor on each host";
+        std::cerr << "error: " << reason << std::endl;
+        hand_over_output();
+        std::_Exit(static_cast<int>(ExitCode::peer));
+    }
+}
+
+}  // namespace tutti

@@ -1,0 +1,40 @@
+#pragma once
+// Private to comm: MPI_Init waits without end for a rank that never calls it.
+
+#include <condition_variable>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "tutti/comm/launch.hpp"
+
+namespace tutti {
+
+/// The ranks of this launch whose processes run on this host, as their environments in `proc` show
+/// (PMIX_NAMESPACE, PMIX_RANK). "ranks 0, 2 of the 3" where one that mpirun counted on this host is missing; nothing
+/// where all are there, where that cannot be seen, and while the launcher still has processes to become
+/// ranks. `own`: this process's environment.
+std::string ranks_left_on_host(const Environment& own, const std::filesystem::path& proc = "/proc");
+
+/// While it lives, a thread looks after the start of MPI, and ends this process with exit code 5 and the
+/// reason when a rank of this host has ended before it came to MPI_Init (seen three times in a row, one
+/// second apart), or when `timeout` seconds are over. mpirun itself ends a job only for a rank that failed.
+class StartWatch {
+  public:
+    StartWatch(Environment environment, double timeout);
+    ~StartWatch();
+    StartWatch(const StartWatch&) = delete;
+    StartWatch& operator=(const StartWatch&) = delete;
+
+  private:
+    void look_on(const Environment& environment, double timeout);
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool started_ = false;
+    std::thread thread_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,82 @@
+#include "start_watch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "support/temp_dir.hpp"
+
+namespace tutti {
+namespace {
+
+/// A /proc of processes that the test makes up; process 20 is "this" one.
+class StartWatchTest : public testing::Test {
+  protected:
+    StartWatchTest() {
+        process(10, "mpirun", 1, {});
+        process(20, "trainer", 10, rank(0));
+        std::filesystem::create_directory(proc() / "self");
+        std::ofstream(proc() / "self/stat") << "20 (trainer) S 10 20";
+    }
+
+    std::filesystem::path proc() const { return folder_.path(); }
+
+    static Environment rank(int number, const std::string& job = "77@1") {
+        return {{"PMIX_NAMESPACE", job},
+                {"PMIX_RANK", std::to_string(number)},
+                {"OMPI_COMM_WORLD_LOCAL_SIZE", "3"}};
+    }
+
+    void process(int number, const std::string& name, int parent, const Environment& environment) const {
+        const auto path = proc() / std::to_string(number);
+        std::filesystem::create_directory(path);
+        std::ofstream(path / "stat") << number << " (" << name << ") S " << parent << " 20 20 0";
+        std::ofstream file(path / "environ");
+        for (const auto& [key, value] : environment) file << key << "=" << value << '\0';
+    }
+
+    std::string left() const { return ranks_left_on_host(rank(0), proc()); }
+
+  private:
+    test::TempDir folder_;
+};
+
+TEST_F(StartWatchTest, says_nothing_while_all_ranks_are_there) {
+    process(21, "trainer", 10, rank(1));
+    process(30, "sh", 10, rank(2));  // a wrapper, with its trainer
+    process(31, "trainer", 30, rank(2));
+    EXPECT_EQ(left(), "");
+}
+
+TEST_F(StartWatchTest, names_those_that_are_left) {
+    process(22, "tr) ai (ner", 10, rank(2));
+    EXPECT_EQ(left(), "ranks 0, 2 of the 3");
+}
+
+TEST_F(StartWatchTest, counts_no_rank_of_another_job) {
+    process(21, "trainer", 11, rank(1, "78@1"));
+    process(22, "trainer", 11, rank(2, "78@1"));
+    EXPECT_EQ(left(), "rank 0 of the 3");
+}
+
+TEST_F(StartWatchTest, waits_for_a_process_that_has_yet_to_become_a_rank) {
+    process(21, "mpirun", 10, {{"HOME", "/root"}});
+    EXPECT_EQ(left(), "");
+    process(21, "starter-suid", 10, {});  // nobody may read its environment
+    EXPECT_EQ(left(), "");
+    process(21, "ssh", 10, {{"HOME", "/root"}});
+    EXPECT_EQ(left(), "rank 0 of the 3");
+}
+
+TEST_F(StartWatchTest, says_nothing_where_the_launcher_cannot_be_seen) {
+    process(10, "appinit", 0, rank(0));
+    EXPECT_EQ(left(), "");
+}
+
+TEST_F(StartWatchTest, says_nothing_without_a_count_of_ranks) {
+    EXPECT_EQ(ranks_left_on_host({{"PMIX_NAMESPACE", "77@1"}}, proc()), "");
+    EXPECT_EQ(ranks_left_on_host({{"OMPI_COMM_WORLD_LOCAL_SIZE", "3"}}, proc()), "");
+}
+
+}  // namespace
+}  // namespace tutti
