@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <system_error>
@@ -8,6 +9,7 @@
 #include "tutti/base/error.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/base/suggest.hpp"
+#include "tutti/comm/launch.hpp"
 #include "tutti/input/pack.hpp"
 
 namespace tutti {
@@ -84,6 +86,10 @@ int pack_images_command(const Arguments& arguments) {
         "--skip-errors", skip_errors,
         "leave out files that cannot be read or do not match the first, and count them; all are read "
         "twice then");
+    options.threads = std::max(1, static_cast<int>(bound_cores().size()));
+    app.add_option("--threads", options.threads,
+                   "threads that read images; default: the cores that the program may use")
+        ->check(CLI::Range(1, 1024));
     add_common_options(app, options.output, options.mean, options.std);
     if (!parse_arguments(app, arguments)) return 0;
     if (!size.empty()) std::tie(options.height, options.width) = parse_size(size);

@@ -4,7 +4,6 @@
 #include <array>
 #include <cerrno>
 #include <fstream>
-#include <iterator>
 #include <system_error>
 
 #include "image_formats.hpp"
@@ -18,7 +17,13 @@ constexpr std::array<unsigned char, 8> png_signature{0x89, 'P', 'N', 'G', '\r', 
 std::vector<unsigned char> read_bytes(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     if (!file) fail_image(path, std::generic_category().message(errno));
-    std::vector<unsigned char> bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    constexpr std::size_t piece = std::size_t{256} << 10;
+    std::vector<unsigned char> bytes;
+    for (std::size_t end = 0; file; bytes.resize(end)) {
+        bytes.resize(end + piece);
+        file.read(reinterpret_cast<char*>(bytes.data() + end), piece);
+        end += static_cast<std::size_t>(file.gcount());
+    }
     if (file.bad()) fail_image(path, std::generic_category().message(errno));
     return bytes;
 }

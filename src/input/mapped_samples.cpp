@@ -74,14 +74,20 @@ struct Copy {
 }  // namespace
 
 std::unique_ptr<MappedSamples> MappedSamples::map(int file, std::uint64_t offset, std::uint64_t bytes,
-                                                  std::size_t sample_bytes) {
+                                                  std::size_t sample_bytes, Patience patience) {
     if (bytes == 0 || !is_local(file)) return nullptr;
-    std::unique_ptr<MappedSamples> made(new MappedSamples(file, offset, bytes, sample_bytes));
+    std::unique_ptr<MappedSamples> made(new MappedSamples(file, offset, bytes, sample_bytes, patience));
     return made->mapped_ == MAP_FAILED || made->last_page_ == MAP_FAILED ? nullptr : std::move(made);
 }
 
-MappedSamples::MappedSamples(int file, std::uint64_t offset, std::uint64_t bytes, std::size_t sample_bytes)
-    : file_(file), offset_(offset), bytes_(bytes), sample_bytes_(sample_bytes), last_page_(MAP_FAILED) {
+MappedSamples::MappedSamples(int file, std::uint64_t offset, std::uint64_t bytes, std::size_t sample_bytes,
+                             Patience patience)
+    : file_(file),
+      offset_(offset),
+      bytes_(bytes),
+      sample_bytes_(sample_bytes),
+      patience_(patience),
+      last_page_(MAP_FAILED) {
     // A mapping begins at a page.
     const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
     const std::uint64_t skipped = offset % page;
@@ -112,18 +118,35 @@ bool MappedSamples::whole() const {
     return size >= 0 && static_cast<std::uint64_t>(size) >= offset_ + bytes_;
 }
 
+// One thread keeps about 8 MiB under way, which some disks are not busy with, and none while it has to wait
+// for a processor; so all that call help. Who finds no piece left waits for those of the others: fetching
+// samples one by one meanwhile would hold up all.
 void MappedSamples::bring_in() const {
-    constexpr std::uint64_t per_batch = std::uint64_t{64} << 20;
-    if (brought_in_.load(std::memory_order_acquire) >= mapped_bytes_) return;
-    // Another thread's piece is waited for: fetching samples out of it one by one meanwhile would hold up
-    // both.
-    const std::lock_guard lock(bringing_in_);
-    const std::uint64_t begin = brought_in_.load(std::memory_order_relaxed);
-    if (begin >= mapped_bytes_) return;
-    const std::uint64_t size = std::min(per_batch, mapped_bytes_ - begin);
+    if (all_in_.load(std::memory_order_acquire)) return;
+    const auto end = std::chrono::steady_clock::now() + patience_;
+    std::unique_lock lock(bringing_in_);
+    do {
+        if (claimed_ >= mapped_bytes_) {
+            piece_is_in_.wait_until(lock, end, [this] { return under_way_ == 0; });
+            return;
+        }
+        const std::uint64_t begin = claimed_;
+        claimed_ += piece_bytes;
+        ++under_way_;
+        lock.unlock();
+        bring_piece(begin);
+        lock.lock();
+        if (--under_way_ == 0 && claimed_ >= mapped_bytes_) {
+            all_in_.store(true, std::memory_order_release);
+            piece_is_in_.notify_all();
+        }
+    } while (std::chrono::steady_clock::now() < end);
+}
+
+void MappedSamples::bring_piece(std::uint64_t begin) const {
+    const std::uint64_t size = std::min(piece_bytes, mapped_bytes_ - begin);
     if (madvise(static_cast<std::byte*>(mapped_) + begin, size, populate_read) != 0 && errno == EINVAL)
         ask_for(begin, size);
-    brought_in_.store(begin + size, std::memory_order_release);
 }
 
 void MappedSamples::ask_for(std::uint64_t begin, std::uint64_t size) const {

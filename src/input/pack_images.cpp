@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <new>
 #include <system_error>
 
 #include "dataset_writer.hpp"
 #include "image_file.hpp"
+#include "in_order.hpp"
 #include "resize.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/input/pack.hpp"
@@ -62,13 +64,15 @@ std::vector<std::string> images_below(const std::string& folder, const std::stri
     return paths;
 }
 
-/// Reads files as samples of one shape, the first readable file's or the one that was asked for.
+/// Reads files as samples of one shape, the first readable file's or the one that was asked for. Once a file
+/// was read, several threads may.
 class SampleReader {
   public:
     explicit SampleReader(const PackImagesOptions& options) : options_(options) {
         shape_ = {options.height, options.width, options.channels, {}};
     }
 
+    bool knows_shape() const { return !first_.empty(); }
     Shape shape() const { return {shape_.height, shape_.width, shape_.channels}; }
 
     Image read(const std::string& path) {
@@ -77,17 +81,20 @@ class SampleReader {
             return convert(path);
         } catch (const std::bad_alloc&) {
             throw DataError(path + ": there is not the memory for its pixels",
-                            "make it smaller or remove it, or leave such files out with --skip-errors");
+                            "make it smaller or remove it, give --threads 1, or leave such files out with "
+                            "--skip-errors");
         }
     }
 
   private:
     Image convert(const std::string& path) {
         Image image = read_image_file(path, static_cast<int>(options_.channels));
-        if (shape_.channels == 0) shape_.channels = image.channels;
-        if (shape_.height == 0) {
-            shape_.height = image.height;
-            shape_.width = image.width;
+        if (!knows_shape()) {
+            if (shape_.channels == 0) shape_.channels = image.channels;
+            if (shape_.height == 0) {
+                shape_.height = image.height;
+                shape_.width = image.width;
+            }
             first_ = path;
         }
         if (image.channels > shape_.channels)
@@ -110,17 +117,26 @@ class SampleReader {
 };
 
 /// Without those that cannot be read, which `skipped` is told; needs every file once more than packing.
-void leave_out_unreadable(std::vector<Source>& sources, SampleReader& reader,
+void leave_out_unreadable(std::vector<Source>& sources, SampleReader& reader, int threads,
                           const std::function<void(const std::string&)>& skipped) {
-    std::erase_if(sources, [&](const Source& source) {
+    std::vector<Source> left;
+    const auto look = [&](Source& source, const std::function<void()>& read) {
         try {
-            reader.read(source.path);
-            return false;
+            read();
+            left.push_back(std::move(source));
         } catch (const DataError& error) {
             skipped(error.what());
-            return true;
         }
+    };
+    std::size_t done = 0;
+    for (; done < sources.size() && !reader.knows_shape(); ++done)
+        look(sources[done], [&] { reader.read(sources[done].path); });
+    // Threads read the paths of sources that come later than those which are moved from.
+    InOrder<bool> rest(sources.size() - done, threads, [&, done](std::size_t i) {
+        return !reader.read(sources[done + i].path).pixels.empty();
     });
+    for (; done < sources.size(); ++done) look(sources[done], [&] { rest.next(); });
+    sources = std::move(left);
 }
 
 }  // namespace
@@ -150,7 +166,7 @@ DatasetInfo pack_images(const PackImagesOptions& options,
         }
 
     SampleReader reader(options);
-    if (skipped) leave_out_unreadable(sources, reader, skipped);
+    if (skipped) leave_out_unreadable(sources, reader, options.threads, skipped);
     if (sources.empty()) throw DataError(options.folder + ": no image could be read", "check the files");
     reader.read(sources.front().path);
     info.samples = static_cast<std::int64_t>(sources.size());
@@ -160,8 +176,10 @@ DatasetInfo pack_images(const PackImagesOptions& options,
                          "images: " + fs::path(options.folder).lexically_normal().filename().string());
     std::vector<std::byte> piece;
     std::vector<std::int64_t> labels;
+    InOrder<Image> images(sources.size(), options.threads,
+                          [&](std::size_t i) { return reader.read(sources[i].path); });
     for (const Source& source : sources) {
-        const Image image = reader.read(source.path);
+        const Image image = images.next();
         piece.insert(piece.end(), image.pixels.begin(), image.pixels.end());
         labels.push_back(source.label);
         if (static_cast<std::int64_t>(piece.size()) < piece_bytes && &source != &sources.back()) continue;

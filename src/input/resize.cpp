@@ -1,7 +1,9 @@
 #include "resize.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <span>
 
 namespace tutti {
 namespace {
@@ -38,40 +40,49 @@ std::vector<Tap> taps(const Line& line) {
     return result;
 }
 
+/// Halves are rounded up.
+std::byte to_byte(double value) {
+    const double inside = std::clamp(value, 0.0, 255.0);
+    const int whole = static_cast<int>(inside);
+    return static_cast<std::byte>(whole + (inside - whole >= 0.5 ? 1 : 0));
+}
+
+/// One row of the source, to the new width.
+template <std::size_t channels>
+void scale_row(const std::byte* from, std::span<const Tap> taps, float* to) {
+    for (const Tap& tap : taps) {
+        std::array<double, channels> sum{};
+        const std::byte* pixel = from + static_cast<std::size_t>(tap.first) * channels;
+        for (const double weight : tap.weights)
+            for (std::size_t c = 0; c < channels; ++c) sum[c] += weight * std::to_integer<int>(*pixel++);
+        for (const double value : sum) *to++ = static_cast<float>(value);
+    }
+}
+
 /// Only what is wanted is computed, from the rows that it sees: a long narrow image, scaled whole, can be
 /// thousands of times the size of its centre.
 Image resample(const Image& image, const Line& rows, const Line& columns) {
-    const std::int64_t channels = image.channels, width = columns.count, row = width * channels;
     const std::vector<Tap> across = taps(columns), down = taps(rows);
-    const std::int64_t top = down.front().first;
-    const std::int64_t bottom = down.back().first + static_cast<std::int64_t>(down.back().weights.size());
+    const auto channels = static_cast<std::size_t>(image.channels);
+    const std::size_t source_row = static_cast<std::size_t>(image.width) * channels;
+    const std::size_t row = static_cast<std::size_t>(columns.count) * channels;
+    const auto top = static_cast<std::size_t>(down.front().first);
+    const std::size_t bottom = static_cast<std::size_t>(down.back().first) + down.back().weights.size();
     // Row by row of the source to the new width, then columns.
-    std::vector<float> wide(static_cast<std::size_t>((bottom - top) * row));
-    for (std::int64_t y = top; y < bottom; ++y)
-        for (std::int64_t x = 0; x < width; ++x) {
-            const Tap& tap = across[static_cast<std::size_t>(x)];
-            for (std::int64_t c = 0; c < channels; ++c) {
-                double sum = 0;
-                for (std::size_t k = 0; k < tap.weights.size(); ++k) {
-                    const std::int64_t column = tap.first + static_cast<std::int64_t>(k);
-                    const std::int64_t at = (y * image.width + column) * channels + c;
-                    sum += tap.weights[k] * std::to_integer<int>(image.pixels[static_cast<std::size_t>(at)]);
-                }
-                wide[static_cast<std::size_t>((y - top) * row + x * channels + c)] = static_cast<float>(sum);
-            }
-        }
-    Image result{rows.count, width, channels, {}};
-    result.pixels.resize(static_cast<std::size_t>(rows.count * row));
-    for (std::int64_t y = 0; y < rows.count; ++y) {
-        const Tap& tap = down[static_cast<std::size_t>(y)];
-        for (std::int64_t x = 0; x < row; ++x) {
-            double sum = 0;
-            for (std::size_t k = 0; k < tap.weights.size(); ++k)
-                sum += tap.weights[k] * wide[static_cast<std::size_t>(
-                                            (tap.first - top + static_cast<std::int64_t>(k)) * row + x)];
-            result.pixels[static_cast<std::size_t>(y * row + x)] =
-                static_cast<std::byte>(std::clamp<long long>(std::llround(sum), 0, 255));
-        }
+    std::vector<float> wide((bottom - top) * row);
+    for (std::size_t y = top; y < bottom; ++y)
+        (channels == 1 ? scale_row<1> : scale_row<3>)(image.pixels.data() + y * source_row, across,
+                                                      wide.data() + (y - top) * row);
+    Image result{rows.count, columns.count, image.channels, {}};
+    result.pixels.resize(static_cast<std::size_t>(rows.count) * row);
+    std::byte* to = result.pixels.data();
+    std::vector<double> sums(row);
+    for (const Tap& tap : down) {
+        std::ranges::fill(sums, 0.0);
+        const float* from = wide.data() + (static_cast<std::size_t>(tap.first) - top) * row;
+        for (const double weight : tap.weights)
+            for (std::size_t x = 0; x < row; ++x) sums[x] += weight * static_cast<double>(*from++);
+        for (const double sum : sums) *to++ = to_byte(sum);
     }
     return result;
 }

@@ -2,9 +2,10 @@
 """Batches of one HDF5 file: the loader against PyTorch's DataLoader over h5py. A measurement, not a test.
 
     python3 tests/bench/loader_against_python.py --python PY [--trainer build/trainer] [--data FILE.h5]
-                                                 [--batch 64] [--rounds 3] [--samples 60000]
+                                                 [--batch 64] [--rounds 3] [--samples 60000] [--shape 28x28x1]
 
-PY is a Python with torch, numpy and h5py. Without --data a file of --samples noisy 28 x 28 images is made. Both read the
+PY is a Python with torch, numpy and h5py. Without --data a file of --samples noisy samples is made, contiguous: u8 images of
+--shape 28x28x1 (or 224x224x3, ...), or so many float32 features (--shape 784). Both read the
 shuffled epoch of the same file with it in the page cache, in turn, round by round, each in its own process; the time of
 starting processes, workers and opening the file does not count. `trainer bench loader` gives ours (batches of bytes, as the
 trainer takes them); PyTorch's default_collate makes theirs: torch.utils.data.DataLoader with 0, 1 and 2 workers over a map-style
@@ -15,9 +16,7 @@ import argparse
 import json
 import os
 import pathlib
-import random
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
@@ -72,6 +71,21 @@ for samples, labels in iterator:
         break
 print(json.dumps({"rate": seen / (time.perf_counter() - begin), "torch": torch.__version__, "h5py": h5py.__version__}))
 '''
+MAKER = r'''
+import sys
+import h5py, numpy
+
+path, count, shape = sys.argv[1], int(sys.argv[2]), tuple(int(part) for part in sys.argv[3:])
+numbers = numpy.random.default_rng(0)
+with h5py.File(path, "w") as file:
+    file.attrs.update({"tutti_schema": "samples", "tutti_schema_version": 1, "classes": 10})
+    file["labels"] = numpy.arange(count) % 10
+    samples = file.create_dataset("samples", (count, *shape), "f4" if len(shape) == 1 else "u1")
+    for begin in range(0, count, 1000):
+        piece = (min(1000, count - begin), *shape)
+        samples[begin : begin + 1000] = (numbers.standard_normal(piece, "f4") if len(shape) == 1
+                                         else numbers.integers(0, 256, piece, "u1"))
+'''
 WAYS = [(how, workers) for how in ("sample", "batch") for workers in (0, 1, 2)]
 
 
@@ -83,12 +97,18 @@ def run(command, folder):
     return result.stdout
 
 
-def make_data(trainer, folder, count):
-    numbers = random.Random(0)
-    (folder / "images").write_bytes(struct.pack(">IIII", 0x803, count, 28, 28) + numbers.randbytes(count * 784))
-    (folder / "labels").write_bytes(struct.pack(">II", 0x801, count) + bytes(i % 10 for i in range(count)))
-    run([trainer, "pack", "idx", "--images", "images", "--labels", "labels", "-o", "data.h5"], folder)
+def make_data(arguments, folder):
+    (folder / "make.py").write_text(MAKER, encoding="utf-8")
+    run([arguments.python, "make.py", "data.h5", arguments.samples, *arguments.shape], folder)
     return folder / "data.h5"
+
+
+def shape(text):
+    """HxWxC or F"""
+    numbers = [int(part) for part in text.split("x")]
+    if len(numbers) not in (1, 3) or min(numbers) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is neither HEIGHTxWIDTHxCHANNELS nor a number of features")
+    return numbers
 
 
 def ours(arguments, folder, data):
@@ -106,12 +126,13 @@ def main():
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--samples", type=int, default=60000, help="of the file that is made without --data")
+    parser.add_argument("--shape", type=shape, default=[28, 28, 1], help="of a sample of that file: HxWxC (u8) or F (float32)")
     parser.add_argument("--most", type=int, default=10000, help="samples that PyTorch reads in a round")
     arguments = parser.parse_args()
     rates, versions = {}, ""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        data = arguments.data or make_data(arguments.trainer, folder, arguments.samples)
+        data = arguments.data or make_data(arguments, folder)
         (folder / "peer.py").write_text(PEER, encoding="utf-8")
         for _ in range(arguments.rounds):
             for workers, rate in ours(arguments, folder, data).items():
@@ -122,7 +143,8 @@ def main():
                 rates.setdefault((f"DataLoader, by {how}", workers), []).append(result["rate"])
                 versions = f"torch {result['torch']}, h5py {result['h5py']}"
     medians = {way: statistics.median(values) for way, values in rates.items()}
-    print(f"{versions}; batch {arguments.batch}, shuffled, in the page cache; medians of {arguments.rounds} rounds")
+    what = data if arguments.data else f"{arguments.samples} samples of {'x'.join(map(str, arguments.shape))}"
+    print(f"{versions}; {what}, batch {arguments.batch}, shuffled, in the page cache; medians of {arguments.rounds} rounds")
     print(f"{'loader':<22} {'workers':>7} {'samples/s':>12} {'Tutti, same workers':>20}")
     for (loader, workers), rate in medians.items():
         ratio = "" if loader == "Tutti" else f"{medians['Tutti', workers] / rate:.1f} x"

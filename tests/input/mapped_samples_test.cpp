@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <fstream>
 #include <random>
 #include <string>
@@ -147,7 +148,7 @@ TEST_P(MappedSamplesOf, NothingIsMappedForNoSamples) {
 
 TEST(MappedSamples, CopiesFromPiecesThatAreAndThatAreNotYetInMemory) {
     constexpr std::size_t large = std::size_t{1} << 20;
-    constexpr std::int64_t count = 130;  // pieces are of 64 MiB
+    constexpr std::int64_t count = 5 * MappedSamples::piece_bytes / large + 2;
     const test::TempDir dir;
     const std::string path = dir.path() + "/file";
     const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -156,7 +157,8 @@ TEST(MappedSamples, CopiesFromPiecesThatAreAndThatAreNotYetInMemory) {
         const auto value = static_cast<char>(i);
         ASSERT_EQ(pwrite(file, &value, 1, i * static_cast<off_t>(large) + 5), 1);
     }
-    const auto mapped = MappedSamples::map(file, 0, count * large, large);
+    // A copy brings one piece, and what is not among these it fetches.
+    const auto mapped = MappedSamples::map(file, 0, count * large, large, MappedSamples::Patience(0));
     if (!mapped) GTEST_SKIP() << "the temporary directory is on no local file system";
     std::vector<std::byte> out(2 * large);
     for (std::int64_t i = 0; i < count; ++i) {
@@ -169,33 +171,60 @@ TEST(MappedSamples, CopiesFromPiecesThatAreAndThatAreNotYetInMemory) {
     close(file);
 }
 
-TEST(MappedSamples, NoThreadCopiesWhileAnotherBringsTheFileIn) {
-    constexpr int populate_read = 22;
-    constexpr std::size_t bytes = std::size_t{32} << 20, sample = 1024;
-    const test::TempDir dir;
-    const int file = open((dir.path() + "/file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    const std::vector<char> content(bytes, 'x');
-    ASSERT_EQ(write(file, content.data(), bytes), static_cast<ssize_t>(bytes));
-    const auto mapped = MappedSamples::map(file, 0, bytes, sample);
-    if (!mapped) GTEST_SKIP() << "the temporary directory is on no local file system";
-    void* const view = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file, 0);
-    ASSERT_NE(view, MAP_FAILED);
-    if (madvise(view, 1, populate_read) != 0) GTEST_SKIP() << "this Linux cannot bring a range in and wait";
-    ASSERT_EQ(munmap(view, bytes), 0);
-    ASSERT_EQ(fsync(file), 0);
-    ASSERT_EQ(posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED), 0);
+/// A file of `bytes` bytes on the disk, with no page in memory.
+class MappedSamplesOnDisk : public testing::Test {
+  protected:
+    static constexpr std::size_t bytes = 2 * MappedSamples::piece_bytes + (std::size_t{5} << 20);
+    static constexpr std::size_t sample = 1024;
 
+    void SetUp() override {
+        constexpr int populate_read = 22;
+        file_ = open((dir_.path() + "/file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        ASSERT_GE(file_, 0);
+        const std::vector<char> content(bytes, 'x');
+        ASSERT_EQ(write(file_, content.data(), bytes), static_cast<ssize_t>(bytes));
+        void* const view = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file_, 0);
+        ASSERT_NE(view, MAP_FAILED);
+        const bool waits = madvise(view, 1, populate_read) == 0;
+        ASSERT_EQ(munmap(view, bytes), 0);
+        if (!waits) GTEST_SKIP() << "this Linux cannot bring a range in and wait";
+        ASSERT_EQ(fsync(file_), 0);
+        ASSERT_EQ(posix_fadvise(file_, 0, 0, POSIX_FADV_DONTNEED), 0);
+    }
+    void TearDown() override { close(file_); }
+
+    static bool copy(const MappedSamples& mapped, std::int64_t index) {
+        const std::vector<std::int64_t> indices{index};
+        std::vector<std::byte> out(sample);
+        return mapped.copy(indices, out.data());
+    }
+
+    test::TempDir dir_;
+    int file_ = -1;
+};
+
+TEST_F(MappedSamplesOnDisk, NoThreadCopiesBeforeTheFileIsIn) {
+    const auto mapped = MappedSamples::map(file_, 0, bytes, sample, std::chrono::hours(1));
+    if (!mapped) GTEST_SKIP() << "the temporary directory is on no local file system";
     std::vector<std::size_t> missing(4, bytes);
     std::vector<std::thread> threads;
     for (std::size_t t = 0; t < missing.size(); ++t)
         threads.emplace_back([&, t] {
-            const std::vector<std::int64_t> index{static_cast<std::int64_t>(t)};
-            std::vector<std::byte> out(sample);
-            if (mapped->copy(index, out.data())) missing[t] = pages_not_in_memory(file, bytes);
+            if (copy(*mapped, static_cast<std::int64_t>(t))) missing[t] = pages_not_in_memory(file_, bytes);
         });
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(missing, std::vector<std::size_t>(4, 0));
-    close(file);
+}
+
+TEST_F(MappedSamplesOnDisk, WithoutPatienceEachCopyBringsOnePiece) {
+    const auto mapped = MappedSamples::map(file_, 0, bytes, sample, MappedSamples::Patience(0));
+    if (!mapped) GTEST_SKIP() << "the temporary directory is on no local file system";
+    for (std::size_t in = 0; in < bytes;) {
+        in = std::min(bytes, in + MappedSamples::piece_bytes);
+        ASSERT_TRUE(copy(*mapped, 0));
+        EXPECT_EQ(pages_not_in_memory(file_, in), 0U) << "of the first " << in << " bytes";
+    }
+    EXPECT_TRUE(copy(*mapped, bytes / sample - 1));
 }
 
 INSTANTIATE_TEST_SUITE_P(Offset, MappedSamplesOf, testing::Values(0, 1, 2048, 4096, 70'001),

@@ -251,6 +251,51 @@ TEST_F(PackImages, AFileThatCannotBeReadIsNamedAndLeavesNoOutput) {
     EXPECT_EQ(open_hdf5_dataset(options_.output)->info().samples, 2);
 }
 
+TEST_F(PackImages, AnyNumberOfThreadsGivesTheSameFileAndNamesTheSameFiles) {
+    const auto path = [](int i) {
+        return "in/" + std::string(i < 20 ? "a/" : "b/") + std::to_string(100 + i) + ".png";
+    };
+    for (int i = 0; i < 50; ++i)
+        write(path(i), png(2, 1 + static_cast<std::uint32_t>(i) % 4, 0,
+                           std::string(2 * (1 + static_cast<std::size_t>(i) % 4), static_cast<char>(5 * i))));
+    const auto content = [this] {
+        std::ifstream file(options_.output, std::ios::binary);
+        return std::string(std::istreambuf_iterator<char>(file), {});
+    };
+    options_.height = 3;
+    options_.width = 2;
+    pack_images(options_);
+    const std::string one = content();
+    for (const int threads : {2, 3, 8}) {
+        options_.threads = threads;
+        pack_images(options_);
+        EXPECT_TRUE(content() == one) << threads << " threads";
+    }
+    // The first one as well: the shape is then another's.
+    std::vector<std::string> bad;
+    for (const int i : {0, 1, 17, 18, 40, 49}) {
+        write(path(i), "no image");
+        bad.push_back(at(path(i)));
+    }
+    for (const int threads : {1, 2, 8}) {
+        options_.threads = threads;
+        std::vector<std::string> skipped;
+        const DatasetInfo info = pack_images(
+            options_, [&](const std::string& why) { skipped.push_back(why.substr(0, why.find(": "))); });
+        EXPECT_EQ(info.samples, 44);
+        EXPECT_EQ(skipped, bad) << threads << " threads";
+    }
+    write(path(0), png(1, 1, 0, "x"));
+    write(path(1), png(1, 1, 0, "x"));
+    fs::remove(options_.output);
+    for (const int threads : {1, 2, 8}) {
+        options_.threads = threads;
+        const std::string said = refusal([&] { pack_images(options_); });
+        EXPECT_TRUE(said.starts_with("4 " + at(path(17)))) << threads << " threads: " << said;
+        EXPECT_FALSE(fs::exists(options_.output));
+    }
+}
+
 TEST_F(PackImages, AnOutputThatIsAnImageIsRefused) {
     const std::string good = png(1, 1, 0, "\x01");
     write("in/a/1.png", good);

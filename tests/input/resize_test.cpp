@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
 namespace tutti {
 namespace {
 
@@ -26,6 +31,30 @@ TEST(Resize, ShrinksByTrianglesAndGrowsBilinearly) {
     EXPECT_EQ(values_of(resize(grey(2, 2, {1, 2, 3, 4}), 2, 2)), (std::vector{1, 2, 3, 4}));
     for (const int value : values_of(resize(grey(7, 5, std::vector<int>(35, 93)), 3, 4)))
         EXPECT_EQ(value, 93);
+}
+
+TEST(Resize, EachColourIsScaledOnItsOwn) {
+    constexpr std::size_t colours = 3;
+    std::array<std::vector<int>, colours> planes;
+    Image image{11, 13, colours, {}};
+    for (std::size_t i = 0; i < 11 * 13 * colours; ++i) {
+        const int value = static_cast<int>(i * i * 31 % 256);
+        planes[i % colours].push_back(value);
+        image.pixels.push_back(static_cast<std::byte>(value));
+    }
+    for (const auto& [height, width] : {std::pair{4, 5}, {23, 6}, {7, 30}}) {
+        const std::vector<int> all = values_of(resize(image, height, width));
+        for (std::size_t c = 0; c < colours; ++c) {
+            std::vector<int> plane;
+            for (std::size_t i = c; i < all.size(); i += colours) plane.push_back(all[i]);
+            EXPECT_EQ(plane, values_of(resize(grey(11, 13, planes[c]), height, width))) << "colour " << c;
+        }
+    }
+}
+
+TEST(Resize, HalvesAreRoundedUp) {
+    EXPECT_EQ(values_of(resize(grey(1, 2, {0, 1}), 1, 1)), (std::vector{1}));
+    EXPECT_EQ(values_of(resize(grey(2, 1, {254, 255}), 1, 1)), (std::vector{255}));
 }
 
 TEST(Resize, TakesTheCentreOfTheScaledImage) {

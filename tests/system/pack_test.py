@@ -62,6 +62,10 @@ class Pack(TrainingTest):
         result = self.pack_from(4, "images", "--dir", folder, "-o", target)
         self.assertIn(f"{broken}: cannot be read as an image", result.stderr)
         self.assertEqual(self.outputs(), [])
+        for threads in (1, 3):
+            self.assertEqual(self.pack_from(4, "images", "--dir", folder, "-o", target, "--threads", threads).stderr,
+                             result.stderr)
+        self.assertIn("--threads", self.pack_from(2, "images", "--dir", folder, "-o", target, "--threads", 0).stderr)
         result = self.pack_from(0, "images", "--dir", folder, "-o", target, "--skip-errors")
         self.assertEqual(result.stdout, f"{target}: 23 samples [10, 10, 3] u8, 2 classes; 1 files were left out\n")
         self.assertIn(f"warning: {broken}", result.stderr)

@@ -32,12 +32,14 @@ struct PackImagesOptions {
     std::string folder, output;
     std::int64_t height = 0, width = 0;  ///< 0: the files', which must then be of one size
     std::int64_t channels = 0;           ///< 1: grey, 3: RGB; 0: the first file's
+    int threads = 1;                     ///< that read files; the output is the same for any number
     std::vector<float> mean, std;        ///< empty: none in the file
 };
 /// Packs PNG and JPEG files: a folder per class in `folder`, with images at any depth (torchvision's
 /// ImageFolder). Classes are the sorted names of the folders, samples the sorted paths, class by class. With
-/// a size each image is scaled until both sides are large enough, and its centre is taken. Holds one image
-/// and one piece of 4 MiB at a time, and the paths. skipped: told of each file that cannot be read, or is of
+/// a size each image is scaled until both sides are large enough, and its centre is taken. Holds the paths, a
+/// piece of 4 MiB, and of each thread the image that it reads and two samples. What is wrong with files is
+/// told in their order. skipped: told of each file that cannot be read, or is of
 /// another size or in colour after grey ones, which is left out (all are then read twice); without it such a
 /// file is an error. Throws DataError naming the file or folder, UsageError for an output that is one of the
 /// images and for a build that reads no images, and RunError where writing fails or a signal asked to stop.
