@@ -81,7 +81,7 @@ class Deterministic(TrainingTest):
     def bound(self, cores, args):
         """The program on so many cores at most, which are its threads."""
         some = sorted(os.sched_getaffinity(0))[:cores]
-        with self._start(["taskset", "-c", ",".join(map(str, some)), self.trainer, *args]) as job:
+        with self._start(["taskset", "-c", ",".join(map(str, some)), self.trainer, *args], None) as job:
             return job.wait(system_test.TIMEOUT)
 
     def test_the_number_of_threads_changes_nothing(self):
