@@ -1,6 +1,7 @@
 """run.deterministic: a run has the same bits on any power-of-two number of ranks, also when it changes in between."""
 
 import os
+import re
 
 import system_test
 from recipes import TrainingTest
@@ -94,6 +95,15 @@ class Deterministic(TrainingTest):
                 elif len(os.sched_getaffinity(0)) > 1:
                     self.assertRegex(result.stderr, "each on one thread, [23] at once")
             self.assertEqual(self.outcome(f"{model}-3"), self.outcome(f"{model}-1"), model)
+
+    def test_a_loss_that_is_not_finite_ends_the_step_on_all_ranks_alike(self):
+        told = []
+        for ranks in 1, 2:
+            result = self.run_on(ranks, self.command(ranks, f"not-finite-{ranks}", optim__lr=1e30))
+            self.assert_exit(result, 1)
+            self.assertIn("the loss is nan", result.stderr)
+            told.append(re.search(r"step \d+ \(epoch \d+\)", result.stderr)[0])
+        self.assertEqual(told[0], told[1])
 
     def test_a_run_goes_on_on_other_ranks_in_the_middle_of_an_epoch(self):
         self.train(1, "whole", **MODELS["mlp"])
