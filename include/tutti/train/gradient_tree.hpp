@@ -25,8 +25,8 @@ class GradientTree {
     GradientTree(Device& device, const TensorView& result, const std::vector<Parameter>& parameters,
                  std::int64_t leaves, int threads);
 
-    /// The leaves of another sum follow; no thread is in the last one any more. Zeroes what lies between
-    /// parameters nowhere: it is zero.
+    /// The leaves of another sum follow; no thread is in the last one any more. What lies between parameters
+    /// is never touched.
     void begin();
     /// Where the gradients of the next leaf are to be written, the leaves in ascending order. Waits until one
     /// of the arenas is free, which needs only that other threads go on with their leaves. An undefined view
