@@ -9,6 +9,7 @@
 #include "host_progress.hpp"
 #include "host_upload_lane.hpp"
 #include "onednn_ops.hpp"
+#include "parallel.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/device/device.hpp"
 
@@ -32,6 +33,17 @@ class CpuDevice final : public Device {
 
     std::string kind() const override { return "cpu"; }
     int threads() const override { return threads_; }
+
+    void run_lanes(int lanes, const std::function<void(int lane)>& body) override {
+        if (lanes > 1) return for_lanes(lanes, body);
+        const OneThread alone;
+        if (lanes > 0) body(0);
+    }
+    std::unique_ptr<Device> make_lane() override {
+        // Its making sets the calling thread's number.
+        const OneThread alone;
+        return std::make_unique<CpuDevice>(1);
+    }
 
     std::string description() const override {
         return fmt::format("{}, {} thread{}, {}", processor_name(), threads_, threads_ == 1 ? "" : "s",

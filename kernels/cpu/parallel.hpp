@@ -123,6 +123,25 @@ void for_parts(std::int64_t count, int callers, const Body& body) {
     offer_progress();
 }
 
+/// Calls body(lane) for lane 0, on the calling thread, to lanes − 1 at once. Inside, parallel regions have
+/// one thread. Throws the first of what the bodies throw, when all have ended.
+template <class Body>
+void for_lanes(int lanes, const Body& body) {
+    std::exception_ptr failure;
+#pragma omp parallel num_threads(lanes)
+    {
+        const OneThread alone;
+        try {
+            body(omp_get_thread_num());
+        } catch (...) {
+#pragma omp critical(tutti_for_lanes)
+            if (!failure) failure = std::current_exception();
+        }
+    }
+    if (failure) std::rethrow_exception(failure);
+    offer_progress();
+}
+
 /// Into how many nearly equal parts (share_begin) work on `items` things of `products` multiplications each
 /// is cut, for offers of progress between them: each takes some milliseconds and at least `least_items`
 /// things. Sizes and the number of threads decide, and not whether anybody polls: so no bit of a result

@@ -88,7 +88,13 @@ void print_memory(const Config& config, Graph& graph, Device& device, const Opti
     if (device.kind() == "cpu") measured += fmt::format(", threads: {}", threads);
     if (device.kind() == "cpu" && world > 1)
         measured += fmt::format(", as if all {} ranks shared this host's cores", world);
-    items.push_back({"libraries", measured_library_bytes(graph, device, present), measured});
+    std::size_t libraries = 0;
+    const auto measure = [&](int) { libraries = measured_library_bytes(graph, device, present); };
+    if (config.run.deterministic)
+        device.run_lanes(1, measure);
+    else
+        measure(0);
+    items.push_back({"libraries", libraries, measured});
     items.push_back({"MPI", mpi_bytes, "its buffers, about"});
     fmt::print("memory per rank\n");
     for (const MemoryItem& item : items)
@@ -116,7 +122,7 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     const auto dataset =
         transform_images(std::move(stored), config.data.transforms, config.run.seed, TransformUse::training);
     dataset->expect_reads(training_reads(config, dataset->info().samples, world));
-    const int threads = config.run.deterministic ? 1 : threads_per_rank(world);
+    const int threads = threads_per_rank(world);
     const auto device = select_device(config, threads);
     check_compression(config.distributed.compress, device->kind() == "cuda");
     const DType compute = compute_type(config.train.precision);
@@ -125,8 +131,17 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     const bool chooses = config.distributed.strategy == Strategy::automatic && ranks > 1;
     config.distributed.strategy = chosen_strategy(config, ranks, has_common_memory(config, *device));
     const int shards = shards_optimizer(config, ranks) ? ranks : 1;
-    Graph graph(build_model(config.model, {dataset->info().sample_shape, dataset->info().classes}), *device,
-                arithmetic_of(config.train.precision), batch, config.train.recompute, shards);
+    std::optional<Graph> made;
+    const auto make = [&](int) {
+        made.emplace(build_model(config.model, {dataset->info().sample_shape, dataset->info().classes}),
+                     *device, arithmetic_of(config.train.precision), batch, config.train.recompute, shards);
+    };
+    // As training does: a virtual shard is one thread's.
+    if (config.run.deterministic)
+        device->run_lanes(1, make);
+    else
+        make(0);
+    Graph& graph = *made;
     const std::vector<Bucket> buckets = plan_buckets(graph, bucket_config(config));
     OwnedRanges owned;
     if (shards > 1) owned = plan_shards(buckets, graph.parameter_arena().count(), 0, shards).owned;

@@ -42,14 +42,12 @@ void check_strategy(const Config& config, int world, bool own_data) {
                          "give an HDF5 file: data.train=FILE.h5 (trainer pack makes one)");
 }
 
-/// Deterministic mode keeps its promise on the CPU, and on one thread: how many share an operation decides
-/// its bits.
-Config device_config(const JobStart& start, Config config, std::vector<RankPlace>& places) {
+/// Deterministic mode keeps its promise on the CPU.
+Config device_config(const JobStart& start, Config config) {
     if (!config.run.deterministic) return config;
     if (config.device == DeviceChoice::automatic)
         start.log.info("device: auto takes the CPU, as run.deterministic is true");
     config.device = DeviceChoice::cpu;
-    for (RankPlace& place : places) place.threads = 1;
     return config;
 }
 
@@ -99,7 +97,7 @@ TrainingInputs open_training(const JobStart& start, const Config& config, bool w
                              const std::function<std::unique_ptr<Dataset>()>& make_data) {
     TrainingInputs inputs;
     inputs.places = exchange_places(start.world, start.session);
-    const Config on_device = device_config(start, config, inputs.places);
+    const Config on_device = device_config(start, config);
     const RankPlace& mine = inputs.places[static_cast<std::size_t>(start.world.rank())];
     const auto nccl_shares = start.environment.find("NCCL_MULTI_RANK_GPU_ENABLE");
     const GpuSharing sharing = sharing_of(

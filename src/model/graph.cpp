@@ -25,6 +25,11 @@ void set_front(TensorView& view, std::int64_t n) {
     if (view.defined()) view.shape[0] = n;
 }
 
+/// Memory that somebody else owns.
+Buffer borrowed(const Buffer& memory) {
+    return {memory.data(), memory.size(), [](std::byte*, std::size_t) noexcept {}};
+}
+
 TensorView rows_of(const TensorView& view, std::int64_t begin, std::int64_t end) {
     if (!view.defined()) return {};
     TensorView rows = view;
@@ -36,8 +41,7 @@ TensorView rows_of(const TensorView& view, std::int64_t begin, std::int64_t end)
 
 }  // namespace
 
-void Graph::Impl::lay_out_parameters(int shards,
-                                     const std::function<Buffer(std::size_t)>& give_gradient_memory) {
+void Graph::Impl::lay_out_parameters() {
     auto& nodes = spec.nodes();
     std::size_t number = 0;
     for (const auto& node : nodes)
@@ -52,6 +56,9 @@ void Graph::Impl::lay_out_parameters(int shards,
         parameter.offset = arena_count;
         arena_count += (parameter.count + alignment - 1) / alignment * alignment;
     }
+}
+
+void Graph::Impl::allocate_parameters(const std::function<Buffer(std::size_t)>& give_gradient_memory) {
     const std::size_t bytes = static_cast<std::size_t>(arena_count) * size_of(compute);
     if (give_gradient_memory) gradient_memory = give_gradient_memory(bytes);
     if (gradient_memory.size() > 0)
@@ -94,6 +101,7 @@ void Graph::Impl::lay_out_activations(bool recompute) {
     for (std::size_t i = 1; i < nodes.size(); ++i)
         for (const NodeId input : nodes[i].inputs) last_consumer[input] = i;
 
+    gradients = gradient_arena;
     calls.resize(nodes.size());
     calls[0].output = calls[0].first_output = tensor(plan.value[0], 0);
     std::size_t number = parameters.size();
@@ -144,26 +152,47 @@ void Graph::Impl::set_batch(std::int64_t n) {
     }
 }
 
+void Graph::Impl::lay_out(const std::function<Buffer(std::size_t)>& give_gradient_memory, const Impl* first) {
+    auto& nodes = spec.nodes();
+    if (ops->fuses_residual()) fuse_sums(nodes);
+    if (ops->fuses_relu()) fuse_relus(nodes);
+    fuse_poolings(nodes, *ops);
+    // So with recompute a GPU's GELU by tanh has a kernel of its own, whose bits are others.
+    if (!recomputes) fuse_gelus(nodes, *ops);
+    for (auto& node : nodes)
+        if (node.layer) node.layer->choose_what_is_kept(*ops);
+    lay_out_parameters();
+    if (first) {
+        parameter_memory = borrowed(first->parameter_memory);
+        gradient_memory = borrowed(first->gradient_memory);
+        rounded_memory = borrowed(first->rounded_memory);
+    } else {
+        allocate_parameters(give_gradient_memory);
+    }
+    lay_out_activations(recomputes);
+    lay_out_buffers(first);
+    for (auto& node : nodes)
+        if (node.layer) node.layer->prepare(*ops);
+}
+
 Graph::Graph(GraphSpec spec, Device& device, Arithmetic arithmetic, std::int64_t max_batch, bool recompute,
              int shards, const std::function<Buffer(std::size_t)>& gradient_memory)
-    : impl_(std::make_unique<Impl>(std::move(spec), device, arithmetic, max_batch)) {
+    : impl_(std::make_unique<Impl>(std::move(spec), device, arithmetic, max_batch, recompute, shards)) {
     if (impl_->spec.nodes().size() < 2)
         throw UsageError("the model has no layers", "give model.name or model.layers");
-    if (impl_->ops->fuses_residual()) fuse_sums(impl_->spec.nodes());
-    if (impl_->ops->fuses_relu()) fuse_relus(impl_->spec.nodes());
-    fuse_poolings(impl_->spec.nodes(), *impl_->ops);
-    // So with recompute a GPU's GELU by tanh has a kernel of its own, whose bits are others.
-    if (!recompute) fuse_gelus(impl_->spec.nodes(), *impl_->ops);
-    for (auto& node : impl_->spec.nodes())
-        if (node.layer) node.layer->choose_what_is_kept(*impl_->ops);
-    impl_->lay_out_parameters(shards, gradient_memory);
-    impl_->lay_out_activations(recompute);
-    impl_->lay_out_buffers();
-    for (auto& node : impl_->spec.nodes())
-        if (node.layer) node.layer->prepare(*impl_->ops);
+    impl_->lay_out(gradient_memory, nullptr);
+}
+
+Graph::Graph(GraphSpec spec, Device& device, Arithmetic arithmetic, const Graph& first)
+    : impl_(std::make_unique<Impl>(std::move(spec), device, arithmetic, first.impl_->max_batch,
+                                   first.impl_->recomputes, first.impl_->shards)) {
+    assert(arithmetic.compute == first.impl_->compute);
+    impl_->lay_out({}, first.impl_.get());
+    assert(impl_->arena_count == first.impl_->arena_count);
 }
 
 Graph::~Graph() = default;
+Graph::Graph(Graph&&) noexcept = default;
 
 DType Graph::compute() const {
     return impl_->compute;
@@ -224,6 +253,18 @@ TensorView Graph::input(std::int64_t n) const {
 TensorView Graph::output_gradient(std::int64_t n) const {
     impl_->set_batch(n);
     return impl_->calls.back().output_gradient;
+}
+
+void Graph::Impl::redirect_gradients(const TensorView& arena) {
+    assert(arena.count() == arena_count && arena.dtype == compute);
+    gradients = arena;
+    for (Calls& call : calls)
+        for (std::size_t k = 0; k < call.parameter_numbers.size(); ++k)
+            call.parameter_gradients[k] = parameter_view(arena, parameters[call.parameter_numbers[k]]);
+}
+
+void Graph::redirect_gradients(const TensorView& arena) {
+    impl_->redirect_gradients(arena);
 }
 
 TensorView Graph::value(NodeId node, std::int64_t n) const {
@@ -365,7 +406,7 @@ void Graph::Impl::backward_layer(std::size_t node, std::int64_t n, const StepCon
 void Graph::backward(std::int64_t n, const StepContext& step, const GradientReady& ready) {
     impl_->set_batch(n);
     impl_->use_all_parameters();
-    if (n == 0) impl_->ops->fill(gradient_arena(), 0.0);
+    if (n == 0) impl_->ops->fill(impl_->gradients, 0.0);
     for (std::size_t i = impl_->calls.size() - 1; i >= 1; --i) {
         if (impl_->observer) impl_->observer->backward_begins(i - 1);
         // One pointer: a function that holds no more allocates nothing.

@@ -14,7 +14,7 @@ std::size_t aligned(std::size_t bytes) {
 
 }  // namespace
 
-void Graph::Impl::lay_out_buffers() {
+void Graph::Impl::lay_out_buffers(const Impl* first) {
     auto& nodes = spec.nodes();
     std::size_t bytes = 0;
     for (const auto& node : nodes) {
@@ -23,14 +23,15 @@ void Graph::Impl::lay_out_buffers() {
             bytes += aligned(static_cast<std::size_t>(one.shape.count()) * size_of(one.dtype(compute)));
         statistics_count += node.layer->statistics_count();
     }
-    buffer_memory = device->allocate(bytes, "buffers");
+    if (!first) buffer_memory = device->allocate(bytes, "buffers");
+    const Buffer& memory = first ? first->buffer_memory : buffer_memory;
     statistics_memory =
         device->allocate(static_cast<std::size_t>(statistics_count) * sizeof(double), "batch statistics");
 
     std::size_t offset = 0, statistics = 0;
     for (std::size_t i = 1; i < nodes.size(); ++i) {
         for (const BufferSpec& one : nodes[i].layer->buffers()) {
-            calls[i].buffers.push_back(buffer_memory.view(offset, one.dtype(compute), one.shape));
+            calls[i].buffers.push_back(memory.view(offset, one.dtype(compute), one.shape));
             offset += aligned(calls[i].buffers.back().bytes());
         }
         const std::int64_t count = nodes[i].layer->statistics_count();
@@ -38,7 +39,7 @@ void Graph::Impl::lay_out_buffers() {
         calls[i].statistics = statistics_memory.view(statistics, DType::f64, {count});
         statistics += calls[i].statistics.bytes();
     }
-    set_buffers_to_initial_values();
+    if (!first) set_buffers_to_initial_values();
 }
 
 void Graph::Impl::set_buffers_to_initial_values() {

@@ -24,15 +24,22 @@ struct Graph::Impl {
         TensorView batch_state, statistics;
     };
 
-    Impl(GraphSpec given, Device& on, Arithmetic arithmetic, std::int64_t largest_batch)
+    Impl(GraphSpec given, Device& on, Arithmetic arithmetic, std::int64_t largest_batch, bool recompute,
+         int equal_shards)
         : spec(std::move(given)),
           device(&on),
           ops(&on.ops(arithmetic)),
           compute(arithmetic.compute),
-          max_batch(largest_batch) {}
+          max_batch(largest_batch),
+          recomputes(recompute),
+          shards(equal_shards) {}
 
-    void lay_out_parameters(int shards, const std::function<Buffer(std::size_t)>& give_gradient_memory);
-    void lay_out_buffers();
+    /// All that makes a graph. first: whose parameters and buffers it takes, or null.
+    void lay_out(const std::function<Buffer(std::size_t)>& give_gradient_memory, const Impl* first);
+    void redirect_gradients(const TensorView& arena);
+    void allocate_parameters(const std::function<Buffer(std::size_t)>& give_gradient_memory);
+    void lay_out_parameters();
+    void lay_out_buffers(const Impl* first);
     void lay_out_activations(bool recompute);  // and finds the runs
     /// parameters_final: see LayerCall.
     void backward_layer(std::size_t node, std::int64_t n, const StepContext& step,
@@ -59,6 +66,8 @@ struct Graph::Impl {
     Ops* ops;
     DType compute;
     std::int64_t max_batch;
+    bool recomputes = false;
+    int shards = 1;  // see Graph's constructor
     std::int64_t batch = -1;
     GraphObserver* observer = nullptr;
     std::function<void()> progress;
@@ -67,6 +76,7 @@ struct Graph::Impl {
     std::vector<Parameter> parameters;  // arena order
     std::int64_t arena_count = 0;       // elements, gaps included
     Buffer parameter_memory, gradient_memory, activation_memory;
+    TensorView gradients;   // where backward writes them
     Buffer rounded_memory;  // the parameters for products; empty where these take them as they are
     Buffer buffer_memory, statistics_memory;
     std::int64_t statistics_count = 0;  // doubles, of all layers

@@ -1,13 +1,16 @@
 #include "tutti/train/memory_statement.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "shard_lanes.hpp"
 #include "tutti/base/memory_use.hpp"
 #include "tutti/comm/butterfly.hpp"
 #include "tutti/model/loss.hpp"
 #include "tutti/train/batch_stage.hpp"
+#include "tutti/train/gradient_tree.hpp"
 #include "tutti/train/precision.hpp"
-#include "tutti/train/tree_sum.hpp"
 #include "tutti/train/virtual_shards.hpp"
 
 namespace tutti {
@@ -56,12 +59,19 @@ std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, c
         items.push_back({"rounded", memory.rounded, "arena: the parameters as products read them", true});
     const bool deterministic = config.run.deterministic;
     const std::int64_t shards = micro_batches_per_update(config, world);
+    const int threads = deterministic ? shard_lanes(shards, device.threads()) : 1;
     if (deterministic && shards > 1)
         items.push_back(
-            {"shards", TreeSum::bytes(memory.gradients, shards),
-             "arenas: sums of gradients of this rank's virtual shards that wait for their neighbours", true});
+            {"shards",
+             memory.gradients * static_cast<std::size_t>(GradientTree::more_arenas(shards, threads)),
+             "arenas: gradients of this rank's virtual shards that are computed or wait for their neighbours",
+             true});
     else if (!deterministic && config.train.accumulate > 1)
         items.push_back({"accumulated", memory.gradients, "arena: gradients of the micro-batches", true});
+    if (threads > 1)
+        items.push_back({"lanes", memory.activations * static_cast<std::size_t>(threads - 1),
+                         fmt::format("arenas: activations of {} more thread{} with a shard of {} own",
+                                     threads - 1, threads == 2 ? "" : "s", threads == 2 ? "its" : "their")});
     const std::size_t average = config.train.ema ? memory.parameters : 0;
     if (average > 0) items.push_back({"average", average, "arena: moving average of the weights", true});
     // The gradients are rounded where they lie.

@@ -1,30 +1,26 @@
 #include "shard_sums.hpp"
 
-#include <cassert>
+#include <algorithm>
 
 #include "tutti/comm/butterfly.hpp"
 
 namespace tutti {
 
-ShardSums::ShardSums(const Graph& graph, Device& device, const ShardLayout& layout)
+ShardSums::ShardSums(const Graph& graph, Device& device, const ShardLayout& layout, int threads)
     : layout_(layout),
       gradient_arena_(graph.gradient_arena()),
       batch_statistics_(graph.batch_statistics()),
-      gradients_(device, device.ops(gradient_arena_.dtype), gradient_arena_, layout.per_rank(),
-                 "gradients of virtual shards"),
-      statistics_(device, device.ops(DType::f64), batch_statistics_, layout.per_rank(),
-                  "batch statistics of virtual shards") {
-    losses_.reserve(static_cast<std::size_t>(layout.per_rank()));
+      gradients_(device, gradient_arena_, graph.parameters(), layout.per_rank(), threads),
+      statistics_(static_cast<std::size_t>(layout.per_rank() * batch_statistics_.count())),
+      losses_(static_cast<std::size_t>(layout.per_rank())) {}
+
+void ShardSums::take(std::int64_t shard, const LossSums& loss, const TensorView& batch_statistics) {
+    losses_[static_cast<std::size_t>(shard)] = loss;
+    std::ranges::copy(batch_statistics.span<const double>(),
+                      statistics_.begin() + shard * batch_statistics.count());
 }
 
-void ShardSums::take(const LossSums& loss) {
-    gradients_.take();
-    statistics_.take();
-    losses_.push_back(loss);
-}
-
-LossSums ShardSums::losses_of_rank() {
-    assert(losses_.size() == static_cast<std::size_t>(layout_.per_rank()));
+LossSums ShardSums::losses_of_rank() const {
     LossSums sums;
     std::vector<double> losses, weights;
     for (const LossSums& one : losses_) {
@@ -32,13 +28,19 @@ LossSums ShardSums::losses_of_rank() {
         weights.push_back(one.weight);
         sums.correct += one.correct;
     }
-    losses_.clear();
     sums.loss = sum_of_neighbours(std::move(losses));
     sums.weight = sum_of_neighbours(std::move(weights));
     return sums;
 }
 
-void ShardSums::sum_statistics(Communicator& control) const {
+void ShardSums::sum_statistics(Communicator& control) {
+    const auto count = static_cast<std::size_t>(batch_statistics_.count());
+    // Neighbours, then their sums, …: into the left one's place.
+    for (std::size_t distance = 1; distance < losses_.size(); distance *= 2)
+        for (std::size_t left = 0; left < losses_.size(); left += 2 * distance)
+            for (std::size_t i = 0; i < count; ++i)
+                statistics_[left * count + i] += statistics_[(left + distance) * count + i];
+    std::copy_n(statistics_.begin(), count, batch_statistics_.as<double>());
     butterfly_sum(control, batch_statistics_);
 }
 

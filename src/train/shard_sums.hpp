@@ -6,31 +6,37 @@
 #include "step_sums.hpp"
 #include "tutti/comm/communicator.hpp"
 #include "tutti/model/graph.hpp"
-#include "tutti/train/tree_sum.hpp"
+#include "tutti/train/gradient_tree.hpp"
 #include "tutti/train/virtual_shards.hpp"
 
 namespace tutti {
 
 /// Gradients, batch statistics and losses, each along the tree of ShardLayout: first those of this rank's
-/// shards, then over the ranks.
+/// shards, which several threads may compute, then over the ranks. Shards are numbered as the layout orders
+/// them. The graph must outlive it.
 class ShardSums {
   public:
-    ShardSums(const Graph& graph, Device& device, const ShardLayout& layout);
+    ShardSums(const Graph& graph, Device& device, const ShardLayout& layout, int threads);
 
     const ShardLayout& layout() const { return layout_; }
+    /// Of this rank's gradients.
+    GradientTree& gradients() { return gradients_; }
 
-    /// After forward and backward of the next shard of this rank, in the order of its layout.
-    void take(const LossSums& loss);
-    /// The losses that were taken: of this rank. The next take() begins another update.
-    LossSums losses_of_rank();
-    /// Collective, each after the last take(): the sum over all ranks, in place.
-    void sum_statistics(Communicator& control) const;
+    /// Another update begins.
+    void begin() { gradients_.begin(); }
+    /// After the forward of a shard, whose batch statistics are there. Any thread, each shard once.
+    void take(std::int64_t shard, const LossSums& loss, const TensorView& batch_statistics);
+    /// The losses that were taken: of this rank, when all were.
+    LossSums losses_of_rank() const;
+    /// Collective, each after the last take(): the sum over all ranks, in the graph's memory.
+    void sum_statistics(Communicator& control);
     void sum_gradients(Communicator& gradients) const;
 
   private:
     ShardLayout layout_;
     TensorView gradient_arena_, batch_statistics_;
-    TreeSum gradients_, statistics_;
+    GradientTree gradients_;
+    std::vector<double> statistics_;  // of all shards, one behind the other
     std::vector<LossSums> losses_;
 };
 

@@ -38,12 +38,10 @@ UpdateReport TrainStep::update(const TimeNews& time) {
     LossSums mine;
     Failure failure;
     Work step_sums;
-    for (std::size_t i = 0; i < batch.count; ++i) {
-        if (shard_sums)
-            shard(batch, failure);
-        else
-            micro_batch(batch, i, mine, failure, time, step_sums);
-    }
+    if (shard_sums)
+        compute_shards(batch, failure);
+    else
+        for (std::size_t i = 0; i < batch.count; ++i) micro_batch(batch, i, mine, failure, time, step_sums);
     UpdateReport report;
     report.lr = learning_rate(config.schedule, base_learning_rate(config, world),
                               epoch_of_update(progress.epoch, batch.begin, global_batch(), steps_per_epoch()),

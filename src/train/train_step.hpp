@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "batch_statistics.hpp"
+#include "shard_lanes.hpp"
 #include "shard_sums.hpp"
 #include "sharded_arenas.hpp"
 #include "step_graph.hpp"
@@ -106,7 +107,8 @@ struct TrainStep {
     Ops& arena_ops;                        // for whole arenas
     Buffer norm_memory;                    // f64[1]
     Loader loader;
-    BatchStage stage;  // after the loader, from whose memory it copies
+    BatchStage stage;                               // after the loader, from whose memory it copies
+    std::vector<std::unique_ptr<ShardLane>> lanes;  // in deterministic mode, by thread
 
     SamplerOptions sampler;
     std::vector<BatchWindow> windows;  // micro-batches of this epoch, from the cursor on
@@ -144,8 +146,13 @@ struct TrainStep {
     std::int64_t load_micro_batch(StepContext& context, Failure& failure);
     void micro_batch(const GlobalBatch& batch, std::size_t index, LossSums& mine, Failure& failure,
                      const TimeNews& time, Work& step_sums);
+    void make_lanes();
     /// In deterministic mode, in the place of micro_batch and of reduce.
-    void shard(const GlobalBatch& batch, Failure& failure);
+    void compute_shards(const GlobalBatch& batch, Failure& failure);
+    /// One thread at a time.
+    void load_shard(ShardLane& lane, Failure& failure);
+    /// times: of the first lane's, where they are recorded.
+    void compute_shard(ShardLane& lane, std::int64_t shard, const GlobalBatch& batch, MicroBatchTimes* times);
     LossSums sum_shards(const Failure& failure, const TimeNews& time);
     /// Why this update must not be made, or nothing. Throws where nan_policy is stop.
     std::string not_finite(const GlobalBatch& batch, const LossSums& mine, double gradient_norm);

@@ -23,7 +23,26 @@ std::optional<ShardSums> make_shard_sums(const TrainingJob& job, const Graph& gr
     if (!job.config.run.deterministic) return std::nullopt;
     return std::optional<ShardSums>(
         std::in_place, graph, job.device,
-        ShardLayout{job.config.run.virtual_shards, job.gradients.size(), job.gradients.rank()});
+        ShardLayout{job.config.run.virtual_shards, job.gradients.size(), job.gradients.rank()},
+        job.device.threads());
+}
+
+Graph make_graph(const TrainingJob& job, std::int64_t largest_micro_batch) {
+    const Config& config = job.config;
+    const int world = job.gradients.size();
+    std::optional<Graph> graph;
+    const auto make = [&](int) {
+        graph.emplace(build_model(config.model, {job.train.info().sample_shape, job.train.info().classes}),
+                      job.device, arithmetic_of(config.train.precision), largest_micro_batch,
+                      config.train.recompute, shards_optimizer(config, world) ? world : 1,
+                      [&job](std::size_t bytes) { return job.gradients.allocate(bytes); });
+    };
+    // A virtual shard is one thread's.
+    if (config.run.deterministic)
+        job.device.run_lanes(1, make);
+    else
+        make(0);
+    return std::move(*graph);
 }
 
 }  // namespace
@@ -37,11 +56,7 @@ TrainStep::TrainStep(const TrainingJob& given)
       micro_batches(micro_batches_per_update(given.config, given.gradients.size())),
       compute(compute_type(given.config.train.precision)),
       loss(make_softmax_cross_entropy(given.device, compute, given.config.train.label_smoothing)),
-      graph(build_model(given.config.model, {given.train.info().sample_shape, given.train.info().classes}),
-            given.device, arithmetic_of(given.config.train.precision), largest_micro_batch,
-            given.config.train.recompute,
-            shards_optimizer(given.config, given.gradients.size()) ? given.gradients.size() : 1,
-            [&given](std::size_t bytes) { return given.gradients.allocate(bytes); }),
+      graph(make_graph(given, largest_micro_batch)),
       shards(make_shards(given, graph)),
       shard_sums(make_shard_sums(given, graph)),
       reducer(given.gradients, graph.gradient_arena(), plan_buckets(graph, bucket_config(given.config)),
@@ -54,6 +69,7 @@ TrainStep::TrainStep(const TrainingJob& given)
       loader(given.train, largest_micro_batch, loader_workers(given.config.data),
              static_cast<int>(given.config.data.prefetch), &given.device, given.config.data.on_error),
       stage(given.device, given.train.info(), given.config.data, compute, largest_micro_batch) {
+    if (shard_sums) make_lanes();
     if (config.train.ema) average.emplace(*config.train.ema, graph, job.device);
     sampler = {.samples = job.train.info().samples,
                .world_size = world,
@@ -75,6 +91,17 @@ TrainStep::TrainStep(const TrainingJob& given)
         graph.set_progress([this] { reducer.poll(); });
         job.device.set_progress([this] { reducer.poll(); });
     }
+}
+
+void TrainStep::make_lanes() {
+    const int count = shard_lanes(micro_batches, job.device.threads());
+    lanes.resize(static_cast<std::size_t>(count));
+    lanes[0] = std::make_unique<ShardLane>(graph, *loss, stage, arena_ops, largest_micro_batch);
+    job.device.run_lanes(count, [&](int number) {
+        if (number == 0) return;
+        lanes[static_cast<std::size_t>(number)] =
+            std::make_unique<ShardLane>(job.device, graph, config, job.train.info());
+    });
 }
 
 TrainStep::~TrainStep() {

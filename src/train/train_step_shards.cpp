@@ -1,30 +1,89 @@
 // Deterministic mode: an update whose micro-batches are virtual shards, added up along their tree.
 
+#include <mutex>
+
 #include "train_step.hpp"
 #include "tutti/base/stop_signal.hpp"
 
 namespace tutti {
 
-void TrainStep::shard(const GlobalBatch& batch, Failure& failure) {
-    MicroBatchTimes* const times = recorder ? &recorder->begin_micro_batch() : nullptr;
-    StepContext context{Phase::train, config.run.seed, progress.epoch, {}};
-    context.defers_tracking = true;
-    const std::int64_t n = load_micro_batch(context, failure);
-    lap(account.data, times ? &times->data : nullptr);
+void TrainStep::compute_shards(const GlobalBatch& batch, Failure& failure) {
+    shard_sums->begin();
+    // Who takes the next shard reads its samples, too: the loader gives batches in their order.
+    std::mutex turn;
+    std::int64_t next = 0;
+    const auto take_next = [&](ShardLane& lane) -> std::optional<std::int64_t> {
+        const std::lock_guard lock(turn);
+        if (next == static_cast<std::int64_t>(batch.count)) return {};
+        const TensorView gradients = shard_sums->gradients().next_arena();
+        if (!gradients.defined()) return {};
+        load_shard(lane, failure);
+        lane.graph().redirect_gradients(gradients);
+        return next++;
+    };
+    // The recorder and the account are those of this thread, which has the first shard in any case.
+    ShardLane& own = *lanes.front();
+    const std::optional<std::int64_t> first = take_next(own);
+    const auto compute_own = [&] {
+        for (std::optional<std::int64_t> shard = first; shard; shard = take_next(own)) {
+            MicroBatchTimes* const times = recorder ? &recorder->begin_micro_batch() : nullptr;
+            lap(account.data, times ? &times->data : nullptr);
+            compute_shard(own, *shard, batch, times);
+        }
+    };
+    job.device.run_lanes(static_cast<int>(lanes.size()), [&](int number) {
+        ShardLane* const lane = lanes[static_cast<std::size_t>(number)].get();
+        // Not made where the system gave fewer threads before.
+        if (!lane) return;
+        try {
+            if (number == 0) return compute_own();
+            while (const auto shard = take_next(*lane)) compute_shard(*lane, *shard, batch, nullptr);
+        } catch (...) {
+            shard_sums->gradients().stop();
+            throw;
+        }
+    });
+    // Until the last of the others has ended.
+    lap(account.backward, nullptr);
+}
 
-    if (recorder) recorder->compute_begins();
-    const TensorView logits = graph.forward(n, context);
-    const LossSums sums_of_shard = loss->forward(logits, stage.labels(), graph.output_gradient(n));
-    lap(account.forward, times ? &times->forward : nullptr);
+void TrainStep::load_shard(ShardLane& lane, Failure& failure) {
+    std::optional<HostBatch> batch;
+    try {
+        batch = lane.stage().next(loader);
+    } catch (const Error& error) {
+        // This rank goes through the step without samples, so that no peer waits for it.
+        failure = reading_failure(error);
+    }
+    ++next_window;
+    if (!batch) return lane.load_nothing();
+    unreadable.add(batch->skipped);
+    lane.load(*batch);
+}
+
+void TrainStep::compute_shard(ShardLane& lane, std::int64_t shard, const GlobalBatch& batch,
+                              MicroBatchTimes* times) {
+    const bool first = &lane == lanes.front().get();
+    StepRecorder* const records = first ? recorder : nullptr;
+    StepContext context{Phase::train, config.run.seed, progress.epoch, lane.positions()};
+    context.defers_tracking = true;
+    const std::int64_t n = lane.samples();
+    Graph& of_lane = lane.graph();
+
+    if (records) records->compute_begins();
+    const TensorView logits = of_lane.forward(n, context);
+    const LossSums sums_of_shard = lane.loss().forward(logits, lane.labels(), of_lane.output_gradient(n));
+    shard_sums->take(shard, sums_of_shard, of_lane.batch_statistics());
+    if (first) lap(account.forward, times ? &times->forward : nullptr);
 
     const double weight = weight_is_known() ? static_cast<double>(batch.end - batch.begin) : 1.0;
-    loss->backward(stage.labels(), 1.0 / weight, graph.output_gradient(n));
-    graph.backward(n, context, [this](std::size_t parameter) {
-        if (recorder) recorder->parameter_ready(parameter);
+    lane.loss().backward(lane.labels(), 1.0 / weight, of_lane.output_gradient(n));
+    of_lane.backward(n, context, [&](std::size_t parameter) {
+        shard_sums->gradients().take(shard, parameter, lane.arena_ops());
+        if (records) records->parameter_ready(parameter);
     });
-    shard_sums->take(sums_of_shard);
-    lap(account.backward, times ? &times->backward : nullptr);
-    if (recorder) recorder->compute_ends();
+    if (first) lap(account.backward, times ? &times->backward : nullptr);
+    if (records) records->compute_ends();
 }
 
 LossSums TrainStep::sum_shards(const Failure& failure, const TimeNews& time) {

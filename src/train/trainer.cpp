@@ -104,7 +104,10 @@ void Trainer::write_to(RunDirectory* directory) {
         job.log.info("run.deterministic: " + std::to_string(job.config.run.virtual_shards) +
                      " virtual shards of up to " + std::to_string(impl_->training.largest_micro_batch) +
                      " samples, " + std::to_string(impl_->training.micro_batches) +
-                     " per rank one after another, each on one core");
+                     " per rank, each on one thread" +
+                     (impl_->training.lanes.size() > 1
+                          ? ", " + std::to_string(impl_->training.lanes.size()) + " at once"
+                          : ", one after another"));
     if (impl_->training.shards) {
         std::size_t state = 0;
         for (const Optimizer::State& one : impl_->training.optimizer->state()) state += one.arena.bytes();

@@ -1,5 +1,8 @@
 """run.deterministic: a run has the same bits on any power-of-two number of ranks, also when it changes in between."""
 
+import os
+import re
+
 import system_test
 from recipes import TrainingTest
 
@@ -76,11 +79,31 @@ class Deterministic(TrainingTest):
     def test_vit(self):
         self.check("vit", [(2, 1, {}), (4, 1, {"train__recompute": "true"})])
 
+    def bound(self, cores, args):
+        """The program on so many cores at most, which are its threads."""
+        some = sorted(os.sched_getaffinity(0))[:cores]
+        with self._start(["taskset", "-c", ",".join(map(str, some)), self.trainer, *args], None) as job:
+            return job.wait(system_test.TIMEOUT)
+
     def test_the_number_of_threads_changes_nothing(self):
-        self.train(1, "one", **MODELS["lenet"])
-        command = self.command(1, "two", **MODELS["lenet"])
-        self.assert_exit(self.run_trainer(command, env={"OMP_NUM_THREADS": "2"}), 0)
-        self.assertEqual(self.outcome("two"), self.outcome("one"))
+        for model in "lenet", "dropout_and_batch_norm", "vit":
+            for cores in 1, 3:
+                result = self.bound(cores, self.command(1, f"{model}-{cores}", **MODELS[model]))
+                self.assert_exit(result, 0)
+                if cores == 1:
+                    self.assertIn("8 per rank, each on one thread, one after another", result.stderr)
+                elif len(os.sched_getaffinity(0)) > 1:
+                    self.assertRegex(result.stderr, "each on one thread, [23] at once")
+            self.assertEqual(self.outcome(f"{model}-3"), self.outcome(f"{model}-1"), model)
+
+    def test_a_loss_that_is_not_finite_ends_the_step_on_all_ranks_alike(self):
+        told = []
+        for ranks in 1, 2:
+            result = self.run_on(ranks, self.command(ranks, f"not-finite-{ranks}", optim__lr=1e30))
+            self.assert_exit(result, 1)
+            self.assertIn("the loss is nan", result.stderr)
+            told.append(re.search(r"step \d+ \(epoch \d+\)", result.stderr)[0])
+        self.assertEqual(told[0], told[1])
 
     def test_a_run_goes_on_on_other_ranks_in_the_middle_of_an_epoch(self):
         self.train(1, "whole", **MODELS["mlp"])
@@ -111,16 +134,19 @@ class Deterministic(TrainingTest):
                 self.assertIn(word, result.stderr)
             self.assertFalse((self.dir / "refused").exists())
 
-    def test_inspect_counts_the_sums_that_wait(self):
+    def test_inspect_counts_the_arenas_of_shards(self):
         config = self.dir / "c.yaml"
         config.write_text(f"data: {{train: {self.small_data(64)}}}\nmodel: {{name: mlp, hidden: [256]}}\n"
                           "run: {deterministic: true}\ntrain: {batch_size: 8}\n")
-        for world, arenas in (1, 3), (2, 2), (8, 0):
-            result = self.run_trainer(["inspect", "-c", config, "--world", str(world)])
+        # A rank's threads are the cores it is bound to: with its own one arena for each, and log2(shards).
+        two = min(len(os.sched_getaffinity(0)), 2)
+        for cores, world, arenas, lanes in (1, 1, 3, 0), (1, 2, 2, 0), (1, 8, 0, 0), (2, 1, 2 + two, two - 1), (2, 2, 2, 0):
+            result = self.bound(cores, ["inspect", "-c", config, "--world", str(world)])
             self.assert_exit(result, 0)
             sizes = {words[0]: float(words[1]) for words in map(str.split, result.stdout.splitlines())
-                     if len(words) > 2 and words[0] in ("gradients", "shards")}
+                     if len(words) > 2 and words[0] in ("gradients", "shards", "activations", "lanes")}
             self.assertAlmostEqual(sizes.get("shards", 0), arenas * sizes["gradients"], delta=0.2)
+            self.assertAlmostEqual(sizes.get("lanes", 0), lanes * sizes["activations"], delta=0.2)
 
 
 if __name__ == "__main__":

@@ -104,6 +104,24 @@ class OnError(TrainingTest):
             for one, other in zip(losses["plain"], losses[name]):
                 self.assertAlmostEqual(one, other, places=5, msg=name)
 
+    def test_virtual_shards_on_threads_and_ranks_go_on_or_stop_alike(self):
+        data = self.data("data.h5", 96, 4, [5, 11])
+        losses, sums = {}, set()
+        for ranks in (1, 2, 4):  # alone it has a thread for each core
+            settings = self.settings(data, f"skip-{ranks}", train__batch_size=16 // ranks, train__epochs=2,
+                                     train__log_every=1, run__deterministic="true")
+            result = self.train(ranks, settings, 4)
+            self.assertIn("cannot be read", result.stderr)
+            settings = self.settings(data, f"skip-{ranks}", train__batch_size=16 // ranks, train__epochs=2,
+                                     train__log_every=1, run__deterministic="true", data__on_error="skip")
+            self.train(ranks, settings)
+            losses[ranks] = self.losses(f"skip-{ranks}")
+            sums.add(self.run_trainer(["inspect", self.dir / f"skip-{ranks}", "--sha256"]).stdout)
+        self.assertEqual(len(losses[1]), 12)
+        self.assertEqual(losses[2], losses[1])
+        self.assertEqual(losses[4], losses[1])
+        self.assertEqual(len(sums), 1)
+
     def test_an_update_without_any_sample_is_no_step(self):
         data = self.data("data.h5", 96, 8, [3])
         settings = self.settings(data, train__batch_size=8, train__epochs=1, train__log_every=1, data__shuffle="false",

@@ -23,7 +23,8 @@ void expect_equal(const Outcome& one, const Outcome& other, const std::string& w
 }
 
 /// Of 50 samples in global batches of 16: the last of an epoch has 2, so most shards have none.
-Outcome train(int ranks, std::vector<std::string> settings, const Shape& shape, int accumulate = 1) {
+Outcome train(int ranks, std::vector<std::string> settings, const Shape& shape, int accumulate = 1,
+              int threads = 1) {
     settings.emplace_back("train.batch_size=" + std::to_string(16 / ranks / accumulate));
     settings.emplace_back("train.accumulate=" + std::to_string(accumulate));
     Outcome outcome;
@@ -50,7 +51,7 @@ Outcome train(int ranks, std::vector<std::string> settings, const Shape& shape, 
             if (!outcome.model.empty()) expect_equal(mine, outcome, "among ranks");
             outcome = std::move(mine);
         },
-        shape);
+        shape, threads);
     return outcome;
 }
 
@@ -63,6 +64,11 @@ void expect_the_same_bits(const std::vector<std::string>& more, const Shape& sha
     EXPECT_NE(one.losses.front(), one.losses[4]) << "nothing was learned";
     for (const int ranks : {2, 4, 8})
         expect_equal(train(ranks, settings, shape), one, std::to_string(ranks) + " ranks");
+    for (const int ranks : {1, 2, 4, 8})
+        for (const int threads : {2, 3})
+            expect_equal(train(ranks, settings, shape, 1, threads), one,
+                         std::to_string(ranks) + " ranks of " + std::to_string(threads) + " threads");
+    expect_equal(train(1, settings, shape, 1, 8), one, "1 rank with a thread for each shard");
     expect_equal(train(2, settings, shape, 2), one, "2 ranks with accumulation");
     expect_equal(train(1, settings, shape, 8), one, "1 rank with accumulation");
 }

@@ -39,7 +39,7 @@ class PatternDataset final : public Dataset {
 /// by model.layers another one.
 template <class Body>
 void run_training(int ranks, const std::vector<std::string>& settings, const Body& body,
-                  const Shape& shape = {8}) {
+                  const Shape& shape = {8}, int threads = 1) {
     run_on_threads(ranks, [&](Communicator& world) {
         std::vector<std::string> given{"train.batch_size=4", "data.workers=0"};
         const bool has_layers = std::any_of(settings.begin(), settings.end(), [](const std::string& setting) {
@@ -48,7 +48,7 @@ void run_training(int ranks, const std::vector<std::string>& settings, const Bod
         if (!has_layers) given.emplace_back("model.hidden=[6, 5]");
         given.insert(given.end(), settings.begin(), settings.end());
         const Config config = parse_config("", "test.yaml", given);
-        const auto device = make_cpu_device(1);
+        const auto device = make_cpu_device(threads);
         const auto gradients = world.duplicate(), control = world.duplicate();
         Log log(1, 2, "test", LogLevel::error);  // not rank 0's: silent
         const PatternDataset data(50, shape);

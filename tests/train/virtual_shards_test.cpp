@@ -7,7 +7,6 @@
 #include "support/thread_communicator.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/comm/butterfly.hpp"
-#include "tutti/train/tree_sum.hpp"
 
 namespace tutti {
 namespace {
@@ -52,29 +51,6 @@ TEST(ShardLayout, GivesTheSumOfOneTreeOnAnyNumberOfRanks) {
     double in_order = 0;
     for (std::int64_t shard = 0; shard < 32; ++shard) in_order += leaf(shard);
     EXPECT_NE(in_order, naive_sum(0, 1, 32));
-}
-
-TEST(TreeSum, HasTheBitsOfTheTreeAndBeginsAnewAfterIt) {
-    const auto device = make_cpu_device(1);
-    for (const std::int64_t shards : {1, 2, 4, 16}) {
-        const Buffer memory = device->allocate(3 * sizeof(double), "leaf");
-        const TensorView values = memory.view(0, DType::f64, {3});
-        TreeSum sum(*device, device->ops(DType::f64), values, shards, "sums");
-        for (int round = 0; round < 2; ++round) {
-            for (const std::int64_t shard : ShardLayout{shards, 1, 0}.of_rank()) {
-                for (double& value : values.span<double>()) value = leaf(shard);
-                sum.take();
-            }
-            for (const double value : values.span<double>())
-                EXPECT_EQ(value, naive_sum(0, 1, shards)) << shards << " shards, round " << round;
-        }
-    }
-}
-
-TEST(TreeSum, StatesWhatItAllocates) {
-    EXPECT_EQ(TreeSum::bytes(100, 1), 0u);
-    EXPECT_EQ(TreeSum::bytes(100, 2), 100u);
-    EXPECT_EQ(TreeSum::bytes(100, 16), 400u);
 }
 
 TEST(ShardWindows, CutEveryGlobalBatchAlikeOnAnyNumberOfRanks) {

@@ -28,6 +28,19 @@ class Device {
     /// Threads of the host that compute an operation together.
     virtual int threads() const { return 1; }
 
+    /// Calls body(lane) for lane 0 (by the calling thread) to lanes − 1 at once, each on one thread of the
+    /// host: what body computes, and what it makes for computing, is for that thread alone, so no number of
+    /// lanes changes its bits. A lane may be left out where the system gives no thread; bodies share work by
+    /// taking it piece by piece. Operators and Ops are for one lane at a time (make_lane). When all have
+    /// ended, throws what one of the bodies has thrown. Not nested. Where the host does not compute: lane 0
+    /// alone.
+    virtual void run_lanes(int lanes, const std::function<void(int lane)>& body) {
+        if (lanes > 0) body(0);
+    }
+    /// Memory of operations for one lane beside others: a device of one thread that computes the same bits.
+    /// Null where there are no lanes.
+    virtual std::unique_ptr<Device> make_lane() { return nullptr; }
+
     /// Zeroed memory. Throws RunError (how much was asked for, and for what) when there is not enough.
     virtual Buffer allocate(std::size_t bytes, const std::string& purpose) = 0;
 

@@ -72,7 +72,13 @@ class Graph {
     Graph(GraphSpec spec, Device& device, Arithmetic arithmetic, std::int64_t max_batch,
           bool recompute = false, int shards = 1,
           const std::function<Buffer(std::size_t)>& gradient_memory = {});
+    /// The same model once more, for a thread of its own: with `first`'s parameters, their rounded copy and
+    /// its buffers, which must be left alone while this graph runs, and with its own activations and batch
+    /// statistics. It has no gradients of its own (redirect_gradients), and must not track statistics,
+    /// initialize or load. Everything else is as in `first`, which must outlive it.
+    Graph(GraphSpec spec, Device& device, Arithmetic arithmetic, const Graph& first);
     ~Graph();
+    Graph(Graph&& other) noexcept;
 
     /// The type of the parameters, their gradients, and the output and its gradient. Where the operations
     /// keep activations in another one (Ops::activations), input() and value() may be of that.
@@ -130,6 +136,9 @@ class Graph {
     /// zeroes and announces all.
     void backward(std::int64_t n, const StepContext& step, const GradientReady& ready);
     TensorView output_gradient(std::int64_t n) const;
+    /// From now on backward writes the gradients there: laid out as gradient_arena(), the gaps are left as
+    /// they are. The memory must outlive its use.
+    void redirect_gradients(const TensorView& arena);
 
     /// Told from now on when layers run, in forward and backward; null: nobody. It must outlive its use.
     void observe(GraphObserver* observer);

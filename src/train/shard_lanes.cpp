@@ -1,0 +1,63 @@
+#include "shard_lanes.hpp"
+
+#include <algorithm>
+
+#include "tutti/model/zoo.hpp"
+#include "tutti/train/precision.hpp"
+
+namespace tutti {
+
+int shard_lanes(std::int64_t shards_of_rank, int threads) {
+    return static_cast<int>(std::min<std::int64_t>(shards_of_rank, threads));
+}
+
+struct ShardLane::Own {
+    Own(Device& first, const Graph& rank, const Config& config, const DatasetInfo& data)
+        : device(first.make_lane()),
+          graph(build_model(config.model, {data.sample_shape, data.classes}), *device,
+                arithmetic_of(config.train.precision), rank),
+          loss(make_softmax_cross_entropy(*device, graph.compute(), config.train.label_smoothing)),
+          stage(*device, data, config.data, graph.compute(), graph.max_batch()) {}
+
+    std::unique_ptr<Device> device;
+    Graph graph;
+    std::unique_ptr<Loss> loss;
+    BatchStage stage;
+};
+
+ShardLane::ShardLane(Graph& graph, Loss& loss, BatchStage& stage, Ops& arena_ops, std::int64_t max_batch)
+    : graph_(&graph),
+      loss_(&loss),
+      stage_(&stage),
+      arena_ops_(&arena_ops),
+      labels_(static_cast<std::size_t>(max_batch)),
+      positions_(static_cast<std::size_t>(max_batch)) {}
+
+ShardLane::ShardLane(Device& first, const Graph& graph, const Config& config, const DatasetInfo& data)
+    : own_(std::make_unique<Own>(first, graph, config, data)),
+      graph_(&own_->graph),
+      loss_(own_->loss.get()),
+      stage_(&own_->stage),
+      arena_ops_(&own_->device->ops(graph.gradient_arena().dtype)),
+      labels_(static_cast<std::size_t>(graph.max_batch())),
+      positions_(static_cast<std::size_t>(graph.max_batch())) {}
+
+ShardLane::~ShardLane() = default;
+
+void ShardLane::load(const HostBatch& batch) {
+    samples_ = batch.window.count;
+    if (samples_ == 0) return stage_->load_nothing();
+    stage_->load(batch, graph_->input(samples_));
+    std::ranges::copy(batch.labels, labels_.begin());
+    std::ranges::copy(batch.positions, positions_.begin());
+}
+
+TensorView ShardLane::labels() {
+    return {reinterpret_cast<std::byte*>(labels_.data()), DType::i64, {samples_}};
+}
+
+std::span<const std::int64_t> ShardLane::positions() const {
+    return std::span(positions_).first(static_cast<std::size_t>(samples_));
+}
+
+}  // namespace tutti
