@@ -12,13 +12,13 @@ TOLERANCE = 1e-5
 
 
 class GpuTraining(GpuProgramTest):
-    def assert_same_training(self, name, result, expected):
+    def assert_same_training(self, name, result, expected, tolerance=TOLERANCE):
         self.assert_exit(result, 0)
         self.assertIn("fake GPU", result.stderr)
         ours, theirs = self.metrics(name, "step"), self.metrics(expected, "step")
         self.assertEqual([row["step"] for row in ours], [1, 2, 3])
         for mine, other in zip(ours, theirs, strict=True):
-            self.assertAlmostEqual(mine["loss"], other["loss"], delta=TOLERANCE * other["loss"])
+            self.assertAlmostEqual(mine["loss"], other["loss"], delta=tolerance * other["loss"])
 
     def test_one_and_two_ranks_train_as_on_the_cpu(self):
         for model in "mlp", "lenet":
@@ -46,12 +46,33 @@ class GpuTraining(GpuProgramTest):
         result = self.run_on("cuda", 2, "cuda", distributed__backend="mpi", distributed__verify_every=1, **settings)
         self.assert_same_training("cuda", result, "cpu")
 
-    def test_compressed_gradients_are_refused_with_the_reason(self):
-        for ranks in 1, 2:
-            result = self.run_on("cuda", ranks, "refused", distributed__backend="mpi", distributed__compress="bf16")
-            self.assert_exit(result, 2)
-            self.assertIn("NCCL would round to bf16 after each addition", result.stderr)
-            self.assertIn("distributed.compress: none", result.stderr)
+    def test_gradients_that_travel_as_bf16_are_those_of_the_cpu(self):
+        self.with_nccl()
+        settings = {"distributed__compress": "bf16", "distributed__strategy": "ddp", "optim__momentum": 0.9}
+        for ranks in 2, 3:
+            self.assert_exit(self.run_on("cpu", ranks, f"cpu{ranks}", "lenet", **settings), 0)
+            self.assert_exit(self.run_on("cpu", ranks, f"exact{ranks}", "lenet", **{**settings, "distributed__compress": "none"}), 0)
+            for backend in "nccl", "mpi":
+                name = f"{backend}{ranks}"
+                result = self.run_on("cuda", ranks, name, "lenet", gpus=ranks, distributed__backend=backend,
+                                     distributed__verify_every=1, **settings)
+                # Products in another order may round the other way, to a neighbour of bf16.
+                self.assert_same_training(name, result, f"cpu{ranks}", 20 * TOLERANCE)
+                rounded, exact = ([row["loss"] for row in self.metrics(run, "step")] for run in (name, f"exact{ranks}"))
+                self.assertNotEqual(rounded[1:], exact[1:])
+
+    def test_gradients_that_travel_as_bf16_lie_in_a_window_of_nccl(self):
+        self.with_nccl()
+        log = self.dir / "nccl.log"
+        self.libraries["TUTTI_FAKE_NCCL_LOG"] = str(log)
+        result = self.run_on("cuda", 2, "run", gpus=2, distributed__backend="nccl", distributed__compress="bf16")
+        self.assert_exit(result, 0)
+        rows = [[int(word) for word in line.split()] for line in log.read_text().splitlines()]
+        windows = [row for row in rows if row[1] > 0]
+        self.assertEqual(sorted(row[0] for row in windows), [0, 1], rows)
+        for _, size, within, elsewhere in windows:
+            self.assertLessEqual(abs(within - 3 * size), 16, "half of the arena's bytes in each of three steps")
+            self.assertLess(elsewhere, size)
 
     def test_every_recipe_trains_as_on_the_cpu(self):
         for number, (ranks, recipe) in enumerate(RECIPES.values()):
