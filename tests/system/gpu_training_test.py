@@ -76,15 +76,18 @@ class GpuTraining(GpuProgramTest):
 
     def test_every_recipe_trains_as_on_the_cpu(self):
         for number, (ranks, recipe) in enumerate(RECIPES.values()):
+            jobs = []
             for device in "cpu", "cuda":
                 settings = {"optim.momentum": 0, "train.max_steps": 3, "train.log_every": 1, "data.val": self.data,
                             **recipe}
                 if device == "cuda":
                     settings["distributed.backend"] = "mpi"
-                result = self.mpirun(ranks, self.settings(self.data, f"{device}{number}", device=device)
-                                     + [f"{key}={value}" for key, value in settings.items()],
-                                     env={**self.libraries, "TUTTI_CACHE": str(self.dir / "cache")})
-            self.assert_same_training(f"cuda{number}", result, f"cpu{number}")
+                jobs.append(self.start_mpirun(ranks, self.settings(self.data, f"{device}{number}", device=device)
+                                              + [f"{key}={value}" for key, value in settings.items()],
+                                              env={**self.libraries, "TUTTI_CACHE": str(self.dir / f"cache-{device}")}))
+            of_cpu, of_cuda = [job.wait() for job in jobs]
+            self.assert_exit(of_cpu, 0)
+            self.assert_same_training(f"cuda{number}", of_cuda, f"cpu{number}")
 
     def test_bf16_activations_train_near_fp32_and_leave_as_fp32(self):
         for model in "lenet", "batch_norm":
