@@ -15,6 +15,17 @@
 #include "geometry.hpp"
 #include "stream.hpp"
 
+namespace tutti::cuda {
+
+/// Whether a kernel must ask for its shared memory: above 48 KiB, static and dynamic together (CUDA C++
+/// Programming Guide, "Shared Memory", compute capability 8.x on). The static part, which the host does not
+/// know, has 16 of them.
+inline bool asks_for_shared_memory(const Geometry& geometry) {
+    return geometry.dynamic_shared > 32 * 1024;
+}
+
+}  // namespace tutti::cuda
+
 #if defined(__CUDACC__)
 
 #include <cuda_runtime.h>
@@ -47,9 +58,7 @@ void launch(const char* name, void (*kernel)(Parameters...), const Geometry& geo
             Arguments&&... arguments) {
     if (geometry.empty()) return;
     const auto extent = [](const Extent3& e) { return dim3(e.x, e.y, e.z); };
-    // Above 48 KiB a kernel must ask first (CUDA C++ Programming Guide, "Shared Memory", compute
-    // capability 8.x on).
-    if (geometry.dynamic_shared > 48 * 1024)
+    if (asks_for_shared_memory(geometry))
         check_launch(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                           static_cast<int>(geometry.dynamic_shared)),
                      name);
@@ -82,7 +91,10 @@ void launch(const char* name, void (*kernel)(Parameters...), const Geometry& geo
     if (geometry.empty()) return;
     const auto extent = [](const Extent3& e) { return kcpu::Extent{e.x, e.y, e.z}; };
     kcpu::launch_in_stream(stream, name, kernel, extent(geometry.grid), extent(geometry.block),
-                           geometry.dynamic_shared, std::forward<Arguments>(arguments)...);
+                           kcpu::SharedMemory{geometry.dynamic_shared, asks_for_shared_memory(geometry)
+                                                                           ? kcpu::most_shared_memory
+                                                                           : kcpu::unasked_shared_memory},
+                           std::forward<Arguments>(arguments)...);
 }
 
 }  // namespace tutti::cuda

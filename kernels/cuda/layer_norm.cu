@@ -164,10 +164,11 @@ void layer_norm_backward(const TensorView& x, const TensorView& gamma, const Ten
     assert(dy.count() == x.count() && statistics.count() == 2 * rows);
     assert(workspace.count() >= layer_norm_workspace(rows, width));
     const Geometry geometry = backward_geometry(rows, width);
-    if (geometry.dynamic_shared > 227 * 1024)
+    // The sums over a block have 128 bytes of their own.
+    if (geometry.dynamic_shared > 227 * 1024 - 128)
         throw UsageError(
             "layer_norm: rows of " + std::to_string(width) + " channels are too long for the GPU",
-            "at most 29056 are possible");
+            "at most 29040 are possible, and fewer where a block has less than 227 KiB of shared memory");
     const bool all_wide = wide(width, x, gamma, dy) && aligned(dx.data);
     with_kind(x.dtype, all_wide, width, [&]<class T, int N, class Group>(T*, Lanes<N>, Group) {
         launch("layer_norm_backward", differentiate_rows<T, N, Group>, geometry, stream, elements<const T>(x),

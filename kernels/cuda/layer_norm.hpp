@@ -19,7 +19,7 @@ void layer_norm_forward(const TensorView& x, const TensorView& gamma, const Tens
 std::int64_t layer_norm_workspace(std::int64_t rows, std::int64_t width);
 
 /// dx is skipped when undefined, and may be dy. workspace: f32[layer_norm_workspace]. Throws UsageError for C
-/// above 29056, whose sums do not fit into a block's shared memory.
+/// above 29040, whose sums do not fit into a block's shared memory.
 void layer_norm_backward(const TensorView& x, const TensorView& gamma, const TensorView& statistics,
                          const TensorView& dy, const TensorView& workspace, const TensorView& dx,
                          const TensorView& dgamma, const TensorView& dbeta, Stream stream);

@@ -5,6 +5,7 @@
 #include <exception>
 #include <string>
 
+#include "cuda_bf16_transit.hpp"
 #include "cuda_device.hpp"
 #include "gpu_error.hpp"
 #include "kernel_runs.hpp"
@@ -74,6 +75,10 @@ EXPORTED Device* tutti_cuda_make_device(int index) {
 
 EXPORTED void* tutti_cuda_compute_stream(Device* device) {
     return static_cast<CudaDevice*>(device)->compute_stream();
+}
+
+EXPORTED Bf16Transit* tutti_cuda_make_bf16_transit() {
+    return make_bf16_transit().release();
 }
 
 EXPORTED int tutti_cuda_device_count() {

@@ -3,8 +3,9 @@
 // module.
 
 namespace tutti {
+class Bf16Transit;
 class Device;
-}
+}  // namespace tutti
 
 extern "C" {
 
@@ -16,6 +17,9 @@ tutti::Device* tutti_cuda_make_device(int index);
 
 /// The stream (cudaStream_t) on which a device of tutti_cuda_make_device computes.
 void* tutti_cuda_compute_stream(tutti::Device* device);
+
+/// What sums of gradients as bf16 need of the current GPU, owned by the caller.
+tutti::Bf16Transit* tutti_cuda_make_bf16_transit();
 
 /// GPUs that this process may use; 0 without a driver.
 int tutti_cuda_device_count();

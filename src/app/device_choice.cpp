@@ -56,12 +56,4 @@ void check_backend(Backend backend, bool cuda) {
                          "set distributed.backend: auto, or device: cuda");
 }
 
-void check_compression(Compress compress, bool cuda) {
-    if (compress != Compress::none && cuda)
-        throw UsageError(
-            "distributed.compress is bf16, but this run computes on GPUs, where NCCL would round "
-            "to bf16 after each addition: errors that grow with the number of ranks",
-            "set distributed.compress: none, or device: cpu");
-}
-
 }  // namespace tutti

@@ -33,7 +33,5 @@ GpuSharing sharing_of(Backend backend, bool nccl_shares);
 
 /// Throws UsageError where gradients cannot go the way that the config wants, as they are on the CPU.
 void check_backend(Backend backend, bool cuda);
-/// The same for compressed gradients, which hosts alone add as they should be.
-void check_compression(Compress compress, bool cuda);
 
 }  // namespace tutti

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "device_choice.hpp"
 #include "expected_reads.hpp"
 #include "select.hpp"
 #include "tutti/base/error.hpp"
@@ -124,7 +123,6 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     dataset->expect_reads(training_reads(config, dataset->info().samples, world));
     const int threads = threads_per_rank(world);
     const auto device = select_device(config, threads);
-    check_compression(config.distributed.compress, device->kind() == "cuda");
     const DType compute = compute_type(config.train.precision);
     const int ranks = static_cast<int>(world);
     const std::int64_t batch = largest_micro_batch(config, ranks);

@@ -49,7 +49,7 @@ SelectedDevice select_device(const JobStart& start, const Config& config, int th
         selected.device = module->make_device(places[static_cast<std::size_t>(start.world.rank())].device);
         selected.device->set_notice([&log = start.log](const std::string& text) { log.info(text); });
         selected.gpu = GpuEntries{module->make_side_stream(), module->make_staging(),
-                                  module->compute_stream(*selected.device)};
+                                  module->make_bf16_transit(), module->compute_stream(*selected.device)};
     });
     if (module && !decision.notice.empty()) start.log.info(decision.notice);
     return selected;

@@ -105,10 +105,8 @@ TrainingInputs open_training(const JobStart& start, const Config& config, bool w
     SelectedDevice selected = select_device(start, on_device, mine.threads, sharing);
     inputs.device = std::move(selected.device);
     inputs.gpu = selected.gpu;
-    together(start.world, "choosing what carries the gradients", [&] {
-        check_backend(config.distributed.backend, inputs.gpu.has_value());
-        check_compression(config.distributed.compress, inputs.gpu.has_value());
-    });
+    together(start.world, "choosing what carries the gradients",
+             [&] { check_backend(config.distributed.backend, inputs.gpu.has_value()); });
     together(start.world, "opening the data", [&] {
         open_data(start, config, whole_run, make_data, inputs);
         check_training(config, *inputs.train, inputs.val.get(), start.world.size());

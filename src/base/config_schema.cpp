@@ -359,8 +359,7 @@ void add_distributed(std::vector<Row>& rows) {
             row("distributed.compress", at(distributed, &D::compress),
                 choice<Compress>({{"none", Compress::none}, {"bf16", Compress::bf16}}),
                 "type of gradients in transit: bf16 sends half of the bytes; rounded to bf16 they are added "
-                "in "
-                "fp32, and the sum is rounded once more, with any number of ranks; on CPUs, not with fp64 or "
+                "in fp32, and the sum is rounded once more, with any number of ranks; not with fp64 or "
                 "zero1"),
             row("distributed.find_unused_parameters", at(distributed, &D::find_unused_parameters), boolean(),
                 "as in PyTorch, where it lets a step leave out parameters; a model's graph is fixed here, "

@@ -6,6 +6,7 @@
 #include "cuda_comm.hpp"
 #include "gpu_transport.hpp"
 #include "nccl_communicator.hpp"
+#include "tutti/comm/compression.hpp"
 
 namespace tutti {
 namespace {
@@ -57,7 +58,9 @@ std::unique_ptr<Communicator> make_gpu_communicator(
         std::shared_ptr<HostStaging> copies;
         together(*bootstrap, "pinning host memory",
                  [&] { copies = make<HostStaging>(entries.make_staging, entries.compute_stream); });
-        return make_staged_communicator(std::move(bootstrap), std::move(copies));
+        const bool compressed = config.compress == Compress::bf16 && bootstrap->size() > 1;
+        auto hosts = compressed ? make_compressing_communicator(std::move(bootstrap)) : std::move(bootstrap);
+        return make_staged_communicator(std::move(hosts), std::move(copies));
     }
     std::shared_ptr<GpuSideStream> stream;
     together(*bootstrap, "making a stream",
@@ -65,6 +68,8 @@ std::unique_ptr<Communicator> make_gpu_communicator(
     NcclSettings settings{config.timeout, host, steady_seconds, notice};
     const std::shared_ptr<Communicator> hosts = std::move(bootstrap);
     settings.say = last_words;
+    if (config.compress == Compress::bf16)
+        settings.transit.reset(reinterpret_cast<Bf16Transit* (*)()>(entries.make_bf16_transit)());
     settings.leave = [hosts, last_words](const std::string& message, ExitCode code) {
         last_words(message);
         hosts->abort(code);

@@ -57,6 +57,9 @@ class NcclApi {
                                   GpuStream stream) = 0;
     virtual NcclResult broadcast(const TensorView& buffer, int root, NcclComm communicator,
                                  GpuStream stream) = 0;
+    /// Block r of input goes to rank r, block r of output comes from rank r: sends and receives in a group.
+    virtual NcclResult all_to_all(const TensorView& input, const TensorView& output, int ranks,
+                                  NcclComm communicator, GpuStream stream) = 0;
 
     /// Memory that can become a window: ncclMemAlloc.
     virtual NcclResult allocate(std::byte*& memory, std::size_t bytes) = 0;

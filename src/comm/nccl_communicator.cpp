@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <functional>
@@ -9,52 +10,12 @@
 #include <vector>
 
 #include "checks.hpp"
+#include "nccl_bf16_sums.hpp"
 #include "nccl_job.hpp"
+#include "nccl_memory.hpp"
 
 namespace tutti {
 namespace {
-
-/// Memory that may be a window of the communicator's, which it keeps until both are gone.
-class NcclMemory {
-  public:
-    /// data() stays null where NCCL gives none.
-    NcclMemory(std::shared_ptr<NcclJob> job, std::size_t bytes) : job_(std::move(job)), bytes_(bytes) {
-        if (job_->api().allocate(data_, bytes) != NcclResult::success) data_ = nullptr;
-    }
-    NcclMemory(const NcclMemory&) = delete;
-    NcclMemory& operator=(const NcclMemory&) = delete;
-    ~NcclMemory() {
-        if (!data_) return;
-        try {
-            // A peer may be lost for which the work waits.
-            if (std::uncaught_exceptions() > 0) job_->leave_behind();
-            // The process is about to end with it.
-            if (job_->stuck()) return;
-            // Neither this nor ncclMemFree waits for work on the memory, as cudaFree would.
-            job_->stream().follow_compute();
-            const auto mark = job_->stream().mark();
-            while (!mark->reached()) sched_yield();
-            if (window_ && !job_->broken()) job_->remove_window(window_);
-        } catch (...) {
-            // Broken by now, and so aborted; the first error is on its way.
-        }
-        job_->api().release(data_);
-    }
-
-    std::byte* data() const { return data_; }
-    /// Collective. False where this NCCL or these GPUs know no windows.
-    bool make_window() {
-        job_->settle("ncclCommWindowRegister",
-                     job_->api().register_window(job_->communicator(), data_, bytes_, window_));
-        return window_ != nullptr;
-    }
-
-  private:
-    std::shared_ptr<NcclJob> job_;
-    std::size_t bytes_;
-    std::byte* data_ = nullptr;
-    NcclWindow window_ = nullptr;
-};
 
 class NcclTransfer final : public Work::Transfer {
   public:
@@ -98,15 +59,23 @@ std::unique_ptr<Communicator> open_nccl_communicator(std::shared_ptr<NcclApi> ap
 
 class NcclCommunicator final : public Communicator {
   public:
-    explicit NcclCommunicator(std::shared_ptr<NcclJob> job) : job_(std::move(job)) {}
+    explicit NcclCommunicator(std::shared_ptr<NcclJob> job) : job_(std::move(job)) {
+        // A rank alone sends nothing, and so rounds nothing.
+        if (job_->settings().transit && size() > 1)
+            bf16_sums_ = std::make_unique<NcclBf16Sums>(job_, job_->settings().transit);
+    }
 
     int rank() const override { return job_->rank(); }
     int size() const override { return job_->size(); }
     std::string backend() const override { return "nccl"; }
-    std::string all_reduce_path() const override { return "NCCL " + job_->api().version(); }
+    std::string all_reduce_path() const override {
+        return "NCCL " + job_->api().version() + (bf16_sums_ ? ", in bf16" : "");
+    }
+    bool sums_in_rank_order() const override { return bf16_sums_ || size() <= 2; }
 
     Work all_reduce(const TensorView& buffer, ReduceOp op) override {
         require_exact_additions("all_reduce", buffer);
+        if (bf16_sums_ && buffer.dtype == DType::f32 && op == ReduceOp::sum) return start_as_bf16(buffer);
         return start("all_reduce", buffer, [&](NcclComm communicator, GpuStream stream) {
             return job_->api().all_reduce(buffer, op, communicator, stream);
         });
@@ -170,6 +139,20 @@ class NcclCommunicator final : public Communicator {
     Buffer allocate(std::size_t bytes) override {
         job_->require_whole();
         if (size() == 1 || bytes == 0) return {};
+        if (!bf16_sums_) return window(bytes);
+        // Of the gradients themselves nothing is sent.
+        const auto count = static_cast<std::int64_t>(bytes / sizeof(float));
+        if (bf16_sums_->takes(count)) return {};
+        const std::size_t needed = std::max(bf16_sums_->needs(count), bf16_sums_->needs(1));
+        if (Buffer memory = window(needed); memory.size() > 0)
+            bf16_sums_->use(std::move(memory));
+        else
+            bf16_sums_->reserve(count);
+        return {};
+    }
+
+  private:
+    Buffer window(std::size_t bytes) {
         auto memory = std::make_shared<NcclMemory>(job_, bytes);
         const auto nothing = [&](const std::string& why) {
             if (rank() == 0 && job_->settings().notice)
@@ -194,7 +177,6 @@ class NcclCommunicator final : public Communicator {
         return {data, bytes, std::move(memory)};
     }
 
-  private:
     bool any(bool mine) {
         std::int64_t value = mine ? 1 : 0;
         job_->bootstrap().all_reduce(view_of(std::span(&value, 1)), ReduceOp::max).wait();
@@ -211,7 +193,16 @@ class NcclCommunicator final : public Communicator {
         return Work(std::make_unique<NcclTransfer>(job_, description));
     }
 
+    Work start_as_bf16(const TensorView& floats) {
+        job_->require_whole();
+        if (floats.count() == 0) return {};
+        const std::string description = describe("all_reduce", floats.count(), DType::bf16);
+        bf16_sums_->all_reduce(floats, description);
+        return Work(std::make_unique<NcclTransfer>(job_, description));
+    }
+
     std::shared_ptr<NcclJob> job_;
+    std::unique_ptr<NcclBf16Sums> bf16_sums_;  ///< null: sums travel as they are
 };
 
 std::unique_ptr<Communicator> open_nccl_communicator(std::shared_ptr<NcclApi> api,

@@ -7,6 +7,7 @@
 
 #include "gpu_side_stream.hpp"
 #include "nccl_api.hpp"
+#include "tutti/device/bf16_transit.hpp"
 
 namespace tutti {
 
@@ -27,6 +28,9 @@ struct NcclSettings {
     /// Ends the process with this message and code, for a NCCL that does not abort: whoever freed device
     /// memory would wait for its kernels for ever. Tests return.
     std::function<void(const std::string&, ExitCode)> leave{};
+    /// Where sums of f32 shall travel as bf16 (NcclBf16Sums); null: as they are. Communicator::allocate then
+    /// makes memory for that, and gives none.
+    std::shared_ptr<Bf16Transit> transit{};
 };
 
 /// One rank per GPU, on the current device. Rank 0 makes the unique id, `bootstrap` (host memory: MPI or the

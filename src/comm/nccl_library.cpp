@@ -85,6 +85,10 @@ class NcclLibrary final : public NcclApi {
         find(reduce_scatter_, "ncclReduceScatter");
         find(all_gather_, "ncclAllGather");
         find(broadcast_, "ncclBroadcast");
+        find(send_, "ncclSend");
+        find(receive_, "ncclRecv");
+        find(group_start_, "ncclGroupStart");
+        find(group_end_, "ncclGroupEnd");
         // Memory for windows came with 2.19, the windows with 2.27.
         look_for(mem_alloc_, "ncclMemAlloc");
         look_for(mem_free_, "ncclMemFree");
@@ -146,6 +150,26 @@ class NcclLibrary final : public NcclApi {
         return result(broadcast_(buffer.data, buffer.data, count(buffer), type_of(buffer.dtype), root,
                                  comm(communicator), queue(stream)));
     }
+    NcclResult all_to_all(const TensorView& input, const TensorView& output, int ranks, NcclComm communicator,
+                          GpuStream stream) override {
+        const std::size_t elements = count(input) / static_cast<std::size_t>(ranks);
+        const std::size_t bytes = input.bytes() / static_cast<std::size_t>(ranks);
+        if (const ncclResult_t code = group_start_(); code != ncclSuccess) return result(code);
+        ncclResult_t failed = ncclSuccess;
+        const auto keep_first = [&](ncclResult_t code) {
+            if (failed == ncclSuccess && code != ncclInProgress) failed = code;
+        };
+        for (int rank = 0; rank < ranks && failed == ncclSuccess; ++rank) {
+            const std::size_t block = bytes * static_cast<std::size_t>(rank);
+            keep_first(send_(input.data + block, elements, type_of(input.dtype), rank, comm(communicator),
+                             queue(stream)));
+            keep_first(receive_(output.data + block, elements, type_of(output.dtype), rank,
+                                comm(communicator), queue(stream)));
+        }
+        // Also behind a failure: whatever comes next would otherwise wait for the end of the group.
+        const ncclResult_t ended = group_end_();
+        return result(failed == ncclSuccess ? ended : failed);
+    }
 
     NcclResult allocate(std::byte*& memory, std::size_t bytes) override {
         void* pointer = nullptr;
@@ -198,6 +222,10 @@ class NcclLibrary final : public NcclApi {
     decltype(&ncclReduceScatter) reduce_scatter_ = nullptr;
     decltype(&ncclAllGather) all_gather_ = nullptr;
     decltype(&ncclBroadcast) broadcast_ = nullptr;
+    decltype(&ncclSend) send_ = nullptr;
+    decltype(&ncclRecv) receive_ = nullptr;
+    decltype(&ncclGroupStart) group_start_ = nullptr;
+    decltype(&ncclGroupEnd) group_end_ = nullptr;
     decltype(&ncclMemAlloc) mem_alloc_ = nullptr;
     decltype(&ncclMemFree) mem_free_ = nullptr;
     decltype(&ncclCommWindowRegister) window_register_ = nullptr;

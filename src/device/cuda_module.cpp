@@ -50,6 +50,7 @@ CudaModule::CudaModule() {
     compute_stream_ = reinterpret_cast<void* (*)(Device*)>(symbol("tutti_cuda_compute_stream"));
     make_side_stream_ = symbol("tutti_cuda_make_side_stream");
     make_staging_ = symbol("tutti_cuda_make_staging");
+    make_bf16_transit_ = symbol("tutti_cuda_make_bf16_transit");
     if (!problem_.empty()) return;
     if (const char* const why = why_no_gpu()) problem_ = why;
 }

@@ -122,12 +122,6 @@ TEST(GradientBackend, nccl_is_refused_on_the_cpu) {
     EXPECT_THROW(check_backend(Backend::nccl, false), UsageError);
 }
 
-TEST(GradientCompression, is_refused_on_gpus) {
-    EXPECT_NO_THROW(check_compression(Compress::bf16, false));
-    EXPECT_NO_THROW(check_compression(Compress::none, true));
-    EXPECT_THROW(check_compression(Compress::bf16, true), UsageError);
-}
-
 TEST(DeviceChoice, does_not_look_for_gpus_that_cannot_be_taken) {
     EXPECT_FALSE(asks_for_gpus(DeviceChoice::cpu, Precision::fp32));
     EXPECT_FALSE(asks_for_gpus(DeviceChoice::automatic, Precision::fp64));

@@ -72,7 +72,7 @@ HostStaging* make_fake_staging(GpuStream compute, const char** problem) {
 }
 
 GpuEntries entries(void* compute) {
-    return {nullptr, reinterpret_cast<void*>(&make_fake_staging), compute};
+    return {nullptr, reinterpret_cast<void*>(&make_fake_staging), nullptr, compute};
 }
 
 TEST(GpuCommunicator, sums_device_memory_through_the_modules_copies) {
@@ -86,6 +86,22 @@ TEST(GpuCommunicator, sums_device_memory_through_the_modules_copies) {
         const TensorView values = made_staging->upload(std::vector<float>(10, 2.0F));
         communicator->all_reduce(values, ReduceOp::sum).wait();
         EXPECT_EQ(made_staging->download<float>(values), std::vector<float>(10, 6.0F));
+    });
+}
+
+TEST(GpuCommunicator, sums_as_bf16_in_the_modules_host_memory_where_asked_to) {
+    run_on_threads(3, [](Communicator& world) {
+        int stream = 0;
+        DistributedConfig config;
+        config.backend = Backend::mpi;
+        config.compress = Compress::bf16;
+        const auto communicator = make_gpu_communicator(
+            config, entries(&stream), world.duplicate(), "node", [](const std::string&) {},
+            [](const std::string&) {});
+        std::vector<float> given{1.0F + 1.0F / 1024, world.rank() == 0 ? 1.0F : 1.0F / 256, 3.0F};
+        const TensorView values = made_staging->upload(given);
+        communicator->all_reduce(values, ReduceOp::sum).wait();
+        EXPECT_EQ(made_staging->download<float>(values), (std::vector<float>{3.0F, 1.0078125F, 9.0F}));
     });
 }
 

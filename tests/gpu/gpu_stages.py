@@ -255,9 +255,13 @@ class Check:
             (self.folder / "reference.new").rename(self.folder / "reference")
         reference = self.losses_of("reference")
         found = self.losses(name, ranks, f"device={self.device}", *settings, env=env)
+        return self.require_near(name, ranks, found, reference, "one rank's on the CPU")
+
+    @staticmethod
+    def require_near(name, ranks, found, reference, whose):
         worst = max(abs(a - b) / abs(a) for a, b in zip(reference, found, strict=True))
         if not worst <= LOSS_TOLERANCE:
-            raise Failed(f"{name}: the losses differ from one rank's on the CPU by {worst:.2g}: {found}")
+            raise Failed(f"{name}: the losses differ from {whose} by {worst:.2g}: {found}")
         return {"ranks": ranks, "worst": worst, "tolerance": LOSS_TOLERANCE}
 
     def host_staged_ranks(self):
@@ -280,7 +284,17 @@ class Check:
             raise Skipped("a rehearsal has no NCCL")
         if not self.nccl_shares_gpus():
             raise Skipped("NCCL before 2.30 refuses two ranks on one GPU")
-        return self.compare("nccl-2", 2, "distributed.backend=nccl", env=SHARED_GPU)
+        results = [self.compare("nccl-2", 2, "distributed.backend=nccl", env=SHARED_GPU)]
+        self.note(results)
+        # Two ranks leave the sums to NCCL, more do not.
+        for ranks in (2, 3):
+            compressed = ("distributed.strategy=ddp", "distributed.compress=bf16")
+            name = f"nccl-compressed-{ranks}"
+            reference = self.losses(f"compressed-{ranks}", ranks, "device=cpu", *compressed)
+            found = self.losses(name, ranks, "device=cuda", "distributed.backend=nccl", *compressed, env=SHARED_GPU)
+            results.append({**self.require_near(name, ranks, found, reference, "as many ranks' on the CPU"), "compress": "bf16"})
+            self.note(results)
+        return results
 
     def nccl_shares_gpus(self):
         version = self.run([self.trainer, "doctor", "--json"], ok=(0, 1)).stdout

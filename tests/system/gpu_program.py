@@ -33,13 +33,18 @@ class GpuProgramTest(TrainingTest):
         self.libraries = {"LD_LIBRARY_PATH": str(folder)}
         self.data = self.small_data(96)
 
-    def run_on(self, device, ranks, name, model="mlp", gpus=1, **settings):
-        """Three steps; a Result."""
+    def start_on(self, device, ranks, name, model="mlp", gpus=1, **settings):
+        """Three steps; a Job."""
         given = {"device": device, "train.batch_size": BATCH // ranks, "train.max_steps": 3, "train.log_every": 1,
                  "optim.lr": 0.1, "data.train": self.data, "run.dir": self.dir / name}
         given.update({key.replace("__", "."): value for key, value in settings.items()})
-        return self.mpirun(ranks, MODELS[model] + [f"{key}={value}" for key, value in given.items()],
-                           env={**self.libraries, "TUTTI_FAKE_GPUS": str(gpus)})
+        return self.start_mpirun(ranks, MODELS[model] + [f"{key}={value}" for key, value in given.items()],
+                                 env={**self.libraries, "TUTTI_FAKE_GPUS": str(gpus)})
+
+    def run_on(self, *arguments, **settings):
+        """The same; a Result."""
+        with self.start_on(*arguments, **settings) as job:
+            return job.wait()
 
     def with_nccl(self):
         if "TUTTI_FAKE_NCCL" not in os.environ:

@@ -5,20 +5,20 @@ import re
 
 import system_test
 from exact_resume_test import RECIPES
-from gpu_program import MODELS, GpuProgramTest
+from gpu_program import BATCH, MODELS, GpuProgramTest
 
 # Sums of products in other orders, in fp32, over a few steps.
 TOLERANCE = 1e-5
 
 
 class GpuTraining(GpuProgramTest):
-    def assert_same_training(self, name, result, expected):
+    def assert_same_training(self, name, result, expected, tolerance=TOLERANCE):
         self.assert_exit(result, 0)
         self.assertIn("fake GPU", result.stderr)
         ours, theirs = self.metrics(name, "step"), self.metrics(expected, "step")
         self.assertEqual([row["step"] for row in ours], [1, 2, 3])
         for mine, other in zip(ours, theirs, strict=True):
-            self.assertAlmostEqual(mine["loss"], other["loss"], delta=TOLERANCE * other["loss"])
+            self.assertAlmostEqual(mine["loss"], other["loss"], delta=tolerance * other["loss"])
 
     def test_one_and_two_ranks_train_as_on_the_cpu(self):
         for model in "mlp", "lenet":
@@ -46,24 +46,48 @@ class GpuTraining(GpuProgramTest):
         result = self.run_on("cuda", 2, "cuda", distributed__backend="mpi", distributed__verify_every=1, **settings)
         self.assert_same_training("cuda", result, "cpu")
 
-    def test_compressed_gradients_are_refused_with_the_reason(self):
-        for ranks in 1, 2:
-            result = self.run_on("cuda", ranks, "refused", distributed__backend="mpi", distributed__compress="bf16")
-            self.assert_exit(result, 2)
-            self.assertIn("NCCL would round to bf16 after each addition", result.stderr)
-            self.assertIn("distributed.compress: none", result.stderr)
+    def test_gradients_that_travel_as_bf16_are_those_of_the_cpu(self):
+        self.with_nccl()
+        settings = {"distributed__compress": "bf16", "distributed__strategy": "ddp", "optim__momentum": 0.9}
+        for ranks in 2, 3:
+            self.assert_exit(self.run_on("cpu", ranks, f"cpu{ranks}", "lenet", **settings), 0)
+            self.assert_exit(self.run_on("cpu", ranks, f"exact{ranks}", "lenet", **{**settings, "distributed__compress": "none"}), 0)
+            for backend in "nccl", "mpi":
+                name = f"{backend}{ranks}"
+                result = self.run_on("cuda", ranks, name, "lenet", gpus=ranks, distributed__backend=backend,
+                                     distributed__verify_every=1, **settings)
+                # Products in another order may round the other way, to a neighbour of bf16.
+                self.assert_same_training(name, result, f"cpu{ranks}", 20 * TOLERANCE)
+                rounded, exact = ([row["loss"] for row in self.metrics(run, "step")] for run in (name, f"exact{ranks}"))
+                self.assertNotEqual(rounded[1:], exact[1:])
+
+    def test_gradients_that_travel_as_bf16_lie_in_a_window_of_nccl(self):
+        self.with_nccl()
+        log = self.dir / "nccl.log"
+        self.libraries["TUTTI_FAKE_NCCL_LOG"] = str(log)
+        result = self.run_on("cuda", 2, "run", gpus=2, distributed__backend="nccl", distributed__compress="bf16")
+        self.assert_exit(result, 0)
+        rows = [[int(word) for word in line.split()] for line in log.read_text().splitlines()]
+        windows = [row for row in rows if row[1] > 0]
+        self.assertEqual(sorted(row[0] for row in windows), [0, 1], rows)
+        for _, size, within, elsewhere in windows:
+            self.assertLessEqual(abs(within - 3 * size), 16, "half of the arena's bytes in each of three steps")
+            self.assertLess(elsewhere, size)
 
     def test_every_recipe_trains_as_on_the_cpu(self):
         for number, (ranks, recipe) in enumerate(RECIPES.values()):
+            jobs = []
             for device in "cpu", "cuda":
                 settings = {"optim.momentum": 0, "train.max_steps": 3, "train.log_every": 1, "data.val": self.data,
                             **recipe}
                 if device == "cuda":
                     settings["distributed.backend"] = "mpi"
-                result = self.mpirun(ranks, self.settings(self.data, f"{device}{number}", device=device)
-                                     + [f"{key}={value}" for key, value in settings.items()],
-                                     env={**self.libraries, "TUTTI_CACHE": str(self.dir / "cache")})
-            self.assert_same_training(f"cuda{number}", result, f"cpu{number}")
+                jobs.append(self.start_mpirun(ranks, self.settings(self.data, f"{device}{number}", device=device)
+                                              + [f"{key}={value}" for key, value in settings.items()],
+                                              env={**self.libraries, "TUTTI_CACHE": str(self.dir / f"cache-{device}")}))
+            of_cpu, of_cuda = [job.wait() for job in jobs]
+            self.assert_exit(of_cpu, 0)
+            self.assert_same_training(f"cuda{number}", of_cuda, f"cpu{number}")
 
     def test_bf16_activations_train_near_fp32_and_leave_as_fp32(self):
         for model in "lenet", "batch_norm":
@@ -85,17 +109,19 @@ class GpuTraining(GpuProgramTest):
     def test_bf16_products_read_the_weights_of_the_moment(self):
         # Averaged weights in evaluations between the steps, the others in the steps; and those of a checkpoint.
         validation = self.pack(*self.synthetic_idx(30, classes=4, side=8, seed=5), name="val.h5")
-        settings = {"train__precision": "bf16", "distributed__backend": "mpi", "train__ema": 0.6, "optim__momentum": 0.9}
+        # Four steps an epoch: evaluations after the steps 4, 8 and 10, the checkpoint within an epoch.
+        settings = {"train__precision": "bf16", "distributed__backend": "mpi", "train__ema": 0.6, "optim__momentum": 0.9,
+                    "data__train": self.pack(*self.synthetic_idx(4 * BATCH, classes=4, side=8), name="short.h5")}
         for ranks, model, strategy in (1, "lenet", "auto"), (2, "mlp", "zero1"):
             given = {**settings, "model": model, "distributed__strategy": strategy}
             names = [f"{model}-{kind}" for kind in ("plain", "evaluated", "resumed")]
-            self.assert_exit(self.run_on("cuda", ranks, names[0], **given, train__max_steps=20), 0)
-            self.assert_exit(self.run_on("cuda", ranks, names[1], **given, train__max_steps=20, data__val=validation), 0)
-            for steps in 11, 20:
+            self.assert_exit(self.run_on("cuda", ranks, names[0], **given, train__max_steps=10), 0)
+            self.assert_exit(self.run_on("cuda", ranks, names[1], **given, train__max_steps=10, data__val=validation), 0)
+            for steps in 6, 10:
                 self.assert_exit(self.run_on("cuda", ranks, names[2], **given, train__max_steps=steps,
                                              data__val=validation, run__resume="auto"), 0)
             losses = [[row["loss"] for row in self.metrics(name, "step")] for name in names]
-            self.assertEqual(len(losses[0]), 20)
+            self.assertEqual(len(losses[0]), 10)
             self.assertEqual(losses[1], losses[0])
             self.assertEqual(losses[2], losses[0])
             evaluated = [self.metrics(name, "eval") for name in names[1:]]
@@ -219,10 +245,27 @@ class GpuTraining(GpuProgramTest):
     def test_an_error_keeps_its_words_and_its_code_where_nccl_does_not_abort(self):
         self.with_nccl()
         self.libraries["TUTTI_FAKE_STUCK_ABORT"] = "1"
-        result = self.run_on("cuda", 1, "run", distributed__backend="nccl", optim__lr=1e30)
-        self.assert_exit(result, 1)
-        for words in "waiting for NCCL to abort", "NCCL did not abort within 10 s":
-            self.assertRegex(result.stderr, r"step \d+ \(epoch 1\): the loss is .*; " + words)
+        weights = self.dir / "weights.h5"
+        weights.write_bytes(self.data.read_bytes())
+        gave_up, diverges = "NCCL did not abort within 10 s", {"optim__lr": 1e30}
+        # Side by side: each waits for those 10 s.
+        jobs = {
+            "in a step": (self.start_on("cuda", 1, "run", distributed__backend="nccl", **diverges), 1,
+                          (r"step \d+ \(epoch 1\): the loss is .*; waiting for NCCL to abort",
+                           r"step \d+ \(epoch 1\): the loss is .*; " + gave_up)),
+            "before the first": (self.start_on("cuda", 1, "early", distributed__backend="nccl", model__init_from=weights), 4,
+                                 ("weights.h5.*; " + gave_up,)),
+            "in a benchmark": (self.start(["bench", "step", "--products", 8, "--steps", 5, "--warmup", 1, *MODELS["mlp"],
+                                           "device=cuda", f"data.train={self.data}", "train.batch_size=6",
+                                           "distributed.backend=nccl", "optim.lr=1e30"], env=self.libraries), 1,
+                               (r"step \d+ \(epoch 1\): the loss is .*; " + gave_up,)),
+        }
+        for place, (job, code, words) in jobs.items():
+            with self.subTest(place):
+                result = job.wait()
+                self.assert_exit(result, code)
+                for word in words:
+                    self.assertRegex(result.stderr, word)
 
     def test_a_driver_that_shows_no_gpu_is_told_with_its_reason(self):
         for code, reason in {35: "the NVIDIA driver is one for CUDA 12.8, and this program's module for CUDA ",
@@ -235,23 +278,6 @@ class GpuTraining(GpuProgramTest):
             result = self.run_on("auto", 1, f"auto-{code}")
             self.assert_exit(result, 0)
             self.assertIn(reason, result.stderr)
-
-    def test_an_error_before_the_first_step_keeps_its_words_and_its_code_where_nccl_does_not_abort(self):
-        self.with_nccl()
-        self.libraries["TUTTI_FAKE_STUCK_ABORT"] = "1"
-        (self.dir / "weights.h5").write_bytes(self.data.read_bytes())
-        result = self.run_on("cuda", 1, "run", distributed__backend="nccl", model__init_from=self.dir / "weights.h5")
-        self.assert_exit(result, 4)
-        self.assertRegex(result.stderr, "weights.h5.*; NCCL did not abort within 10 s")
-
-    def test_an_error_of_a_benchmark_keeps_its_words_and_its_code_where_nccl_does_not_abort(self):
-        self.with_nccl()
-        self.libraries["TUTTI_FAKE_STUCK_ABORT"] = "1"
-        result = self.run_trainer(["bench", "step", "--products", 8, "--steps", 5, "--warmup", 1, *MODELS["mlp"], "device=cuda",
-                                   f"data.train={self.data}", "train.batch_size=6", "distributed.backend=nccl",
-                                   "optim.lr=1e30"], env=self.libraries)
-        self.assert_exit(result, 1)
-        self.assertRegex(result.stderr, r"step \d+ \(epoch 1\): the loss is .*; NCCL did not abort within 10 s")
 
     def test_nccl_that_is_not_there_is_refused(self):
         result = self.run_on("cuda", 2, "run", gpus=2, distributed__backend="nccl")

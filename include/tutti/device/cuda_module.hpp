@@ -13,7 +13,7 @@ namespace tutti {
 
 /// Raised with every change of what crosses the border: Device, Ops and all they mention, and the module's
 /// entry points.
-inline constexpr int cuda_module_interface = 8;
+inline constexpr int cuda_module_interface = 9;
 
 /// Opened for the rest of the process's life.
 class CudaModule {
@@ -39,6 +39,7 @@ class CudaModule {
     /// The entry points from which communication makes what it needs of CUDA (see GpuEntries).
     void* make_side_stream() const { return make_side_stream_; }
     void* make_staging() const { return make_staging_; }
+    void* make_bf16_transit() const { return make_bf16_transit_; }
     /// Seconds of each run of case `index` of kernel_cases(), after one that does not count; the GPU's
     /// second-level cache is cold. Throws RunError.
     void time_kernel(int index, std::span<double> seconds) const;
@@ -54,6 +55,7 @@ class CudaModule {
     void* (*compute_stream_)(Device*) = nullptr;
     void* make_side_stream_ = nullptr;
     void* make_staging_ = nullptr;
+    void* make_bf16_transit_ = nullptr;
     std::string problem_;
 };
 

@@ -206,6 +206,18 @@ TEST_F(CudaRecorderTest, a_side_stream_is_part_of_it_when_it_is_joined) {
         << "nobody can ask for a place in a graph";
 }
 
+TEST_F(CudaRecorderTest, no_event_may_be_asked_for_meanwhile_and_no_stream_waited_for) {
+    const cuda::OwnedStream other(cuda::StreamPriority::high);
+    cuda::Event before;
+    before.record(other.get());
+    set(0, 0);
+    const std::function<void()> works[] = {[&] { (void)before.reached(); }, [&] { before.synchronize(); },
+                                           [&] { other.synchronize(); }};
+    for (const auto& work : works)
+        EXPECT_NE(refusal(work).find("cudaErrorStreamCaptureUnsupported"), std::string::npos)
+            << refusal(work);
+}
+
 TEST_F(CudaRecorderTest, the_legacy_stream_must_not_be_used_meanwhile) {
     const TensorView x = tensor(width, 3);
     set(0, 0);

@@ -95,8 +95,17 @@ TEST_P(CudaLayerNormTest, skips_an_undefined_input_gradient) {
 }
 
 TEST_P(CudaLayerNormTest, rows_that_do_not_fit_are_refused) {
-    Batch b(DType::f32, 1, 29057);
+    Batch b(DType::f32, 1, 29041);
     EXPECT_THROW(run(b), UsageError);
+}
+
+TEST_P(CudaLayerNormTest, rows_that_fill_a_blocks_shared_memory_fit) {
+    // 8 bytes for each channel: all that a kernel has unasked, and all that there is, but for its static
+    // part.
+    for (const std::int64_t width : {6144, 29040}) {
+        Batch b(DType::f32, 1, width);
+        EXPECT_NO_THROW(run(b)) << width;
+    }
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // The CUDA runtime, as far as kernels/cuda calls it.
 
 #include <cuda_runtime_api.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "device_pages.hpp"
 #include "fake_capture.hpp"
 #include "fake_gpu.hpp"
 #include "scheduler.hpp"
@@ -51,8 +51,8 @@ struct State : kcpu::LaunchObserver {
     std::vector<std::string> record;
     int last_error = 0;
     std::map<std::string, int> failures;
-    int devices = 1, streams = 0, events = 0, open = 0;
-    std::map<void*, std::size_t> allocations;
+    int devices = 1, streams = 0, events = 0;
+    DevicePages memory;
     std::map<const std::byte*, std::size_t> pinned;
     std::set<CUstream_st*> open_streams;
     std::set<int> held_back;
@@ -65,10 +65,6 @@ State& state() {
 
 std::size_t pages(std::size_t bytes) {
     return (bytes + 4095) / 4096 * 4096;
-}
-
-void protect(int how) {
-    for (const auto& [data, size] : state().allocations) ::mprotect(data, size, how);
 }
 
 }  // namespace
@@ -103,12 +99,12 @@ void set_device_count(int count) {
     state().devices = count;
 }
 std::size_t live_allocations() {
-    return state().allocations.size();
+    return state().memory.live().size();
 }
 
 std::size_t live_bytes() {
     std::size_t total = 0;
-    for (const auto& one : state().allocations) total += one.second;
+    for (const auto& one : state().memory.live()) total += one.second;
     return total;
 }
 
@@ -138,10 +134,10 @@ int failure_of(const std::string& function) {
 }
 
 Access::Access() {
-    if (state().open++ == 0) protect(PROT_READ | PROT_WRITE);
+    state().memory.open();
 }
 Access::~Access() {
-    if (--state().open == 0) protect(PROT_NONE);
+    state().memory.shut();
 }
 
 }  // namespace tutti::fake_gpu
@@ -192,16 +188,9 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
     FAIL_IF_ASKED("cudaMalloc");
-    const std::size_t size = pages(bytes);
     REFUSE_WHILE_CAPTURED();
-    const int how = state().open > 0 ? PROT_READ | PROT_WRITE : PROT_NONE;
-    void* memory =
-        ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) return cudaErrorMemoryAllocation;
-    // What was not written shows: NaN in floating point. Not in all of a huge buffer, which tests never fill.
-    std::memset(memory, 0xff, std::min<std::size_t>(size, std::size_t{1} << 20));
-    ::mprotect(memory, size, how);
-    state().allocations[memory] = size;
+    std::byte* const memory = state().memory.allocate(pages(bytes));
+    if (!memory) return cudaErrorMemoryAllocation;
     *data = memory;
     return cudaSuccess;
 }
@@ -209,11 +198,7 @@ cudaError_t cudaFree(void* data) {
     if (!data) return cudaSuccess;
     REFUSE_WHILE_CAPTURED();
     state().finish_all();
-    const auto found = state().allocations.find(data);
-    if (found == state().allocations.end()) return cudaErrorInvalidValue;
-    ::munmap(data, found->second);
-    state().allocations.erase(found);
-    return cudaSuccess;
+    return state().memory.free(static_cast<std::byte*>(data)) ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
@@ -290,7 +275,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     FAIL_IF_ASKED("cudaStreamSynchronize");
-    if (captures(stream)) REFUSE_WHILE_CAPTURED();
+    REFUSE_WHILE_CAPTURED();
     note_host("wait for " + name_of_stream(stream));
     if (stream && !state().forgotten()) stream->queue->reach(stream->queue->end());
     return cudaSuccess;
@@ -328,6 +313,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
     FAIL_IF_ASKED("cudaEventQuery");
     if (is_captured(event)) return cudaErrorCapturedEvent;
+    // Of any event, by the thread that captures.
+    REFUSE_WHILE_CAPTURED();
     if (event->point.reached()) return cudaSuccess;
     // So that who polls gets there.
     event->point.queue->advance();
@@ -336,6 +323,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     FAIL_IF_ASKED("cudaEventSynchronize");
     if (is_captured(event)) return cudaErrorCapturedEvent;
+    REFUSE_WHILE_CAPTURED();
     note_host("wait for event " + std::to_string(event->number));
     if (!state().forgotten()) event->point.reach();
     return cudaSuccess;

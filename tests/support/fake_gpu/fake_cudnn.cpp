@@ -104,20 +104,40 @@ std::size_t flat(const std::vector<std::int64_t>& dims, std::int64_t a, std::int
     return static_cast<std::size_t>(((a * dims[1] + b) * dims[2] + c) * dims[3] + d);
 }
 
+std::vector<double> values_of(const Tensor& tensor) {
+    const auto& d = tensor.dims;
+    std::vector<double> values(static_cast<std::size_t>(d[0] * d[1] * d[2] * d[3]));
+    auto next = values.begin();
+    for (std::int64_t a = 0; a < d[0]; ++a)
+        for (std::int64_t b = 0; b < d[1]; ++b)
+            for (std::int64_t c = 0; c < d[2]; ++c)
+                for (std::int64_t e = 0; e < d[3]; ++e) *next++ = tensor.get(a, b, c, e);
+    return values;
+}
+
 void convolve(Pass pass, const Tensor& x, const Tensor& weight, const Tensor& y,
               const Descriptor& convolution) {
     const Tensor& result = pass == Pass::forward ? y : pass == Pass::data ? x : weight;
     const auto& d = result.dims;
-    std::vector<double> sums(static_cast<std::size_t>(d[0] * d[1] * d[2] * d[3]));
-    for_products(x.dims, weight.dims, y.dims, convolution,
-                 [&](auto n, auto o, auto oh, auto ow, auto i, auto h, auto w, auto c, auto kh, auto kw) {
-                     if (pass == Pass::forward)
-                         sums[flat(d, n, o, oh, ow)] += x.get(n, i, h, w) * weight.get(o, c, kh, kw);
-                     else if (pass == Pass::data)
-                         sums[flat(d, n, i, h, w)] += y.get(n, o, oh, ow) * weight.get(o, c, kh, kw);
-                     else
-                         sums[flat(d, o, c, kh, kw)] += y.get(n, o, oh, ow) * x.get(n, i, h, w);
-                 });
+    const auto sum_products = [&](const Tensor& a, const Tensor& b, const auto& add) {
+        const std::vector<double> first = values_of(a), second = values_of(b);
+        std::vector<double> sums(static_cast<std::size_t>(d[0] * d[1] * d[2] * d[3]));
+        for_products(x.dims, weight.dims, y.dims, convolution,
+                     [&](auto n, auto o, auto oh, auto ow, auto i, auto h, auto w, auto c, auto kh, auto kw) {
+                         add(sums, first, second, flat(x.dims, n, i, h, w), flat(weight.dims, o, c, kh, kw),
+                             flat(y.dims, n, o, oh, ow));
+                     });
+        return sums;
+    };
+    const std::vector<double> sums =
+        pass == Pass::forward
+            ? sum_products(x, weight,
+                           [](auto& s, auto& a, auto& b, auto i, auto j, auto k) { s[k] += a[i] * b[j]; })
+        : pass == Pass::data
+            ? sum_products(y, weight,
+                           [](auto& s, auto& a, auto& b, auto i, auto j, auto k) { s[i] += a[k] * b[j]; })
+            : sum_products(y, x,
+                           [](auto& s, auto& a, auto& b, auto i, auto j, auto k) { s[j] += a[k] * b[i]; });
     for (std::int64_t a = 0; a < d[0]; ++a)
         for (std::int64_t b = 0; b < d[1]; ++b)
             for (std::int64_t c = 0; c < d[2]; ++c)

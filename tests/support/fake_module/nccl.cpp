@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -22,6 +23,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "tutti/base/bf16.hpp"
 
 namespace {
 
@@ -60,6 +63,8 @@ std::size_t size_of(ncclDataType_t type) {
         case ncclFloat64:
         case ncclInt64:
             return 8;
+        case ncclBfloat16:
+            return 2;
         case ncclUint8:
             return 1;
         default:
@@ -73,6 +78,33 @@ void combine(T* sum, const T* other, std::size_t count, ncclRedOp_t op) {
         sum[i] = op == ncclSum   ? static_cast<T>(sum[i] + other[i])
                  : op == ncclMax ? std::max(sum[i], other[i])
                                  : std::min(sum[i], other[i]);
+}
+
+/// bf16 as NCCL adds it: rounded after each addition.
+struct Half {
+    std::uint16_t bits;
+    operator float() const { return tutti::float_of_bf16(bits); }
+    Half operator+(Half other) const {
+        return {tutti::bf16_bits(static_cast<float>(*this) + static_cast<float>(other))};
+    }
+};
+
+/// Sends and receives of the group that is open; of one communicator.
+struct Group {
+    struct Part {
+        const std::byte* sent;
+        std::byte* received;
+        std::size_t bytes;
+        int peer;
+    };
+    int depth = 0;
+    ncclComm_t comm = nullptr;
+    cudaStream_t stream = nullptr;
+    std::vector<Part> parts;
+};
+Group& group() {
+    static Group one;
+    return one;
 }
 
 }  // namespace
@@ -116,6 +148,8 @@ struct ncclComm {
             else if (type == ncclFloat64)
                 combine(reinterpret_cast<double*>(sum.data()), reinterpret_cast<double*>(slot(other)), count,
                         op);
+            else if (type == ncclBfloat16)
+                combine(reinterpret_cast<Half*>(sum.data()), reinterpret_cast<Half*>(slot(other)), count, op);
             else if (type == ncclInt64)
                 combine(reinterpret_cast<long*>(sum.data()), reinterpret_cast<long*>(slot(other)), count, op);
         }
@@ -303,6 +337,56 @@ ncclResult_t ncclBroadcast(const void* send, void* receive, std::size_t count, n
             comm->take(bytes_of(receive) + offset, comm->slot(root), size, stream);
             comm->meet();
         });
+    });
+}
+
+ncclResult_t ncclGroupStart() {
+    ++group().depth;
+    return ncclSuccess;
+}
+ncclResult_t ncclSend(const void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+    // Alone it would wait for the peer's ncclRecv, which would wait for this rank's.
+    if (group().depth == 0 || comm->in_progress || peer >= comm->ranks) return ncclInvalidUsage;
+    group().comm = comm;
+    group().stream = stream;
+    group().parts.push_back({bytes_of(data), nullptr, count * size_of(type), peer});
+    return ncclSuccess;
+}
+ncclResult_t ncclRecv(void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t) {
+    if (group().depth == 0 || comm->in_progress || peer >= comm->ranks) return ncclInvalidUsage;
+    group().parts.push_back({nullptr, bytes_of(data), count * size_of(type), peer});
+    return ncclSuccess;
+}
+ncclResult_t ncclGroupEnd() {
+    if (group().depth == 0) return ncclInvalidUsage;
+    if (--group().depth > 0) return ncclSuccess;
+    const Group ended = std::exchange(group(), {});
+    if (ended.parts.empty()) return ncclSuccess;
+    const ncclComm_t comm = ended.comm;
+    // As here, all ranks send to all in blocks of one size, of which a slot takes a part of each.
+    const std::size_t block = ended.parts.front().bytes,
+                      most = slot_bytes / static_cast<std::size_t>(comm->ranks) / 8 * 8;
+    for (const Group::Part& part : ended.parts)
+        if (part.bytes != block) return ncclInvalidArgument;
+    if (ended.parts.size() != 2 * static_cast<std::size_t>(comm->ranks)) return ncclInvalidArgument;
+    return comm->issue(ended.stream, [=] {
+        for (std::size_t offset = 0; offset < block; offset += most) {
+            const std::size_t size = std::min(most, block - offset);
+            const auto place = [&](int of, int towards) {
+                return comm->slot(of) + most * static_cast<std::size_t>(towards);
+            };
+            for (const Group::Part& part : ended.parts)
+                if (part.sent)
+                    module_copy()(place(comm->rank, part.peer), part.sent + offset, size,
+                                  cudaMemcpyDeviceToHost, ended.stream);
+            comm->meet();
+            for (const Group::Part& part : ended.parts)
+                if (part.received)
+                    comm->take(part.received + offset, place(part.peer, comm->rank), size, ended.stream);
+            comm->meet();
+        }
     });
 }
 

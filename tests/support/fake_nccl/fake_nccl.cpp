@@ -1,6 +1,7 @@
 #include "fake_nccl.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "fake_streams.hpp"
@@ -110,6 +111,8 @@ NcclResult FakeNccl::collective(const std::string& name, NcclComm communicator, 
 
 NcclResult FakeNccl::all_reduce(const TensorView& buffer, ReduceOp op, NcclComm communicator,
                                 GpuStream stream) {
+    if (buffer.dtype == DType::bf16 && data_.size() > 2)
+        violations_.emplace_back("all_reduce of bf16, which NCCL rounds after each addition");
     return collective("all_reduce", communicator, stream,
                       [=](Communicator& data) { return data.all_reduce(buffer, op); });
 }
@@ -126,6 +129,26 @@ NcclResult FakeNccl::all_gather(const TensorView& input, const TensorView& outpu
 NcclResult FakeNccl::broadcast(const TensorView& buffer, int root, NcclComm communicator, GpuStream stream) {
     return collective("broadcast", communicator, stream,
                       [=](Communicator& data) { return data.broadcast(buffer, root); });
+}
+
+NcclResult FakeNccl::all_to_all(const TensorView& input, const TensorView& output, int ranks,
+                                NcclComm communicator, GpuStream stream) {
+    const std::byte *const in = input.data, *const out = output.data;
+    if (in < out + output.bytes() && out < in + input.bytes())
+        violations_.emplace_back("all_to_all in place");
+    // Everything to everybody, who keeps what is theirs.
+    auto all = std::make_shared<std::vector<std::byte>>(input.bytes() * static_cast<std::size_t>(ranks));
+    const TensorView everything{all->data(), input.dtype, {ranks * input.count()}};
+    const NcclResult result = collective("all_to_all", communicator, stream, [=](Communicator& data) {
+        return data.all_gather(input, everything);
+    });
+    const std::size_t block = input.bytes() / static_cast<std::size_t>(ranks);
+    static_cast<FakeStream*>(stream)->issue([=, own = static_cast<std::size_t>(data_.rank())] {
+        for (std::size_t from = 0; from < static_cast<std::size_t>(ranks); ++from)
+            std::memcpy(output.data + from * block, all->data() + from * input.bytes() + own * block, block);
+        return true;
+    });
+    return result;
 }
 
 FakeNccl::~FakeNccl() {

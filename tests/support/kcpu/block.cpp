@@ -44,7 +44,7 @@ void* allocate(std::size_t bytes) {
 
 }  // namespace
 
-Block::Block(const char* kernel, Extent grid, Extent block, std::size_t dynamic_shared, Order order,
+Block::Block(const char* kernel, Extent grid, Extent block, SharedMemory shared, Order order,
              std::mt19937& generator, const std::function<void()>& body)
     : kernel_(kernel),
       grid_(grid),
@@ -54,7 +54,8 @@ Block::Block(const char* kernel, Extent grid, Extent block, std::size_t dynamic_
       threads_(block.count()),
       warps_((block.count() + 31) / 32),
       sequence_(block.count()),
-      dynamic_bytes_(dynamic_shared) {
+      dynamic_bytes_(shared.dynamic),
+      left_bytes_(shared.most - shared.dynamic) {
     gridDim = {grid.x, grid.y, grid.z};
     blockDim = {block.x, block.y, block.z};
     const int count = static_cast<int>(block.count());
@@ -66,9 +67,9 @@ Block::Block(const char* kernel, Extent grid, Extent block, std::size_t dynamic_
         sequence_[n] = order == Order::reverse ? count - 1 - i : i;
     }
     now.warp_epoch.assign(warps_.size(), 0);
-    if (dynamic_shared > 0) {
-        dynamic_shared_ = allocate(dynamic_shared);
-        races_shared_memory(dynamic_shared_, dynamic_shared, "dynamic shared memory");
+    if (dynamic_bytes_ > 0) {
+        dynamic_shared_ = allocate(dynamic_bytes_);
+        races_shared_memory(dynamic_shared_, dynamic_bytes_, "dynamic shared memory");
     }
 }
 
@@ -212,6 +213,9 @@ void Block::fail(const std::string& problem) {
 void* Block::shared_variable(const void* key, std::size_t bytes, const char* name) {
     for (const Variable& variable : variables_)
         if (variable.key == key) return variable.data;
+    // CUDA would not have started the kernel.
+    if (bytes > left_bytes_) fail("static and dynamic shared memory are more than the launch may have");
+    left_bytes_ -= bytes;
     void* data = allocate(bytes);
     poison(data, bytes);
     variables_.push_back({key, data, bytes});

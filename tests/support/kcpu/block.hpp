@@ -18,7 +18,7 @@ namespace tutti::kcpu {
 
 class Block {
   public:
-    Block(const char* kernel, Extent grid, Extent block, std::size_t dynamic_shared, Order order,
+    Block(const char* kernel, Extent grid, Extent block, SharedMemory shared, Order order,
           std::mt19937& generator, const std::function<void()>& body);
     ~Block();
 
@@ -102,6 +102,7 @@ class Block {
     std::vector<Variable> variables_;
     void* dynamic_shared_ = nullptr;
     std::size_t dynamic_bytes_ = 0;
+    std::size_t left_bytes_;  ///< for static shared memory
     std::string error_;
 };
 

@@ -30,15 +30,15 @@ template <class... Parameters, class... Arguments>
 void launch(const char* name, void (*kernel)(Parameters...), Extent grid, Extent block,
             std::size_t dynamic_shared, Arguments&&... arguments) {
     const std::tuple<Parameters...> values{static_cast<Parameters>(std::forward<Arguments>(arguments))...};
-    run(name, grid, block, dynamic_shared, [&] { std::apply(kernel, values); });
+    run(name, grid, block, SharedMemory{dynamic_shared}, [&] { std::apply(kernel, values); });
 }
 
 /// The same, in a stream: who observes launches says when it runs. Parameters are read here.
 template <class... Parameters, class... Arguments>
 void launch_in_stream(const void* stream, const char* name, void (*kernel)(Parameters...), Extent grid,
-                      Extent block, std::size_t dynamic_shared, Arguments&&... arguments) {
+                      Extent block, SharedMemory shared, Arguments&&... arguments) {
     const std::tuple<Parameters...> values{static_cast<Parameters>(std::forward<Arguments>(arguments))...};
-    issue(name, stream, [=] { run(name, grid, block, dynamic_shared, [&] { std::apply(kernel, values); }); });
+    issue(name, stream, [=] { run(name, grid, block, shared, [&] { std::apply(kernel, values); }); });
 }
 
 }  // namespace tutti::kcpu

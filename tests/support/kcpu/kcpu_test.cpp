@@ -142,6 +142,10 @@ TEST_P(KcpuTest, misused_warp_operations_are_named) {
 }
 
 __global__ void nothing() {}
+__global__ void use_both() {
+    SHARED(float, values, [32]);
+    values[0] = *static_cast<float*>(dynamic_shared_memory()) = 0;
+}
 __global__ void use_dynamic() {
     dynamic_shared_memory();
 }
@@ -151,6 +155,14 @@ TEST_P(KcpuTest, launches_that_cuda_refuses_are_refused) {
     expect_says(problem_of(nothing, {1, 65536}, {1}), "a grid of 1 x 65536 x 1 blocks cannot be launched");
     expect_says(problem_of(use_dynamic, {1}, {1}), "dynamic shared memory is used, but the launch gave none");
     EXPECT_EQ(problem_of(nothing, {2}, {1024}), "");
+}
+
+TEST_P(KcpuTest, static_and_dynamic_shared_memory_share_what_a_launch_may_have) {
+    EXPECT_NO_THROW(launch("both", use_both, {1}, {1}, unasked_shared_memory - 128));
+    EXPECT_THROW(launch("both", use_both, {1}, {1}, unasked_shared_memory - 127), Error);
+    EXPECT_THROW(launch("dynamic", use_dynamic, {1}, {1}, unasked_shared_memory + 1), Error);
+    const SharedMemory asked{most_shared_memory - 128, most_shared_memory};
+    EXPECT_NO_THROW(launch_in_stream(nullptr, "both", use_both, {1}, {1}, asked));
 }
 
 }  // namespace

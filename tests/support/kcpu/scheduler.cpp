@@ -43,7 +43,7 @@ void issue(const char* kernel, const void* stream, std::function<void()> work) {
         work();
 }
 
-void run(const char* kernel, Extent grid, Extent block, std::size_t dynamic_shared,
+void run(const char* kernel, Extent grid, Extent block, SharedMemory shared,
          const std::function<void()>& body) {
     if (running) fail("a launch inside a kernel");
     const auto refuse = [kernel](const std::string& why) {
@@ -55,11 +55,12 @@ void run(const char* kernel, Extent grid, Extent block, std::size_t dynamic_shar
     if (grid.count() == 0 || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
         refuse("a grid of " + std::to_string(grid.x) + " x " + std::to_string(grid.y) + " x " +
                std::to_string(grid.z) + " blocks cannot be launched");
-    if (dynamic_shared > 227 * 1024) refuse("more than 227 KiB of shared memory");
+    if (shared.dynamic > shared.most)
+        refuse("more than " + std::to_string(shared.most >> 10) + " KiB of shared memory");
 
     const std::lock_guard<std::mutex> lock(gate);
     races_begin();
-    Block work(kernel, grid, block, dynamic_shared, order, generator, body);
+    Block work(kernel, grid, block, shared, order, generator, body);
     running = &work;
     now.in_kernel = true;
     const std::uint64_t blocks = grid.count();

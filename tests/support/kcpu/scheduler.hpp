@@ -26,9 +26,17 @@ struct Extent {
     std::uint64_t count() const { return std::uint64_t{x} * y * z; }
 };
 
+/// What a block may have on compute capability 9.0, and without cudaFuncSetAttribute.
+inline constexpr std::size_t most_shared_memory = 227 * 1024, unasked_shared_memory = 48 * 1024;
+
+struct SharedMemory {
+    std::size_t dynamic = 0;
+    std::size_t most = unasked_shared_memory;  ///< with the static part
+};
+
 /// Calls `body` once per thread of the launch, with threadIdx and the like set. Throws Error for a launch
 /// that CUDA would refuse, for divergent barriers, misused warp operations and races.
-void run(const char* kernel, Extent grid, Extent block, std::size_t dynamic_shared,
+void run(const char* kernel, Extent grid, Extent block, SharedMemory shared,
          const std::function<void()>& body);
 
 /// Runs each launch, when it likes.
