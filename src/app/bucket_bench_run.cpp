@@ -8,6 +8,7 @@
 #include "provenance.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/train/precision.hpp"
+#include "tutti/train/processor_cost.hpp"
 #include "tutti/train/schedule_choice.hpp"
 #include "tutti/train/step_bench.hpp"
 #include "tutti/train/step_replay.hpp"
@@ -114,11 +115,14 @@ class BucketBenchRun {
         bench.stop = [] { return StopSignal::pending() != 0; };
         start_.log.progress("all-reduce against size");
         report_.all_reduce = bench_all_reduce(*gradients_, bench);
-        report_.cost =
-            fit_cost(report_.all_reduce, gradients_->size())
-                .with_latency(measure_latency(*gradients_, *control_,
-                                              inputs_.device->ops(bench_.graph().gradient_arena().dtype),
-                                              bench_.graph().gradient_arena()));
+        const TensorView arena = bench_.graph().gradient_arena();
+        Ops& ops = inputs_.device->ops(arena.dtype);
+        report_.cost = fit_cost(report_.all_reduce, gradients_->size())
+                           .with_latency(measure_latency(*gradients_, *control_, ops, arena));
+        // A GPU's computation is not that of the thread that sends, and timed waits wait on.
+        if (!inputs_.gpu && !options_.replay)
+            report_.cost = report_.cost.with_processor(
+                measure_processor_cost(*gradients_, *control_, ops, arena, report_.cost));
         empty_transfer_ = report_.cost.seconds(0);
         // The model may make it cheaper than any is. Only ranks on CPUs are across steps.
         if (report_.across)
@@ -191,7 +195,7 @@ class BucketBenchRun {
     }
 
     AcrossTiming across_timing() const {
-        return report_.measurement.across(bench_.graph(), report_.per_piece, report_.cost.latency());
+        return report_.measurement.across(bench_.graph(), report_.per_piece, report_.cost);
     }
 
     /// As training does with distributed.across_steps auto: sets the schedule of the rows, and gives the cost
