@@ -53,6 +53,7 @@ class SharedProcessor {
     }
     /// When a computation of so many seconds ends that goes on at `now`; call it with ascending ones.
     double after(double now, double seconds) {
+        if (seconds <= 0) return now;
         for (; next_ < spans_.size(); ++next_) {
             const Span& span = spans_[next_];
             if (span.end <= now) continue;
@@ -199,8 +200,9 @@ double step_within(std::span<const Bucket> buckets, std::span<const double> seco
         last_update = static_cast<double>(buckets[b].count) * timing.update_per_element;
         updates += last_update;
     }
-    double now = std::max(shared.after(0, timing.backward_end + updates), link + timing.latency + last_update) +
-                 timing.between + timing.loss;
+    double now =
+        std::max(shared.after(0, timing.backward_end + updates), link + timing.latency + last_update) +
+        timing.between + timing.loss;
     for (const LayerForward& layer : timing.layers) now += layer.seconds;
     return now;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <vector>
 
@@ -13,6 +14,13 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) {
     return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// In which this thread could have run, but others did. 0 where Linux does not tell.
+double seconds_given_away() {
+    std::ifstream file("/proc/thread-self/schedstat");
+    double on_the_core = 0, waiting = 0;
+    return file >> on_the_core >> waiting ? waiting * 1e-9 : 0;
 }
 
 /// A computation in pieces, on memory that a core's own cache holds, as a layer's tiles do.
@@ -49,8 +57,8 @@ class Computation {
 double error_of(const ProcessorCost& cost, std::span<const ProcessorSample> samples) {
     double sum = 0;
     for (const ProcessorSample& sample : samples) {
-        const double off = sample.transfers * cost.per_transfer + sample.bytes * cost.seconds_per_byte -
-                           sample.seconds;
+        const double off =
+            sample.transfers * cost.per_transfer + sample.bytes * cost.seconds_per_byte - sample.seconds;
         sum += off * off;
     }
     return sum;
@@ -98,6 +106,7 @@ ProcessorCost measure_processor_cost(Communicator& gradients, Communicator& cont
         std::vector<Work> works(transfers);
         std::size_t done = 0;
         control.barrier();
+        const double given_before = seconds_given_away();
         const auto begin = Clock::now();
         for (std::size_t i = 0; i < transfers; ++i)
             works[i] = gradients.all_reduce(slice(i, bytes), ReduceOp::sum);
@@ -105,7 +114,7 @@ ProcessorCost measure_processor_cost(Communicator& gradients, Communicator& cont
             computation.piece();
             while (done < transfers && works[done].test()) ++done;
         }
-        const double seconds = seconds_since(begin);
+        const double seconds = seconds_since(begin) - (seconds_given_away() - given_before);
         for (; done < transfers; ++done) works[done].wait();
         return seconds;
     };
