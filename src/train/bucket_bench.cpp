@@ -149,8 +149,7 @@ PlanSteps::PlanSteps(std::span<const BenchPlan> plans, const BenchRounds& rounds
 }
 
 double StepMeasurement::predict(std::span<const Bucket> buckets, const BucketTiming& timing) const {
-    return before +
-           std::max(finish_time(buckets, timing), stretched(backward_end, buckets, timing)) + rest;
+    return before + std::max(finish_time(buckets, timing), stretched(backward_end, buckets, timing)) + rest;
 }
 
 double StepMeasurement::attainable(std::span<const ParameterSlice> parameters,

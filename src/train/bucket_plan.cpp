@@ -102,8 +102,8 @@ std::vector<Bucket> plan_by_cost(std::span<const ParameterSlice> parameters,
     for (std::size_t k = 1; k < cuts; ++k) {
         for (std::size_t to = k; to < cuts; ++to)
             for (std::size_t before = k - 1; before < to; ++before) {
-                const double taken = static_cast<double>(k - 1) * timing.cost.processor().per_transfer +
-                                     taken_before[before];
+                const double taken =
+                    static_cast<double>(k - 1) * timing.cost.processor().per_transfer + taken_before[before];
                 const double time =
                     std::max(done[k - 1][before], ready[to] + taken) + transfer[before * cuts + to];
                 if (time >= done[k][to]) continue;

@@ -19,7 +19,7 @@ struct BucketTrial {
     std::vector<std::size_t> ends;  ///< the last parameter of each bucket, in arena order
     /// When backward and its transfers are through, in seconds after its beginning; across steps: a step.
     double predicted = 0;
-    double step = 0;       ///< median of the real steps, seconds; 0: not tried
+    double step = 0;  ///< median of the real steps, seconds; 0: not tried
     /// Of issue (Reducer::replan), across steps; empty: the transfers end with their step, in the plan's
     /// order.
     std::vector<std::size_t> order{};

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "support/thread_communicator.hpp"
+#include "tutti/device/device.hpp"
 
 namespace tutti {
 namespace {

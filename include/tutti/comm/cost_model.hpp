@@ -54,9 +54,7 @@ class CostModel {
     double occupied(double bytes) const { return seconds(bytes) - latency_; }
     /// Of these, what a computation beside the transfer loses; nothing where it was not measured.
     const ProcessorCost& processor() const { return processor_; }
-    double taken(double bytes) const {
-        return processor_.per_transfer + bytes * processor_.seconds_per_byte;
-    }
+    double taken(double bytes) const { return processor_.per_transfer + bytes * processor_.seconds_per_byte; }
     /// What a transfer beside a computation keeps the next one waiting: it cannot be through before it had
     /// the processor for as long as it needs it.
     double occupied_beside(double bytes) const {
