@@ -36,7 +36,7 @@ void check_memory(const JobStart& start, const Config& config, const TrainingInp
     const double all = needed * static_cast<double>(ranks), have = static_cast<double>(*available);
     if (all <= have) return;
     throw UsageError(
-        fmt::format("train.batch_size {} needs at least {} of memory for {} of {}, where {} can be had",
+        fmt::format("train.batch_size {} needs at least {} of memory for {} on {}, where {} can be had",
                     config.train.batch_size, text_of(all),
                     ranks == 1 ? "the rank" : fmt::format("the {} ranks", ranks), host, text_of(have)),
         fmt::format(

@@ -17,12 +17,12 @@ std::atomic<std::int64_t> term_nanoseconds{0};
 
 /// Of what a handler may do, posting a semaphore is all that wakes a thread (signal-safety(7)).
 sem_t* noted() noexcept {
-    static sem_t semaphore = [] {
-        sem_t made;
-        sem_init(&made, 0, 0);
-        return made;
-    }();
-    return &semaphore;
+    struct Semaphore {
+        Semaphore() noexcept { sem_init(&one, 0, 0); }
+        sem_t one{};
+    };
+    static Semaphore semaphore;
+    return &semaphore.one;
 }
 
 std::int64_t now_nanoseconds() noexcept {
