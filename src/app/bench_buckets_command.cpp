@@ -5,8 +5,8 @@
 #include "bench_commands.hpp"
 #include "bucket_bench_run.hpp"
 #include "command_line.hpp"
-#include "tutti/base/error.hpp"
-#include "tutti/base/stop_signal.hpp"
+#include "stop_deadline.hpp"
+#include "synthetic_data.hpp"
 #include "tutti/train/report_file.hpp"
 
 namespace tutti {
@@ -19,7 +19,10 @@ int bench(const JobStart& start, const BucketBenchOptions& options, const std::s
         json_path = prepare_report(out, "buckets.json");
         page_path = prepare_report(out, "buckets.html");
     });
-    const BucketReport report = run_bucket_bench(start, options);
+    const BucketReport report = [&] {
+        const StopDeadline deadline(start.log, "the measurement");
+        return run_bucket_bench(start, options);
+    }();
     together_on_first_rank(start.world, "writing the report", [&] {
         const auto document = to_json(report);
         write_report(page_path, to_html(document));
@@ -39,8 +42,10 @@ int bench_buckets_command(const Arguments& arguments) {
         "quick-start recipe; nothing is trained, saved or resumed.",
         "trainer bench buckets");
     BucketBenchOptions options;
-    std::string sizes = "0.25,1,4,10,25,100", policies = "ddp,single,per_layer,cost_model", out = ".", replay;
+    std::string sizes = "0.25,1,4,10,25,100", policies = "ddp,single,per_layer,cost_model", out = ".", replay,
+                shape;
     add_recipe_options(app, options.recipe);
+    add_synthetic_options(app, options.recipe, shape);
     app.add_option("--bucket-mb", sizes, "MiB, the sizes of the policy ddp")->capture_default_str();
     app.add_option("--policies", policies, "which bucket policies")->capture_default_str();
     app.add_option("--steps", options.rounds.steps, "measured steps of each plan")
@@ -58,6 +63,7 @@ int bench_buckets_command(const Arguments& arguments) {
     app.add_option("--out", out, "directory for buckets.json and buckets.html")->capture_default_str();
     if (!parse_arguments(app, arguments)) return 0;
 
+    options.sample_shape = synthetic_shape(options.recipe, shape);
     options.plans.policies = parse_policies(policies, "--policies");
     options.plans.bucket_mb = parse_bucket_sizes(sizes, "--bucket-mb");
     if (replays->count() > 0) {

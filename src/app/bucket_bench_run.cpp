@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <cctype>
 
+#include "memory_check.hpp"
 #include "provenance.hpp"
+#include "synthetic_data.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/train/precision.hpp"
+#include "tutti/train/processor_cost.hpp"
 #include "tutti/train/schedule_choice.hpp"
 #include "tutti/train/step_bench.hpp"
 #include "tutti/train/step_replay.hpp"
@@ -27,7 +30,9 @@ class BucketBenchRun {
         : start_(start),
           options_(options),
           config_(config_for_bench(start, options)),
-          inputs_(open_training(start, config_, false)),
+          inputs_(open_bench_data(start, config_,
+                                  synthetic_data(options.recipe, config_, options.sample_shape,
+                                                 start.world.size(), most_updates(options)))),
           timed_(start.timed_world(config_.distributed)),
           gradients_(make_gradients_communicator(start, config_, inputs_, *timed_)),
           control_(timed_->duplicate()),
@@ -48,6 +53,12 @@ class BucketBenchRun {
         measure_all_reduce();
         report_.measurement = agree_on_measurement(first_steps(), *control_);
         measure_plans();
+    }
+
+    /// Under both schedules, with the steps before each turn that are not counted, and those that plan.
+    static std::int64_t most_updates(const BucketBenchOptions& options) {
+        const std::size_t plans = 2 * (options.plans.policies.size() + options.plans.bucket_mb.size()) + 1;
+        return static_cast<std::int64_t>(plans * (2 * options.rounds.steps + options.rounds.warmup + 2) + 8);
     }
 
     static Config config_for_bench(const JobStart& start, const BucketBenchOptions& options) {
@@ -114,11 +125,14 @@ class BucketBenchRun {
         bench.stop = [] { return StopSignal::pending() != 0; };
         start_.log.progress("all-reduce against size");
         report_.all_reduce = bench_all_reduce(*gradients_, bench);
-        report_.cost =
-            fit_cost(report_.all_reduce, gradients_->size())
-                .with_latency(measure_latency(*gradients_, *control_,
-                                              inputs_.device->ops(bench_.graph().gradient_arena().dtype),
-                                              bench_.graph().gradient_arena()));
+        const TensorView arena = bench_.graph().gradient_arena();
+        Ops& ops = inputs_.device->ops(arena.dtype);
+        report_.cost = fit_cost(report_.all_reduce, gradients_->size())
+                           .with_latency(measure_latency(*gradients_, *control_, ops, arena));
+        // A GPU's computation is not that of the thread that sends, and timed waits wait on.
+        if (!inputs_.gpu && !options_.replay)
+            report_.cost = report_.cost.with_processor(
+                measure_processor_cost(*gradients_, *control_, ops, arena, report_.cost));
         empty_transfer_ = report_.cost.seconds(0);
         // The model may make it cheaper than any is. Only ranks on CPUs are across steps.
         if (report_.across)
@@ -191,7 +205,7 @@ class BucketBenchRun {
     }
 
     AcrossTiming across_timing() const {
-        return report_.measurement.across(bench_.graph(), report_.per_piece, report_.cost.latency());
+        return report_.measurement.across(bench_.graph(), report_.per_piece, report_.cost);
     }
 
     /// As training does with distributed.across_steps auto: sets the schedule of the rows, and gives the cost
@@ -306,7 +320,7 @@ class BucketBenchRun {
             });
         report_.measurement = agree_on_measurement(measured.steps(reference), *control_)
                                   .scaled_to(agree_on_compute(measured.steps(reference), *control_));
-        const AcrossTiming of_steps = across_timing();
+        std::vector<ProcessorSample> beside;
         for (std::size_t p = 0; p < shown; ++p) {
             const auto steps = measured.steps(p);
             std::vector<StepFigures> figures;
@@ -315,14 +329,29 @@ class BucketBenchRun {
             // The calls of one rank have ended when they return, although the reducer asks later.
             if (control_->size() == 1)
                 for (StepFigures& step : figures) step.communication = step.exposed = step.transfer_cpu = 0;
-            report_.plans.push_back(
-                {plans[p], figures, steps[median_step(figures)], predict(plans[p], timing(), of_steps)});
+            report_.plans.push_back({plans[p], figures, steps[median_step(figures)]});
+            beside.push_back(stretch_of(report_.plans.back(), agree_on_compute(steps, *control_)));
         }
+        // Measured before the rounds it was good enough to plan with.
+        if (report_.cost.processor() != ProcessorCost{})
+            report_.cost = report_.cost.with_processor(fit_processor_cost(beside));
+        const AcrossTiming of_steps = across_timing();
+        for (PlanResult& result : report_.plans) result.predicted = predict(result.plan, timing(), of_steps);
         if (!replay_) report_.profile = profile_of(measured.steps(reference));
         report_.yardstick = yardstick(slices, ends);
         if (control_->size() > 1)
             report_.yardstick.attainable = any_across ? attainable_across(slices, timing(), of_steps)
                                                       : report_.measurement.attainable(slices, timing());
+    }
+
+    /// By how much longer than the steps in one bucket those of a plan compute, and what was sent meanwhile.
+    ProcessorSample stretch_of(const PlanResult& result, double compute) const {
+        const double hidden =
+            spread_over(result.steps, [](const StepFigures& step) { return step.overlap(); }).median;
+        const std::size_t transfers =
+            result.plan.order.empty() ? result.plan.buckets.size() : result.plan.order.size();
+        return {hidden * static_cast<double>(transfers), hidden * static_cast<double>(arena_bytes()),
+                compute - report_.measurement.compute()};
     }
 
     StepYardstick yardstick(std::span<const ParameterSlice> slices, const std::vector<bool>& ends) const {

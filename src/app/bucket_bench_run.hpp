@@ -11,8 +11,9 @@
 namespace tutti {
 
 struct BucketBenchOptions {
-    RecipeArguments recipe;
-    PlanRequest plans;  ///< first_bucket_mb comes from the config
+    RecipeArguments recipe;  ///< own_data: random samples instead of data.train
+    Shape sample_shape;      ///< as for synthetic_data()
+    PlanRequest plans;       ///< first_bucket_mb comes from the config
     BenchRounds rounds;
     /// Replay: from this file, or, when it is empty, from a measurement on rank 0 alone.
     std::optional<std::string> replay;

@@ -90,6 +90,10 @@ std::string all_reduce_rows(const BucketReport& report) {
                             piece.seconds_per_byte > 0 ? 1e-6 / piece.seconds_per_byte : 0.0);
     text += fmt::format("  largest residual {:.0f} %; {:.1f} us of each pass while the next one is sent\n",
                         100 * report.cost.worst_residual(), 1e6 * report.cost.latency());
+    const ProcessorCost& processor = report.cost.processor();
+    if (processor != ProcessorCost{})
+        text += fmt::format("  each takes {:.1f} us and {:.3f} ms a MB from a computation beside it\n",
+                            1e6 * processor.per_transfer, 1e9 * processor.seconds_per_byte);
     return text;
 }
 

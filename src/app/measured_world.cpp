@@ -92,11 +92,12 @@ AcrossTiming across_timing_of(const Json& document, const MeasuredWorld& measure
         elements.push_back(layer.at("parameters").get<std::int64_t>());
     const ParameterSlice& last = measured.parameters.back();
     const Json& per_piece = document.at("measurement").at("per_piece");
-    return measured.measurement.across(
-        layers_of(elements, measured.parameters, measured.measurement.profile.layer_forward),
-        last.offset + last.count,
-        per_piece.is_null() ? std::numeric_limits<double>::infinity() : seconds_of(per_piece),
-        measured.cost.latency());
+    return with_costs(
+        measured.measurement.across(
+            layers_of(elements, measured.parameters, measured.measurement.profile.layer_forward),
+            last.offset + last.count,
+            per_piece.is_null() ? std::numeric_limits<double>::infinity() : seconds_of(per_piece)),
+        measured.cost, measured.element_bytes);
 }
 
 MeasuredFile file_of(const Json& document) {

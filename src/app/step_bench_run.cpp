@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
+#include "memory_check.hpp"
 #include "provenance.hpp"
+#include "synthetic_data.hpp"
 #include "tutti/base/stop_signal.hpp"
-#include "tutti/input/random_dataset.hpp"
 #include "tutti/train/precision.hpp"
 #include "tutti/train/product_bench.hpp"
 #include "tutti/train/step_bench.hpp"
@@ -20,7 +20,6 @@ namespace {
 constexpr int product_repetitions = 5;
 // Between looks at the stop signal.
 constexpr std::size_t steps_at_once = 5;
-constexpr std::int64_t default_image = 28, default_channels = 1, default_classes = 10;
 
 /// One measurement of all ranks.
 class StepBenchRun {
@@ -29,7 +28,10 @@ class StepBenchRun {
         : start_(start),
           options_(options),
           config_(config_for_bench(start, options)),
-          inputs_(open_training(start, config_, false, data_maker())),
+          inputs_(open_bench_data(
+              start, config_,
+              synthetic_data(options.recipe, config_, options.sample_shape, start.world.size(),
+                             static_cast<std::int64_t>(options.warmup + options.steps)))),
           timed_(start.timed_world(config_.distributed)),
           gradients_(make_gradients_communicator(start, config_, inputs_, *timed_)),
           control_(timed_->duplicate()),
@@ -73,24 +75,6 @@ class StepBenchRun {
         // The shorter last step of an epoch would be a step of another kind.
         config.data.drop_last = true;
         return config;
-    }
-
-    std::function<std::unique_ptr<Dataset>()> data_maker() const {
-        if (!options_.recipe.own_data) return {};
-        return [this] {
-            const std::int64_t image = config_.model.image.value_or(default_image);
-            const Shape usual{image, image, config_.model.channels.value_or(default_channels)};
-            // One epoch, so that the loader begins once.
-            const auto updates = static_cast<std::int64_t>(options_.warmup + options_.steps);
-            const std::int64_t batch = samples_per_update(config_, start_.world.size());
-            if (updates > std::numeric_limits<std::int64_t>::max() / batch)
-                throw UsageError(
-                    fmt::format("{} steps of {} samples are more than can be counted", updates, batch),
-                    "set --steps, --warmup or train.batch_size to less");
-            return make_random_dataset(options_.sample_shape.rank() > 0 ? options_.sample_shape : usual,
-                                       batch * updates, config_.model.classes.value_or(default_classes),
-                                       config_.run.seed);
-        };
     }
 
     void describe() {

@@ -10,9 +10,7 @@ namespace tutti {
 
 struct StepBenchOptions {
     RecipeArguments recipe;  ///< own_data: random samples instead of data.train
-    /// Of the random samples; without it {image, image, channels} of the model, where it names them, else
-    /// {28, 28, 1}.
-    Shape sample_shape;
+    Shape sample_shape;      ///< as for synthetic_data()
     std::size_t steps = 50, warmup = 10;
     std::vector<std::int64_t> products{1024, 2048};
 };

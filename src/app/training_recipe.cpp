@@ -111,7 +111,7 @@ TrainingInputs open_training(const JobStart& start, const Config& config, bool w
         open_data(start, config, whole_run, make_data, inputs);
         check_training(config, *inputs.train, inputs.val.get(), start.world.size());
     });
-    require_same_data(start.world, *inputs.train);
+    require_same_data(start.world, *inputs.train, make_data ? SameLabels::by_settings : SameLabels::compared);
     if (inputs.val) require_same_data(start.world, *inputs.val);
     return inputs;
 }

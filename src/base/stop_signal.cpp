@@ -1,9 +1,11 @@
 #include "tutti/base/stop_signal.hpp"
 
+#include <semaphore.h>
 #include <signal.h>
 #include <time.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 
 namespace tutti {
@@ -12,6 +14,16 @@ namespace {
 // A signal handler can reach nothing but static storage.
 std::atomic<int> last_signal{0};
 std::atomic<std::int64_t> term_nanoseconds{0};
+
+/// Of what a handler may do, posting a semaphore is all that wakes a thread (signal-safety(7)).
+sem_t* noted() noexcept {
+    struct Semaphore {
+        Semaphore() noexcept { sem_init(&one, 0, 0); }
+        sem_t one{};
+    };
+    static Semaphore semaphore;
+    return &semaphore.one;
+}
 
 std::int64_t now_nanoseconds() noexcept {
     timespec now{};
@@ -23,6 +35,9 @@ void note(int number) {
     last_signal.store(number);
     std::int64_t none = 0;
     if (number == SIGTERM) term_nanoseconds.compare_exchange_strong(none, now_nanoseconds());
+    const int error = errno;
+    sem_post(noted());
+    errno = error;
 }
 
 void install(int number, void (*handler)(int), int flags) {
@@ -49,6 +64,8 @@ void hold_preemption_notice() noexcept {
 StopSignal::StopSignal() {
     last_signal.store(0);
     term_nanoseconds.store(0);
+    while (sem_trywait(noted()) == 0) {  // of an earlier one
+    }
     install(SIGUSR1, note, SA_RESTART);
     install(SIGTERM, note, SA_RESTART);
     install(SIGINT, note, static_cast<int>(SA_RESTART | SA_RESETHAND));
@@ -63,6 +80,15 @@ StopSignal::~StopSignal() {
 
 int StopSignal::pending() noexcept {
     return last_signal.load();
+}
+
+void StopSignal::wait() noexcept {
+    while (sem_wait(noted()) != 0 && errno == EINTR) {
+    }
+}
+
+void StopSignal::wake() noexcept {
+    sem_post(noted());
 }
 
 double StopSignal::seconds_since_term() noexcept {

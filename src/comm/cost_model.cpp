@@ -178,6 +178,16 @@ CostModel CostModel::with_latency(double seconds) const {
     return model;
 }
 
+CostModel CostModel::with_processor(const ProcessorCost& processor) const {
+    for (const double seconds : {processor.per_transfer, processor.seconds_per_byte})
+        if (!std::isfinite(seconds) || seconds < 0)
+            throw UsageError("a transfer takes " + std::to_string(seconds) + " s of the processor",
+                             "give numbers of at least 0");
+    CostModel model = *this;
+    model.processor_ = processor;
+    return model;
+}
+
 double CostModel::worst_residual() const {
     double worst = 0;
     for (const double residual : residuals_) worst = std::max(worst, std::abs(residual));
@@ -221,6 +231,8 @@ std::string to_json(const CostModel& model) {
         json["pieces"].push_back(std::move(row));
     }
     json["latency"] = model.latency();
+    json["processor"]["per_transfer"] = model.processor().per_transfer;
+    json["processor"]["seconds_per_byte"] = model.processor().seconds_per_byte;
     json["residuals"] = std::vector<double>(model.residuals().begin(), model.residuals().end());
     return json.dump();
 }
@@ -234,7 +246,13 @@ CostModel cost_model_from_json(const std::string& text) {
                               row.at("seconds_per_byte").get<double>()});
         std::vector<double> residuals;
         if (json.contains("residuals")) residuals = json.at("residuals").get<std::vector<double>>();
-        return CostModel(std::move(pieces), std::move(residuals)).with_latency(json.value("latency", 0.0));
+        ProcessorCost processor;
+        if (json.contains("processor"))
+            processor = {json.at("processor").at("per_transfer").get<double>(),
+                         json.at("processor").at("seconds_per_byte").get<double>()};
+        return CostModel(std::move(pieces), std::move(residuals))
+            .with_latency(json.value("latency", 0.0))
+            .with_processor(processor);
     } catch (const nlohmann::json::exception& error) {
         throw DataError(std::string("not a cost model: ") + error.what(), "measure it anew");
     } catch (const UsageError& error) {

@@ -35,7 +35,10 @@ CostModel cost_on(const CostModel& measured, int measured_world, int world, AllR
     for (const CostPiece& piece : measured.pieces())
         pieces.push_back({piece.from_bytes, by_message * nothing + by_byte * (piece.alpha - nothing),
                           by_byte * piece.seconds_per_byte});
-    return CostModel(std::move(pieces)).with_latency(by_message * measured.latency());
+    const ProcessorCost& processor = measured.processor();
+    return CostModel(std::move(pieces))
+        .with_latency(by_message * measured.latency())
+        .with_processor({by_message * processor.per_transfer, by_byte * processor.seconds_per_byte});
 }
 
 }  // namespace tutti

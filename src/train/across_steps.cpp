@@ -27,12 +27,57 @@ std::vector<std::size_t> pieces_in(std::span<const std::size_t> order, std::size
     return pieces;
 }
 
+/// Of the processor, by each of so many pieces.
+double taken_by(const Bucket& bucket, std::size_t pieces, const AcrossTiming& timing) {
+    return timing.taken_per_transfer +
+           static_cast<double>(bucket.count) * timing.taken_per_element / static_cast<double>(pieces);
+}
+
 /// Of one of them.
 double piece_seconds(double whole, std::size_t pieces, const AcrossTiming& timing) {
     if (pieces == 1) return whole;
     const auto count = static_cast<double>(pieces);
     return (whole + (count - 1) * timing.per_piece) / count;
 }
+
+/// One transfer after the other, and a computation that each slows down while it is under way.
+class SharedProcessor {
+  public:
+    /// After so much computation since the beginning; when the transfer has ended.
+    double transfer(double ready, double seconds, double taken) {
+        const double begin = std::max(link_, ready + all_taken_);
+        link_ = begin + std::max(seconds, taken);
+        all_taken_ += taken;
+        if (taken > 0) spans_.push_back({begin, link_, 1 - taken / (link_ - begin)});
+        return link_;
+    }
+    /// When a computation of so many seconds ends that goes on at `now`; call it with ascending ones.
+    double after(double now, double seconds) {
+        if (seconds <= 0) return now;
+        for (; next_ < spans_.size(); ++next_) {
+            const Span& span = spans_[next_];
+            if (span.end <= now) continue;
+            if (now + seconds <= span.begin) break;
+            if (now < span.begin) {
+                seconds -= span.begin - now;
+                now = span.begin;
+            }
+            const double within = (span.end - now) * span.speed;
+            if (seconds < within) return now + seconds / span.speed;
+            seconds -= within;
+            now = span.end;
+        }
+        return now + seconds;
+    }
+
+  private:
+    struct Span {
+        double begin, end, speed;
+    };
+    std::vector<Span> spans_;
+    double link_ = 0, all_taken_ = 0;
+    std::size_t next_ = 0;
+};
 
 /// A bucket whose pieces all follow on each other is named once.
 void join_rows(std::vector<std::size_t>& order, std::size_t buckets) {
@@ -64,6 +109,13 @@ std::vector<std::size_t> equal_cuts(std::span<const ParameterSlice> parameters,
 
 }  // namespace
 
+AcrossTiming with_costs(AcrossTiming timing, const CostModel& cost, std::size_t element_bytes) {
+    timing.latency = cost.latency();
+    timing.taken_per_transfer = cost.processor().per_transfer;
+    timing.taken_per_element = cost.processor().seconds_per_byte * static_cast<double>(element_bytes);
+    return timing;
+}
+
 double piece_cost(const Communicator& gradients, double empty_transfer) {
     return gradients.sums_in_rank_order() ? empty_transfer : std::numeric_limits<double>::infinity();
 }
@@ -79,8 +131,8 @@ std::vector<std::size_t> order_for(const Communicator& gradients, std::vector<st
 std::vector<double> transfer_seconds(std::span<const Bucket> buckets, const BucketTiming& timing) {
     std::vector<double> seconds;
     for (const Bucket& bucket : buckets)
-        seconds.push_back(timing.cost.occupied(static_cast<double>(bucket.count) *
-                                               static_cast<double>(timing.element_bytes)));
+        seconds.push_back(timing.cost.occupied_beside(static_cast<double>(bucket.count) *
+                                                      static_cast<double>(timing.element_bytes)));
     return seconds;
 }
 
@@ -110,27 +162,29 @@ double step_across(std::span<const Bucket> buckets, std::span<const std::size_t>
     const std::vector<std::size_t> pieces = pieces_in(order, buckets.size());
     std::vector<double> done;                                // by place in the order
     std::vector<std::size_t> place_of(timing.ready.size());  // of the last piece
-    double link = 0;
+    SharedProcessor shared;
     for (std::size_t place = 0; place < order.size(); ++place) {
         const Bucket& bucket = buckets[order[place]];
-        link = std::max(link, ready[order[place]]) +
-               piece_seconds(seconds[order[place]], pieces[order[place]], timing);
-        done.push_back(link + timing.latency);
+        const std::size_t parts = pieces[order[place]];
+        done.push_back(shared.transfer(ready[order[place]],
+                                       piece_seconds(seconds[order[place]], parts, timing),
+                                       taken_by(bucket, parts, timing)) +
+                       timing.latency);
         for (std::size_t p = bucket.first; p <= bucket.last; ++p) place_of[p] = place;
     }
-    double now = timing.backward_end + timing.between;
+    double now = shared.after(0, timing.backward_end + timing.between);
     std::size_t updated = 0;
     const auto update_before = [&](std::size_t end) {
         for (; updated < end; ++updated) {
             const Bucket& bucket = buckets[order[updated]];
             now = std::max(now, done[updated]);
             if (place_of[bucket.first] == updated)
-                now += static_cast<double>(bucket.count) * timing.update_per_element;
+                now = shared.after(now, static_cast<double>(bucket.count) * timing.update_per_element);
         }
     };
     for (const LayerForward& layer : timing.layers) {
         for (std::size_t p = layer.first; p < layer.last; ++p) update_before(place_of[p] + 1);
-        now += layer.seconds;
+        now = shared.after(now, layer.seconds);
     }
     update_before(order.size());
     return now + timing.loss;
@@ -139,14 +193,16 @@ double step_across(std::span<const Bucket> buckets, std::span<const std::size_t>
 double step_within(std::span<const Bucket> buckets, std::span<const double> seconds,
                    const AcrossTiming& timing) {
     const std::vector<double> ready = ready_by_bucket(buckets, timing);
+    SharedProcessor shared;
     double link = 0, updates = 0, last_update = 0;
     for (std::size_t b = 0; b < buckets.size(); ++b) {
-        link = std::max(link, ready[b]) + seconds[b];
+        link = shared.transfer(ready[b], seconds[b], taken_by(buckets[b], 1, timing));
         last_update = static_cast<double>(buckets[b].count) * timing.update_per_element;
         updates += last_update;
     }
-    double now = std::max(timing.backward_end + updates, link + timing.latency + last_update) +
-                 timing.between + timing.loss;
+    double now =
+        std::max(shared.after(0, timing.backward_end + updates), link + timing.latency + last_update) +
+        timing.between + timing.loss;
     for (const LayerForward& layer : timing.layers) now += layer.seconds;
     return now;
 }

@@ -150,7 +150,7 @@ PlanSteps::PlanSteps(std::span<const BenchPlan> plans, const BenchRounds& rounds
 }
 
 double StepMeasurement::predict(std::span<const Bucket> buckets, const BucketTiming& timing) const {
-    return before + std::max(finish_time(buckets, timing), backward_end) + rest;
+    return before + std::max(finish_time(buckets, timing), stretched(backward_end, buckets, timing)) + rest;
 }
 
 double StepMeasurement::attainable(std::span<const ParameterSlice> parameters,
@@ -166,13 +166,14 @@ double StepMeasurement::attainable(std::span<const ParameterSlice> parameters,
     return before + done + rest;
 }
 
-AcrossTiming StepMeasurement::across(const Graph& graph, double per_piece, double latency) const {
-    return across(layers_of(graph, profile.layer_forward), graph.gradient_arena().count(), per_piece,
-                  latency);
+AcrossTiming StepMeasurement::across(const Graph& graph, double per_piece, const CostModel& cost) const {
+    return with_costs(
+        across(layers_of(graph, profile.layer_forward), graph.gradient_arena().count(), per_piece), cost,
+        size_of(graph.compute()));
 }
 
 AcrossTiming StepMeasurement::across(std::vector<LayerForward> layers, std::int64_t elements,
-                                     double per_piece, double latency) const {
+                                     double per_piece) const {
     AcrossTiming timing;
     timing.ready = ready;
     timing.backward_end = backward_end;
@@ -184,7 +185,6 @@ AcrossTiming StepMeasurement::across(std::vector<LayerForward> layers, std::int6
                  0.0);
     timing.update_per_element = profile.optimizer / static_cast<double>(elements);
     timing.per_piece = per_piece;
-    timing.latency = latency;
     return timing;
 }
 

@@ -14,9 +14,21 @@ Bucket bucket_of(std::span<const ParameterSlice> parameters, std::size_t first, 
     return {first, last, offset, parameters[last].offset + parameters[last].count - offset};
 }
 
-double occupied_by(const Bucket& bucket, const BucketTiming& timing) {
-    return timing.cost.occupied(static_cast<double>(bucket.count) *
-                                static_cast<double>(timing.element_bytes));
+double bytes_of(const Bucket& bucket, const BucketTiming& timing) {
+    return static_cast<double>(bucket.count) * static_cast<double>(timing.element_bytes);
+}
+
+/// Calls visit(begin, end, taken) with each transfer's time on the link and its processor time.
+template <class Visit>
+void for_transfers(std::span<const Bucket> buckets, const BucketTiming& timing, const Visit& visit) {
+    double link = 0, ready = 0, all_taken = 0;
+    for (const Bucket& bucket : buckets) {
+        for (std::size_t p = bucket.first; p <= bucket.last; ++p) ready = std::max(ready, timing.ready[p]);
+        const double begin = std::max(link, ready + all_taken), bytes = bytes_of(bucket, timing);
+        link = begin + timing.cost.occupied_beside(bytes);
+        all_taken += timing.cost.taken(bytes);
+        visit(begin, link, timing.cost.taken(bytes));
+    }
 }
 
 }  // namespace
@@ -41,12 +53,20 @@ std::vector<Bucket> plan_buckets(std::span<const ParameterSlice> parameters,
 }
 
 double finish_time(std::span<const Bucket> buckets, const BucketTiming& timing) {
-    double done = 0, ready = 0;
-    for (const Bucket& bucket : buckets) {
-        for (std::size_t p = bucket.first; p <= bucket.last; ++p) ready = std::max(ready, timing.ready[p]);
-        done = std::max(done, ready) + occupied_by(bucket, timing);
-    }
+    double done = 0;
+    for_transfers(buckets, timing, [&](double, double end, double) { done = end; });
     return buckets.empty() ? 0 : done + timing.cost.latency();
+}
+
+double stretched(double seconds, std::span<const Bucket> buckets, const BucketTiming& timing) {
+    double now = seconds;  // when it is through if nothing more disturbs it
+    for_transfers(buckets, timing, [&](double begin, double end, double taken) {
+        if (taken == 0 || now <= begin) return;
+        // What is left when the transfer begins goes on at this speed until the transfer ends.
+        const double left = now - begin, speed = 1 - taken / (end - begin);
+        now = left >= end - begin - taken ? now + taken : begin + left / speed;
+    });
+    return now;
 }
 
 std::vector<Bucket> plan_by_cost(std::span<const ParameterSlice> parameters,
@@ -64,10 +84,14 @@ std::vector<Bucket> plan_by_cost(std::span<const ParameterSlice> parameters,
     }
     const std::size_t cuts = begins.size(), last = cuts - 1;
     std::vector<double> transfer(cuts * cuts);  // from cut (row) to cut
+    // By cut: taken by the bytes before it. The gaps between parameters are part of a bucket only inside it.
+    std::vector<double> taken_before(cuts, 0.0);
     for (std::size_t from = 0; from < cuts; ++from)
-        for (std::size_t to = from + 1; to < cuts; ++to)
-            transfer[from * cuts + to] =
-                occupied_by(bucket_of(parameters, begins[from], begins[to] - 1), timing);
+        for (std::size_t to = from + 1; to < cuts; ++to) {
+            const double bytes = bytes_of(bucket_of(parameters, begins[from], begins[to] - 1), timing);
+            transfer[from * cuts + to] = timing.cost.occupied_beside(bytes);
+            if (from == 0) taken_before[to] = bytes * timing.cost.processor().seconds_per_byte;
+        }
 
     // done[k][c]: when k buckets that end at cut c can be done; from[k][c]: the cut where the last begins.
     constexpr double never = std::numeric_limits<double>::infinity();
@@ -78,7 +102,10 @@ std::vector<Bucket> plan_by_cost(std::span<const ParameterSlice> parameters,
     for (std::size_t k = 1; k < cuts; ++k) {
         for (std::size_t to = k; to < cuts; ++to)
             for (std::size_t before = k - 1; before < to; ++before) {
-                const double time = std::max(done[k - 1][before], ready[to]) + transfer[before * cuts + to];
+                const double taken =
+                    static_cast<double>(k - 1) * timing.cost.processor().per_transfer + taken_before[before];
+                const double time =
+                    std::max(done[k - 1][before], ready[to] + taken) + transfer[before * cuts + to];
                 if (time >= done[k][to]) continue;
                 done[k][to] = time;
                 from[k][to] = before;

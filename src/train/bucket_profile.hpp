@@ -17,8 +17,9 @@ namespace tutti {
 struct BucketTrial {
     std::string name;               ///< "cost_model", "ddp 5 MiB", "single"
     std::vector<std::size_t> ends;  ///< the last parameter of each bucket, in arena order
-    double predicted = 0;  ///< finish_time, in seconds after the beginning of backward; across steps: a step
-    double step = 0;       ///< median of the real steps, seconds; 0: not tried
+    /// When backward and its transfers are through, in seconds after its beginning; across steps: a step.
+    double predicted = 0;
+    double step = 0;  ///< median of the real steps, seconds; 0: not tried
     /// Of issue (Reducer::replan), across steps; empty: the transfers end with their step, in the plan's
     /// order.
     std::vector<std::size_t> order{};

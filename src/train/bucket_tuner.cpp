@@ -8,6 +8,7 @@
 #include "order_measurement.hpp"
 #include "trial_plans.hpp"
 #include "tutti/train/bucket_bench.hpp"
+#include "tutti/train/processor_cost.hpp"
 
 namespace tutti {
 namespace {
@@ -91,16 +92,20 @@ void BucketTuner::plan_trials() {
     measured_.clear();
     result_.ready = measurement.ready;
     result_.backward_end = measurement.backward_end;
-    result_.cost = measure_all_reduce(training_.job.gradients, training_.job.control, training_.arena_ops,
-                                      training_.graph.gradient_arena())
-                       .with_latency(measure_latency(training_.job.gradients, training_.job.control,
-                                                     training_.arena_ops, training_.graph.gradient_arena()));
+    Communicator &gradients = training_.job.gradients, &control = training_.job.control;
+    const TensorView arena = training_.graph.gradient_arena();
+    result_.cost = measure_all_reduce(gradients, control, training_.arena_ops, arena)
+                       .with_latency(measure_latency(gradients, control, training_.arena_ops, arena));
+    if (training_.job.device.kind() == "cpu")
+        result_.cost = result_.cost.with_processor(
+            measure_processor_cost(gradients, control, training_.arena_ops, arena, result_.cost));
 
     const auto slices = parameter_slices(training_.graph);
     const auto ends = layer_ends(training_.graph);
     const BucketTiming timing{result_.ready, result_.cost, size_of(training_.graph.compute())};
     TrialContext context{slices, ends, timing};
     context.first_bucket = static_cast<std::size_t>(training_.config.distributed.first_bucket_mb * mebibyte);
+    context.backward_end = result_.backward_end;
     AcrossTiming across;
     SchedulePlans plans;
     if (may_be_across_) {
@@ -108,8 +113,8 @@ void BucketTuner::plan_trials() {
         const double empty =
             std::max(result_.cost.seconds(0),
                      measure_small_all_reduce(training_.job.gradients, training_.job.control));
-        across = measurement.across(training_.graph, piece_cost(training_.job.gradients, empty),
-                                    result_.cost.latency());
+        across =
+            measurement.across(training_.graph, piece_cost(training_.job.gradients, empty), result_.cost);
         context.across = &across;
         plans = plan_schedules(slices, ends, timing, across);
     } else {

@@ -15,9 +15,9 @@ namespace tutti {
 
 /// Full updates only count (an epoch's last one may be shorter): 2 with the configured ddp buckets, in which
 /// everything is used for the first time; 4 with a single bucket, whose transfer disturbs no gradient, for
-/// the ready times; then the all-reduce is timed. cost_model plans by that at once. auto takes the plans of
-/// plans_to_try() (trial_plans.hpp) through rounds of real steps in turns, because the model does not know
-/// what transfers cost the computation: 5 rounds of all, then twice 5 more of those that cannot be told apart
+/// the ready times; then the all-reduce is timed, alone and beside a computation. cost_model plans by that.
+/// auto takes plans_to_try() (trial_plans.hpp) through rounds of real steps in turns, as the model knows
+/// but roughly what transfers cost it: 5 rounds of all, then twice 5 more of those that cannot be told apart
 /// yet (trial_choice.hpp). It keeps the fastest, on a tie the one by cost. With distributed.across_steps auto
 /// they are of both schedules unless the forecast says that one is clearly worse: each turn completes what
 /// the one before it has left on the network and goes on with its own schedule, so no bit depends on what is

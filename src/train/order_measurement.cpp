@@ -46,11 +46,12 @@ void OrderMeasurement::choose() {
     std::vector<double> seconds = transfer_times();
     training_.job.control.all_reduce(view_of(std::span(seconds)), ReduceOp::max).wait();
     // The transfers of these steps do not tell: of two that end between the same polls, one seems to take
-    // none. (And they were under way together, so latency is in none of their times twice.)
+    // none. (And they were under way together, so latency is in none of their times twice; and what they took
+    // of the processor is in the computation, as they went out beside it.)
     const double start = piece_cost(training_.job.gradients,
                                     measure_small_all_reduce(training_.job.gradients, training_.job.control));
     const AcrossTiming timing =
-        agree_on_measurement(steps_, training_.job.control).across(training_.graph, start, 0);
+        agree_on_measurement(steps_, training_.job.control).across(training_.graph, start, {});
     const auto& buckets = training_.reducer.buckets();
     const auto order = agree_on_order(issue_order(buckets, seconds, timing), training_.job.control);
     if (keep_across_steps(

@@ -18,7 +18,8 @@ BucketTrial trial_of(const TrialContext& context, Schedule schedule, const std::
     trial.name = name;
     for (const Bucket& bucket : plan) trial.ends.push_back(bucket.last);
     if (schedule == Schedule::within) {
-        trial.predicted = finish_time(plan, context.timing);
+        trial.predicted = std::max(finish_time(plan, context.timing),
+                                   stretched(context.backward_end, plan, context.timing));
         return trial;
     }
     const std::vector<double> seconds = transfer_seconds(plan, context.timing);

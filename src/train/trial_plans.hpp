@@ -16,6 +16,7 @@ struct TrialContext {
     std::size_t first_bucket = 0;  ///< bytes of ddp's first bucket, at most
     /// Not needed where `schedules` is within.
     const AcrossTiming* across = nullptr;
+    double backward_end = 0;  ///< of a backward that nothing disturbs
 };
 
 /// The plan of cost_model, for each schedule that is to be tried; the one of `first` in front.

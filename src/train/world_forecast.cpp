@@ -6,11 +6,9 @@
 namespace tutti {
 namespace {
 
-/// The timing across steps whose transfers have this model's latency.
+/// The timing across steps whose transfers cost what this model says.
 AcrossTiming timing_with(const MeasuredWorld& measured, const CostModel& cost) {
-    AcrossTiming timing = measured.across_timing;
-    timing.latency = cost.latency();
-    return timing;
+    return with_costs(measured.across_timing, cost, measured.element_bytes);
 }
 
 }  // namespace

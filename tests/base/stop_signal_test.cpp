@@ -1,7 +1,10 @@
 #include "tutti/base/stop_signal.hpp"
 
 #include <gtest/gtest.h>
+
 #include <signal.h>
+#include <csignal>
+#include <thread>
 
 namespace tutti {
 namespace {
@@ -17,6 +20,16 @@ TEST(StopSignal, NotesThePreemptionSignal) {
     raise(SIGUSR1);
     EXPECT_EQ(StopSignal::pending(), SIGUSR1);
     EXPECT_LT(StopSignal::seconds_since_term(), 0);
+}
+
+TEST(StopSignal, EndsTheWaitOfAThreadBesideTheWork) {
+    const StopSignal signals;
+    std::thread waits([] { StopSignal::wait(); });
+    std::raise(SIGTERM);
+    waits.join();
+    EXPECT_EQ(StopSignal::pending(), SIGTERM);
+    StopSignal::wake();
+    StopSignal::wait();
 }
 
 TEST(StopSignal, NotesWhenTermCame) {

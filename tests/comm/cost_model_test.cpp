@@ -177,6 +177,22 @@ TEST(cost_model, latency_is_what_of_a_transfer_does_not_keep_the_next_one_waitin
     EXPECT_EQ(cost_model_from_json(to_json(late)).latency(), 0.75e-3);
 }
 
+TEST(cost_model, processor_time_bounds_what_a_transfer_takes_beside_a_computation) {
+    const CostModel model = CostModel({{0, 1e-3, 1e-9}}).with_latency(0.5e-3);
+    EXPECT_EQ(model.taken(1e6), 0);
+    EXPECT_EQ(model.occupied_beside(1e6), model.occupied(1e6));
+    const CostModel busy = model.with_processor({1e-3, 0.5e-9});
+    EXPECT_DOUBLE_EQ(busy.taken(1e6), 1.5e-3);
+    EXPECT_DOUBLE_EQ(busy.occupied_beside(1e6), 1.5e-3);
+    EXPECT_DOUBLE_EQ(busy.occupied_beside(1e7), 10.5e-3);
+    EXPECT_EQ(busy.seconds(1e6), model.seconds(1e6));
+    EXPECT_EQ(cost_model_from_json(to_json(busy)).processor(), (ProcessorCost{1e-3, 0.5e-9}));
+    EXPECT_EQ(cost_model_from_json(R"({"pieces": []})").processor(), ProcessorCost{});
+    for (const ProcessorCost& bad :
+         {ProcessorCost{-1, 0}, ProcessorCost{0, -1}, ProcessorCost{std::nan(""), 0}})
+        EXPECT_THROW(model.with_processor(bad), UsageError);
+}
+
 TEST(cost_model, survives_json_to_the_last_bit) {
     const CostModel model({{0, 1.0 / 3, 1e-9 / 7}, {4 * mib, -0.1, 1e-8 / 3}}, {0.1, -0.02});
     const CostModel again = cost_model_from_json(to_json(model));

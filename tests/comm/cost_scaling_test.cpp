@@ -49,6 +49,13 @@ TEST(CostOn, pieces_that_meet_still_meet) {
     EXPECT_NEAR(eight.seconds(2e5), 280e-6 + 1.75 * 500e-6, 1e-10);
 }
 
+TEST(CostOn, the_processors_part_grows_with_messages_and_bytes) {
+    const CostModel cost = of_four().with_processor({6e-6, 3e-9});
+    const CostModel eight = cost_on(cost, 4, 8, AllReduceShape::ring);
+    EXPECT_NEAR(eight.processor().per_transfer, 14e-6, 1e-15);
+    EXPECT_NEAR(eight.processor().seconds_per_byte, 3.5e-9, 1e-18);
+}
+
 TEST(CostOn, one_rank_transfers_nothing) {
     EXPECT_EQ(cost_on(of_four(), 4, 1, AllReduceShape::ring).seconds(1e9), 0);
 }

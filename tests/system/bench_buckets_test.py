@@ -190,6 +190,25 @@ class BenchBuckets(TrainingTest):
         self.assert_exit(result, 4)
         self.assertIn("one.json", result.stderr)
 
+    def test_random_data(self):
+        for ranks in (1, 2):
+            result = (self.run_trainer if ranks == 1 else lambda words: self.mpirun(ranks, words))(
+                ["bench", "buckets", "--synthetic", "--shape", "8x8x1", "--steps", 4, "--warmup", 1, "--out", "out",
+                 "train.batch_size=8", "optim.lr=0.001", "model.name=mlp", "model.hidden=[32,16]"])
+            self.assert_exit(result, 0)
+            self.check_report(ranks)
+        result = self.bench(2, "--shape", "8x8x1")
+        self.assert_exit(result, 2)
+        self.assertIn("--synthetic", result.stderr)
+
+    def test_the_processors_part_of_transfers_is_kept_with_the_fit(self):
+        self.assert_exit(self.bench(2), 0)
+        processor = self.report()["all_reduce"]["fit"]["processor"]
+        self.assertEqual(list(processor), ["per_transfer", "seconds_per_byte"])
+        self.assertGreaterEqual(min(processor.values()), 0)
+        self.assert_exit(self.bench(2, "--replay"), 0)
+        self.assertEqual(set(self.report()["all_reduce"]["fit"]["processor"].values()), {0}, "timed waits wait on")
+
     def test_bad_arguments(self):
         for words, said in ((["--bucket-mb", "0"], "--bucket-mb: '0'"), (["--bucket-mb", "1,x"], "'x'"),
                             (["--policies", "sinlge"], "did you mean single"), (["--steps", "0"], "--steps"),

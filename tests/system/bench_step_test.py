@@ -115,6 +115,22 @@ class BenchStep(TrainingTest):
         self.assert_exit(result, 2)
         self.assertIn("file/below", result.stderr)
 
+    def test_what_cannot_fit_into_memory_is_refused_at_once(self):
+        for bench in ("step", "buckets"):
+            for batch in (10**8, 10**13):
+                for ranks in (1, 2):
+                    words = ["bench", bench, "--synthetic", "--out", "out", *MODEL, f"train.batch_size={batch}"]
+                    result = self.run_trainer(words) if ranks == 1 else self.mpirun(ranks, words)
+                    self.assert_exit(result, 2)
+                    self.assertIn(f"train.batch_size {batch} needs at least", result.stderr)
+                    self.assertIn("set train.batch_size to less", result.stderr)
+                    self.assertEqual(result.stderr.count("needs at least"), 1)
+
+    def test_a_signal_ends_a_step_of_minutes(self):
+        arguments = ["bench", "step", "--steps", 1, "--warmup", 0, "--products", "8", "--synthetic", "--out", "out", *MODEL,
+                     "model.hidden=[512,512]", "train.accumulate=300000"]
+        self.assert_leaves_nothing_when_interrupted(arguments)
+
     def test_an_interrupted_bench_leaves_no_file(self):
         arguments = ["bench", "step", "--steps", 10000, "--products", "8", "--synthetic", "--out", "out", *MODEL,
                      "model.hidden=[512,512]"]

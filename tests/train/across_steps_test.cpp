@@ -70,6 +70,34 @@ TEST(StepAcross, WaitsForWhatALayerNeedsAndForWhatWasIssuedBeforeIt) {
                      14 + 1 + 2.5 + 0.5);
 }
 
+TEST(StepAcross, SlowsDownWhatIsComputedBesideTransfers) {
+    AcrossTiming timing = three_layers();
+    timing.taken_per_element = 0.005;
+    // 0.05 s each, all beside the computation: 11 without.
+    const std::vector<std::size_t> own{0, 1, 2};
+    EXPECT_DOUBLE_EQ(step_across(three, own, std::vector{.1, .1, .1}, timing), 11 + 3 * 0.05);
+    timing.taken_per_element = 0;
+    timing.taken_per_transfer = 1;
+    // On the link from 2 to 6, from 6 + 1 to 11, to 15. Layer 0 waits until 11 and goes on at three quarters
+    // of its speed, layer 1 until 15.
+    const std::vector<std::size_t> other{0, 2, 1};
+    EXPECT_DOUBLE_EQ(step_across(three, other, std::vector{4., 4., 4.}, timing), 15 + 2.5 + 0.5);
+    // A transfer that is all processor, from 2 to 6: backward stands still.
+    timing.taken_per_transfer = 4;
+    const std::vector<Bucket> one{{0, 2, 0, 30}};
+    timing.ready = {2, 2, 2};
+    EXPECT_DOUBLE_EQ(step_across(one, std::vector<std::size_t>{0}, std::vector{1.}, timing), 11 + 4);
+}
+
+TEST(StepWithin, SlowsDownBackwardBesideTransfers) {
+    AcrossTiming timing = three_layers();
+    timing.taken_per_transfer = 0.05;
+    // The last is ready at 6.1, when backward ends, too; between 1, forward 3.5, loss 0.5.
+    EXPECT_DOUBLE_EQ(step_within(three, std::vector{.1, .1, .1}, timing), 6.2 + 5);
+    timing.backward_end = 8;
+    EXPECT_DOUBLE_EQ(step_within(three, std::vector{.1, .1, .1}, timing), 8.15 + 5);
+}
+
 TEST(StepWithin, IsTheComputationAndWhatTheLastBucketIsLate) {
     // The last bucket is ready at 6, done at 6.1, 0.1 behind backward; between 1, forward 3.5, loss 0.5.
     EXPECT_DOUBLE_EQ(step_within(three, std::vector{.1, .1, .1}, three_layers()), 6.1 + 5);

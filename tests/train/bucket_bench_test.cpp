@@ -110,6 +110,9 @@ TEST(StepMeasurement, PredictsByTheRecurrence) {
     EXPECT_EQ(measured.predict(buckets, {measured.ready, cost, 4}), 16);
     const CostModel free;
     EXPECT_EQ(measured.predict(buckets, {measured.ready, free, 4}), 10);
+    // 0.25 s of the processor each; hidden: 3 + (6 + 2 × 0.25) + 1.
+    const CostModel short_ones = CostModel({{0, 0.5, 0}}).with_processor({0.25, 0});
+    EXPECT_EQ(measured.predict(buckets, {measured.ready, short_ones, 4}), 10.5);
 }
 
 TEST(StepMeasurement, NoScheduleIsFasterThanWhatIsLeftToSendAllows) {

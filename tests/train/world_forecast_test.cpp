@@ -48,6 +48,20 @@ TEST(WorldForecast, of_more_ranks_in_a_ring_has_longer_transfers) {
     EXPECT_EQ(forecast.best, 1U);
 }
 
+TEST(WorldForecast, counts_what_transfers_take_from_the_computation) {
+    MeasuredWorld measured = two_layers();
+    measured.cost = measured.cost.with_processor({0.05, 0.2e-3});
+    // In one bucket nothing is left to compute beside it. By layers: 1 to 2.1, of it 0.25 from backward, so
+    // that the second is ready at 3.25.
+    const WorldForecast same = forecast_world(measured, 2, AllReduceShape::ring, both());
+    EXPECT_NEAR(same.plans[0].step, 9.6, 1e-12);
+    EXPECT_NEAR(same.plans[1].step, 4 + 3.25 + 1.1 + 0.5, 1e-12);
+    EXPECT_NEAR(same.compute, 7.5, 1e-12);
+    // 4 ranks: 3 × 0.05 s and 1.5 × 0.2 ms a byte, 0.45 s.
+    const WorldForecast four = forecast_world(measured, 4, AllReduceShape::ring, both());
+    EXPECT_NEAR(four.plans[1].step, 4 + 3.45 + 1.8 + 0.5, 1e-12);
+}
+
 TEST(WorldForecast, latency_makes_one_bucket_the_best_of_many_ranks) {
     // 64 ranks in a ring: 6.3 s a transfer, 1.97 s for 1000 bytes.
     const WorldForecast ring = forecast_world(two_layers(), 64, AllReduceShape::ring, both());

@@ -18,6 +18,9 @@ class StopSignal {
 
     /// The number of the last signal that came, or 0. Cheap; any thread.
     static int pending() noexcept;
+    /// For one thread beside the work: returns once a signal has been noted, or for each wake().
+    static void wait() noexcept;
+    static void wake() noexcept;
     /// Seconds since the first SIGTERM, or a negative number when none came.
     static double seconds_since_term() noexcept;
 };

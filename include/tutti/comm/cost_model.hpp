@@ -22,6 +22,14 @@ struct CostPiece {
     friend bool operator==(const CostPiece&, const CostPiece&) = default;
 };
 
+/// Processor seconds that a transfer takes from the thread that computes beside it: its calls, and the
+/// system's work on the same core. What LogP calls the overhead o, for which a processor can do nothing else,
+/// and with one part that grows with the message, as LogGP has it for the wire (Alexandrov et al. 1995).
+struct ProcessorCost {
+    double per_transfer = 0, seconds_per_byte = 0;  ///< ≥ 0
+    friend bool operator==(const ProcessorCost&, const ProcessorCost&) = default;
+};
+
 /// The α–β model (Hockney 1994, "The communication challenge for MPP"), in pieces because libraries change
 /// their protocol with the size and memories have caches; and of α what transfers in flight share, as LogP
 /// tells latency from gap (Culler et al. 1993, "LogP: towards a realistic model of parallel computation"). A
@@ -34,6 +42,8 @@ class CostModel {
     explicit CostModel(std::vector<CostPiece> pieces, std::vector<double> residuals = {});
     /// The same with latency(), which is no more than a transfer of nothing takes, and not negative.
     CostModel with_latency(double seconds) const;
+    /// The same with another processor(). Throws UsageError where that is negative or not finite.
+    CostModel with_processor(const ProcessorCost& processor) const;
 
     /// Seconds of one transfer; never falls as bytes grow: where a piece lies below the end of the one
     /// before, that end holds. It may jump up where a piece begins.
@@ -42,6 +52,15 @@ class CostModel {
     double latency() const { return latency_; }
     /// What a transfer keeps the next one waiting: seconds − latency.
     double occupied(double bytes) const { return seconds(bytes) - latency_; }
+    /// Of these, what a computation beside the transfer loses; nothing where it was not measured.
+    const ProcessorCost& processor() const { return processor_; }
+    double taken(double bytes) const { return processor_.per_transfer + bytes * processor_.seconds_per_byte; }
+    /// What a transfer beside a computation keeps the next one waiting: it cannot be through before it had
+    /// the processor for as long as it needs it.
+    double occupied_beside(double bytes) const {
+        const double alone = occupied(bytes), needs = taken(bytes);
+        return alone > needs ? alone : needs;
+    }
 
     std::span<const CostPiece> pieces() const { return pieces_; }
     std::span<const double> residuals() const { return residuals_; }
@@ -52,6 +71,7 @@ class CostModel {
     std::vector<CostPiece> pieces_;
     std::vector<double> residuals_;
     double latency_ = 0;
+    ProcessorCost processor_;
 };
 
 /// The model with the least Σ ((model − sample) / sample)², cut into 1 … most_pieces pieces. A further piece
@@ -60,7 +80,8 @@ class CostModel {
 /// in proportion to the bytes. Throws UsageError without samples or for one that is not finite and positive.
 CostModel fit_cost(std::span<const CostSample> samples, std::size_t most_pieces = 3);
 
-/// One JSON object: {"pieces": [{"from_bytes", "alpha", "seconds_per_byte"}], "latency", "residuals": […]}.
+/// One JSON object: {"pieces": [{"from_bytes", "alpha", "seconds_per_byte"}], "latency", "processor":
+/// {"per_transfer", "seconds_per_byte"}, "residuals": […]}. Of older versions without "processor": none.
 std::string to_json(const CostModel& model);
 /// Throws DataError that says what is wrong.
 CostModel cost_model_from_json(const std::string& text);

@@ -16,7 +16,8 @@ enum class AllReduceShape { ring, tree };
 const char* to_string(AllReduceShape shape);
 
 /// The model of `world` ranks if `measured` is that of `measured_world`, on links of the same α and B: what a
-/// transfer of nothing takes, and latency(), grow as the messages do, all that the bytes add as S/B does. So
+/// transfer of nothing takes, latency() and the processor's part of it grow as the messages do, all that the
+/// bytes add, and the processor's part of that, as S/B does. So
 /// what every transfer costs besides its messages counts as messages, and grows with them: on more ranks than
 /// measured the result is rather too long. On one rank nothing is transferred. Throws UsageError for a world
 /// below 1, or measured_world below 2.

@@ -27,9 +27,14 @@ struct AcrossTiming {
     double loss = 0;                   ///< from the last layer's end to the beginning of backward
     double update_per_element = 0;     ///< of the optimizer
     double latency = 0;                ///< CostModel::latency: of a transfer behind what it occupies
+    /// Processor time that a transfer takes from the computation beside it (CostModel::taken).
+    double taken_per_transfer = 0, taken_per_element = 0;
     /// What each piece but one adds to the time of a transfer that is cut. Infinite: none may be cut.
     double per_piece = std::numeric_limits<double>::infinity();
 };
+
+/// The latency and the processor's part that a cost model knows, for elements of so many bytes.
+AcrossTiming with_costs(AcrossTiming timing, const CostModel& cost, std::size_t element_bytes);
 
 /// AcrossTiming::per_piece: the seconds of an empty transfer, or infinite where bits would depend on the cut.
 double piece_cost(const Communicator& gradients, double empty_transfer);
@@ -52,8 +57,9 @@ std::vector<std::size_t> first_needed_first(std::span<const double> ready, std::
 /// From the beginning of one backward to the next, step after step: one transfer after the other in this
 /// order, each as soon as the ones before it and its gradients allow, a bucket that the order names k times
 /// in k equal pieces (Reducer::replan); every layer's forward waits for the sums of its buckets and of those
-/// issued before them, and updates them. At the end of a forward nothing is left on the network, so every
-/// step is like the one before it. Pure.
+/// issued before them, and updates them. While a transfer is under way it takes its processor time evenly
+/// from what is computed, as for finish_time() and stretched() (bucket_plan.hpp). At the end of a forward
+/// nothing is left on the network, so every step is like the one before it. Pure.
 double step_across(std::span<const Bucket> buckets, std::span<const std::size_t> order,
                    std::span<const double> seconds, const AcrossTiming& timing);
 

@@ -89,19 +89,18 @@ struct StepMeasurement {
     double rest = 0;            ///< seconds from the end of backward and of all transfers to that of the step
     StepProfile profile{};      ///< where the computation goes, of the slowest rank in each part
 
-    /// What the schedule across steps has to do with; elements of the arena. per_piece, latency:
-    /// AcrossTiming's.
-    AcrossTiming across(const Graph& graph, double per_piece, double latency) const;
-    /// The same of a graph that is not there: its layers' forwards, and the elements of its arena.
-    AcrossTiming across(std::vector<LayerForward> layers, std::int64_t elements, double per_piece,
-                        double latency) const;
+    /// What the schedule across steps has to do with, by what transfers cost. per_piece: AcrossTiming's.
+    AcrossTiming across(const Graph& graph, double per_piece, const CostModel& cost) const;
+    /// The same of a graph that is not there, and without its transfers' costs (with_costs): its layers'
+    /// forwards, and the elements of its arena.
+    AcrossTiming across(std::vector<LayerForward> layers, std::int64_t elements, double per_piece) const;
 
     /// Seconds of a step without communication; with the processor time that transfers take in backward.
     double compute() const { return before + backward_end + rest; }
     /// The same shares of a computation of so many seconds. seconds, compute() > 0.
     StepMeasurement scaled_to(double seconds) const;
 
-    /// Of a step under a plan.
+    /// Of a step under a plan: before, the later of the stretched backward and of finish_time, and rest.
     double predict(std::span<const Bucket> buckets, const BucketTiming& timing) const;
     /// A step that no schedule within the step beats, however it cuts: when the gradient of a parameter is
     /// ready, what lies behind it in the arena is still to be sent, at best in one transfer. timing: as for

@@ -50,16 +50,22 @@ struct BucketTiming {
     std::size_t element_bytes = 4;
 };
 
-/// When the last bucket is done: c_k = max(c_{k−1}, r_k) + T(S_k), and at the end λ, where r_k is when the
-/// gradients of bucket k and of those before it are ready, S_k its bytes, T what the cost model says that
-/// a transfer occupies, λ its latency. One transfer after the other, beside the computation. Pure; 0 without
-/// buckets.
+/// When the last bucket is done: c_k = max(c_{k−1}, r_k + P_{k−1}) + T(S_k), and at the end λ, where r_k is
+/// when the gradients of bucket k and of those before it are ready in a backward that nothing disturbs, S_k
+/// its bytes, T what the cost model says that a transfer occupies beside a computation, λ its latency, and
+/// P_k = p(S_1) + … + p(S_k) the processor time that transfers have taken from backward by then
+/// (CostModel::taken): what comes after them is ready that much later. One transfer after the other, beside
+/// the computation. Pure; 0 without buckets.
 double finish_time(std::span<const Bucket> buckets, const BucketTiming& timing);
+
+/// When a computation that takes `seconds` undisturbed, from the beginning of backward on, is through: a
+/// transfer that is under way slows it down evenly, to 1 − p(S_k) / T(S_k) of its speed. Pure.
+double stretched(double seconds, std::span<const Bucket> buckets, const BucketTiming& timing);
 
 /// The cut at layer ends with the least finish_time, of those with the same time one with the fewest buckets:
 /// what backward cannot hide is then smallest. A dynamic programme over L possible cuts and the number of
-/// buckets, O(L³) additions: c_k never falls when c_{k−1} grows, so the best way to a cut is part of the best
-/// way beyond it. Pure.
+/// buckets, O(L³) additions: c_k never falls when c_{k−1} grows, and P_k depends on k and the cut alone, so
+/// the best way to a cut is part of the best way beyond it. Pure.
 std::vector<Bucket> plan_by_cost(std::span<const ParameterSlice> parameters,
                                  const std::vector<bool>& layer_ends, const BucketTiming& timing);
 

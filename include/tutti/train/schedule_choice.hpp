@@ -29,8 +29,9 @@ struct ScheduleForecast {
     /// What `distributed.bucket_policy: auto` tries in real steps.
     ScheduleTrials worth_trying(double margin = clearly) const;
     /// Whether `distributed.across_steps: auto` takes the schedule across steps where no real steps tell
-    /// (bucket policies but auto), or on a tie of those: where it saves 5 %. The model counts neither the
-    /// processor's part of transfers nor what a rank waits for a slower one, which no schedule hides.
+    /// (bucket policies but auto), or on a tie of those: where it saves 5 %. The model knows the
+    /// processor's part of transfers about, and not what a rank waits for a slower one; no schedule hides
+    /// them.
     bool across_pays() const { return across < 0.95 * within; }
 };
 

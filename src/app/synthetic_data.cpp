@@ -1,0 +1,66 @@
+#include "synthetic_data.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <limits>
+
+#include "tutti/base/error.hpp"
+#include "tutti/input/random_dataset.hpp"
+#include "tutti/train/virtual_shards.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::int64_t default_image = 28, default_channels = 1, default_classes = 10;
+
+Shape parse_shape(const std::string& text) {
+    const UsageError wrong("--shape: '" + text + "' is no shape of a sample",
+                           "give HEIGHTxWIDTHxCHANNELS, as 28x28x1, or the number of features");
+    std::vector<std::int64_t> sizes;
+    const char *at = text.data(), *const end = at + text.size();
+    while (true) {
+        std::int64_t size = 0;
+        const auto [rest, problem] = std::from_chars(at, end, size);
+        if (problem != std::errc() || size < 1 || sizes.size() == 3) throw wrong;
+        sizes.push_back(size);
+        if (rest == end) return Shape(std::span<const std::int64_t>(sizes));
+        if (*rest != 'x') throw wrong;
+        at = rest + 1;
+    }
+}
+
+}  // namespace
+
+void add_synthetic_options(CLI::App& app, RecipeArguments& recipe, std::string& shape) {
+    app.add_flag("--synthetic", recipe.own_data, "random samples in memory instead of data.train");
+    app.add_option(
+        "--shape", shape,
+        "of such a sample, as 28x28x1 or 784; default: model.image and model.channels, else 28x28x1");
+}
+
+Shape synthetic_shape(const RecipeArguments& recipe, const std::string& text) {
+    if (text.empty()) return {};
+    if (!recipe.own_data)
+        throw UsageError("--shape is for --synthetic only", "the data set has its own shape");
+    return parse_shape(text);
+}
+
+std::function<std::unique_ptr<Dataset>()> synthetic_data(const RecipeArguments& recipe, const Config& config,
+                                                         const Shape& sample_shape, int ranks,
+                                                         std::int64_t updates) {
+    if (!recipe.own_data) return {};
+    return [&config, sample_shape, ranks, updates] {
+        const std::int64_t image = config.model.image.value_or(default_image);
+        const Shape usual{image, image, config.model.channels.value_or(default_channels)};
+        const std::int64_t batch = samples_per_update(config, ranks);
+        if (updates > std::numeric_limits<std::int64_t>::max() / batch)
+            throw UsageError(
+                fmt::format("{} steps of {} samples are more than can be counted", updates, batch),
+                "set --steps, --warmup or train.batch_size to less");
+        return make_random_dataset(sample_shape.rank() > 0 ? sample_shape : usual, batch * updates,
+                                   config.model.classes.value_or(default_classes), config.run.seed);
+    };
+}
+
+}  // namespace tutti

@@ -1,0 +1,145 @@
+#include "tutti/train/processor_cost.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <vector>
+
+namespace tutti {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// In which this thread could have run, but others did. 0 where Linux does not tell.
+double seconds_given_away() {
+    std::ifstream file("/proc/thread-self/schedstat");
+    double on_the_core = 0, waiting = 0;
+    return file >> on_the_core >> waiting ? waiting * 1e-9 : 0;
+}
+
+/// A computation in pieces, on memory that a core's own cache holds, as a layer's tiles do.
+class Computation {
+  public:
+    Computation() : values_(65'536, 1.0F) {
+        constexpr double wanted = 0.25e-3;
+        double once = std::numeric_limits<double>::infinity();
+        for (int i = 0; i < 10; ++i) {
+            const auto begin = Clock::now();
+            pass();
+            once = std::min(once, seconds_since(begin));
+        }
+        passes_ = static_cast<int>(std::clamp(wanted / once, 1.0, 1e6));
+        piece_seconds_ = passes_ * once;
+    }
+    void piece() {
+        for (int i = 0; i < passes_; ++i) pass();
+    }
+    double piece_seconds() const { return piece_seconds_; }
+
+  private:
+    void pass() {
+        for (float& value : values_) value = value * 0.5F + 0.5F;
+        seen_ = values_[values_.size() / 2];
+    }
+
+    std::vector<float> values_;
+    volatile float seen_ = 0;  // so that it is computed
+    int passes_ = 1;
+    double piece_seconds_ = 0;
+};
+
+double error_of(const ProcessorCost& cost, std::span<const ProcessorSample> samples) {
+    double sum = 0;
+    for (const ProcessorSample& sample : samples) {
+        const double off =
+            sample.transfers * cost.per_transfer + sample.bytes * cost.seconds_per_byte - sample.seconds;
+        sum += off * off;
+    }
+    return sum;
+}
+
+}  // namespace
+
+ProcessorCost fit_processor_cost(std::span<const ProcessorSample> samples) {
+    double nn = 0, nb = 0, bb = 0, ns = 0, bs = 0;
+    for (const ProcessorSample& sample : samples) {
+        nn += sample.transfers * sample.transfers;
+        nb += sample.transfers * sample.bytes;
+        bb += sample.bytes * sample.bytes;
+        ns += sample.transfers * sample.seconds;
+        bs += sample.bytes * sample.seconds;
+    }
+    // With two numbers the least lies where both are free, or on a border.
+    const double determinant = nn * bb - nb * nb;
+    std::vector<ProcessorCost> candidates{{0, bb > 0 ? bs / bb : 0}, {nn > 0 ? ns / nn : 0, 0}};
+    if (determinant > 1e-12 * nn * bb)
+        candidates.push_back({(bb * ns - nb * bs) / determinant, (nn * bs - nb * ns) / determinant});
+    ProcessorCost best;
+    for (const ProcessorCost& one : candidates)
+        if (one.per_transfer >= 0 && one.seconds_per_byte >= 0 &&
+            error_of(one, samples) < error_of(best, samples))
+            best = one;
+    return best;
+}
+
+ProcessorCost measure_processor_cost(Communicator& gradients, Communicator& control, Ops& ops,
+                                     const TensorView& arena, const CostModel& cost) {
+    constexpr std::size_t at_once = 8, small = 4096, repetitions = 5;
+    constexpr double longest = 10e-3;
+    if (gradients.size() < 2 || arena.bytes() < at_once * small) return {};
+    const std::size_t element = size_of(arena.dtype);
+    std::size_t large = arena.bytes();
+    while (large > small && cost.seconds(static_cast<double>(large)) > longest) large /= 2;
+
+    Computation computation;
+    const auto slice = [&](std::size_t number, std::size_t bytes) {
+        return TensorView{
+            arena.data + number * bytes, arena.dtype, {static_cast<std::int64_t>(bytes / element)}};
+    };
+    const auto timed = [&](std::size_t transfers, std::size_t bytes, std::size_t pieces) {
+        std::vector<Work> works(transfers);
+        std::size_t done = 0;
+        control.barrier();
+        const double given_before = seconds_given_away();
+        const auto begin = Clock::now();
+        for (std::size_t i = 0; i < transfers; ++i)
+            works[i] = gradients.all_reduce(slice(i, bytes), ReduceOp::sum);
+        for (std::size_t i = 0; i < pieces; ++i) {
+            computation.piece();
+            while (done < transfers && works[done].test()) ++done;
+        }
+        const double seconds = seconds_since(begin) - (seconds_given_away() - given_before);
+        for (; done < transfers; ++done) works[done].wait();
+        return seconds;
+    };
+
+    std::vector<ProcessorSample> samples;
+    for (const auto& [transfers, bytes] : {std::pair{at_once, small}, std::pair{std::size_t{1}, large}}) {
+        const std::size_t size = bytes / element * element;
+        // Sums of what was left there could grow beyond all bounds.
+        ops.fill(slice(0, transfers * size), 0.0);
+        // Long enough for the transfers to end beside it, on every rank.
+        double expected = 3 * static_cast<double>(transfers) * cost.seconds(static_cast<double>(size)) + 2e-3;
+        std::int64_t pieces = std::llround(std::min(std::ceil(expected / computation.piece_seconds()), 1e4));
+        control.all_reduce(view_of(std::span(&pieces, 1)), ReduceOp::max).wait();
+        const auto count = static_cast<std::size_t>(pieces);
+        timed(transfers, size, count);  // connections and buffers are made by the first
+        double alone = std::numeric_limits<double>::infinity(), beside = alone;
+        for (std::size_t i = 0; i < repetitions; ++i) {
+            alone = std::min(alone, timed(0, 0, count));
+            beside = std::min(beside, timed(transfers, size, count));
+        }
+        double taken = std::max(beside - alone, 0.0);
+        control.all_reduce(view_of(std::span(&taken, 1)), ReduceOp::max).wait();
+        samples.push_back({static_cast<double>(transfers), static_cast<double>(transfers * size), taken});
+    }
+    return fit_processor_cost(samples);
+}
+
+}  // namespace tutti

@@ -1,0 +1,54 @@
+#include "tutti/train/processor_cost.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/thread_communicator.hpp"
+#include "tutti/device/device.hpp"
+
+namespace tutti {
+namespace {
+
+TEST(FitProcessorCost, SolvesForBothAndKeepsThemAtLeastZero) {
+    struct Row {
+        std::vector<ProcessorSample> samples;
+        ProcessorCost wanted;
+    };
+    for (const Row& row : {
+             Row{{}, {0, 0}},
+             Row{{{8, 0, 16}}, {2, 0}},
+             Row{{{0, 100, 50}}, {0, 0.5}},
+             // 8a + 40b = 18, a + 1000b = 52.
+             Row{{{8, 40, 18}, {1, 1000, 52}}, {2, 0.05}},
+             // Without a bound a would be -1: b alone.
+             Row{{{1, 10, 0}, {1, 20, 1}}, {0, 0.04}},
+             // b would be -1: a alone.
+             Row{{{1, 0, 3}, {1, 1, 2}}, {2.5, 0}},
+             // A computation that seemed faster beside transfers.
+             Row{{{8, 40, -1}, {1, 1000, -1}}, {0, 0}},
+         }) {
+        const ProcessorCost cost = fit_processor_cost(row.samples);
+        EXPECT_NEAR(cost.per_transfer, row.wanted.per_transfer, 1e-12);
+        EXPECT_NEAR(cost.seconds_per_byte, row.wanted.seconds_per_byte, 1e-12);
+    }
+}
+
+TEST(MeasureProcessorCost, IsTheSameOnAllRanksAndNothingWhereThereIsNoRoom) {
+    test::run_on_threads(3, [](Communicator& world) {
+        const auto control = world.duplicate();
+        const auto device = make_cpu_device(1);
+        std::vector<float> arena(32'768, 3);
+        const CostModel cost({{.from_bytes = 0, .alpha = 1e-5, .seconds_per_byte = 1e-9}});
+        Ops& ops = device->ops(DType::f32);
+        const ProcessorCost mine =
+            measure_processor_cost(world, *control, ops, view_of(std::span(arena)), cost);
+        std::vector<double> numbers{mine.per_transfer, mine.seconds_per_byte};
+        for (const double number : numbers) EXPECT_GE(number, 0);
+        control->broadcast(view_of(std::span(numbers)), 0).wait();
+        EXPECT_EQ(mine, (ProcessorCost{numbers[0], numbers[1]}));
+        EXPECT_EQ(measure_processor_cost(world, *control, ops, view_of(std::span(arena).first(100)), cost),
+                  ProcessorCost{});
+    });
+}
+
+}  // namespace
+}  // namespace tutti
