@@ -35,8 +35,7 @@ ReplayReport replay(const std::string& file, const std::vector<std::string>& ove
     if (config.distributed.sync_batch_norm && report.recorded.ranks.size() > 1)
         report.notice =
             "distributed.sync_batch_norm: in the run, batch-norm normalised with the samples of all ranks; "
-            "here "
-            "with those of each rank alone";
+            "here with those of each rank alone";
     const std::vector<int> cores = bound_cores();
     const int threads = config.run.deterministic ? 1 : threads_for_rank(std::span(&cores, 1), 0);
     const auto device = select_device(config, threads);
