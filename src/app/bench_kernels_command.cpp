@@ -60,8 +60,7 @@ void print_table(const CudaModule& cuda, const std::vector<Row>& rows) {
 int bench_kernels_command(const Arguments& arguments) {
     CLI::App app(
         "Our CUDA kernels at sizes from practice: the bytes that each must move, the time that this takes at "
-        "least, "
-        "and the median of its measured times, with a cold cache. Without a GPU nothing is measured.",
+        "least, and the median of its measured times, with a cold cache. Without a GPU nothing is measured.",
         "trainer bench kernels");
     int repetitions = 20;
     bool json = false;

@@ -29,8 +29,7 @@ int bench_loader_command(const Arguments& arguments) {
     CLI::App app(
         "How fast batches come from data.train: samples/s and GB/s in shuffled order and in the order of the "
         "files, with 0, 1, 2 and the config's workers, with the files in memory and evicted from it, against "
-        "a "
-        "plain sequential read of the same files in the same run. Writes loader.json. Nothing is trained.",
+        "a plain sequential read of the same files in the same run. Writes loader.json. Nothing is trained.",
         "trainer bench loader");
     LoaderBenchOptions options;
     std::string out = ".";

@@ -32,9 +32,8 @@ int bench(const JobStart& start, const StepBenchOptions& options, const std::str
 int bench_step_command(const Arguments& arguments) {
     CLI::App app(
         "One training step: its median time, samples/s, GFLOP/s and their share of what matrix products "
-        "reach "
-        "in the same run; where its time goes, part by part and layer by layer. Writes step.json. Without a "
-        "config the quick-start recipe; nothing is trained, saved or resumed.",
+        "reach in the same run; where its time goes, part by part and layer by layer. Writes step.json. "
+        "Without a config the quick-start recipe; nothing is trained, saved or resumed.",
         "trainer bench step");
     StepBenchOptions options;
     std::string out = ".", shape;

@@ -134,10 +134,8 @@ std::string to_text(const BucketReport& report) {
     if (!report.replay)
         text += fmt::format(
             "  no schedule hides the processor time that the best plan's transfers take from computation: "
-            "calls "
-            "{:.3f} ms a step; other work on the core during forward and backward (the network's and what "
-            "else "
-            "runs there) {:.3f} ms\n",
+            "calls {:.3f} ms a step; other work on the core during forward and backward (the network's and "
+            "what else runs there) {:.3f} ms\n",
             of_best([](const StepFigures& step) { return step.transfer_cpu; }),
             of_best([](const StepFigures& step) { return step.off_core; }));
     return text + bucket_rows(report) + all_reduce_rows(report);

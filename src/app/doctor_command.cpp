@@ -45,9 +45,8 @@ int examine(const JobStart& start, bool json) {
 int doctor_command(const Arguments& arguments) {
     CLI::App app(
         "Where the ranks are, whether their libraries agree, whether the network adds correctly and how "
-        "fast, "
-        "and each problem with its fix. Start it as the training would be started. Exit code: 0 healthy, 1 "
-        "problems found.",
+        "fast, and each problem with its fix. Start it as the training would be started. Exit code: 0 "
+        "healthy, 1 problems found.",
         "trainer doctor");
     bool json = false;
     app.add_flag("--json", json, "print one JSON object and nothing else");

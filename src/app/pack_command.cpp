@@ -105,10 +105,8 @@ int pack_images_command(const Arguments& arguments) {
 int pack_csv_command(const Arguments& arguments) {
     CLI::App app(
         "Packs a table into one HDF5 data set of feature vectors: the first line names the columns, all but "
-        "the "
-        "label's are numbers. Labels that are whole numbers, from 0 on, stay what they are; others are "
-        "names, "
-        "numbered in sorted order.",
+        "the label's are numbers. Labels that are whole numbers, from 0 on, stay what they are; others are "
+        "names, numbered in sorted order.",
         "trainer pack csv");
     PackCsvOptions options;
     std::string delimiter = ",";

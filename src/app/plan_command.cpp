@@ -35,8 +35,7 @@ std::vector<int> parse_worlds(const std::string& text) {
 int plan_command(const Arguments& arguments) {
     CLI::App app(
         "Predicts the step and the best buckets on other numbers of ranks from what trainer bench buckets "
-        "has "
-        "measured on some. Says what it assumes, and how far it is off on the ranks that were measured.",
+        "has measured on some. Says what it assumes, and how far it is off on the ranks that were measured.",
         "trainer plan");
     std::string from, worlds, sizes = "0.25,1,4,10,25,100", policies = "ddp,single,per_layer,cost_model", out;
     PlanRequest request;

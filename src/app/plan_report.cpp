@@ -20,8 +20,7 @@ const std::vector<std::string>& assumptions() {
         "every two ranks are joined by links as fast as the measured ones, which carry nothing else",
         "each rank computes as long as it did there, with the same batch",
         "an all-reduce goes by a ring, a0 + 2(p-1) alpha + 2(p-1)/p S/B, or by a tree, a0 + 2 log2(p) alpha "
-        "+ "
-        "2 S/B; a0, what a transfer costs besides its messages, is not known and counts as messages"};
+        "+ 2 S/B; a0, what a transfer costs besides its messages, is not known and counts as messages"};
     return list;
 }
 

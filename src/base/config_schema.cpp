@@ -66,8 +66,7 @@ void add_run(std::vector<Row>& rows) {
                                          {"true", CudaGraphChoice::always},
                                          {"false", CudaGraphChoice::never}}),
                 "on a GPU, issue the gradients of a step as one CUDA graph: auto where it can be and says "
-                "why "
-                "where not, true stops there"),
+                "why where not, true stops there"),
             row("run.walltime", at(run, &R::walltime), optional(number({.low = 0, .low_open = true})),
                 "seconds from the start of the program by whose end it has saved and stopped, with exit code "
                 "75"),
@@ -106,8 +105,7 @@ void add_data(std::vector<Row>& rows) {
             row("data.on_error", at(data, &D::on_error),
                 choice<OnError>({{"stop", OnError::stop}, {"skip", OnError::skip}}),
                 "what a sample that cannot be read does: stop ends the run; skip goes on without it, counts "
-                "and "
-                "names it, and ends the run when more than half of an epoch cannot be read"),
+                "and names it, and ends the run when more than half of an epoch cannot be read"),
         });
 }
 
@@ -303,12 +301,9 @@ void add_train(std::vector<Row>& rows) {
             row("train.nan_policy", at(train, &T::nan_policy),
                 choice<NanPolicy>({{"stop", NanPolicy::stop}, {"skip", NanPolicy::skip}}),
                 "what a loss or gradient that is not finite does; stop ends the run: of the gradients it "
-                "looks at "
-                "optim.clip_norm's norm, without that at what they do to the next loss, and no checkpoint "
-                "holds "
-                "such weights; skip looks at the norm of every step and leaves the update out: it is no "
-                "step, but "
-                "its samples are consumed"),
+                "looks at optim.clip_norm's norm, without that at what they do to the next loss, and no "
+                "checkpoint holds such weights; skip looks at the norm of every step and leaves the update "
+                "out: it is no step, but its samples are consumed"),
         });
 }
 
@@ -363,16 +358,14 @@ void add_distributed(std::vector<Row>& rows) {
                 "zero1"),
             row("distributed.find_unused_parameters", at(distributed, &D::find_unused_parameters), boolean(),
                 "as in PyTorch, where it lets a step leave out parameters; a model's graph is fixed here, "
-                "every "
-                "parameter has its gradient in every step and there is nothing to find: the same run with "
-                "both values"),
+                "every parameter has its gradient in every step and there is nothing to find: the same run "
+                "with both values"),
             row("distributed.sync_batch_norm", at(distributed, &D::sync_batch_norm), boolean(),
                 "batch-norm normalises with the statistics of all ranks' samples, not of its rank's"),
             row("distributed.verify_every", at(distributed, &D::verify_every), integer(0),
                 "steps between checks that all ranks hold the same bits of weights and running statistics, "
-                "one "
-                "pass over them each; where they differ the run ends and names the rank, its host and the "
-                "tensor; 0: never"),
+                "one pass over them each; where they differ the run ends and names the rank, its host and "
+                "the tensor; 0: never"),
         });
 }
 

@@ -211,8 +211,7 @@ std::optional<std::string> mismatch_before_start(const Environment& environment)
         number(environment, "WORLD_SIZE").value_or(1) > 1)
         return "WORLD_SIZE is " + text_of(environment, "WORLD_SIZE") +
                ", but RANK is not set: every process would train alone; set RANK, MASTER_ADDR and "
-               "MASTER_PORT, "
-               "start it with: mpirun -np " +
+               "MASTER_PORT, start it with: mpirun -np " +
                text_of(environment, "WORLD_SIZE") + " trainer …, or unset WORLD_SIZE to train alone";
     const int ranks = facts.world_size.value_or(1);
     if (bootstrap_of(environment) == Bootstrap::mpi || ranks == 1 || meeting_point(environment)) return {};
