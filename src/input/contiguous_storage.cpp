@@ -3,6 +3,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <system_error>
@@ -59,11 +60,19 @@ class ContiguousStorage final : public SampleStorage {
             const Run run{first, count, out + static_cast<std::int64_t>(begin) * sample_bytes_};
             if (!read_from_memory(run)) missing.push_back(run);
         });
+        note_waiting(!missing.empty());
         // All of them are under way before the first is waited for.
         if (missing.size() > 1)
-            for (const Run& run : missing)
-                posix_fadvise(file_.descriptor, begin_of(run), bytes_of(run), POSIX_FADV_WILLNEED);
+            for (const Run& run : missing) ask_for(run);
         for (const Run& run : missing) read_run(run);
+    }
+
+    bool waits_for_disk() const override { return waited_lately_.load(std::memory_order_relaxed) > 0; }
+
+    void announce(std::span<const std::int64_t> indices) const override {
+        for_each_run(indices, [this](std::int64_t first, std::int64_t count, std::size_t) {
+            ask_for({first, count, nullptr});
+        });
     }
 
     std::uint64_t mapped_bytes() const override { return mapped_ ? mapped_->bytes() : 0; }
@@ -72,6 +81,19 @@ class ContiguousStorage final : public SampleStorage {
   private:
     std::int64_t begin_of(const Run& run) const { return offset_ + run.first * sample_bytes_; }
     std::int64_t bytes_of(const Run& run) const { return run.count * sample_bytes_; }
+
+    /// Returns at once; what is in memory already costs a look at its pages.
+    void ask_for(const Run& run) const {
+        posix_fadvise(file_.descriptor, begin_of(run), bytes_of(run), POSIX_FADV_WILLNEED);
+    }
+
+    /// Threads may overwrite each other's count: it is then a little older or newer.
+    void note_waiting(bool waited) const {
+        constexpr int reads = 256;  // calls without waiting after which the file counts as being in memory
+        const int before = waited_lately_.load(std::memory_order_relaxed);
+        const int now = waited ? reads : std::max(before - 1, 0);
+        if (now != before) waited_lately_.store(now, std::memory_order_relaxed);
+    }
 
     /// Whether all of it was in the page cache and is now in `out`.
     bool read_from_memory(const Run& run) const {
@@ -114,6 +136,7 @@ class ContiguousStorage final : public SampleStorage {
     std::int64_t sample_bytes_, offset_;
     OpenFile file_;
     std::unique_ptr<MappedSamples> mapped_;
+    mutable std::atomic<int> waited_lately_ = 0;
     mutable std::atomic<bool> can_ask_ = true;  ///< the file system knows RWF_NOWAIT
 };
 

@@ -38,6 +38,9 @@ class Concatenation final : public Dataset {
               std::span<std::int64_t> labels) const override {
         const auto bytes = static_cast<std::size_t>(info_.sample_bytes());
         assert(samples.size() == indices.size() * bytes && labels.size() == indices.size());
+        // In shuffled order a part is read a sample or two at a time; a disk would have no more to do at
+        // once.
+        if (waits_for_disk()) announce(indices);
         for_each_part(indices,
                       [&](const Dataset& part, std::span<const std::int64_t> local, std::size_t begin) {
                           part.read(local, samples.subspan(begin * bytes, local.size() * bytes),
@@ -57,6 +60,17 @@ class Concatenation final : public Dataset {
         std::uint64_t sum = 0;
         for (const std::unique_ptr<Dataset>& part : parts_) sum += part->mapped_bytes();
         return sum;
+    }
+
+    bool waits_for_disk() const override {
+        return std::ranges::any_of(
+            parts_, [](const std::unique_ptr<Dataset>& part) { return part->waits_for_disk(); });
+    }
+
+    void announce(std::span<const std::int64_t> indices) const override {
+        for_each_part(indices, [](const Dataset& part, std::span<const std::int64_t> local, std::size_t) {
+            if (part.waits_for_disk()) part.announce(local);
+        });
     }
 
     /// Every sample is as likely to be read as any other.

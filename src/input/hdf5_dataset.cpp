@@ -54,6 +54,8 @@ class Hdf5Dataset final : public Dataset {
     }
 
     std::uint64_t mapped_bytes() const override { return storage_->mapped_bytes(); }
+    bool waits_for_disk() const override { return storage_->waits_for_disk(); }
+    void announce(std::span<const std::int64_t> indices) const override { storage_->announce(indices); }
 
     void expect_reads(double samples) override {
         if (!whole_file_pays(samples, info_.samples, info_.sample_bytes())) storage_->unmap();

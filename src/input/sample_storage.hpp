@@ -19,6 +19,9 @@ class SampleStorage {
     /// The samples `indices`, all in [0, info.samples), one after the other to `out`. Throws DataError naming
     /// file and sample.
     virtual void read(std::span<const std::int64_t> indices, std::byte* out) const = 0;
+    /// As those of Dataset; any thread.
+    virtual bool waits_for_disk() const { return false; }
+    virtual void announce(std::span<const std::int64_t> indices) const { static_cast<void>(indices); }
     /// Bytes of the file that are mapped into memory.
     virtual std::uint64_t mapped_bytes() const { return 0; }
     /// From now on nothing is. Before the first read().

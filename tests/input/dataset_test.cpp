@@ -1,6 +1,8 @@
 #include "tutti/input/dataset.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <numeric>
 
@@ -48,6 +50,30 @@ TEST_F(OpenDatasets, ReadsFilesOneAfterTheOther) {
     for (std::size_t i = 0; i < indices.size(); ++i) {
         const std::int64_t local = indices[i] < 3 ? indices[i] : indices[i] - 3;
         EXPECT_EQ(static_cast<std::int64_t>(samples[24 * i]), 24 * local);
+    }
+}
+
+TEST_F(OpenDatasets, FilesThatAreNotInMemoryAreReadTheSame) {
+    const std::vector<std::string> paths{write("a.h5", with_labels_from(0, 50)),
+                                         write("b.h5", with_labels_from(50, 50))};
+    const std::unique_ptr<Dataset> mapped = open_datasets(paths), read = open_datasets(paths, 0);
+    std::vector<std::int64_t> indices;
+    for (std::int64_t i = 0; i < 100; ++i) indices.push_back(i * 37 % 100);
+    std::vector<std::byte> expected(indices.size() * 24), samples(indices.size() * 24);
+    std::vector<std::int64_t> labels(indices.size());
+    mapped->read(indices, expected, labels);
+    EXPECT_FALSE(read->waits_for_disk());
+    for (int round = 0; round < 3; ++round) {
+        for (const std::string& path : paths) {
+            const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+            ASSERT_GE(file, 0);
+            fsync(file);
+            posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+            close(file);
+        }
+        read->announce(indices);
+        read->read(indices, samples, labels);
+        EXPECT_EQ(samples, expected);
     }
 }
 

@@ -65,6 +65,12 @@ class Dataset {
         static_cast<void>(samples);
         return 0;
     }
+    /// Whether read() waited for the disk lately: announcing what comes next pays. May be called from several
+    /// threads at once, as announce().
+    virtual bool waits_for_disk() const { return false; }
+    /// Valid indices that the next calls of read() will be about: a disk then works on all of them at once. A
+    /// hint: it changes no result and throws nothing.
+    virtual void announce(std::span<const std::int64_t> indices) const { static_cast<void>(indices); }
     /// Before the first read(): about how many samples the processes of this host will read. Files that would
     /// be brought into memory as a whole for too few are no longer mapped (whole_file_pays). Without this
     /// call all mapped files are brought in.
