@@ -81,6 +81,13 @@ class GpuGraph(GpuProgramTest):
             with self.subTest(name):
                 self.both(name, 2, distributed__backend="nccl", **settings)
 
+    def test_gradients_that_travel_as_bf16_are_part_of_a_graph(self):
+        self.with_nccl()
+        for ranks in 2, 3:
+            with self.subTest(ranks):
+                self.both(f"compressed{ranks}", ranks, distributed__backend="nccl", distributed__compress="bf16",
+                          distributed__strategy="ddp", distributed__bucket_policy="per_layer")
+
     def test_one_rank_with_nccl_has_the_same_bits(self):
         self.with_nccl()
         self.both("nccl", distributed__backend="nccl")
