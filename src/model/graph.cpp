@@ -150,7 +150,7 @@ Graph::Graph(GraphSpec spec, Device& device, Arithmetic arithmetic, std::int64_t
     if (impl_->spec.nodes().size() < 2)
         throw UsageError("the model has no layers", "give model.name or model.layers");
     if (impl_->ops->fuses_residual()) fuse_sums(impl_->spec.nodes());
-    if (impl_->ops->fuses_relu()) fuse_relus(impl_->spec.nodes());
+    if (impl_->ops->fuses_relu()) fuse_relus(impl_->spec.nodes(), *impl_->ops);
     fuse_poolings(impl_->spec.nodes(), *impl_->ops);
     // So with recompute a GPU's GELU by tanh has a kernel of its own, whose bits are others.
     if (!recompute) fuse_gelus(impl_->spec.nodes(), *impl_->ops);
