@@ -86,8 +86,46 @@ class OneThread {
     const int before_ = omp_get_max_threads();
 };
 
-/// Parts [0, count) of work that several callers go through at once: each its own contiguous share, then what
-/// others have not begun of theirs.
+/// Calls body(caller, part) for every part of [0, count) from `callers` threads at once, each with its own
+/// number from 0 on, which is the calling thread's. A caller goes through its own contiguous share, then
+/// through what others have not begun of theirs: one that the machine holds up holds up nobody for more than
+/// a part. So who computes a part is left open; what is computed must not depend on it. Inside body, parallel
+/// regions have one thread. Throws the first of what the bodies throw, when all have ended.
+template <class Body>
+void for_parts(std::int64_t count, int callers, const Body& body) {
+    struct alignas(64) Share {
+        std::atomic<std::int64_t> next;
+    };
+    constexpr int most_shares = 64;
+    std::array<Share, most_shares> share_of;
+    const int shares = std::clamp(callers, 1, most_shares);
+    for (int s = 0; s < shares; ++s)
+        share_of[static_cast<std::size_t>(s)].next.store(share_begin(count, shares, s),
+                                                         std::memory_order_relaxed);
+    std::exception_ptr failure;
+#pragma omp parallel num_threads(callers)
+    {
+        const OneThread alone;
+        const int caller = omp_get_thread_num();
+        try {
+            for (int turn = 0; turn < shares; ++turn) {
+                const int s = (caller + turn) % shares;
+                const std::int64_t end = share_begin(count, shares, s + 1);
+                auto& next = share_of[static_cast<std::size_t>(s)].next;
+                for (std::int64_t part; (part = next.fetch_add(1, std::memory_order_relaxed)) < end;)
+                    body(caller, part);
+            }
+        } catch (...) {
+#pragma omp critical(tutti_for_parts)
+            if (!failure) failure = std::current_exception();
+        }
+    }
+    if (failure) std::rethrow_exception(failure);
+    offer_progress();
+}
+
+/// Parts [0, count) of work that callers of for_parts_twice go through at once: each its own contiguous
+/// share, then what others have not begun of theirs.
 class DealtParts {
   public:
     DealtParts(std::int64_t count, int callers)
@@ -159,23 +197,6 @@ class DealtParts {
     std::array<std::atomic<std::int64_t>, most_shares> next_;
     std::exception_ptr failure_;
 };
-
-/// Calls body(caller, part) for every part of [0, count) from `callers` threads at once, each with its own
-/// number from 0 on, which is the calling thread's. A caller goes through its own contiguous share, then
-/// through what others have not begun of theirs: one that the machine holds up holds up nobody for more than
-/// a part. So who computes a part is left open; what is computed must not depend on it. Inside body, parallel
-/// regions have one thread. Throws the first of what the bodies throw, when all have ended.
-template <class Body>
-void for_parts(std::int64_t count, int callers, const Body& body) {
-    DealtParts parts(count, callers);
-#pragma omp parallel num_threads(callers)
-    {
-        const OneThread alone;
-        parts.take(omp_get_thread_num(), body);
-    }
-    parts.rethrow();
-    offer_progress();
-}
 
 /// for_parts twice, without the end of one team of threads and the start of another between them (some µs,
 /// where cores share no cache): second(caller, part) begins when every first(caller, part) has ended. After
