@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "../common/activations.hpp"
 #include "parallel.hpp"
 #include "tile_linear.hpp"
 
@@ -28,6 +29,24 @@ void copy_columns(const float* from, std::int64_t from_row, std::int64_t rows, s
                   float* to, std::int64_t to_row) {
     for (std::int64_t row = 0; row < rows; ++row)
         std::copy_n(from + row * from_row, columns, to + row * to_row);
+}
+
+/// to[rows, columns], rows `to_row` apart, = max(from[rows, columns], 0).
+void put_relu(const float* from, std::int64_t rows, std::int64_t columns, float* to, std::int64_t to_row) {
+    for (std::int64_t row = 0; row < rows; ++row, from += columns, to += to_row)
+#pragma omp simd
+        for (std::int64_t i = 0; i < columns; ++i) to[i] = relu(from[i]);
+}
+
+/// to[rows, columns] = the gradient dy before a ReLU whose result was y; their rows are `from_row` apart.
+void take_relu_gradient(const float* y, const float* dy, std::int64_t from_row, std::int64_t rows,
+                        std::int64_t columns, float* to) {
+    for (std::int64_t row = 0; row < rows; ++row, y += from_row, dy += from_row, to += columns)
+#pragma omp simd
+        for (std::int64_t i = 0; i < columns; ++i) {
+            const float gradient = dy[i];  // read in any case: a read under a condition would be a branch
+            to[i] = relu_gradient(y[i], gradient);
+        }
 }
 
 /// out[columns] = Σ over rows of matrix[rows, columns], row after row.
@@ -88,92 +107,131 @@ OnednnDealtLinear::Products OnednnDealtLinear::plan(std::int64_t batch, std::int
     return products;
 }
 
-template <class Compute>
-void OnednnDealtLinear::deal(std::int64_t batch, const Compute& compute) {
-    const int callers = omp_get_max_threads();
+std::size_t OnednnDealtLinear::ready(std::int64_t batch, int callers) {
     std::size_t bytes = 0;
     for (std::int64_t part = 0; part < callers; ++part) {
         const Run run = run_of(shape_.out, callers, part);
         Products& products = products_[{batch, run.count, callers}];
         if (!products.forward) products = plan(batch, run.count, callers);
-        const std::size_t tiles =
-            takes_tile_linear(shape_) ? tile_linear_scratch(shape_.in, run.count) * sizeof(float) : 0;
-        bytes = std::max(bytes, floats(batch * run.count) + std::max(products.scratch_bytes(), tiles));
+        const std::size_t sums = tiles_ ? floats(tile_linear_rows * run.count) : 0;
+        bytes = std::max({bytes, floats(batch * run.count) + products.scratch_bytes(), sums});
     }
     context_->ready_callers(callers, bytes);
-    for_parts(callers, callers, [&](int caller, std::int64_t part) {
-        const Run run = run_of(shape_.out, callers, part);
-        OnednnContext& own = context_->of(caller);
-        Products& products = products_.at({batch, run.count, callers});
-        const std::size_t copy_bytes = floats(batch * run.count);
-        std::byte* const memory = own.workspace.reserve(bytes);
-        compute(own, part, run, products, reinterpret_cast<float*>(memory), memory + copy_bytes);
-    });
+    return bytes;
 }
 
 void OnednnDealtLinear::forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
-                                const TensorView& y) {
+                                const TensorView& y, bool with_relu) {
     const std::int64_t batch = x.shape[0];
-    deal(batch, [&](const OnednnContext& own, std::int64_t, const Run& run, Products& products, float* copy,
-                    std::byte* scratch) {
+    const int callers = omp_get_max_threads();
+    const std::size_t bytes = ready(batch, callers);
+    if (tiles_) return forward_by_tiles(x, weight, bias, y, with_relu, callers, bytes);
+    for_parts(callers, callers, [&](int caller, std::int64_t part) {
+        const Run run = run_of(shape_.out, callers, part);
+        OnednnContext& own = context_->of(caller);
+        std::byte* const memory = own.workspace.reserve(bytes);
+        float* const result = reinterpret_cast<float*>(memory);
+        OnednnPrimitive& product = products_.at({batch, run.count, callers}).forward;
         const float* const rows = weight.as<float>() + run.begin * shape_.in;
-        if (takes_tile_linear(shape_)) {
-            // The bits of a call that is not dealt.
-            for (std::int64_t row = 0; row < batch; row += tile_linear_rows)
-                tile_linear_forward_block(shape_.in, run.count, std::min(tile_linear_rows, batch - row),
-                                          x.as<float>() + row * shape_.in, rows,
-                                          shape_.bias ? bias.as<float>() + run.begin : nullptr,
-                                          y.as<float>() + row * shape_.out + run.begin, shape_.out,
-                                          reinterpret_cast<float*>(scratch));
-            return;
-        }
+        std::byte* const scratch = memory + floats(batch * run.count);
         if (shape_.bias)
-            products.forward.execute(own, {x.data, rows, copy, bias.as<float>() + run.begin}, scratch);
+            product.execute(own, {x.data, rows, result, bias.as<float>() + run.begin}, scratch);
         else
-            products.forward.execute(own, {x.data, rows, copy}, scratch);
-        copy_columns(copy, run.count, batch, run.count, y.as<float>() + run.begin, shape_.out);
+            product.execute(own, {x.data, rows, result}, scratch);
+        float* const to = y.as<float>() + run.begin;
+        if (with_relu)
+            put_relu(result, batch, run.count, to, shape_.out);
+        else
+            copy_columns(result, run.count, batch, run.count, to, shape_.out);
     });
 }
 
-void OnednnDealtLinear::backward(const TensorView& x, const TensorView& weight, const TensorView& dy,
-                                 const TensorView& dx, const TensorView& dweight, const TensorView& dbias,
-                                 const ParametersFinal* parameters_final) {
+void OnednnDealtLinear::forward_by_tiles(const TensorView& x, const TensorView& weight,
+                                         const TensorView& bias, const TensorView& y, bool with_relu,
+                                         int callers, std::size_t bytes) {
+    // The bits of a call that is not dealt.
+    const std::int64_t batch = x.shape[0];
+    float* const turned = context_->common.reserve_elements<float>(
+        static_cast<std::size_t>((batch + unit - 1) / unit * unit * shape_.in));
+    const auto blocks = [batch](const auto& body) {
+        for (std::int64_t row = 0; row < batch; row += tile_linear_rows)
+            body(row, std::min(tile_linear_rows, batch - row));
+    };
+    for_parts_twice(
+        callers, callers,
+        [&](int, std::int64_t part) {
+            const Run run = run_of(shape_.in, callers, part);
+            blocks([&](std::int64_t row, std::int64_t rows) {
+                tile_linear_turn(shape_.in, rows, x.as<float>() + row * shape_.in, run.begin,
+                                 run.begin + run.count, turned + row * shape_.in);
+            });
+        },
+        [] {},
+        [&](int caller, std::int64_t part) {
+            const Run run = run_of(shape_.out, callers, part);
+            float* const scratch = reinterpret_cast<float*>(context_->of(caller).workspace.reserve(bytes));
+            blocks([&](std::int64_t row, std::int64_t rows) {
+                tile_linear_multiply(shape_.in, run.count, rows, turned + row * shape_.in,
+                                     weight.as<float>() + run.begin * shape_.in,
+                                     shape_.bias ? bias.as<float>() + run.begin : nullptr, with_relu,
+                                     y.as<float>() + row * shape_.out + run.begin, shape_.out, scratch);
+            });
+        });
+}
+
+void OnednnDealtLinear::backward(const TensorView& x, const TensorView& weight, const TensorView& relu_of,
+                                 const TensorView& dy, const TensorView& dx, const TensorView& dweight,
+                                 const TensorView& dbias, const ParametersFinal* parameters_final) {
     const std::int64_t batch = x.shape[0], inputs = batch * shape_.in;
     const int callers = omp_get_max_threads();
+    const std::size_t bytes = ready(batch, callers);
     float* const parts = dx.defined() ? reinterpret_cast<float*>(context_->common.reserve(
                                             static_cast<std::size_t>(callers) * floats(inputs)))
                                       : nullptr;
     const auto part_of_dx = [&](std::int64_t part) {
         return parts + static_cast<std::size_t>(part) * floats(inputs) / sizeof(float);
     };
-    deal(batch, [&](const OnednnContext& own, std::int64_t part, const Run& run, Products& products,
-                    float* copy, std::byte* scratch) {
-        copy_columns(dy.as<float>() + run.begin, shape_.out, batch, run.count, copy, run.count);
-        if (shape_.bias) sum_own_rows(copy, batch, run.count, dbias.as<float>() + run.begin);
+    const auto multiply = [&](int caller, std::int64_t part) {
+        const Run run = run_of(shape_.out, callers, part);
+        OnednnContext& own = context_->of(caller);
+        std::byte* const memory = own.workspace.reserve(bytes);
+        float* const gradient = reinterpret_cast<float*>(memory);
+        std::byte* const scratch = memory + floats(batch * run.count);
+        Products& products = products_.at({batch, run.count, callers});
+        if (relu_of.defined())
+            take_relu_gradient(relu_of.as<float>() + run.begin, dy.as<float>() + run.begin, shape_.out, batch,
+                               run.count, gradient);
+        else
+            copy_columns(dy.as<float>() + run.begin, shape_.out, batch, run.count, gradient, run.count);
+        if (shape_.bias) sum_own_rows(gradient, batch, run.count, dbias.as<float>() + run.begin);
         const std::int64_t first = run.begin * shape_.in;
-        products.backward_weight.execute(own, {copy, x.data, dweight.as<float>() + first}, scratch);
+        products.backward_weight.execute(own, {gradient, x.data, dweight.as<float>() + first}, scratch);
         if (parts)
-            products.backward_data.execute(own, {copy, weight.as<float>() + first, part_of_dx(part)},
+            products.backward_data.execute(own, {gradient, weight.as<float>() + first, part_of_dx(part)},
                                            scratch);
-    });
-    if (!parts) return;
-    if (parameters_final) (*parameters_final)();
-    for_parts(callers, callers, [&](int, std::int64_t part) {
-        const Run run = run_of(shape_.in, callers, part);
-        for (std::int64_t row = 0; row < batch; ++row) {
-            const std::int64_t begin = row * shape_.in + run.begin;
-            float* const __restrict out = dx.as<float>() + begin;
-            const float* const first = part_of_dx(0) + begin;
-            const float* const second = part_of_dx(1) + begin;
+    };
+    if (!parts) return for_parts(callers, callers, multiply);
+    for_parts_twice(
+        callers, callers, multiply,
+        [&] {
+            if (parameters_final) (*parameters_final)();
+        },
+        [&](int, std::int64_t part) {
+            const Run run = run_of(shape_.in, callers, part);
+            for (std::int64_t row = 0; row < batch; ++row) {
+                const std::int64_t begin = row * shape_.in + run.begin;
+                float* const __restrict out = dx.as<float>() + begin;
+                const float* const first = part_of_dx(0) + begin;
+                const float* const second = part_of_dx(1) + begin;
 #pragma omp simd
-            for (std::int64_t i = 0; i < run.count; ++i) out[i] = first[i] + second[i];
-            for (int other = 2; other < callers; ++other) {
-                const float* const more = part_of_dx(other) + begin;
+                for (std::int64_t i = 0; i < run.count; ++i) out[i] = first[i] + second[i];
+                for (int other = 2; other < callers; ++other) {
+                    const float* const more = part_of_dx(other) + begin;
 #pragma omp simd
-                for (std::int64_t i = 0; i < run.count; ++i) out[i] += more[i];
+                    for (std::int64_t i = 0; i < run.count; ++i) out[i] += more[i];
+                }
             }
-        }
-    });
+        });
 }
 
 }  // namespace tutti

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "onednn_primitive.hpp"
+#include "tile_linear.hpp"
 #include "tutti/device/ops.hpp"
 
 namespace tutti {
@@ -21,15 +22,18 @@ namespace tutti {
 class OnednnDealtLinear {
   public:
     OnednnDealtLinear(const LinearShape& shape, std::shared_ptr<OnednnContext> context)
-        : shape_(shape), context_(std::move(context)) {}
+        : shape_(shape), tiles_(takes_tile_linear(shape)), context_(std::move(context)) {}
 
     /// Whether the threads of now have enough to do with `batch` rows, and fewer activations than weights.
     bool takes(std::int64_t batch) const;
 
-    void forward(const TensorView& x, const TensorView& weight, const TensorView& bias, const TensorView& y);
-    void backward(const TensorView& x, const TensorView& weight, const TensorView& dy, const TensorView& dx,
-                  const TensorView& dweight, const TensorView& dbias,
-                  const ParametersFinal* parameters_final);
+    /// `with_relu`: y is max(·, 0).
+    void forward(const TensorView& x, const TensorView& weight, const TensorView& bias, const TensorView& y,
+                 bool with_relu);
+    /// `relu_of`: the y of a forward with ReLU, of which dy is the gradient; undefined: of one without.
+    void backward(const TensorView& x, const TensorView& weight, const TensorView& relu_of,
+                  const TensorView& dy, const TensorView& dx, const TensorView& dweight,
+                  const TensorView& dbias, const ParametersFinal* parameters_final);
 
   private:
     /// Some neighbouring features of one side of the layer.
@@ -45,12 +49,14 @@ class OnednnDealtLinear {
     /// One for each caller.
     static Run run_of(std::int64_t features, int callers, std::int64_t part);
     Products plan(std::int64_t batch, std::int64_t count, int callers) const;
-    /// compute(context, part, run, products, copy of batch × run elements, scratch) by every caller for the
-    /// output features of one run.
-    template <class Compute>
-    void deal(std::int64_t batch, const Compute& compute);
+    /// Plans what is not planned yet. Bytes of workspace that each caller has from then on: for a copy of
+    /// batch × run elements with a product's scratch behind it, or for the sums of tiles.
+    std::size_t ready(std::int64_t batch, int callers);
+    void forward_by_tiles(const TensorView& x, const TensorView& weight, const TensorView& bias,
+                          const TensorView& y, bool with_relu, int callers, std::size_t bytes);
 
     const LinearShape shape_;
+    const bool tiles_;
     const std::shared_ptr<OnednnContext> context_;
     /// By batch, number of features and callers.
     std::map<std::array<std::int64_t, 3>, Products> products_;

@@ -2,7 +2,7 @@
 // which loses a third of its time at batch 64 to packing weights that every step changes. With products in
 // bf16 each call rounds its inputs, and backward of many rows dy once for both of its products. Weight
 // gradients in bf16, products forward, and the inputs' gradients of many rows are our own where the processor
-// has the instructions; in fp32, products forward of wide layers.
+// has the instructions; in fp32, products forward of wide layers and all of narrow ones.
 
 #include <algorithm>
 #include <map>
@@ -11,10 +11,12 @@
 #include "bf16_linear.hpp"
 #include "bf16_weight_gradient.hpp"
 #include "eigen_ops.hpp"
+#include "narrow_linear.hpp"
 #include "onednn_dealt_linear.hpp"
 #include "onednn_operators.hpp"
 #include "onednn_product.hpp"
 #include "parallel.hpp"
+#include "relu.hpp"
 #include "shape_checks.hpp"
 #include "tile_linear.hpp"
 
@@ -34,43 +36,66 @@ class OnednnLinear final : public LinearOp {
                                takes_bf16_weight_gradient(shape)),
           own_forward_(context_->products == memory::data_type::bf16 && takes_bf16_linear(shape)),
           tiles_(context_->products == memory::data_type::f32 && takes_tile_linear(shape)),
+          narrow_(context_->products == memory::data_type::f32 && takes_narrow_linear(shape)),
           dealt_(shape, context_) {}
 
     void forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
                  const TensorView& y) override {
+        forward(x, weight, bias, y, false);
+    }
+    void backward(const TensorView& x, const TensorView& weight, const TensorView& dy, const TensorView& dx,
+                  const TensorView& dweight, const TensorView& dbias,
+                  const ParametersFinal* parameters_final) override {
+        backward(x, weight, {}, dy, dx, dweight, dbias, parameters_final);
+    }
+
+    /// `with_relu`: y is max(·, 0).
+    void forward(const TensorView& x, const TensorView& weight, const TensorView& bias, const TensorView& y,
+                 bool with_relu) {
         const std::int64_t batch = x.shape[0];
         assert(x.count() == batch * shape_.in && y.count() == batch * shape_.out);
         assert(weight.count() == shape_.out * shape_.in && bias.defined() == shape_.bias);
         if (batch == 0) return;
-        if (deals(batch)) return with_onednn_errors(name_, [&] { dealt_.forward(x, weight, bias, y); });
+        if (deals(batch))
+            return with_onednn_errors(name_, [&] { dealt_.forward(x, weight, bias, y, with_relu); });
         if (tiles_)
             return tile_linear_forward(shape_, batch, x.as<float>(), weight.as<float>(),
-                                       shape_.bias ? bias.as<float>() : nullptr, y.as<float>(),
+                                       shape_.bias ? bias.as<float>() : nullptr, with_relu, y.as<float>(),
                                        context_->workspace);
-        if (own_forward_)
+        if (own_forward_) {
+            assert(!with_relu);
             return bf16_linear_forward(shape_, batch, x.as<float>(), weight.as<float>(),
                                        shape_.bias ? bias.as<float>() : nullptr, y.as<float>(),
                                        context_->workspace);
-        with_onednn_errors(name_, [&] {
-            const std::int64_t parts = row_parts(batch), rows = batch / parts;
-            OnednnProduct& product = forward_[rows];
-            if (!product) product = plan_forward(rows);
-            product.execute(*context_, x.data, weight.data, y.data, bias.data,
-                            {parts, bytes(rows * shape_.in), bytes(rows * shape_.out)});
-        });
+        }
+        if (narrow_)
+            narrow_linear_forward(shape_, batch, x.as<float>(), weight.as<float>(),
+                                  shape_.bias ? bias.as<float>() : nullptr, y.as<float>(),
+                                  context_->workspace);
+        else
+            forward_by_library(x, weight, bias, y);
+        if (with_relu) relu_forward(y.as<float>(), y.count(), y.as<float>());
     }
 
-    void backward(const TensorView& x, const TensorView& weight, const TensorView& dy, const TensorView& dx,
-                  const TensorView& dweight, const TensorView& dbias,
-                  const ParametersFinal* parameters_final) override {
+    /// `relu_of`: the y of a forward with ReLU, of which dy is the gradient, which is overwritten; undefined:
+    /// of one without.
+    void backward(const TensorView& x, const TensorView& weight, const TensorView& relu_of,
+                  const TensorView& dy, const TensorView& dx, const TensorView& dweight,
+                  const TensorView& dbias, const ParametersFinal* parameters_final) {
         const std::int64_t batch = x.shape[0];
         assert(dy.count() == batch * shape_.out && dweight.count() == weight.count());
         assert(dbias.defined() == shape_.bias);
         if (own_weight_gradient_ && batch > 0)
             return backward_in_pairs(x, weight, dy, dx, dweight, dbias, parameters_final);
         if (deals(batch))
-            return with_onednn_errors(
-                name_, [&] { dealt_.backward(x, weight, dy, dx, dweight, dbias, parameters_final); });
+            return with_onednn_errors(name_, [&] {
+                dealt_.backward(x, weight, relu_of, dy, dx, dweight, dbias, parameters_final);
+            });
+        if (relu_of.defined()) relu_backward(relu_of.as<float>(), dy.as<float>(), dy.count(), dy.as<float>());
+        if (narrow_)
+            return narrow_linear_backward(shape_, batch, x.as<float>(), weight.as<float>(), dy.as<float>(),
+                                          dx.defined() ? dx.as<float>() : nullptr, dweight.as<float>(),
+                                          shape_.bias ? dbias.as<float>() : nullptr);
         if (shape_.bias) sum_rows(dy.as<float>(), batch, shape_.out, dbias.as<float>());
         if (batch == 0) {
             std::fill_n(dweight.as<float>(), dweight.count(), 0.0f);
@@ -101,6 +126,18 @@ class OnednnLinear final : public LinearOp {
     }
 
   private:
+    void forward_by_library(const TensorView& x, const TensorView& weight, const TensorView& bias,
+                            const TensorView& y) {
+        const std::int64_t batch = x.shape[0];
+        with_onednn_errors(name_, [&] {
+            const std::int64_t parts = row_parts(batch), rows = batch / parts;
+            OnednnProduct& product = forward_[rows];
+            if (!product) product = plan_forward(rows);
+            product.execute(*context_, x.data, weight.data, y.data, bias.data,
+                            {parts, bytes(rows * shape_.in), bytes(rows * shape_.out)});
+        });
+    }
+
     void backward_in_pairs(const TensorView& x, const TensorView& weight, const TensorView& dy,
                            const TensorView& dx, const TensorView& dweight, const TensorView& dbias,
                            const ParametersFinal* parameters_final) {
@@ -235,11 +272,29 @@ class OnednnLinear final : public LinearOp {
     const std::string name_;
     const std::shared_ptr<OnednnContext> context_;
     const bool own_weight_gradient_, own_forward_;  // in bf16
-    const bool tiles_;                              // in fp32
+    const bool tiles_, narrow_;                     // in fp32
     OnednnDealtLinear dealt_;
     // By batch size: a run has few (full, the epoch's last, evaluation).
     std::map<std::int64_t, OnednnProduct> forward_, backward_data_, backward_weight_;
     std::map<std::pair<std::int64_t, std::int64_t>, OnednnProduct> backward_weight_part_;  // by batch, rows
+};
+
+class OnednnReluLinear final : public ReluLinearOp {
+  public:
+    OnednnReluLinear(const LinearShape& shape, std::shared_ptr<OnednnContext> context)
+        : linear_(shape, std::move(context)) {}
+    void forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
+                 const TensorView& y) override {
+        linear_.forward(x, weight, bias, y, true);
+    }
+    void backward(const TensorView& x, const TensorView& weight, const TensorView& y, const TensorView& dy,
+                  const TensorView& dx, const TensorView& dweight, const TensorView& dbias,
+                  const ParametersFinal* parameters_final) override {
+        linear_.backward(x, weight, y, dy, dx, dweight, dbias, parameters_final);
+    }
+
+  private:
+    OnednnLinear linear_;
 };
 
 }  // namespace
@@ -248,6 +303,13 @@ std::unique_ptr<LinearOp> make_onednn_linear(const LinearShape& shape,
                                              std::shared_ptr<OnednnContext> context) {
     check(shape);
     return std::make_unique<OnednnLinear>(shape, std::move(context));
+}
+
+std::unique_ptr<ReluLinearOp> make_onednn_relu_linear(const LinearShape& shape,
+                                                      std::shared_ptr<OnednnContext> context) {
+    if (context->products != memory::data_type::f32) return nullptr;
+    check(shape);
+    return std::make_unique<OnednnReluLinear>(shape, std::move(context));
 }
 
 }  // namespace tutti

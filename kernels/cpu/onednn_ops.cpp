@@ -18,6 +18,9 @@ class OnednnOps final : public EigenOps<float> {
     std::unique_ptr<LinearOp> linear(const LinearShape& shape) override {
         return make_onednn_linear(shape, context_);
     }
+    std::unique_ptr<ReluLinearOp> relu_linear(const LinearShape& shape) override {
+        return make_onednn_relu_linear(shape, context_);
+    }
     std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) override {
         return make_onednn_conv2d(shape, context_, make_eigen_conv2d<float>(shape, workspace()));
     }

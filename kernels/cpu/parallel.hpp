@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <thread>
 
 #include "host_progress.hpp"
 
@@ -139,6 +140,102 @@ void for_lanes(int lanes, const Body& body) {
         }
     }
     if (failure) std::rethrow_exception(failure);
+    offer_progress();
+}
+
+/// Parts [0, count) of work that callers of for_parts_twice go through at once: each its own contiguous
+/// share, then what others have not begun of theirs.
+class DealtParts {
+  public:
+    DealtParts(std::int64_t count, int callers)
+        : count_(count), shares_(std::clamp(callers, 1, static_cast<int>(most_shares))) {
+        for (int s = 0; s < shares_; ++s)
+            next_[static_cast<std::size_t>(s)].store(share_begin(count, shares_, s),
+                                                     std::memory_order_relaxed);
+    }
+
+    /// What caller `caller` gets to do; what a body throws is the caller's last.
+    template <class Body>
+    void take(int caller, const Body& body) {
+        attempt([&] {
+            for (int turn = 0; turn < shares_; ++turn) {
+                const int s = (caller + turn) % shares_;
+                const std::int64_t end = share_begin(count_, shares_, s + 1);
+                auto& next = next_[static_cast<std::size_t>(s)];
+                for (std::int64_t part; (part = next.fetch_add(1, std::memory_order_relaxed)) < end;) {
+                    body(caller, part);
+                    ended_.fetch_add(1, std::memory_order_release);
+                }
+            }
+        });
+    }
+    /// Calls work(); the first of what is thrown is kept.
+    template <class Work>
+    void attempt(const Work& work) {
+        try {
+            work();
+        } catch (...) {
+#pragma omp critical(tutti_dealt_parts)
+            if (!failure_) failure_ = std::current_exception();
+            failed_.store(true, std::memory_order_release);
+        }
+    }
+    /// Until all parts have ended: true; or one has thrown.
+    bool wait() const {
+        // Others are in the midst of their last parts. Where they have no processor, they need this one.
+        constexpr int turns_before_yielding = 4096;
+        for (int turn = 0; ended_.load(std::memory_order_acquire) < count_; ++turn) {
+            if (failed_.load(std::memory_order_acquire)) return false;
+            if (turn < turns_before_yielding)
+                pause();
+            else
+                std::this_thread::yield();
+        }
+        return true;
+    }
+    /// What was kept, when all callers are done.
+    void rethrow() const {
+        if (failure_) std::rethrow_exception(failure_);
+    }
+
+  private:
+    static void pause() {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+    }
+
+    static constexpr std::size_t most_shares = 64;
+    const std::int64_t count_;
+    const int shares_;
+    // What callers touch one after the other lies together: a part takes many times as long as a cache line
+    // from one core to another, and each line more is one more to wait for.
+    alignas(64) std::atomic<std::int64_t> ended_{0};
+    std::atomic<bool> failed_{false};
+    /// Of each share, what nobody has begun.
+    std::array<std::atomic<std::int64_t>, most_shares> next_;
+    std::exception_ptr failure_;
+};
+
+/// for_parts twice, without the end of one team of threads and the start of another between them (some µs,
+/// where cores share no cache): second(caller, part) begins when every first(caller, part) has ended. After
+/// that the calling thread, too, calls between() before its part in the second.
+template <class First, class Between, class Second>
+void for_parts_twice(std::int64_t count, int callers, const First& first, const Between& between,
+                     const Second& second) {
+    DealtParts firsts(count, callers), seconds(count, callers);
+#pragma omp parallel num_threads(callers)
+    {
+        const OneThread alone;
+        const int caller = omp_get_thread_num();
+        firsts.take(caller, first);
+        if (firsts.wait()) {
+            if (caller == 0) seconds.attempt(between);
+            seconds.take(caller, second);
+        }
+    }
+    firsts.rethrow();
+    seconds.rethrow();
     offer_progress();
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "../common/activations.hpp"
 #include "parallel.hpp"
 #include "tile_product.hpp"
 #include "tile_transpose.hpp"
@@ -43,40 +44,43 @@ TileLinearPlace tile_linear_share_begin(std::int64_t rows, std::int64_t out, std
     return run == runs ? TileLinearPlace{rows, 0} : TileLinearPlace{row, run * lanes<float>};
 }
 
-std::size_t tile_linear_scratch(std::int64_t in, std::int64_t out) {
-    return static_cast<std::size_t>((in + 2 * out) * tile_linear_rows);
+void tile_linear_turn(std::int64_t in, std::int64_t rows, const float* x, std::int64_t begin,
+                      std::int64_t end, float* turned) {
+    assert(rows <= tile_linear_rows && begin % lanes<float> == 0 && end % lanes<float> == 0);
+    transpose_tile(x + begin, in, rows, end - begin, 1.0f, turned + begin * padded<float>(rows));
 }
 
-void tile_linear_forward_block(std::int64_t in, std::int64_t out, std::int64_t rows, const float* x,
-                               const float* weight, const float* bias, float* y, std::int64_t y_row,
-                               float* scratch) {
+void tile_linear_multiply(std::int64_t in, std::int64_t out, std::int64_t rows, const float* turned,
+                          const float* weight, const float* bias, bool relu, float* y, std::int64_t y_row,
+                          float* scratch) {
     assert(rows <= tile_linear_rows && in % lanes<float> == 0 && out % lanes<float> == 0);
     const std::int64_t width = padded<float>(rows);
-    float *const x_turned = scratch, *const sums = x_turned + in * width,
-                 *const turned_back = sums + out * width;
-    transpose_tile(x, in, rows, in, 1.0f, x_turned);
+    float* const sums = scratch;
     if (bias)
         for (std::int64_t o = 0; o < out; ++o) std::fill_n(sums + o * width, width, bias[o]);
     for (std::int64_t k = 0; k < in; k += inner_part)
         multiply_tiles<float>(out, width, std::min(inner_part, in - k), {weight + k, in, 1},
-                              x_turned + k * width, width, sums, width, k > 0 || bias);
-    float* const to = y_row == out ? y : turned_back;
-    transpose_tile(sums, width, out, rows, 1.0f, to);
-    if (to == y) return;
-    for (std::int64_t row = 0; row < rows; ++row) std::copy_n(to + row * out, out, y + row * y_row);
+                              turned + k * width, width, sums, width, k > 0 || bias);
+    if (relu) {
+#pragma omp simd
+        for (std::int64_t i = 0; i < out * width; ++i) sums[i] = tutti::relu(sums[i]);
+    }
+    transpose_tile(sums, width, out, rows, 1.0f, y, y_row);
 }
 
 namespace {
 
 void compute_share(const LinearShape& shape, std::int64_t rows, std::int64_t shares, std::int64_t share,
-                   const float* x, const float* weight, const float* bias, float* y, float* scratch) {
+                   const float* x, const float* weight, const float* bias, bool relu, float* y,
+                   float* scratch) {
     const TileLinearPlace end = tile_linear_share_begin(rows, shape.out, shares, share + 1);
     for (TileLinearPlace at = tile_linear_share_begin(rows, shape.out, shares, share); at != end;) {
         const std::int64_t run = (at.row == end.row ? end.output : shape.out) - at.output;
-        tile_linear_forward_block(shape.in, run, std::min(tile_linear_rows, rows - at.row),
-                                  x + at.row * shape.in, weight + at.output * shape.in,
-                                  bias ? bias + at.output : nullptr, y + at.row * shape.out + at.output,
-                                  shape.out, scratch);
+        const std::int64_t block = std::min(tile_linear_rows, rows - at.row);
+        tile_linear_turn(shape.in, block, x + at.row * shape.in, 0, shape.in, scratch);
+        tile_linear_multiply(shape.in, run, block, scratch, weight + at.output * shape.in,
+                             bias ? bias + at.output : nullptr, relu, y + at.row * shape.out + at.output,
+                             shape.out, scratch + shape.in * tile_linear_rows);
         at = at.row == end.row ? end : TileLinearPlace{std::min(at.row + tile_linear_rows, rows), 0};
     }
 }
@@ -84,10 +88,10 @@ void compute_share(const LinearShape& shape, std::int64_t rows, std::int64_t sha
 }  // namespace
 
 void tile_linear_forward(const LinearShape& shape, std::int64_t rows, const float* x, const float* weight,
-                         const float* bias, float* y, Workspace& workspace) {
+                         const float* bias, bool relu, float* y, Workspace& workspace) {
     if (rows == 0) return;
     const int threads = omp_get_max_threads();
-    const std::size_t scratch = tile_linear_scratch(shape.in, shape.out);
+    const auto scratch = static_cast<std::size_t>((shape.in + shape.out) * tile_linear_rows);
     float* const memory = workspace.reserve_elements<float>(static_cast<std::size_t>(threads) * scratch);
     const std::int64_t blocks = (rows + tile_linear_rows - 1) / tile_linear_rows;
     const std::int64_t parts =
@@ -96,7 +100,7 @@ void tile_linear_forward(const LinearShape& shape, std::int64_t rows, const floa
         const std::int64_t first = share_begin(blocks, parts, part) * tile_linear_rows;
         const std::int64_t end = std::min(share_begin(blocks, parts, part + 1) * tile_linear_rows, rows);
         for_shares(threads, threads, [&](std::int64_t share, std::int64_t, std::int64_t) {
-            compute_share(shape, end - first, threads, share, x + first * shape.in, weight, bias,
+            compute_share(shape, end - first, threads, share, x + first * shape.in, weight, bias, relu,
                           y + first * shape.out, memory + static_cast<std::size_t>(share) * scratch);
         });
     }

@@ -32,18 +32,21 @@ struct TileLinearPlace {
 TileLinearPlace tile_linear_share_begin(std::int64_t rows, std::int64_t out, std::int64_t shares,
                                         std::int64_t share);
 
-/// Floats of scratch for tile_linear_forward_block.
-std::size_t tile_linear_scratch(std::int64_t in, std::int64_t out);
+/// turned[in, padded<float>(rows)] = xᵀ, of x[rows, in] the columns from `begin` to `end`, multiples of
+/// lanes<float>; at most tile_linear_rows.
+void tile_linear_turn(std::int64_t in, std::int64_t rows, const float* x, std::int64_t begin,
+                      std::int64_t end, float* turned);
 
-/// y[rows, out] = x[rows, in]·weight[out, in]ᵀ + bias[out] (null: none) for at most tile_linear_rows, with
-/// rows of y `y_row` elements apart. in and out: multiples of lanes<float>. Each element is summed in the
-/// order of the inputs, behind its bias: its bits depend neither on the other rows nor on the other outputs.
-void tile_linear_forward_block(std::int64_t in, std::int64_t out, std::int64_t rows, const float* x,
-                               const float* weight, const float* bias, float* y, std::int64_t y_row,
-                               float* scratch);
+/// y[rows, out] = x[rows, in]·weight[out, in]ᵀ + bias[out] (null: none) of x as tile_linear_turn brings it,
+/// with rows of y `y_row` elements apart; with `relu` max(·, 0) of that. in and out: multiples of
+/// lanes<float>. Each element is summed in the order of the inputs, behind its bias: its bits depend neither
+/// on the other rows nor on the other outputs. `scratch`: tile_linear_rows · out floats.
+void tile_linear_multiply(std::int64_t in, std::int64_t out, std::int64_t rows, const float* turned,
+                          const float* weight, const float* bias, bool relu, float* y, std::int64_t y_row,
+                          float* scratch);
 
-/// The same for any number of rows, in all threads.
+/// Both for any number of rows, in all threads.
 void tile_linear_forward(const LinearShape& shape, std::int64_t rows, const float* x, const float* weight,
-                         const float* bias, float* y, Workspace& workspace);
+                         const float* bias, bool relu, float* y, Workspace& workspace);
 
 }  // namespace tutti

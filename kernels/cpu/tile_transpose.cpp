@@ -62,26 +62,37 @@ void transpose_square(const T* from, std::int64_t stride, std::int64_t there, T 
 template <class T>
 void transpose_tile(const T* from, std::int64_t stride, std::int64_t rows, std::int64_t columns, T factor,
                     T* to) {
+    transpose_tile(from, stride, rows, columns, factor, to, padded<T>(rows));
+}
+
+template <class T>
+void transpose_tile(const T* from, std::int64_t stride, std::int64_t rows, std::int64_t columns, T factor,
+                    T* to, std::int64_t to_stride) {
     const std::int64_t row_size = padded<T>(rows), whole = columns / lanes<T> * lanes<T>;
     for (std::int64_t row = 0; row < rows; row += lanes<T>) {
         const std::int64_t there = std::min(rows - row, lanes<T>);
         for (std::int64_t column = 0; column < whole; column += lanes<T>) {
-            T* const out = to + column * row_size + row;
+            T* const out = to + column * to_stride + row;
             if (there == lanes<T>)
-                transpose_square<T, true>(from + row * stride + column, stride, there, factor, out, row_size);
+                transpose_square<T, true>(from + row * stride + column, stride, there, factor, out,
+                                          to_stride);
             else
                 transpose_square<T, false>(from + row * stride + column, stride, there, factor, out,
-                                           row_size);
+                                           to_stride);
         }
     }
     for (std::int64_t column = whole; column < columns; ++column) {
-        T* const out = to + column * row_size;
+        T* const out = to + column * to_stride;
         for (std::int64_t row = 0; row < rows; ++row) out[row] = factor * from[row * stride + column];
         std::fill(out + rows, out + row_size, T(0));
     }
 }
 
 template void transpose_tile(const float*, std::int64_t, std::int64_t, std::int64_t, float, float*);
+template void transpose_tile(const float*, std::int64_t, std::int64_t, std::int64_t, float, float*,
+                             std::int64_t);
 template void transpose_tile(const double*, std::int64_t, std::int64_t, std::int64_t, double, double*);
+template void transpose_tile(const double*, std::int64_t, std::int64_t, std::int64_t, double, double*,
+                             std::int64_t);
 
 }  // namespace tutti

@@ -19,7 +19,8 @@ void fuse_gelus(std::vector<GraphSpec::Node>& nodes, const Ops& ops) {
         if (source == 0 || !read_by_one(source) || nodes[reader[i]].inputs.size() != 1) continue;
         Layer &before = *nodes[source].layer, &behind = *nodes[reader[i]].layer;
         if (before.kind() != "linear" || behind.kind() != "linear") continue;
-        if (!before.fuse_gelu_behind(*form) || !behind.fuse_gelu_before(*form)) continue;
+        // The one before it has no ReLU behind it, and so cannot refuse.
+        if (!behind.fuse_gelu_before(*form) || !before.fuse_gelu_behind(*form)) continue;
         nodes[i].layer = std::make_unique<FusedLayer>("gelu", nodes[i].shape);
     }
 }

@@ -155,7 +155,7 @@ void Graph::Impl::set_batch(std::int64_t n) {
 void Graph::Impl::lay_out(const std::function<Buffer(std::size_t)>& give_gradient_memory, const Impl* first) {
     auto& nodes = spec.nodes();
     if (ops->fuses_residual()) fuse_sums(nodes);
-    if (ops->fuses_relu()) fuse_relus(nodes);
+    if (ops->fuses_relu()) fuse_relus(nodes, *ops);
     fuse_poolings(nodes, *ops);
     // So with recompute a GPU's GELU by tanh has a kernel of its own, whose bits are others.
     if (!recomputes) fuse_gelus(nodes, *ops);

@@ -38,7 +38,7 @@ void fuse_sums(std::vector<GraphSpec::Node>& nodes) {
     }
 }
 
-void fuse_relus(std::vector<GraphSpec::Node>& nodes) {
+void fuse_relus(std::vector<GraphSpec::Node>& nodes, Ops& ops) {
     const Readers readers(nodes);
     for (std::size_t i = 1; i < nodes.size(); ++i) {
         if (nodes[i].layer->kind() != "relu") continue;
@@ -52,7 +52,7 @@ void fuse_relus(std::vector<GraphSpec::Node>& nodes) {
             };
             while (alone() && dynamic_cast<const FusedLayer*>(nodes[source].layer.get()))
                 source = nodes[source].inputs.front();
-            return alone() && nodes[source].layer->fuse_relu_behind();
+            return alone() && nodes[source].layer->fuse_relu_behind(ops);
         };
         if (by_reader || by_source()) nodes[i].layer = std::make_unique<FusedLayer>("relu", nodes[i].shape);
     }

@@ -16,6 +16,6 @@ void fuse_sums(std::vector<GraphSpec::Node>& nodes);
 /// before it to that layer, where these can (Layer::fuse_relu_before, fuse_relu_behind). Its node stays,
 /// under its name, as a view of its input. Values that are kept are not changed. Results have the same bits
 /// as without.
-void fuse_relus(std::vector<GraphSpec::Node>& nodes);
+void fuse_relus(std::vector<GraphSpec::Node>& nodes, Ops& ops);
 
 }  // namespace tutti

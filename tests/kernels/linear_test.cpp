@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "backend.hpp"
 #include "reference.hpp"
 #include "tutti/base/error.hpp"
@@ -115,6 +117,47 @@ TEST_P(LinearTest, agrees_with_the_definition_in_wide_layers) {
         auto op = ops_->linear(shape);
         for (const std::int64_t batch : {41, 96, 200, 3}) {
             expect_the_definition(*op, shape, batch, 0);
+        }
+    }
+}
+
+// At sizes that threads deal by features, that are tiles, and that are neither.
+TEST_P(LinearTest, with_relu_has_the_bits_of_linear_and_relu) {
+    for (const LinearShape& shape :
+         {LinearShape{.in = 528, .out = 288}, LinearShape{.in = 100, .out = 130, .bias = false},
+          LinearShape{.in = 96, .out = 144}, LinearShape{.in = 7, .out = 5}}) {
+        auto linear = ops_->linear(shape);
+        auto fused = ops_->relu_linear(shape);
+        if (!fused) GTEST_SKIP() << "the two one after the other";
+        for (const std::int64_t batch : {41, 200, 1, 41}) {
+            SCOPED_TRACE(testing::Message() << shape.in << " -> " << shape.out << ", batch " << batch);
+            const Extents extents(shape, batch);
+            auto x = random(extents.x, 1), weight = random(extents.weight, 2), bias = random(extents.bias, 3);
+            auto dy = random(extents.y, 4), masked = tensor(extents.y);
+            x.set(0, std::numeric_limits<double>::quiet_NaN());
+            const TensorView bias_view = shape.bias ? bias.view() : TensorView{};
+            struct Results {
+                TestTensor y, dx, dweight, dbias;
+            };
+            const auto results = [&] {
+                return Results{tensor(extents.y), tensor(extents.x), tensor(extents.weight),
+                               tensor(extents.bias)};
+            };
+            Results expected = results(), r = results();
+            const auto dbias_of = [&](Results& of) { return shape.bias ? of.dbias.view() : TensorView{}; };
+            linear->forward(x.view(), weight.view(), bias_view, expected.y.view());
+            ops_->relu_forward(expected.y.view(), expected.y.view());
+            fused->forward(x.view(), weight.view(), bias_view, r.y.view());
+            EXPECT_EQ(r.y.bytes(), expected.y.bytes());
+            x.set(0, 1);
+            ops_->relu_backward(r.y.view(), dy.view(), masked.view());
+            linear->backward(x.view(), weight.view(), masked.view(), expected.dx.view(),
+                             expected.dweight.view(), dbias_of(expected));
+            fused->backward(x.view(), weight.view(), r.y.view(), dy.view(), r.dx.view(), r.dweight.view(),
+                            dbias_of(r));
+            EXPECT_EQ(r.dx.bytes(), expected.dx.bytes());
+            EXPECT_EQ(r.dweight.bytes(), expected.dweight.bytes());
+            EXPECT_EQ(r.dbias.bytes(), expected.dbias.bytes());
         }
     }
 }

@@ -45,7 +45,8 @@ struct Case {
     std::vector<float> x = numbers(batch * shape.in, 1), weight = numbers(shape.out * shape.in, 2),
                        bias = numbers(shape.out, 3), dy = numbers(batch * shape.out, 4);
 
-    Results by_definition() const {
+    /// `with_relu`: of the layer with a ReLU behind it.
+    Results by_definition(bool with_relu) const {
         Results r{std::vector<float>(static_cast<std::size_t>(batch * shape.out)),
                   std::vector<float>(x.size()), std::vector<float>(weight.size()),
                   std::vector<float>(static_cast<std::size_t>(shape.out))};
@@ -54,12 +55,14 @@ struct Case {
         };
         for (std::int64_t n = 0; n < batch; ++n)
             for (std::int64_t o = 0; o < shape.out; ++o) {
-                const float gradient = dy[at(n, shape.out, o)];
+                float gradient = dy[at(n, shape.out, o)];
                 float& y = r.y[at(n, shape.out, o)];
                 y = shape.bias ? bias[static_cast<std::size_t>(o)] : 0.0F;
+                for (std::int64_t i = 0; i < shape.in; ++i)
+                    y += x[at(n, shape.in, i)] * weight[at(o, shape.in, i)];
+                if (with_relu && y <= 0) y = gradient = 0;
                 r.dbias[static_cast<std::size_t>(o)] += shape.bias ? gradient : 0.0F;
                 for (std::int64_t i = 0; i < shape.in; ++i) {
-                    y += x[at(n, shape.in, i)] * weight[at(o, shape.in, i)];
                     r.dx[at(n, shape.in, i)] += gradient * weight[at(o, shape.in, i)];
                     r.dweight[at(o, shape.in, i)] += gradient * x[at(n, shape.in, i)];
                 }
@@ -67,19 +70,19 @@ struct Case {
         return r;
     }
 
-    Results dealt(OnednnDealtLinear& op) {
+    Results dealt(OnednnDealtLinear& op, bool with_relu) {
         Results r{std::vector<float>(static_cast<std::size_t>(batch * shape.out)),
                   std::vector<float>(x.size()), std::vector<float>(weight.size()),
                   std::vector<float>(static_cast<std::size_t>(shape.out))};
         const TensorView none;
         op.forward(view(x, {batch, shape.in}), view(weight, {shape.out, shape.in}),
-                   shape.bias ? view(bias, {shape.out}) : none, view(r.y, {batch, shape.out}));
+                   shape.bias ? view(bias, {shape.out}) : none, view(r.y, {batch, shape.out}), with_relu);
         int finals = 0;
         const ParametersFinal count = [&] { ++finals; };
         op.backward(view(x, {batch, shape.in}), view(weight, {shape.out, shape.in}),
-                    view(dy, {batch, shape.out}), view(r.dx, {batch, shape.in}),
-                    view(r.dweight, {shape.out, shape.in}), shape.bias ? view(r.dbias, {shape.out}) : none,
-                    &count);
+                    with_relu ? view(r.y, {batch, shape.out}) : none, view(dy, {batch, shape.out}),
+                    view(r.dx, {batch, shape.in}), view(r.dweight, {shape.out, shape.in}),
+                    shape.bias ? view(r.dbias, {shape.out}) : none, &count);
         EXPECT_EQ(finals, 1);
         return r;
     }
@@ -87,14 +90,16 @@ struct Case {
 
 TEST(OnednnDealtLinear, AgreesWithTheDefinitionWhateverTheNumberOfThreads) {
     const auto context = std::make_shared<OnednnContext>();
-    for (const LinearShape& shape : {LinearShape{.in = 130, .out = 150}, LinearShape{96, 200, false}}) {
+    for (const LinearShape& shape :
+         {LinearShape{.in = 130, .out = 150}, LinearShape{96, 200, false}, LinearShape{528, 304}}) {
         OnednnDealtLinear op(shape, context);
         for (const int threads : {2, 3, 4, 2}) {
             SCOPED_TRACE(threads);
             const Threads limit(threads);
             Case one{shape, 31};
             ASSERT_TRUE(op.takes(one.batch));
-            EXPECT_EQ(one.dealt(op), one.by_definition());
+            for (const bool with_relu : {false, true})
+                EXPECT_EQ(one.dealt(op, with_relu), one.by_definition(with_relu));
         }
     }
 }
@@ -113,9 +118,11 @@ TEST(OnednnDealtLinear, ForwardOfAWideLayerHasTheBitsOfACallThatIsNotDealt) {
         ASSERT_TRUE(op.takes(batch));
         std::vector<float> expected(static_cast<std::size_t>(batch * shape.out));
         Workspace workspace;
-        tile_linear_forward(shape, batch, one.x.data(), one.weight.data(), one.bias.data(), expected.data(),
-                            workspace);
-        EXPECT_EQ(one.dealt(op).y, expected) << batch << " rows";
+        for (const bool with_relu : {false, true}) {
+            tile_linear_forward(shape, batch, one.x.data(), one.weight.data(), one.bias.data(), with_relu,
+                                expected.data(), workspace);
+            EXPECT_EQ(one.dealt(op, with_relu).y, expected) << batch << " rows";
+        }
     }
 }
 

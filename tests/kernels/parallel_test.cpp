@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 namespace tutti {
@@ -65,6 +66,51 @@ TEST_P(ForParts, what_a_part_throws_leaves_it) {
                            [](int, std::int64_t part) {
                                if (part == 5) throw std::runtime_error("part 5");
                            }),
+                 std::runtime_error);
+}
+
+class ForPartsTwice : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Callers, ForPartsTwice, testing::Values(1, 2, 3, 70),
+                         testing::PrintToStringParamName());
+
+TEST_P(ForPartsTwice, a_second_part_sees_what_all_first_ones_wrote) {
+    for (const std::int64_t count : {1, 2, 7, 100}) {
+        std::vector<std::int64_t> written(static_cast<std::size_t>(count),
+                                          0);  // not atomic: others must wait
+        std::vector<std::int64_t> sums(static_cast<std::size_t>(count), 0);
+        std::atomic<int> between = 0, between_by_others = 0;
+        const auto caller_of_all = std::this_thread::get_id();
+        for_parts_twice(
+            count, GetParam(),
+            [&](int, std::int64_t part) { written[static_cast<std::size_t>(part)] += part + 1; },
+            [&] {
+                ++between;
+                between_by_others += std::this_thread::get_id() != caller_of_all;
+            },
+            [&](int, std::int64_t part) {
+                for (const std::int64_t one : written) sums[static_cast<std::size_t>(part)] += one;
+            });
+        EXPECT_EQ(sums, std::vector<std::int64_t>(static_cast<std::size_t>(count), count * (count + 1) / 2));
+        EXPECT_EQ(between, 1);
+        EXPECT_EQ(between_by_others, 0);
+    }
+}
+
+TEST_P(ForPartsTwice, what_is_thrown_leaves_it_and_no_caller_waits_for_ever) {
+    const auto nothing = [](int, std::int64_t) {};
+    const auto fails = [](int, std::int64_t part) {
+        if (part == 5) throw std::runtime_error("part 5");
+    };
+    std::atomic<int> later = 0;
+    EXPECT_THROW(for_parts_twice(
+                     9, GetParam(), fails, [&] { ++later; }, [&](int, std::int64_t) { ++later; }),
+                 std::runtime_error);
+    EXPECT_EQ(later, 0);
+    EXPECT_THROW(for_parts_twice(
+                     9, GetParam(), nothing, [] {}, fails),
+                 std::runtime_error);
+    EXPECT_THROW(for_parts_twice(
+                     9, GetParam(), nothing, [] { throw std::runtime_error("between"); }, nothing),
                  std::runtime_error);
 }
 

@@ -29,9 +29,10 @@ struct Case {
     Workspace workspace;
 
     Case(const LinearShape& of, std::int64_t count) : Case(of, count, Extents(of, count)) {}
-    void run() {
+    void run(bool with_relu = false) {
         tile_linear_forward(shape, rows, x.view().as<float>(), weight.view().as<float>(),
-                            shape.bias ? bias.view().as<float>() : nullptr, y.view().as<float>(), workspace);
+                            shape.bias ? bias.view().as<float>() : nullptr, with_relu, y.view().as<float>(),
+                            workspace);
     }
 
   private:
@@ -57,6 +58,20 @@ TEST_F(TileLinear, is_the_definition) {
                 one.run();
                 expect_sums(one.y, reference_forward(shape, rows, one.x, one.weight, one.bias), 0x1p-24);
             }
+}
+
+TEST_F(TileLinear, with_relu_gives_what_is_positive_and_nan) {
+    const LinearShape shape{.in = 144, .out = 80};
+    for (const std::int64_t rows : {5, 99}) {
+        Case plain(shape, rows), with_relu(shape, rows);
+        for (Case* one : {&plain, &with_relu}) one->x.set(0, std::numeric_limits<double>::quiet_NaN());
+        plain.run();
+        with_relu.run(true);
+        for (std::size_t i = 0; i < plain.y.size(); ++i)
+            if (plain.y.get(i) <= 0) plain.y.set(i, 0);
+        EXPECT_TRUE(std::isnan(with_relu.y.get(0)));
+        EXPECT_EQ(plain.y.bytes(), with_relu.y.bytes());
+    }
 }
 
 TEST_F(TileLinear, has_the_same_bits_with_any_number_of_threads) {

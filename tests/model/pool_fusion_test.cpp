@@ -15,7 +15,7 @@ using test::fill_random;
 // The names of the poolings that the layer before them does.
 std::vector<std::string> fused_poolings(GraphSpec spec, DType type = DType::f32) {
     const auto device = make_cpu_device(1);
-    fuse_relus(spec.nodes());
+    fuse_relus(spec.nodes(), device->ops({type}));
     fuse_poolings(spec.nodes(), device->ops({type}));
     std::vector<std::string> names;
     for (const auto& node : spec.nodes())

@@ -17,8 +17,9 @@ using test::fill_random;
 using test::GradientCheck;
 
 // The names of the ReLUs that a neighbour applies.
-std::vector<std::string> fused_relus(GraphSpec spec) {
-    fuse_relus(spec.nodes());
+std::vector<std::string> fused_relus(GraphSpec spec, DType type = DType::f64) {
+    const auto device = make_cpu_device(1);
+    fuse_relus(spec.nodes(), device->ops({type}));
     std::vector<std::string> names;
     for (const auto& node : spec.nodes())
         if (node.layer && node.layer->kind() == "relu" && node.layer->is_view()) names.push_back(node.name);
@@ -101,10 +102,16 @@ TEST(ReluFusion, KeptValuesStayWhatTheyAre) {
     }
 }
 
-// Behind a linear layer, the input and the loss: nothing to fuse, and nothing that breaks.
-TEST(ReluFusion, OtherNeighboursAreLeftAlone) {
+TEST(ReluFusion, LinearLayersTakeTheirRelusWhereTheOperationsHaveBothInOne) {
     const std::vector<std::int64_t> hidden = {6, 5};
-    EXPECT_TRUE(fused_relus(build_mlp({7}, hidden, 3)).empty());
+    const auto device = make_cpu_device(1);
+    const bool takes = device->ops({DType::f32}).relu_linear({.in = 7, .out = 6}) != nullptr;
+    EXPECT_EQ(fused_relus(build_mlp({7}, hidden, 3), DType::f32).size(), takes ? 2u : 0u);
+    EXPECT_TRUE(fused_relus(build_mlp({7}, hidden, 3), DType::f64).empty());
+}
+
+// Behind the input: nothing to fuse, and nothing that breaks.
+TEST(ReluFusion, OtherNeighboursAreLeftAlone) {
     GraphSpec spec({4});
     spec.add("relu", make_relu({4}), {0});
     EXPECT_TRUE(fused_relus(std::move(spec)).empty());
@@ -139,13 +146,13 @@ GraphSpec residual_network(const Shape& image) {
 }
 
 // What a training step and an evaluation leave, as bytes; keeping every value prevents all fusion.
-std::string bits_of(GraphSpec spec, DType type, bool fuse, bool recompute, double special) {
+std::string bits_of(GraphSpec spec, DType type, bool fuse, bool recompute, double special, int threads = 1) {
     if (!fuse)
         for (NodeId node = 0; node < spec.nodes().size(); ++node) spec.keep(node);
     // Pooling is left alone: convolution and pooling in one have other bits.
     for (NodeId node = 1; node < spec.nodes().size(); ++node)
         if (spec.nodes()[node].layer->kind() == "conv2d") spec.keep(node);
-    const auto device = make_cpu_device(1);
+    const auto device = make_cpu_device(threads);
     Graph graph(std::move(spec), *device, type, 5, recompute);
     graph.initialize(4);
     std::string bits;
@@ -191,6 +198,18 @@ TEST(ReluFusion, GivesTheSameBits) {
                     EXPECT_TRUE(bits_of(make(), type, true, recompute, special) ==
                                 bits_of(make(), type, false, recompute, special));
                 }
+}
+
+// Of linear layers, with widths that threads deal among each other and others.
+TEST(ReluFusion, OfLinearLayersGivesTheSameBitsWithAnyNumberOfThreads) {
+    const std::vector<std::int64_t> hidden = {512, 288, 9};
+    for (const int threads : {1, 2, 3})
+        for (const bool recompute : {false, true})
+            for (const double special : {0.5, std::numeric_limits<double>::infinity()})
+                EXPECT_TRUE(
+                    bits_of(build_mlp({520}, hidden, 3), DType::f32, true, recompute, special, threads) ==
+                    bits_of(build_mlp({520}, hidden, 3), DType::f32, false, recompute, special, threads));
+    make_cpu_device(1);
 }
 
 TEST(ReluFusion, GradientsAgreeWithFiniteDifferences) {

@@ -50,6 +50,18 @@ class LinearOp {
                           const ParametersFinal* parameters_final = nullptr) = 0;
 };
 
+/// y[N, out] = max(x[N, in] · weight[out, in]ᵀ + bias[out], 0), with NaN as Ops::relu_forward.
+class ReluLinearOp {
+  public:
+    virtual ~ReluLinearOp() = default;
+    virtual void forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
+                         const TensorView& y) = 0;
+    /// As LinearOp::backward, of the y that forward gave and its gradient dy; dy may be overwritten.
+    virtual void backward(const TensorView& x, const TensorView& weight, const TensorView& y,
+                          const TensorView& dy, const TensorView& dx, const TensorView& dweight,
+                          const TensorView& dbias, const ParametersFinal* parameters_final = nullptr) = 0;
+};
+
 /// A linear layer with GELU behind it, or one that reads such a layer's y = gelu(h).
 class GeluLinearOp : public LinearOp {
   public:
@@ -165,6 +177,8 @@ class Ops : public TransformerOps {
     virtual std::size_t cache_bytes() const { return 0; }
 
     virtual std::unique_ptr<LinearOp> linear(const LinearShape& shape) = 0;
+    /// Null where this backend has nothing better than the two one after the other.
+    virtual std::unique_ptr<ReluLinearOp> relu_linear(const LinearShape&) { return nullptr; }
     /// Whether this GELU is cheaper as a part of the linear layers on both its sides.
     virtual bool fuses_gelu(GeluForm) const { return false; }
     /// Null where not fuses_gelu(form).

@@ -106,7 +106,7 @@ class Layer {
     /// Asked before the memory is planned, on backends that fuse (Ops::fuses_relu): a ReLU that directly
     /// follows is the only reader of the output. True when the layer applies it from now on: forward gives
     /// max(output, 0), and backward gets the gradient of that.
-    virtual bool fuse_relu_behind() { return false; }
+    virtual bool fuse_relu_behind(Ops&) { return false; }
     /// The same with a ReLU before: forward takes max(input, 0), backward gives the gradient of the input.
     virtual bool fuse_relu_before() { return false; }
     /// Asked on backends that add in the normalisation's pass (Ops::fuses_residual): a sum with another

@@ -26,7 +26,7 @@ class BatchNorm2d final : public Layer {
     bool backward_reads_input() const override { return true; }
     /// What the ReLU behind a sum let pass cannot be computed again from the normalisation alone.
     bool backward_reads_output() const override { return adds_ && shape_.relu; }
-    bool fuse_relu_behind() override { return shape_.relu = true; }
+    bool fuse_relu_behind(Ops&) override { return shape_.relu = true; }
     bool fuse_sum_behind() override { return adds_ = true; }
     std::int64_t batch_state_bytes() const override {
         return 2 * moments_size(shape_.channels) * static_cast<std::int64_t>(sizeof(double));

@@ -26,11 +26,17 @@ class Linear final : public Layer {
     bool converts() const override { return true; }
     bool treats_samples_apart() const override { return true; }
     bool backward_reads_input() const override { return true; }
+    bool backward_reads_output() const override { return relu_op_ != nullptr; }
+    bool fuse_relu_behind(Ops& ops) override {
+        relu_op_ = ops.relu_linear(shape_);
+        return relu_op_ != nullptr;
+    }
     bool fuse_gelu_behind(GeluForm form) override {
         gelu_behind_ = form;
         return true;
     }
     bool fuse_gelu_before(GeluForm form) override {
+        if (relu_op_) return false;
         gelu_before_ = form;
         return true;
     }
@@ -44,6 +50,7 @@ class Linear final : public Layer {
 
     void prepare(Ops& ops) override {
         Layer::prepare(ops);
+        if (relu_op_) return;
         if (!gelu_behind_ && !gelu_before_) {
             op_ = ops.linear(shape_);
             return;
@@ -55,17 +62,24 @@ class Linear final : public Layer {
     }
     void forward(const LayerCall& call) override {
         if (gelu_behind_) return forward_gelu(call);
+        if (relu_op_)
+            return relu_op_->forward(rows(call.inputs[0], shape_.in), call.product_parameters[0],
+                                     bias_of(call), rows(call.output, shape_.out));
         op_->forward(rows(call.inputs[0], shape_.in), call.product_parameters[0], bias_of(call),
                      rows(call.output, shape_.out));
     }
     void backward(const LayerCall& call) override {
         if (gelu_before_) return backward_gelu(call);
-        const TensorView dx = call.input_gradients[0];
-        op_->backward(rows(call.inputs[0], shape_.in), call.product_parameters[0],
-                      rows(call.output_gradient, shape_.out),
-                      dx.defined() ? rows(dx, shape_.in) : TensorView{}, call.parameter_gradients[0],
-                      shape_.bias ? call.parameter_gradients[1] : TensorView{},
-                      call.parameter_gradients_final);
+        const TensorView x = rows(call.inputs[0], shape_.in), dy = rows(call.output_gradient, shape_.out);
+        const TensorView &weight = call.product_parameters[0], &dweight = call.parameter_gradients[0];
+        const TensorView dbias = shape_.bias ? call.parameter_gradients[1] : TensorView{};
+        TensorView dx = call.input_gradients[0];
+        if (dx.defined()) dx = rows(dx, shape_.in);
+        if (relu_op_)
+            relu_op_->backward(x, weight, rows(call.output, shape_.out), dy, dx, dweight, dbias,
+                               call.parameter_gradients_final);
+        else
+            op_->backward(x, weight, dy, dx, dweight, dbias, call.parameter_gradients_final);
     }
 
   private:
@@ -92,7 +106,8 @@ class Linear final : public Layer {
 
     LinearShape shape_;
     std::unique_ptr<LinearOp> op_;
-    GeluLinearOp* gelu_op_ = nullptr;  // op_, where a GELU is fused
+    std::unique_ptr<ReluLinearOp> relu_op_;  // in its place
+    GeluLinearOp* gelu_op_ = nullptr;        // op_, where a GELU is fused
     std::optional<GeluForm> gelu_behind_, gelu_before_;
     std::size_t activation_size_ = 0;
 };

@@ -1,0 +1,106 @@
+// Layers of few outputs: against the definition, with threads that do and do not divide the inputs evenly.
+#include "narrow_linear.hpp"
+
+#include <omp.h>
+
+#include "backend.hpp"
+#include "reference.hpp"
+
+namespace tutti::test {
+namespace {
+
+class NarrowLinear : public testing::Test {
+  protected:
+    ~NarrowLinear() override { omp_set_num_threads(threads_before_); }
+
+  private:
+    const int threads_before_ = omp_get_max_threads();
+};
+
+struct Case {
+    LinearShape shape;
+    std::int64_t rows;
+    TestTensor x, weight, bias, dy, y, dx, dweight, dbias;
+    Workspace workspace;
+
+    Case(const LinearShape& of, std::int64_t count) : Case(of, count, Extents(of, count)) {}
+    void forward() {
+        narrow_linear_forward(shape, rows, data(x), data(weight), shape.bias ? data(bias) : nullptr, data(y),
+                              workspace);
+    }
+    void backward(bool first_layer = false) {
+        narrow_linear_backward(shape, rows, data(x), data(weight), data(dy), first_layer ? nullptr : data(dx),
+                               data(dweight), shape.bias ? data(dbias) : nullptr);
+    }
+
+  private:
+    static float* data(TestTensor& tensor) { return tensor.view().as<float>(); }
+    Case(const LinearShape& of, std::int64_t count, const Extents& extents)
+        : shape(of),
+          rows(count),
+          x(TestTensor::random(DType::f32, extents.x, 1)),
+          weight(TestTensor::random(DType::f32, extents.weight, 2)),
+          bias(TestTensor::random(DType::f32, extents.bias, 3)),
+          dy(TestTensor::random(DType::f32, extents.y, 4)),
+          y(DType::f32, extents.y),
+          dx(DType::f32, extents.x),
+          dweight(DType::f32, extents.weight),
+          dbias(DType::f32, extents.bias) {}
+};
+
+TEST_F(NarrowLinear, is_the_definition) {
+    for (const int threads : {1, 2, 3})
+        for (const LinearShape& shape :
+             {LinearShape{.in = 64, .out = 1}, LinearShape{.in = 208, .out = 4, .bias = false},
+              LinearShape{.in = 80, .out = 3}, LinearShape{.in = 528, .out = 10}}) {
+            if (!takes_narrow_linear(shape)) continue;  // 10 outputs are more than a vector of SSE or AVX
+            for (const std::int64_t rows : {1, 5, 64, 131}) {
+                SCOPED_TRACE(testing::Message() << shape.in << " -> " << shape.out << ", rows " << rows
+                                                << ", threads " << threads);
+                omp_set_num_threads(threads);
+                Case one(shape, rows);
+                one.forward();
+                one.backward();
+                expect_sums(one.y, reference_forward(shape, rows, one.x, one.weight, one.bias), 0x1p-24);
+                const Gradients expected = reference_backward(shape, rows, one.x, one.weight, one.dy);
+                expect_sums(one.dx, expected.dx, 0x1p-24);
+                expect_sums(one.dweight, expected.dweight, 0x1p-24);
+                if (shape.bias) expect_sums(one.dbias, expected.dbias, 0x1p-24);
+                Case first_layer(shape, rows);
+                first_layer.backward(true);
+                EXPECT_EQ(first_layer.dweight.bytes(), one.dweight.bytes());
+            }
+        }
+}
+
+// What is computed again in backward may be some of the rows: too few for several threads, even.
+TEST_F(NarrowLinear, rows_have_the_same_bits_in_calls_of_more_and_of_fewer) {
+    const LinearShape shape{.in = 528, .out = 4};
+    for (const int threads : {1, 2, 3}) {
+        omp_set_num_threads(threads);
+        Case all(shape, 200);
+        all.forward();
+        for (const std::int64_t rows : {1, 9, 100}) {
+            Case some(shape, rows);
+            const auto copy = [&](TestTensor& to, const TestTensor& from, std::int64_t columns) {
+                for (std::int64_t i = 0; i < rows * columns; ++i)
+                    to.set(static_cast<std::size_t>(i), from.get(static_cast<std::size_t>(50 * columns + i)));
+            };
+            copy(some.x, all.x, shape.in);
+            some.forward();
+            TestTensor expected = some.y;
+            copy(expected, all.y, shape.out);
+            EXPECT_EQ(some.y.bytes(), expected.bytes()) << rows << " rows, " << threads << " threads";
+        }
+    }
+}
+
+TEST_F(NarrowLinear, leaves_wide_layers_and_inputs_that_fill_no_vectors_to_others) {
+    EXPECT_TRUE(takes_narrow_linear({.in = 512, .out = 4}));
+    EXPECT_FALSE(takes_narrow_linear({.in = 512, .out = 17}));
+    EXPECT_FALSE(takes_narrow_linear({.in = 84, .out = 4}));
+    EXPECT_FALSE(takes_narrow_linear({.in = 48, .out = 4}));
+}
+
+}  // namespace
+}  // namespace tutti::test
