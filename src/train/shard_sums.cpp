@@ -16,7 +16,7 @@ ShardSums::ShardSums(const Graph& graph, Device& device, const ShardLayout& layo
 
 void ShardSums::take(std::int64_t shard, const LossSums& loss, const TensorView& batch_statistics) {
     losses_[static_cast<std::size_t>(shard)] = loss;
-    std::ranges::copy(batch_statistics.span<const double>(),
+    std::ranges::copy(batch_statistics.span<double>(),
                       statistics_.begin() + shard * batch_statistics.count());
 }
 
