@@ -13,9 +13,9 @@
 namespace tutti {
 
 /// The ranks of this launch whose processes run on this host, as their environments in `proc` show
-/// (PMIX_NAMESPACE, PMIX_RANK). "ranks 0, 2 of the 3" where one that mpirun counted on this host is missing; nothing
-/// where all are there, where that cannot be seen, and while the launcher still has processes to become
-/// ranks. `own`: this process's environment.
+/// (PMIX_NAMESPACE, PMIX_RANK). "ranks 0, 2 of the 3" where one that mpirun counted on this host is missing;
+/// nothing where all are there, where that cannot be seen, and while the launcher still has processes to
+/// become ranks. `own`: this process's environment.
 std::string ranks_left_on_host(const Environment& own, const std::filesystem::path& proc = "/proc");
 
 /// While it lives, a thread looks after the start of MPI, and ends this process with exit code 5 and the
