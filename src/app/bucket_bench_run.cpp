@@ -133,6 +133,7 @@ class BucketBenchRun {
         if (!inputs_.gpu && !options_.replay)
             report_.cost = report_.cost.with_processor(
                 measure_processor_cost(*gradients_, *control_, ops, arena, report_.cost));
+        check_stop("measuring what transfers take from the computation");
         empty_transfer_ = report_.cost.seconds(0);
         // The model may make it cheaper than any is. Only ranks on CPUs are across steps.
         if (report_.across)
@@ -333,8 +334,7 @@ class BucketBenchRun {
             beside.push_back(stretch_of(report_.plans.back(), agree_on_compute(steps, *control_)));
         }
         // Measured before the rounds it was good enough to plan with.
-        if (report_.cost.processor() != ProcessorCost{})
-            report_.cost = report_.cost.with_processor(fit_processor_cost(beside));
+        report_.cost = report_.cost.with_processor(scaled_to(report_.cost.processor(), beside));
         const AcrossTiming of_steps = across_timing();
         for (PlanResult& result : report_.plans) result.predicted = predict(result.plan, timing(), of_steps);
         if (!replay_) report_.profile = profile_of(measured.steps(reference));

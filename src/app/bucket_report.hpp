@@ -44,8 +44,8 @@ struct BucketReport {
     double per_piece = std::numeric_limits<double>::infinity();  ///< AcrossTiming's
 
     std::vector<AllReduceRow> all_reduce;  ///< empty on one rank
-    /// Its processor(): fit_processor_cost of the plans' steps, by how much longer they compute than those in
-    /// one bucket and what they send meanwhile.
+    /// Its processor(): as measured, scaled_to the plans' steps, by how much longer they compute than those
+    /// in one bucket and what they send meanwhile.
     CostModel cost;
     StepYardstick yardstick;
     std::vector<PlanResult> plans;

@@ -5,7 +5,10 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <tuple>
 #include <vector>
+
+#include "tutti/base/stop_signal.hpp"
 
 namespace tutti {
 namespace {
@@ -88,14 +91,42 @@ ProcessorCost fit_processor_cost(std::span<const ProcessorSample> samples) {
     return best;
 }
 
+ProcessorCost scaled_to(const ProcessorCost& measured, std::span<const ProcessorSample> samples) {
+    // The sum falls until the factors of samples that hold half of all that is expected are passed.
+    std::vector<std::pair<double, double>> factors;  // and what is expected
+    double expected = 0;
+    for (const ProcessorSample& sample : samples) {
+        const double taken =
+            sample.transfers * measured.per_transfer + sample.bytes * measured.seconds_per_byte;
+        if (!(taken > 0)) continue;
+        factors.emplace_back(sample.seconds / taken, taken);
+        expected += taken;
+    }
+    std::ranges::sort(factors);
+    double factor = 1, passed = 0;
+    for (const auto& [one, taken] : factors) {
+        factor = one;
+        passed += taken;
+        if (passed >= expected / 2) break;
+    }
+    factor = std::clamp(factor, 0.5, 2.0);
+    return {factor * measured.per_transfer, factor * measured.seconds_per_byte};
+}
+
+std::size_t processor_rounds(double seconds, double budget) {
+    constexpr double most = 5;
+    if (!(seconds > 0)) return static_cast<std::size_t>(most);
+    return static_cast<std::size_t>(std::clamp((budget / seconds - 1) / 2, 0.0, most));
+}
+
 ProcessorCost measure_processor_cost(Communicator& gradients, Communicator& control, Ops& ops,
                                      const TensorView& arena, const CostModel& cost) {
-    constexpr std::size_t at_once = 8, small = 4096, repetitions = 5;
-    constexpr double longest = 10e-3;
+    constexpr std::size_t at_once = 8, small = 4096;
+    constexpr double longest = 3e-3;
     if (gradients.size() < 2 || arena.bytes() < at_once * small) return {};
     const std::size_t element = size_of(arena.dtype);
     std::size_t large = arena.bytes();
-    while (large > small && cost.seconds(static_cast<double>(large)) > longest) large /= 2;
+    while (large > small && cost.occupied(static_cast<double>(large)) > longest) large /= 2;
 
     Computation computation;
     const auto slice = [&](std::size_t number, std::size_t bytes) {
@@ -120,20 +151,32 @@ ProcessorCost measure_processor_cost(Communicator& gradients, Communicator& cont
     };
 
     std::vector<ProcessorSample> samples;
-    for (const auto& [transfers, bytes] : {std::pair{at_once, small}, std::pair{std::size_t{1}, large}}) {
+    double left = processor_budget;
+    for (const auto& [transfers, bytes, budget] :
+         {std::tuple{at_once, small, 0.4 * processor_budget}, std::tuple{std::size_t{1}, large, left}}) {
         const std::size_t size = bytes / element * element;
+        // Long enough for the transfers to end beside it, on every rank.
+        const double expected =
+            2 * (static_cast<double>(transfers) * cost.occupied(static_cast<double>(size)) + cost.latency()) +
+            1e-3;
+        std::int64_t agreed[] = {
+            std::llround(std::min(std::ceil(expected / computation.piece_seconds()), 1e4)),
+            static_cast<std::int64_t>(processor_rounds(expected, std::min(budget, left)))};
+        control.all_reduce(view_of(std::span(agreed)), ReduceOp::max).wait();
+        const auto pieces = static_cast<std::size_t>(agreed[0]);
+        const std::int64_t rounds = agreed[1];
+        if (rounds == 0) continue;
+        left -= static_cast<double>(1 + 2 * rounds) * expected;
         // Sums of what was left there could grow beyond all bounds.
         ops.fill(slice(0, transfers * size), 0.0);
-        // Long enough for the transfers to end beside it, on every rank.
-        double expected = 3 * static_cast<double>(transfers) * cost.seconds(static_cast<double>(size)) + 2e-3;
-        std::int64_t pieces = std::llround(std::min(std::ceil(expected / computation.piece_seconds()), 1e4));
-        control.all_reduce(view_of(std::span(&pieces, 1)), ReduceOp::max).wait();
-        const auto count = static_cast<std::size_t>(pieces);
-        timed(transfers, size, count);  // connections and buffers are made by the first
+        timed(transfers, size, pieces);  // connections and buffers are made by the first
         double alone = std::numeric_limits<double>::infinity(), beside = alone;
-        for (std::size_t i = 0; i < repetitions; ++i) {
-            alone = std::min(alone, timed(0, 0, count));
-            beside = std::min(beside, timed(transfers, size, count));
+        for (std::int64_t i = 0; i < rounds; ++i) {
+            std::int64_t stop = StopSignal::pending();
+            control.all_reduce(view_of(std::span(&stop, 1)), ReduceOp::max).wait();
+            if (stop != 0) return {};
+            alone = std::min(alone, timed(0, 0, pieces));
+            beside = std::min(beside, timed(transfers, size, pieces));
         }
         double taken = std::max(beside - alone, 0.0);
         control.all_reduce(view_of(std::span(&taken, 1)), ReduceOp::max).wait();

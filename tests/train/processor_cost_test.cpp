@@ -32,6 +32,58 @@ TEST(FitProcessorCost, SolvesForBothAndKeepsThemAtLeastZero) {
     }
 }
 
+TEST(ScaledTo, GoesByTheStepsButStaysNearTheMeasurement) {
+    const ProcessorCost measured{2, 0.05};  // 26 of 8 and 200 bytes, 52 of 1 and 1000 bytes
+    struct Row {
+        std::vector<ProcessorSample> samples;
+        double factor;
+    };
+    for (const Row& row : {
+             Row{{}, 1},
+             Row{{{8, 200, 26}, {1, 1000, 52}}, 1},
+             Row{{{8, 200, 39}, {1, 1000, 78}}, 1.5},
+             // The dearer one counts more.
+             Row{{{8, 200, 52}, {1, 1000, 62.4}}, 1.2},
+             // One beside another program changes nothing.
+             Row{{{8, 200, 26}, {1, 1000, 52}, {1, 1000, 900}, {1, 1000, 52}}, 1},
+             // Steps that happened to compute as fast as those in one bucket, faster, or far slower.
+             Row{{{8, 200, 0}, {1, 1000, 0}}, 0.5},
+             Row{{{8, 200, -30}, {1, 1000, -90}}, 0.5},
+             Row{{{8, 200, 500}, {1, 1000, 900}}, 2},
+             // That sent nothing beside a computation.
+             Row{{{0, 0, 7}}, 1},
+         }) {
+        const ProcessorCost cost = scaled_to(measured, row.samples);
+        EXPECT_NEAR(cost.per_transfer, row.factor * 2, 1e-12);
+        EXPECT_NEAR(cost.seconds_per_byte, row.factor * 0.05, 1e-12);
+    }
+    EXPECT_EQ(scaled_to({}, std::vector<ProcessorSample>{{8, 200, 26}}), ProcessorCost{});
+}
+
+TEST(ProcessorRounds, FitIntoTheBudget) {
+    EXPECT_EQ(processor_rounds(0.001, 0.1), 5);
+    EXPECT_EQ(processor_rounds(0.01, 0.1), 4);
+    EXPECT_EQ(processor_rounds(0.03, 0.1), 1);
+    EXPECT_EQ(processor_rounds(0.04, 0.1), 0) << "one that does not count, one alone and one beside";
+    EXPECT_EQ(processor_rounds(2.4, 0.1), 0);
+    EXPECT_EQ(processor_rounds(0, 0.1), 5);
+    EXPECT_EQ(processor_rounds(0.001, -0.1), 0);
+}
+
+TEST(MeasureProcessorCost, LeavesSlowNetworksAlone) {
+    test::run_on_threads(2, [](Communicator& world) {
+        const auto control = world.duplicate();
+        const auto device = make_cpu_device(1);
+        std::vector<float> arena(32'768, 3);
+        const CostModel cost =
+            CostModel({{.from_bytes = 0, .alpha = 0.1, .seconds_per_byte = 1e-9}}).with_latency(0.1);
+        EXPECT_EQ(
+            measure_processor_cost(world, *control, device->ops(DType::f32), view_of(std::span(arena)), cost),
+            ProcessorCost{});
+        EXPECT_EQ(arena, std::vector<float>(32'768, 3)) << "nothing was sent";
+    });
+}
+
 TEST(MeasureProcessorCost, IsTheSameOnAllRanksAndNothingWhereThereIsNoRoom) {
     test::run_on_threads(3, [](Communicator& world) {
         const auto control = world.duplicate();
