@@ -26,38 +26,57 @@ std::string text_of(double bytes) {
 }
 
 void check_memory(const JobStart& start, const Config& config, const TrainingInputs& inputs) {
-    const auto available = available_bytes();
+    const auto obtainable = obtainable_bytes();
     // A GPU's memory says itself what does not fit.
-    if (!available || inputs.device->kind() != "cpu") return;
-    const int world = start.world.size();
-    const double needed = least_training_bytes(config, inputs.train->info(), *inputs.device, world);
-    const std::string& host = inputs.places[static_cast<std::size_t>(start.world.rank())].host;
-    const auto ranks = std::ranges::count(inputs.places, host, &RankPlace::host);
-    const double all = needed * static_cast<double>(ranks), have = static_cast<double>(*available);
-    if (all <= have) return;
-    throw UsageError(
-        fmt::format("train.batch_size {} needs at least {} of memory for {} on {}, where {} can be had",
-                    config.train.batch_size, text_of(all),
-                    ranks == 1 ? "the rank" : fmt::format("the {} ranks", ranks), host, text_of(have)),
-        fmt::format(
-            "set train.batch_size to less, {} for example",
-            std::max(std::floor(static_cast<double>(config.train.batch_size) * have / all / 2), 1.0)));
+    if (!obtainable || inputs.device->kind() != "cpu") return;
+    MemoryRequest request{config.train.batch_size, largest_micro_batch(config, start.world.size()),
+                          config.model.name.empty() ? "layers" : config.model.name,
+                          inputs.places[static_cast<std::size_t>(start.world.rank())].host};
+    request.ranks = std::ranges::count(inputs.places, request.host, &RankPlace::host);
+    const MemoryNeed need = least_training_memory(config, inputs.train->info(), *inputs.device);
+    if (const auto refusal = too_little_memory(need, request, static_cast<double>(*obtainable)))
+        throw UsageError(*refusal);
 }
 
 }  // namespace
 
-double least_training_bytes(const Config& config, const DatasetInfo& data, Device& device, int world) {
-    const std::int64_t batch = largest_micro_batch(config, world);
+MemoryNeed least_training_memory(const Config& config, const DatasetInfo& data, Device& device) {
     const GraphMemory two = memory_of(config, data, device, 2);
-    const double per_sample = (static_cast<double>(memory_of(config, data, device, 4).activations) -
-                               static_cast<double>(two.activations)) /
-                              2;
+    const double activations = (static_cast<double>(memory_of(config, data, device, 4).activations) -
+                                static_cast<double>(two.activations)) /
+                               2;
     const double held =
         1 + (loader_workers(config.data) == 0 ? 0 : static_cast<double>(config.data.prefetch));
-    const auto samples = static_cast<double>(batch);
-    return static_cast<double>(two.parameters + two.gradients) + samples * per_sample +
-           held * samples * static_cast<double>(data.sample_bytes()) +
-           static_cast<double>(data.samples) * sizeof(std::int64_t);
+    return {static_cast<double>(two.parameters + two.gradients) +
+                static_cast<double>(data.samples) * sizeof(std::int64_t),
+            activations + held * static_cast<double>(data.sample_bytes())};
+}
+
+std::optional<UsageError> too_little_memory(const MemoryNeed& need, const MemoryRequest& request,
+                                            double have) {
+    const auto ranks = static_cast<double>(request.ranks);
+    const double all = need.bytes(request.micro_batch) * ranks;
+    if (all <= have) return std::nullopt;
+    const std::string whose = request.ranks == 1 ? "the rank" : fmt::format("the {} ranks", request.ranks);
+    const double fitting = (have / ranks - need.fixed) / std::max(need.per_sample, 1.0);
+    if (fitting >= 1) {
+        // A pass takes this part of train.batch_size.
+        const double part =
+            static_cast<double>(request.micro_batch) / static_cast<double>(request.batch_size);
+        return UsageError(
+            fmt::format("train.batch_size {} needs at least {} of memory for {} on {}, where {} can be had",
+                        request.batch_size, text_of(all), whose, request.host, text_of(have)),
+            fmt::format("set train.batch_size to less, {} for example",
+                        std::max(std::floor(std::floor(fitting / 2) / part), 1.0)));
+    }
+    const double one = need.bytes(1), most = std::floor(have / one);
+    return UsageError(
+        fmt::format("model {} needs at least {} of memory for {} on {}, also with train.batch_size 1, "
+                    "where {} can be had",
+                    request.model, text_of(one * ranks), whose, request.host, text_of(have)),
+        most < 1 ? "choose a smaller model"
+                 : fmt::format("start {} {} there, or choose a smaller model", most,
+                               most == 1 ? "rank" : "ranks at most"));
 }
 
 TrainingInputs open_bench_data(const JobStart& start, const Config& config,

@@ -1,18 +1,42 @@
 #pragma once
 // Whether a bench can have the memory that its batch needs, before it takes any.
 
+#include <cstdint>
+#include <optional>
+#include <string>
+
 #include "training_recipe.hpp"
+#include "tutti/base/error.hpp"
 
 namespace tutti {
 
-/// Bytes that a rank needs at least to train with this batch, in the host's memory: parameters, gradients,
-/// activations and the batches held ready. Of the graph's activations those of a batch of 2 and of 4 tell
-/// how they grow with the batch; what shares memory there does so in larger batches, too. Builds both
-/// graphs.
-double least_training_bytes(const Config& config, const DatasetInfo& data, Device& device, int world);
+/// Bytes that a rank needs at least to train, in the host's memory.
+struct MemoryNeed {
+    double fixed = 0;       ///< parameters, gradients and the order of the samples
+    double per_sample = 0;  ///< of a micro-batch: activations and the batches held ready
+    double bytes(std::int64_t samples) const { return fixed + static_cast<double>(samples) * per_sample; }
+};
 
-/// open_training for a bench. Where the ranks of a host need more than there is in it (available_bytes()),
-/// all ranks throw AgreedError with ExitCode::usage, which names both and the batch that may fit.
+/// Of the graph's activations those of a batch of 2 and of 4 tell how they grow with the batch; what shares
+/// memory there does so in larger batches, too. Builds both graphs.
+MemoryNeed least_training_memory(const Config& config, const DatasetInfo& data, Device& device);
+
+/// What is asked for, and of whom.
+struct MemoryRequest {
+    std::int64_t batch_size = 1;   ///< train.batch_size
+    std::int64_t micro_batch = 1;  ///< of it, in one pass (largest_micro_batch)
+    std::string model, host;
+    std::int64_t ranks = 1;  ///< of the host
+};
+
+/// What to say where so many bytes of the host are too few: with a train.batch_size for which half of what
+/// the fixed part leaves suffices, or all of it for 1; where not even 1 fits, with the number of ranks that
+/// would. Nothing where there are enough. Pure.
+std::optional<UsageError> too_little_memory(const MemoryNeed& need, const MemoryRequest& request,
+                                            double have);
+
+/// open_training for a bench. Where the ranks of a host need more than there is in it (obtainable_bytes()),
+/// all ranks throw AgreedError with ExitCode::usage, as too_little_memory() says.
 TrainingInputs open_bench_data(const JobStart& start, const Config& config,
                                const std::function<std::unique_ptr<Dataset>()>& make_data);
 

@@ -41,6 +41,11 @@ struct Names {
 const Names version_1{
     {"/memory.limit_in_bytes"}, "/memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};
 const Names version_2{{"/memory.max", "/memory.high"}, "/memory.current", {"inactive_file", "active_file"}};
+/// memory.high only slows a group down.
+const Names hard_version_2{{"/memory.max"}, "/memory.current", {"inactive_file", "active_file"}};
+const Names swap_version_2{{"/memory.swap.max"}, "/memory.swap.current", {}};
+/// Version 1 limits memory and swap together; what that leaves of swap is not told.
+const Names swap_version_1{{}, "/memory.usage_in_bytes", {}};
 
 std::int64_t left_in(const std::string& group, const Names& names) {
     std::int64_t limit = unlimited;
@@ -74,26 +79,36 @@ bool lists_memory(const std::string& controllers) {
 
 /// Of all control groups of this process. Lines of /proc/self/cgroup are "number:controllers:path", without
 /// controllers for version 2.
-std::int64_t left_in_groups(const std::string& root) {
+std::int64_t left_in_groups(const std::string& root, const Names& names_1, const Names& names_2) {
     const std::string top = root + "/sys/fs/cgroup";
     std::ifstream lines(root + "/proc/self/cgroup");
     std::int64_t left = unlimited;
     std::string id, controllers, path;
     while (std::getline(lines, id, ':') && std::getline(lines, controllers, ':') && std::getline(lines, path))
         if (controllers.empty())
-            left = std::min(left, left_up_from(top, path, version_2));
+            left = std::min(left, left_up_from(top, path, names_2));
         else if (lists_memory(controllers))
-            left = std::min(left, left_up_from(top + "/memory", path, version_1));
+            left = std::min(left, left_up_from(top + "/memory", path, names_1));
     return left;
 }
 
 }  // namespace
 
 std::optional<std::int64_t> available_bytes(const std::string& root) {
-    std::int64_t available = left_in_groups(root);
+    std::int64_t available = left_in_groups(root, version_1, version_2);
     if (const std::optional<std::int64_t> kilobytes = named(root + "/proc/meminfo", "MemAvailable:"))
         available = std::min(available, *kilobytes * 1024);
     return available == unlimited ? std::nullopt : std::optional(available);
+}
+
+std::optional<std::int64_t> obtainable_bytes(const std::string& root) {
+    const std::string host = root + "/proc/meminfo";
+    std::int64_t memory = left_in_groups(root, version_1, hard_version_2);
+    if (const std::optional<std::int64_t> kilobytes = named(host, "MemAvailable:"))
+        memory = std::min(memory, *kilobytes * 1024);
+    if (memory == unlimited) return std::nullopt;
+    const std::int64_t swap = named(host, "SwapFree:").value_or(0) * 1024;
+    return memory + std::min(swap, left_in_groups(root, swap_version_1, swap_version_2));
 }
 
 }  // namespace tutti

@@ -85,6 +85,22 @@ TEST_F(AvailableBytes, TheLowerOfTheHardAndTheThrottlingLimitCounts) {
     EXPECT_EQ(found(), 900'000);
 }
 
+TEST_F(AvailableBytes, WhatCanBeHadAtAllKnowsNoThrottlingLimitButSwap) {
+    EXPECT_EQ(obtainable_bytes(dir_.path()), std::nullopt);
+    write("proc/meminfo", "MemAvailable: 4000 kB\nSwapTotal: 3000 kB\nSwapFree: 1000 kB\n");
+    EXPECT_EQ(obtainable_bytes(dir_.path()), 5'120'000);
+    EXPECT_EQ(found(), 4'096'000);
+    write("proc/self/cgroup", "0::/job\n");
+    group("/job", "1000000", 100'000);
+    write("sys/fs/cgroup/job/memory.high", "700000\n");
+    EXPECT_EQ(obtainable_bytes(dir_.path()), 900'000 + 1'024'000);
+    write("sys/fs/cgroup/job/memory.swap.max", "50000\n");
+    write("sys/fs/cgroup/job/memory.swap.current", "20000\n");
+    EXPECT_EQ(obtainable_bytes(dir_.path()), 900'000 + 30'000);
+    write("sys/fs/cgroup/job/memory.swap.max", "0\n");
+    EXPECT_EQ(obtainable_bytes(dir_.path()), 900'000);
+}
+
 TEST_F(AvailableBytes, GroupsAroundTheGroupCount) {
     host_has(4000);
     write("proc/self/cgroup", "0::/slurm/job_7/step_0/task_1\n");
