@@ -176,9 +176,12 @@ function draw_steps() {
 function fill_plans() {
   const cell = (...words) => element("td", {}, ...words);
   const spread = value => cell(time(value.median), " ", element("small", {}, `${time(value.min)} to ${time(value.max)}`));
+  const predicted = plan => takes_processor
+    ? cell(time(plan.predicted), " ", element("small", {}, `transfers take ${processor_text(plan)}`))
+    : cell(time(plan.predicted));
   const heads = ["plan", "buckets", "step", "predicted", "backward", "all-reduce", "exposed", "hidden"];
   const rows = report.plans.map((plan, index) => element("tr", index === report.best ? {class: "best"} : {},
-    cell(names(plan)), cell(plan.buckets.length), spread(plan.step), cell(time(plan.predicted)), cell(time(plan.backward.median)),
+    cell(names(plan)), cell(plan.buckets.length), spread(plan.step), predicted(plan), cell(time(plan.backward.median)),
     cell(time(plan.communication.median)), spread(plan.exposed),
     cell(plan.overlap ? percent(plan.overlap.median) : "–")));
   by_id("plans").replaceChildren(
@@ -305,6 +308,15 @@ function draw_bandwidth() {
                               ["fit", "var(--cost_model)", true]]);
 }
 
+// What a transfer takes from a computation beside it. Older files do not say.
+const processor = report.all_reduce.fit.processor || {per_transfer: 0, seconds_per_byte: 0};
+const takes_processor = processor.per_transfer > 0 || processor.seconds_per_byte > 0;
+function processor_text(plan) {
+  const transfers = plan.issue_order && plan.issue_order.length ? plan.issue_order.length : plan.buckets.length;
+  const sent = plan.buckets.reduce((sum, bucket) => sum + bucket.bytes, 0);
+  return time(transfers * processor.per_transfer + sent * processor.seconds_per_byte);
+}
+
 // Words around the pictures
 function fill_words() {
   const facts = report.provenance;
@@ -337,7 +349,12 @@ function fill_words() {
   by_id("figures").replaceChildren(...figures);
   by_id("fit").textContent = report.all_reduce.fit.pieces.map(piece =>
     `From ${bytes(piece.from_bytes)}: ${time(Math.abs(piece.alpha)).replace(/^/, piece.alpha < 0 ? "−" : "")} + bytes` +
-    (piece.seconds_per_byte > 0 ? ` / ${rate(1 / piece.seconds_per_byte)}` : " × 0")).join(". ") + ".";
+    (piece.seconds_per_byte > 0 ? ` / ${rate(1 / piece.seconds_per_byte)}` : " × 0")).join(". ") + "." +
+    (takes_processor ? ` Each takes ${time(processor.per_transfer)} and ${time(1e6 * processor.seconds_per_byte)} a MB of ` +
+                       "the processor from a computation beside it." : "");
+  if (takes_processor)
+    by_id("predicted-means").append("; transfers take processor time from the computation beside them: what they all take " +
+                                    "where they lie beside it whole stands next to the prediction");
 
   const hosts = [...new Set(facts.ranks.map(rank => rank.host))];
   const rows = [["program", `tutti ${facts.version}, commit ${facts.commit}`], ["time", facts.time],
