@@ -177,7 +177,7 @@ function fill_plans() {
   const cell = (...words) => element("td", {}, ...words);
   const spread = value => cell(time(value.median), " ", element("small", {}, `${time(value.min)} to ${time(value.max)}`));
   const predicted = plan => takes_processor
-    ? cell(time(plan.predicted), " ", element("small", {}, `transfers take ${processor_text(plan)}`))
+    ? cell(time(plan.predicted), " ", element("small", {}, `cpu ${processor_text(plan)}`))
     : cell(time(plan.predicted));
   const heads = ["plan", "buckets", "step", "predicted", "backward", "all-reduce", "exposed", "hidden"];
   const rows = report.plans.map((plan, index) => element("tr", index === report.best ? {class: "best"} : {},
@@ -353,8 +353,8 @@ function fill_words() {
     (takes_processor ? ` Each takes ${time(processor.per_transfer)} and ${time(1e6 * processor.seconds_per_byte)} a MB of ` +
                        "the processor from a computation beside it." : "");
   if (takes_processor)
-    by_id("predicted-means").append("; transfers take processor time from the computation beside them: what they all take " +
-                                    "where they lie beside it whole stands next to the prediction");
+    by_id("predicted-means").append("; beside it, as cpu, the processor time that the plan's transfers take from computation " +
+                                    "if all of them lie beside it, of which the prediction counts what does");
 
   const hosts = [...new Set(facts.ranks.map(rank => rank.host))];
   const rows = [["program", `tutti ${facts.version}, commit ${facts.commit}`], ["time", facts.time],
