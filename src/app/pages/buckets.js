@@ -177,7 +177,7 @@ function fill_plans() {
   const cell = (...words) => element("td", {}, ...words);
   const spread = value => cell(time(value.median), " ", element("small", {}, `${time(value.min)} to ${time(value.max)}`));
   const predicted = plan => takes_processor
-    ? cell(time(plan.predicted), " ", element("small", {}, `cpu ${processor_text(plan)}`))
+    ? cell(time(plan.predicted), element("br"), element("small", {}, `cpu ${processor_text(plan)}`))
     : cell(time(plan.predicted));
   const heads = ["plan", "buckets", "step", "predicted", "backward", "all-reduce", "exposed", "hidden"];
   const rows = report.plans.map((plan, index) => element("tr", index === report.best ? {class: "best"} : {},
