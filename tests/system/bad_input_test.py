@@ -143,8 +143,10 @@ class BadInput(TrainingTest):
             with self.subTest(mine=mine, of_rank_1=of_rank_1):
                 self.on_rank_1(f"exec {trainer} {of_rank_1}")
                 result = self.mpirun(2, mine, per_rank_exit_codes=False, timeout=60)
-                self.assertEqual(result.exit_code, 5, result.stderr)
-                self.assertIn(f"waits in MPI_Init for its peers, of which only rank {left} of the 2", result.stderr)
+                # mpirun itself ends the job where the other had already told it that it starts MPI.
+                self.assertIn(result.exit_code, (1, 5), result.stderr)
+                self.assertRegex(result.stderr, f"waits in MPI_Init for its peers, of which only rank {left} of the 2"
+                                                "|mpirun has exited due to process rank")
             self.trainer = trainer
         self.assertFalse((self.dir / "run").exists(), "no run directory for a run that never was")
 
