@@ -18,7 +18,7 @@ namespace tutti {
 
 namespace {
 
-// MPI brings all ranks up, and nobody waits longer for one that does not come.
+// MPI has brought all ranks up by then; who takes longer than this to begin has a problem.
 constexpr double start_timeout = 300;
 
 /// With several ranks on each of several hosts direct messages cost the network more than sums within the
