@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdint>
 #include <iostream>
+#include <set>
 #include <system_error>
 
 #include "tutti/base/config.hpp"
@@ -117,12 +118,18 @@ bool parse_arguments(CLI::App& app, const Arguments& arguments) {
 }
 
 std::string call_of(const CLI::App& app) {
+    // Rank 0 alone writes and prints. What the files of the others hold is compared when they are read.
+    static const std::set<std::string> of_rank_0 = {"--out", "--output", "--json"},
+                                       files = {"--config", "--run", "--checkpoint", "--data"};
     std::string text = app.get_name();
     for (const CLI::Option* option : app.get_options()) {
-        if (option->count() == 0 || option->get_positional()) continue;
         const std::string name = option->get_name();
+        if (option->count() == 0 || option->get_positional() || of_rank_0.contains(name) ||
+            files.contains(name))
+            continue;
         text += " " + name;
-        if (option->get_items_expected_max() == 0 || name == "--data") continue;  // a flag
+        if (option->get_items_expected_max() == 0 || name == "--replay")
+            continue;  // a flag, or read by rank 0
         for (const std::string& value : option->results()) text += " " + value;
     }
     return text;

@@ -18,9 +18,9 @@ CLI::Validator whole_number();
 /// Throws UsageError that suggests the nearest flag.
 bool parse_arguments(CLI::App& app, const Arguments& arguments);
 
-/// What a parsed command line asks for: the command and its options, as "trainer eval --json". Without
-/// key=value words, which configs are compared by, and without the files of --data, which may lie elsewhere
-/// on every host.
+/// What a parsed command line asks of every rank: the command and its options, as "trainer predict
+/// --embeddings". Without key=value words, which configs are compared by, without the paths of what is read,
+/// which may lie elsewhere on every host, and without what only rank 0 writes and prints.
 std::string call_of(const CLI::App& app);
 
 /// Whether the answer to `arguments` is a help text.

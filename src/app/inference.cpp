@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "expected_reads.hpp"
@@ -12,6 +13,7 @@
 #include "select.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/memory_use.hpp"
+#include "tutti/base/sha256.hpp"
 #include "tutti/input/transforms.hpp"
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/checkpoint.hpp"
@@ -56,6 +58,41 @@ Recipe find_recipe(const InferenceArguments& arguments, const std::string& weigh
         throw UsageError(weights + " is not a checkpoint of a run, so it says nothing about the model",
                          "give its config with -c FILE.yaml");
     return {peek_checkpoint(weights).config, weights};
+}
+
+std::string hash_of_file(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) throw DataError(path + " cannot be read", "check the path");
+    Sha256 hash;
+    std::vector<char> piece(std::size_t{1} << 20U);
+    while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())), file.gcount() > 0)
+        hash.update(std::string_view(piece.data(), static_cast<std::size_t>(file.gcount())));
+    return hash.hex();
+}
+
+/// Rank 0 finds and reads the weights. A rank that names them in other words must mean the same: its path is
+/// its own, and the files are compared.
+std::string share_weights_path(Communicator& world, const InferenceArguments& arguments,
+                               const std::string& names) {
+    std::string path;
+    together_on_first_rank(world, "looking for the weights", [&] { path = weights_path(arguments); });
+    path = broadcast_text(world, path, 0);
+    const bool has_its_own = broadcast_text(world, names, 0) != names;
+    std::int64_t any = has_its_own ? 1 : 0;
+    world.all_reduce(view_of(std::span(&any, 1)), ReduceOp::max).wait();
+    if (any == 0) return path;
+    std::string hash;
+    together(world, "looking for the weights", [&] {
+        if (has_its_own) path = weights_path(arguments);
+        if (has_its_own || world.rank() == 0) hash = hash_of_file(path);
+    });
+    const std::string hash_of_rank_0 = broadcast_text(world, hash, 0);
+    together(world, "looking for the weights", [&] {
+        if (has_its_own && hash != hash_of_rank_0)
+            throw UsageError(path + " holds other weights than rank 0's",
+                             "start all ranks with the same command line");
+    });
+    return path;
 }
 
 /// The data that the model was trained on, as it saw them, where they are still there. With model.classes
@@ -194,10 +231,10 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
                          bool with_embedding) {
     Inference inference;
     Communicator& world = start.world;
-    together_on_first_rank(world, "looking for the weights",
-                           [&] { inference.weights = weights_path(arguments); });
-    inference.weights = broadcast_text(world, inference.weights, 0);
-    const Recipe recipe = share_recipe(world, [&] { return find_recipe(arguments, inference.weights); });
+    const std::string names = arguments.config + "\n" + arguments.run + "\n" + arguments.checkpoint;
+    inference.weights = share_weights_path(world, arguments, names);
+    const Recipe recipe =
+        share_recipe(world, names, [&] { return find_recipe(arguments, inference.weights); });
 
     Config& config = inference.config;
     together(world, "reading the config", [&] {

@@ -2,6 +2,7 @@
 
 #include <iostream>
 
+#include "build.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/host_name.hpp"
 #include "tutti/comm/gloo.hpp"
@@ -23,17 +24,19 @@ struct Arrival {
 
 /// The first thing that ranks do together: a launcher may start a program of its own for each.
 void require_same_call(Communicator& world, const Arrival& mine) {
-    const std::string build = "tutti " TUTTI_VERSION " (" TUTTI_COMMIT ")";
+    const Build build{TUTTI_VERSION, TUTTI_COMMIT};
     const std::string call_of_rank_0 = broadcast_text(world, mine.call, 0);
-    const std::string build_of_rank_0 = broadcast_text(world, build, 0);
+    const Build build_of_rank_0{broadcast_text(world, build.version, 0),
+                                broadcast_text(world, build.commit, 0)};
     together(world, "reading the command line", [&] {
         if (mine.refused) throw UsageError(*mine.refused);
         if (!call_of_rank_0.empty() && mine.call != call_of_rank_0)
             throw UsageError("this rank runs " + mine.call + ", but rank 0 " + call_of_rank_0,
                              "start all ranks with the same command line");
-        if (build != build_of_rank_0)
-            throw UsageError("this rank runs " + build + ", but rank 0 " + build_of_rank_0,
-                             "install the same build on every host");
+        if (differ(build, build_of_rank_0))
+            throw UsageError(
+                "this rank runs " + to_string(build) + ", but rank 0 " + to_string(build_of_rank_0),
+                "install the same build on every host");
     });
 }
 
@@ -93,19 +96,6 @@ int run_on_all_ranks(const std::string& call, const std::function<int(const JobS
     return run_job(current_environment(), work, singletons, {call});
 }
 
-ExitCode agree_on_call(const std::string& call) {
-    const Environment environment = current_environment();
-    const LaunchFacts launch = read_launch(environment);
-    // RANK and WORLD_SIZE of a shell prove no peers: what one rank can do alone must not wait for them.
-    if (launch.world_size.value_or(1) == 1 || launch.launcher == Launcher::by_hand) return ExitCode::done;
-    try {
-        return static_cast<ExitCode>(
-            run_job(environment, [](const JobStart&) { return 0; }, Singletons::allow, {call}));
-    } catch (const LaunchMismatch&) {
-        return ExitCode::done;
-    }
-}
-
 int refuse_on_all_ranks(const UsageError& error) {
     const Environment environment = current_environment();
     const LaunchFacts launch = read_launch(environment);
@@ -124,11 +114,15 @@ int refuse_on_all_ranks(const UsageError& error) {
     return static_cast<int>(error.code());
 }
 
-Recipe share_recipe(Communicator& world, const std::function<Recipe()>& read) {
+Recipe share_recipe(Communicator& world, const std::string& names, const std::function<Recipe()>& read) {
     Recipe recipe;
     together_on_first_rank(world, "reading the config", [&] { recipe = read(); });
     recipe.text = broadcast_text(world, recipe.text, 0);
     recipe.source = broadcast_text(world, recipe.source, 0);
+    const bool has_its_own = broadcast_text(world, names, 0) != names;
+    together(world, "reading the config", [&] {
+        if (has_its_own) recipe = read();
+    });
     return recipe;
 }
 

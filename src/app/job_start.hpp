@@ -34,11 +34,6 @@ enum class Singletons { refuse, allow };
 int run_on_all_ranks(const std::string& call, const std::function<int(const JobStart&)>& work,
                      Singletons singletons = Singletons::refuse);
 
-/// The beginning of run_on_all_ranks and nothing else, for calls in which the first rank alone works: `done`
-/// where every rank makes this call, so that none waits for one that does something else. Ranks that cannot
-/// know of each other do not ask. Ends what MPI there is. Throws Error.
-ExitCode agree_on_call(const std::string& call);
-
 /// Ends the whole job where a rank's command line is refused: the first rank says its own error at once, that
 /// of another rank is told once, with its rank and host. A collective of run_on_all_ranks, so that a rank
 /// whose command line is good hears of it before it begins. Returns the exit code.
@@ -48,7 +43,9 @@ int refuse_on_all_ranks(const UsageError& error);
 struct Recipe {
     std::string text, source;
 };
-/// Rank 0 reads, so that one file decides; the others receive what it got. Collective; throws AgreedError.
-Recipe share_recipe(Communicator& world, const std::function<Recipe()>& read);
+/// Rank 0 reads, so that one file decides; the others receive what it got, and need not see the file.
+/// `names`: what this rank's command line names. A rank that names another file than rank 0, or the same one
+/// in other words, reads its own, for require_same_settings to compare. Collective; throws AgreedError.
+Recipe share_recipe(Communicator& world, const std::string& names, const std::function<Recipe()>& read);
 
 }  // namespace tutti

@@ -1,11 +1,13 @@
 #include "stop_deadline.hpp"
 
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <chrono>
 #include <cstdlib>
 
 #include "tutti/base/error.hpp"
+#include "tutti/base/last_output.hpp"
 
 namespace tutti {
 namespace {
@@ -15,8 +17,14 @@ constexpr std::chrono::seconds patience{3};
 
 }  // namespace
 
-StopDeadline::StopDeadline(Log& log, std::string work)
-    : log_(log), work_(std::move(work)), thread_([this] { watch(); }) {}
+StopDeadline::StopDeadline(Log& log, std::string work) : log_(log), work_(std::move(work)) {
+    // Signals are for the thread that computes.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread_ = std::thread([this] { watch(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
 
 StopDeadline::~StopDeadline() {
     {
@@ -35,6 +43,7 @@ void StopDeadline::watch() {
     log_.error(fmt::format("stopped by signal {} in the middle of {}; no file was written",
                            StopSignal::pending(), work_));
     // Nobody else can: the thread that computes is deep in a step.
+    hand_over_output();
     std::_Exit(static_cast<int>(ExitCode::failed));
 }
 

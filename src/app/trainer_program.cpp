@@ -53,19 +53,15 @@ void print_help() {
     std::cout << "\ntrainer COMMAND --help tells more. Under MPI: mpirun -np 4 trainer -c FILE.yaml\n";
 }
 
-/// What the first rank answers alone: help, or a command that is not of all ranks. The other ranks make sure
-/// that they were started for the same.
-int run_on_first(const std::function<int()>& run, const std::string& name, const Arguments& arguments) {
-    std::string call = "trainer " + name;
-    for (const std::string& argument : arguments) call += " " + argument;
-    const ExitCode agreed = agree_on_call(call);
-    if (agreed != ExitCode::done || !is_first_rank()) return static_cast<int>(agreed);
-    return run();
+/// What the first rank answers alone: help, or a command that is not of all ranks. MPI stays untouched: a
+/// script may come to it twice, or on the first rank only, and train then.
+int run_on_first(const std::function<int()>& run) {
+    return is_first_rank() ? run() : static_cast<int>(ExitCode::done);
 }
 
 /// Runs a command of all ranks; one whose command line is refused takes the others along.
-int run_on_all(const std::string& name, int (*run)(const Arguments&), const Arguments& arguments) {
-    if (asks_for_help(arguments)) return run_on_first([&] { return run(arguments); }, name, arguments);
+int run_on_all(int (*run)(const Arguments&), const Arguments& arguments) {
+    if (asks_for_help(arguments)) return run_on_first([&] { return run(arguments); });
     try {
         return run(arguments);
     } catch (const UsageError& error) {
@@ -74,20 +70,18 @@ int run_on_all(const std::string& name, int (*run)(const Arguments&), const Argu
 }
 
 int dispatch(Arguments arguments) {
-    if (arguments.empty()) return run_on_all("train", train_command, arguments);
+    if (arguments.empty()) return run_on_all(train_command, arguments);
     const std::string first = arguments.front();
     if (first == "--help" || first == "-h" || first == "help")
-        return run_on_first([] { return print_help(), 0; }, "--help", {});
-    if (first == "--version")
-        return run_on_first([] { return std::cout << "tutti " TUTTI_VERSION "\n", 0; }, "--version", {});
+        return run_on_first([] { return print_help(), 0; });
+    if (first == "--version") return run_on_first([] { return std::cout << "tutti " TUTTI_VERSION "\n", 0; });
     if (first.starts_with("-") || first.find('=') != std::string::npos)
-        return run_on_all("train", train_command, arguments);
+        return run_on_all(train_command, arguments);
     arguments.erase(arguments.begin());
     std::vector<std::string> names;
     for (const Command& command : commands()) {
-        if (command.name == first && command.on_all_ranks) return run_on_all(first, command.run, arguments);
-        if (command.name == first)
-            return run_on_first([&] { return command.run(arguments); }, first, arguments);
+        if (command.name == first && command.on_all_ranks) return run_on_all(command.run, arguments);
+        if (command.name == first) return run_on_first([&] { return command.run(arguments); });
         names.push_back(command.name);
     }
     const std::string near = nearest(first, names);

@@ -82,7 +82,8 @@ void add_recipe_options(CLI::App& app, RecipeArguments& arguments) {
 }
 
 Config read_training_config(const JobStart& start, const RecipeArguments& arguments) {
-    const Recipe recipe = share_recipe(start.world, [&] { return read_recipe(arguments); });
+    const Recipe recipe =
+        share_recipe(start.world, arguments.config_path, [&] { return read_recipe(arguments); });
     Config config;
     together(start.world, "reading the config", [&] {
         config = parse_config(recipe.text, recipe.source, arguments.overrides);

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "exchange_lane.hpp"
-#include "host_star.hpp"
 #include "mpi_communicator.hpp"
 #include "mpi_transfer.hpp"
 #include "shared_lane.hpp"
@@ -19,7 +18,7 @@ namespace tutti {
 
 namespace {
 
-// MPI brings all ranks up, and nobody waits longer for one that does not come.
+// MPI has brought all ranks up by then; who takes longer than this to begin has a problem.
 constexpr double start_timeout = 300;
 
 /// With several ranks on each of several hosts direct messages cost the network more than sums within the
@@ -65,7 +64,6 @@ struct MpiSession::State {
     int local_size = 1;
     std::shared_ptr<Handle> world;  ///< with the lane of MPI_COMM_WORLD
     std::shared_ptr<const HostPeers> peers;
-    std::shared_ptr<HostStar> hosts;
     int exceptions = std::uncaught_exceptions();
 };
 
@@ -98,7 +96,6 @@ MpiSession::MpiSession() : state_(std::make_unique<State>()) {
     state_->world->lanes = std::make_shared<Lanes>();
     choose_lane(state_->world, state_->local_size);
     state_->peers = find_host_peers(state_->world);
-    state_->hosts = watch_hosts(state_->world, state_->local_rank);
 }
 
 MpiSession::~MpiSession() {
@@ -133,7 +130,6 @@ std::string MpiSession::library_version() {
 std::unique_ptr<Communicator> MpiSession::world(double timeout, Notice notice) {
     auto handle = make_handle(MPI_COMM_WORLD, timeout, std::numeric_limits<int>::max(), std::move(notice));
     handle->job->peers = state_->peers;
-    handle->job->hosts = state_->hosts;
     handle->lanes = state_->world->lanes;
     handle->lane = state_->world->lane;
     handle->make_lane = state_->world->make_lane;

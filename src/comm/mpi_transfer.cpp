@@ -60,9 +60,7 @@ void WatchedTransfer::watch() {
     }
     if (job.broken.empty() && job.peers && waited.count() > 0.3 && last_poll_ >= job.next_look) {
         job.next_look = last_poll_ + job.peers->interval();
-        std::string ended = job.peers->ended();
-        if (ended.empty() && job.hosts) ended = job.hosts->departed();
-        if (!ended.empty()) {
+        if (const std::string ended = job.peers->ended(); !ended.empty()) {
             job.broken = ended;
             throw PeerError(
                 describe_wait(describe(call_, count_, dtype_), handle_->rank, mpi_host(), waited.count()) +

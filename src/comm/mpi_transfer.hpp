@@ -12,7 +12,6 @@
 
 #include "all_reduce_lane.hpp"
 #include "host_peers.hpp"
-#include "host_star.hpp"
 #include "tutti/comm/work.hpp"
 
 namespace tutti {
@@ -29,7 +28,6 @@ struct Job {
     bool noticed = false;
     std::string broken;  ///< why no peer can be waited for any more; empty while all is well
     std::shared_ptr<const HostPeers> peers = {};  ///< null: nobody to look at
-    std::shared_ptr<HostStar> hosts = {};         ///< the same of other hosts
     std::chrono::steady_clock::time_point next_look = {};
 };
 

@@ -127,6 +127,7 @@ void StartWatch::look_on(const Environment& environment, double timeout) {
     const auto begin = Clock::now();
     constexpr int certain = 3;
     int missing = 0;
+    bool warned = false;
     std::string left;
     std::unique_lock lock(mutex_);
     while (!changed_.wait_for(lock, std::chrono::seconds(1), [this] { return started_; })) {
@@ -134,7 +135,8 @@ void StartWatch::look_on(const Environment& environment, double timeout) {
         missing = now.empty() ? 0 : now == left ? missing + 1 : 1;
         left = now;
         const std::chrono::duration<double> waited = Clock::now() - begin;
-        if (missing < certain && waited.count() <= timeout) continue;
+        const bool slow = !warned && waited.count() > timeout;
+        if (missing < certain && !slow) continue;
         const std::string waits = "rank " + text_of(environment, "OMPI_COMM_WORLD_RANK") + " on " +
                                   host_name() + " waits in MPI_Init for its peers";
         const std::string reason =
@@ -142,11 +144,15 @@ void StartWatch::look_on(const Environment& environment, double timeout) {
                 ? waits + ", of which only " + left +
                       " on this host still run: another ended without starting MPI; start all ranks with the "
                       "same command line"
-                : waits + " for " + std::to_string(static_cast<int>(waited.count())) +
-                      " s; look whether every rank runs this program, and whether the hosts reach each "
-                      "other: "
-                      "trainer doctor on each host";
-        std::cerr << "error: " << reason << std::endl;
+                : waits + ", since " + std::to_string(static_cast<int>(waited.count())) +
+                      " s; if it stays so, look whether every rank runs this program, and whether the hosts "
+                      "reach each other: trainer doctor on each host";
+        std::cerr << (missing >= certain ? "error: " : "warning: ") << reason << std::endl;
+        if (missing < certain) {
+            // A large job may take that long, and nothing shows that a rank is gone.
+            warned = true;
+            continue;
+        }
         hand_over_output();
         std::_Exit(static_cast<int>(ExitCode::peer));
     }

@@ -20,7 +20,8 @@ std::string ranks_left_on_host(const Environment& own, const std::filesystem::pa
 
 /// While it lives, a thread looks after the start of MPI, and ends this process with exit code 5 and the
 /// reason when a rank of this host has ended before it came to MPI_Init (seen three times in a row, one
-/// second apart), or when `timeout` seconds are over. mpirun itself ends a job only for a rank that failed.
+/// second apart). After `timeout` seconds it warns, once. mpirun itself ends a job only for a rank that
+/// failed.
 class StartWatch {
   public:
     StartWatch(Environment environment, double timeout);
