@@ -86,9 +86,12 @@ int pack_images_command(const Arguments& arguments) {
         "--skip-errors", skip_errors,
         "leave out files that cannot be read or do not match the first, and count them; all are read "
         "twice then");
-    options.threads = std::max(1, static_cast<int>(bound_cores().size()));
-    app.add_option("--threads", options.threads,
-                   "threads that read images; default: the cores that the program may use")
+    // Each holds a decoded image.
+    options.threads = std::clamp(static_cast<int>(bound_cores().size()), 1, 16);
+    app.add_option(
+           "--threads", options.threads,
+           "threads that read images; each may hold one as large as it is in memory (100 megapixels in "
+           "colour: 300 MB) and two samples; default: the cores that the program may use, at most 16")
         ->check(CLI::Range(1, 1024));
     add_common_options(app, options.output, options.mean, options.std);
     if (!parse_arguments(app, arguments)) return 0;

@@ -53,6 +53,10 @@ class ContiguousStorage final : public SampleStorage {
                 MappedSamples::map(file_.descriptor, offset, bytes, static_cast<std::size_t>(sample_bytes_));
     }
 
+    void bring_in(BringInPatience& patience) const override {
+        if (mapped_) mapped_->bring_in(patience);
+    }
+
     void read(std::span<const std::int64_t> indices, std::byte* out) const override {
         if (mapped_ && mapped_->copy(indices, out)) return;
         std::vector<Run> missing;

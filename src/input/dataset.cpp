@@ -56,6 +56,10 @@ class Concatenation final : public Dataset {
                       });
     }
 
+    void bring_in(BringInPatience& patience) const override {
+        for (const std::unique_ptr<Dataset>& part : parts_) part->bring_in(patience);
+    }
+
     std::uint64_t mapped_bytes() const override {
         std::uint64_t sum = 0;
         for (const std::unique_ptr<Dataset>& part : parts_) sum += part->mapped_bytes();

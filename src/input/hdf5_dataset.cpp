@@ -53,6 +53,7 @@ class Hdf5Dataset final : public Dataset {
         take_labels(indices, labels);
     }
 
+    void bring_in(BringInPatience& patience) const override { storage_->bring_in(patience); }
     std::uint64_t mapped_bytes() const override { return storage_->mapped_bytes(); }
     bool waits_for_disk() const override { return storage_->waits_for_disk(); }
     void announce(std::span<const std::int64_t> indices) const override { storage_->announce(indices); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <system_error>
 
@@ -15,6 +16,10 @@ namespace {
 constexpr std::array<unsigned char, 8> png_signature{0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
 
 std::vector<unsigned char> read_bytes(const std::string& path) {
+    // Opening a pipe would wait for whoever writes to it.
+    std::error_code error;
+    const std::filesystem::file_status status = std::filesystem::status(path, error);
+    if (!error && !std::filesystem::is_regular_file(status)) fail_image(path, "it is no regular file");
     std::ifstream file(path, std::ios::binary);
     if (!file) fail_image(path, std::generic_category().message(errno));
     constexpr std::size_t piece = std::size_t{256} << 10;

@@ -1,6 +1,7 @@
 #pragma once
 // Work on several threads whose results are taken in order.
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <exception>
@@ -35,13 +36,20 @@ class InOrder {
     InOrder(const InOrder&) = delete;
     InOrder& operator=(const InOrder&) = delete;
 
-    /// The result of make(0), at the next call that of make(1), …: count of them, or what it threw. One
-    /// thread.
-    Result next() {
+    /// The result of make(0), at the next call that of make(1), …: count of them, or what it threw. Calls
+    /// look() first and, where threads make them, ten times a second while it waits; what that throws ends
+    /// the call, and the result is there for the next one. One thread.
+    template <class Look>
+    Result next(const Look& look) {
+        look();
         if (threads_.empty()) return make_(taken_++);
         std::unique_lock lock(mutex_);
         Place& place = places_[taken_ % places_.size()];
-        changed_.wait(lock, [&place] { return place.ready; });
+        while (!changed_.wait_for(lock, std::chrono::milliseconds(100), [&place] { return place.ready; })) {
+            lock.unlock();
+            look();
+            lock.lock();
+        }
         const std::exception_ptr error = std::exchange(place.error, nullptr);
         std::optional<Result> result = std::exchange(place.result, std::nullopt);
         place.ready = false;

@@ -56,7 +56,10 @@ void read_batch(const Dataset& dataset, const EpochOrder& order, const BatchWind
     }
     slot.count = count;
     slot.skipped.clear();
-    if (count > 0) read_samples(dataset, order.epoch, slot, 0, count);
+    if (count == 0) return;
+    BringInPatience patience;
+    dataset.bring_in(patience);
+    read_samples(dataset, order.epoch, slot, 0, count);
 }
 
 /// Each sample on its own; what can be read moves up.

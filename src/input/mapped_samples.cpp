@@ -74,20 +74,14 @@ struct Copy {
 }  // namespace
 
 std::unique_ptr<MappedSamples> MappedSamples::map(int file, std::uint64_t offset, std::uint64_t bytes,
-                                                  std::size_t sample_bytes, Patience patience) {
+                                                  std::size_t sample_bytes) {
     if (bytes == 0 || !is_local(file)) return nullptr;
-    std::unique_ptr<MappedSamples> made(new MappedSamples(file, offset, bytes, sample_bytes, patience));
+    std::unique_ptr<MappedSamples> made(new MappedSamples(file, offset, bytes, sample_bytes));
     return made->mapped_ == MAP_FAILED || made->last_page_ == MAP_FAILED ? nullptr : std::move(made);
 }
 
-MappedSamples::MappedSamples(int file, std::uint64_t offset, std::uint64_t bytes, std::size_t sample_bytes,
-                             Patience patience)
-    : file_(file),
-      offset_(offset),
-      bytes_(bytes),
-      sample_bytes_(sample_bytes),
-      patience_(patience),
-      last_page_(MAP_FAILED) {
+MappedSamples::MappedSamples(int file, std::uint64_t offset, std::uint64_t bytes, std::size_t sample_bytes)
+    : file_(file), offset_(offset), bytes_(bytes), sample_bytes_(sample_bytes), last_page_(MAP_FAILED) {
     // A mapping begins at a page.
     const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
     const std::uint64_t skipped = offset % page;
@@ -121,13 +115,12 @@ bool MappedSamples::whole() const {
 // One thread keeps about 8 MiB under way, which some disks are not busy with, and none while it has to wait
 // for a processor; so all that call help. Who finds no piece left waits for those of the others: fetching
 // samples one by one meanwhile would hold up all.
-void MappedSamples::bring_in() const {
+void MappedSamples::bring_in(BringInPatience& patience) const {
     if (all_in_.load(std::memory_order_acquire)) return;
-    const auto end = std::chrono::steady_clock::now() + patience_;
     std::unique_lock lock(bringing_in_);
-    do {
+    while (!patience.over()) {
         if (claimed_ >= mapped_bytes_) {
-            piece_is_in_.wait_until(lock, end, [this] { return under_way_ == 0; });
+            piece_is_in_.wait_until(lock, patience.end, [this] { return under_way_ == 0; });
             return;
         }
         const std::uint64_t begin = claimed_;
@@ -136,11 +129,12 @@ void MappedSamples::bring_in() const {
         lock.unlock();
         bring_piece(begin);
         lock.lock();
+        patience.piece_brought = true;
         if (--under_way_ == 0 && claimed_ >= mapped_bytes_) {
             all_in_.store(true, std::memory_order_release);
             piece_is_in_.notify_all();
         }
-    } while (std::chrono::steady_clock::now() < end);
+    }
 }
 
 void MappedSamples::bring_piece(std::uint64_t begin) const {
@@ -158,7 +152,6 @@ void MappedSamples::ask_for(std::uint64_t begin, std::uint64_t size) const {
 }
 
 bool MappedSamples::copy(std::span<const std::int64_t> indices, std::byte* out) const {
-    bring_in();
     // Behind the end of a file that was cut, the page in which it ends reads as zeros. As long as the last
     // page is there, that can be only the last page itself, and there the size tells. Both are asked
     // afterwards, as the file may be cut during the copy.

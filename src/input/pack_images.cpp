@@ -117,10 +117,13 @@ class SampleReader {
 };
 
 /// Without those that cannot be read, which `skipped` is told; needs every file once more than packing.
-void leave_out_unreadable(std::vector<Source>& sources, SampleReader& reader, int threads,
+void leave_out_unreadable(std::vector<Source>& sources, SampleReader& reader,
+                          const PackImagesOptions& options,
                           const std::function<void(const std::string&)>& skipped) {
     std::vector<Source> left;
+    const auto end_if_told = [&options] { end_if_stopped(options.output); };
     const auto look = [&](Source& source, const std::function<void()>& read) {
+        end_if_told();
         try {
             read();
             left.push_back(std::move(source));
@@ -132,10 +135,10 @@ void leave_out_unreadable(std::vector<Source>& sources, SampleReader& reader, in
     for (; done < sources.size() && !reader.knows_shape(); ++done)
         look(sources[done], [&] { reader.read(sources[done].path); });
     // Threads read the paths of sources that come later than those which are moved from.
-    InOrder<bool> rest(sources.size() - done, threads, [&, done](std::size_t i) {
+    InOrder<bool> rest(sources.size() - done, options.threads, [&, done](std::size_t i) {
         return !reader.read(sources[done + i].path).pixels.empty();
     });
-    for (; done < sources.size(); ++done) look(sources[done], [&] { rest.next(); });
+    for (; done < sources.size(); ++done) look(sources[done], [&] { rest.next(end_if_told); });
     sources = std::move(left);
 }
 
@@ -166,20 +169,21 @@ DatasetInfo pack_images(const PackImagesOptions& options,
         }
 
     SampleReader reader(options);
-    if (skipped) leave_out_unreadable(sources, reader, options.threads, skipped);
+    if (skipped) leave_out_unreadable(sources, reader, options, skipped);
     if (sources.empty()) throw DataError(options.folder + ": no image could be read", "check the files");
     reader.read(sources.front().path);
     info.samples = static_cast<std::int64_t>(sources.size());
     info.sample_shape = reader.shape();
 
+    // Waits for what its threads still read, which may be long: after the writer has removed what it began.
+    InOrder<Image> images(sources.size(), options.threads,
+                          [&](std::size_t i) { return reader.read(sources[i].path); });
     DatasetWriter writer(options.output, info,
                          "images: " + fs::path(options.folder).lexically_normal().filename().string());
     std::vector<std::byte> piece;
     std::vector<std::int64_t> labels;
-    InOrder<Image> images(sources.size(), options.threads,
-                          [&](std::size_t i) { return reader.read(sources[i].path); });
     for (const Source& source : sources) {
-        const Image image = images.next();
+        const Image image = images.next([&options] { end_if_stopped(options.output); });
         piece.insert(piece.end(), image.pixels.begin(), image.pixels.end());
         labels.push_back(source.label);
         if (static_cast<std::int64_t>(piece.size()) < piece_bytes && &source != &sources.back()) continue;

@@ -20,6 +20,7 @@ class SampleStorage {
     /// file and sample.
     virtual void read(std::span<const std::int64_t> indices, std::byte* out) const = 0;
     /// As those of Dataset; any thread.
+    virtual void bring_in(BringInPatience& patience) const { static_cast<void>(patience); }
     virtual bool waits_for_disk() const { return false; }
     virtual void announce(std::span<const std::int64_t> indices) const { static_cast<void>(indices); }
     /// Bytes of the file that are mapped into memory.

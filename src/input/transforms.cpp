@@ -23,6 +23,7 @@ class TransformedImages final : public Dataset {
 
     const DatasetInfo& info() const override { return info_; }
     std::string name() const override { return data_->name(); }
+    void bring_in(BringInPatience& patience) const override { data_->bring_in(patience); }
     std::uint64_t mapped_bytes() const override { return data_->mapped_bytes(); }
     void expect_reads(double samples) override { data_->expect_reads(samples); }
     std::int64_t stored_sample_bytes() const override { return data_->stored_sample_bytes(); }

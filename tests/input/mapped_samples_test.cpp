@@ -157,12 +157,14 @@ TEST(MappedSamples, CopiesFromPiecesThatAreAndThatAreNotYetInMemory) {
         const auto value = static_cast<char>(i);
         ASSERT_EQ(pwrite(file, &value, 1, i * static_cast<off_t>(large) + 5), 1);
     }
-    // A copy brings one piece, and what is not among these it fetches.
-    const auto mapped = MappedSamples::map(file, 0, count * large, large, MappedSamples::Patience(0));
+    const auto mapped = MappedSamples::map(file, 0, count * large, large);
     if (!mapped) GTEST_SKIP() << "the temporary directory is on no local file system";
     std::vector<std::byte> out(2 * large);
     for (std::int64_t i = 0; i < count; ++i) {
         const std::vector<std::int64_t> two{count - 1 - i, i};
+        BringInPatience one_piece{};
+        one_piece.end = {};
+        mapped->bring_in(one_piece);
         ASSERT_TRUE(mapped->copy(two, out.data()));
         EXPECT_EQ(out[5], static_cast<std::byte>(count - 1 - i));
         EXPECT_EQ(out[large + 5], static_cast<std::byte>(i));
@@ -193,6 +195,16 @@ class MappedSamplesOnDisk : public testing::Test {
     }
     void TearDown() override { close(file_); }
 
+    std::unique_ptr<MappedSamples> map(std::size_t from, std::size_t size) const {
+        return MappedSamples::map(file_, from, size, sample);
+    }
+
+    static BringInPatience none() {
+        BringInPatience result;
+        result.end = {};
+        return result;
+    }
+
     static bool copy(const MappedSamples& mapped, std::int64_t index) {
         const std::vector<std::int64_t> indices{index};
         std::vector<std::byte> out(sample);
@@ -204,27 +216,55 @@ class MappedSamplesOnDisk : public testing::Test {
 };
 
 TEST_F(MappedSamplesOnDisk, NoThreadCopiesBeforeTheFileIsIn) {
-    const auto mapped = MappedSamples::map(file_, 0, bytes, sample, std::chrono::hours(1));
+    const auto mapped = map(0, bytes);
     if (!mapped) GTEST_SKIP() << "the temporary directory is on no local file system";
     std::vector<std::size_t> missing(4, bytes);
     std::vector<std::thread> threads;
     for (std::size_t t = 0; t < missing.size(); ++t)
         threads.emplace_back([&, t] {
+            BringInPatience patience;
+            patience.end += std::chrono::hours(1);
+            mapped->bring_in(patience);
             if (copy(*mapped, static_cast<std::int64_t>(t))) missing[t] = pages_not_in_memory(file_, bytes);
         });
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(missing, std::vector<std::size_t>(4, 0));
 }
 
-TEST_F(MappedSamplesOnDisk, WithoutPatienceEachCopyBringsOnePiece) {
-    const auto mapped = MappedSamples::map(file_, 0, bytes, sample, MappedSamples::Patience(0));
+TEST_F(MappedSamplesOnDisk, WithoutPatienceEachBatchBringsOnePiece) {
+    const auto mapped = map(0, bytes);
     if (!mapped) GTEST_SKIP() << "the temporary directory is on no local file system";
     for (std::size_t in = 0; in < bytes;) {
         in = std::min(bytes, in + MappedSamples::piece_bytes);
-        ASSERT_TRUE(copy(*mapped, 0));
+        BringInPatience patience = none();
+        mapped->bring_in(patience);
         EXPECT_EQ(pages_not_in_memory(file_, in), 0U) << "of the first " << in << " bytes";
     }
     EXPECT_TRUE(copy(*mapped, bytes / sample - 1));
+}
+
+// Of many runs of samples in several files, each would wait for its file.
+TEST_F(MappedSamplesOnDisk, WithoutPatienceABatchBringsOnePieceOfAllItsFiles) {
+    const std::size_t half = MappedSamples::piece_bytes + (std::size_t{2} << 20);
+    const auto first = map(0, half), second = map(half, bytes - half);
+    if (!first || !second) GTEST_SKIP() << "the temporary directory is on no local file system";
+    const auto batch = [&] {
+        BringInPatience patience = none();
+        for (int run = 0; run < 3; ++run) {
+            first->bring_in(patience);
+            second->bring_in(patience);
+        }
+        return pages_not_in_memory(file_, bytes);
+    };
+    // The system may read some more than it is asked for.
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    constexpr std::size_t most = MappedSamples::piece_bytes + (std::size_t{4} << 20);
+    for (std::size_t batches = 1, missing = bytes / page; batches <= 4; ++batches) {
+        const std::size_t before = missing;
+        missing = batch();
+        EXPECT_LE(before - missing, most / page) << "by batch " << batches;
+    }
+    EXPECT_EQ(pages_not_in_memory(file_, bytes), 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Offset, MappedSamplesOf, testing::Values(0, 1, 2048, 4096, 70'001),

@@ -1,6 +1,5 @@
 """Data sets from folders of images and from tables, through the command line and into a training."""
 
-import errno
 import os
 import random
 import resource
@@ -72,31 +71,33 @@ class Pack(TrainingTest):
 
     def test_a_signal_ends_the_packing_and_leaves_nothing(self):
         folder, target = self.folder(), self.dir / "data.h5"
-        # A pipe in an image's place: the packer waits there, with its output begun, until it is written to.
+        broken = folder / "cat" / "000.png"
+        # Large images, minutes of work.
+        image = self.dir / "large.png"
+        image.write_bytes(png(4000, 4000, [bytes(12000)] * 4000, 2))
+        for index in range(1000):
+            os.link(image, folder / "dog" / f"large{index:04}.png")
+        for number, options in ((signal.SIGTERM, []), (signal.SIGINT, ["--skip-errors"])):
+            with self.start(["pack", "images", "--dir", folder, "-o", target, "--size", "8", *options]) as job:
+                # The look at all files comes before the output is begun; it tells of this one first.
+                job.wait_until((lambda: f"warning: {broken}" in job.said()) if options else self.outputs)
+                job.signal(number)
+                result = job.wait()
+            self.assert_exit(result, 1)
+            self.assertIn(f"{target}: stopped by signal {number.value}; nothing was written", result.stderr)
+            self.assertEqual(self.outputs(), [])
+            broken.write_bytes(b"none")
+
+    def test_a_pipe_in_an_images_place_is_not_waited_for(self):
+        folder, target = self.folder(), self.dir / "data.h5"
         pipe = folder / "cat" / "004.png"
-        image = pipe.read_bytes()
         pipe.unlink()
         os.mkfifo(pipe)
-        opened = []
-
-        def packer_waits():
-            try:
-                opened.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
-            except OSError as error:
-                if error.errno != errno.ENXIO:
-                    raise
-            return opened
-
-        with self.start(["pack", "images", "--dir", folder, "-o", target]) as job:
-            job.wait_until(packer_waits)
-            self.assertEqual(len(self.outputs()), 1)
-            job.signal(signal.SIGTERM)
-            os.write(opened[0], image)
-            os.close(opened[0])
-            result = job.wait()
-        self.assert_exit(result, 1)
-        self.assertIn(f"{target}: stopped by signal 15; nothing was written", result.stderr)
+        result = self.pack_from(4, "images", "--dir", folder, "-o", target)
+        self.assertIn(f"{pipe}: cannot be read as an image: it is no regular file", result.stderr)
         self.assertEqual(self.outputs(), [])
+        result = self.pack_from(0, "images", "--dir", folder, "-o", target, "--skip-errors")
+        self.assertIn("23 samples", result.stdout)
 
     def test_a_limit_for_the_size_of_files_is_a_failed_write(self):
         folder, target = self.folder(), self.dir / "data.h5"

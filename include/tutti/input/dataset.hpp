@@ -1,6 +1,7 @@
 #pragma once
 // A labelled set of samples that can be read by index.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -33,6 +34,16 @@ struct EpochPositions {
     std::span<const std::int64_t> positions;  ///< in the epoch's order, one per index that is read
 };
 
+/// How long a batch waits while files are brought into memory as a whole: until `end`, beyond the piece that
+/// it is at then, and for one piece in any case. One for all files that the batch may come from.
+struct BringInPatience {
+    using Clock = std::chrono::steady_clock;
+    Clock::time_point end = Clock::now() + std::chrono::seconds(1);
+    bool piece_brought = false;
+
+    bool over() const { return piece_brought && Clock::now() >= end; }
+};
+
 /// Whether a file must have labels.
 enum class Labels { required, optional };
 
@@ -53,6 +64,11 @@ class Dataset {
         static_cast<void>(at);
         read(indices, samples, labels);
     }
+    /// Brings mapped files into memory, which is quicker than fetching from the disk what each batch needs:
+    /// in their order, threads that call at the same time different pieces, until all is there or the
+    /// patience is over. Before each batch's read(); without it read() fetches what it needs. A hint, as
+    /// announce(); any thread.
+    virtual void bring_in(BringInPatience& patience) const { static_cast<void>(patience); }
     /// The labels alone, as read() gives them. Unless overridden, the samples are read, too, and dropped.
     virtual void read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const;
     /// Bytes of files that read() takes from a mapping: they are in the resident set once they were read, but
@@ -71,9 +87,9 @@ class Dataset {
     /// Valid indices that the next calls of read() will be about: a disk then works on all of them at once. A
     /// hint: it changes no result and throws nothing.
     virtual void announce(std::span<const std::int64_t> indices) const { static_cast<void>(indices); }
-    /// Before the first read(): about how many samples the processes of this host will read. Files that would
-    /// be brought into memory as a whole for too few are no longer mapped (whole_file_pays). Without this
-    /// call all mapped files are brought in.
+    /// Before the first read() and bring_in(): about how many samples the processes of this host will read.
+    /// Files that would be brought into memory as a whole for too few are no longer mapped (whole_file_pays).
+    /// Without this call all mapped files are brought in.
     virtual void expect_reads(double samples) { static_cast<void>(samples); }
 };
 
