@@ -41,6 +41,8 @@ void GradientTree::begin() {
 
 TensorView GradientTree::next_arena() {
     assert(given_ < leaves_);
+    // A model without parameters (layers: [flatten]) has nothing to add: no arena would ever be given back.
+    if (parameters_.empty()) return arenas_.front();
     std::unique_lock lock(mutex_);
     freed_.wait(lock, [this] { return !free_.empty() || stopped_; });
     if (stopped_) return {};

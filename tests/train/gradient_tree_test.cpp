@@ -76,6 +76,15 @@ TEST(GradientTree, HasTheBitsOfTheTreeForAnyNumberOfThreadsAndBeginsAnew) {
         }
 }
 
+TEST(GradientTree, WithoutParametersNobodyWaits) {
+    const auto device = make_cpu_device(1);
+    const Buffer memory = device->allocate(8, "result");
+    const std::int64_t leaves = 8;
+    GradientTree tree(*device, memory.view(0, DType::f64, {0}), {}, leaves, 1);
+    tree.begin();
+    for (std::int64_t i = 0; i < leaves; ++i) EXPECT_EQ(memory.data(), tree.next_arena().data);
+}
+
 TEST(GradientTree, StatesItsArenas) {
     EXPECT_EQ(GradientTree::more_arenas(1, 4), 0);
     EXPECT_EQ(GradientTree::more_arenas(2, 1), 1);
