@@ -15,10 +15,10 @@ void TrainStep::compute_shards(const GlobalBatch& batch, Failure& failure) {
     const auto take_next = [&](ShardLane& lane) -> std::optional<std::int64_t> {
         const std::lock_guard lock(turn);
         if (next == static_cast<std::int64_t>(batch.count)) return {};
-        const TensorView gradients = shard_sums->gradients().next_arena();
-        if (!gradients.defined()) return {};
+        const std::optional<TensorView> gradients = shard_sums->gradients().next_arena();
+        if (!gradients) return {};
         load_shard(lane, failure);
-        lane.graph().redirect_gradients(gradients);
+        lane.graph().redirect_gradients(*gradients);
         return next++;
     };
     // The recorder and the account are those of this thread, which has the first shard in any case.

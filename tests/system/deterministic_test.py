@@ -22,6 +22,9 @@ MODELS = {
     "vit": {"model__name": "vit", "model__hidden": "null", "model__dim": 8, "model__depth": 2, "model__heads": 2,
             "model__drop_path": 0.4, "optim__name": "adamw", "optim__lr": 0.003, "optim__momentum": 0,
             "train__label_smoothing": 0.1},
+    # No gradients, and so no memory for them: the shards are computed nevertheless.
+    "nothing_to_train": {"model__name": "null", "model__hidden": "null",
+                         "model__layers": "[{max_pool2d: {kernel: 4}}, flatten]"},
 }
 
 
@@ -75,6 +78,9 @@ class Deterministic(TrainingTest):
 
     def test_resnet18(self):
         self.check("resnet18", [(2, 1, {}), (4, 1, {})])
+
+    def test_a_model_without_parameters(self):
+        self.check("nothing_to_train", [(2, 1, {}), (1, 4, {})])
 
     def test_vit(self):
         self.check("vit", [(2, 1, {}), (4, 1, {"train__recompute": "true"})])
