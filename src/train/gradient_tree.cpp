@@ -39,11 +39,13 @@ void GradientTree::begin() {
     stopped_ = false;
 }
 
-TensorView GradientTree::next_arena() {
+std::optional<TensorView> GradientTree::next_arena() {
     assert(given_ < leaves_);
     std::unique_lock lock(mutex_);
-    freed_.wait(lock, [this] { return !free_.empty() || stopped_; });
+    // A model without parameters (layers: [flatten]) has nothing to add: no arena would ever be given back.
+    freed_.wait(lock, [this] { return parameters_.empty() || !free_.empty() || stopped_; });
     if (stopped_) return {};
+    if (parameters_.empty()) return arenas_.front();
     const TensorView arena = free_.back();
     free_.pop_back();
     of_leaf_[static_cast<std::size_t>(given_++)] = arena;

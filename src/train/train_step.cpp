@@ -93,7 +93,7 @@ std::int64_t TrainStep::load_micro_batch(StepContext& context, Failure& failure)
         batch = stage.next(loader);
     } catch (const Error& error) {
         // This rank goes through the step without samples, so that no peer waits for it.
-        failure = reading_failure(error);
+        if (failure.code == ExitCode::done) failure = reading_failure(error);
     }
     ++next_window;
     if (batch) unreadable.add(batch->skipped);

@@ -102,6 +102,8 @@ void TrainStep::make_lanes() {
         lanes[static_cast<std::size_t>(number)] =
             std::make_unique<ShardLane>(job.device, graph, config, job.train.info());
     });
+    // Those that are there: the system may have given fewer threads (OMP_THREAD_LIMIT).
+    std::erase(lanes, nullptr);
 }
 
 TrainStep::~TrainStep() {

@@ -15,10 +15,10 @@ void TrainStep::compute_shards(const GlobalBatch& batch, Failure& failure) {
     const auto take_next = [&](ShardLane& lane) -> std::optional<std::int64_t> {
         const std::lock_guard lock(turn);
         if (next == static_cast<std::int64_t>(batch.count)) return {};
-        const TensorView gradients = shard_sums->gradients().next_arena();
-        if (!gradients.defined()) return {};
+        const std::optional<TensorView> gradients = shard_sums->gradients().next_arena();
+        if (!gradients) return {};
         load_shard(lane, failure);
-        lane.graph().redirect_gradients(gradients);
+        lane.graph().redirect_gradients(*gradients);
         return next++;
     };
     // The recorder and the account are those of this thread, which has the first shard in any case.
@@ -32,12 +32,10 @@ void TrainStep::compute_shards(const GlobalBatch& batch, Failure& failure) {
         }
     };
     job.device.run_lanes(static_cast<int>(lanes.size()), [&](int number) {
-        ShardLane* const lane = lanes[static_cast<std::size_t>(number)].get();
-        // Not made where the system gave fewer threads before.
-        if (!lane) return;
+        ShardLane& lane = *lanes[static_cast<std::size_t>(number)];
         try {
             if (number == 0) return compute_own();
-            while (const auto shard = take_next(*lane)) compute_shard(*lane, *shard, batch, nullptr);
+            while (const auto shard = take_next(lane)) compute_shard(lane, *shard, batch, nullptr);
         } catch (...) {
             shard_sums->gradients().stop();
             throw;
@@ -52,8 +50,9 @@ void TrainStep::load_shard(ShardLane& lane, Failure& failure) {
     try {
         batch = lane.stage().next(loader);
     } catch (const Error& error) {
-        // This rank goes through the step without samples, so that no peer waits for it.
-        failure = reading_failure(error);
+        // This rank goes through the step without samples, so that no peer waits for it. What is told is the
+        // first failure: later ones may follow from it.
+        if (failure.code == ExitCode::done) failure = reading_failure(error);
     }
     ++next_window;
     if (!batch) return lane.load_nothing();

@@ -22,6 +22,9 @@ MODELS = {
     "vit": {"model__name": "vit", "model__hidden": "null", "model__dim": 8, "model__depth": 2, "model__heads": 2,
             "model__drop_path": 0.4, "optim__name": "adamw", "optim__lr": 0.003, "optim__momentum": 0,
             "train__label_smoothing": 0.1},
+    # No gradients, and so no memory for them: the shards are computed nevertheless.
+    "nothing_to_train": {"model__name": "null", "model__hidden": "null",
+                         "model__layers": "[{max_pool2d: {kernel: 4}}, flatten]"},
 }
 
 
@@ -76,13 +79,16 @@ class Deterministic(TrainingTest):
     def test_resnet18(self):
         self.check("resnet18", [(2, 1, {}), (4, 1, {})])
 
+    def test_a_model_without_parameters(self):
+        self.check("nothing_to_train", [(2, 1, {}), (1, 4, {})])
+
     def test_vit(self):
         self.check("vit", [(2, 1, {}), (4, 1, {"train__recompute": "true"})])
 
-    def bound(self, cores, args):
+    def bound(self, cores, args, env=None):
         """The program on so many cores at most, which are its threads."""
         some = sorted(os.sched_getaffinity(0))[:cores]
-        with self._start(["taskset", "-c", ",".join(map(str, some)), self.trainer, *args], None) as job:
+        with self._start(["taskset", "-c", ",".join(map(str, some)), self.trainer, *args], env) as job:
             return job.wait(system_test.TIMEOUT)
 
     def test_the_number_of_threads_changes_nothing(self):
@@ -95,6 +101,13 @@ class Deterministic(TrainingTest):
                 elif len(os.sched_getaffinity(0)) > 1:
                     self.assertRegex(result.stderr, "each on one thread, [23] at once")
             self.assertEqual(self.outcome(f"{model}-3"), self.outcome(f"{model}-1"), model)
+
+    def test_threads_that_the_system_does_not_give_are_not_told_and_not_missed(self):
+        result = self.bound(2, self.command(1, "limited", **MODELS["mlp"]), {"OMP_THREAD_LIMIT": "1"})
+        self.assert_exit(result, 0)
+        self.assertIn("each on one thread, one after another", result.stderr)
+        self.train(1, "free", **MODELS["mlp"])
+        self.assertEqual(self.outcome("limited"), self.outcome("free"))
 
     def test_a_loss_that_is_not_finite_ends_the_step_on_all_ranks_alike(self):
         told = []

@@ -52,7 +52,7 @@ TEST(GradientTree, HasTheBitsOfTheTreeForAnyNumberOfThreadsAndBeginsAnew) {
                     while (true) {
                         std::unique_lock lock(turn);
                         if (next == leaves) return;
-                        const TensorView arena = tree.next_arena();
+                        const TensorView arena = tree.next_arena().value();
                         const std::int64_t mine = next++;
                         lock.unlock();
                         for (std::size_t p = 0; p < parameters.size(); ++p) {
@@ -76,6 +76,23 @@ TEST(GradientTree, HasTheBitsOfTheTreeForAnyNumberOfThreadsAndBeginsAnew) {
         }
 }
 
+TEST(GradientTree, WithoutParametersNobodyWaits) {
+    const auto device = make_cpu_device(1);
+    const std::int64_t leaves = 8;
+    // As the graph's arena is then: of no bytes, whose memory may be null.
+    const std::vector<Parameter> none;
+    GradientTree tree(*device, {nullptr, DType::f64, {0}}, none, leaves, 1);
+    tree.begin();
+    for (std::int64_t i = 0; i < leaves; ++i) {
+        const std::optional<TensorView> arena = tree.next_arena();
+        ASSERT_TRUE(arena);
+        EXPECT_EQ(arena->count(), 0);
+    }
+    tree.begin();
+    tree.stop();
+    EXPECT_FALSE(tree.next_arena()) << "stopped";
+}
+
 TEST(GradientTree, StatesItsArenas) {
     EXPECT_EQ(GradientTree::more_arenas(1, 4), 0);
     EXPECT_EQ(GradientTree::more_arenas(2, 1), 1);
@@ -90,13 +107,13 @@ TEST(GradientTree, LetsThoseWhoWaitGoWhenSomebodyGivesUp) {
     const Buffer memory = device->allocate(8 * sizeof(double), "result");
     GradientTree tree(*device, memory.view(0, DType::f64, {8}), parameters, 4, 1);
     tree.begin();
-    for (int leaf = 0; leaf < 3; ++leaf) EXPECT_TRUE(tree.next_arena().defined());
+    for (int leaf = 0; leaf < 3; ++leaf) EXPECT_TRUE(tree.next_arena());
     // All arenas are in use, and nobody finishes a leaf.
-    std::jthread waiting([&] { EXPECT_FALSE(tree.next_arena().defined()); });
+    std::jthread waiting([&] { EXPECT_FALSE(tree.next_arena()); });
     tree.stop();
     waiting.join();
     tree.begin();
-    EXPECT_TRUE(tree.next_arena().defined());
+    EXPECT_TRUE(tree.next_arena());
 }
 
 }  // namespace

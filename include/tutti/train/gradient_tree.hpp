@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "tutti/device/device.hpp"
@@ -29,9 +30,10 @@ class GradientTree {
     /// is never touched.
     void begin();
     /// Where the gradients of the next leaf are to be written, the leaves in ascending order. Waits until one
-    /// of the arenas is free, which needs only that other threads go on with their leaves. An undefined view
-    /// after stop(). One thread at a time.
-    TensorView next_arena();
+    /// of the arenas is free, which needs only that other threads go on with their leaves. Nothing after
+    /// stop(): the leaf is not to be computed. A view without parameters may have no memory. One thread at a
+    /// time.
+    std::optional<TensorView> next_arena();
     /// The gradient of a parameter (its number) of a leaf is there. `add`: of the calling thread. Any thread.
     void take(std::int64_t leaf, std::size_t parameter, Ops& add);
     /// A thread gives up, so that the others do not wait for its leaf.
