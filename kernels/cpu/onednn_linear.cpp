@@ -95,7 +95,7 @@ class OnednnLinear final : public LinearOp {
         if (narrow_)
             return narrow_linear_backward(shape_, batch, x.as<float>(), weight.as<float>(), dy.as<float>(),
                                           dx.defined() ? dx.as<float>() : nullptr, dweight.as<float>(),
-                                          shape_.bias ? dbias.as<float>() : nullptr);
+                                          shape_.bias ? dbias.as<float>() : nullptr, parameters_final);
         if (shape_.bias) sum_rows(dy.as<float>(), batch, shape_.out, dbias.as<float>());
         if (batch == 0) {
             std::fill_n(dweight.as<float>(), dweight.count(), 0.0f);

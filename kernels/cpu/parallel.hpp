@@ -219,7 +219,9 @@ class DealtParts {
 
 /// for_parts twice, without the end of one team of threads and the start of another between them (some µs,
 /// where cores share no cache): second(caller, part) begins when every first(caller, part) has ended. After
-/// that the calling thread, too, calls between() before its part in the second.
+/// that the calling thread calls between() before its part in the second, while others are in theirs: so it
+/// may read what the first has written, and must touch nothing that the second writes and no scratch that
+/// holds the parts. It runs on one thread, as parallel regions in it do.
 template <class First, class Between, class Second>
 void for_parts_twice(std::int64_t count, int callers, const First& first, const Between& between,
                      const Second& second) {

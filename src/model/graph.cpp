@@ -73,6 +73,7 @@ void Graph::Impl::allocate_parameters(const std::function<Buffer(std::size_t)>& 
 }
 
 TensorView Graph::Impl::parameter_view(const TensorView& arena, const Parameter& parameter) const {
+    if (!arena.defined()) return {};  // gradients that are still to be redirected
     return {arena.data + static_cast<std::size_t>(parameter.offset) * size_of(arena.dtype), arena.dtype,
             parameter.spec.arena_shape()};
 }
@@ -164,7 +165,6 @@ void Graph::Impl::lay_out(const std::function<Buffer(std::size_t)>& give_gradien
     lay_out_parameters();
     if (first) {
         parameter_memory = borrowed(first->parameter_memory);
-        gradient_memory = borrowed(first->gradient_memory);
         rounded_memory = borrowed(first->rounded_memory);
     } else {
         allocate_parameters(give_gradient_memory);
@@ -215,7 +215,8 @@ GraphMemory Graph::memory() const {
             .gradients = impl_->gradient_memory.size(),
             .activations = impl_->activation_memory.size(),
             .buffers = impl_->buffer_memory.size(),
-            .rounded = impl_->rounded_memory.size()};
+            .rounded = impl_->rounded_memory.size(),
+            .statistics = impl_->statistics_memory.size()};
 }
 
 std::vector<Graph::LayerReport> Graph::report() const {
@@ -405,6 +406,7 @@ void Graph::Impl::backward_layer(std::size_t node, std::int64_t n, const StepCon
 
 void Graph::backward(std::int64_t n, const StepContext& step, const GradientReady& ready) {
     impl_->set_batch(n);
+    assert(impl_->gradients.defined() || impl_->arena_count == 0);  // redirect_gradients
     impl_->use_all_parameters();
     if (n == 0) impl_->ops->fill(impl_->gradients, 0.0);
     for (std::size_t i = impl_->calls.size() - 1; i >= 1; --i) {

@@ -27,6 +27,12 @@ std::size_t loader_bytes(const DatasetInfo& info, const Config& config, const De
            static_cast<std::size_t>(info.samples) * sizeof(std::int64_t);
 }
 
+/// What one more thread keeps for its shard (ShardLane): labels and positions, too.
+std::size_t lane_bytes(const GraphMemory& memory, std::int64_t batch) {
+    return memory.activations + memory.statistics +
+           2 * static_cast<std::size_t>(batch) * sizeof(std::int64_t);
+}
+
 }  // namespace
 
 std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, const Optimizer& optimizer,
@@ -69,8 +75,9 @@ std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, c
     else if (!deterministic && config.train.accumulate > 1)
         items.push_back({"accumulated", memory.gradients, "arena: gradients of the micro-batches", true});
     if (threads > 1)
-        items.push_back({"lanes", memory.activations * static_cast<std::size_t>(threads - 1),
-                         fmt::format("arenas: activations of {} more thread{} with a shard of {} own",
+        items.push_back({"lanes", lane_bytes(memory, batch) * static_cast<std::size_t>(threads - 1),
+                         fmt::format("activations and statistics of {} more thread{} with a shard of {} own, "
+                                     "without workspaces",
                                      threads - 1, threads == 2 ? "" : "s", threads == 2 ? "its" : "their")});
     const std::size_t average = config.train.ema ? memory.parameters : 0;
     if (average > 0) items.push_back({"average", average, "arena: moving average of the weights", true});

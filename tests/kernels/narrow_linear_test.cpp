@@ -28,9 +28,9 @@ struct Case {
         narrow_linear_forward(shape, rows, data(x), data(weight), shape.bias ? data(bias) : nullptr, data(y),
                               workspace);
     }
-    void backward(bool first_layer = false) {
+    void backward(bool first_layer = false, const ParametersFinal* parameters_final = nullptr) {
         narrow_linear_backward(shape, rows, data(x), data(weight), data(dy), first_layer ? nullptr : data(dx),
-                               data(dweight), shape.bias ? data(dbias) : nullptr);
+                               data(dweight), shape.bias ? data(dbias) : nullptr, parameters_final);
     }
 
   private:
@@ -54,7 +54,7 @@ TEST_F(NarrowLinear, is_the_definition) {
              {LinearShape{.in = 64, .out = 1}, LinearShape{.in = 208, .out = 4, .bias = false},
               LinearShape{.in = 80, .out = 3}, LinearShape{.in = 528, .out = 10}}) {
             if (!takes_narrow_linear(shape)) continue;  // 10 outputs are more than a vector of SSE or AVX
-            for (const std::int64_t rows : {1, 5, 64, 131}) {
+            for (const std::int64_t rows : {1, 5, 64, 131, 2049}) {  // the last: in blocks
                 SCOPED_TRACE(testing::Message() << shape.in << " -> " << shape.out << ", rows " << rows
                                                 << ", threads " << threads);
                 omp_set_num_threads(threads);
@@ -78,13 +78,14 @@ TEST_F(NarrowLinear, rows_have_the_same_bits_in_calls_of_more_and_of_fewer) {
     const LinearShape shape{.in = 528, .out = 4};
     for (const int threads : {1, 2, 3}) {
         omp_set_num_threads(threads);
-        Case all(shape, 200);
+        Case all(shape, 1200);
         all.forward();
         for (const std::int64_t rows : {1, 9, 100}) {
             Case some(shape, rows);
             const auto copy = [&](TestTensor& to, const TestTensor& from, std::int64_t columns) {
                 for (std::int64_t i = 0; i < rows * columns; ++i)
-                    to.set(static_cast<std::size_t>(i), from.get(static_cast<std::size_t>(50 * columns + i)));
+                    to.set(static_cast<std::size_t>(i),
+                           from.get(static_cast<std::size_t>(1000 * columns + i)));
             };
             copy(some.x, all.x, shape.in);
             some.forward();
@@ -93,6 +94,28 @@ TEST_F(NarrowLinear, rows_have_the_same_bits_in_calls_of_more_and_of_fewer) {
             EXPECT_EQ(some.y.bytes(), expected.bytes()) << rows << " rows, " << threads << " threads";
         }
     }
+}
+
+TEST_F(NarrowLinear, tells_that_the_parameters_are_final_once_and_when_they_are) {
+    for (const int threads : {1, 3})
+        for (const std::int64_t rows : {5, 2100}) {
+            omp_set_num_threads(threads);
+            Case one({.in = 208, .out = 4}, rows);
+            Case expected(one.shape, rows);
+            expected.backward();
+            int times = 0;
+            TestTensor::Bytes dweight, dbias;
+            const ParametersFinal tell = [&] {
+                ++times;
+                dweight = one.dweight.bytes();
+                dbias = one.dbias.bytes();
+            };
+            one.backward(false, &tell);
+            EXPECT_EQ(times, 1);
+            EXPECT_EQ(dweight, expected.dweight.bytes());
+            EXPECT_EQ(dbias, expected.dbias.bytes());
+            EXPECT_EQ(one.dx.bytes(), expected.dx.bytes());
+        }
 }
 
 TEST_F(NarrowLinear, leaves_wide_layers_and_inputs_that_fill_no_vectors_to_others) {

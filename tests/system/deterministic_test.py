@@ -101,6 +101,12 @@ class Deterministic(TrainingTest):
                 elif len(os.sched_getaffinity(0)) > 1:
                     self.assertRegex(result.stderr, "each on one thread, [23] at once")
             self.assertEqual(self.outcome(f"{model}-3"), self.outcome(f"{model}-1"), model)
+            # Threads follow the cores, which ranks share: here two per rank need four. On fewer, several ranks of
+            # several threads are covered by tests/train/deterministic_test.cpp alone, whose ranks are threads.
+            if len(os.sched_getaffinity(0)) >= 4:
+                result = self.train(2, f"{model}-2-ranks", **MODELS[model])
+                self.assertRegex(result.stderr, "4 per rank, each on one thread, [234] at once")
+                self.assertEqual(self.outcome(f"{model}-2-ranks"), self.outcome(f"{model}-1"), model)
 
     def test_threads_that_the_system_does_not_give_are_not_told_and_not_missed(self):
         result = self.bound(2, self.command(1, "limited", **MODELS["mlp"]), {"OMP_THREAD_LIMIT": "1"})

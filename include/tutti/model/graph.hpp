@@ -53,7 +53,8 @@ class GraphSpec {
 /// Bytes of each arena of a graph.
 struct GraphMemory {
     std::size_t parameters = 0, gradients = 0, activations = 0, input = 0, buffers = 0;
-    std::size_t rounded = 0;  ///< the copy of the parameters that products read
+    std::size_t rounded = 0;     ///< the copy of the parameters that products read
+    std::size_t statistics = 0;  ///< sums of the last batch; no arena
 };
 
 /// A graph with its arenas: parameters, gradients, activations (offsets by liveness, for the largest batch).
@@ -74,8 +75,9 @@ class Graph {
           const std::function<Buffer(std::size_t)>& gradient_memory = {});
     /// The same model once more, for a thread of its own: with `first`'s parameters, their rounded copy and
     /// its buffers, which must be left alone while this graph runs, and with its own activations and batch
-    /// statistics. It has no gradients of its own (redirect_gradients), and must not track statistics,
-    /// initialize or load. Everything else is as in `first`, which must outlive it.
+    /// statistics. It has no gradients: backward needs redirect_gradients() before (asserted), and
+    /// gradient_arena() must not be asked for. It must not track statistics, initialize or load. Everything
+    /// else is as in `first`, which must outlive it.
     Graph(GraphSpec spec, Device& device, Arithmetic arithmetic, const Graph& first);
     ~Graph();
     Graph(Graph&& other) noexcept;

@@ -21,9 +21,9 @@ struct MemoryItem {
 
 /// The parts of a training rank's memory, in the order of a table. Arenas, staging and loaders are exact. On
 /// several ranks MPI may hold a copy of every bucket under way: at most the gradients once more. Rank 0 holds
-/// a host copy of parameters and optimizer state while it saves. What kernels and libraries need is not in
-/// it: it shows only when the model runs (see measured_library_bytes). `device` is where it trains: batches
-/// may lie there, too.
+/// a host copy of parameters and optimizer state while it saves. What kernels and libraries need, such as the
+/// workspaces of every thread that computes shards, is not in it: it shows only when the model runs (see
+/// measured_library_bytes). `device` is where it trains: batches may lie there, too.
 std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, const Optimizer& optimizer,
                                      const Device& device, const DatasetInfo& train, const DatasetInfo* val,
                                      int world);
