@@ -33,23 +33,31 @@ void check_memory(const JobStart& start, const Config& config, const TrainingInp
                           config.model.name.empty() ? "layers" : config.model.name,
                           inputs.places[static_cast<std::size_t>(start.world.rank())].host};
     request.ranks = std::ranges::count(inputs.places, request.host, &RankPlace::host);
-    const MemoryNeed need = least_training_memory(config, inputs.train->info(), *inputs.device);
+    const MemoryNeed need =
+        least_training_memory(config, inputs.train->info(), request.micro_batch, *inputs.device);
     if (const auto refusal = too_little_memory(need, request, static_cast<double>(*obtainable)))
         throw UsageError(*refusal);
 }
 
 }  // namespace
 
-MemoryNeed least_training_memory(const Config& config, const DatasetInfo& data, Device& device) {
+MemoryNeed least_training_memory(const Config& config, const DatasetInfo& data, std::int64_t micro_batch,
+                                 Device& device) {
     const GraphMemory two = memory_of(config, data, device, 2);
     const double activations = (static_cast<double>(memory_of(config, data, device, 4).activations) -
                                 static_cast<double>(two.activations)) /
                                2;
     const double held =
         1 + (loader_workers(config.data) == 0 ? 0 : static_cast<double>(config.data.prefetch));
-    return {static_cast<double>(two.parameters + two.gradients) +
-                static_cast<double>(data.samples) * sizeof(std::int64_t),
-            activations + held * static_cast<double>(data.sample_bytes())};
+    MemoryNeed need{static_cast<double>(two.parameters + two.gradients),
+                    activations + held * static_cast<double>(data.sample_bytes())};
+    const double order = static_cast<double>(data.samples) * sizeof(std::int64_t);
+    // Of made data there are as many as the batches of the bench take.
+    if (config.data.train.empty())
+        need.per_sample += order / static_cast<double>(micro_batch);
+    else
+        need.fixed += order;
+    return need;
 }
 
 std::optional<UsageError> too_little_memory(const MemoryNeed& need, const MemoryRequest& request,

@@ -12,14 +12,17 @@ namespace tutti {
 
 /// Bytes that a rank needs at least to train, in the host's memory.
 struct MemoryNeed {
-    double fixed = 0;       ///< parameters, gradients and the order of the samples
-    double per_sample = 0;  ///< of a micro-batch: activations and the batches held ready
+    /// Parameters, gradients and the order of a data set's samples.
+    double fixed = 0;
+    /// Of a micro-batch: activations, the batches held ready, the order of samples that are made.
+    double per_sample = 0;
     double bytes(std::int64_t samples) const { return fixed + static_cast<double>(samples) * per_sample; }
 };
 
 /// Of the graph's activations those of a batch of 2 and of 4 tell how they grow with the batch; what shares
 /// memory there does so in larger batches, too. Builds both graphs.
-MemoryNeed least_training_memory(const Config& config, const DatasetInfo& data, Device& device);
+MemoryNeed least_training_memory(const Config& config, const DatasetInfo& data, std::int64_t micro_batch,
+                                 Device& device);
 
 /// What is asked for, and of whom.
 struct MemoryRequest {
