@@ -25,7 +25,7 @@ std::string text_of(double bytes) {
     return format_bytes(static_cast<std::uint64_t>(std::min(bytes, 1e18)));
 }
 
-void check_memory(const JobStart& start, const Config& config, const TrainingInputs& inputs) {
+void check_memory(const JobStart& start, const Config& config, const TrainingInputs& inputs, bool made) {
     const auto obtainable = obtainable_bytes();
     // A GPU's memory says itself what does not fit.
     if (!obtainable || inputs.device->kind() != "cpu") return;
@@ -33,31 +33,28 @@ void check_memory(const JobStart& start, const Config& config, const TrainingInp
                           config.model.name.empty() ? "layers" : config.model.name,
                           inputs.places[static_cast<std::size_t>(start.world.rank())].host};
     request.ranks = std::ranges::count(inputs.places, request.host, &RankPlace::host);
-    const MemoryNeed need =
-        least_training_memory(config, inputs.train->info(), request.micro_batch, *inputs.device);
+    MemoryNeed need = least_training_memory(config, inputs.train->info(), *inputs.device);
+    const double order = static_cast<double>(inputs.train->info().samples) * sizeof(std::int64_t);
+    // Of made data there are as many as the batches of the bench take.
+    if (made)
+        need.per_sample += order / static_cast<double>(request.micro_batch);
+    else
+        need.fixed += order;
     if (const auto refusal = too_little_memory(need, request, static_cast<double>(*obtainable)))
         throw UsageError(*refusal);
 }
 
 }  // namespace
 
-MemoryNeed least_training_memory(const Config& config, const DatasetInfo& data, std::int64_t micro_batch,
-                                 Device& device) {
+MemoryNeed least_training_memory(const Config& config, const DatasetInfo& data, Device& device) {
     const GraphMemory two = memory_of(config, data, device, 2);
     const double activations = (static_cast<double>(memory_of(config, data, device, 4).activations) -
                                 static_cast<double>(two.activations)) /
                                2;
     const double held =
         1 + (loader_workers(config.data) == 0 ? 0 : static_cast<double>(config.data.prefetch));
-    MemoryNeed need{static_cast<double>(two.parameters + two.gradients),
-                    activations + held * static_cast<double>(data.sample_bytes())};
-    const double order = static_cast<double>(data.samples) * sizeof(std::int64_t);
-    // Of made data there are as many as the batches of the bench take.
-    if (config.data.train.empty())
-        need.per_sample += order / static_cast<double>(micro_batch);
-    else
-        need.fixed += order;
-    return need;
+    return {static_cast<double>(two.parameters + two.gradients),
+            activations + held * static_cast<double>(data.sample_bytes())};
 }
 
 std::optional<UsageError> too_little_memory(const MemoryNeed& need, const MemoryRequest& request,
@@ -90,7 +87,8 @@ std::optional<UsageError> too_little_memory(const MemoryNeed& need, const Memory
 TrainingInputs open_bench_data(const JobStart& start, const Config& config,
                                const std::function<std::unique_ptr<Dataset>()>& make_data) {
     TrainingInputs inputs = open_training(start, config, false, make_data);
-    together(start.world, "looking at the memory", [&] { check_memory(start, config, inputs); });
+    together(start.world, "looking at the memory",
+             [&] { check_memory(start, config, inputs, bool(make_data)); });
     return inputs;
 }
 

@@ -20,9 +20,8 @@ struct MemoryNeed {
 };
 
 /// Of the graph's activations those of a batch of 2 and of 4 tell how they grow with the batch; what shares
-/// memory there does so in larger batches, too. Builds both graphs.
-MemoryNeed least_training_memory(const Config& config, const DatasetInfo& data, std::int64_t micro_batch,
-                                 Device& device);
+/// memory there does so in larger batches, too. Builds both graphs. The order of the samples is not in it.
+MemoryNeed least_training_memory(const Config& config, const DatasetInfo& data, Device& device);
 
 /// What is asked for, and of whom.
 struct MemoryRequest {

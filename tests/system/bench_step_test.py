@@ -1,6 +1,7 @@
 """trainer bench step: the report's numbers agree with each other and with counts by hand, on any number of ranks."""
 
 import json
+from pathlib import Path
 
 import system_test
 from recipes import TrainingTest
@@ -125,6 +126,12 @@ class BenchStep(TrainingTest):
                     self.assertIn(f"train.batch_size {batch} needs at least", result.stderr)
                     self.assertIn("set train.batch_size to less", result.stderr)
                     self.assertEqual(result.stderr.count("needs at least"), 1)
+
+    def test_made_data_in_the_place_of_a_config_s_are_counted_by_the_batch(self):
+        recipe = Path(__file__).parents[2] / "jobs" / "fashion_mnist.yaml"
+        result = self.run_trainer(["bench", "step", "--synthetic", "-c", recipe, "train.batch_size=100000000"])
+        self.assert_exit(result, 2)
+        self.assertIn("set train.batch_size to less", result.stderr)
 
     def test_a_signal_ends_a_step_of_minutes(self):
         arguments = ["bench", "step", "--steps", 1, "--warmup", 0, "--products", "8", "--synthetic", "--out", "out", *MODEL,
