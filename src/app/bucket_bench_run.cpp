@@ -131,8 +131,7 @@ class BucketBenchRun {
                            .with_latency(measure_latency(*gradients_, *control_, ops, arena));
         // A GPU's computation is not that of the thread that sends, and timed waits wait on.
         if (!inputs_.gpu && !options_.replay)
-            report_.cost = report_.cost.with_processor(
-                measure_processor_cost(*gradients_, *control_, ops, arena, report_.cost));
+            processor_ = measure_processor_cost(*gradients_, *control_, ops, arena, report_.cost);
         check_stop("measuring what transfers take from the computation");
         empty_transfer_ = report_.cost.seconds(0);
         // The model may make it cheaper than any is. Only ranks on CPUs are across steps.
@@ -334,7 +333,8 @@ class BucketBenchRun {
             beside.push_back(stretch_of(report_.plans.back(), agree_on_compute(steps, *control_)));
         }
         // Measured before the rounds it was good enough to plan with.
-        report_.cost = report_.cost.with_processor(scaled_to(report_.cost.processor(), beside));
+        // Only now: plans that were searched with it were slower (jobs/buckets.md).
+        report_.cost = report_.cost.with_processor(scaled_to(processor_, beside));
         const AcrossTiming of_steps = across_timing();
         for (PlanResult& result : report_.plans) result.predicted = predict(result.plan, timing(), of_steps);
         if (!replay_) report_.profile = profile_of(measured.steps(reference));
@@ -371,7 +371,8 @@ class BucketBenchRun {
     StepBench bench_;
     std::optional<StepReplay> replay_;
     BucketReport report_;
-    double empty_transfer_ = 0;   // seconds
+    double empty_transfer_ = 0;  // seconds
+    ProcessorCost processor_;
     bool measures_both_ = false;  // of the other schedule some plans, too
 };
 

@@ -8,7 +8,6 @@
 #include "order_measurement.hpp"
 #include "trial_plans.hpp"
 #include "tutti/train/bucket_bench.hpp"
-#include "tutti/train/processor_cost.hpp"
 
 namespace tutti {
 namespace {
@@ -96,9 +95,6 @@ void BucketTuner::plan_trials() {
     const TensorView arena = training_.graph.gradient_arena();
     result_.cost = measure_all_reduce(gradients, control, training_.arena_ops, arena)
                        .with_latency(measure_latency(gradients, control, training_.arena_ops, arena));
-    if (training_.job.device.kind() == "cpu")
-        result_.cost = result_.cost.with_processor(
-            measure_processor_cost(gradients, control, training_.arena_ops, arena, result_.cost));
 
     const auto slices = parameter_slices(training_.graph);
     const auto ends = layer_ends(training_.graph);
