@@ -18,7 +18,7 @@ usage: jobs/gpu_check.sh [--trainer FILE] [--tests FOLDER] [--out FOLDER] [--pyt
   --part A,B       only these, and the facts: unit (layers against the CPU), times (ours alone), parity (steps against the
                    CPU), graph (CUDA graphs), nccl, ranks (that share the GPU), bench (kernels, PyTorch), sanitizer
   --stages A,B     the same, stage by stage: facts, unit_tests, step_times, stepwise_parity, cuda_graph, nccl_one_rank,
-                   nccl_two_ranks_on_one_gpu, host_staged_ranks, kernel_bench, step_bench, memcheck, racecheck
+                   nccl_two_ranks_on_one_gpu, host_staged_ranks, same_bits, kernel_bench, step_bench, memcheck, racecheck
   --minutes M      ends in time; what did not fit is in "not_run" of the report, and "complete" is false
   --models A,B     of the benchmarks: lenet, resnet18, resnet50, vit_b16, vit_b16_tanh
   --quick          fewer networks and steps

@@ -1,7 +1,10 @@
 #include "module.hpp"
 
+#include <cublasLt.h>
 #include <cuda_runtime_api.h>
+#include <cudnn.h>
 
+#include <cstdlib>
 #include <exception>
 #include <string>
 
@@ -107,6 +110,25 @@ EXPORTED const char* tutti_cuda_why_no_gpu() {
 EXPORTED const char* tutti_cuda_device_name() {
     static cudaDeviceProp properties;
     return cudaGetDeviceProperties(&properties, 0) == cudaSuccess ? properties.name : "?";
+}
+
+EXPORTED const char* tutti_cuda_basis_of_bits(int index) {
+    static std::string text;
+    cudaDeviceProp properties{};
+    int driver = 0;
+    check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+    check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+    // With other multiprocessors the libraries choose other engines. Versions are numbers as their headers
+    // write them.
+    text = std::string(properties.name) + " (compute capability " + std::to_string(properties.major) + '.' +
+           std::to_string(properties.minor) + ", " + std::to_string(properties.multiProcessorCount) +
+           " multiprocessors), a driver for CUDA " + cuda_version(driver) + ", CUDA " +
+           cuda_version(CUDART_VERSION) + ", cuBLASLt " + std::to_string(cublasLtGetVersion()) + ", cuDNN " +
+           std::to_string(cudnnGetVersion());
+    // Libraries of NVIDIA obey it.
+    if (const char* const tf32 = std::getenv("NVIDIA_TF32_OVERRIDE"))
+        text += std::string(", NVIDIA_TF32_OVERRIDE=") + tf32;
+    return text.c_str();
 }
 
 EXPORTED int tutti_cuda_knows_kernel(int index) {

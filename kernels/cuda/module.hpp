@@ -30,6 +30,10 @@ const char* tutti_cuda_why_no_gpu();
 /// The name of the GPU in use, in this process's memory.
 const char* tutti_cuda_device_name();
 
+/// What decides the bits of results of GPU `index`, for people (valid until the next call). Throws
+/// tutti::Error.
+const char* tutti_cuda_basis_of_bits(int index);
+
 /// 1 when the module can run case `index` of kernel_cases(). Needs no GPU.
 int tutti_cuda_knows_kernel(int index);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "device_choice.hpp"
 #include "expected_reads.hpp"
 #include "select.hpp"
 #include "tutti/base/error.hpp"
@@ -112,8 +113,7 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
                          "the model's shapes come from the data: data.train=FILE.h5");
     if (world < 1) throw UsageError("--world is " + std::to_string(world), "it must be at least 1");
     check_deterministic(config, static_cast<int>(world));
-    // As training does, which computes the same bits on the CPU only.
-    if (config.run.deterministic) config.device = DeviceChoice::cpu;
+    config.device = choice_of(config);
     check_zero1(config);
     // Stated is what a host with memory enough and all ranks on it maps, not what this one has left now.
     auto stored = open_datasets(config.data.train, mapped_limit);

@@ -63,6 +63,17 @@ void require_same_settings(Communicator& world, const Config& config) {
     });
 }
 
+void require_same_gpus(Communicator& world, const std::string& basis_of_bits) {
+    const std::string of_rank_0 = broadcast_text(world, basis_of_bits, 0);
+    together(world, "comparing the GPUs", [&] {
+        if (basis_of_bits == of_rank_0) return;
+        throw UsageError("run.deterministic is true, but this rank computes on " + basis_of_bits +
+                             ", and rank 0 on " + of_rank_0 + ", whose bits may be others",
+                         "start all ranks on GPUs of one model with the same driver and libraries, or set "
+                         "device: cpu");
+    });
+}
+
 void require_same_data(Communicator& world, const Dataset& data, SameLabels how) {
     std::string mine, labels;
     together(world, "opening the data", [&] {

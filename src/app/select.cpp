@@ -46,7 +46,9 @@ SelectedDevice select_device(const JobStart& start, const Config& config, int th
             return;
         }
         const auto places = assign_gpus(all.gpus, sharing);
-        selected.device = module->make_device(places[static_cast<std::size_t>(start.world.rank())].device);
+        const int index = places[static_cast<std::size_t>(start.world.rank())].device;
+        selected.device = module->make_device(index);
+        selected.basis_of_bits = module->basis_of_bits(index);
         selected.device->set_notice([&log = start.log](const std::string& text) { log.info(text); });
         selected.gpu = GpuEntries{module->make_side_stream(), module->make_staging(),
                                   module->make_bf16_transit(), module->compute_stream(*selected.device)};

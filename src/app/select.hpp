@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "job_start.hpp"
 #include "tutti/base/config.hpp"
@@ -15,6 +16,7 @@ namespace tutti {
 struct SelectedDevice {
     std::unique_ptr<Device> device;
     std::optional<GpuEntries> gpu;  ///< for communicators of its memory, which it must outlive; none: a CPU
+    std::string basis_of_bits;      ///< of a GPU: CudaModule::basis_of_bits
 };
 
 /// The device of this rank; all ranks take the same kind, and each a GPU by its place among the ranks of its

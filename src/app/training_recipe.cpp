@@ -42,12 +42,11 @@ void check_strategy(const Config& config, int world, bool own_data) {
                          "give an HDF5 file: data.train=FILE.h5 (trainer pack makes one)");
 }
 
-/// Deterministic mode keeps its promise on the CPU.
 Config device_config(const JobStart& start, Config config) {
-    if (!config.run.deterministic) return config;
-    if (config.device == DeviceChoice::automatic)
-        start.log.info("device: auto takes the CPU, as run.deterministic is true");
-    config.device = DeviceChoice::cpu;
+    const DeviceChoice choice = choice_of(config);
+    if (choice != config.device)
+        start.log.info("device: auto takes the CPU, as run.deterministic is true (device: cuda takes GPUs)");
+    config.device = choice;
     return config;
 }
 
@@ -106,6 +105,7 @@ TrainingInputs open_training(const JobStart& start, const Config& config, bool w
     SelectedDevice selected = select_device(start, on_device, mine.threads, sharing);
     inputs.device = std::move(selected.device);
     inputs.gpu = selected.gpu;
+    if (config.run.deterministic && inputs.gpu) require_same_gpus(start.world, selected.basis_of_bits);
     together(start.world, "choosing what carries the gradients",
              [&] { check_backend(config.distributed.backend, inputs.gpu.has_value()); });
     together(start.world, "opening the data", [&] {

@@ -54,7 +54,7 @@ void add_run(std::vector<Row>& rows) {
                 "auto goes on in a used folder, never starts anew, FILE goes on from that checkpoint"),
             row("run.log_level", at(run, &R::log_level), levels, "least important messages that are shown"),
             row("run.deterministic", at(run, &R::deterministic), boolean(),
-                "the same bits on any power-of-two number of ranks, on the CPU"),
+                "the same bits on any power-of-two number of ranks; device: auto is the CPU then"),
             row("run.virtual_shards", at(run, &R::virtual_shards), power_of_two(65536),
                 "pieces of the global batch in deterministic mode, a multiple of the number of ranks"),
             row("run.trace", at(run, &R::trace), boolean(),

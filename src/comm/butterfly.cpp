@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cassert>
 #include <exception>
+#include <functional>
 #include <list>
 #include <mutex>
+#include <span>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -18,6 +21,8 @@ namespace {
 
 /// One piece is on the network while the one before it is added.
 constexpr std::size_t pieces_under_way = 2;
+/// Elements: 256 bytes or more.
+constexpr std::int64_t together_at = 64;
 
 /// What a peer may still write to after a failure: such memory stays until the process ends, which threads of
 /// a library may see.
@@ -28,18 +33,37 @@ void keep(std::list<std::vector<std::byte>>&& memory) noexcept {
     kept.splice(kept.end(), memory);
 }
 
+class HostMemory {
+  public:
+    explicit HostMemory(std::size_t bytes) : memory_(1, std::vector<std::byte>(bytes)) {}
+    HostMemory(const HostMemory&) = delete;
+    HostMemory& operator=(const HostMemory&) = delete;
+    ~HostMemory() {
+        if (std::uncaught_exceptions() > errors_before_) keep(std::move(memory_));
+    }
+    std::span<std::byte> bytes() { return memory_.front(); }
+
+  private:
+    const int errors_before_ = std::uncaught_exceptions();
+    std::list<std::vector<std::byte>> memory_;  // of one: nothing is allocated to keep it
+};
+
+void add_on_host(const TensorView& theirs, const TensorView& sum) {
+    combine(sum.data, sum.data, theirs.data, sum.count(), sum.dtype, ReduceOp::sum);
+}
+
 class Butterfly {
   public:
-    Butterfly(Communicator& communicator, const TensorView& buffer)
+    using Add = std::function<void(const TensorView& theirs, const TensorView& sum)>;
+
+    Butterfly(Communicator& communicator, const TensorView& buffer, std::span<std::byte> received, Add add)
         : communicator_(communicator),
           buffer_(buffer),
-          piece_(static_cast<std::int64_t>(butterfly_bytes / pieces_under_way / size_of(buffer.dtype))),
-          kept_(1, std::vector<std::byte>(std::min(butterfly_bytes, pieces_under_way * buffer.bytes()))),
-          received_(kept_.front()) {}
-    Butterfly(const Butterfly&) = delete;
-    Butterfly& operator=(const Butterfly&) = delete;
-    ~Butterfly() {
-        if (std::uncaught_exceptions() > errors_before_) keep(std::move(kept_));
+          piece_(static_cast<std::int64_t>(received.size() / pieces_under_way / size_of(buffer.dtype))),
+          received_(received),
+          add_(std::move(add)) {
+        // Pieces begin where kernels like them to.
+        if (piece_ > together_at && piece_ < buffer.count()) piece_ -= piece_ % together_at;
     }
 
     void add_from(int peer) {
@@ -63,27 +87,24 @@ class Butterfly {
     }
     TensorView theirs(std::int64_t piece) {
         TensorView view = mine(piece);
-        view.data = received_.data() + place(piece) * (received_.size() / pieces_under_way);
+        view.data = received_.data() + place(piece) * static_cast<std::size_t>(piece_) * size_of(view.dtype);
         return view;
     }
     void add(std::int64_t piece) {
         under_way_[place(piece)].wait();
-        const TensorView sum = mine(piece);
-        combine(sum.data, sum.data, theirs(piece).data, sum.count(), sum.dtype, ReduceOp::sum);
+        add_(theirs(piece), mine(piece));
     }
 
     Communicator& communicator_;
     TensorView buffer_;
     std::int64_t piece_;  ///< elements
-    const int errors_before_ = std::uncaught_exceptions();
-    std::list<std::vector<std::byte>> kept_;  // of one: nothing is allocated to keep it
-    std::vector<std::byte>& received_;
-    std::array<Work, pieces_under_way> under_way_;  // gone before the memory that they write
+    std::span<std::byte> received_;
+    Add add_;
+    std::array<Work, pieces_under_way> under_way_;
 };
 
-}  // namespace
-
-void butterfly_sum(Communicator& communicator, const TensorView& buffer) {
+/// Whether there is anything to add. Throws where that cannot be done.
+bool is_sum(const Communicator& communicator, const TensorView& buffer) {
     require_reducible("butterfly_sum", buffer);
     if (buffer.dtype == DType::bf16)
         throw UsageError(
@@ -93,10 +114,29 @@ void butterfly_sum(Communicator& communicator, const TensorView& buffer) {
     if (!std::has_single_bit(static_cast<unsigned>(ranks)))
         throw std::logic_error("butterfly_sum on " + std::to_string(ranks) +
                                " ranks, which is no power of two");
-    if (ranks == 1 || buffer.count() == 0) return;
-    Butterfly butterfly(communicator, buffer);
-    for (int distance = ranks / 2; distance >= 1; distance /= 2)
+    return ranks > 1 && buffer.count() > 0;
+}
+
+void add_all(Butterfly&& butterfly, const Communicator& communicator) {
+    for (int distance = communicator.size() / 2; distance >= 1; distance /= 2)
         butterfly.add_from(communicator.rank() ^ distance);
+}
+
+}  // namespace
+
+void butterfly_sum(Communicator& communicator, const TensorView& buffer) {
+    if (!is_sum(communicator, buffer)) return;
+    // Gone after the transfers that write to it.
+    HostMemory received(std::min(butterfly_bytes, pieces_under_way * buffer.bytes()));
+    add_all(Butterfly(communicator, buffer, received.bytes(), add_on_host), communicator);
+}
+
+void butterfly_sum(Communicator& communicator, const TensorView& buffer, const Buffer& received, Ops& add) {
+    if (!is_sum(communicator, buffer)) return;
+    assert(received.size() >= pieces_under_way * size_of(buffer.dtype));
+    add_all(Butterfly(communicator, buffer, {received.data(), received.size()},
+                      [&add](const TensorView& theirs, const TensorView& sum) { add.add(theirs, sum); }),
+            communicator);
 }
 
 }  // namespace tutti

@@ -60,6 +60,9 @@ class NcclApi {
     /// Block r of input goes to rank r, block r of output comes from rank r: sends and receives in a group.
     virtual NcclResult all_to_all(const TensorView& input, const TensorView& output, int ranks,
                                   NcclComm communicator, GpuStream stream) = 0;
+    /// With one peer, which calls it, too: a send and a receive in a group.
+    virtual NcclResult exchange(const TensorView& send, const TensorView& receive, int peer,
+                                NcclComm communicator, GpuStream stream) = 0;
 
     /// Memory that can become a window: ncclMemAlloc.
     virtual NcclResult allocate(std::byte*& memory, std::size_t bytes) = 0;

@@ -99,6 +99,12 @@ class NcclCommunicator final : public Communicator {
             return job_->api().broadcast(buffer, root, communicator, stream);
         });
     }
+    Work exchange(const TensorView& send, const TensorView& receive, int peer) override {
+        require_pair(send, receive, peer, rank(), size());
+        return start("exchange", send, [&](NcclComm communicator, GpuStream stream) {
+            return job_->api().exchange(send, receive, peer, communicator, stream);
+        });
+    }
 
     /// NCCL has none: the hosts meet.
     void barrier() override {

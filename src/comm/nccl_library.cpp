@@ -152,23 +152,19 @@ class NcclLibrary final : public NcclApi {
     }
     NcclResult all_to_all(const TensorView& input, const TensorView& output, int ranks, NcclComm communicator,
                           GpuStream stream) override {
-        const std::size_t elements = count(input) / static_cast<std::size_t>(ranks);
-        const std::size_t bytes = input.bytes() / static_cast<std::size_t>(ranks);
-        if (const ncclResult_t code = group_start_(); code != ncclSuccess) return result(code);
-        ncclResult_t failed = ncclSuccess;
-        const auto keep_first = [&](ncclResult_t code) {
-            if (failed == ncclSuccess && code != ncclInProgress) failed = code;
-        };
-        for (int rank = 0; rank < ranks && failed == ncclSuccess; ++rank) {
-            const std::size_t block = bytes * static_cast<std::size_t>(rank);
-            keep_first(send_(input.data + block, elements, type_of(input.dtype), rank, comm(communicator),
-                             queue(stream)));
-            keep_first(receive_(output.data + block, elements, type_of(output.dtype), rank,
-                                comm(communicator), queue(stream)));
-        }
-        // Also behind a failure: whatever comes next would otherwise wait for the end of the group.
-        const ncclResult_t ended = group_end_();
-        return result(failed == ncclSuccess ? ended : failed);
+        return in_group([&](const auto& pair) {
+            const std::int64_t elements = input.count() / ranks;
+            const auto block = [&](const TensorView& all, int rank) {
+                const std::size_t bytes = all.bytes() / static_cast<std::size_t>(ranks);
+                return TensorView{all.data + bytes * static_cast<std::size_t>(rank), all.dtype, {elements}};
+            };
+            for (int rank = 0; rank < ranks; ++rank)
+                if (!pair(block(input, rank), block(output, rank), rank, communicator, stream)) return;
+        });
+    }
+    NcclResult exchange(const TensorView& send, const TensorView& receive, int peer, NcclComm communicator,
+                        GpuStream stream) override {
+        return in_group([&](const auto& pair) { pair(send, receive, peer, communicator, stream); });
     }
 
     NcclResult allocate(std::byte*& memory, std::size_t bytes) override {
@@ -195,6 +191,27 @@ class NcclLibrary final : public NcclApi {
 
   private:
     static std::size_t count(const TensorView& view) { return static_cast<std::size_t>(view.count()); }
+
+    /// `issue` gets what sends to a rank and receives from it, and says whether the group may go on.
+    template <class Issue>
+    NcclResult in_group(const Issue& issue) {
+        if (const ncclResult_t code = group_start_(); code != ncclSuccess) return result(code);
+        ncclResult_t failed = ncclSuccess;
+        const auto keep_first = [&](ncclResult_t code) {
+            if (failed == ncclSuccess && code != ncclInProgress) failed = code;
+        };
+        issue([&](const TensorView& sent, const TensorView& received, int rank, NcclComm communicator,
+                  GpuStream stream) {
+            keep_first(
+                send_(sent.data, count(sent), type_of(sent.dtype), rank, comm(communicator), queue(stream)));
+            keep_first(receive_(received.data, count(received), type_of(received.dtype), rank,
+                                comm(communicator), queue(stream)));
+            return failed == ncclSuccess;
+        });
+        // Also behind a failure: whatever comes next would otherwise wait for the end of the group.
+        const ncclResult_t ended = group_end_();
+        return result(failed == ncclSuccess ? ended : failed);
+    }
 
     template <class Function>
     bool look_for(Function& function, const char* name) {

@@ -139,6 +139,18 @@ class StagedCommunicator final : public Communicator {
         return Work(std::move(transfer));
     }
 
+    Work exchange(const TensorView& send, const TensorView& receive, int peer) override {
+        require_pair(send, receive, peer, rank(), size());
+        if (send.count() == 0) return host_->exchange(send, receive, peer);
+        auto transfer = std::make_unique<StagedTransfer>(pool_, 2 * send.bytes());
+        std::byte* const received = transfer->memory() + send.bytes();
+        staging_->to_host(transfer->memory(), send);
+        transfer->then_copy(receive, received);
+        transfer->begin(host_->exchange({transfer->memory(), send.dtype, send.shape},
+                                        {received, receive.dtype, receive.shape}, peer));
+        return Work(std::move(transfer));
+    }
+
     void barrier() override { host_->barrier(); }
 
     std::unique_ptr<Communicator> duplicate() override {

@@ -47,6 +47,7 @@ CudaModule::CudaModule() {
     device_name_ = reinterpret_cast<const char* (*)()>(symbol("tutti_cuda_device_name"));
     time_kernel_ = reinterpret_cast<const char* (*)(int, int, double*)>(symbol("tutti_cuda_time_kernel"));
     visible_gpus_ = reinterpret_cast<const char* (*)()>(symbol("tutti_cuda_visible_gpus"));
+    basis_of_bits_ = reinterpret_cast<const char* (*)(int)>(symbol("tutti_cuda_basis_of_bits"));
     compute_stream_ = reinterpret_cast<void* (*)(Device*)>(symbol("tutti_cuda_compute_stream"));
     make_side_stream_ = symbol("tutti_cuda_make_side_stream");
     make_staging_ = symbol("tutti_cuda_make_staging");

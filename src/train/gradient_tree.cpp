@@ -71,6 +71,17 @@ void GradientTree::take(std::int64_t leaf, std::size_t parameter, Ops& add) {
     }
 }
 
+void GradientTree::take(std::int64_t leaf, Ops& add) {
+    if (parameters_.empty()) return;
+    for (std::int64_t size = 1; size < leaves_; size *= 2) {
+        const std::int64_t left = leaf / (2 * size) * (2 * size), right = left + size;
+        // Leaves come in order, so the right one is the second.
+        if (leaf < right) return;
+        add.add(of_leaf_[static_cast<std::size_t>(right)], of_leaf_[static_cast<std::size_t>(left)]);
+        release(right);
+    }
+}
+
 void GradientTree::release(std::int64_t leaf) {
     {
         const std::lock_guard lock(mutex_);

@@ -84,7 +84,9 @@ std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, c
     // The gradients are rounded where they lie.
     const bool compressed = config.distributed.compress == Compress::bf16;
     if (world > 1 && deterministic)
-        items.push_back({"communication", butterfly_bytes, "pieces of gradients on their way"});
+        items.push_back({"communication",
+                         device.kind() == "cpu" ? butterfly_bytes : device_butterfly_bytes(memory.gradients),
+                         "pieces of gradients on their way"});
     else if (world > 1)
         items.push_back(
             {"communication", compressed ? memory.gradients / 2 : memory.gradients,

@@ -21,8 +21,10 @@ int shard_lanes(std::int64_t shards_of_rank, int threads);
 /// with it. Lane 0 has the rank's own; the others' operations have memory of their own, too.
 class ShardLane {
   public:
-    /// Lane 0. All must outlive it.
-    ShardLane(Graph& graph, Loss& loss, BatchStage& stage, Ops& arena_ops, std::int64_t max_batch);
+    /// Lane 0. All must outlive it. stage_keeps_labels: they are in a device's memory, where the next batch's
+    /// come no sooner than that batch is loaded.
+    ShardLane(Graph& graph, Loss& loss, BatchStage& stage, Ops& arena_ops, std::int64_t max_batch,
+              bool stage_keeps_labels);
     /// Another. To be called by its thread, so that its memory is near it.
     ShardLane(Device& first, const Graph& graph, const Config& config, const DatasetInfo& data);
     ~ShardLane();
@@ -37,7 +39,10 @@ class ShardLane {
     /// Brings a batch that stage() has given into the graph's input, and keeps what else a step needs of it,
     /// so that the loader may go on. n = 0: no batch.
     void load(const HostBatch& batch);
-    void load_nothing() { samples_ = 0; }
+    void load_nothing() {
+        samples_ = 0;
+        stage_->load_nothing();
+    }
     std::int64_t samples() const { return samples_; }
     TensorView labels();
     std::span<const std::int64_t> positions() const;
@@ -51,6 +56,7 @@ class ShardLane {
     Ops* arena_ops_;
     std::vector<std::int64_t> labels_, positions_;
     std::int64_t samples_ = 0;
+    bool stage_keeps_labels_ = false;
 };
 
 }  // namespace tutti

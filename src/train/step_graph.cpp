@@ -15,6 +15,8 @@ constexpr std::int64_t warm_up = 3;
 constexpr std::int64_t recording_steps = 4;
 
 std::string objection(const Config& config, const std::vector<Communicator*>& transfers) {
+    if (config.run.deterministic)
+        return "run.deterministic is true, whose virtual shards have gradients at several places in turn";
     if (config.train.accumulate > 1) return "train.accumulate is above 1";
     // A rank alone has nothing to send, whatever would carry it.
     for (const Communicator* const one : transfers)

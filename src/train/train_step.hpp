@@ -88,8 +88,9 @@ struct TrainStep {
     const int rank, world;
     const std::int64_t largest_micro_batch, micro_batches;  ///< in samples; per update
     /// A GPU's batch statistics are in its memory and come between buckets: a communicator of their own. Made
-    /// before anything that can fail on one rank alone. Null: control reaches them.
-    const std::unique_ptr<Communicator> statistics_way = world > 1 && job.device.kind() != "cpu"
+    /// before anything that can fail on one rank alone. Null: control reaches them (ShardSums, too).
+    const std::unique_ptr<Communicator> statistics_way = world > 1 && job.device.kind() != "cpu" &&
+                                                                 !job.config.run.deterministic
                                                              ? job.gradients.duplicate()
                                                              : nullptr;
     /// Whether sums are used for the update while others are still added up. Here for the same reason.

@@ -78,11 +78,16 @@ void TrainStep::compute_shard(ShardLane& lane, std::int64_t shard, const GlobalB
     const double weight = weight_is_known() ? static_cast<double>(batch.end - batch.begin) : 1.0;
     lane.loss().backward(lane.labels(), 1.0 / weight, of_lane.output_gradient(n));
     of_lane.backward(n, context, [&](std::size_t parameter) {
-        shard_sums->gradients().take(shard, parameter, lane.arena_ops());
+        shard_sums->take_gradient(shard, parameter, lane.arena_ops());
         if (records) records->parameter_ready(parameter);
     });
+    shard_sums->take_gradients(shard, lane.arena_ops());
     if (first) lap(account.backward, times ? &times->backward : nullptr);
     if (records) records->compute_ends();
+    if (!first) return;
+    // While a GPU computes.
+    lane.stage().fetch_ahead(loader);
+    lap(account.data, nullptr);
 }
 
 LossSums TrainStep::sum_shards(const Failure& failure, const TimeNews& time) {

@@ -103,8 +103,8 @@ void Trainer::write_to(RunDirectory* directory) {
     if (job.config.run.deterministic)
         job.log.info("run.deterministic: " + std::to_string(job.config.run.virtual_shards) +
                      " virtual shards of up to " + std::to_string(impl_->training.largest_micro_batch) +
-                     " samples, " + std::to_string(impl_->training.micro_batches) +
-                     " per rank, each on one thread" +
+                     " samples, " + std::to_string(impl_->training.micro_batches) + " per rank, each on " +
+                     (job.device.kind() == "cpu" ? "one thread" : "the GPU") +
                      (impl_->training.lanes.size() > 1
                           ? ", " + std::to_string(impl_->training.lanes.size()) + " at once"
                           : ", one after another"));

@@ -65,9 +65,6 @@ void check_deterministic(const Config& config, int ranks) {
          "run.virtual_shards " + std::to_string(shards) + " is not a multiple of the " + world,
          "start at most " + std::to_string(shards) +
              " ranks, or begin a run with run.virtual_shards: " + std::to_string(ranks)},
-        {config.device == DeviceChoice::cuda,
-         "device is cuda: this version keeps that promise on the CPU only",
-         "set device: cpu, or run.deterministic: false"},
         {config.distributed.strategy == Strategy::zero1,
          "distributed.strategy is zero1: the fixed tree of sums needs every gradient whole on every rank",
          "set distributed.strategy: ddp"},

@@ -9,6 +9,7 @@
 
 #include "combine.hpp"
 #include "thread_communicator.hpp"
+#include "tutti/device/device.hpp"
 
 namespace tutti::test {
 namespace {
@@ -22,6 +23,24 @@ TEST(ButterflySum, OfOneRankIsWhatItHas) {
     butterfly_sum(*make_single_communicator(), view_of(std::span(values)));
     EXPECT_EQ(values[0], 0.1F);
     EXPECT_TRUE(std::signbit(values[1]));
+}
+
+TEST(ButterflySum, OfADevicesMemoryHasThoseBitsInPiecesOfAnySize) {
+    constexpr std::size_t count = 1001;
+    for (const int ranks : {1, 2, 4})
+        for (const std::size_t bytes : {2 * sizeof(float), 3 * sizeof(float), std::size_t{1000},
+                                        device_butterfly_bytes(count * sizeof(float))})
+            run_on_threads(ranks, [&](Communicator& world) {
+                const auto device = make_cpu_device(1);
+                const Buffer received = device->allocate(bytes, "received");
+                std::vector<float> values(count), expected(count);
+                for (std::size_t i = 0; i < count; ++i) {
+                    values[i] = inexact<float>(world.rank(), i);
+                    expected[i] = tree_sum<float>(0, 1, ranks, i);
+                }
+                butterfly_sum(world, view_of(std::span(values)), received, device->ops(DType::f32));
+                EXPECT_EQ(values, expected) << bytes << " bytes";
+            });
 }
 
 TEST(ButterflySum, RefusesTypesThatItWouldNotAdd) {

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "butterfly_check.hpp"
 #include "communicator_contract.hpp"
 #include "nccl_rank.hpp"
 #include "tutti/base/host_name.hpp"
@@ -37,6 +38,32 @@ INSTANTIATE_TEST_SUITE_P(fake, NcclContract,
                                     std::to_string(std::get<1>(row.param)) + "_" +
                                     std::get<2>(row.param).name;
                          });
+
+TEST(NcclButterfly, HasTheBitsOfTheTree) {
+    for (const int polls : {0, 3})
+        for (const int ranks : {2, 3, 4})
+            run_on_threads(ranks, [polls](Communicator& world) {
+                Rank rank(world, {.polls = polls});
+                expect_butterfly(*rank.communicator(world));
+                rank.gpu->finish();
+                EXPECT_EQ(rank.nccl->violations(), std::vector<std::string>());
+            });
+}
+
+TEST(NcclExchange, that_fails_names_call_and_rank) {
+    run_on_threads(2, [](Communicator& world) {
+        Rank rank(world, {.answers = {{"exchange", NcclResult::remote_error}}});
+        const auto communicator = rank.communicator(world);
+        std::vector<float> mine(8), theirs(8);
+        try {
+            communicator->exchange(view_of(std::span(mine)), view_of(std::span(theirs)), 1 - world.rank());
+            ADD_FAILURE() << "no error";
+        } catch (const PeerError& error) {
+            EXPECT_NE(std::string(error.what()).find("exchange of 8 f32 on rank"), std::string::npos)
+                << error.what();
+        }
+    });
+}
 
 struct Code {
     NcclResult result;

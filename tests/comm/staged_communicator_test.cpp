@@ -9,6 +9,7 @@
 #include <numeric>
 #include <vector>
 
+#include "butterfly_check.hpp"
 #include "communicator_contract.hpp"
 #include "fake_nccl/fake_device_memory.hpp"
 #include "thread_communicator.hpp"
@@ -45,6 +46,13 @@ INSTANTIATE_TEST_SUITE_P(threads, StagedContract,
                              return "np" + std::to_string(std::get<0>(row.param)) + "_" +
                                     std::get<1>(row.param).name;
                          });
+
+TEST(StagedButterfly, HasTheBitsOfTheTree) {
+    for (const int ranks : {2, 3, 4})
+        run_on_threads(ranks, [](Communicator& world) {
+            expect_butterfly(*make_staged_communicator(world.duplicate(), std::make_shared<HostAsDevice>()));
+        });
+}
 
 class StagedRanks : public testing::TestWithParam<int> {
   protected:
@@ -92,6 +100,21 @@ TEST_P(StagedRanks, reduce_scatter_and_all_gather_bring_blocks_in_place_and_apar
         const TensorView whole = device.upload(std::vector<double>(numbers.size()));
         communicator.all_gather(output, whole).wait();
         EXPECT_EQ(device.download<double>(whole), numbers);
+    });
+}
+
+TEST_P(StagedRanks, exchange_brings_what_the_peer_has_and_touches_device_memory_by_copies_only) {
+    if (ranks() % 2 != 0) return;
+    run([&](Communicator& communicator, FakeDeviceMemory& device) {
+        const int peer = communicator.rank() ^ 1;
+        const TensorView mine =
+            device.upload(std::vector<float>(300, static_cast<float>(communicator.rank())));
+        const TensorView theirs = device.upload(std::vector<float>(300, -1));
+        communicator.exchange(mine, theirs, peer).wait();
+        EXPECT_EQ(device.download<float>(theirs), std::vector<float>(300, static_cast<float>(peer)));
+        EXPECT_EQ(device.download<float>(mine),
+                  std::vector<float>(300, static_cast<float>(communicator.rank())));
+        EXPECT_THROW(communicator.exchange(mine, theirs, communicator.rank()), UsageError);
     });
 }
 

@@ -35,7 +35,7 @@ PARTS = {
     "parity": ("stepwise_parity",),
     "graph": ("cuda_graph",),
     "nccl": ("nccl_one_rank", "nccl_two_ranks_on_one_gpu"),
-    "ranks": ("host_staged_ranks",),
+    "ranks": ("host_staged_ranks", "same_bits"),
     "bench": ("kernel_bench", "step_bench"),
     "sanitizer": ("memcheck", "racecheck"),
 }
@@ -271,6 +271,39 @@ class Check:
             for strategy in ("ddp",) if self.arguments.quick else ("ddp", "zero1"):
                 results.append(self.compare(f"staged-{strategy}-{ranks}", ranks, "distributed.backend=mpi",
                                             f"distributed.strategy={strategy}"))
+                self.note(results)
+        return results
+
+    def same_bits(self):
+        """run.deterministic: losses and weights of 1, 2 and 4 ranks, and of one rank again, to the last bit."""
+        layers = ("model.layers=[{conv2d: {out: 8, kernel: 3}}, batch_norm2d, relu, {dropout: {p: 0.3}}, flatten, "
+                  "{linear: {out: 10}}]")
+        cases = {"lenet": (), "dropout, batch statistics, tf32": ("model.name=null", layers, "train.precision=tf32"),
+                 "vit, bf16": (*NETWORKS["vit"], "model.heads=4", "train.precision=bf16")}
+        ways = {"again": (1, "mpi"), "2 ranks": (2, "mpi"), "4 ranks": (4, "mpi")}
+        if self.arguments.rehearse:
+            cases = {"lenet": ()}
+        elif self.nccl_shares_gpus():
+            ways["2 ranks, NCCL"] = (2, "nccl")
+        results = {}
+
+        def outcome(name, ranks, *settings):
+            losses = self.losses(name, ranks, f"device={self.device}", "run.deterministic=true", "run.virtual_shards=4", *settings,
+                                 env=SHARED_GPU)
+            return losses, self.run([self.trainer, "inspect", self.folder / name, "--sha256"]).stdout
+
+        with judged_by(lambda: require_no_failure(results)):
+            for case, settings in cases.items():
+                results[case] = {}
+                try:
+                    one = outcome(f"bits-{case}", 1, *settings)
+                    for way, (ranks, backend) in ways.items():
+                        found = outcome(f"bits-{case}-{way}", ranks, f"distributed.backend={backend}", *settings)
+                        if found != one:
+                            raise Failed(f"{way}: {found}, not {one}")
+                        results[case][way] = "equal"
+                except Failed as failure:
+                    results[case]["failure"] = str(failure)[-2000:]
                 self.note(results)
         return results
 

@@ -145,7 +145,6 @@ class Deterministic(TrainingTest):
                 (3, {}, ("3 ranks", "power of two", "start 2 ranks")),
                 (4, {"run__virtual_shards": 2}, ("virtual_shards 2", "4 ranks")),
                 (2, {"distributed__strategy": "zero1"}, ("zero1", "ddp")),
-                (2, {"device": "cuda"}, ("device is cuda", "device: cpu")),
                 (2, {"data__tail": "pad"}, ("data.tail", "exact"))):
             result = self.mpirun(ranks, self.command(ranks, "refused", **settings), per_rank_exit_codes=True)
             self.assertEqual(result.exit_codes, [2] * ranks, result.stderr)

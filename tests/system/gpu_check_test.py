@@ -77,7 +77,7 @@ class GpuCheck(TrainingTest):
 
     def test_its_stages_pass_on_the_cpu_and_the_report_says_that_it_was_the_cpu(self):
         result = self.check("--trainer", self.trainer, "--rehearse", "--quick", "--stages",
-                            "stepwise_parity,host_staged_ranks,nccl_one_rank,cuda_graph,racecheck,kernel_bench,step_times",
+                            "stepwise_parity,host_staged_ranks,same_bits,nccl_one_rank,cuda_graph,racecheck,kernel_bench,step_times",
                             "--models", "lenet")
         self.assertEqual(result.returncode, 0, result.stderr)
         report, stages = self.report()
@@ -87,6 +87,7 @@ class GpuCheck(TrainingTest):
             self.assertEqual(network["worst"], {"loss": 0, "grad_norm": 0}, "the same program on the same processor")
             self.assertEqual([step["step"] for step in network["steps"]], [2, 3, 4])
         self.assertEqual([case["ranks"] for case in stages["host_staged_ranks"]["result"]], [2, 3, 4])
+        self.assertEqual(stages["same_bits"]["result"], {"lenet": {way: "equal" for way in ("again", "2 ranks", "4 ranks")}})
         self.assertEqual(stages["racecheck"]["status"], "skipped")
         self.assertEqual(stages["cuda_graph"]["status"], "skipped")
         self.assertGreater(stages["step_times"]["result"]["lenet"]["milliseconds"], 0)

@@ -76,6 +76,32 @@ TEST(GradientTree, HasTheBitsOfTheTreeForAnyNumberOfThreadsAndBeginsAnew) {
         }
 }
 
+TEST(GradientTree, OfWholeArenasHasTheSameBits) {
+    const auto device = make_cpu_device(1);
+    const std::vector<Parameter> parameters = parameters_of_sizes({3, 8, 1});
+    for (const std::int64_t leaves : {1, 2, 4, 16}) {
+        const Buffer memory = device->allocate(24 * sizeof(double), "result");
+        const TensorView result = memory.view(0, DType::f64, {24});
+        GradientTree tree(*device, result, parameters, leaves, 1);
+        for (int round = 0; round < 3; ++round) {
+            tree.begin();
+            for (std::int64_t mine = 0; mine < leaves; ++mine) {
+                const TensorView arena = tree.next_arena().value();
+                for (std::size_t p = 0; p < parameters.size(); ++p)
+                    std::fill_n(arena.as<double>() + parameters[p].offset, parameters[p].count,
+                                leaf(mine, p));
+                tree.take(mine, device->ops(DType::f64));
+            }
+            for (std::size_t p = 0; p < parameters.size(); ++p)
+                for (std::int64_t i = 0; i < parameters[p].count; ++i)
+                    ASSERT_EQ(result.as<double>()[parameters[p].offset + i], expected_sum(leaves, p))
+                        << leaves << " leaves, round " << round;
+            // What gradient norms find between parameters.
+            EXPECT_EQ(result.as<double>()[3], 0);
+        }
+    }
+}
+
 TEST(GradientTree, WithoutParametersNobodyWaits) {
     const auto device = make_cpu_device(1);
     const std::int64_t leaves = 8;
@@ -87,6 +113,7 @@ TEST(GradientTree, WithoutParametersNobodyWaits) {
         const std::optional<TensorView> arena = tree.next_arena();
         ASSERT_TRUE(arena);
         EXPECT_EQ(arena->count(), 0);
+        tree.take(i, device->ops(DType::f64));
     }
     tree.begin();
     tree.stop();

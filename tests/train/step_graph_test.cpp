@@ -195,6 +195,9 @@ TEST_F(StepGraphTest, says_what_is_against_it_and_refuses_where_it_was_demanded)
     config_.run.cuda_graph = CudaGraphChoice::always;
     EXPECT_THROW(make(), UsageError);
     config_.train.accumulate = 1;
+    config_.run.deterministic = true;
+    EXPECT_THROW(make(), UsageError);
+    config_.run.deterministic = false;
     EXPECT_NO_THROW(make());
     device_.records = false;
     EXPECT_THROW(make(), UsageError);

@@ -105,6 +105,7 @@ std::string refusal(const std::vector<std::string>& settings, int ranks) {
 
 TEST(Deterministic, RefusesWhatItsPromiseCannotHoldFor) {
     for (const int ranks : {1, 2, 4, 8}) EXPECT_EQ(refusal({}, ranks), "");
+    EXPECT_EQ(refusal({"device=cuda"}, 2), "");
     EXPECT_EQ(refusal({}, 3),
               "run.deterministic is true and there are 3 ranks: the fixed tree of sums needs a power of two; "
               "start 2 ranks, or set run.deterministic: false");
@@ -112,7 +113,7 @@ TEST(Deterministic, RefusesWhatItsPromiseCannotHoldFor) {
               "run.deterministic is true and run.virtual_shards 4 is not a multiple of the 8 ranks; start at "
               "most 4 ranks, or begin a run with run.virtual_shards: 8");
     for (const char* setting : {"distributed.strategy=zero1", "distributed.sync_batch_norm=true",
-                                "data.tail=pad", "device=cuda", "train.scale_lr_by_world_size=true",
+                                "data.tail=pad", "train.scale_lr_by_world_size=true",
                                 "distributed.bucket_policy=auto", "distributed.bucket_policy=cost_model"}) {
         const std::string text = refusal({setting}, 2);
         EXPECT_NE(text.find(std::string(setting).substr(0, std::string(setting).find('='))),

@@ -4,6 +4,8 @@
 #include <cstddef>
 
 #include "tutti/comm/communicator.hpp"
+#include "tutti/device/buffer.hpp"
+#include "tutti/device/ops.hpp"
 
 namespace tutti {
 
@@ -17,5 +19,17 @@ void butterfly_sum(Communicator& communicator, const TensorView& buffer);
 
 /// What a call needs beside the buffer.
 constexpr std::size_t butterfly_bytes = std::size_t{1} << 20;
+
+/// The same for memory of a device, which `communicator` moves: `add` (y += x, of the buffer's type) adds
+/// there. The sum is there for what is issued on the device afterwards. received: the device's, for what the
+/// peers send, any size from two elements on, the same on all ranks; half of it is a piece. It must live as
+/// long as the communicator where the call throws.
+void butterfly_sum(Communicator& communicator, const TensorView& buffer, const Buffer& received, Ops& add);
+
+/// What such a call takes for a buffer of so many bytes: pieces of which a network sees no more than a few.
+constexpr std::size_t device_butterfly_bytes(std::size_t buffer) {
+    constexpr std::size_t most = std::size_t{64} << 20;
+    return buffer < most / 2 ? 2 * buffer : most;
+}
 
 }  // namespace tutti

@@ -66,7 +66,7 @@ class Communicator {
     virtual void barrier() = 0;
     /// In pairs: `send` goes to rank `peer`, another one, and what it sends arrives in `receive`, which does
     /// not overlap `send`; the same dtype (any) and size on both. A collective all the same: every rank calls
-    /// it, and this rank is its peer's peer. Host memory only: UsageError from a backend that moves a GPU's.
+    /// it, and this rank is its peer's peer. Memory as all_reduce takes it. UsageError where there is none.
     virtual Work exchange(const TensorView& /*send*/, const TensorView& /*receive*/, int /*peer*/) {
         throw UsageError("ranks cannot exchange in pairs through " + backend(),
                          "set distributed.backend: mpi");

@@ -13,7 +13,7 @@ namespace tutti {
 
 /// Raised with every change of what crosses the border: Device, Ops and all they mention, and the module's
 /// entry points.
-inline constexpr int cuda_module_interface = 9;
+inline constexpr int cuda_module_interface = 10;
 
 /// Opened for the rest of the process's life.
 class CudaModule {
@@ -33,6 +33,9 @@ class CudaModule {
     std::string device_name() const;
     /// UUIDs of the GPUs that this process may use, by index: "GPU-0f1e2d3c-…".
     std::vector<std::string> visible_gpus() const;
+    /// What decides the bits of GPU `index`'s results beside this program, for people: its model, and the
+    /// versions of driver and libraries. Where texts differ bits may. Throws RunError.
+    std::string basis_of_bits(int index) const { return basis_of_bits_(index); }
     /// The stream (cudaStream_t) on which a device of make_device() computes, for communication to follow. It
     /// lives as long as the device.
     void* compute_stream(Device& device) const { return compute_stream_(&device); }
@@ -52,6 +55,7 @@ class CudaModule {
     const char* (*device_name_)() = nullptr;
     const char* (*time_kernel_)(int, int, double*) = nullptr;
     const char* (*visible_gpus_)() = nullptr;
+    const char* (*basis_of_bits_)(int) = nullptr;
     void* (*compute_stream_)(Device*) = nullptr;
     void* make_side_stream_ = nullptr;
     void* make_staging_ = nullptr;

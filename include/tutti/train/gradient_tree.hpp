@@ -36,6 +36,11 @@ class GradientTree {
     std::optional<TensorView> next_arena();
     /// The gradient of a parameter (its number) of a leaf is there. `add`: of the calling thread. Any thread.
     void take(std::int64_t leaf, std::size_t parameter, Ops& add);
+    /// All gradients of a leaf are there, or will be before what `add` issues next: the same sums, of whole
+    /// arenas, in one operation per pair, where one thread computes all leaves and operations cost more to
+    /// begin than memory costs to read again. What lies between parameters is added, too. In the place of the
+    /// calls of the other take() for a sum.
+    void take(std::int64_t leaf, Ops& add);
     /// A thread gives up, so that the others do not wait for its leaf.
     void stop();
 

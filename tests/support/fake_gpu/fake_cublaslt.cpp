@@ -151,6 +151,9 @@ const char* cublasLtGetStatusString(cublasStatus_t) {
     return "as the fake was asked";
 }
 
+std::size_t cublasLtGetVersion() {
+    return 120804;
+}
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
     FAIL_IF_ASKED("cublasLtCreate");
     *handle = reinterpret_cast<cublasLtHandle_t>(new int(0));

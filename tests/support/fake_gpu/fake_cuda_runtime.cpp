@@ -52,6 +52,7 @@ struct State : kcpu::LaunchObserver {
     int last_error = 0;
     std::map<std::string, int> failures;
     int devices = 1, streams = 0, events = 0;
+    bool unlike = false;
     DevicePages memory;
     std::map<const std::byte*, std::size_t> pinned;
     std::set<CUstream_st*> open_streams;
@@ -74,6 +75,7 @@ void reset() {
     state().failures.clear();
     state().last_error = 0;
     state().devices = 1;
+    state().unlike = false;
     state().streams = state().events = 0;
     state().forgotten_wait.clear();
     hold_back({});
@@ -97,6 +99,9 @@ void fail_next(const std::string& function, int code) {
 }
 void set_device_count(int count) {
     state().devices = count;
+}
+void make_devices_unlike() {
+    state().unlike = true;
 }
 std::size_t live_allocations() {
     return state().memory.live().size();
@@ -178,6 +183,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
     std::strcpy(properties->name, "fake GPU");
     properties->totalGlobalMem = std::size_t{1} << 30;
     properties->uuid.bytes[0] = static_cast<char>(device + 1);
+    properties->multiProcessorCount = 4 + (state().unlike ? device : 0);
     return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {

@@ -44,6 +44,9 @@ void fail_next(const std::string& function, int code);
 /// GPUs that cudaGetDeviceCount reports; 1 after a reset.
 void set_device_count(int count);
 
+/// From now on they have different numbers of multiprocessors.
+void make_devices_unlike();
+
 /// Allocations that were not freed.
 std::size_t live_allocations();
 /// What they take, each in whole pages of the host.

@@ -365,12 +365,14 @@ ncclResult_t ncclGroupEnd() {
     const Group ended = std::exchange(group(), {});
     if (ended.parts.empty()) return ncclSuccess;
     const ncclComm_t comm = ended.comm;
-    // As here, all ranks send to all in blocks of one size, of which a slot takes a part of each.
+    // As here, all ranks send to all, or each to the peer that sends to it, in blocks of one size, of which a
+    // slot takes a part of each.
     const std::size_t block = ended.parts.front().bytes,
                       most = slot_bytes / static_cast<std::size_t>(comm->ranks) / 8 * 8;
     for (const Group::Part& part : ended.parts)
         if (part.bytes != block) return ncclInvalidArgument;
-    if (ended.parts.size() != 2 * static_cast<std::size_t>(comm->ranks)) return ncclInvalidArgument;
+    const std::size_t of_all = 2 * static_cast<std::size_t>(comm->ranks);
+    if (ended.parts.size() != of_all && ended.parts.size() != 2) return ncclInvalidArgument;
     return comm->issue(ended.stream, [=] {
         for (std::size_t offset = 0; offset < block; offset += most) {
             const std::size_t size = std::min(most, block - offset);

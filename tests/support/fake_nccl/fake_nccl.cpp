@@ -151,6 +151,12 @@ NcclResult FakeNccl::all_to_all(const TensorView& input, const TensorView& outpu
     return result;
 }
 
+NcclResult FakeNccl::exchange(const TensorView& send, const TensorView& receive, int peer,
+                              NcclComm communicator, GpuStream stream) {
+    return collective("exchange", communicator, stream,
+                      [=](Communicator& data) { return data.exchange(send, receive, peer); });
+}
+
 FakeNccl::~FakeNccl() {
     // Where an abort hangs memory is left to the process's end; anywhere else that is a leak to be found.
     if (script_.abort_waits)

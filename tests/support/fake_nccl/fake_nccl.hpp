@@ -54,6 +54,8 @@ class FakeNccl final : public NcclApi {
                          GpuStream stream) override;
     NcclResult all_to_all(const TensorView& input, const TensorView& output, int ranks, NcclComm communicator,
                           GpuStream stream) override;
+    NcclResult exchange(const TensorView& send, const TensorView& receive, int peer, NcclComm communicator,
+                        GpuStream stream) override;
     NcclResult allocate(std::byte*& memory, std::size_t bytes) override;
     NcclResult release(std::byte* memory) override;
     NcclResult register_window(NcclComm communicator, std::byte* memory, std::size_t bytes,
