@@ -6,6 +6,7 @@
 #include <set>
 
 #include "config_schema.hpp"
+#include "config_text.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/familiar_options.hpp"
 #include "tutti/base/suggest.hpp"
@@ -127,6 +128,7 @@ YAML::Node load(const std::string& text, const std::string& source, const std::s
 }  // namespace
 
 Settings::Settings(std::string_view yaml_text, const std::string& source) {
+    require_text(yaml_text, source);
     const YAML::Node root = load(std::string(yaml_text), source);
     if (root.IsNull()) return;
     if (!root.IsMap())
