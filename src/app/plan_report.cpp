@@ -92,6 +92,7 @@ Json plan_json(const PlanForecast& forecast, std::size_t element_bytes) {
             {"schedule", name_of_schedule(forecast.plan.across)},
             {"bucket_bytes", bytes},
             {"step", forecast.step},
+            {"searched", forecast.searched},
             {"exposed", forecast.exposed}};
 }
 

@@ -2,12 +2,14 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "command_line.hpp"
 #include "job_start.hpp"
 #include "provenance.hpp"
 #include "training_recipe.hpp"
+#include "tutti/base/error.hpp"
 #include "tutti/base/familiar_options.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/input/dataset.hpp"
@@ -59,7 +61,15 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
     const Config chosen = config_of_run(config, *gradients);
     Trainer trainer(
         {chosen, *device, *gradients, *control, log, nullptr, *train_data, val_data.get(), &config});
-    if (names_checkpoint(config)) trainer.resume(config.run.resume);
+    if (names_checkpoint(config)) {
+        together_on_first_rank(*control, "looking for the checkpoint", [&] {
+            if (!std::filesystem::exists(config.run.resume))
+                throw DataError(
+                    "run.resume: there is no checkpoint " + config.run.resume,
+                    "set it to auto, never or a file such as RUN_DIR/checkpoints/step-00000100.h5");
+        });
+        trainer.resume(config.run.resume);
+    }
     std::optional<std::string> checkpoint;
     const auto directory = open_run_directory(*control, config, checkpoint);
     together_on_first_rank(*control, "opening the log", [&] { log.open_file(directory->log_path()); });

@@ -85,9 +85,11 @@ int dispatch(Arguments arguments) {
         names.push_back(command.name);
     }
     const std::string near = nearest(first, names);
-    return refuse_on_all_ranks(
-        UsageError(first + " is not a command of trainer",
-                   near.empty() ? "run trainer --help" : "did you mean " + near + "?"));
+    const bool is_config = first.ends_with(".yaml") || first.ends_with(".yml");
+    return refuse_on_all_ranks(UsageError(first + " is not a command of trainer",
+                                          is_config      ? "a config is given with -c: trainer -c " + first
+                                          : near.empty() ? "run trainer --help"
+                                                         : "did you mean " + near + "?"));
 }
 
 }  // namespace

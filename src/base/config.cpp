@@ -3,12 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <set>
-#include <system_error>
 
 #include "config_schema.hpp"
 #include "config_settings.hpp"
@@ -165,15 +161,6 @@ Config parse_config(std::string_view yaml_text, const std::string& source,
     Settings settings(yaml_text, source);
     for (const std::string& argument : overrides) settings.override_with(argument);
     return resolve(settings, source);
-}
-
-std::string read_config_text(const std::string& path) {
-    std::error_code ignored;
-    std::ifstream file(path, std::ios::binary);
-    if (!file || std::filesystem::is_directory(path, ignored))
-        throw UsageError(fmt::format("{}: cannot read the config file", path),
-                         "check the path given with -c");
-    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
 Config load_config(const std::string& path, std::span<const std::string> overrides) {

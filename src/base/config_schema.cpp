@@ -354,8 +354,8 @@ void add_distributed(std::vector<Row>& rows) {
             row("distributed.compress", at(distributed, &D::compress),
                 choice<Compress>({{"none", Compress::none}, {"bf16", Compress::bf16}}),
                 "type of gradients in transit: bf16 sends half of the bytes; rounded to bf16 they are added "
-                "in fp32, and the sum is rounded once more, with any number of ranks; not with fp64 or "
-                "zero1"),
+                "in fp32, and the sum is rounded once more, with any number of ranks; refused with fp64 and "
+                "zero1, and strategy auto is ddp"),
             row("distributed.find_unused_parameters", at(distributed, &D::find_unused_parameters), boolean(),
                 "as in PyTorch, where it lets a step leave out parameters; a model's graph is fixed here, "
                 "every parameter has its gradient in every step and there is nothing to find: the same run "

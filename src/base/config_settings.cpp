@@ -6,6 +6,7 @@
 #include <set>
 
 #include "config_schema.hpp"
+#include "config_text.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/familiar_options.hpp"
 #include "tutti/base/suggest.hpp"
@@ -47,6 +48,8 @@ std::vector<std::string> paths_ending_in(const std::string& leaf) {
 /// What the writer of an unknown key may have meant: the same name in another section, then a near name in
 /// this section, then a near name anywhere.
 std::string advice(std::string path) {
+    // What PyTorch's users call it.
+    if (leaf_of(path) == "learning_rate") return "did you mean optim.lr?";
     const auto elsewhere = paths_ending_in(leaf_of(path));
     if (!elsewhere.empty()) return fmt::format("did you mean {}?", join(elsewhere, " or "));
 
@@ -127,6 +130,7 @@ YAML::Node load(const std::string& text, const std::string& source, const std::s
 }  // namespace
 
 Settings::Settings(std::string_view yaml_text, const std::string& source) {
+    require_text(yaml_text, source);
     const YAML::Node root = load(std::string(yaml_text), source);
     if (root.IsNull()) return;
     if (!root.IsMap())
@@ -178,9 +182,15 @@ void Settings::add_value(const Setting& setting, const std::string& source) {
         return;
     }
     if (setting.node.IsNull()) return;
-    if (!setting.node.IsMap())
-        setting.wrong(
-            "a map", fmt::format("the keys of {} are: {}", setting.path, join(names_in(setting.path), ", ")));
+    if (!setting.node.IsMap()) {
+        const std::vector<std::string> names = names_in(setting.path);
+        const bool may_be_name = setting.node.IsScalar() && !setting.node.Scalar().empty() &&
+                                 std::ranges::find(names, "name") != names.end();
+        setting.wrong("a map", may_be_name
+                                   ? fmt::format("did you mean {}.name? Its keys are: {}", setting.path,
+                                                 join(names, ", "))
+                                   : fmt::format("the keys of {} are: {}", setting.path, join(names, ", ")));
+    }
     add_map(setting.node, setting.path, source);
 }
 
@@ -188,7 +198,9 @@ void Settings::override_with(const std::string& argument) {
     const std::size_t equals = argument.find('=');
     if (equals == std::string::npos || equals == 0)
         throw UsageError(fmt::format("{}: {} is not key=value", command_line, argument),
-                         "write for example train.epochs=5");
+                         argument.ends_with(".yaml") || argument.ends_with(".yml")
+                             ? "a config is given with -c: -c " + argument
+                             : "write for example train.epochs=5");
     const std::string path = argument.substr(0, equals);
     const std::string value = argument.substr(equals + 1);
     if (!find_row(path) && !is_section(path) && !find_familiar_key(path) && !is_familiar_section(path))

@@ -103,6 +103,13 @@ std::string ranks_left_on_host(const Environment& own, const std::filesystem::pa
     return (ranks.size() == 1 ? "rank " : "ranks ") + list + " of the " + counted;
 }
 
+bool LooksInARow::certain_after(const std::string& left) {
+    constexpr int certain = 3;
+    looks_ = left.empty() ? 0 : left == left_ ? looks_ + 1 : 1;
+    left_ = left;
+    return looks_ >= certain;
+}
+
 StartWatch::StartWatch(Environment environment, double timeout) {
     // Signals are for the thread that trains.
     sigset_t all, before;
@@ -125,30 +132,27 @@ StartWatch::~StartWatch() {
 void StartWatch::look_on(const Environment& environment, double timeout) {
     using Clock = std::chrono::steady_clock;
     const auto begin = Clock::now();
-    constexpr int certain = 3;
-    int missing = 0;
+    LooksInARow looks;
     bool warned = false;
-    std::string left;
     std::unique_lock lock(mutex_);
     while (!changed_.wait_for(lock, std::chrono::seconds(1), [this] { return started_; })) {
-        const std::string now = ranks_left_on_host(environment);
-        missing = now.empty() ? 0 : now == left ? missing + 1 : 1;
-        left = now;
+        const std::string left = ranks_left_on_host(environment);
+        const bool missing = looks.certain_after(left);
         const std::chrono::duration<double> waited = Clock::now() - begin;
         const bool slow = !warned && waited.count() > timeout;
-        if (missing < certain && !slow) continue;
+        if (!missing && !slow) continue;
         const std::string waits = "rank " + text_of(environment, "OMPI_COMM_WORLD_RANK") + " on " +
                                   host_name() + " waits in MPI_Init for its peers";
         const std::string reason =
-            missing >= certain
+            missing
                 ? waits + ", of which only " + left +
                       " on this host still run: another ended without starting MPI; start all ranks with the "
                       "same command line"
                 : waits + ", since " + std::to_string(static_cast<int>(waited.count())) +
                       " s; if it stays so, look whether every rank runs this program, and whether the hosts "
                       "reach each other: trainer doctor on each host";
-        std::cerr << (missing >= certain ? "error: " : "warning: ") << reason << std::endl;
-        if (missing < certain) {
+        std::cerr << (missing ? "error: " : "warning: ") << reason << std::endl;
+        if (!missing) {
             // A large job may take that long, and nothing shows that a rank is gone.
             warned = true;
             continue;

@@ -18,10 +18,21 @@ namespace tutti {
 /// become ranks. `own`: this process's environment.
 std::string ranks_left_on_host(const Environment& own, const std::filesystem::path& proc = "/proc");
 
+/// When what ranks_left_on_host says is certain: the same ranks, three times in a row. One may be on its way
+/// from one look to the next.
+class LooksInARow {
+  public:
+    /// What the next look has shown; whether it is certain.
+    bool certain_after(const std::string& left);
+
+  private:
+    std::string left_;
+    int looks_ = 0;
+};
+
 /// While it lives, a thread looks after the start of MPI, and ends this process with exit code 5 and the
-/// reason when a rank of this host has ended before it came to MPI_Init (seen three times in a row, one
-/// second apart). After `timeout` seconds it warns, once. mpirun itself ends a job only for a rank that
-/// failed.
+/// reason when a rank of this host has ended before it came to MPI_Init (LooksInARow, one second apart).
+/// After `timeout` seconds it warns, once. mpirun itself ends a job only for a rank that failed.
 class StartWatch {
   public:
     StartWatch(Environment environment, double timeout);

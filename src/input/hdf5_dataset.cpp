@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -133,11 +134,15 @@ class Hdf5Dataset final : public Dataset {
 
 /// The library's own message for a file that is not there is a page long; the system's is two words.
 void require_readable(const std::string& path) {
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    // A pipe without a writer would be waited for.
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     char byte = 0;
     const bool readable = file >= 0 && ::read(file, &byte, 1) >= 0;  // opening a directory succeeds
     const int error = errno;
+    struct stat kind {};
+    const bool is_pipe = file >= 0 && fstat(file, &kind) == 0 && S_ISFIFO(kind.st_mode);
     if (file >= 0) close(file);
+    if (is_pipe) throw DataError(path + ": a pipe, and HDF5 is read here and there", "name a regular file");
     if (!readable) {
         const std::string reason = std::generic_category().message(error);
         throw DataError(path + ": " + reason,
@@ -145,7 +150,8 @@ void require_readable(const std::string& path) {
                             ? "check the path, or make the file: trainer pack idx --images IMAGES "
                               "--labels LABELS -o " +
                                   path
-                            : "");
+                        : error == EISDIR ? "name the HDF5 files in it: data.train=FILE.h5, or a list of them"
+                                          : "check the path and its permissions");
     }
 }
 

@@ -11,6 +11,10 @@ AcrossTiming timing_with(const MeasuredWorld& measured, const CostModel& cost) {
     return with_costs(measured.across_timing, cost, measured.element_bytes);
 }
 
+BucketTiming timing_within(const MeasuredWorld& measured, const CostModel& cost) {
+    return {measured.measurement.ready, cost, measured.element_bytes};
+}
+
 }  // namespace
 
 double compute_alone(const MeasuredWorld& measured, bool across) {
@@ -22,16 +26,20 @@ double compute_alone(const MeasuredWorld& measured, bool across) {
 }
 
 PlanForecast forecast_plan(const MeasuredWorld& measured, const BenchPlan& plan, const CostModel& cost) {
-    const BucketTiming timing{measured.measurement.ready, cost, measured.element_bytes};
     PlanForecast forecast{plan};
-    if (plan.across) {
-        const AcrossTiming of_steps = timing_with(measured, cost);
-        const std::vector<double> seconds = transfer_seconds(plan.buckets, timing);
-        if (forecast.plan.order.empty()) forecast.plan.order = issue_order(plan.buckets, seconds, of_steps);
-        forecast.step = step_across(plan.buckets, forecast.plan.order, seconds, of_steps);
-    } else {
-        forecast.step = measured.measurement.predict(plan.buckets, timing);
-    }
+    const CostModel searching = cost.with_processor({});
+    if (plan.across && plan.order.empty())
+        forecast.plan.order =
+            issue_order(plan.buckets, transfer_seconds(plan.buckets, timing_within(measured, searching)),
+                        timing_with(measured, searching));
+    const auto step = [&](const CostModel& model) {
+        const BucketTiming timing = timing_within(measured, model);
+        if (!plan.across) return measured.measurement.predict(plan.buckets, timing);
+        return step_across(plan.buckets, forecast.plan.order, transfer_seconds(plan.buckets, timing),
+                           timing_with(measured, model));
+    };
+    forecast.step = step(cost);
+    forecast.searched = step(searching);
     forecast.exposed = std::max(forecast.step - compute_alone(measured, plan.across), 0.0);
     return forecast;
 }
@@ -45,22 +53,22 @@ WorldForecast forecast_world(const MeasuredWorld& measured, int world, AllReduce
     if (world == 1) return result;
     MeasuredWorld here = measured;
     if (world != measured.world) here.across_timing.per_piece = std::numeric_limits<double>::infinity();
-    const BucketTiming timing{here.measurement.ready, result.cost, here.element_bytes};
+    const CostModel searching = result.cost.with_processor({});
     for (const bool across : {false, true}) {
         if (across && !here.across) continue;
         const std::vector<Bucket> by_cost =
-            across ? plan_across_steps(here.parameters, here.layer_ends, result.cost, here.element_bytes,
-                                       timing_with(here, result.cost))
+            across ? plan_across_steps(here.parameters, here.layer_ends, searching, here.element_bytes,
+                                       timing_with(here, searching))
                          .buckets
-                   : plan_by_cost(here.parameters, here.layer_ends, timing);
+                   : plan_by_cost(here.parameters, here.layer_ends, timing_within(here, searching));
         for (BenchPlan& plan :
              distinct_plans(request, here.parameters, here.layer_ends, here.element_bytes, by_cost)) {
             plan.across = across;
             result.plans.push_back(forecast_plan(here, plan, result.cost));
         }
     }
-    result.best = static_cast<std::size_t>(std::ranges::min_element(result.plans, {}, &PlanForecast::step) -
-                                           result.plans.begin());
+    result.best = static_cast<std::size_t>(
+        std::ranges::min_element(result.plans, {}, &PlanForecast::searched) - result.plans.begin());
     return result;
 }
 

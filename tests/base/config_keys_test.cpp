@@ -42,6 +42,22 @@ TEST(ConfigKeys, at_the_top_are_suggested) {
               "jobs/x.yaml:1: optimizer is not a known key; did you mean optim?");
 }
 
+TEST(ConfigKeys, of_pytorch_are_answered_with_ours) {
+    for (const char* text : {"learning_rate: 0.1", "optim: {learning_rate: 0.1}"})
+        EXPECT_NE(refusal(text).find("; did you mean optim.lr?"), std::string::npos) << text;
+}
+
+TEST(ConfigKeys, that_are_given_a_name_in_place_of_a_section_are_answered_with_the_key_of_the_name) {
+    EXPECT_TRUE(
+        refusal("model: lenet")
+            .starts_with(
+                "jobs/x.yaml:1: model: lenet is not a map; did you mean model.name? Its keys are: name, "));
+    EXPECT_TRUE(
+        override_refusal("optim=adamw").starts_with("optim: adamw is not a map; did you mean optim.name?"));
+    EXPECT_TRUE(refusal("model: [lenet]")
+                    .starts_with("jobs/x.yaml:1: model: a list is not a map; the keys of model"));
+}
+
 TEST(ConfigKeys, at_the_top_are_listed_when_nothing_is_near) {
     EXPECT_EQ(refusal("zzzzzzzz: 1"),
               "jobs/x.yaml:1: zzzzzzzz is not a known key; the keys at the top are: run, device, data, "

@@ -61,6 +61,8 @@ TEST(ConfigOverride, of_an_unknown_key_is_refused_with_a_suggestion) {
 TEST(ConfigOverride, without_an_equals_sign_is_refused) {
     EXPECT_EQ(refusal("", {"train.epochs"}),
               "command line: train.epochs is not key=value; write for example train.epochs=5");
+    EXPECT_EQ(refusal("", {"my.yaml"}),
+              "command line: my.yaml is not key=value; a config is given with -c: -c my.yaml");
     EXPECT_EQ(refusal("", {"=5"}), "command line: =5 is not key=value; write for example train.epochs=5");
 }
 

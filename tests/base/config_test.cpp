@@ -307,8 +307,10 @@ TEST(LoadConfig, refuses_a_missing_file_and_names_it) {
         load_config("no/such/file.yaml", {});
         FAIL() << "accepted";
     } catch (const UsageError& error) {
-        EXPECT_STREQ(error.what(),
-                     "no/such/file.yaml: cannot read the config file; check the path given with -c");
+        EXPECT_STREQ(
+            error.what(),
+            "no/such/file.yaml: cannot read the config file: No such file or directory; check the path "
+            "given with -c");
     }
 }
 

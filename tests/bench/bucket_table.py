@@ -11,7 +11,8 @@ Says first how long it will take (all of it: a quarter of an hour at most), prin
 model, each a file DIR/MODEL-PIECE.json: sweep, `trainer bench buckets` over all sizes and policies; auto, a training with
 bucket_policy auto, for its choice; ddp, PyTorch DDP over gloo (peer_ddp.py), one half of its steps before and one after
 the others, so that a drift of the machine hits both sides of the comparison. With each comes the share of one core that
-the switch program of the netlab took. Runs in a private machine (tests/support) and leaves nothing behind but DIR.
+the switch program of the netlab took. A piece of DDP that fails is tried once again; a piece that fails still is given as
+"failed: why" in the table, the others go on, and the exit code is 1. Runs in a private machine (tests/support) and leaves nothing behind but DIR.
 data: grey 28x28 images in 10 classes; without it, Debian's Fashion-MNIST (dataset-fashion-mnist).
 """
 
@@ -63,6 +64,17 @@ def parse():
     return parser.parse_args()
 
 
+def reason(output):
+    """The line that says most: the last of an error; without the bars of a table."""
+    lines = [line.strip() for line in output.splitlines() if line.strip(" -=\t")]
+    of_errors = [line for line in lines if re.search(r"error|abort|terminate|killed|signal", line, re.IGNORECASE)]
+    return (of_errors or lines or [""])[-1].replace("|", "/")[:120]
+
+
+class Failed(Exception):
+    """A run that ended with an error: its last lines."""
+
+
 class Lab:
     """Two hosts; one core for each rank."""
 
@@ -93,7 +105,8 @@ class Lab:
                               check=False)
         share = (self.switch_seconds() - before) / (time.monotonic() - began)
         if done.returncode != 0:
-            sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}")
+            print(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}", flush=True)
+            raise Failed(reason(done.stdout) or f"exit code {done.returncode}")
         return done.stdout, share
 
 
@@ -113,7 +126,8 @@ def auto(lab, arguments, model, folder):
                              "distributed.bucket_policy=auto", *settings, *arguments.set], [f"XDG_CACHE_HOME={folder}"])
     line = next((line for line in output.splitlines() if "buckets: " in line), None)
     if line is None:
-        sys.exit(f"{model}: auto did not say what it chose\n{output}")
+        print(output, flush=True)
+        raise Failed("auto did not say what it chose")
     return {"said": line[line.index("buckets: "):], "switch": share}
 
 
@@ -126,7 +140,9 @@ def ddp(lab, arguments, model, folder):
 
 
 def both_halves(first, second):
-    """One result of two runs of DDP."""
+    """One result of two runs of DDP; where one failed, the other with its "failed"."""
+    if "failed" in first or "failed" in second:
+        return {**first, **second}
     report = {**first["report"], "halves": [first["report"], second["report"]]}
     for figure in ("step", "communication", "exposed"):
         values = first["report"][figure]["values"] + second["report"][figure]["values"]
@@ -159,20 +175,36 @@ def measure(arguments):
         arguments.data = arguments.data or pack_fashion(arguments, pathlib.Path(name))
         lab = Lab(arguments, pathlib.Path(name) / "lab")
 
-        def run(piece, model):
+        def attempt(piece, model):
             folder = pathlib.Path(tempfile.mkdtemp(dir=name))
             began = time.monotonic()
-            result = {"sweep": sweep, "auto": auto, "ddp": ddp}[piece](lab, arguments, model, folder)
-            print(f"{model}, {piece}: {time.monotonic() - began:.0f} s", flush=True)
+            try:
+                result = {"sweep": sweep, "auto": auto, "ddp": ddp}[piece](lab, arguments, model, folder)
+            except Failed as failed:
+                result = {"failed": str(failed)}
+            print(f"{model}, {piece}: {result.get('failed', 'done')}, {time.monotonic() - began:.0f} s", flush=True)
             return result | {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")}
+
+        def run(piece, model):
+            result = attempt(piece, model)
+            return attempt(piece, model) if "failed" in result and piece == "ddp" else result
+
+        failed = []
+
+        def keep(piece, model, result):
+            (arguments.out / f"{model}-{piece}.json").write_text(json.dumps(result, indent=1))
+            if "failed" in result:
+                failed.append(f"{model}, {piece}")
         for model in models:
             half = run("ddp", model) if "ddp" in pieces else None
-            results = {piece: run(piece, model) for piece in pieces if piece != "ddp"}
+            for piece in pieces:
+                if piece != "ddp":
+                    keep(piece, model, run(piece, model))
             if half:
-                results["ddp"] = both_halves(half, run("ddp", model))
-            for piece, result in results.items():
-                (arguments.out / f"{model}-{piece}.json").write_text(json.dumps(result, indent=1))
+                keep("ddp", model, both_halves(half, run("ddp", model)))
     table(arguments.out)
+    if failed:
+        sys.exit("failed: " + "; ".join(failed))
 
 
 def ms(seconds):
@@ -215,29 +247,42 @@ def table(folder):
     for model in MODELS:
         read = {piece: json.loads(path.read_text()) for piece in ("sweep", "auto", "ddp")
                 if (path := folder / f"{model}-{piece}.json").exists()}
-        if "sweep" not in read:
-            continue
-        report = read["sweep"]["report"]
-        best = report["plans"][report["best"]]
-        by_cost = next(plan for plan in report["plans"] if any(n["policy"] == "cost_model" for n in plan["names"]))
-        aim = report["yardstick"]
-        limit = 1.05 * max(aim["compute"], aim["communication"]) + aim["tail"]
-        chosen = "–"
-        if "auto" in read:
-            name, step = chosen_step(report, read["auto"]["said"])
-            chosen = name + (f", {ms(step)} ms ({step / best['step']['median'] - 1:+.1%})" if step else "")
-        peer = read["ddp"]["report"] if "ddp" in read else None
-        shares = ", ".join(f"{one['switch']:.0%}" for one in read.values())
-        print(f"| {model}, batch {report['batch_size']} | {report['gradient_bytes'] / 2**20:.1f} MiB "
-              f"| {title(best, report)}, {ms(best['step']['median'])} ms "
-              f"({ms(best['step']['min'])} to {ms(best['step']['max'])}) "
-              f"| {ms(by_cost['step']['median'])} ms, predicted {ms(by_cost['predicted'])} | {chosen} "
-              f"| {ms(limit)} ms = 1.05 × max({ms(aim['compute'])}, {ms(aim['communication'])}) + {ms(aim['tail'])} "
-              f"| {ms(aim['attainable'])} ms "
-              f"| {best['overlap']['median']:.0%} | {ms(best['exposed']['median'])} ms "
-              f"| {taken(best)} "
-              f"| {ms(peer['step']['median']) + ' ms' if peer else '–'} "
-              f"| {ms(peer['exposed']['median']) + ' ms' if peer else '–'} | {shares} |")
+        if read:
+            print(f"| {' | '.join(row(model, read))} |")
+
+
+def row(model, read):
+    """The cells of a model; a piece that failed says why where its first figure would be."""
+    shares = ", ".join(f"{one['switch']:.0%}" for one in read.values() if "switch" in one) or "–"
+    ddp_step, ddp_exposed = failure(read, "ddp"), "–"
+    if "report" in read.get("ddp", {}):
+        peer = read["ddp"]["report"]
+        ddp_step = ms(peer["step"]["median"]) + " ms" + ("; one half " + ddp_step if "failed" in read["ddp"] else "")
+        ddp_exposed = ms(peer["exposed"]["median"]) + " ms"
+    report = read.get("sweep", {}).get("report")
+    chosen = failure(read, "auto")
+    if "said" in read.get("auto", {}):
+        name, step = chosen_step(report, read["auto"]["said"]) if report else (read["auto"]["said"].split(",")[0], None)
+        best = report and report["plans"][report["best"]]["step"]["median"]
+        chosen = name + (f", {ms(step)} ms ({step / best - 1:+.1%})" if step else "")
+    if not report:
+        return [f"{model}, batch {MODELS[model][0]}", "–", failure(read, "sweep"), "–", chosen, "–", "–", "–", "–", "–",
+                ddp_step, ddp_exposed, shares]
+    best = report["plans"][report["best"]]
+    by_cost = next(plan for plan in report["plans"] if any(n["policy"] == "cost_model" for n in plan["names"]))
+    aim = report["yardstick"]
+    limit = 1.05 * max(aim["compute"], aim["communication"]) + aim["tail"]
+    return [f"{model}, batch {report['batch_size']}", f"{report['gradient_bytes'] / 2**20:.1f} MiB",
+            f"{title(best, report)}, {ms(best['step']['median'])} ms "
+            f"({ms(best['step']['min'])} to {ms(best['step']['max'])})",
+            f"{ms(by_cost['step']['median'])} ms, predicted {ms(by_cost['predicted'])}", chosen,
+            f"{ms(limit)} ms = 1.05 × max({ms(aim['compute'])}, {ms(aim['communication'])}) + {ms(aim['tail'])}",
+            f"{ms(aim['attainable'])} ms", f"{best['overlap']['median']:.0%}", f"{ms(best['exposed']['median'])} ms",
+            taken(best), ddp_step, ddp_exposed, shares]
+
+
+def failure(read, piece):
+    return f"failed: {read[piece]['failed']}" if "failed" in read.get(piece, {}) else "–"
 
 
 def main():

@@ -11,7 +11,9 @@ import argparse
 import json
 import os
 import statistics
+import sys
 import time
+from datetime import timedelta
 
 import torch
 from torch.nn import functional
@@ -51,6 +53,22 @@ def measure(network, arguments, size):
             "step": spread(steps), "communication": spread(communication), "exposed": spread(exposed)}
 
 
+def leave(store, rank, size):
+    """Ends this process; rank 0, which the others' connections lead to, last. Without Python's end, in which threads of
+    the process group that still run abort the process ("terminate called without an active exception")."""
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+    if rank > 0:
+        store.add("gone", 1)
+    else:
+        deadline = time.monotonic() + 10
+        while store.add("gone", 0) < size - 1 and time.monotonic() < deadline:
+            time.sleep(0.01)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", choices=NETWORKS, required=True)
@@ -64,12 +82,14 @@ def main():
     rank, size = int(os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["OMPI_COMM_WORLD_SIZE"])
     torch.manual_seed(0)
     torch.set_num_threads(len(os.sched_getaffinity(0)))
-    torch.distributed.init_process_group("gloo", init_method=f"tcp://{arguments.store}", rank=rank, world_size=size)
+    host, _, port = arguments.store.rpartition(":")
+    store = torch.distributed.TCPStore(host, int(port), size, is_master=rank == 0, timeout=timedelta(seconds=60))
+    torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=size)
     result = measure(NETWORKS[arguments.model](), arguments, size)
     if rank == 0:
         with open(arguments.out, "w", encoding="utf-8") as file:
             json.dump(result, file, indent=1)
-    torch.distributed.destroy_process_group()
+    leave(store, rank, size)
 
 
 if __name__ == "__main__":

@@ -78,5 +78,20 @@ TEST_F(StartWatchTest, says_nothing_without_a_count_of_ranks) {
     EXPECT_EQ(ranks_left_on_host({{"OMPI_COMM_WORLD_LOCAL_SIZE", "3"}}, proc()), "");
 }
 
+TEST(LooksInARow, are_certain_after_three_that_show_the_same) {
+    LooksInARow looks;
+    EXPECT_FALSE(looks.certain_after("rank 0 of the 2"));
+    EXPECT_FALSE(looks.certain_after("rank 0 of the 2"));
+    EXPECT_TRUE(looks.certain_after("rank 0 of the 2"));
+    EXPECT_TRUE(looks.certain_after("rank 0 of the 2"));
+}
+
+TEST(LooksInARow, begin_anew_where_all_are_there_or_others_are_missing) {
+    LooksInARow looks;
+    for (const char* left : {"rank 0 of the 3", "rank 0 of the 3", "", "rank 0 of the 3", "rank 0 of the 3",
+                             "ranks 0, 2 of the 3", "ranks 0, 2 of the 3", "rank 0 of the 3", "", "", "", ""})
+        EXPECT_FALSE(looks.certain_after(left)) << left;
+}
+
 }  // namespace
 }  // namespace tutti

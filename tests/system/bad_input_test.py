@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import shutil
 import socket
 import struct
@@ -42,11 +43,23 @@ class BadInput(TrainingTest):
     def test_an_unknown_command_is_answered_with_the_nearest_one(self):
         self.refused(["inspct"], 2, "inspct", "inspect")
 
+    def test_a_config_without_its_flag_is_answered_with_it(self):
+        self.refused(["my.yaml"], 2, "my.yaml is not a command", "trainer -c my.yaml")
+
+    def test_a_checkpoint_that_is_not_there_is_answered_with_what_may_be_given(self):
+        self.refused(self.settings(self.small_data(64)) + ["run.resume=yes"], 4, "run.resume", "yes", "auto, never")
+        self.assertFalse((self.dir / "run").exists())
+
     def test_a_missing_config_is_named(self):
         self.refused(["-c", "nowhere.yaml"], 2, "nowhere.yaml")
 
     def test_a_missing_data_file_is_named(self):
         self.refused(self.settings(self.dir / "nowhere.h5"), 4, "nowhere.h5")
+
+    def test_a_folder_and_a_pipe_are_no_data_sets(self):
+        self.refused(self.settings(self.dir), 4, "Is a directory", "name the HDF5 files in it")
+        os.mkfifo(self.dir / "pipe.h5")
+        self.refused(self.settings(self.dir / "pipe.h5"), 4, "pipe.h5: a pipe", "regular file")
 
     def test_a_text_file_is_no_data_set(self):
         (self.dir / "text.h5").write_text("hello")

@@ -226,7 +226,7 @@ struct Config {
 Config parse_config(std::string_view yaml_text, const std::string& source,
                     std::span<const std::string> overrides);
 
-/// The text of the file. Throws UsageError when it is missing or unreadable.
+/// The text of a file or pipe. UsageError where none can be read; RunError for a StopSignal while it waits.
 std::string read_config_text(const std::string& path);
 
 /// Reads `path` and parses it.

@@ -24,8 +24,9 @@ struct MeasuredWorld {
 /// The steps of a plan, as predicted.
 struct PlanForecast {
     BenchPlan plan;
-    double step = 0;     ///< seconds
-    double exposed = 0;  ///< of them, those that would not be there without communication
+    double step = 0;      ///< seconds
+    double exposed = 0;   ///< of them, those that would not be there without communication
+    double searched = 0;  ///< seconds, without what transfers take from the processor
 };
 
 struct WorldForecast {
@@ -34,7 +35,7 @@ struct WorldForecast {
     CostModel cost;
     double compute = 0;                 ///< seconds of a step without communication
     std::vector<PlanForecast> plans{};  ///< none on one rank
-    std::size_t best = 0;               ///< the plan with the least step, the earliest on a tie
+    std::size_t best = 0;               ///< the plan with the least `searched`, the earliest on a tie
     /// Seconds of the best plan's step; on one rank, of the computation.
     double step() const { return plans.empty() ? compute : plans[best].step; }
 };
@@ -42,14 +43,16 @@ struct WorldForecast {
 /// Seconds of a step without communication, under the schedule of the plan.
 double compute_alone(const MeasuredWorld& measured, bool across);
 
-/// Steps of one plan whose transfers cost so much.
+/// Steps of one plan whose transfers cost so much; an order of issue that it lacks is searched.
 PlanForecast forecast_plan(const MeasuredWorld& measured, const BenchPlan& plan, const CostModel& cost);
 
 /// Every plan of the request, under the schedule within steps and, where the measured ranks could, under the
 /// one across steps. Assumes that every two ranks are joined by links as the measured ones, which carry
 /// nothing else, and that a rank computes as long as there. Of other numbers of ranks than measured no bucket
 /// goes in pieces: whether bits would depend on that is not known. cost_model is planned for these ranks.
-/// Throws UsageError for a world below 1.
+/// Plans, their orders of issue and the best of them are searched without the processor's part of transfers,
+/// as `trainer bench buckets` and bucket_policy auto do (jobs/buckets.md); the forecasts count it. Throws
+/// UsageError for a world below 1.
 WorldForecast forecast_world(const MeasuredWorld& measured, int world, AllReduceShape shape,
                              const PlanRequest& request);
 

@@ -1,0 +1,86 @@
+#include "config_text.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "config_helpers.hpp"
+#include "tutti/base/stop_signal.hpp"
+
+namespace tutti {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::string_literals;
+
+struct ConfigInput : testing::Test {
+    ConfigInput() { folder = mkdtemp(folder.data()); }
+    ~ConfigInput() override { fs::remove_all(folder); }
+    std::string make_pipe() const {
+        const std::string path = folder + "/pipe";
+        EXPECT_EQ(mkfifo(path.c_str(), 0600), 0);
+        return path;
+    }
+    std::string folder = (fs::temp_directory_path() / "tutti-XXXXXX").string();
+};
+
+TEST_F(ConfigInput, refuses_other_encodings_than_utf8_by_their_marks) {
+    EXPECT_EQ(
+        refusal("\xff\xfe\0"s),
+        "jobs/x.yaml: the text is UTF-16, not UTF-8; save it as UTF-8, for example with iconv -f UTF-16 "
+        "-t UTF-8");
+    for (const std::string& mark : {"\xff\xfe"s, "\xfe\xff"s,
+                                    "\xff\xfe"
+                                    "a\0"s,
+                                    "\xfe\xff\0a"s})
+        EXPECT_NE(refusal(mark).find("UTF-16, not"), std::string::npos);
+    for (const std::string& mark : {"\xff\xfe\0\0a\0\0\0"s, "\0\0\xfe\xff\0\0\0a"s})
+        EXPECT_NE(refusal(mark).find("UTF-32, not"), std::string::npos);
+}
+
+TEST_F(ConfigInput, refuses_a_nul_byte_and_names_its_line) {
+    EXPECT_EQ(refusal("train:\n  epochs: 1\0\n"s).substr(0, 38), "jobs/x.yaml:2: a NUL byte; YAML is tex");
+    EXPECT_NE(refusal("t\0r\0"s).find("iconv -f UTF-16LE"), std::string::npos);
+}
+
+TEST_F(ConfigInput, takes_the_mark_of_utf8) {
+    EXPECT_EQ(parse("\xef\xbb\xbf"
+                    "train: {epochs: 7}")
+                  .train.epochs,
+              7);
+}
+
+TEST_F(ConfigInput, is_read_from_a_pipe_to_its_end) {
+    const std::string path = make_pipe(), text(200'000, '#');
+    std::thread writer([&] { std::ofstream(path) << text << "\nrun: {}\n"; });
+    const std::string read = read_config_text(path);
+    writer.join();
+    EXPECT_EQ(read, text + "\nrun: {}\n");
+}
+
+TEST_F(ConfigInput, of_a_pipe_that_nobody_writes_to_is_given_up_on_a_signal) {
+    const std::string path = make_pipe();
+    const StopSignal signals;
+    raise(SIGTERM);
+    try {
+        read_config_text(path);
+        FAIL() << "accepted";
+    } catch (const RunError& error) {
+        EXPECT_NE(std::string(error.what()).find("signal 15 while waiting for the config " + path),
+                  std::string::npos);
+    }
+}
+
+TEST_F(ConfigInput, that_never_ends_is_refused) {
+    EXPECT_THROW(read_config_text("/dev/zero"), UsageError);
+}
+
+}  // namespace
+}  // namespace tutti
