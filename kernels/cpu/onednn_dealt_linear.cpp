@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "../common/activations.hpp"
+#include "operand_rows.hpp"
 #include "parallel.hpp"
 #include "tile_linear.hpp"
 
@@ -24,6 +25,13 @@ memory::desc rows_of(std::int64_t rows, std::int64_t columns) {
 memory::desc transposed(std::int64_t rows, std::int64_t columns) {
     return {{rows, columns}, memory::data_type::f32, memory::format_tag::ba};
 }
+/// Rows, and columns, that are so far apart.
+memory::desc rows_of(std::int64_t rows, std::int64_t columns, std::int64_t apart) {
+    return {{rows, columns}, memory::data_type::f32, memory::dims{apart, 1}};
+}
+memory::desc transposed(std::int64_t rows, std::int64_t columns, std::int64_t apart) {
+    return {{rows, columns}, memory::data_type::f32, memory::dims{1, apart}};
+}
 
 void copy_columns(const float* from, std::int64_t from_row, std::int64_t rows, std::int64_t columns,
                   float* to, std::int64_t to_row) {
@@ -40,8 +48,8 @@ void put_relu(const float* from, std::int64_t rows, std::int64_t columns, float*
 
 /// to[rows, columns] = the gradient dy before a ReLU whose result was y; their rows are `from_row` apart.
 void take_relu_gradient(const float* y, const float* dy, std::int64_t from_row, std::int64_t rows,
-                        std::int64_t columns, float* to) {
-    for (std::int64_t row = 0; row < rows; ++row, y += from_row, dy += from_row, to += columns)
+                        std::int64_t columns, float* to, std::int64_t to_row) {
+    for (std::int64_t row = 0; row < rows; ++row, y += from_row, dy += from_row, to += to_row)
 #pragma omp simd
         for (std::int64_t i = 0; i < columns; ++i) {
             const float gradient = dy[i];  // read in any case: a read under a condition would be a branch
@@ -49,10 +57,11 @@ void take_relu_gradient(const float* y, const float* dy, std::int64_t from_row, 
         }
 }
 
-/// out[columns] = Σ over rows of matrix[rows, columns], row after row.
-void sum_own_rows(const float* matrix, std::int64_t rows, std::int64_t columns, float* out) {
+/// out[columns] = Σ over rows of matrix[rows, columns], rows `apart`, row after row.
+void sum_own_rows(const float* matrix, std::int64_t apart, std::int64_t rows, std::int64_t columns,
+                  float* out) {
     std::fill_n(out, columns, 0.0f);
-    for (std::int64_t row = 0; row < rows; ++row, matrix += columns)
+    for (std::int64_t row = 0; row < rows; ++row, matrix += apart)
 #pragma omp simd
         for (std::int64_t i = 0; i < columns; ++i) out[i] += matrix[i];
 }
@@ -102,9 +111,22 @@ OnednnDealtLinear::Products OnednnDealtLinear::plan(std::int64_t batch, std::int
     } else {
         products.forward = product(x, weight_t, y);
     }
-    products.backward_weight = product(transposed(count, batch), x, rows_of(count, shape_.in));
-    products.backward_data = product(y, rows_of(count, shape_.in), x);
+    const std::int64_t gradient_row = activation_row(count);
+    products.backward_weight =
+        product(transposed(count, batch, gradient_row), rows_of(batch, shape_.in, activation_row(shape_.in)),
+                rows_of(count, shape_.in));
+    products.backward_data = product(rows_of(batch, count, gradient_row),
+                                     rows_of(count, shape_.in, weight_row(shape_.in, batch)), x);
     return products;
+}
+
+std::size_t OnednnDealtLinear::gradient_bytes(std::int64_t batch, std::int64_t count) {
+    return floats(batch * activation_row(count));
+}
+
+std::size_t OnednnDealtLinear::copy_bytes(std::int64_t batch, std::int64_t count) const {
+    const std::int64_t x_row = activation_row(shape_.in), row = weight_row(shape_.in, batch);
+    return floats(std::max(x_row == shape_.in ? 0 : batch * x_row, row == shape_.in ? 0 : count * row));
 }
 
 std::size_t OnednnDealtLinear::ready(std::int64_t batch, int callers) {
@@ -114,7 +136,10 @@ std::size_t OnednnDealtLinear::ready(std::int64_t batch, int callers) {
         Products& products = products_[{batch, run.count, callers}];
         if (!products.forward) products = plan(batch, run.count, callers);
         const std::size_t sums = tiles_ ? floats(tile_linear_rows * run.count) : 0;
-        bytes = std::max({bytes, floats(batch * run.count) + products.scratch_bytes(), sums});
+        bytes = std::max(
+            {bytes,
+             gradient_bytes(batch, run.count) + copy_bytes(batch, run.count) + products.scratch_bytes(),
+             sums});
     }
     context_->ready_callers(callers, bytes);
     return bytes;
@@ -196,19 +221,33 @@ void OnednnDealtLinear::backward(const TensorView& x, const TensorView& weight, 
         OnednnContext& own = context_->of(caller);
         std::byte* const memory = own.workspace.reserve(bytes);
         float* const gradient = reinterpret_cast<float*>(memory);
-        std::byte* const scratch = memory + floats(batch * run.count);
+        auto* const copy = reinterpret_cast<float*>(memory + gradient_bytes(batch, run.count));
+        std::byte* const scratch = reinterpret_cast<std::byte*>(copy) + copy_bytes(batch, run.count);
         Products& products = products_.at({batch, run.count, callers});
+        const std::int64_t gradient_row = activation_row(run.count);
         if (relu_of.defined())
             take_relu_gradient(relu_of.as<float>() + run.begin, dy.as<float>() + run.begin, shape_.out, batch,
-                               run.count, gradient);
+                               run.count, gradient, gradient_row);
         else
-            copy_columns(dy.as<float>() + run.begin, shape_.out, batch, run.count, gradient, run.count);
-        if (shape_.bias) sum_own_rows(gradient, batch, run.count, dbias.as<float>() + run.begin);
+            copy_columns(dy.as<float>() + run.begin, shape_.out, batch, run.count, gradient, gradient_row);
+        if (shape_.bias)
+            sum_own_rows(gradient, gradient_row, batch, run.count, dbias.as<float>() + run.begin);
         const std::int64_t first = run.begin * shape_.in;
-        products.backward_weight.execute(own, {gradient, x.data, dweight.as<float>() + first}, scratch);
+        const auto apart = [&](const float* from, std::int64_t rows, std::int64_t row) {
+            if (row == shape_.in) return from;
+            copy_columns(from, shape_.in, rows, shape_.in, copy, row);
+            return static_cast<const float*>(copy);
+        };
+        products.backward_weight.execute(
+            own,
+            {gradient, apart(x.as<float>(), batch, activation_row(shape_.in)), dweight.as<float>() + first},
+            scratch);
         if (parts)
-            products.backward_data.execute(own, {gradient, weight.as<float>() + first, part_of_dx(part)},
-                                           scratch);
+            products.backward_data.execute(
+                own,
+                {gradient, apart(weight.as<float>() + first, run.count, weight_row(shape_.in, batch)),
+                 part_of_dx(part)},
+                scratch);
     };
     if (!parts) return for_parts(callers, callers, multiply);
     for_parts_twice(

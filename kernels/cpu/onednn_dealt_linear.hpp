@@ -49,8 +49,12 @@ class OnednnDealtLinear {
     /// One for each caller.
     static Run run_of(std::int64_t features, int callers, std::int64_t part);
     Products plan(std::int64_t batch, std::int64_t count, int callers) const;
-    /// Plans what is not planned yet. Bytes of workspace that each caller has from then on: for a copy of
-    /// batch × run elements with a product's scratch behind it, or for the sums of tiles.
+    /// Of the copy of a run of the output or its gradient; and of the input, or of the run's weights, where
+    /// a product takes their rows further apart.
+    static std::size_t gradient_bytes(std::int64_t batch, std::int64_t count);
+    std::size_t copy_bytes(std::int64_t batch, std::int64_t count) const;
+    /// Plans what is not planned yet. Bytes of workspace that each caller has from then on: for both copies
+    /// with a product's scratch behind them, or for the sums of tiles.
     std::size_t ready(std::int64_t batch, int callers);
     void forward_by_tiles(const TensorView& x, const TensorView& weight, const TensorView& bias,
                           const TensorView& y, bool with_relu, int callers, std::size_t bytes);

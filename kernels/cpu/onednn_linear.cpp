@@ -15,6 +15,7 @@
 #include "onednn_dealt_linear.hpp"
 #include "onednn_operators.hpp"
 #include "onednn_product.hpp"
+#include "operand_rows.hpp"
 #include "parallel.hpp"
 #include "relu.hpp"
 #include "shape_checks.hpp"
@@ -161,8 +162,12 @@ class OnednnLinear final : public LinearOp {
     struct Matrix {
         memory::dims dims;
         Tag order;
+        std::int64_t row = 0;  // of fp32, not transposed: from one row as taken to the next; 0: as given
         memory::desc given() const { return {dims, memory::data_type::f32, order}; }
-        memory::desc taken(memory::data_type products) const { return {dims, products, order}; }
+        memory::desc taken(memory::data_type products) const {
+            if (row == 0 || products != memory::data_type::f32) return {dims, products, order};
+            return {dims, products, memory::dims{row, 1}};
+        }
     };
 
     OnednnProduct plan_forward(std::int64_t batch) const {
@@ -189,8 +194,11 @@ class OnednnLinear final : public LinearOp {
     }
     OnednnProduct& data_plan(std::int64_t rows) {
         OnednnProduct& product = backward_data_[rows];
-        if (!product)
-            product = plan({rows, shape_.out}, Tag::ab, {shape_.out, shape_.in}, Tag::ab, {rows, shape_.in});
+        if (!product) {
+            const Matrix dy{{rows, shape_.out}, Tag::ab},
+                weight{{shape_.out, shape_.in}, Tag::ab, weight_row(shape_.in, rows)};
+            product = plan(dy, weight, {{rows, shape_.in}, memory::data_type::f32, Tag::ab});
+        }
         return product;
     }
     void execute_backward_data(std::int64_t batch, const OnednnProduct::Source& gradient,
@@ -206,12 +214,13 @@ class OnednnLinear final : public LinearOp {
 
     /// Of less than many_rows. Some columns of dy, transposed: its rows are shape_.out apart.
     OnednnProduct plan_backward_weight(std::int64_t batch, std::int64_t rows) const {
-        const memory::dims dims{rows, batch}, strides{1, shape_.out};
-        const Matrix x{{batch, shape_.in}, Tag::ab};
+        const memory::dims dims{rows, batch}, strides{1, shape_.out}, apart{1, activation_row(shape_.out)};
+        const Matrix x{{batch, shape_.in}, Tag::ab, activation_row(shape_.in)};
         const memory::desc c({rows, shape_.in}, memory::data_type::f32, Tag::ab);
         const auto type = context_->products;
         const memory::desc dy(dims, memory::data_type::f32, strides);
-        const memory::desc dy_taken = type == memory::data_type::f32 ? dy : memory::desc(dims, type, Tag::ba);
+        const memory::desc dy_taken = type == memory::data_type::f32 ? memory::desc(dims, type, apart)
+                                                                     : memory::desc(dims, type, Tag::ba);
         return {*context_,
                 dnnl::matmul::primitive_desc({dy_taken, x.taken(type), c}, context_->attributes(),
                                              context_->engine),
@@ -245,11 +254,6 @@ class OnednnLinear final : public LinearOp {
                 {DNNL_ARG_DIFF_WEIGHTS, dweight, dweight}};
     }
 
-    /// c = a · b, with c row-major.
-    OnednnProduct plan(const memory::dims& a, Tag a_order, const memory::dims& b, Tag b_order,
-                       const memory::dims& c) const {
-        return plan(Matrix{a, a_order}, Matrix{b, b_order}, {c, memory::data_type::f32, Tag::ab});
-    }
     OnednnProduct plan(const Matrix& a, const Matrix& b, const memory::desc& c) const {
         const auto type = context_->products;
         return plan({{a.taken(type), b.taken(type), c}, context_->attributes(), context_->engine}, a, b, c);

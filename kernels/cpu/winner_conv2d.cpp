@@ -2,7 +2,7 @@
 // our own: of the convolution's products it computes those of the windows' winners, a quarter at most, and
 // needs no gradient of the convolution's output. (A library, given that gradient, multiplies its zeros.)
 
-#include <cstring>
+#include <algorithm>
 
 #include "eigen_ops.hpp"
 #include "parallel.hpp"
@@ -26,16 +26,18 @@ class WinnerConv2d final : public PooledConv2dOp {
           convolution_(std::move(convolution)),
           workspace_(std::move(workspace)),
           sums_(std::move(sums)) {
-        const std::int64_t pixel = shape.in, row = (shape.width + 2 * shape.padding_w) * pixel;
         plan_.in = shape.in;
         plan_.out = shape.out;
         plan_.windows_h = pool.out_height();
         plan_.windows_w = pool.out_width();
-        plan_.row = row;
-        plan_.row_step = 2 * shape.stride_h * row;
-        plan_.column_step = 2 * shape.stride_w * pixel;
+        plan_.height = shape.height;
+        plan_.width = shape.width;
+        plan_.padding_h = shape.padding_h;
+        plan_.padding_w = shape.padding_w;
+        plan_.row_step = 2 * shape.stride_h * plan_.row();
+        plan_.column_step = 2 * shape.stride_w;
         for (int k = 0; k < 4; ++k)
-            plan_.places[k] = (k / 2) * shape.stride_h * row + (k % 2) * shape.stride_w * pixel;
+            plan_.places[k] = (k / 2) * shape.stride_h * plan_.row() + (k % 2) * shape.stride_w;
     }
 
     void forward(const TensorView& x, const TensorView& weight, const TensorView& bias, const TensorView& y,
@@ -57,6 +59,8 @@ class WinnerConv2d final : public PooledConv2dOp {
         const Layout layout(*this, parts);
         std::byte* const scratch = workspace_->reserve(layout.bytes(callers));
         auto* const sums = reinterpret_cast<float*>(scratch);
+        float* const ordered = layout.ordered(scratch);
+        if (dx.defined()) order_winner_weights(plan_, weight.as<float>(), ordered);
         SumTree tree(parts);
         for_parts(parts, callers, [&](int caller, std::int64_t part) {
             float* const sum = sums + part * layout.sum_count;
@@ -65,22 +69,17 @@ class WinnerConv2d final : public PooledConv2dOp {
             const std::int64_t end = share_begin(batch, parts, part + 1);
             for (std::int64_t n = share_begin(batch, parts, part); n < end; ++n) {
                 const std::int64_t out = n * plan_.windows() * plan_.out;
-                list_winners(plan_, dy.as<float>() + out, winner.as<unsigned char>() + out, own.list,
-                             own.count);
-                std::fill_n(own.image, padded_count(), 0.0F);
-                for_rows(x.as<float>() + n * image_count(), own.image,
-                         [](const float& plain, float& padded, std::size_t bytes) {
-                             std::memcpy(&padded, &plain, bytes);
-                         });
+                const float* const gradient = dy.as<float>() + out;
+                const unsigned char* const won = winner.as<unsigned char>() + out;
+                list_winners(plan_, gradient, won, own.list, own.count);
+                slice_image(plan_, x.as<float>() + n * image_count(), own.image);
                 add_winner_gradients(plan_, own.image, own.list, own.count, sum,
                                      shape_.bias ? sum + weight_count() : nullptr);
                 if (!dx.defined()) continue;
+                list_passed(plan_, won, own.passed, own.count);
                 std::fill_n(own.image, padded_count(), 0.0F);
-                add_winner_image_gradients(plan_, weight.as<float>(), own.list, own.count, own.image);
-                for_rows(dx.as<float>() + n * image_count(), own.image,
-                         [](float& plain, const float& padded, std::size_t bytes) {
-                             std::memcpy(&plain, &padded, bytes);
-                         });
+                add_winner_image_gradients(plan_, ordered, gradient, own.passed, own.count, own.image);
+                join_image(plan_, own.image, dx.as<float>() + n * image_count());
             }
             tree.finish(part, [&](std::int64_t to, std::int64_t from) {
                 add_to(sums + to * layout.sum_count, sums + from * layout.sum_count, layout.sum_count);
@@ -98,31 +97,40 @@ class WinnerConv2d final : public PooledConv2dOp {
     }
 
   private:
-    /// A caller's scratch.
+    /// A caller's scratch. The lists lie at the same place: one is of use after the other.
     struct Own {
         float* image;
         Winner* list;
+        std::uint16_t* passed;
         std::int32_t* count;
     };
-    /// The sums of all parts, then what each caller has of its own, in whole cache lines.
+    /// The sums of all parts and the ordered weights, then what each caller has of its own, in whole cache
+    /// lines.
     struct Layout {
         Layout(const WinnerConv2d& op, std::int64_t parts)
             : sum_count(lines<float>(op.weight_count() + op.shape_.out)),
               image_bytes(bytes_of<float>(lines<float>(op.padded_count()))),
-              list_bytes(bytes_of<Winner>(lines<Winner>(op.plan_.out * op.plan_.windows()))),
-              own_bytes(image_bytes + list_bytes + bytes_of<std::int32_t>(lines<std::int32_t>(op.plan_.out))),
-              sum_bytes(bytes_of<float>(parts * sum_count)) {}
+              list_bytes(std::max(
+                  bytes_of<Winner>(lines<Winner>(op.plan_.out * op.plan_.windows())),
+                  bytes_of<std::uint16_t>(lines<std::uint16_t>(4 * op.plan_.out * op.plan_.windows())))),
+              own_bytes(image_bytes + list_bytes +
+                        bytes_of<std::int32_t>(
+                            lines<std::int32_t>(std::max(op.plan_.out, 4 * op.plan_.windows())))),
+              sum_bytes(bytes_of<float>(parts * sum_count)),
+              common_bytes(sum_bytes + bytes_of<float>(lines<float>(op.weight_count()))) {}
         std::size_t bytes(int callers) const {
-            return sum_bytes + static_cast<std::size_t>(callers) * own_bytes;
+            return common_bytes + static_cast<std::size_t>(callers) * own_bytes;
         }
+        float* ordered(std::byte* scratch) const { return reinterpret_cast<float*>(scratch + sum_bytes); }
         Own own(std::byte* scratch, int caller) const {
-            std::byte* const begin = scratch + sum_bytes + static_cast<std::size_t>(caller) * own_bytes;
+            std::byte* const begin = scratch + common_bytes + static_cast<std::size_t>(caller) * own_bytes;
             return {reinterpret_cast<float*>(begin), reinterpret_cast<Winner*>(begin + image_bytes),
+                    reinterpret_cast<std::uint16_t*>(begin + image_bytes),
                     reinterpret_cast<std::int32_t*>(begin + image_bytes + list_bytes)};
         }
 
         std::int64_t sum_count;  // dweight, then dbias
-        std::size_t image_bytes, list_bytes, own_bytes, sum_bytes;
+        std::size_t image_bytes, list_bytes, own_bytes, sum_bytes, common_bytes;
 
       private:
         template <class T>
@@ -138,17 +146,7 @@ class WinnerConv2d final : public PooledConv2dOp {
 
     std::int64_t weight_count() const { return shape_.out * shape_.kernel_h * shape_.kernel_w * shape_.in; }
     std::int64_t image_count() const { return shape_.height * shape_.width * shape_.in; }
-    std::int64_t padded_count() const { return (shape_.height + 2 * shape_.padding_h) * plan_.row; }
-
-    /// Calls copy(first element, first element, bytes) for each row of an image and its place in the padded
-    /// one.
-    template <class Plain, class Copy>
-    void for_rows(Plain* plain, float* padded, const Copy& copy) const {
-        const std::int64_t row = shape_.width * shape_.in;
-        padded += shape_.padding_h * plan_.row + shape_.padding_w * shape_.in;
-        for (std::int64_t h = 0; h < shape_.height; ++h, plain += row, padded += plan_.row)
-            copy(*plain, *padded, static_cast<std::size_t>(row) * sizeof(float));
-    }
+    std::int64_t padded_count() const { return shape_.in * plan_.pixels(); }
 
     static void add_to(float* __restrict to, const float* __restrict from, std::int64_t count) {
 #pragma omp simd
@@ -175,9 +173,9 @@ class WinnerConv2d final : public PooledConv2dOp {
 /// Where an image stays in the cache. Not by the instruction set, so that all machines fuse alike.
 bool pays(const Conv2dShape& s, const Pool2dShape& pool) {
     constexpr std::int64_t most_elements = 64 * 1024;
-    return s.kernel_h == 3 && s.kernel_w == 3 && s.groups == 1 && s.in % 16 == 0 && pool.kernel_h == 2 &&
-           pool.kernel_w == 2 && pool.stride_h == 2 && pool.stride_w == 2 && pool.padding_h == 0 &&
-           pool.padding_w == 0 &&
+    return s.kernel_h == 3 && s.kernel_w == 3 && s.groups == 1 && s.in % 16 == 0 && s.out <= most_passed &&
+           pool.kernel_h == 2 && pool.kernel_w == 2 && pool.stride_h == 2 && pool.stride_w == 2 &&
+           pool.padding_h == 0 && pool.padding_w == 0 &&
            (s.height + 2 * s.padding_h) * (s.width + 2 * s.padding_w) * s.in <= most_elements;
 }
 

@@ -4,21 +4,39 @@
 
 #include <cstdint>
 
+#include "tile_vector.hpp"
+
 namespace tutti {
 
-/// Of the convolution and the image with its zero padding; offsets in elements of this. Input channels are
+/// Of the convolution and the image with its zero padding; offsets in pixels of this. Input channels are
 /// whole vectors.
 struct WinnerGradients {
     std::int64_t in = 0, out = 0;                ///< channels
     std::int64_t windows_h = 0, windows_w = 0;   ///< of the pooling
-    std::int64_t row = 0;                        ///< from one row of the image to the next
+    std::int64_t height = 0, width = 0;          ///< of the image, and its padding
+    std::int64_t padding_h = 0, padding_w = 0;   ///< on each side
     std::int64_t row_step = 0, column_step = 0;  ///< from one pooling window to the next
     std::int64_t places[4] = {};                 ///< of the convolution's windows in a pooling window
 
     std::int64_t windows() const { return windows_h * windows_w; }
+    /// From one row of the padded image to the next.
+    std::int64_t row() const { return width + 2 * padding_w; }
+    std::int64_t pixels() const { return (height + 2 * padding_h) * row(); }
 };
 
-/// What passes of one output channel: `gradient` goes to the convolution's window at `place`.
+/// Padded images lie in slices of a few channels, [pixels, channels of the slice] each, one slice after the
+/// other: one slice at a time is worked on, and stays in the first cache. Slices are this wide, where not so
+/// many channels are left a vector: for the weights' gradients two vectors where 9 sums of each fit into the
+/// registers (32 with AVX-512, 16 before).
+inline constexpr std::int64_t weight_slice = (vector_bytes == 64 ? 2 : 1) * lanes<float>;
+inline constexpr std::int64_t image_slice = lanes<float>;
+
+/// sliced = image[height, width, in] with zeros around it, in slices of weight_slice; and image = of slices
+/// of image_slice what lies inside the padding.
+void slice_image(const WinnerGradients& p, const float* image, float* sliced);
+void join_image(const WinnerGradients& p, const float* sliced, float* image);
+
+/// What passes of one output channel: `gradient` goes to the convolution's window at pixel `place`.
 struct Winner {
     std::int32_t place;
     float gradient;
@@ -29,12 +47,23 @@ struct Winner {
 void list_winners(const WinnerGradients& p, const float* dy, const unsigned char* winner, Winner* list,
                   std::int32_t* count);
 
-/// Adds this image's part to dweight[out, 3, 3, in] and dbias[out] (null: none).
+/// Adds this image's part, of slices of weight_slice, to dweight[out, 3, 3, in] and dbias[out] (null: none).
 void add_winner_gradients(const WinnerGradients& p, const float* image, const Winner* list,
                           const std::int32_t* count, float* dweight, float* dbias);
 
-/// Adds to the gradient of the padded image; weight[out, 3, 3, in].
-void add_winner_image_gradients(const WinnerGradients& p, const float* weight, const Winner* list,
-                                const std::int32_t* count, float* image_gradient);
+/// The image's gradient is summed window by window in the registers, from the weights of those output
+/// channels that won there: each would otherwise read its addends' sums from the image and write them back.
+/// ordered[in / image_slice, out, 3, 3, image_slice] = weight[out, 3, 3, in].
+void order_winner_weights(const WinnerGradients& p, const float* weight, float* ordered);
+
+/// winner as above. list[windows, 4, out], of which count[windows, 4] are filled: the output channels that
+/// won at each place of a window. At most most_passed output channels.
+void list_passed(const WinnerGradients& p, const unsigned char* winner, std::uint16_t* list,
+                 std::int32_t* count);
+inline constexpr std::int64_t most_passed = std::int64_t{1} << 13;
+
+/// Adds to the gradient of the padded image, in slices of image_slice.
+void add_winner_image_gradients(const WinnerGradients& p, const float* ordered, const float* dy,
+                                const std::uint16_t* list, const std::int32_t* count, float* image_gradient);
 
 }  // namespace tutti

@@ -42,7 +42,7 @@ int bench_loader_command(const Arguments& arguments) {
         ->check(CLI::Range(0, 10'000))
         ->capture_default_str();
     app.add_option("--batches", options.batches,
-                   "batches of a round and rank; default: the epoch, but at most about 1 GiB")
+                   "batches of a round and rank; default: the epoch, but at most about 4 GiB")
         ->check(CLI::Range(1, 1'000'000'000));
     app.add_option("--out", out, "directory for loader.json")->capture_default_str();
     if (!parse_arguments(app, arguments)) return 0;

@@ -252,7 +252,7 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
     together(world, "opening the data", [&] {
         inference.data = transform_images(
             open_datasets(arguments.data.empty() ? config.data.val : arguments.data,
-                          mappable_bytes(available_bytes()),
+                          file_memory(available_bytes()),
                           use == InferenceUse::predictions ? Labels::optional : Labels::required),
             config.data.transforms, config.run.seed, TransformUse::evaluation);
         inference.data->expect_reads(reads_on_host(static_cast<double>(inference.data->info().samples),

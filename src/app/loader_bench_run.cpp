@@ -20,7 +20,7 @@
 namespace tutti {
 namespace {
 
-constexpr std::int64_t bytes_of_a_round = std::int64_t{1} << 30;
+constexpr std::int64_t bytes_of_a_round = std::int64_t{4} << 30;
 constexpr std::int64_t large_block = std::int64_t{1} << 20;
 
 /// One measurement of all ranks.

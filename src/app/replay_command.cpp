@@ -35,7 +35,7 @@ ReplayReport replay(const std::string& file, const std::vector<std::string>& ove
     const std::vector<int> cores = bound_cores();
     const int threads = config.run.deterministic ? 1 : threads_for_rank(std::span(&cores, 1), 0);
     const auto device = select_device(config, threads);
-    const auto data = transform_images(open_datasets(config.data.train, mappable_bytes(available_bytes())),
+    const auto data = transform_images(open_datasets(config.data.train, file_memory(available_bytes())),
                                        config.data.transforms, config.run.seed, TransformUse::training);
     report.data = data->name();
     report.device = device->description();

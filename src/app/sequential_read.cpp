@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <memory>
 #include <system_error>
 #include <utility>
 
@@ -13,6 +14,8 @@
 
 namespace tutti {
 namespace {
+
+constexpr std::size_t page = 4096;
 
 /// 0 of one that is not there: opening it says so.
 std::uint64_t size_of(const std::string& path) {
@@ -24,7 +27,11 @@ std::uint64_t size_of(const std::string& path) {
 }  // namespace
 
 SequentialRead::SequentialRead(std::vector<std::string> paths, std::size_t block)
-    : paths_(std::move(paths)), block_(block) {}
+    : paths_(std::move(paths)), memory_(block + page) {
+    void* begin = memory_.data();
+    std::size_t space = memory_.size();
+    block_ = {static_cast<std::byte*>(std::align(page, block, begin, space)), block};
+}
 
 std::uint64_t SequentialRead::read(std::uint64_t bytes, std::uint64_t skip) {
     std::uint64_t all = 0, done = 0;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,12 @@ namespace tutti {
 
 class SequentialRead {
   public:
-    /// Blocks of `block` bytes, always into the same memory.
+    /// Blocks of `block` bytes, always into the same memory, which begins at a page: to other places some
+    /// processors copy slower.
     SequentialRead(std::vector<std::string> paths, std::size_t block);
+
+    SequentialRead(const SequentialRead&) = delete;
+    SequentialRead& operator=(const SequentialRead&) = delete;
 
     /// Reads with read(2) from `skip` bytes on (after the last file comes the first again), until at least
     /// `bytes` were read.
@@ -22,7 +27,8 @@ class SequentialRead {
     std::uint64_t read_file(const std::string& path, std::uint64_t bytes, std::uint64_t& skip);
 
     std::vector<std::string> paths_;
-    std::vector<std::byte> block_;
+    std::vector<std::byte> memory_;
+    std::span<std::byte> block_;  ///< in it
 };
 
 }  // namespace tutti

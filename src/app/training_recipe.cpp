@@ -50,15 +50,15 @@ Config device_config(const JobStart& start, Config config) {
     return config;
 }
 
-/// data.train first: it may map what it can, data.val what is left of the one budget.
+/// data.train first: it may map and bring in what it can, data.val what is left of the one budget.
 void open_data(const JobStart& start, const Config& config, bool whole_run,
                const std::function<std::unique_ptr<Dataset>()>& make_data, TrainingInputs& inputs) {
     if (whole_run && config.data.val.empty() && !config.train.checkpoint.best.empty())
         throw UsageError("train.checkpoint.best is " + config.train.checkpoint.best +
                              ", but there are no data to evaluate on",
                          "set data.val, or train.checkpoint.best=null");
-    const std::uint64_t mappable = mappable_bytes(available_bytes());
-    inputs.train = transform_images(make_data ? make_data() : open_datasets(config.data.train, mappable),
+    const FileMemory memory = file_memory(available_bytes());
+    inputs.train = transform_images(make_data ? make_data() : open_datasets(config.data.train, memory),
                                     config.data.transforms, config.run.seed, TransformUse::training);
     if (!whole_run) return;
     const std::int64_t samples = inputs.train->info().samples, world = start.world.size();
@@ -67,7 +67,7 @@ void open_data(const JobStart& start, const Config& config, bool whole_run,
     };
     inputs.train->expect_reads(on_host(training_reads(config, samples, world)));
     if (config.data.val.empty()) return;
-    inputs.val = transform_images(open_datasets(config.data.val, mappable - inputs.train->mapped_bytes()),
+    inputs.val = transform_images(open_datasets(config.data.val, memory.left_by(*inputs.train)),
                                   config.data.transforms, config.run.seed, TransformUse::evaluation);
     inputs.val->expect_reads(on_host(validation_reads(config, samples, inputs.val->info().samples, world)));
 }

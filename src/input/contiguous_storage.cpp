@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <optional>
 #include <system_error>
 #include <vector>
 
+#include "brought_in_range.hpp"
 #include "mapped_samples.hpp"
 #include "sample_storage.hpp"
 #include "schema.hpp"
@@ -41,20 +43,26 @@ struct Run {
 class ContiguousStorage final : public SampleStorage {
   public:
     ContiguousStorage(const std::string& path, const DatasetInfo& info, std::uint64_t offset,
-                      std::uint64_t map_at_most)
+                      const FileMemory& memory)
         : path_(path),
           sample_bytes_(info.sample_bytes()),
           offset_(static_cast<std::int64_t>(offset)),
           file_(path) {
         require_whole(info.samples);
         const auto bytes = static_cast<std::uint64_t>(info.samples * sample_bytes_);
-        if (bytes <= map_at_most)
+        if (bytes <= memory.map)
             mapped_ =
                 MappedSamples::map(file_.descriptor, offset, bytes, static_cast<std::size_t>(sample_bytes_));
+        if (!mapped_ && bytes > 0 && bytes <= memory.bring_in && is_on_this_host(file_.descriptor)) {
+            const std::uint64_t skipped = offset % static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+            range_.emplace(file_.descriptor, offset - skipped, bytes + skipped, nullptr);
+            range_bytes_ = bytes;
+        }
     }
 
     void bring_in(BringInPatience& patience) const override {
         if (mapped_) mapped_->bring_in(patience);
+        if (range_) range_->bring_in(patience);
     }
 
     void read(std::span<const std::int64_t> indices, std::byte* out) const override {
@@ -64,7 +72,7 @@ class ContiguousStorage final : public SampleStorage {
             const Run run{first, count, out + static_cast<std::int64_t>(begin) * sample_bytes_};
             if (!read_from_memory(run)) missing.push_back(run);
         });
-        note_waiting(!missing.empty());
+        note_waiting(!missing.empty(), indices.size());
         // All of them are under way before the first is waited for.
         if (missing.size() > 1)
             for (const Run& run : missing) ask_for(run);
@@ -80,7 +88,12 @@ class ContiguousStorage final : public SampleStorage {
     }
 
     std::uint64_t mapped_bytes() const override { return mapped_ ? mapped_->bytes() : 0; }
-    void unmap() override { mapped_.reset(); }
+    std::uint64_t brought_in_bytes() const override { return mapped_bytes() + range_bytes_; }
+    void fetch_as_needed() override {
+        mapped_.reset();
+        range_.reset();
+        range_bytes_ = 0;
+    }
 
   private:
     std::int64_t begin_of(const Run& run) const { return offset_ + run.first * sample_bytes_; }
@@ -92,10 +105,11 @@ class ContiguousStorage final : public SampleStorage {
     }
 
     /// Threads may overwrite each other's count: it is then a little older or newer.
-    void note_waiting(bool waited) const {
-        constexpr int reads = 256;  // calls without waiting after which the file counts as being in memory
-        const int before = waited_lately_.load(std::memory_order_relaxed);
-        const int now = waited ? reads : std::max(before - 1, 0);
+    void note_waiting(bool waited, std::size_t samples) const {
+        constexpr std::int64_t most = 256;  // samples without waiting: the file counts as being in memory
+        const std::int64_t before = waited_lately_.load(std::memory_order_relaxed);
+        const std::int64_t now =
+            waited ? most : std::max<std::int64_t>(before - static_cast<std::int64_t>(samples), 0);
         if (now != before) waited_lately_.store(now, std::memory_order_relaxed);
     }
 
@@ -140,15 +154,17 @@ class ContiguousStorage final : public SampleStorage {
     std::int64_t sample_bytes_, offset_;
     OpenFile file_;
     std::unique_ptr<MappedSamples> mapped_;
-    mutable std::atomic<int> waited_lately_ = 0;
+    std::optional<BroughtInRange> range_;  ///< of a file that is not mapped
+    std::uint64_t range_bytes_ = 0;
+    mutable std::atomic<std::int64_t> waited_lately_ = 0;
     mutable std::atomic<bool> can_ask_ = true;  ///< the file system knows RWF_NOWAIT
 };
 
 }  // namespace
 
 std::unique_ptr<SampleStorage> contiguous_storage(const std::string& path, const DatasetInfo& info,
-                                                  std::uint64_t offset, std::uint64_t map_at_most) {
-    return std::make_unique<ContiguousStorage>(path, info, offset, map_at_most);
+                                                  std::uint64_t offset, const FileMemory& memory) {
+    return std::make_unique<ContiguousStorage>(path, info, offset, memory);
 }
 
 }  // namespace tutti

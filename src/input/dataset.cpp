@@ -66,6 +66,12 @@ class Concatenation final : public Dataset {
         return sum;
     }
 
+    std::uint64_t brought_in_bytes() const override {
+        std::uint64_t sum = 0;
+        for (const std::unique_ptr<Dataset>& part : parts_) sum += part->brought_in_bytes();
+        return sum;
+    }
+
     bool waits_for_disk() const override {
         return std::ranges::any_of(
             parts_, [](const std::unique_ptr<Dataset>& part) { return part->waits_for_disk(); });
@@ -153,23 +159,29 @@ bool whole_file_pays(double reads, std::int64_t samples, std::int64_t sample_byt
     return reads * static_cast<double>(std::max(sample_bytes, least)) >= whole;
 }
 
-std::uint64_t mappable_bytes(std::optional<std::int64_t> available) {
-    // Mapped files are brought into memory in the first pass; where they would push each other out again,
-    // reading what a batch needs is better.
-    return available ? std::min(mapped_limit, static_cast<std::uint64_t>(*available) / 2) : mapped_limit;
+FileMemory FileMemory::left_by(const Dataset& dataset) const {
+    return {map - std::min(map, dataset.mapped_bytes()),
+            bring_in - std::min(bring_in, dataset.brought_in_bytes())};
+}
+
+FileMemory file_memory(std::optional<std::int64_t> available) {
+    // Files are brought into memory in the first pass; where they would push each other out again, reading
+    // what a batch needs is better.
+    if (!available) return mapped_limit;
+    const std::uint64_t half = static_cast<std::uint64_t>(*available) / 2;
+    return {std::min(mapped_limit, half), half};
 }
 
 std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths) {
-    return open_datasets(paths, mappable_bytes(available_bytes()));
+    return open_datasets(paths, file_memory(available_bytes()));
 }
 
-std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, std::uint64_t map_at_most,
-                                       Labels labels) {
+std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, FileMemory memory, Labels labels) {
     if (paths.empty()) throw UsageError("no data set is given", "set data.train to a file");
     std::vector<std::unique_ptr<Dataset>> parts;
     for (const std::string& path : paths) {
-        parts.push_back(open_hdf5_dataset(path, map_at_most, labels));
-        map_at_most -= parts.back()->mapped_bytes();
+        parts.push_back(open_hdf5_dataset(path, memory, labels));
+        memory = memory.left_by(*parts.back());
         require_alike(*parts.front(), *parts.back());
         // The first may not say how many classes there are.
         for (const std::unique_ptr<Dataset>& part : parts)

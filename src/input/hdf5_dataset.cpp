@@ -56,11 +56,12 @@ class Hdf5Dataset final : public Dataset {
 
     void bring_in(BringInPatience& patience) const override { storage_->bring_in(patience); }
     std::uint64_t mapped_bytes() const override { return storage_->mapped_bytes(); }
+    std::uint64_t brought_in_bytes() const override { return storage_->brought_in_bytes(); }
     bool waits_for_disk() const override { return storage_->waits_for_disk(); }
     void announce(std::span<const std::int64_t> indices) const override { storage_->announce(indices); }
 
     void expect_reads(double samples) override {
-        if (!whole_file_pays(samples, info_.samples, info_.sample_bytes())) storage_->unmap();
+        if (!whole_file_pays(samples, info_.samples, info_.sample_bytes())) storage_->fetch_as_needed();
     }
 
   private:
@@ -312,7 +313,7 @@ DatasetInfo read_attributes(const hdf5::File& file, Labels labels) {
 
 }  // namespace
 
-std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, std::uint64_t map_at_most,
+std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, const FileMemory& memory,
                                            Labels labels_wanted) {
     const hdf5::QuietErrors quiet;
     hdf5::File file = open_file(path);
@@ -328,7 +329,7 @@ std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, std::uint64_
     require_filters(file, layout.get());
     const std::optional<std::uint64_t> offset = plain_offset(samples, layout.get());
     std::unique_ptr<SampleStorage> storage =
-        offset ? contiguous_storage(path, info, *offset, map_at_most)
+        offset ? contiguous_storage(path, info, *offset, memory)
                : chunked_storage(path, info, layout.get(), std::move(file.handle), std::move(samples.data));
     return std::make_unique<Hdf5Dataset>(path, std::move(info), std::move(labels), std::move(storage));
 }

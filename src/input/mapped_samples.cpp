@@ -2,41 +2,16 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
+#include <atomic>
 #include <cstring>
 
 #include "bus_error_guard.hpp"
 
 namespace tutti {
 namespace {
-
-// Of statfs(2).
-constexpr std::array<std::uint32_t, 10> local_file_systems = {
-    0xEF53,      // ext2, ext3, ext4
-    0x58465342,  // XFS
-    0x9123683E,  // Btrfs
-    0x2FC12FC1,  // ZFS
-    0xF2F52010,  // F2FS
-    0x01021994,  // tmpfs
-    0x858458F6,  // ramfs
-    0x794C7630,  // overlayfs
-    0x73717368,  // squashfs
-    0xE0F5E1E2,  // EROFS
-};
-
-constexpr int populate_read = 22;  // madvise(2)'s MADV_POPULATE_READ of Linux 5.14, not in every C library
-
-bool is_local(int file) {
-    struct statfs status {};
-    if (fstatfs(file, &status) != 0) return false;
-    return std::ranges::find(local_file_systems, static_cast<std::uint32_t>(status.f_type)) !=
-           local_file_systems.end();
-}
 
 /// Random places in memory: while one sample is copied, those after it are on their way.
 struct Copy {
@@ -75,7 +50,7 @@ struct Copy {
 
 std::unique_ptr<MappedSamples> MappedSamples::map(int file, std::uint64_t offset, std::uint64_t bytes,
                                                   std::size_t sample_bytes) {
-    if (bytes == 0 || !is_local(file)) return nullptr;
+    if (bytes == 0 || !is_on_this_host(file)) return nullptr;
     std::unique_ptr<MappedSamples> made(new MappedSamples(file, offset, bytes, sample_bytes));
     return made->mapped_ == MAP_FAILED || made->last_page_ == MAP_FAILED ? nullptr : std::move(made);
 }
@@ -91,6 +66,7 @@ MappedSamples::MappedSamples(int file, std::uint64_t offset, std::uint64_t bytes
     samples_ = static_cast<const std::byte*>(mapped_) + skipped;
     // What is not in memory comes in large pieces, in pages of 2 MiB where the file system has them.
     madvise(mapped_, mapped_bytes_, MADV_HUGEPAGE);
+    range_.emplace(file, offset - skipped, mapped_bytes_, mapped_);
 
     // A mapping of one page is never part of a large one, which Linux may show beyond the end of a cut file.
     const std::uint64_t last_page_begin = (offset + bytes - 1) / page * page;
@@ -110,45 +86,6 @@ bool MappedSamples::whole() const {
     // A third of fstat's time; nothing uses the position that it moves.
     const off_t size = lseek(file_, 0, SEEK_END);
     return size >= 0 && static_cast<std::uint64_t>(size) >= offset_ + bytes_;
-}
-
-// One thread keeps about 8 MiB under way, which some disks are not busy with, and none while it has to wait
-// for a processor; so all that call help. Who finds no piece left waits for those of the others: fetching
-// samples one by one meanwhile would hold up all.
-void MappedSamples::bring_in(BringInPatience& patience) const {
-    if (all_in_.load(std::memory_order_acquire)) return;
-    std::unique_lock lock(bringing_in_);
-    while (!patience.over()) {
-        if (claimed_ >= mapped_bytes_) {
-            piece_is_in_.wait_until(lock, patience.end, [this] { return under_way_ == 0; });
-            return;
-        }
-        const std::uint64_t begin = claimed_;
-        claimed_ += piece_bytes;
-        ++under_way_;
-        lock.unlock();
-        bring_piece(begin);
-        lock.lock();
-        patience.piece_brought = true;
-        if (--under_way_ == 0 && claimed_ >= mapped_bytes_) {
-            all_in_.store(true, std::memory_order_release);
-            piece_is_in_.notify_all();
-        }
-    }
-}
-
-void MappedSamples::bring_piece(std::uint64_t begin) const {
-    const std::uint64_t size = std::min(piece_bytes, mapped_bytes_ - begin);
-    if (madvise(static_cast<std::byte*>(mapped_) + begin, size, populate_read) != 0 && errno == EINVAL)
-        ask_for(begin, size);
-}
-
-void MappedSamples::ask_for(std::uint64_t begin, std::uint64_t size) const {
-    // Linux brings no more than the device's read-ahead per call, whatever is asked for.
-    constexpr std::uint64_t per_call = std::uint64_t{128} << 10;
-    for (std::uint64_t at = begin; at < begin + size; at += per_call)
-        posix_fadvise(file_, static_cast<off_t>(offset_ + at), static_cast<off_t>(per_call),
-                      POSIX_FADV_WILLNEED);
 }
 
 bool MappedSamples::copy(std::span<const std::int64_t> indices, std::byte* out) const {

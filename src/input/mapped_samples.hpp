@@ -1,14 +1,13 @@
 #pragma once
 // Samples copied straight from the page cache, without a call of the system for each.
 
-#include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <span>
 
+#include "brought_in_range.hpp"
 #include "tutti/input/dataset.hpp"
 
 namespace tutti {
@@ -17,9 +16,6 @@ namespace tutti {
 /// by all processes of a host.
 class MappedSamples {
   public:
-    /// The file is brought in piece by piece, each by one call of the system.
-    static constexpr std::uint64_t piece_bytes = std::uint64_t{16} << 20;
-
     /// Of `bytes` bytes from byte `offset` of the open file on, in samples of `sample_bytes`. The file must
     /// stay open as long as the mapping. Null where the samples are none, where the system does not map the
     /// file, or where it is not on a file system of this host: over a network each page that is missing costs
@@ -34,16 +30,14 @@ class MappedSamples {
     /// it: the file has become too short or a page cannot be read, and pread tells which sample, and why. Any
     /// thread.
     bool copy(std::span<const std::int64_t> indices, std::byte* out) const;
-    /// As that of Dataset, by pieces of piece_bytes.
-    void bring_in(BringInPatience& patience) const;
+    /// As that of Dataset.
+    void bring_in(BringInPatience& patience) const { range_->bring_in(patience); }
 
     std::uint64_t bytes() const { return bytes_; }
 
   private:
     MappedSamples(int file, std::uint64_t offset, std::uint64_t bytes, std::size_t sample_bytes);
     bool whole() const;
-    void bring_piece(std::uint64_t begin) const;
-    void ask_for(std::uint64_t begin, std::uint64_t size) const;
 
     int file_;
     std::uint64_t offset_, bytes_;
@@ -53,11 +47,7 @@ class MappedSamples {
     std::size_t mapped_bytes_;
     const std::byte* samples_ = nullptr;
     std::int64_t first_in_last_page_ = 0;  ///< the first sample that reaches into it
-    mutable std::mutex bringing_in_;
-    mutable std::condition_variable piece_is_in_;
-    mutable std::uint64_t claimed_ = 0;  ///< bytes in pieces that a thread has taken on
-    mutable std::size_t under_way_ = 0;  ///< pieces of them that are not in yet
-    mutable std::atomic<bool> all_in_ = false;
+    std::optional<BroughtInRange> range_;  ///< what is mapped
 };
 
 }  // namespace tutti

@@ -25,8 +25,10 @@ class SampleStorage {
     virtual void announce(std::span<const std::int64_t> indices) const { static_cast<void>(indices); }
     /// Bytes of the file that are mapped into memory.
     virtual std::uint64_t mapped_bytes() const { return 0; }
-    /// From now on nothing is. Before the first read().
-    virtual void unmap() {}
+    /// As that of Dataset.
+    virtual std::uint64_t brought_in_bytes() const { return mapped_bytes(); }
+    /// From now on nothing is mapped or brought in. Before the first read() and bring_in().
+    virtual void fetch_as_needed() {}
 };
 
 /// Calls visit(first, count, begin) for each longest run of indices that follow each other: the samples first
@@ -41,10 +43,10 @@ void for_each_run(std::span<const std::int64_t> indices, Visit visit) {
 }
 
 /// Samples in one piece of the file from byte `offset` on, as they are in memory: copied from a mapping of
-/// the file where that is safe and they are at most `map_at_most` bytes (MappedSamples), else read with
-/// pread. DataError: the file ends before the last sample.
+/// the file where that is safe and they are few enough for `memory` (MappedSamples), else read with pread.
+/// DataError: the file ends before the last sample.
 std::unique_ptr<SampleStorage> contiguous_storage(const std::string& path, const DatasetInfo& info,
-                                                  std::uint64_t offset, std::uint64_t map_at_most);
+                                                  std::uint64_t offset, const FileMemory& memory);
 
 /// Everything else (chunks, filters, another byte order): read through the library, one call at a time. Takes
 /// over the open file and its data set /samples.

@@ -25,6 +25,9 @@ class TransformedImages final : public Dataset {
     std::string name() const override { return data_->name(); }
     void bring_in(BringInPatience& patience) const override { data_->bring_in(patience); }
     std::uint64_t mapped_bytes() const override { return data_->mapped_bytes(); }
+    std::uint64_t brought_in_bytes() const override { return data_->brought_in_bytes(); }
+    bool waits_for_disk() const override { return data_->waits_for_disk(); }
+    void announce(std::span<const std::int64_t> indices) const override { data_->announce(indices); }
     void expect_reads(double samples) override { data_->expect_reads(samples); }
     std::int64_t stored_sample_bytes() const override { return data_->stored_sample_bytes(); }
 

@@ -12,7 +12,8 @@ block's median step; a ratio is the median over rounds of ours / theirs in the s
 do not count. With two cores, core_distance.py says before and after each block of steps how far they are from each other
 (ninja -C build tests/bench/bench_core_distance); where they were near and far, ratios of each kind are below the table.
 The models must have equally many parameters. A variant that fails or takes too long has its reason in the
-table, and what the time (--minutes) does not allow is left out there, too: all else is measured.
+table, and what the time (--minutes) does not allow is left out there, too: all else is measured. On a machine that is
+slower than that of the README blocks have fewer steps, and cases fewer rounds, so that --minutes suffice.
 """
 
 import argparse
@@ -44,6 +45,7 @@ MODELS = {
 # lenet's second convolution all products: its gradients are computed from the pooling's winners, a quarter of them.
 LIMITS = {"mlp": 62000, "lenet": 9800, "vit": 1160, "resnet18": 98}
 START_SECONDS, COMPILE_SECONDS, COMPILE_GUESS = 90, 240, 60
+LEAST_STEPS = 2
 NO_TIME = "left out: no time (--minutes)"
 
 
@@ -74,7 +76,8 @@ def parse():
 
 def start_ours(folder, trainer, case, core, errors):
     """`trainer bench step` of this case, its cores from the one of this number on."""
-    settings, steps, warmup, _ = MODELS[case["model"]]
+    settings, _, warmup, _ = MODELS[case["model"]]
+    steps, warmup = case["steps"], min(warmup, case["steps"])
     folder.mkdir(exist_ok=True)
     command = [trainer, "bench", "step", "--synthetic", "--steps", steps, "--warmup", warmup, "--products",
                "1024", "--out", folder, *settings, f"train.batch_size={BATCH}", f"train.precision={case['precision']}",
@@ -111,7 +114,7 @@ def run_ours(arguments, folder, case, copies=1):
             deadline = time.monotonic() + arguments.at_most(START_SECONDS)
             codes = [process.wait(max(deadline - time.monotonic(), 0)) for process in processes]
         except subprocess.TimeoutExpired:
-            raise Failed("failed: ours took too long") from None
+            raise Failed(late(arguments)) from None
         finally:
             for process in processes:
                 if process.poll() is None:
@@ -121,6 +124,27 @@ def run_ours(arguments, folder, case, copies=1):
             said.seek(0)
             raise Failed(f"failed: ours ended with {codes} ({' '.join(said.read().split())[-200:]})")
     return [json.loads((own / "step.json").read_text(encoding="utf-8")) for own in folders]
+
+
+def late(arguments):
+    """What to say of ours that was not ready: --minutes are over, or it hangs."""
+    return NO_TIME if arguments.is_over() else f"failed: ours took more than {START_SECONDS} s"
+
+
+def steps_of_block(most, step_seconds, blocks, seconds):
+    """As many steps, at most `most`, as let so many blocks, each with as many steps before it, end within `seconds`."""
+    return max(min(most, int(seconds / blocks / 2 / step_seconds)), LEAST_STEPS)
+
+
+def fit(arguments, case, folder, seconds):
+    """Sets case["steps"] by a first short run, for a case that has so many seconds."""
+    case["steps"] = LEAST_STEPS
+    report, = run_ours(arguments, folder, case)
+    # Theirs are taken to be half as fast, and the machine at times, too.
+    step_seconds = 2 * BATCH * case["ranks"] / report["samples_per_second"]
+    ours = 3 if case["ranks"] * case["threads"] > 1 else 1
+    case["steps"] = steps_of_block(MODELS[case["model"]][1], step_seconds,
+                                   arguments.rounds * (ours + len(arguments.variants)), seconds)
 
 
 def measure_ours(arguments, folder, case):
@@ -137,7 +161,7 @@ def measure_ours(arguments, folder, case):
 
 
 def start_theirs(arguments, case, variant, cache, seconds):
-    warmup = MODELS[case["model"]][2]
+    warmup = min(MODELS[case["model"]][2], case["steps"])
     ranks = TorchRanks(arguments.python, HERE / "torch_steps.py", case["ranks"], variant, cache,
                        ["--model", case["model"], "--precision", case["precision"], "--variant", variant, "--batch", BATCH],
                        arguments.shim, case["threads"])
@@ -168,17 +192,30 @@ def measure_case(arguments, case, folder, cache, needed):
             except Failed as failure:
                 result["failure"] = str(failure)
         case["ours"] = {"rates": [], "one_core": [], "unrelated": [], "core_to_core_ns": []}
+        round_seconds = 0
         for _ in range(arguments.rounds):
-            measure_ours(arguments, folder, case)
+            begin = time.monotonic()
+            if case["ours"]["rates"] and begin + 1.2 * round_seconds > arguments.deadline:
+                break
+            try:
+                measure_ours(arguments, folder, case)
+            except Failed:
+                if not (case["ours"]["rates"] and arguments.is_over()):
+                    raise
+                break
             for variant in list(running):
                 result = case["theirs"][variant]
                 try:
                     seconds = with_distance(arguments, case, result, lambda: running[variant].steps(
-                        MODELS[case["model"]][1], arguments.at_most(START_SECONDS)))
+                        case["steps"], arguments.at_most(START_SECONDS)))
                     result["rates"].append(samples / statistics.median(seconds))
                 except Failed as failure:
-                    result["failure"] = str(failure)
                     running.pop(variant).end()
+                    if not arguments.is_over():
+                        result["failure"] = str(failure)
+                    elif not result["rates"]:
+                        result["failure"] = NO_TIME
+            round_seconds = time.monotonic() - begin
     finally:
         for ranks in running.values():
             ranks.end()
@@ -267,6 +304,7 @@ def main():
     compiles = COMPILE_GUESS * len(cases) if "compiled" in arguments.variants else 0
     begin = time.monotonic()
     arguments.deadline = begin + 60 * arguments.minutes
+    arguments.is_over = lambda: time.monotonic() >= arguments.deadline
     arguments.at_most = lambda seconds: max(min(seconds, arguments.deadline - time.monotonic()), 1)
     print(f"# {len(cases)} cases, about {min((sum(plain) + compiles) / 60, arguments.minutes):.0f} minutes; "
           f"torch.compile where {arguments.minutes:g} minutes allow", flush=True)
@@ -278,6 +316,8 @@ def main():
                 case["failure"] = NO_TIME
                 continue
             try:
+                left = arguments.deadline - time.monotonic()
+                fit(arguments, case, folder, left * plain[number] / (sum(plain[number:]) + compiles))
                 measure_case(arguments, case, folder, folder / "compiled", sum(plain[number:]))
             except Failed as failure:
                 case["failure"] = str(failure)

@@ -71,6 +71,18 @@ class Children(unittest.TestCase):
         self.assertEqual(environment_of("compiled", 0, 1, 5, "cache")["TORCHINDUCTOR_CACHE_DIR"], "cache")
 
 
+class Budget(unittest.TestCase):
+    def test_slow_machines_get_fewer_steps_but_some(self):
+        self.assertEqual(peer_torch.steps_of_block(40, 0.01, 6, 60), 40)
+        self.assertEqual(peer_torch.steps_of_block(40, 1.0, 6, 60), 5)
+        self.assertEqual(peer_torch.steps_of_block(40, 9.0, 6, 60), peer_torch.LEAST_STEPS)
+
+    def test_what_the_time_does_not_allow_is_no_failure(self):
+        late = lambda over: peer_torch.late(type("Arguments", (), {"is_over": staticmethod(lambda: over)}))
+        self.assertIn("left out", late(True))
+        self.assertRegex(late(False), "failed: .* 90 s")
+
+
 class Table(unittest.TestCase):
     CASE = {"model": "vit", "precision": "fp32", "ranks": 2, "threads": 1,
             "ours": {"rates": [960, 480, 1920], "one_core": [500, 240, 1000], "unrelated": [950, 480, 1980],

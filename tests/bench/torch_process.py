@@ -21,8 +21,8 @@ JEMALLOC_KEEPS = "background_thread:false,metadata_thp:auto,dirty_decay_ms:-1,mu
 _FOREIGN = ("OMP_", "KMP_", "MKL_", "MALLOC_", "OMPI_", "PMIX_", "SLURM_", "TORCH", "LD_PRELOAD")
 
 
-# MKL, which PyTorch's packages bring, has AVX-512 kernels for processors that say they are Intel's, and asks this
-# function; on AMD's its products are 2.3 times as fast with them (Zen 5, n = 1024).
+# MKL, which PyTorch's packages bring, has kernels for processors that say they are Intel's, and asks this function; on
+# AMD's its products are 2.3 times as fast with those for AVX-512 (Zen 5, n = 1024), and as fast with those for AVX2 (Zen 3).
 MKL_SHIM = "int mkl_serv_intel_cpu_true(void) { return 1; }\n"
 
 

@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <numeric>
 
 #include "hdf5_file.hpp"
@@ -35,6 +38,27 @@ ImageFile with_labels_from(std::int64_t first, hsize_t samples) {
     return file;
 }
 
+void evict(const std::string& path) {
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    ASSERT_GE(file, 0);
+    fsync(file);
+    posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+    close(file);
+}
+
+std::size_t pages_not_in_memory(const std::string& path) {
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    const auto bytes = static_cast<std::size_t>(lseek(file, 0, SEEK_END));
+    void* const view = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file, 0);
+    close(file);
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    std::vector<unsigned char> pages((bytes + page - 1) / page);
+    EXPECT_EQ(mincore(view, bytes, pages.data()), 0);
+    munmap(view, bytes);
+    return static_cast<std::size_t>(
+        std::ranges::count_if(pages, [](unsigned char flags) { return (flags & 1U) == 0; }));
+}
+
 TEST_F(OpenDatasets, ReadsFilesOneAfterTheOther) {
     const std::vector<std::string> paths{write("a.h5", with_labels_from(0, 3)),
                                          write("b.h5", with_labels_from(3, 0)),
@@ -64,13 +88,7 @@ TEST_F(OpenDatasets, FilesThatAreNotInMemoryAreReadTheSame) {
     mapped->read(indices, expected, labels);
     EXPECT_FALSE(read->waits_for_disk());
     for (int round = 0; round < 3; ++round) {
-        for (const std::string& path : paths) {
-            const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-            ASSERT_GE(file, 0);
-            fsync(file);
-            posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
-            close(file);
-        }
+        for (const std::string& path : paths) evict(path);
         read->announce(indices);
         read->read(indices, samples, labels);
         EXPECT_EQ(samples, expected);
@@ -96,6 +114,87 @@ TEST_F(OpenDatasets, FilesTogetherAreMappedUpToTheLimit) {
     EXPECT_EQ(open_datasets(paths, 1'199'999'999)->mapped_bytes(), 600'000'000U);
     EXPECT_EQ(open_datasets(paths, 1'200'000'000)->mapped_bytes(), 1'200'000'000U);
     EXPECT_EQ(open_datasets(paths, 599'999'999)->mapped_bytes(), 0U);
+}
+
+TEST_F(OpenDatasets, FilesThatAreNotMappedAreBroughtInWhereThereIsRoom) {
+    const std::vector<std::string> paths{write("a.h5", with_labels_from(0, 100)),
+                                         write("b.h5", with_labels_from(0, 100)),
+                                         write("c.h5", with_labels_from(0, 100))};
+    const auto expect = [&](FileMemory memory, std::uint64_t mapped, std::uint64_t brought_in) {
+        const std::unique_ptr<Dataset> dataset = open_datasets(paths, memory);
+        EXPECT_EQ(dataset->mapped_bytes(), mapped);
+        EXPECT_EQ(dataset->brought_in_bytes(), brought_in);
+        const FileMemory left = memory.left_by(*dataset);
+        EXPECT_EQ(left.map, memory.map - mapped);
+        EXPECT_EQ(left.bring_in, memory.bring_in - brought_in);
+    };
+    if (open_datasets(paths)->mapped_bytes() == 0)
+        GTEST_SKIP() << "the temporary directory is on no local file system";
+    expect({0, 0}, 0, 0);
+    expect({0, 2399}, 0, 0);
+    expect({0, 2400}, 0, 2400);
+    expect({2400, 4799}, 2400, 2400);
+    expect({2400, 7200}, 2400, 7200);
+    expect({7200, 7200}, 7200, 7200);
+}
+
+TEST_F(OpenDatasets, FilesThatAreNotMappedAreBroughtIn) {
+    // 48 MB: three pieces.
+    ImageFile file;
+    file.samples = 2;
+    file.change = [](Hdf5File& f) {
+        const std::vector<std::uint8_t> pixels(48'000'000, 7);
+        f.remove_table("samples");
+        f.table("samples", H5T_STD_U8LE, H5T_NATIVE_UINT8, {2, 6000, 4000, 1}, pixels.data());
+    };
+    const std::string path = write("a.h5", file);
+    const auto missing = [&] { return pages_not_in_memory(path); };
+    for (const bool fits : {true, false}) {
+        const auto dataset = open_datasets(std::vector{path}, {0, fits ? mapped_limit : 0});
+        if (fits && dataset->brought_in_bytes() == 0)
+            GTEST_SKIP() << "the temporary directory is on no local file system";
+        EXPECT_EQ(dataset->brought_in_bytes(), fits ? 48'000'000U : 0U);
+        evict(path);
+        const std::size_t before = missing();
+        if (before == 0) GTEST_SKIP() << "nothing is evicted from this file system's memory";
+        BringInPatience patience;
+        patience.end += std::chrono::hours(1);
+        dataset->bring_in(patience);
+        EXPECT_FALSE(patience.more_to_bring);
+        if (fits)
+            EXPECT_LT(missing(), 20U);  // labels and the library's own; the samples are 11719 pages
+        else
+            EXPECT_EQ(missing(), before);
+    }
+    const auto dataset = open_datasets(std::vector{path}, {0, mapped_limit});
+    evict(path);
+    for (int batch = 1; batch <= 3; ++batch) {
+        BringInPatience none;
+        none.end = {};
+        dataset->bring_in(none);
+        EXPECT_EQ(none.more_to_bring, batch < 3) << "batch " << batch;
+    }
+    EXPECT_LT(missing(), 20U);
+    // What little of it is read is fetched as needed.
+    const auto left = open_datasets(std::vector{path}, {0, mapped_limit});
+    left->expect_reads(1.9);
+    EXPECT_EQ(left->brought_in_bytes(), 0U);
+}
+
+TEST_F(OpenDatasets, AFileThatIsCutWhileItIsBroughtInNamesTheSample) {
+    const std::string path = write("a.h5", with_labels_from(0, 100'000));
+    const auto dataset = open_datasets(std::vector{path}, {0, mapped_limit});
+    if (dataset->brought_in_bytes() == 0)
+        GTEST_SKIP() << "the temporary directory is on no local file system";
+    ASSERT_EQ(truncate(path.c_str(), 4096), 0);
+    BringInPatience patience;
+    dataset->bring_in(patience);
+    std::vector<std::byte> sample(24);
+    std::vector<std::int64_t> label(1);
+    EXPECT_NE(data_error([&] {
+                  dataset->read(std::vector<std::int64_t>{99'999}, sample, label);
+              }).find("sample 99999 is beyond the end"),
+              std::string::npos);
 }
 
 TEST_F(OpenDatasets, FilesOfWhichLittleIsReadAreNotMapped) {
@@ -134,12 +233,17 @@ TEST(WholeFilePays, ForNoSamples) {
     EXPECT_TRUE(whole_file_pays(0, 0, 784));
 }
 
-TEST(MappableBytes, AreHalfOfWhatIsAvailableUpToTheLimit) {
-    EXPECT_EQ(mappable_bytes(std::nullopt), mapped_limit);
-    EXPECT_EQ(mappable_bytes(0), 0U);
-    EXPECT_EQ(mappable_bytes(1'000'001), 500'000U);
-    EXPECT_EQ(mappable_bytes(std::int64_t{2} << 30), mapped_limit);
-    EXPECT_EQ(mappable_bytes(std::int64_t{9} << 40), mapped_limit);
+TEST(FileMemory, IsHalfOfWhatIsAvailableOfWhichTheLimitMayBeMapped) {
+    const auto expect = [](std::optional<std::int64_t> available, std::uint64_t map, std::uint64_t bring_in) {
+        const FileMemory memory = file_memory(available);
+        EXPECT_EQ(memory.map, map);
+        EXPECT_EQ(memory.bring_in, bring_in);
+    };
+    expect(std::nullopt, mapped_limit, mapped_limit);
+    expect(0, 0, 0);
+    expect(1'000'001, 500'000, 500'000);
+    expect(std::int64_t{2} << 30, mapped_limit, mapped_limit);
+    expect(std::int64_t{9} << 40, mapped_limit, std::uint64_t{9} << 39);
 }
 
 TEST_F(OpenDatasets, OneFileIsItself) {

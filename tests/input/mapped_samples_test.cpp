@@ -148,7 +148,7 @@ TEST_P(MappedSamplesOf, NothingIsMappedForNoSamples) {
 
 TEST(MappedSamples, CopiesFromPiecesThatAreAndThatAreNotYetInMemory) {
     constexpr std::size_t large = std::size_t{1} << 20;
-    constexpr std::int64_t count = 5 * MappedSamples::piece_bytes / large + 2;
+    constexpr std::int64_t count = 5 * BroughtInRange::piece_bytes / large + 2;
     const test::TempDir dir;
     const std::string path = dir.path() + "/file";
     const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -176,7 +176,7 @@ TEST(MappedSamples, CopiesFromPiecesThatAreAndThatAreNotYetInMemory) {
 /// A file of `bytes` bytes on the disk, with no page in memory.
 class MappedSamplesOnDisk : public testing::Test {
   protected:
-    static constexpr std::size_t bytes = 2 * MappedSamples::piece_bytes + (std::size_t{5} << 20);
+    static constexpr std::size_t bytes = 2 * BroughtInRange::piece_bytes + (std::size_t{5} << 20);
     static constexpr std::size_t sample = 1024;
 
     void SetUp() override {
@@ -235,7 +235,7 @@ TEST_F(MappedSamplesOnDisk, WithoutPatienceEachBatchBringsOnePiece) {
     const auto mapped = map(0, bytes);
     if (!mapped) GTEST_SKIP() << "the temporary directory is on no local file system";
     for (std::size_t in = 0; in < bytes;) {
-        in = std::min(bytes, in + MappedSamples::piece_bytes);
+        in = std::min(bytes, in + BroughtInRange::piece_bytes);
         BringInPatience patience = none();
         mapped->bring_in(patience);
         EXPECT_EQ(pages_not_in_memory(file_, in), 0U) << "of the first " << in << " bytes";
@@ -245,7 +245,7 @@ TEST_F(MappedSamplesOnDisk, WithoutPatienceEachBatchBringsOnePiece) {
 
 // Of many runs of samples in several files, each would wait for its file.
 TEST_F(MappedSamplesOnDisk, WithoutPatienceABatchBringsOnePieceOfAllItsFiles) {
-    const std::size_t half = MappedSamples::piece_bytes + (std::size_t{2} << 20);
+    const std::size_t half = BroughtInRange::piece_bytes + (std::size_t{2} << 20);
     const auto first = map(0, half), second = map(half, bytes - half);
     if (!first || !second) GTEST_SKIP() << "the temporary directory is on no local file system";
     const auto batch = [&] {
@@ -258,7 +258,7 @@ TEST_F(MappedSamplesOnDisk, WithoutPatienceABatchBringsOnePieceOfAllItsFiles) {
     };
     // The system may read some more than it is asked for.
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    constexpr std::size_t most = MappedSamples::piece_bytes + (std::size_t{4} << 20);
+    constexpr std::size_t most = BroughtInRange::piece_bytes + (std::size_t{4} << 20);
     for (std::size_t batches = 1, missing = bytes / page; batches <= 4; ++batches) {
         const std::size_t before = missing;
         missing = batch();

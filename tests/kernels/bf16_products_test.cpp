@@ -40,6 +40,19 @@ class Bf16Products : public testing::Test {
     std::unique_ptr<Ops> ops_;
 };
 
+// Where the other tests are skipped.
+TEST(Bf16Refusal, NamesTheSettingAndTheRemedyWhereTheProcessorHasNoProductsInBf16) {
+    try {
+        make_onednn_bf16_ops();
+    } catch (const UsageError& error) {
+        const std::string text = error.what();
+        EXPECT_TRUE(text.starts_with("train.precision bf16: ")) << text;
+        EXPECT_TRUE(text.ends_with("; set train.precision: fp32")) << text;
+        return;
+    }
+    GTEST_SKIP() << "this processor has them";
+}
+
 /// Inputs, outputs and gradients of one operator.
 template <class OpShape>
 struct Tensors {

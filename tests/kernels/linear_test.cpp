@@ -110,10 +110,11 @@ TEST_P(LinearTest, agrees_with_the_definition_over_many_rows) {
 }
 
 // Wide layers, whose products are our own where the instruction set has the vectors: several threads deal
-// their features with few rows, and their rows with many.
+// their features with few rows, and their rows with many. Rows that lie a power of two apart are copied.
 TEST_P(LinearTest, agrees_with_the_definition_in_wide_layers) {
     for (const LinearShape& shape :
-         {LinearShape{.in = 528, .out = 288}, LinearShape{.in = 512, .out = 304, .bias = false}}) {
+         {LinearShape{.in = 528, .out = 288}, LinearShape{.in = 512, .out = 304, .bias = false},
+          LinearShape{.in = 256, .out = 512}}) {
         auto op = ops_->linear(shape);
         for (const std::int64_t batch : {41, 96, 200, 3}) {
             expect_the_definition(*op, shape, batch, 0);

@@ -90,8 +90,8 @@ struct Case {
 
 TEST(OnednnDealtLinear, AgreesWithTheDefinitionWhateverTheNumberOfThreads) {
     const auto context = std::make_shared<OnednnContext>();
-    for (const LinearShape& shape :
-         {LinearShape{.in = 130, .out = 150}, LinearShape{96, 200, false}, LinearShape{528, 304}}) {
+    for (const LinearShape& shape : {LinearShape{.in = 130, .out = 150}, LinearShape{96, 200, false},
+                                     LinearShape{528, 304}, LinearShape{512, 512}}) {
         OnednnDealtLinear op(shape, context);
         for (const int threads : {2, 3, 4, 2}) {
             SCOPED_TRACE(threads);

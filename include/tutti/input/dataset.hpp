@@ -40,6 +40,7 @@ struct BringInPatience {
     using Clock = std::chrono::steady_clock;
     Clock::time_point end = Clock::now() + std::chrono::seconds(1);
     bool piece_brought = false;
+    bool more_to_bring = false;  ///< set where files are left of which not all is in memory
 
     bool over() const { return piece_brought && Clock::now() >= end; }
 };
@@ -64,16 +65,18 @@ class Dataset {
         static_cast<void>(at);
         read(indices, samples, labels);
     }
-    /// Brings mapped files into memory, which is quicker than fetching from the disk what each batch needs:
-    /// in their order, threads that call at the same time different pieces, until all is there or the
-    /// patience is over. Before each batch's read(); without it read() fetches what it needs. A hint, as
-    /// announce(); any thread.
+    /// Brings files into memory (brought_in_bytes()), which is quicker than fetching from the disk what each
+    /// batch needs: in their order, threads that call at the same time different pieces, until all is there
+    /// or the patience is over. Before each batch's read(); without it read() fetches what it needs. A hint,
+    /// as announce(); any thread.
     virtual void bring_in(BringInPatience& patience) const { static_cast<void>(patience); }
     /// The labels alone, as read() gives them. Unless overridden, the samples are read, too, and dropped.
     virtual void read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const;
     /// Bytes of files that read() takes from a mapping: they are in the resident set once they were read, but
     /// are pages of the page cache, shared by the processes of a host and taken back when memory is short.
     virtual std::uint64_t mapped_bytes() const { return 0; }
+    /// Bytes of samples in files that bring_in() brings into memory, mapped ones among them.
+    virtual std::uint64_t brought_in_bytes() const { return mapped_bytes(); }
     /// Bytes of a sample in its file; info() is of what read() gives.
     virtual std::int64_t stored_sample_bytes() const { return info().sample_bytes(); }
     /// Memory that each thread keeps which has read so many samples at once.
@@ -88,8 +91,8 @@ class Dataset {
     /// hint: it changes no result and throws nothing.
     virtual void announce(std::span<const std::int64_t> indices) const { static_cast<void>(indices); }
     /// Before the first read() and bring_in(): about how many samples the processes of this host will read.
-    /// Files that would be brought into memory as a whole for too few are no longer mapped (whole_file_pays).
-    /// Without this call all mapped files are brought in.
+    /// Files that would be brought into memory as a whole for too few are neither mapped nor brought in
+    /// (whole_file_pays). Without this call all are that were found to fit.
     virtual void expect_reads(double samples) { static_cast<void>(samples); }
 };
 
@@ -98,12 +101,29 @@ class Dataset {
 /// watch.
 inline constexpr std::uint64_t mapped_limit = std::uint64_t{1} << 30;
 
+/// What files that are opened may take of the host's memory, in bytes of samples. All of it is page cache,
+/// which the ranks of a host share and the system takes back when memory is short.
+struct FileMemory {
+    std::uint64_t map;       ///< of files that are mapped: they count in the resident set
+    std::uint64_t bring_in;  ///< of files that are brought in as a whole, mapped ones among them
+
+    FileMemory(std::uint64_t mapped, std::uint64_t brought_in) : map(mapped), bring_in(brought_in) {}
+    /// Only files that are mapped are brought in.
+    FileMemory(std::uint64_t mapped) : FileMemory(mapped, mapped) {}
+    /// What other files may take.
+    FileMemory left_by(const Dataset& dataset) const;
+};
+
+/// Where `available` bytes of memory can still be had (available_bytes()): half of them, and no more than
+/// mapped_limit of files that are mapped.
+FileMemory file_memory(std::optional<std::int64_t> available);
+
 /// Opens an HDF5 data set written by `trainer pack` (schema: data/README.md). Contiguous uncompressed data
 /// are read at offsets resolved here, without the library: from a mapping of a file on a local file system
-/// with at most `map_at_most` bytes of samples, else with pread; chunked or filtered ones through HDF5.
+/// where `memory` lets them, else with pread; chunked or filtered ones through HDF5.
 /// Throws DataError: missing, unreadable, truncated, not of the schema (what is wrong and how to pack it
 /// again).
-std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, std::uint64_t map_at_most = mapped_limit,
+std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, const FileMemory& memory = mapped_limit,
                                            Labels labels = Labels::required);
 
 /// Whether bringing a whole file into memory, in its order, costs a host no more than reading `reads` of its
@@ -112,16 +132,12 @@ std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, std::uint64_
 /// `sample_bytes`.
 bool whole_file_pays(double reads, std::int64_t samples, std::int64_t sample_bytes);
 
-/// Of files together, where `available` bytes of memory can still be had (available_bytes()): half of them,
-/// and no more than mapped_limit.
-std::uint64_t mappable_bytes(std::optional<std::int64_t> available);
-
-/// Several files as one, in the order given, mapped as long as together they have at most `map_at_most` bytes
-/// of samples, by default mappable_bytes() of what is available now. All must agree in shape, dtype, whether
+/// Several files as one, in the order given, of which as many are mapped and brought in as `memory` has room
+/// for, by default file_memory() of what is available now. All must agree in shape, dtype, whether
 /// there are labels, and, where they have them, classes and class names (DataError names both). The
 /// normalisation is the first file's. UsageError: no path.
 std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths);
-std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, std::uint64_t map_at_most,
+std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, FileMemory memory,
                                        Labels labels = Labels::required);
 
 /// The labels as class counts: for inspection. Reads all labels.

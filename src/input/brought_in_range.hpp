@@ -1,0 +1,45 @@
+#pragma once
+// A file that is read in any order is brought into memory in its own: as quick as a sequential read.
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+#include "tutti/input/dataset.hpp"
+
+namespace tutti {
+
+/// Whether the open file is on a file system of this host. Over a network what a host reads others wait for.
+bool is_on_this_host(int file);
+
+/// A part of a file that threads bring into the page cache together, piece by piece in its order.
+class BroughtInRange {
+  public:
+    /// One call of the system each.
+    static constexpr std::uint64_t piece_bytes = std::uint64_t{16} << 20;
+
+    /// `bytes` bytes of the open file from byte `begin` on, where a page begins. `mapping`: where they are
+    /// mapped; for nullptr pieces are mapped only while they are brought in, and the resident set stays
+    /// small. File and mapping must outlive this.
+    BroughtInRange(int file, std::uint64_t begin, std::uint64_t bytes, void* mapping);
+
+    /// As that of Dataset. A file that was cut, or cannot be read, is left for read() to find.
+    void bring_in(BringInPatience& patience) const;
+
+  private:
+    void bring_piece(std::uint64_t at) const;
+    void ask_for(std::uint64_t at, std::uint64_t size) const;
+
+    int file_;
+    std::uint64_t begin_, bytes_;
+    std::byte* mapping_;
+    mutable std::mutex bringing_in_;
+    mutable std::condition_variable piece_is_in_;
+    mutable std::uint64_t claimed_ = 0;  ///< bytes in pieces that a thread has taken on
+    mutable std::size_t under_way_ = 0;  ///< pieces of them that are not in yet
+    mutable std::atomic<bool> all_in_ = false;
+};
+
+}  // namespace tutti
