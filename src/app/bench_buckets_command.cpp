@@ -12,7 +12,7 @@
 namespace tutti {
 namespace {
 
-int bench(const JobStart& start, const BucketBenchOptions& options, const std::string& out) {
+int bench_buckets(const JobStart& start, const BucketBenchOptions& options, const std::string& out) {
     const StopSignal signals;
     std::string json_path, page_path;
     together_on_first_rank(start.world, "preparing the report", [&] {
@@ -74,7 +74,8 @@ int bench_buckets_command(const Arguments& arguments) {
         }
         options.replay = replay;
     }
-    return run_on_all_ranks(call_of(app), [&](const JobStart& start) { return bench(start, options, out); });
+    return run_on_all_ranks(call_of(app),
+                            [&](const JobStart& start) { return bench_buckets(start, options, out); });
 }
 
 }  // namespace tutti

@@ -9,7 +9,7 @@
 namespace tutti {
 namespace {
 
-int bench(const JobStart& start, const LoaderBenchOptions& options, const std::string& out) {
+int bench_loader(const JobStart& start, const LoaderBenchOptions& options, const std::string& out) {
     const StopSignal signals;
     std::string path;
     together_on_first_rank(start.world, "preparing the report",
@@ -46,7 +46,8 @@ int bench_loader_command(const Arguments& arguments) {
         ->check(CLI::Range(1, 1'000'000'000));
     app.add_option("--out", out, "directory for loader.json")->capture_default_str();
     if (!parse_arguments(app, arguments)) return 0;
-    return run_on_all_ranks(call_of(app), [&](const JobStart& start) { return bench(start, options, out); });
+    return run_on_all_ranks(call_of(app),
+                            [&](const JobStart& start) { return bench_loader(start, options, out); });
 }
 
 }  // namespace tutti

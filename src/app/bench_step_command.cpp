@@ -10,7 +10,7 @@
 namespace tutti {
 namespace {
 
-int bench(const JobStart& start, const StepBenchOptions& options, const std::string& out) {
+int bench_step(const JobStart& start, const StepBenchOptions& options, const std::string& out) {
     const StopSignal signals;
     std::string path;
     together_on_first_rank(start.world, "preparing the report",
@@ -53,7 +53,8 @@ int bench_step_command(const Arguments& arguments) {
     if (!parse_arguments(app, arguments)) return 0;
 
     options.sample_shape = synthetic_shape(options.recipe, shape);
-    return run_on_all_ranks(call_of(app), [&](const JobStart& start) { return bench(start, options, out); });
+    return run_on_all_ranks(call_of(app),
+                            [&](const JobStart& start) { return bench_step(start, options, out); });
 }
 
 }  // namespace tutti

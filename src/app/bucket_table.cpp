@@ -5,12 +5,11 @@
 #include <algorithm>
 
 #include "bucket_report.hpp"
+#include "table_units.hpp"
 #include "tutti/base/units.hpp"
 
 namespace tutti {
 namespace {
-
-constexpr double ms = 1e3;
 
 std::string milliseconds(const Spread& spread) {
     return fmt::format("{:9.3f} ({:.3f} - {:.3f})", spread.median * ms, spread.min * ms, spread.max * ms);

@@ -11,11 +11,11 @@ namespace tutti {
 namespace {
 
 // Long enough for the slowest network that anybody trains on.
-constexpr double patience = 60;
+constexpr double agreement_timeout = 60;
 
 int examine(const JobStart& start, bool json) {
     using namespace doctor;
-    const auto world = start.session.world(patience);
+    const auto world = start.session.world(agreement_timeout);
     const auto places = exchange_places(*world, start.session);
     RankFacts mine =
         own_facts(world->rank(), places[static_cast<std::size_t>(world->rank())], start.environment);

@@ -11,37 +11,36 @@
 namespace tutti {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr const char* remedy = "trainer bench buckets --out FOLDER writes such a file";
 
 void require(bool holds, const std::string& what) {
     if (!holds) throw DataError(what);
 }
 
-double seconds_of(const Json& value) {
+double seconds_of(const nlohmann::json& value) {
     const double seconds = value.get<double>();
     require(std::isfinite(seconds) && seconds >= 0, "a time is " + value.dump());
     return seconds;
 }
 
-std::vector<double> seconds_of_all(const Json& values) {
+std::vector<double> seconds_of_all(const nlohmann::json& values) {
     std::vector<double> seconds;
-    for (const Json& value : values) seconds.push_back(seconds_of(value));
+    for (const nlohmann::json& value : values) seconds.push_back(seconds_of(value));
     return seconds;
 }
 
-std::vector<std::string> names_of_parameters(const Json& document) {
+std::vector<std::string> names_of_parameters(const nlohmann::json& document) {
     std::vector<std::string> names;
-    for (const Json& row : document.at("parameters")) names.push_back(row.at("name").get<std::string>());
+    for (const nlohmann::json& row : document.at("parameters"))
+        names.push_back(row.at("name").get<std::string>());
     require(!names.empty(), "it has no parameters");
     return names;
 }
 
-std::vector<ParameterSlice> slices_of(const Json& rows, std::size_t element_bytes) {
+std::vector<ParameterSlice> slices_of(const nlohmann::json& rows, std::size_t element_bytes) {
     std::vector<ParameterSlice> slices;
     std::int64_t end = 0;
-    for (const Json& row : rows) {
+    for (const nlohmann::json& row : rows) {
         const auto element = static_cast<std::int64_t>(element_bytes);
         const ParameterSlice slice{row.at("offset").get<std::int64_t>() / element,
                                    row.at("bytes").get<std::int64_t>() / element};
@@ -53,14 +52,14 @@ std::vector<ParameterSlice> slices_of(const Json& rows, std::size_t element_byte
     return slices;
 }
 
-StepMeasurement measurement_of(const Json& document) {
-    const Json& values = document.at("measurement");
+StepMeasurement measurement_of(const nlohmann::json& document) {
+    const nlohmann::json& values = document.at("measurement");
     StepMeasurement measurement;
     measurement.before = seconds_of(values.at("before"));
     measurement.backward_end = seconds_of(values.at("backward_end"));
     // What ends a step may be less than nothing: medians of different steps.
     measurement.rest = values.at("rest").get<double>();
-    for (const Json& row : document.at("parameters"))
+    for (const nlohmann::json& row : document.at("parameters"))
         measurement.ready.push_back(seconds_of(row.at("ready")));
     measurement.profile.data = seconds_of(values.at("data"));
     measurement.profile.optimizer = seconds_of(values.at("optimizer"));
@@ -68,10 +67,10 @@ StepMeasurement measurement_of(const Json& document) {
     return measurement;
 }
 
-MeasuredPlan plan_of(const Json& row, std::span<const ParameterSlice> slices,
+MeasuredPlan plan_of(const nlohmann::json& row, std::span<const ParameterSlice> slices,
                      std::span<const std::string> names) {
     std::vector<std::size_t> ends;
-    for (const Json& bucket : row.at("buckets"))
+    for (const nlohmann::json& bucket : row.at("buckets"))
         ends.push_back(static_cast<std::size_t>(
             std::ranges::find(names, bucket.at("last").get<std::string>()) - names.begin()));
     MeasuredPlan result;
@@ -86,12 +85,12 @@ MeasuredPlan plan_of(const Json& row, std::span<const ParameterSlice> slices,
     return result;
 }
 
-AcrossTiming across_timing_of(const Json& document, const MeasuredWorld& measured) {
+AcrossTiming across_timing_of(const nlohmann::json& document, const MeasuredWorld& measured) {
     std::vector<std::int64_t> elements;
-    for (const Json& layer : document.at("layers"))
+    for (const nlohmann::json& layer : document.at("layers"))
         elements.push_back(layer.at("parameters").get<std::int64_t>());
     const ParameterSlice& last = measured.parameters.back();
-    const Json& per_piece = document.at("measurement").at("per_piece");
+    const nlohmann::json& per_piece = document.at("measurement").at("per_piece");
     return with_costs(
         measured.measurement.across(
             layers_of(elements, measured.parameters, measured.measurement.profile.layer_forward),
@@ -100,7 +99,7 @@ AcrossTiming across_timing_of(const Json& document, const MeasuredWorld& measure
         measured.cost, measured.element_bytes);
 }
 
-MeasuredFile file_of(const Json& document) {
+MeasuredFile file_of(const nlohmann::json& document) {
     MeasuredFile file;
     file.version = document.at("provenance").at("version").get<std::string>();
     file.model = document.at("model").get<std::string>();
@@ -127,7 +126,7 @@ MeasuredFile file_of(const Json& document) {
     measured.parameters = slices_of(document.at("parameters"), measured.element_bytes);
     measured.layer_ends = layer_ends(names);
     measured.measurement = measurement_of(document);
-    for (const Json& row : document.at("plans"))
+    for (const nlohmann::json& row : document.at("plans"))
         file.plans.push_back(plan_of(row, measured.parameters, names));
     require(!file.plans.empty(), "it has no plans");
     measured.across =
@@ -142,7 +141,7 @@ MeasuredFile read_measured_world(const std::string& path) {
     std::ifstream stream(path);
     if (!stream) throw DataError(path + ": cannot be read", remedy);
     try {
-        const Json document = Json::parse(stream);
+        const nlohmann::json document = nlohmann::json::parse(stream);
         if (!document.is_object() || document.value("benchmark", "") != "buckets")
             throw DataError("not a buckets.json", remedy);
         if (!document.contains("measurement"))

@@ -6,14 +6,13 @@
 #include <cmath>
 
 #include "bucket_report.hpp"
+#include "table_units.hpp"
 #include "tutti/base/units.hpp"
 
 namespace tutti {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr double ms = 1e3;
 
 const std::vector<std::string>& assumptions() {
     static const std::vector<std::string> list = {

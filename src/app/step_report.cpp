@@ -7,7 +7,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json to_json(const Spread& spread) {
+Json spread_json(const Spread& spread) {
     return {{"min", spread.min}, {"median", spread.median}, {"max", spread.max}};
 }
 
@@ -93,7 +93,7 @@ Json to_json(const StepReport& report) {
             {"warmup", report.warmup},
             {"all_reduce_path", report.all_reduce_path},
             {"cuda_graph", {{"ran", report.cuda_graph}, {"why_not", report.why_no_cuda_graph}}},
-            {"step", to_json(report.step())},
+            {"step", spread_json(report.step())},
             {"steps", report.steps},
             {"samples_per_second", report.samples_per_second()},
             {"flops_per_sample", flops_json(report)},

@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include "step_report.hpp"
+#include "table_units.hpp"
 
 namespace tutti {
 namespace {
 
-constexpr double ms = 1e3, giga = 1e-9;
+constexpr double giga = 1e-9;
 
 std::string head(const StepReport& report) {
     const int world = report.world_size();

@@ -71,7 +71,7 @@ Kind<EmaConfig> ema() {
 Kind<EarlyStoppingConfig> early_stopping() {
     return {"{metric: " + validation_metric().type + ", patience: integer, min_delta: number}",
             parse_early_stopping, [](const EarlyStoppingConfig& value) {
-                return fmt::format("{{metric: {}, patience: {}, min_delta: {}}}", quoted(value.metric),
+                return fmt::format("{{metric: {}, patience: {}, min_delta: {}}}", quoted_scalar(value.metric),
                                    value.patience, value.min_delta);
             }};
 }

@@ -133,15 +133,15 @@ LayerSpec parse_layer(const Setting& setting) {
 }
 
 std::string print_layer(const LayerSpec& layer) {
-    if (layer.arguments.empty()) return quoted(layer.kind);
+    if (layer.arguments.empty()) return quoted_scalar(layer.kind);
     std::vector<std::string> arguments;
     for (const auto& [name, values] : layer.arguments) {
         std::vector<std::string> texts;
-        for (const std::string& value : values) texts.push_back(quoted(value));
+        for (const std::string& value : values) texts.push_back(quoted_scalar(value));
         const std::string text = values.size() == 1 ? texts.front() : "[" + join(texts, ", ") + "]";
-        arguments.push_back(quoted(name) + ": " + text);
+        arguments.push_back(quoted_scalar(name) + ": " + text);
     }
-    return fmt::format("{{{}: {{{}}}}}", quoted(layer.kind), join(arguments, ", "));
+    return fmt::format("{{{}: {{{}}}}}", quoted_scalar(layer.kind), join(arguments, ", "));
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ std::string lower_case(std::string_view text) {
     return lower;
 }
 
-std::string quoted(std::string_view text) {
+std::string quoted_scalar(std::string_view text) {
     const auto is_plain = [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
                c == '.' || c == '/' || c == '-' || c == '+';
@@ -187,7 +187,7 @@ Kind<std::string> text(const std::string& type, std::optional<std::string> empty
                 if (value.empty() && !empty_means) setting.fail("no value", "write " + type);
                 return value;
             },
-            [](const std::string& value) { return value.empty() ? "null" : quoted(value); }};
+            [](const std::string& value) { return value.empty() ? "null" : quoted_scalar(value); }};
 }
 
 Kind<std::vector<std::string>> paths() {

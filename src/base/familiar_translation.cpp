@@ -13,7 +13,7 @@ using Form = FamiliarOption::Form;
 using Meaning = FamiliarOption::Meaning;
 using Value = FamiliarOption::Value;
 
-constexpr const char* command_line = "command line";
+constexpr const char* asked_from = "command line";
 
 template <class Fits>
 const FamiliarOption* find(const Fits& fits) {
@@ -85,10 +85,10 @@ std::vector<std::string> translate_familiar_flags(std::span<const std::string> a
             result.push_back(word);
             continue;
         }
-        if (option->meaning == Meaning::refused) refuse_familiar(*option, command_line);
+        if (option->meaning == Meaning::refused) refuse_familiar(*option, asked_from);
         if (option->value == Value::switch_on) {
             if (equals != std::string::npos)
-                throw UsageError(fmt::format("{}: {} takes no value", command_line, option->name),
+                throw UsageError(fmt::format("{}: {} takes no value", asked_from, option->name),
                                  "write it alone");
             if (option->meaning == Meaning::setting) result.push_back(option->target + "=" + option->fixed);
             if (option->meaning == Meaning::option) result.push_back(option->target);
@@ -96,10 +96,10 @@ std::vector<std::string> translate_familiar_flags(std::span<const std::string> a
         }
         const bool separate = equals == std::string::npos;
         if (separate && (i + 1 == arguments.size() || arguments[i + 1].starts_with("--")))
-            throw UsageError(fmt::format("{}: {} needs a value", command_line, option->name),
+            throw UsageError(fmt::format("{}: {} needs a value", asked_from, option->name),
                              fmt::format("write {} VALUE", option->name));
         const std::string value =
-            familiar_value(*option, separate ? arguments[++i] : word.substr(equals + 1), command_line);
+            familiar_value(*option, separate ? arguments[++i] : word.substr(equals + 1), asked_from);
         if (option->meaning == Meaning::setting) result.push_back(option->target + "=" + value);
         if (option->meaning == Meaning::option) {
             result.push_back(option->target);

@@ -7,7 +7,7 @@
 namespace tutti {
 namespace {
 
-TensorView bytes_of(std::string& text) {
+TensorView text_bytes(std::string& text) {
     return view_of(std::span(reinterpret_cast<unsigned char*>(text.data()), text.size()));
 }
 
@@ -62,7 +62,7 @@ std::string broadcast_text(Communicator& communicator, const std::string& text, 
 
     std::string result = text;
     result.resize(static_cast<std::size_t>(length));
-    communicator.broadcast(bytes_of(result), root).wait();
+    communicator.broadcast(text_bytes(result), root).wait();
     return result;
 }
 
@@ -77,7 +77,7 @@ std::vector<std::string> all_gather_text(Communicator& communicator, const std::
     std::string padded = text;
     padded.resize(block);
     std::string all(block * ranks, '\0');
-    communicator.all_gather(bytes_of(padded), bytes_of(all)).wait();
+    communicator.all_gather(text_bytes(padded), text_bytes(all)).wait();
 
     std::vector<std::string> texts;
     for (std::size_t rank = 0; rank < ranks; ++rank)

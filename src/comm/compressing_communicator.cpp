@@ -10,16 +10,16 @@
 namespace tutti {
 namespace {
 
-constexpr std::int64_t block = 1024;  // elements; they stay in the first-level cache
+constexpr std::int64_t piece = 1024;  // elements; they stay in the first-level cache
 
 /// The values of `floats` as bf16 in the front half of its memory.
 TensorView pack(const TensorView& floats) {
     const std::int64_t count = floats.count();
-    std::array<float, block> wide;
-    std::array<std::uint16_t, block> narrow;
+    std::array<float, piece> wide;
+    std::array<std::uint16_t, piece> narrow;
     // Forwards: what is written lies before what is still to be read.
-    for (std::int64_t first = 0; first < count; first += block) {
-        const auto n = static_cast<std::size_t>(std::min(block, count - first));
+    for (std::int64_t first = 0; first < count; first += piece) {
+        const auto n = static_cast<std::size_t>(std::min(piece, count - first));
         std::memcpy(wide.data(), floats.data + 4 * first, 4 * n);
         round_to_bf16(std::span(wide).first(n), narrow.data());
         std::memcpy(floats.data + 2 * first, narrow.data(), 2 * n);
@@ -30,10 +30,10 @@ TensorView pack(const TensorView& floats) {
 /// The way back.
 void unpack(const TensorView& floats) {
     const std::int64_t count = floats.count();
-    std::array<float, block> wide;
-    std::array<std::uint16_t, block> narrow;
-    for (std::int64_t first = (count - 1) / block * block; first >= 0; first -= block) {
-        const auto n = static_cast<std::size_t>(std::min(block, count - first));
+    std::array<float, piece> wide;
+    std::array<std::uint16_t, piece> narrow;
+    for (std::int64_t first = (count - 1) / piece * piece; first >= 0; first -= piece) {
+        const auto n = static_cast<std::size_t>(std::min(piece, count - first));
         std::memcpy(narrow.data(), floats.data + 2 * first, 2 * n);
         widen_bf16(std::span(narrow).first(n), wide.data());
         std::memcpy(floats.data + 4 * first, wide.data(), 4 * n);

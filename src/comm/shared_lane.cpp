@@ -18,7 +18,7 @@ namespace tutti {
 namespace {
 
 /// With many ranks on a host the staging memory grows and a poll reads many counters.
-constexpr int most_ranks = 128;
+constexpr int most_shared_ranks = 128;
 
 /// Pages that several processes map. Anonymous (memfd_create), so that neither /dev/shm's size limits it nor
 /// anything remains when a process is killed; the peers open it through /proc.
@@ -145,7 +145,7 @@ bool open(SharedMemory& memory, const Offer& offer) {
 }  // namespace
 
 std::shared_ptr<AllReduceLane> make_shared_lane(const std::shared_ptr<const Handle>& handle) {
-    if (handle->size == 1 || handle->size > most_ranks) return nullptr;
+    if (handle->size == 1 || handle->size > most_shared_ranks) return nullptr;
     auto memory = std::make_unique<SharedMemory>(SharedAllReduce::region_bytes(handle->size));
     Offer offer;
     int mapped = 0;

@@ -12,6 +12,9 @@
 
 namespace tutti {
 
+/// Packers hold about so much of what they write.
+inline constexpr std::int64_t packed_piece_bytes = std::int64_t{4} << 20;
+
 /// UsageError where `output` is the file `source`: what is read must not be what is written.
 void refuse_overwriting(const std::string& output, const std::string& source);
 

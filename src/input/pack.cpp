@@ -10,8 +10,6 @@
 namespace tutti {
 namespace {
 
-constexpr std::int64_t piece_bytes = std::int64_t{4} << 20;
-
 std::vector<std::int64_t> read_idx_labels(const PackIdxOptions& options) {
     IdxReader reader(options.labels, IdxReader::Kind::labels);
     std::vector<std::int64_t> labels;
@@ -19,7 +17,7 @@ std::vector<std::int64_t> read_idx_labels(const PackIdxOptions& options) {
     // In pieces, so that a damaged header does not ask for memory that the file cannot fill.
     for (std::int64_t left = reader.dims()[0]; left > 0; left -= static_cast<std::int64_t>(piece.size())) {
         end_if_stopped(options.output);
-        piece.resize(static_cast<std::size_t>(std::min(left, piece_bytes)));
+        piece.resize(static_cast<std::size_t>(std::min(left, packed_piece_bytes)));
         reader.read(piece);
         for (const std::byte label : piece) labels.push_back(static_cast<std::int64_t>(label));
     }
@@ -77,7 +75,7 @@ DatasetInfo pack_idx(const PackIdxOptions& options) {
     name_classes(info, options, labels);
 
     DatasetWriter writer(options.output, info, source_of(options));
-    const std::int64_t rows = std::max<std::int64_t>(1, piece_bytes / info.sample_bytes());
+    const std::int64_t rows = std::max<std::int64_t>(1, packed_piece_bytes / info.sample_bytes());
     std::vector<std::byte> piece;
     for (std::int64_t done = 0; done < info.samples; done += rows) {
         const std::int64_t count = std::min(rows, info.samples - done);

@@ -18,7 +18,6 @@
 namespace tutti {
 namespace {
 
-constexpr std::int64_t piece_bytes = std::int64_t{4} << 20;
 /// Labels beyond this are more likely numbers of something else.
 constexpr std::int64_t most_classes = 1'000'000;
 
@@ -261,7 +260,7 @@ DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(con
             if (!label) reader.fail("the file was changed while it was read", "pack it again");
             piece_labels.push_back(*label);
         }
-        if (static_cast<std::int64_t>(piece.size() * sizeof(float)) >= piece_bytes) flush();
+        if (static_cast<std::int64_t>(piece.size() * sizeof(float)) >= packed_piece_bytes) flush();
     }
     flush();
     writer.commit();

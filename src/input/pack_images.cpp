@@ -18,8 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t piece_bytes = std::int64_t{4} << 20;
-
 struct Source {
     std::string path;
     std::int64_t label = 0;
@@ -186,7 +184,8 @@ DatasetInfo pack_images(const PackImagesOptions& options,
         const Image image = images.next([&options] { end_if_stopped(options.output); });
         piece.insert(piece.end(), image.pixels.begin(), image.pixels.end());
         labels.push_back(source.label);
-        if (static_cast<std::int64_t>(piece.size()) < piece_bytes && &source != &sources.back()) continue;
+        if (static_cast<std::int64_t>(piece.size()) < packed_piece_bytes && &source != &sources.back())
+            continue;
         writer.append(piece, labels);
         piece.clear();
         labels.clear();

@@ -6,10 +6,10 @@ namespace tutti {
 namespace {
 
 // One cache line.
-constexpr std::size_t alignment = 64;
+constexpr std::size_t buffer_alignment = 64;
 
 std::size_t aligned(std::size_t bytes) {
-    return (bytes + alignment - 1) / alignment * alignment;
+    return (bytes + buffer_alignment - 1) / buffer_alignment * buffer_alignment;
 }
 
 }  // namespace

@@ -11,11 +11,10 @@
 #include "tutti/base/error.hpp"
 #include "tutti/base/median.hpp"
 #include "tutti/base/suggest.hpp"
+#include "tutti/base/units.hpp"
 
 namespace tutti {
 namespace {
-
-constexpr double mebibyte = 1048576;
 
 const std::vector<std::pair<std::string, BucketPolicy>>& policy_names() {
     static const std::vector<std::pair<std::string, BucketPolicy>> names = {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tutti/base/error.hpp"
+#include "tutti/base/units.hpp"
 
 namespace tutti {
 namespace {
@@ -158,7 +159,7 @@ std::vector<Bucket> plan_from_ends(std::span<const ParameterSlice> parameters,
 }
 
 std::vector<Bucket> plan_buckets(const Graph& graph, const DistributedConfig& config) {
-    const auto bytes = [](double mebibytes) { return static_cast<std::size_t>(mebibytes * 1048576.0); };
+    const auto bytes = [](double mebibytes) { return static_cast<std::size_t>(mebibytes * mebibyte); };
     return plan_buckets(parameter_slices(graph), layer_ends(graph),
                         {config.bucket_policy, size_of(graph.compute()), bytes(config.bucket_mb),
                          bytes(config.first_bucket_mb)});

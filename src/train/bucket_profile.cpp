@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 
 // 2: orders may have pieces. 3: where both schedules may be as fast, both were tried.
 constexpr int version = 3;
-constexpr const char* version_name = "tutti_bucket_profile";
+constexpr const char* profile_version_name = "tutti_bucket_profile";
 
 /// "4" for four ranks on one host, "2,2" for two hosts; in the order of their first ranks.
 std::string ranks_by_host(const std::vector<std::string>& hosts) {
@@ -114,7 +114,7 @@ std::string bucket_profile_path(const std::string& key) {
 std::string to_json(const BucketProfile& profile) {
     Json trials = Json::array();
     for (const BucketTrial& trial : profile.trials) trials.push_back(to_object(trial));
-    const Json document{{version_name, version},
+    const Json document{{profile_version_name, version},
                         {"key", Json::parse(profile.key)},
                         {"chosen", to_object(profile.chosen)},
                         {"trials", trials},
@@ -128,8 +128,8 @@ BucketProfile bucket_profile_from_json(const std::string& text, const std::strin
                                        std::size_t parameters) {
     const Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (document.is_discarded() || !document.is_object()) throw DataError("it is not a JSON object");
-    if (!document.contains(version_name)) throw DataError("it is not a bucket profile");
-    if (document.at(version_name) != version) throw DataError("it is another version's");
+    if (!document.contains(profile_version_name)) throw DataError("it is not a bucket profile");
+    if (document.at(profile_version_name) != version) throw DataError("it is another version's");
     try {
         if (document.at("key") != Json::parse(key)) throw DataError("it is for another training");
         BucketProfile profile;

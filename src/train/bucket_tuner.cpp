@@ -7,6 +7,7 @@
 
 #include "order_measurement.hpp"
 #include "trial_plans.hpp"
+#include "tutti/base/units.hpp"
 #include "tutti/train/bucket_bench.hpp"
 
 namespace tutti {
@@ -16,7 +17,6 @@ constexpr std::size_t warm_up_steps = 2, ready_steps = 4, rounds_at_once = 5, mo
 // Where evaluations or checkpoints complete every step, none ever has to wait for the one before it: a turn
 // must end all the same, and drop_unseen() judges it.
 constexpr std::size_t longest_turn = 4;
-constexpr double mebibyte = 1048576.0;
 
 std::string milliseconds(double seconds) {
     return fmt::format("{:.3g} ms", seconds * 1e3);

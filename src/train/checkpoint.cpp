@@ -17,7 +17,6 @@
 namespace tutti {
 namespace {
 
-using store::Failure;
 using store::Object;
 
 // The newer one has one more field, and only files that need it are of it: programs that do not know the
@@ -193,7 +192,7 @@ void write_content(const store::OutputFile& output, const Checkpoint& checkpoint
 
 void read_group(hid_t group, const std::string& prefix, bool with_bytes, int depth,
                 std::vector<NamedTensor>& out) {
-    if (depth > deepest) throw Failure("its groups are nested too deeply");
+    if (depth > deepest) throw store::Failure("its groups are nested too deeply");
     for (const std::string& name : store::members(group)) {
         const Object object(H5Oopen(group, name.c_str(), H5P_DEFAULT), H5Oclose);
         if (H5Iget_type(object) == H5I_GROUP) {
@@ -201,10 +200,10 @@ void read_group(hid_t group, const std::string& prefix, bool with_bytes, int dep
             continue;
         }
         try {
-            if (H5Iget_type(object) != H5I_DATASET) throw Failure("it is not a data set");
+            if (H5Iget_type(object) != H5I_DATASET) throw store::Failure("it is not a data set");
             out.push_back(store::read_tensor(object, with_bytes));
-        } catch (const Failure& failure) {
-            throw Failure("data set " + prefix + name + ": " + failure.what());
+        } catch (const store::Failure& failure) {
+            throw store::Failure("data set " + prefix + name + ": " + failure.what());
         }
         out.back().name = prefix + name;
     }
@@ -220,7 +219,7 @@ std::vector<NamedTensor> read_group(hid_t file, const char* name, bool with_byte
 std::string read_text(hid_t file, const char* name) {
     const Object dataset(H5Dopen2(file, name, H5P_DEFAULT), H5Dclose);
     const NamedTensor tensor = store::read_tensor(dataset, true);
-    if (tensor.dtype != DType::u8) throw Failure(std::string("data set ") + name + " is not text");
+    if (tensor.dtype != DType::u8) throw store::Failure(std::string("data set ") + name + " is not text");
     return {reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size()};
 }
 
@@ -243,7 +242,7 @@ std::string use_an_older_one(const std::string& path) {
 /// The version of the file, which this program reads.
 std::int64_t check_version(hid_t file, const std::string& path) {
     const htri_t marked = H5Aexists(file, version_name);
-    if (marked < 0) throw Failure(store::cause());
+    if (marked < 0) throw store::Failure(store::cause());
     if (marked == 0)
         throw DataError(
             path + " is an HDF5 file but not a checkpoint (it has no attribute " + version_name + ")",
@@ -258,7 +257,7 @@ std::int64_t check_version(hid_t file, const std::string& path) {
     return found;
 }
 
-[[noreturn]] void throw_unreadable(const std::string& path, const Failure& failure) {
+[[noreturn]] void throw_unreadable(const std::string& path, const store::Failure& failure) {
     throw DataError(path + " cannot be read: " + failure.what(),
                     "the file is damaged: " + use_an_older_one(path));
 }
@@ -303,7 +302,7 @@ Checkpoint read(const std::string& path, bool with_bytes) {
             if (stored != hash_of(checkpoint, hash_of(checkpoint.model), version)) throw_damaged(path);
         }
         return checkpoint;
-    } catch (const Failure& failure) {
+    } catch (const store::Failure& failure) {
         throw_unreadable(path, failure);
     }
 }
@@ -328,7 +327,7 @@ void save_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
             file.close();
         }
         temporary.commit();
-    } catch (const Failure& failure) {
+    } catch (const store::Failure& failure) {
         throw_unwritable(path, failure.what());
     } catch (const std::system_error& error) {
         throw_unwritable(path, file::cause(error));
@@ -368,7 +367,7 @@ std::vector<NamedTensor> load_checkpoint_model(hid_t file, const std::string& pa
         store::read_attribute(file, model_hash_name, stored);
         if (stored != hash_of(tensors)) throw_damaged(path);
         return tensors;
-    } catch (const Failure& failure) {
+    } catch (const store::Failure& failure) {
         throw_unreadable(path, failure);
     }
 }

@@ -14,10 +14,9 @@
 namespace tutti {
 namespace {
 
-using store::Failure;
 using store::Object;
 
-constexpr const char* hash_name = "sha256";
+constexpr const char* attribute_of_hash = "sha256";
 
 hid_t type_of(DType dtype) {
     if (dtype == DType::i64) return H5T_STD_I64LE;
@@ -29,7 +28,7 @@ struct RowSelection {
     RowSelection(hid_t dataset, hsize_t first, hsize_t count) : file(H5Dget_space(dataset), H5Sclose) {
         std::array<hsize_t, 2> dims{1, 1};
         const int rank = H5Sget_simple_extent_ndims(file);
-        if (rank < 1 || rank > 2) throw Failure("it has " + std::to_string(rank) + " dimensions");
+        if (rank < 1 || rank > 2) throw store::Failure("it has " + std::to_string(rank) + " dimensions");
         store::check(H5Sget_simple_extent_dims(file, dims.data(), nullptr));
         const std::array<hsize_t, 2> start{first, 0}, size{count, dims[1]};
         store::check(H5Sselect_hyperslab(file, H5S_SELECT_SET, start.data(), nullptr, size.data(), nullptr));
@@ -57,7 +56,7 @@ class Column {
     }
     hsize_t rows() const { return next_; }
     /// Once, at the end.
-    void finish() { store::write_attribute(dataset_, hash_name, hash_.hex()); }
+    void finish() { store::write_attribute(dataset_, attribute_of_hash, hash_.hex()); }
 
   private:
     static Object create(hid_t file, const char* name, DType dtype, std::int64_t rows, std::int64_t width) {
@@ -130,7 +129,7 @@ class Hdf5PredictionWriter final : public PredictionWriter {
     void guarded(const Action& action) const {
         try {
             action();
-        } catch (const Failure& failure) {
+        } catch (const store::Failure& failure) {
             throw_unwritable_predictions(path_, failure.what());
         } catch (const std::system_error& error) {
             throw_unwritable_predictions(path_, file::cause(error));
@@ -145,11 +144,11 @@ class Hdf5PredictionWriter final : public PredictionWriter {
 };
 
 std::string read_long_text(hid_t file, const char* name) {
-    if (H5Aexists(file, name) <= 0) throw Failure(std::string("it has no attribute ") + name);
+    if (H5Aexists(file, name) <= 0) throw store::Failure(std::string("it has no attribute ") + name);
     const Object attribute(H5Aopen(file, name, H5P_DEFAULT), H5Aclose);
     const Object type(H5Aget_type(attribute), H5Tclose);
     if (H5Tget_class(type) != H5T_STRING || H5Tis_variable_str(type) != 0)
-        throw Failure(std::string("its attribute ") + name + " has an unexpected type");
+        throw store::Failure(std::string("its attribute ") + name + " has an unexpected type");
     std::string text(H5Tget_size(type), '\0');
     store::check(H5Aread(attribute, type, text.data()));
     text.resize(std::min(text.find('\0'), text.size()));
@@ -163,7 +162,7 @@ void read_rows(hid_t dataset, const PredictionColumn& column, const Visit& visit
     if (rows == 0 || column.shape.count() == 0) return;
     if (H5Dget_storage_size(dataset) <
         static_cast<hsize_t>(column.shape.count()) * static_cast<hsize_t>(size_of(column.dtype)))
-        throw Failure("its shape claims more data than the file holds");
+        throw store::Failure("its shape claims more data than the file holds");
     const auto row = static_cast<std::size_t>(column.shape.count() / rows) * size_of(column.dtype);
     const auto piece = static_cast<std::int64_t>(std::max<std::size_t>(store::piece_bytes / row, 1));
     std::vector<std::byte> bytes;
@@ -190,8 +189,8 @@ PredictionColumn read_column(hid_t file, const std::string& name, std::vector<st
     });
     column.sha256 = hash.hex();
     std::string stored;
-    store::read_attribute(dataset, hash_name, stored);
-    if (stored != column.sha256) throw Failure("data set " + name + ": its SHA-256 does not match");
+    store::read_attribute(dataset, attribute_of_hash, stored);
+    if (stored != column.sha256) throw store::Failure("data set " + name + ": its SHA-256 does not match");
     return column;
 }
 
@@ -220,7 +219,7 @@ PredictionSummary read_prediction_summary(const std::string& path) {
         std::int64_t version = 0;
         store::read_attribute(file, predictions_version_name, version);
         if (version != predictions_version)
-            throw Failure("its format " + std::to_string(version) + " is not the one of this program");
+            throw store::Failure("its format " + std::to_string(version) + " is not the one of this program");
         PredictionSummary summary;
         summary.origin = {read_long_text(file, "weights"), read_long_text(file, "weights_sha256"),
                           read_long_text(file, "data"), read_long_text(file, "config")};
@@ -237,12 +236,12 @@ PredictionSummary read_prediction_summary(const std::string& path) {
         Sha256 all;
         for (const PredictionColumn& column : summary.columns) {
             if (column.shape.rank() == 0 || column.shape[0] != summary.samples)
-                throw Failure("data set " + column.name + " has another number of rows than labels");
+                throw store::Failure("data set " + column.name + " has another number of rows than labels");
             all.update(column.name + " " + column.sha256 + "\n");
         }
         summary.sha256 = all.hex();
         return summary;
-    } catch (const Failure& failure) {
+    } catch (const store::Failure& failure) {
         throw DataError(path + " holds no readable predictions: " + failure.what(), remedy);
     }
 }

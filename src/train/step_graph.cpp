@@ -10,7 +10,7 @@ namespace tutti {
 namespace {
 
 /// Steps that run as they are first: until plans are chosen and memory has grown to what a step needs.
-constexpr std::int64_t warm_up = 3;
+constexpr std::int64_t warm_up_steps = 3;
 /// Batches may come to the device in several places in turn; each needs a recording.
 constexpr std::int64_t recording_steps = 4;
 
@@ -76,7 +76,7 @@ bool StepGraph::takes(bool whole, bool mine, const Key& key) {
     if (any.cannot) return false;
     records_ = any.lacks;
     if (!any.lacks || may_record) return true;
-    wanted_ = ++seen_ >= warm_up;
+    wanted_ = ++seen_ >= warm_up_steps;
     return false;
 }
 

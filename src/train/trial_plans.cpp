@@ -4,10 +4,11 @@
 
 #include <algorithm>
 
+#include "tutti/base/units.hpp"
+
 namespace tutti {
 namespace {
 
-constexpr double mebibyte = 1048576.0;
 constexpr double ddp_sizes[] = {0.5, 1, 2.5, 5, 10, 25, 50};  // MiB
 
 enum class Schedule { within, across };

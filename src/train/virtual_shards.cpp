@@ -9,7 +9,7 @@
 namespace tutti {
 namespace {
 
-struct Refusal {
+struct RefusedSetting {
     bool applies;
     std::string what, remedy;
 };
@@ -58,7 +58,7 @@ void check_deterministic(const Config& config, int ranks) {
     const std::string world = std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks");
     const std::string at_most = std::to_string(std::min<std::int64_t>(
         shards, static_cast<std::int64_t>(std::bit_floor(static_cast<unsigned>(ranks)))));
-    const Refusal refusals[] = {
+    const RefusedSetting refusals[] = {
         {!power_of_two, "there are " + world + ": the fixed tree of sums needs a power of two",
          "start " + at_most + " ranks, or set run.deterministic: false"},
         {shards % ranks != 0,
@@ -86,7 +86,7 @@ void check_deterministic(const Config& config, int ranks) {
              ": gradients are summed as a whole, after backward",
          "set distributed.bucket_policy: ddp"},
     };
-    for (const Refusal& refusal : refusals)
+    for (const RefusedSetting& refusal : refusals)
         if (refusal.applies)
             throw UsageError("run.deterministic is true and " + refusal.what, refusal.remedy);
 }

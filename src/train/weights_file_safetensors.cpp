@@ -16,8 +16,6 @@
 namespace tutti::weights {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr std::uint64_t longest_header = 100'000'000;  // the limit of the reference implementation
 
 /// How a dtype of the format is read.
@@ -52,7 +50,7 @@ class Reader {
 
     std::vector<NamedTensor> read() {
         std::vector<NamedTensor> tensors;
-        const Json header = read_header();
+        const nlohmann::json header = read_header();
         for (const auto& [name, entry] : header.items()) {
             if (name == "__metadata__") continue;
             read_tensor(name, entry, tensors);
@@ -76,7 +74,7 @@ class Reader {
         if (!file_) refuse("cannot be read at byte " + std::to_string(at));
     }
 
-    Json read_header() {
+    nlohmann::json read_header() {
         std::array<char, 8> start{};
         read_bytes(0, start.data(), std::min<std::uint64_t>(size_, start.size()));
         if (std::string_view(start.data(), 4) == std::string_view("PK\3\4", 4))
@@ -96,36 +94,36 @@ class Reader {
     }
 
     /// JSON objects with a key twice are legal, and the library would keep the last.
-    Json parse_header(const std::string& text, const std::string& neither) const {
+    nlohmann::json parse_header(const std::string& text, const std::string& neither) const {
         std::set<std::string> names;
-        const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
-            if (depth == 1 && event == Json::parse_event_t::key &&
+        const auto watch = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& value) {
+            if (depth == 1 && event == nlohmann::json::parse_event_t::key &&
                 !names.insert(value.get<std::string>()).second)
                 refuse("has two tensors with the name " + value.get<std::string>(), "rename or remove one");
             return true;
         };
         try {
-            return Json::parse(text, watch);
-        } catch (const Json::exception& error) {
+            return nlohmann::json::parse(text, watch);
+        } catch (const nlohmann::json::exception& error) {
             refuse(neither + " (its header is not valid JSON: " + error.what() + ")");
         }
     }
 
-    std::uint64_t number(const std::string& name, const Json& value, const char* what) const {
+    std::uint64_t number(const std::string& name, const nlohmann::json& value, const char* what) const {
         if (!value.is_number_unsigned())
             refuse_tensor(name, std::string(what) + " is not a whole number ≥ 0");
         return value.get<std::uint64_t>();
     }
 
-    Shape shape_of(const std::string& name, const Json& entry) const {
-        const Json dims = entry.value("shape", Json());
+    Shape shape_of(const std::string& name, const nlohmann::json& entry) const {
+        const nlohmann::json dims = entry.value("shape", nlohmann::json());
         if (!dims.is_array()) refuse_tensor(name, "it has no shape");
         if (dims.size() > Shape::max_rank)
             refuse_tensor(name, "it has " + std::to_string(dims.size()) + " dimensions, more than " +
                                     std::to_string(Shape::max_rank));
         std::vector<std::int64_t> result;
         std::int64_t bytes = 8;
-        for (const Json& value : dims) {
+        for (const nlohmann::json& value : dims) {
             const std::uint64_t d = number(name, value, "a dimension");
             if (d > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) ||
                 __builtin_mul_overflow(bytes, static_cast<std::int64_t>(d), &bytes))
@@ -135,8 +133,8 @@ class Reader {
         return Shape(std::span<const std::int64_t>(result));
     }
 
-    const Element& element_of(const std::string& name, const Json& entry) const {
-        const Json dtype = entry.value("dtype", Json());
+    const Element& element_of(const std::string& name, const nlohmann::json& entry) const {
+        const nlohmann::json dtype = entry.value("dtype", nlohmann::json());
         if (!dtype.is_string()) refuse_tensor(name, "it has no dtype");
         const auto& text = dtype.get_ref<const std::string&>();
         for (const Element& element : elements)
@@ -146,13 +144,14 @@ class Reader {
             "store it as F32, F64, BF16 or F16");
     }
 
-    void read_tensor(const std::string& name, const Json& entry, std::vector<NamedTensor>& tensors) {
+    void read_tensor(const std::string& name, const nlohmann::json& entry,
+                     std::vector<NamedTensor>& tensors) {
         if (!entry.is_object()) refuse_tensor(name, "its entry in the header is not an object");
         const Element& element = element_of(name, entry);
         NamedTensor tensor;
         tensor.name = name;
         tensor.shape = shape_of(name, entry);
-        const Json offsets = entry.value("data_offsets", Json());
+        const nlohmann::json offsets = entry.value("data_offsets", nlohmann::json());
         if (!offsets.is_array() || offsets.size() != 2) refuse_tensor(name, "it has no pair of data_offsets");
         const std::uint64_t begin = number(name, offsets[0], "a data offset");
         const std::uint64_t end = number(name, offsets[1], "a data offset");

@@ -10,10 +10,10 @@
 namespace tutti::test {
 namespace {
 
-constexpr double timeout = 30;
+constexpr double gloo_timeout = 30;
 
-std::unique_ptr<Communicator> connect(double seconds = timeout) {
-    return make_gloo_communicator(*session().world(timeout), "127.0.0.1", seconds);
+std::unique_ptr<Communicator> connect(double seconds = gloo_timeout) {
+    return make_gloo_communicator(*session().world(gloo_timeout), "127.0.0.1", seconds);
 }
 
 class GlooContract : public testing::TestWithParam<ContractCheck> {
@@ -52,7 +52,7 @@ TEST(gloo_communicator, a_duplicate_outlives_its_original_and_a_work_its_communi
 TEST(gloo_communicator, sums_have_the_bits_of_mpis_shared_memory) {
     if (!gloo_absence().empty()) GTEST_SKIP() << gloo_absence();
     const auto gloo = connect();
-    const auto mpi = session().world(timeout);
+    const auto mpi = session().world(gloo_timeout);
     // 10 MB go in segments, 8 KiB whole.
     for (const std::size_t count : {1U, 3U, 2048U, 2049U, 70'001U, 2'500'001U}) {
         std::vector<float> by_gloo(count);
@@ -84,7 +84,7 @@ TEST(gloo_communicator, a_silent_peer_is_an_error_that_names_the_call_and_the_ra
         EXPECT_THROW(communicator->barrier(), PeerError);
         EXPECT_THROW(other->all_reduce(view_of(std::span(buffer)), ReduceOp::max), PeerError);
     }
-    session().world(timeout)->barrier();
+    session().world(gloo_timeout)->barrier();
 }
 
 TEST(gloo_communicator, a_peer_that_left_is_noticed_at_once) {
@@ -96,7 +96,7 @@ TEST(gloo_communicator, a_peer_that_left_is_noticed_at_once) {
         EXPECT_THROW(communicator->barrier(), PeerError);
     }
     communicator.reset();
-    session().world(timeout)->barrier();
+    session().world(gloo_timeout)->barrier();
 }
 
 TEST(gloo_communicator, an_interface_that_does_not_exist_is_refused) {

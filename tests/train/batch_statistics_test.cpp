@@ -38,7 +38,7 @@ std::vector<double> numbers(std::size_t count, unsigned seed) {
     return result;
 }
 
-struct Outcome {
+struct SyncedOutcome {
     double loss = 0;  // Σ weights·output over all steps and ranks
     std::vector<double> gradients;
     std::vector<std::byte> buffers;
@@ -46,7 +46,7 @@ struct Outcome {
 };
 
 // `steps` forward and backward passes over the samples [begin, end) of each global batch.
-Outcome train(std::int64_t begin, std::int64_t end, Communicator& communicator, bool sync) {
+SyncedOutcome train(std::int64_t begin, std::int64_t end, Communicator& communicator, bool sync) {
     const auto device = make_cpu_device(1);
     Graph graph(network(), *device, DType::f64, global_batch);
     graph.initialize(1);
@@ -54,7 +54,7 @@ Outcome train(std::int64_t begin, std::int64_t end, Communicator& communicator, 
     StepContext step;
     step.statistics = &statistics;
     step.sync_batch_statistics = sync;
-    Outcome outcome;
+    SyncedOutcome outcome;
     const auto in = static_cast<std::size_t>(image.count());
     const auto out = static_cast<std::size_t>(graph.output_shape().count());
     const std::int64_t n = end - begin;
@@ -101,8 +101,8 @@ class BatchStatisticsRanks : public ::testing::TestWithParam<Cuts> {
     }
     std::int64_t end(int rank) const { return GetParam()[static_cast<std::size_t>(rank)]; }
 
-    std::vector<Outcome> run(bool sync) const {
-        std::vector<Outcome> outcomes(GetParam().size());
+    std::vector<SyncedOutcome> run(bool sync) const {
+        std::vector<SyncedOutcome> outcomes(GetParam().size());
         test::run_on_threads(ranks(), [&](Communicator& communicator) {
             const int rank = communicator.rank();
             outcomes[static_cast<std::size_t>(rank)] = train(begin(rank), end(rank), communicator, sync);
@@ -113,8 +113,8 @@ class BatchStatisticsRanks : public ::testing::TestWithParam<Cuts> {
 
 TEST_P(BatchStatisticsRanks, SynchronizedEqualsOneRankWithTheWholeBatch) {
     const auto alone = make_single_communicator();
-    const Outcome expected = train(0, global_batch, *alone, false);
-    for (const Outcome& outcome : run(true)) {
+    const SyncedOutcome expected = train(0, global_batch, *alone, false);
+    for (const SyncedOutcome& outcome : run(true)) {
         EXPECT_NEAR(outcome.loss, expected.loss, 1e-12 * std::abs(expected.loss));
         expect_near(outcome.gradients, expected.gradients, 1e-12);
         for (std::size_t i = 0; i < expected.model.size(); ++i)
@@ -128,19 +128,19 @@ TEST_P(BatchStatisticsRanks, SynchronizedEqualsOneRankWithTheWholeBatch) {
 TEST_P(BatchStatisticsRanks, RunningStatisticsHaveTheSameBitsOnEveryRank) {
     for (const bool sync : {false, true}) {
         const auto outcomes = run(sync);
-        for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.buffers, outcomes.front().buffers);
+        for (const SyncedOutcome& outcome : outcomes) EXPECT_EQ(outcome.buffers, outcomes.front().buffers);
     }
 }
 
 // Without synchronisation, the mean of what each rank alone would hold, weighted by its samples. The weights
 // of the first layers do not change, so this is linear over all steps.
 TEST_P(BatchStatisticsRanks, UnsynchronizedAreTheMeanOverRanksWeightedBySamples) {
-    const Outcome outcome = run(false).front();
+    const SyncedOutcome outcome = run(false).front();
     std::vector<double> mean(3), variance(3);
     for (int rank = 0; rank < ranks(); ++rank) {
         const auto alone = make_single_communicator();
         if (begin(rank) == end(rank)) continue;
-        const Outcome one = train(begin(rank), end(rank), *alone, false);
+        const SyncedOutcome one = train(begin(rank), end(rank), *alone, false);
         const double weight = static_cast<double>(end(rank) - begin(rank)) / global_batch;
         for (std::size_t c = 0; c < 3; ++c) {
             mean[c] += weight * doubles(one.model[4])[c];

@@ -7,7 +7,7 @@
 namespace tutti {
 namespace {
 
-EvaluationResult example() {
+EvaluationResult example_result() {
     EvaluationResult result;
     result.loss = 5;
     result.weight = 10;
@@ -20,7 +20,7 @@ EvaluationResult example() {
 }
 
 TEST(EvaluationResult, HasTheMetricsByName) {
-    const EvaluationResult result = example();
+    const EvaluationResult result = example_result();
     EXPECT_EQ(result.metric("val/loss"), 0.5);
     EXPECT_EQ(result.metric("val/accuracy"), 0.6);
     EXPECT_EQ(result.metric("val/top5"), 0.9);
@@ -28,7 +28,7 @@ TEST(EvaluationResult, HasTheMetricsByName) {
 }
 
 TEST(EvaluationResult, BalancedAccuracyLeavesOutClassesWithoutSamples) {
-    EvaluationResult result = example();
+    EvaluationResult result = example_result();
     result.of_label = {4, 0, 0, 0};
     EXPECT_EQ(result.balanced_accuracy(), 1.0);
 }

@@ -13,15 +13,15 @@ namespace tutti {
 namespace {
 
 /// What a run leaves: the model, and what the optimizer of each rank holds.
-struct Outcome {
+struct ShardedOutcome {
     std::vector<NamedTensor> model, optimizer;
     std::map<int, std::size_t> state_bytes;
     std::size_t arena_bytes = 0;
     double gradient_norm = 0;
 };
 
-Outcome train(int ranks, const std::vector<std::string>& settings, int updates) {
-    Outcome outcome;
+ShardedOutcome train_sharded(int ranks, const std::vector<std::string>& settings, int updates) {
+    ShardedOutcome outcome;
     std::mutex mutex;
     test::run_training(ranks, settings, [&](const TrainingJob& job) {
         TrainStep training(job);
@@ -83,7 +83,8 @@ TEST_P(Zero1Ranks, TrainsToTheBitsOfDdpWithAPartOfTheState) {
         SCOPED_TRACE(recipe[0]);
         std::vector<std::string> sharded = recipe;
         sharded.emplace_back("distributed.strategy=zero1");
-        const Outcome ddp = train(GetParam(), recipe, 9), zero1 = train(GetParam(), sharded, 9);
+        const ShardedOutcome ddp = train_sharded(GetParam(), recipe, 9),
+                             zero1 = train_sharded(GetParam(), sharded, 9);
         expect_same_bits(ddp.model, zero1.model);
         expect_same_bits(ddp.optimizer, zero1.optimizer);
         std::size_t total = 0;
@@ -100,7 +101,8 @@ TEST_P(Zero1Ranks, ClipsByTheNormOfAllRanks) {
     const std::vector<std::string> recipe{"optim.lr=0.1", "optim.clip_norm=0.01", "train.precision=fp64"};
     std::vector<std::string> sharded = recipe;
     sharded.emplace_back("distributed.strategy=zero1");
-    const Outcome ddp = train(GetParam(), recipe, 5), zero1 = train(GetParam(), sharded, 5);
+    const ShardedOutcome ddp = train_sharded(GetParam(), recipe, 5),
+                         zero1 = train_sharded(GetParam(), sharded, 5);
     EXPECT_GT(ddp.gradient_norm, 0.02) << "clipping has something to do";
     // The squares are added in another order.
     EXPECT_NEAR(zero1.gradient_norm, ddp.gradient_norm, 1e-13 * ddp.gradient_norm);

@@ -8,6 +8,8 @@
 
 namespace tutti {
 
+inline constexpr double mebibyte = 1048576;
+
 /// "1.5 KiB", "25.0 MiB": binary units, one decimal; "512 B" below 1 KiB.
 std::string format_bytes(std::uint64_t bytes);
 

@@ -8,15 +8,15 @@
 namespace tutti::doctor {
 namespace {
 
-using Row = std::vector<std::string>;
+using Cells = std::vector<std::string>;
 
-std::string table(const std::vector<Row>& rows) {
+std::string table(const std::vector<Cells>& rows) {
     std::vector<std::size_t> widths(rows.front().size());
-    for (const Row& row : rows)
+    for (const Cells& row : rows)
         for (std::size_t column = 0; column < row.size(); ++column)
             widths[column] = std::max(widths[column], row[column].size());
     std::string text;
-    for (const Row& row : rows) {
+    for (const Cells& row : rows) {
         std::string line;
         for (std::size_t column = 0; column < row.size(); ++column)
             line += fmt::format("{:<{}}  ", row[column], widths[column]);
@@ -60,7 +60,7 @@ double bus_bandwidth(const AllReduceFacts& facts, std::size_t ranks) {
 }
 
 std::string text_report(const JobFacts& job, const std::vector<Problem>& problems) {
-    std::vector<Row> rows = {
+    std::vector<Cells> rows = {
         {"rank", "host", "local", "device", "cores", "threads", "NUMA", "HDF5 locking", "/dev/shm", "clock"}};
     for (const RankFacts& one : job.ranks)
         rows.push_back({std::to_string(one.rank), one.host, std::to_string(one.local_rank),
