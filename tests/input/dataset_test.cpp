@@ -11,6 +11,7 @@
 
 #include "hdf5_file.hpp"
 #include "support/temp_dir.hpp"
+#include "tutti/base/memory_use.hpp"
 
 namespace tutti {
 namespace {
@@ -157,10 +158,12 @@ TEST_F(OpenDatasets, FilesThatAreNotMappedAreBroughtIn) {
         evict(path);
         const std::size_t before = missing();
         if (before == 0) GTEST_SKIP() << "nothing is evicted from this file system's memory";
+        const std::int64_t resident = resident_bytes();
         BringInPatience patience;
         patience.end += std::chrono::hours(1);
         dataset->bring_in(patience);
         EXPECT_FALSE(patience.more_to_bring);
+        EXPECT_LT(resident_bytes() - resident, 24'000'000) << "pieces stay mapped";
         if (fits)
             EXPECT_LT(missing(), 20U);  // labels and the library's own; the samples are 11719 pages
         else
