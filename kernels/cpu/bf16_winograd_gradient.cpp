@@ -12,6 +12,7 @@
 
 #include "bf16_winograd.hpp"
 #include "bf16_winograd_gradient_tile.hpp"
+#include "bias_sums.hpp"
 #include "parallel.hpp"
 
 namespace tutti {
@@ -241,24 +242,6 @@ class WinogradGradient {
     const std::int64_t out_slab_, tile_columns_, image_tiles_, tiles_, at_once_, blocks_;
 };
 
-/// The sum of dy: of each image, then of these in their order.
-void sum_bias(const Conv2dShape& s, std::int64_t batch, const float* dy, float* dbias, float* parts) {
-    const std::int64_t pixels = s.out_height() * s.out_width();
-    const auto of_images = [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t image = begin; image < end; ++image) {
-            float* const sums = parts + image * s.out;
-            std::fill_n(sums, s.out, 0.0f);
-            for (const float* from = dy + image * pixels * s.out; from < dy + (image + 1) * pixels * s.out;
-                 from += s.out)
-                for (std::int64_t o = 0; o < s.out; ++o) sums[o] += from[o];
-        }
-    };
-    for_ranges(batch, of_images, pixels * s.out);
-    std::fill_n(dbias, s.out, 0.0f);
-    for (std::int64_t image = 0; image < batch; ++image)
-        for (std::int64_t o = 0; o < s.out; ++o) dbias[o] += parts[image * s.out + o];
-}
-
 }  // namespace
 
 bool takes_bf16_winograd_gradient(const Conv2dShape& s, std::int64_t batch) {
@@ -277,7 +260,7 @@ void bf16_winograd_weight_gradient(const Conv2dShape& shape, std::int64_t batch,
     const WinogradGradient work(shape, batch);
     const std::int64_t size = std::max(work.size(), dbias ? batch * shape.out : 0);
     auto* const memory = workspace.reserve_elements<float>(static_cast<std::size_t>(size));
-    if (dbias) sum_bias(shape, batch, dy, dbias, memory);
+    if (dbias) sum_bias(batch, shape.out_height() * shape.out_width(), shape.out, dy, dbias, memory);
     work.execute(x, dy, dweight, memory);
 }
 

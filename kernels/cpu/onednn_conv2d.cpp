@@ -8,11 +8,14 @@
 #include "bf16_weight_gradient.hpp"
 #include "bf16_winograd.hpp"
 #include "bf16_winograd_gradient.hpp"
+#include "fp32_winograd.hpp"
+#include "fp32_winograd_gradient.hpp"
 #include "onednn_convolution_plans.hpp"
 #include "onednn_operators.hpp"
 #include "onednn_turned_conv2d.hpp"
 #include "parallel.hpp"
 #include "shape_checks.hpp"
+#include "tile_vector.hpp"
 
 namespace tutti {
 namespace {
@@ -31,6 +34,8 @@ class OnednnConv2d final : public Conv2dOp {
           own_weight_gradient_(context_->products == dnnl::memory::data_type::bf16 &&
                                takes_bf16_weight_gradient(shape)),
           own_winograd_(context_->products == dnnl::memory::data_type::bf16 && takes_bf16_winograd(shape)),
+          fp32_winograd_(context_->products == dnnl::memory::data_type::f32 && compiled_for_avx() &&
+                         takes_fp32_winograd(shape) && !OnednnConvolutionPlans::has_winograd(*context_)),
           turned_(shape, context_) {}
 
     void forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
@@ -40,6 +45,10 @@ class OnednnConv2d final : public Conv2dOp {
         if (batch == 0) return;
         if (own_winograd_)
             return bf16_winograd_forward(shape_, batch, x.as<float>(), weight.as<float>(),
+                                         shape_.bias ? bias.as<float>() : nullptr, y.as<float>(),
+                                         context_->workspace);
+        if (fp32_winograd_)
+            return fp32_winograd_forward(shape_, batch, x.as<float>(), weight.as<float>(),
                                          shape_.bias ? bias.as<float>() : nullptr, y.as<float>(),
                                          context_->workspace);
         with_onednn_errors(name_, [&] {
@@ -59,6 +68,8 @@ class OnednnConv2d final : public Conv2dOp {
             fallback_->backward(x, weight, dy, dx, dweight, dbias, parameters_final);
         };
         if (batch == 0) return fall_back();
+        if (fp32_winograd_)
+            return backward_by_fp32_winograd(x, weight, dy, dx, dweight, dbias, parameters_final);
         with_onednn_errors(name_, [&] {
             if (own_weight_gradient_ && (!dx.defined() || computes_data_of_pairs(batch)))
                 return backward_in_pairs(x, weight, dy, dx, dweight, dbias, parameters_final);
@@ -83,7 +94,7 @@ class OnednnConv2d final : public Conv2dOp {
     void backward_data(const TensorView& weight, const TensorView& dy, const TensorView& dx) override {
         const std::int64_t batch = dy.shape[0];
         if (batch == 0) return;
-        if (own_winograd_) return backward_data_by_winograd(weight, dy, dx);
+        if (own_winograd_ || fp32_winograd_) return backward_data_by_winograd(weight, dy, dx);
         with_onednn_errors(name_, [&] {
             const BatchDeal deal = deal_of(Pass::backward_data, batch);
             OnednnProduct& plan = find(Pass::backward_data, batch / deal.parts, deal.callers);
@@ -108,6 +119,9 @@ class OnednnConv2d final : public Conv2dOp {
             return some;
         }
     };
+
+    /// Whether our own products in fp32 can have the width of the library's, which asks the processor.
+    static constexpr bool compiled_for_avx() { return vector_bytes >= 32; }
 
     BatchDeal deal_of(Pass pass, std::int64_t batch) const {
         return tutti::deal(shape_, pass, context_->products, batch, omp_get_max_threads());
@@ -176,8 +190,17 @@ class OnednnConv2d final : public Conv2dOp {
         data->execute(*context_, gradient, weight.data, dx.data, nullptr, parts(deal, dy, dx));
     }
     void backward_data_by_winograd(const TensorView& weight, const TensorView& dy, const TensorView& dx) {
-        bf16_winograd_backward_data(shape_, dx.shape[0], weight.as<float>(), dy.as<float>(), dx.as<float>(),
-                                    context_->workspace);
+        const auto compute = fp32_winograd_ ? fp32_winograd_backward_data : bf16_winograd_backward_data;
+        compute(shape_, dx.shape[0], weight.as<float>(), dy.as<float>(), dx.as<float>(), context_->workspace);
+    }
+    void backward_by_fp32_winograd(const TensorView& x, const TensorView& weight, const TensorView& dy,
+                                   const TensorView& dx, const TensorView& dweight, const TensorView& dbias,
+                                   const ParametersFinal* parameters_final) {
+        fp32_winograd_weight_gradient(shape_, x.shape[0], x.as<float>(), dy.as<float>(), dweight.as<float>(),
+                                      shape_.bias ? dbias.as<float>() : nullptr, context_->workspace);
+        if (!dx.defined()) return;
+        if (parameters_final) (*parameters_final)();
+        backward_data_by_winograd(weight, dy, dx);
     }
     dnnl::memory::desc rounded_y(std::int64_t batch) const {
         return {{batch, shape_.out, shape_.out_height(), shape_.out_width()},
@@ -265,7 +288,7 @@ class OnednnConv2d final : public Conv2dOp {
     const std::unique_ptr<Conv2dOp> fallback_;
     Workspace sums_;  // dweight and dbias of slices
     OnednnConvolutionPlans plans_;
-    const bool own_weight_gradient_, own_winograd_;
+    const bool own_weight_gradient_, own_winograd_, fp32_winograd_;
     OnednnTurnedConv2d turned_;
 };
 

@@ -35,6 +35,21 @@ OnednnProduct& OnednnConvolutionPlans::find(const OnednnContext& context, Convol
     return found->second;
 }
 
+bool OnednnConvolutionPlans::has_winograd(const OnednnContext& context) {
+    // A shape that suits the method: which others the library takes is not the question.
+    constexpr std::int64_t channels = 64, size = 28;
+    const OnednnConvolutionPlans plans({.height = size,
+                                        .width = size,
+                                        .in = channels,
+                                        .out = channels,
+                                        .kernel_h = 3,
+                                        .kernel_w = 3,
+                                        .padding_h = 1,
+                                        .padding_w = 1});
+    return is_fast(
+        plans.describe_forward(context, 1, {dnnl::algorithm::convolution_winograd, Tag::any, Type::f32}));
+}
+
 OnednnProduct OnednnConvolutionPlans::plan(const OnednnContext& context, ConvolutionPass pass,
                                            std::int64_t batch, const ConvolutionWay& way, int callers) const {
     switch (pass) {

@@ -19,6 +19,9 @@ class OnednnConvolutionPlans {
     OnednnProduct& find(const OnednnContext& context, ConvolutionPass pass, std::int64_t batch,
                         int callers = 1);
 
+    /// Whether oneDNN has Winograd's method in fp32 for this CPU.
+    static bool has_winograd(const OnednnContext& context);
+
   private:
     using Type = dnnl::memory::data_type;
     using Bias = std::optional<OnednnProduct::Bias>;

@@ -1,0 +1,168 @@
+// Some tiles at a time are transformed and multiplied:
+//
+//   left   [slab of O][product][tile][channels of the slab]
+//   right  [strip of I][product][tile][channels of the strip]
+//   sums   [strip of I][slab of O][product][outputs of the slab][inputs of the strip]
+
+#include "fp32_winograd_gradient.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "bias_sums.hpp"
+#include "fp32_winograd_tile.hpp"
+#include "parallel.hpp"
+#include "tile_product.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::int64_t products = fp32_winograd_products, tile_input = fp32_winograd_input,
+                       tile_output = fp32_winograd_output;
+/// Inputs for which multiply_tiles reads the right factors row by row, as they lie.
+constexpr std::int64_t strip = 2 * lanes<float>;
+/// Tiles whose products are summed in registers, and outputs that are multiplied with them: the factors of
+/// both stay in the first-level cache.
+constexpr std::int64_t run_tiles = 64, most_outputs = 48;
+/// A gap between products keeps them from lying a multiple of 4096 bytes apart, where they would push each
+/// other out of the cache.
+constexpr std::int64_t gap = 80;
+
+std::int64_t divided_up(std::int64_t a, std::int64_t b) {
+    return (a + b - 1) / b;
+}
+
+class WinogradGradient {
+  public:
+    WinogradGradient(const Conv2dShape& shape, std::int64_t batch)
+        : s_(shape),
+          threads_(omp_get_max_threads()),
+          slab_(padded<float>(divided_up(shape.out, divided_up(shape.out, most_outputs)))),
+          tile_columns_(divided_up(shape.out_width(), tile_output)),
+          image_tiles_(divided_up(shape.out_height(), tile_output) * tile_columns_),
+          tiles_(batch * image_tiles_),
+          at_once_(tiles_at_once()),
+          blocks_(divided_up(tiles_, at_once_)) {}
+
+    std::int64_t size() const {
+        return zeros_size() + slabs() * left_step() + strips() * right_step() +
+               (blocks_ > 1 ? items() : std::min(items(), threads_)) * sums_size();
+    }
+
+    void execute(const float* x, const float* dy, float* dweight, float* memory) const {
+        float* const left = memory + zeros_size();
+        float* const right = left + slabs() * left_step();
+        float* const sums = right + strips() * right_step();
+        std::fill_n(memory, zeros_size(), 0.0f);
+        for (std::int64_t block = 0; block < blocks_; ++block) {
+            const std::int64_t first = block * at_once_, tiles = std::min(at_once_, tiles_ - first);
+            for_shares(tiles, std::min(tiles, threads_),
+                       [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+                           for (std::int64_t tile = begin; tile < end; ++tile)
+                               pack(first + tile, tile, x, dy, memory, left, right);
+                       });
+            for_shares(items(), std::min(items(), threads_),
+                       [&](std::int64_t share, std::int64_t begin, std::int64_t end) {
+                           for (std::int64_t item = begin; item < end; ++item) {
+                               float* const to = sums + (blocks_ > 1 ? item : share) * sums_size();
+                               multiply(item, tiles, block > 0, left, right, to);
+                               if (block + 1 == blocks_) finish(item, to, dweight);
+                           }
+                       });
+        }
+    }
+
+  private:
+    std::int64_t slabs() const { return divided_up(s_.out, slab_); }
+    std::int64_t strips() const { return divided_up(s_.in, strip); }
+    std::int64_t items() const { return slabs() * strips(); }
+    std::int64_t slab_outputs(std::int64_t number) const { return std::min(slab_, s_.out - number * slab_); }
+    std::int64_t strip_inputs(std::int64_t number) const { return std::min(strip, s_.in - number * strip); }
+
+    /// Few, so that their factors stay in the cache; but all where the sums, which each block reads and
+    /// writes, are more than the factors of all.
+    std::int64_t tiles_at_once() const {
+        if (tiles_ * (s_.in + s_.out) <= s_.in * s_.out) return tiles_;
+        return std::min(tiles_, run_tiles);
+    }
+
+    std::int64_t zeros_size() const { return std::max(s_.in, s_.out); }
+    std::int64_t left_product() const { return at_once_ * slab_ + gap; }
+    std::int64_t right_product() const { return at_once_ * strip + gap; }
+    std::int64_t left_step() const { return products * left_product(); }
+    std::int64_t right_step() const { return products * right_product(); }
+    std::int64_t sums_step() const { return slab_ * strip + gap; }
+    std::int64_t sums_size() const { return products * sums_step(); }
+
+    void pack(std::int64_t tile, std::int64_t at, const float* x, const float* dy, const float* zeros,
+              float* left, float* right) const {
+        std::array<const float*, tile_input * tile_input> pixels;
+        std::array<const float*, tile_output * tile_output> gradients;
+        find(tile, tile_input, s_.padding_h, s_.padding_w, x, {s_.height, s_.width, s_.in}, zeros,
+             pixels.data());
+        find(tile, tile_output, 0, 0, dy, {s_.out_height(), s_.out_width(), s_.out}, zeros, gradients.data());
+        for (std::int64_t i = 0; i < strips(); ++i) {
+            const std::int64_t count = strip_inputs(i);
+            transform_fp32_winograd_pixels(pixels.data(), i * strip, count,
+                                           right + i * right_step() + at * count, right_product());
+        }
+        for (std::int64_t o = 0; o < slabs(); ++o) {
+            const std::int64_t count = slab_outputs(o);
+            transform_fp32_winograd_gradients(gradients.data(), o * slab_, count,
+                                              left + o * left_step() + at * count, left_product());
+        }
+    }
+
+    struct Image {
+        std::int64_t height, width, channels;
+    };
+    /// The pixels of a tile, `size` × `size` of them; zeros outside of the image.
+    void find(std::int64_t tile, std::int64_t size, std::int64_t padding_h, std::int64_t padding_w,
+              const float* images, const Image& of, const float* zeros, const float** pixels) const {
+        const float* const image = images + tile / image_tiles_ * of.height * of.width * of.channels;
+        const std::int64_t top = tile % image_tiles_ / tile_columns_ * tile_output - padding_h;
+        const std::int64_t left = tile % tile_columns_ * tile_output - padding_w;
+        for (std::int64_t row = top; row < top + size; ++row)
+            for (std::int64_t column = left; column < left + size; ++column) {
+                const bool inside = row >= 0 && row < of.height && column >= 0 && column < of.width;
+                *pixels++ = inside ? image + (row * of.width + column) * of.channels : zeros;
+            }
+    }
+
+    void multiply(std::int64_t item, std::int64_t tiles, bool add, const float* left, const float* right,
+                  float* sums) const {
+        const std::int64_t slab = item % slabs(), inputs = item / slabs();
+        const std::int64_t rows = slab_outputs(slab), columns = strip_inputs(inputs);
+        for (std::int64_t p = 0; p < products; ++p)
+            for (std::int64_t tile = 0; tile < tiles; tile += run_tiles) {
+                const float* const a = left + slab * left_step() + p * left_product() + tile * rows;
+                const float* const b = right + inputs * right_step() + p * right_product() + tile * columns;
+                multiply_tiles(rows, columns, std::min(run_tiles, tiles - tile), TileView<float>{a, 1, rows},
+                               b, columns, sums + p * sums_step(), strip, add || tile > 0);
+            }
+    }
+
+    void finish(std::int64_t item, const float* sums, float* dweight) const {
+        const std::int64_t slab = item % slabs(), inputs = item / slabs();
+        for (std::int64_t o = 0; o < slab_outputs(slab); ++o)
+            transform_fp32_winograd_gradient_sums(sums + o * strip, sums_step(), strip_inputs(inputs),
+                                                  dweight + (slab * slab_ + o) * 9 * s_.in + inputs * strip,
+                                                  s_.in);
+    }
+
+    const Conv2dShape& s_;
+    const std::int64_t threads_, slab_, tile_columns_, image_tiles_, tiles_, at_once_, blocks_;
+};
+
+}  // namespace
+
+void fp32_winograd_weight_gradient(const Conv2dShape& shape, std::int64_t batch, const float* x,
+                                   const float* dy, float* dweight, float* dbias, Workspace& workspace) {
+    const WinogradGradient work(shape, batch);
+    const std::int64_t size = std::max(work.size(), dbias ? batch * shape.out : 0);
+    auto* const memory = workspace.reserve_elements<float>(static_cast<std::size_t>(size));
+    if (dbias) sum_bias(batch, shape.out_height() * shape.out_width(), shape.out, dy, dbias, memory);
+    work.execute(x, dy, dweight, memory);
+}
+
+}  // namespace tutti

@@ -1,0 +1,60 @@
+// Weight gradients by our own Winograd in fp32 against the definition in fp64.
+#include "fp32_winograd_gradient.hpp"
+
+#include <utility>
+
+#include "fp32_winograd_case.hpp"
+
+namespace tutti::test {
+namespace {
+
+class Fp32WinogradGradient : public Fp32WinogradTest {};
+
+struct Case : Fp32WinogradCase {
+    using Fp32WinogradCase::Fp32WinogradCase;
+    void run() {
+        fp32_winograd_weight_gradient(shape, batch, x.view().as<float>(), dy.view().as<float>(),
+                                      dweight.view().as<float>(), if_biased(dbias), workspace);
+    }
+};
+
+// Among them more tiles than are transformed at once, whose sums are continued, and so many weights that all
+// tiles are, in several runs.
+TEST_F(Fp32WinogradGradient, agrees_with_the_definition) {
+    std::vector<std::pair<Conv2dShape, std::int64_t>> cases{{winograd_shape(9, 11, 32, 48, 1, 1), 12},
+                                                            {winograd_shape(5, 7, 16, 16, 0, 1), 35},
+                                                            {winograd_shape(2, 2, 144, 144, 1, 1), 70}};
+    for (const Conv2dShape& shape : winograd_shapes()) cases.emplace_back(shape, 3);
+    for (const auto& [shape, batch] : cases) {
+        SCOPED_TRACE(testing::Message() << name(shape) << ", batch " << batch);
+        Case one(shape, batch);
+        const Gradients expected = one.expected();
+        for (const int threads : {1, 2}) {
+            omp_set_num_threads(threads);
+            one.run();
+            EXPECT_LE(relative_error(one.dweight, expected.dweight), tolerance) << threads << " threads";
+            if (shape.bias) {
+                EXPECT_LE(relative_error(one.dbias, expected.dbias), tolerance) << threads << " threads";
+            }
+        }
+    }
+}
+
+TEST_F(Fp32WinogradGradient, has_the_same_bits_with_any_number_of_threads) {
+    for (const std::int64_t batch : {2, 36}) {
+        const Conv2dShape shape = winograd_shape(9, 11, 80, 144, 1, 1);
+        omp_set_num_threads(1);
+        Case one(shape, batch);
+        one.run();
+        for (const int threads : {2, 3, 5, 16}) {
+            omp_set_num_threads(threads);
+            Case other(shape, batch);
+            other.run();
+            EXPECT_EQ(one.dweight.bytes(), other.dweight.bytes()) << threads << " threads";
+            EXPECT_EQ(one.dbias.bytes(), other.dbias.bytes()) << threads << " threads";
+        }
+    }
+}
+
+}  // namespace
+}  // namespace tutti::test

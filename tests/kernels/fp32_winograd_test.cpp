@@ -1,0 +1,98 @@
+// Our own Winograd convolutions in fp32 against the definition in fp64.
+#include "fp32_winograd.hpp"
+
+#include <utility>
+
+#include "fp32_winograd_case.hpp"
+
+namespace tutti::test {
+namespace {
+
+class Fp32Winograd : public Fp32WinogradTest {};
+
+struct Case : Fp32WinogradCase {
+    using Fp32WinogradCase::Fp32WinogradCase;
+    void run() {
+        fp32_winograd_forward(shape, batch, x.view().as<float>(), weight.view().as<float>(), if_biased(bias),
+                              y.view().as<float>(), workspace);
+        fp32_winograd_backward_data(shape, batch, weight.view().as<float>(), dy.view().as<float>(),
+                                    dx.view().as<float>(), workspace);
+    }
+};
+
+// Few tiles, which slabs of weights share, and many, in blocks of which the last is not full.
+TEST_F(Fp32Winograd, agrees_with_the_definition) {
+    std::vector<std::pair<Conv2dShape, std::int64_t>> cases{{winograd_shape(9, 11, 32, 48, 1, 1), 6},
+                                                            {winograd_shape(5, 7, 16, 16, 0, 1), 25}};
+    for (const Conv2dShape& shape : winograd_shapes()) cases.emplace_back(shape, 3);
+    for (const auto& [shape, batch] : cases) {
+        SCOPED_TRACE(testing::Message() << name(shape) << ", batch " << batch);
+        Case one(shape, batch);
+        const Sums y = reference_forward(shape, batch, one.x, one.weight, one.bias);
+        const Sums dx = one.expected().dx;
+        for (const int threads : {1, 2}) {
+            omp_set_num_threads(threads);
+            one.run();
+            EXPECT_LE(relative_error(one.y, y), tolerance) << threads << " threads";
+            EXPECT_LE(relative_error(one.dx, dx), tolerance) << threads << " threads";
+        }
+    }
+}
+
+TEST_F(Fp32Winograd, has_the_same_bits_with_any_number_of_threads) {
+    for (const std::int64_t batch : {3, 40}) {  // few tiles, and many
+        const Conv2dShape shape = winograd_shape(7, 5, 64, 80, 1, 1);
+        omp_set_num_threads(1);
+        Case one(shape, batch);
+        one.run();
+        for (const int threads : {2, 3, 5}) {
+            omp_set_num_threads(threads);
+            Case other(shape, batch);
+            other.run();
+            EXPECT_EQ(one.y.bytes(), other.y.bytes()) << threads << " threads";
+            EXPECT_EQ(one.dx.bytes(), other.dx.bytes()) << threads << " threads";
+        }
+    }
+}
+
+TEST_F(Fp32Winograd, images_have_the_same_bits_alone_and_in_a_batch) {
+    const Conv2dShape shape = winograd_shape(7, 5, 64, 80, 1, 1);
+    Case all(shape, 40), one(shape, 1);
+    all.run();
+    for (std::size_t n = 0; n < 40; n += 13) {
+        for (std::size_t i = 0; i < one.x.size(); ++i) one.x.set(i, all.x.get(n * one.x.size() + i));
+        for (std::size_t i = 0; i < one.dy.size(); ++i) one.dy.set(i, all.dy.get(n * one.dy.size() + i));
+        one.run();
+        for (std::size_t i = 0; i < one.y.size(); ++i)
+            ASSERT_EQ(one.y.get(i), all.y.get(n * one.y.size() + i)) << "image " << n;
+        for (std::size_t i = 0; i < one.dx.size(); ++i)
+            ASSERT_EQ(one.dx.get(i), all.dx.get(n * one.dx.size() + i)) << "image " << n;
+    }
+}
+
+TEST_F(Fp32Winograd, takes_what_it_computes_faster) {
+    const auto of = [](std::int64_t size, std::int64_t in, std::int64_t out, std::int64_t padding = 1) {
+        return winograd_shape(size, size, in, out, padding, padding);
+    };
+    for (const Conv2dShape& layer :
+         {of(28, 64, 64), of(14, 128, 128), of(7, 256, 256), of(4, 512, 512), of(28, 32, 32), of(14, 32, 64)})
+        EXPECT_TRUE(takes_fp32_winograd(layer)) << name(layer);
+    // Tiles mostly behind the edge, and too few channels for the transforms.
+    EXPECT_FALSE(takes_fp32_winograd(of(1, 512, 512)));
+    EXPECT_FALSE(takes_fp32_winograd(of(2, 512, 512)));
+    EXPECT_FALSE(takes_fp32_winograd(of(28, 8, 8)));
+    const auto takes = [&](const auto& change) {
+        Conv2dShape shape = of(28, 64, 64);
+        change(shape);
+        return takes_fp32_winograd(shape);
+    };
+    EXPECT_FALSE(takes([](Conv2dShape& s) { s.kernel_w = 5; }));
+    EXPECT_FALSE(takes([](Conv2dShape& s) { s.stride_h = 2; }));
+    EXPECT_FALSE(takes([](Conv2dShape& s) { s.groups = 2; }));
+    EXPECT_FALSE(takes([](Conv2dShape& s) { s.padding_w = 3; }));
+    EXPECT_FALSE(takes([](Conv2dShape& s) { s.in = 66; }));
+    EXPECT_FALSE(takes([](Conv2dShape& s) { s.out = 66; }));
+}
+
+}  // namespace
+}  // namespace tutti::test
