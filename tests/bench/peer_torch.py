@@ -40,7 +40,7 @@ MODELS = {
     "vit": (["model.name=vit"], 10, 10, 32),
     "resnet18": (["model.name=resnet18", "model.stem=cifar", "model.channels=1"], 3, 3, 60),
 }
-# Samples/s of a core at 250 GFLOP/s, what oneDNN's products reach on the machine of the README's table; fp32.
+# Samples/s of a core at 250 GFLOP/s, what oneDNN's products reach with AVX-512 on the machine of the README's table; fp32.
 # Of what Tutti computes: a ViT's last block for the class token alone; with all tokens, as PyTorch does, 960. But of
 # lenet's second convolution all products: its gradients are computed from the pooling's winners, a quarter of them.
 LIMITS = {"mlp": 62000, "lenet": 9800, "vit": 1160, "resnet18": 98}
@@ -279,7 +279,8 @@ def table(cases, variants):
             lines.append(head + f"| {case['failure']} " + "| – " * (len(variants) + 5) + "|")
             continue
         rate = statistics.median(case["ours"]["rates"])
-        limit = f"{rate / LIMITS[case['model']] / case['ranks'] / case['threads']:.0%}" if case["precision"] == "fp32" else "–"
+        limited = case["precision"] == "fp32" and has_avx512()
+        limit = f"{rate / LIMITS[case['model']] / case['ranks'] / case['threads']:.0%}" if limited else "–"
         lines.append(head + f"| {rate:,.0f} | {scaling(case)} | " + " | ".join(cell(case, variant) for variant in variants) +
                      f" | {limit} | {case['ours']['report']['gemm']['share']:.0%} | "
                      f"{core_distance.cell(sides(case))} |")
@@ -292,6 +293,10 @@ def processor():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return "unknown processor"
+
+
+def has_avx512():
+    return " avx512f" in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
 
 
 def main():
