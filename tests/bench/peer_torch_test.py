@@ -5,6 +5,7 @@ import pathlib
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import core_distance
 import peer_torch
@@ -83,6 +84,7 @@ class Budget(unittest.TestCase):
         self.assertRegex(late(False), "failed: .* 90 s")
 
 
+@mock.patch("peer_torch.has_avx512", lambda: True)
 class Table(unittest.TestCase):
     CASE = {"model": "vit", "precision": "fp32", "ranks": 2, "threads": 1,
             "ours": {"rates": [960, 480, 1920], "one_core": [500, 240, 1000], "unrelated": [950, 480, 1980],
@@ -92,6 +94,11 @@ class Table(unittest.TestCase):
     def test_ratios_are_of_rounds_and_failures_have_their_reason(self):
         row = peer_torch.table([self.CASE], ["tuned", "compiled", "installed"]).splitlines()[-1]
         self.assertEqual(row, "| vit | fp32 | 2 | 960 | 1.92 | 1.98 | 480 (× 2.00) | failed: ended | – | 41% | 75% | – |")
+
+    def test_the_limit_of_a_core_with_avx512_is_left_out_on_others(self):
+        with mock.patch("peer_torch.has_avx512", lambda: False):
+            row = peer_torch.table([self.CASE], ["tuned"]).splitlines()[-1]
+        self.assertEqual(row, "| vit | fp32 | 2 | 960 | 1.92 | 1.98 | 480 (× 2.00) | – | 75% | – |")
 
     def test_a_case_without_a_measurement_has_as_many_cells(self):
         lines = peer_torch.table([{**self.CASE, "failure": "left out"}, self.CASE], ["tuned"]).splitlines()
