@@ -277,7 +277,8 @@ void add_train(std::vector<Row>& rows) {
                 "multiply the learning rate by the number of ranks"),
             row("train.recompute", at(train, &T::recompute), boolean(),
                 "compute activations again in backward: less memory, more time, the same bits (on a GPU not "
-                "with model.gelu: tanh, whose products then have no GELU in them)"),
+                "with model.gelu: tanh, whose products then have no GELU in them; for transformers on a CPU "
+                "without AVX-512 to rounding)"),
             row("train.early_stopping", at(train, &T::early_stopping), optional(early_stopping()),
                 "end the run after `patience` evaluations without an improvement of more than min_delta"),
             row("train.ema", at(train, &T::ema), optional(ema()),
