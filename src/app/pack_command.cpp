@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <csignal>
+#include <functional>
 #include <system_error>
 
 #include "command_line.hpp"
@@ -66,6 +67,41 @@ std::pair<std::int64_t, std::int64_t> parse_size(const std::string& text) {
     return {height, width};
 }
 
+void add_image_options(CLI::App& app, std::string& size, std::int64_t& channels) {
+    app.add_option(
+        "--size", size,
+        "pixels of each side, or HEIGHTxWIDTH: images are scaled until both sides are large enough, and "
+        "their centre is taken; without it all must be of one size");
+    app.add_option("--channels", channels, "1: grey, 3: RGB; default: as the first image")
+        ->check(CLI::IsMember({1, 3}));
+}
+
+/// Each thread holds what it reads.
+void add_threads_option(CLI::App& app, int& threads, const std::string& what_they_hold) {
+    threads = std::clamp(static_cast<int>(bound_cores().size()), 1, 16);
+    app.add_option("--threads", threads,
+                   "threads that read " + what_they_hold +
+                       "; default: the cores that the program may use, at most 16")
+        ->check(CLI::Range(1, 1024));
+}
+
+/// What is left out where errors are skipped.
+struct LeftOut {
+    bool wanted = false;
+    std::int64_t count = 0;
+
+    std::function<void(const std::string&)> note() {
+        if (!wanted) return {};
+        return [this](const std::string& reason) {
+            fmt::print(stderr, "warning: {}\n", reason);
+            ++count;
+        };
+    }
+    std::string text(const char* things) const {
+        return count > 0 ? fmt::format("; {} {} were left out", count, things) : "";
+    }
+};
+
 int pack_images_command(const Arguments& arguments) {
     CLI::App app(
         "Packs PNG and JPEG files into one HDF5 data set: a folder per class in DIR, with images at any "
@@ -74,35 +110,88 @@ int pack_images_command(const Arguments& arguments) {
         "trainer pack images");
     PackImagesOptions options;
     std::string size;
-    bool skip_errors = false;
+    LeftOut left_out;
     app.add_option("--dir", options.folder, "folder with a folder per class")->required();
-    app.add_option(
-        "--size", size,
-        "pixels of each side, or HEIGHTxWIDTH: images are scaled until both sides are large enough, and "
-        "their centre is taken; without it all must be of one size");
-    app.add_option("--channels", options.channels, "1: grey, 3: RGB; default: as the first image")
-        ->check(CLI::IsMember({1, 3}));
+    add_image_options(app, size, options.channels);
     app.add_flag(
-        "--skip-errors", skip_errors,
+        "--skip-errors", left_out.wanted,
         "leave out files that cannot be read or do not match the first, and count them; all are read "
         "twice then");
-    // Each holds a decoded image.
-    options.threads = std::clamp(static_cast<int>(bound_cores().size()), 1, 16);
-    app.add_option(
-           "--threads", options.threads,
-           "threads that read images; each may hold one as large as it is in memory (100 megapixels in "
-           "colour: 300 MB) and two samples; default: the cores that the program may use, at most 16")
-        ->check(CLI::Range(1, 1024));
+    add_threads_option(app, options.threads,
+                       "images; each may hold one as large as it is in memory (100 megapixels in colour: "
+                       "300 MB) and two samples");
     add_common_options(app, options.output, options.mean, options.std);
     if (!parse_arguments(app, arguments)) return 0;
     if (!size.empty()) std::tie(options.height, options.width) = parse_size(size);
-    std::int64_t skipped = 0;
-    const auto note = [&](const std::string& reason) {
-        fmt::print(stderr, "warning: {}\n", reason);
-        ++skipped;
-    };
-    const DatasetInfo info = skip_errors ? pack_images(options, note) : pack_images(options);
-    return print(options.output, info, skipped > 0 ? fmt::format("; {} files were left out", skipped) : "");
+    const DatasetInfo info = pack_images(options, left_out.note());
+    return print(options.output, info, left_out.text("files"));
+}
+
+int pack_clips_command(const Arguments& arguments) {
+    CLI::App app(
+        "Packs clips into one HDF5 data set. A clip is a folder of PNG and JPEG files, its frames in the "
+        "order of their names; a sample has the channels of all frames at each pixel. Clips are the folders "
+        "in the folder of each class, or are listed in a table.",
+        "trainer pack clips");
+    PackClipsOptions options;
+    std::string size;
+    LeftOut left_out;
+    bool no_labels = false;
+    app.add_option("--dir", options.folder,
+                   "folder with a folder per class, in it one per clip; with --csv: where its paths begin");
+    auto* const csv = app.add_option("--csv", options.csv,
+                                     "table of clips: the first line names the columns, of which path (the "
+                                     "clip's folder) and label (a number from 0 on) are read");
+    app.add_flag("--no-labels", no_labels, "the table has none: data to predict")->needs(csv);
+    app.add_option("--frames", options.frames,
+                   "frames of a sample: the first of a clip; a shorter one repeats its last")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 4096));
+    add_image_options(app, size, options.channels);
+    app.add_flag(
+        "--skip-errors", left_out.wanted,
+        "leave out clips of which a frame cannot be read or does not match the first, and count them; all "
+        "are read twice then");
+    add_threads_option(app, options.threads, "clips; each may hold three samples and an image");
+    add_common_options(app, options.output, options.mean, options.std);
+    add_class_names(app, options.class_names);
+    if (!parse_arguments(app, arguments)) return 0;
+    if (!size.empty()) std::tie(options.height, options.width) = parse_size(size);
+    if (options.csv.empty() && options.folder.empty())
+        throw UsageError("there are no clips to pack",
+                         "give --dir DIR with a folder per class, or --csv FILE");
+    if (options.csv.empty() && !options.class_names.empty())
+        throw UsageError("--class-names is for --csv: the folders in --dir name the classes", "leave it out");
+    options.labelled = !no_labels;
+    const DatasetInfo info = pack_clips(options, left_out.note());
+    return print(options.output, info, left_out.text("clips"));
+}
+
+int pack_features_command(const Arguments& arguments) {
+    CLI::App app(
+        "Packs features of the seconds of videos into one HDF5 data set: a sample per second, labelled by "
+        "whether it is inside of a segment that was chosen.",
+        "trainer pack features");
+    PackFeaturesOptions options;
+    LeftOut left_out;
+    app.add_option(
+           "--labels", options.labels,
+           "JSON list of parts of videos: youtube_id, timeRange [begin, end], segments [[begin, end], "
+           "...], in seconds")
+        ->required();
+    app.add_option("--features", options.folders,
+                   "folder of ID.npy files [seconds, features] of f16, f32 or f64; several, separated by "
+                   "commas, are put side by side")
+        ->delimiter(',')
+        ->required();
+    app.add_flag("--skip-errors", left_out.wanted,
+                 "leave out parts whose files are missing, damaged or do not match the first, and count "
+                 "them; all are read twice then");
+    add_threads_option(app, options.threads, "files; each may hold 16 MiB");
+    add_common_options(app, options.output, options.mean, options.std);
+    if (!parse_arguments(app, arguments)) return 0;
+    const DatasetInfo info = pack_features(options, left_out.note());
+    return print(options.output, info, left_out.text("parts"));
 }
 
 int pack_csv_command(const Arguments& arguments) {
@@ -138,11 +227,14 @@ int pack_csv_command(const Arguments& arguments) {
 }  // namespace
 
 int pack_command(const Arguments& arguments) {
-    const std::vector<std::string> formats = {"idx", "images", "csv"};
+    const std::vector<std::string> formats = {"idx", "images", "clips", "features", "csv"};
     if (arguments.empty() || arguments.front() == "--help" || arguments.front() == "-h") {
         fmt::print(
             "trainer pack idx --images F --labels F -o OUT.h5      a pair of IDX files (MNIST's format)\n"
             "trainer pack images --dir DIR [--size S] -o OUT.h5    PNG and JPEG files, a folder per class\n"
+            "trainer pack clips --dir DIR [--frames N] -o OUT.h5   folders of frames, in a folder per class\n"
+            "trainer pack features --labels F --features DIR,... -o OUT.h5   features of the seconds of "
+            "videos\n"
             "trainer pack csv --csv F --label COLUMN -o OUT.h5     a table of numbers\n");
         return arguments.empty() ? static_cast<int>(ExitCode::usage) : 0;
     }
@@ -153,10 +245,13 @@ int pack_command(const Arguments& arguments) {
     std::signal(SIGXFSZ, SIG_IGN);
     if (arguments.front() == "idx") return pack_idx_command(rest);
     if (arguments.front() == "images") return pack_images_command(rest);
+    if (arguments.front() == "clips") return pack_clips_command(rest);
+    if (arguments.front() == "features") return pack_features_command(rest);
     if (arguments.front() == "csv") return pack_csv_command(rest);
     const std::string near = nearest(arguments.front(), formats);
-    throw UsageError("trainer pack knows no format " + arguments.front(),
-                     near.empty() ? "there are idx, images and csv" : "did you mean " + near + "?");
+    throw UsageError(
+        "trainer pack knows no format " + arguments.front(),
+        near.empty() ? "there are idx, images, clips, features and csv" : "did you mean " + near + "?");
 }
 
 }  // namespace tutti

@@ -8,6 +8,7 @@ import re
 
 import slurm_test
 import system_test
+from pack_test import png
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 JOBS = ROOT / "jobs"
@@ -113,10 +114,13 @@ class SlurmJobs(slurm_test.SlurmTest):
         self.assertEqual([int(row.split(",")[0]) for row in rows], list(range(89)))
 
     def test_cyclone_video_preprocess(self):
-        images, labels = self.synthetic_idx(50, classes=2, side=8)
-        self.run_to_its_end("cyclone_video/preprocess", IMAGES=str(images), LABELS=str(labels), OUTPUT="packed.h5")
+        for name in ("calm/1", "calm/2", "storm/1"):
+            (self.dir / "clips" / name).mkdir(parents=True)
+            (self.dir / "clips" / name / "img_00001.png").write_bytes(png(8, 8, [bytes(24)] * 8, 2))
+        self.run_to_its_end("cyclone_video/preprocess", CLIPS="clips", OUTPUT="packed.h5")
         shown = self.run_trainer(["inspect", "packed.h5"])
-        self.assertRegex(shown.stdout, r"samples +50\n")
+        self.assertRegex(shown.stdout, r"samples +3\n")
+        self.assertIn("[224, 224, 48]", shown.stdout)
 
     def test_locator_on_two_nodes(self):
         self.train("locator/train_2x4", "srun", SMALL_RESNET, classes=2)

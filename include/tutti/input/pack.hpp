@@ -63,4 +63,46 @@ struct PackCsvOptions {
 /// output that is the table; RunError where writing fails or a signal asked to stop.
 DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(const std::string&)>& warn = {});
 
+struct PackClipsOptions {
+    std::string folder;    ///< of class folders; with csv: where relative paths begin (empty: here)
+    std::string csv;       ///< a list of clips; empty: those in `folder`
+    bool labelled = true;  ///< of csv; false: the file gets no labels
+    std::string output;
+    std::int64_t frames = 16;
+    std::int64_t height = 0, width = 0, channels = 0;  ///< of a frame, as in PackImagesOptions
+    int threads = 1;                                   ///< that read clips; the output is the same
+    std::vector<std::string> class_names;              ///< of csv; empty: none in the file
+    std::vector<float> mean, std;  ///< per channel of a frame, or of all frames; empty: none in the file
+};
+/// Packs clips, which are folders of PNG and JPEG files: a frame each, in the order of their names, of which
+/// the first `frames` are taken; a shorter clip repeats its last one. A sample is u8 [H, W, frames ·
+/// channels]: at each pixel the channels of the first frame, then of the second … (the early fusion of A.
+/// Karpathy et al., "Large-scale Video Classification with Convolutional Neural Networks", 2014). Clips are
+/// the sorted folders in the folder of each class, classes the sorted names of these; or the rows of `csv` in
+/// order, with the columns path and label (a number from 0 on), others are left alone. Sizes, channels,
+/// `skipped` (a clip of which a frame cannot be read is left out) and what is thrown are pack_images()'.
+/// Holds the list of clips and, of each thread, three clips and an image.
+DatasetInfo pack_clips(const PackClipsOptions& options,
+                       const std::function<void(const std::string&)>& skipped = {});
+
+struct PackFeaturesOptions {
+    std::string labels;                ///< JSON
+    std::vector<std::string> folders;  ///< of .npy files, one for each kind of features
+    std::string output;
+    int threads = 1;               ///< that read files; the output is the same for any number
+    std::vector<float> mean, std;  ///< per feature of all kinds; empty: none in the file
+};
+/// Packs features of the seconds of videos. `labels` lists parts of videos: {"youtube_id": ID, "timeRange":
+/// [begin, end], "segments": [[begin, end], …]}, in seconds of the video; each folder has a file ID.npy
+/// [seconds, features] of f16, f32 or f64. A sample is a second of a part, in the order of the list: the rows
+/// of all folders side by side, as f32, with the label 1 ("inside") where a segment has a share in the
+/// second, else 0
+/// ("outside"). A part ends where the shortest of its files does, at most one second early. skipped: told of
+/// each part whose files are missing, damaged, too short, of other widths than the first part's, or not
+/// finite; the part is left out (all are then read twice); without it such a file is an error. Holds the list
+/// and, of each thread, three pieces of 4 MiB. Throws DataError naming file and place, UsageError for an
+/// output that is one of the files, and RunError where writing fails or a signal asked to stop.
+DatasetInfo pack_features(const PackFeaturesOptions& options,
+                          const std::function<void(const std::string&)>& skipped = {});
+
 }  // namespace tutti

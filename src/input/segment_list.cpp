@@ -1,0 +1,91 @@
+#include "segment_list.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+namespace {
+
+using nlohmann::json;
+
+/// Thirty years: more is a mistake, such as milliseconds.
+constexpr double longest = 1e9;
+
+[[noreturn]] void fail(const std::string& place, const std::string& problem) {
+    throw DataError(
+        place + ": " + problem,
+        "entries are {\"youtube_id\": \"ID\", \"timeRange\": [0, 60], \"segments\": [[10, 25.5]]}, "
+        "in seconds of the video");
+}
+
+const json& member(const json& entry, const char* key, const std::string& place) {
+    const auto found = entry.find(key);
+    if (found == entry.end()) fail(place, std::string("it has no ") + key);
+    return *found;
+}
+
+Segment times_of(const json& value, const std::string& what, const std::string& place) {
+    if (!value.is_array() || value.size() != 2 || !value[0].is_number() || !value[1].is_number())
+        fail(place, what + " is " + value.dump() + ", not two times");
+    const Segment times{value[0].get<double>(), value[1].get<double>()};
+    if (!(times.begin >= 0 && times.begin <= times.end && times.end <= longest))
+        fail(place,
+             what + " is " + value.dump() + ", but must begin at 0 or later and not end before it begins");
+    return times;
+}
+
+VideoPart part_of(const json& entry, const std::string& list_and_number) {
+    VideoPart part{.id = {}, .first = 0, .last = 0, .segments = {}, .place = list_and_number};
+    if (!entry.is_object()) fail(part.place, "it is no object");
+    const json& id = member(entry, "youtube_id", part.place);
+    if (!id.is_string() || id.get<std::string>().empty()) fail(part.place, "its youtube_id is no text");
+    part.id = id.get<std::string>();
+    part.place += " (" + part.id + ")";
+    const Segment range = times_of(member(entry, "timeRange", part.place), "timeRange", part.place);
+    part.first = static_cast<std::int64_t>(range.begin);
+    part.last = static_cast<std::int64_t>(range.end);
+    if (part.first == part.last) fail(part.place, "timeRange holds no whole second");
+    const json& segments = member(entry, "segments", part.place);
+    if (!segments.is_array()) fail(part.place, "segments is no list");
+    for (const json& segment : segments) part.segments.push_back(times_of(segment, "a segment", part.place));
+    return part;
+}
+
+}  // namespace
+
+bool is_chosen(const VideoPart& part, std::int64_t second) {
+    const auto begin = static_cast<double>(second);
+    return std::ranges::any_of(part.segments, [begin](const Segment& segment) {
+        return segment.begin < begin + 1 && segment.end > begin;
+    });
+}
+
+std::vector<VideoPart> read_segment_list(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    // Opening a directory succeeds, reading it does not.
+    if (!file || (file.peek() == std::ifstream::traits_type::eof() && file.bad()))
+        throw DataError(path + ": cannot be read: " + std::generic_category().message(errno),
+                        "check the path given with --labels");
+    json list;
+    try {
+        list = json::parse(file);
+    } catch (const json::exception& error) {
+        std::string reason = error.what();
+        // "[json.exception.parse_error.101] parse error at line 1, column 2: …"
+        if (const std::size_t end = reason.find("] "); end != std::string::npos) reason.erase(0, end + 2);
+        throw DataError(path + ": not JSON: " + reason, "correct it, or write it again with json.dump");
+    }
+    if (!list.is_array() || list.empty()) fail(path, "it is no list, or an empty one");
+    std::vector<VideoPart> parts;
+    for (const json& entry : list)
+        parts.push_back(part_of(entry, path + ": entry " + std::to_string(parts.size() + 1)));
+    return parts;
+}
+
+}  // namespace tutti

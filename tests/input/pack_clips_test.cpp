@@ -1,0 +1,180 @@
+// Folders of frames as data sets of clips.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "input/image_file.hpp"
+#include "pack_helpers.hpp"
+#include "png_files.hpp"
+#include "tutti/input/pack.hpp"
+
+namespace tutti {
+namespace {
+
+namespace fs = std::filesystem;
+using test::png;
+
+class PackClips : public test::Pack {
+  protected:
+    void SetUp() override {
+        if (!no_image_files().empty()) GTEST_SKIP() << no_image_files();
+        options_.folder = at("in");
+        options_.output = at("out.h5");
+        options_.frames = 2;
+    }
+    /// Two grey pixels.
+    void frame(const std::string& name, int value) const {
+        write(name, png(1, 2, 0, {static_cast<char>(value), static_cast<char>(value + 1)}));
+    }
+    void clips() const {
+        // Written in another order than that of their names.
+        frame("in/storm/late/img_00003.png", 30);
+        frame("in/storm/late/img_00001.png", 10);
+        frame("in/storm/late/img_00002.PNG", 20);
+        frame("in/storm/early/x.png", 40);  // short
+        frame("in/calm/only/a.png", 50);
+        frame("in/calm/only/b.png", 60);
+        write("in/calm/only/.c.png", "");
+        write("in/calm/only/notes.txt", "no image");
+        write("in/calm/loose.png", "no clip");
+    }
+    std::vector<std::vector<int>> samples() const {
+        const auto data = open_hdf5_dataset(options_.output, mapped_limit, Labels::optional);
+        std::vector<std::vector<int>> all;
+        for (std::int64_t i = 0; i < data->info().samples; ++i) all.push_back(sample(*data, i));
+        return all;
+    }
+    PackClipsOptions options_;
+};
+
+TEST_F(PackClips, PixelsHaveTheChannelsOfAllFramesAndShortClipsRepeatTheLast) {
+    clips();
+    for (const int threads : {1, 3}) {
+        options_.threads = threads;
+        const DatasetInfo info = pack_clips(options_);
+        EXPECT_EQ(info.class_names, (std::vector<std::string>{"calm", "storm"}));
+        EXPECT_EQ(info.sample_shape, (Shape{1, 2, 2}));
+        EXPECT_EQ(samples(),
+                  (std::vector<std::vector<int>>{{50, 60, 51, 61}, {40, 40, 41, 41}, {10, 20, 11, 21}}));
+        EXPECT_EQ(count_labels(*open_hdf5_dataset(options_.output)), (std::vector<std::int64_t>{1, 2}));
+    }
+    options_.frames = 4;
+    pack_clips(options_);
+    EXPECT_EQ(samples()[2], (std::vector{10, 20, 30, 30, 11, 21, 31, 31}));
+}
+
+TEST_F(PackClips, ColoursAreTogetherAndNormalisationIsForEachFrame) {
+    write("in/a/1/1.png", png(1, 2, 2, "\x01\x02\x03\x04\x05\x06"));
+    write("in/a/1/2.png", png(1, 2, 2, "\x07\x08\x09\x0a\x0b\x0c"));
+    write("in/a/2/1.png", png(1, 2, 0, "\x0d\x0e"));
+    options_.mean = {0.5F, 0.25F, 0};
+    options_.std = {1, 2, 3};
+    const DatasetInfo info = pack_clips(options_);
+    EXPECT_EQ(info.sample_shape, (Shape{1, 2, 6}));
+    EXPECT_EQ(info.mean, (std::vector{0.5F, 0.25F, 0.F, 0.5F, 0.25F, 0.F}));
+    EXPECT_EQ(samples(), (std::vector<std::vector<int>>{{1, 2, 3, 7, 8, 9, 4, 5, 6, 10, 11, 12},
+                                                        {13, 13, 13, 13, 13, 13, 14, 14, 14, 14, 14, 14}}));
+    options_.height = options_.width = 3;
+    EXPECT_EQ(pack_clips(options_).sample_shape, (Shape{3, 3, 6}));
+    options_.mean = {0.5F};
+    options_.std = {1};
+    EXPECT_EQ(
+        refusal([&] { pack_clips(options_); }),
+        "4 " + options_.output + ": cannot be written: 'mean' has 1 entries, but samples have 6 channels");
+}
+
+TEST_F(PackClips, AListNamesClipsAndLabels) {
+    clips();
+    write("list.csv", "start,path,label\n0,storm/early,2\n7,storm/late,0\n0," + at("in/calm/only") + ",2\n");
+    options_.csv = at("list.csv");
+    const DatasetInfo info = pack_clips(options_);
+    EXPECT_EQ(info.classes, 3);
+    EXPECT_TRUE(info.class_names.empty());
+    EXPECT_EQ(samples(),
+              (std::vector<std::vector<int>>{{40, 40, 41, 41}, {10, 20, 11, 21}, {50, 60, 51, 61}}));
+    EXPECT_EQ(count_labels(*open_hdf5_dataset(options_.output)), (std::vector<std::int64_t>{1, 0, 2}));
+    options_.class_names = {"a", "b", "c", "d"};
+    EXPECT_EQ(pack_clips(options_).classes, 4);
+    options_.class_names = {"a"};
+    EXPECT_EQ(refusal([&] { pack_clips(options_); }),
+              "2 --class-names gives 1 names, but the column label has 3 classes; give one name per class, "
+              "or none");
+    options_.class_names.clear();
+    options_.labelled = false;
+    EXPECT_FALSE(pack_clips(options_).labelled);
+    EXPECT_EQ(samples().size(), 3U);
+}
+
+TEST_F(PackClips, WhatIsWrongWithAListIsNamedWithItsLine) {
+    clips();
+    options_.csv = at("list.csv");
+    const auto refused = [&](const std::string& text) {
+        write("list.csv", text);
+        return refusal([&] { pack_clips(options_); });
+    };
+    EXPECT_EQ(refused("path,label\nstorm/late,0\nstorm/early,-1\n"),
+              "4 " + at("list.csv") + ":3: the label is '-1'; number the classes from 0 on, at most 999999");
+    EXPECT_EQ(refused("path,label\nstorm/late,storm\n").substr(0, 2), "4 ");
+    EXPECT_EQ(
+        refused("folder,label\n"),
+        "4 " + at("list.csv") + ":1: there is no column path; the first line names the columns: path,label");
+    EXPECT_EQ(refused("path\n"),
+              "4 " + at("list.csv") +
+                  ":1: there is no column label; name it so, or pack without labels: --no-labels");
+    EXPECT_EQ(refused("path,label\nstorm/late\n"), "4 " + at("list.csv") +
+                                                       ":2: 1 fields, but the first line names 2 columns; "
+                                                       "correct the line; a field that holds a comma must "
+                                                       "be in \"quotes\"");
+    EXPECT_EQ(refused("path,label\n"),
+              "4 " + at("list.csv") + ": there are no rows; give a list that has some");
+    EXPECT_EQ(refused(""),
+              "4 " + at("list.csv") + ": the file is empty; its first line must name the columns");
+    EXPECT_EQ(refused("path,label\nnone,0\n"),
+              "4 " + at("in/none") +
+                  ": the frames cannot be listed: No such file or directory; check the path, or "
+                  "leave such clips out with --skip-errors");
+}
+
+TEST_F(PackClips, ClipsThatCannotBeReadAreNamedOrLeftOut) {
+    clips();
+    write("in/storm/late/img_00002.PNG", "no image");
+    fs::create_directories(at("in/calm/empty"));
+    write("in/calm/zoom/1.png", png(2, 2, 0, "\x01\x02\x03\x04"));
+    const std::string empty = at("in/calm/empty") +
+                              ": there is no image in it; names must end in .png, .jpg or "
+                              ".jpeg; leave such clips out with --skip-errors";
+    EXPECT_EQ(refusal([&] { pack_clips(options_); }), "4 " + empty);
+    EXPECT_FALSE(fs::exists(options_.output));
+    for (const int threads : {1, 2}) {
+        options_.threads = threads;
+        std::vector<std::string> said;
+        pack_clips(options_, [&said](const std::string& text) { said.push_back(text); });
+        ASSERT_EQ(said.size(), 3U);
+        EXPECT_EQ(said[0], empty);
+        EXPECT_EQ(said[1].substr(0, said[1].find(" has ")), at("in/calm/zoom/1.png"));
+        EXPECT_EQ(said[2].substr(0, said[2].find(": ")), at("in/storm/late/img_00002.PNG"));
+        EXPECT_EQ(samples(), (std::vector<std::vector<int>>{{50, 60, 51, 61}, {40, 40, 41, 41}}));
+    }
+    fs::remove_all(at("in/calm/only"));
+    fs::remove_all(at("in/calm/zoom"));
+    fs::remove_all(at("in/storm"));
+    EXPECT_EQ(refusal([&] { pack_clips(options_, [](const std::string&) {}); }),
+              "4 " + at("in") + ": no clip could be read; check the files");
+}
+
+TEST_F(PackClips, FoldersWithoutClipsAndOutputsThatAreReadAreRefused) {
+    clips();
+    frame("in/images/1.png", 1);
+    EXPECT_EQ(refusal([&] { pack_clips(options_); }),
+              "4 " + at("in/images") +
+                  ": there is no folder in it; put the frames of each clip into a folder in it, or remove it "
+                  "if it is "
+                  "no class");
+    fs::remove_all(at("in/images"));
+    options_.output = at("in/storm/early/x.png");
+    EXPECT_EQ(refusal([&] { pack_clips(options_); }).substr(0, 5), "2 -o ");
+    EXPECT_GT(fs::file_size(options_.output), 0U);
+}
+
+}  // namespace
+}  // namespace tutti
