@@ -1,7 +1,6 @@
 """Small data and settings that the system tests share."""
 
 import pathlib
-import pathlib
 
 import system_test
 
