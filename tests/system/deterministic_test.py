@@ -2,9 +2,10 @@
 
 import os
 import re
+import unittest
 
 import system_test
-from recipes import TrainingTest
+from recipes import TrainingTest, has_avx512
 
 # 100 samples in global batches of 32: the last of an epoch has 4, so half of the eight shards have none there.
 GLOBAL_BATCH = 32
@@ -66,8 +67,11 @@ class Deterministic(TrainingTest):
     def test_mlp_on_1_2_4_and_8_ranks_with_accumulation_and_recomputation(self):
         self.check("mlp", [(2, 1, {}), (4, 1, {}), (8, 1, {}), (1, 4, {}), (4, 2, {"train__recompute": "true"})])
 
-    def test_other_precisions(self):
+    @unittest.skipUnless(has_avx512(), "bf16 needs AVX-512")
+    def test_bf16(self):
         self.check("mlp_bf16", [(2, 1, {})])
+
+    def test_fp64(self):
         self.check("mlp_fp64", [(4, 1, {})])
 
     def test_dropout_and_batch_norm(self):

@@ -8,9 +8,9 @@ import system_test
 MLP = ["model.name=mlp", "model.hidden=[16]", "optim.lr=0.1", "train.epochs=1", "train.batch_size=8"]
 
 
-def rows_round_alike():
-    """Whether a row of oneDNN's products in fp32 has the same bits wherever it stands in its batch. Without AVX-512
-    (oneDNN 2.6, Zen 3) the rows behind the last full block of its product are added up in another order.
+def has_avx512():
+    """Without it bf16 is refused, and in fp32 a row's last bits depend on its place in the batch: behind the last full
+    block of its product oneDNN (2.6, on Zen 3) adds in another order.
     """
     return " avx512f" in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
 
