@@ -8,6 +8,9 @@
 
 namespace tutti {
 
+/// Labels of a table beyond this are more likely numbers of something else.
+inline constexpr std::int64_t most_classes = 1'000'000;
+
 /// RFC 4180: fields in "quotes" may hold the delimiter, line ends and doubled quotes; lines end in \n or
 /// \r\n. Empty lines are passed over. Holds one row at a time. Throws DataError naming file and line.
 class CsvReader {

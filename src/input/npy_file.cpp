@@ -25,7 +25,7 @@ static_assert(std::endian::native == std::endian::little, "values are taken as t
 constexpr std::string_view magic = "\x93NUMPY";
 /// NumPy itself refuses more than 10,000 characters.
 constexpr std::int64_t longest_header = std::int64_t{1} << 16;
-constexpr std::size_t bytes_per_read = std::size_t{1} << 20;
+constexpr std::size_t npy_bytes_per_read = std::size_t{1} << 20;
 
 [[noreturn]] void fail(const std::string& path, const std::string& problem, const std::string& remedy) {
     throw DataError(path + ": " + problem, remedy);
@@ -217,7 +217,7 @@ void NpyFile::read_bytes(std::int64_t at, std::byte* to, std::size_t count) cons
 
 void NpyFile::read(std::int64_t first, std::int64_t count, float* to, std::int64_t stride) const {
     const std::int64_t row = columns_ * value_bytes();
-    const std::int64_t piece = std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes_per_read) / row);
+    const std::int64_t piece = std::max<std::int64_t>(1, static_cast<std::int64_t>(npy_bytes_per_read) / row);
     std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(piece, count) * row));
     for (std::int64_t done = 0; done < count; done += piece) {
         const std::int64_t rows = std::min(piece, count - done);

@@ -20,9 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Labels beyond this are more likely numbers of something else.
-constexpr std::int64_t most_classes = 1'000'000;
-
 struct Clip {
     std::string folder;
     std::int64_t label = 0;

@@ -18,9 +18,6 @@
 namespace tutti {
 namespace {
 
-/// Labels beyond this are more likely numbers of something else.
-constexpr std::int64_t most_classes = 1'000'000;
-
 using Warn = std::function<void(const std::string&)>;
 
 /// The text without blanks around it as a number, whole.

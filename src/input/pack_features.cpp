@@ -89,12 +89,13 @@ class PartReader {
     const PackFeaturesOptions& options_;
 };
 
-struct Source {
+struct PartSource {
     VideoPart part;
     Extent extent;
 };
 
-void require_same_columns(const Source& first, const Source& other, const PackFeaturesOptions& options) {
+void require_same_columns(const PartSource& first, const PartSource& other,
+                          const PackFeaturesOptions& options) {
     for (std::size_t i = 0; i < options.folders.size(); ++i)
         if (first.extent.columns[i] != other.extent.columns[i])
             throw DataError(fmt::format("{} has {} columns, but {} has {}",
@@ -104,11 +105,11 @@ void require_same_columns(const Source& first, const Source& other, const PackFe
 }
 
 /// The parts that can be packed. Where others are left out, all values are looked at.
-std::vector<Source> find_sources(std::vector<VideoPart> parts, const PartReader& reader,
-                                 const PackFeaturesOptions& options,
-                                 const std::function<void(const std::string&)>& skipped,
-                                 std::int64_t seconds_at_once) {
-    std::vector<Source> sources;
+std::vector<PartSource> find_sources(std::vector<VideoPart> parts, const PartReader& reader,
+                                     const PackFeaturesOptions& options,
+                                     const std::function<void(const std::string&)>& skipped,
+                                     std::int64_t seconds_at_once) {
+    std::vector<PartSource> sources;
     const auto look = [&](std::size_t i) {
         Extent extent = reader.extent(parts[i]);
         for (std::int64_t at = parts[i].first; skipped && at < extent.last; at += seconds_at_once)
@@ -118,7 +119,7 @@ std::vector<Source> find_sources(std::vector<VideoPart> parts, const PartReader&
     InOrder<Extent> extents(parts.size(), options.threads, look);
     for (const VideoPart& part : parts) {
         try {
-            Source source{part, extents.next([&options] { end_if_stopped(options.output); })};
+            PartSource source{part, extents.next([&options] { end_if_stopped(options.output); })};
             if (!sources.empty()) require_same_columns(sources.front(), source, options);
             sources.push_back(std::move(source));
         } catch (const DataError& error) {
@@ -132,7 +133,7 @@ std::vector<Source> find_sources(std::vector<VideoPart> parts, const PartReader&
 
 /// A piece of a part, which one thread reads.
 struct Piece {
-    const Source* source;
+    const PartSource* source;
     std::int64_t first, last;
 };
 
@@ -148,7 +149,7 @@ DatasetInfo pack_features(const PackFeaturesOptions& options,
 
     const PartReader reader(options);
     constexpr std::int64_t seconds_to_look_at = 256;
-    const std::vector<Source> sources =
+    const std::vector<PartSource> sources =
         find_sources(std::move(parts), reader, options, skipped, seconds_to_look_at);
     std::int64_t features = 0;
     for (const std::int64_t columns : sources.front().extent.columns) features += columns;
@@ -162,7 +163,7 @@ DatasetInfo pack_features(const PackFeaturesOptions& options,
     info.mean = options.mean;
     info.std = options.std;
     std::vector<Piece> pieces;
-    for (const Source& source : sources) {
+    for (const PartSource& source : sources) {
         info.samples += source.extent.last - source.part.first;
         for (std::int64_t at = source.part.first; at < source.extent.last; at += seconds_at_once)
             pieces.push_back({&source, at, std::min(source.extent.last, at + seconds_at_once)});
