@@ -60,7 +60,13 @@ class WinnerConv2d final : public PooledConv2dOp {
         std::byte* const scratch = workspace_->reserve(layout.bytes(callers));
         auto* const sums = reinterpret_cast<float*>(scratch);
         float* const ordered = layout.ordered(scratch);
-        if (dx.defined() && gathers_winners) order_winner_weights(plan_, weight.as<float>(), ordered);
+        if (dx.defined() && gathers_winners)
+            for_ranges(
+                shape_.in / gathered_slice,
+                [&](std::int64_t begin, std::int64_t end) {
+                    order_winner_weights(plan_, weight.as<float>(), begin, end, ordered);
+                },
+                weight_count() / shape_.in * gathered_slice);
         SumTree tree(parts);
         for_parts(parts, callers, [&](int caller, std::int64_t part) {
             float* const sum = sums + part * layout.sum_count;

@@ -35,10 +35,13 @@ void add_window(const float* weights, const float* dy, const std::uint16_t* list
 
 }  // namespace
 
-void order_winner_weights(const WinnerGradients& p, const float* weight, float* ordered) {
-    for (std::int64_t c = 0; c < p.in; c += gathered_slice)
-        for (std::int64_t tap = 0; tap < p.out * side * side; ++tap, ordered += gathered_slice)
-            store<float>(load<float>(weight + tap * p.in + c), ordered);
+void order_winner_weights(const WinnerGradients& p, const float* weight, std::int64_t begin, std::int64_t end,
+                          float* ordered) {
+    const std::int64_t all = p.out * side * side;
+    for (std::int64_t slice = begin; slice < end; ++slice)
+        for (std::int64_t tap = 0; tap < all; ++tap)
+            store<float>(load<float>(weight + tap * p.in + slice * gathered_slice),
+                         ordered + (slice * all + tap) * gathered_slice);
 }
 
 void list_passed(const WinnerGradients& p, const unsigned char* winner, std::uint16_t* list,

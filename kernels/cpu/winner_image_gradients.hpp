@@ -15,8 +15,9 @@ inline constexpr bool gathers_winners = vector_bytes < 64;
 inline constexpr std::int64_t gathered_slice = lanes<float>, scattered_slice = weight_slice;
 inline constexpr std::int64_t image_gradient_slice = gathers_winners ? gathered_slice : scattered_slice;
 
-/// ordered[in / gathered_slice, out, 3, 3, gathered_slice] = weight[out, 3, 3, in].
-void order_winner_weights(const WinnerGradients& p, const float* weight, float* ordered);
+/// Slices [begin, end) of ordered[in / gathered_slice, out, 3, 3, gathered_slice] = weight[out, 3, 3, in].
+void order_winner_weights(const WinnerGradients& p, const float* weight, std::int64_t begin, std::int64_t end,
+                          float* ordered);
 
 /// winner as list_winners has it. list[windows, 4, out], of which count[windows, 4] are filled: the output
 /// channels that won at each place of a window. At most most_passed output channels.

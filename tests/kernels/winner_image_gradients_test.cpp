@@ -40,7 +40,10 @@ struct Case {
         std::vector<float> ordered(weight.size()), sliced(elements(p.in * p.pixels()));
         std::vector<std::uint16_t> list(elements(4 * p.out * p.windows()));
         std::vector<std::int32_t> count(elements(4 * p.windows()));
-        order_winner_weights(p, weight.data(), ordered.data());
+        // In two ranges, as threads do.
+        const std::int64_t slices = p.in / gathered_slice;
+        order_winner_weights(p, weight.data(), slices / 2, slices, ordered.data());
+        order_winner_weights(p, weight.data(), 0, slices / 2, ordered.data());
         list_passed(p, winner.data(), list.data(), count.data());
         gather_winner_image_gradients(p, ordered.data(), dy.data(), list.data(), count.data(), sliced.data());
         join_image(p, gathered_slice, sliced.data(), image.data());
