@@ -12,8 +12,10 @@
 #include <algorithm>
 #include <array>
 
+#include "fp32_winograd_shares.hpp"
 #include "fp32_winograd_tile.hpp"
 #include "parallel.hpp"
+#include "thread_rounds.hpp"
 #include "tile_product.hpp"
 #include "tile_transpose.hpp"
 
@@ -21,15 +23,10 @@ namespace tutti {
 namespace {
 
 constexpr std::int64_t products = fp32_winograd_products, tile_output = fp32_winograd_output;
-/// Columns for which multiply_tiles reads weights row by row, as they lie.
-constexpr std::int64_t strip = 2 * lanes<float>;
-/// Columns whose sums of all products are kept at a time.
-constexpr std::int64_t slab = 4 * strip;
+constexpr std::int64_t strip = fp32_winograd_strip;
 /// A gap between products keeps them from lying a multiple of 4096 bytes apart, where they would push each
 /// other out of the cache.
 constexpr std::int64_t gap = 80;
-/// Tiles that are multiplied at a time where there are many.
-constexpr std::int64_t tiles_at_once = 48;
 
 std::int64_t divided_up(std::int64_t a, std::int64_t b) {
     return (a + b - 1) / b;
@@ -61,8 +58,7 @@ class WinogradConvolution {
           tile_columns_(divided_up(to.width, tile_output)),
           image_tiles_(divided_up(to.height, tile_output) * tile_columns_),
           tiles_(batch * image_tiles_),
-          few_(2 * tiles_ <= to.channels),
-          at_once_(few_ ? tiles_ : std::min(tiles_, tiles_at_once)) {}
+          shares_(tiles_, to.channels, threads_) {}
 
     /// transform(first, count, to): writes the transformed weights of columns [first, first + count), a strip
     /// of them, to[summed channels][count]; product p begins p · product_step() behind it.
@@ -73,7 +69,7 @@ class WinogradConvolution {
         std::fill_n(memory, from_.channels, 0.0f);
         const Data data{memory, from, bias, to};
         float* const rest = memory + from_.channels;
-        few_ ? execute_few(data, rest, transform) : execute_many(data, rest, transform);
+        shares_.few ? execute_few(data, rest, transform) : execute_many(data, rest, transform);
     }
 
     /// Of weights of a slab of so many columns.
@@ -85,24 +81,26 @@ class WinogradConvolution {
         float* to;
     };
 
-    std::int64_t slabs() const { return divided_up(to_.channels, slab); }
+    std::int64_t slabs() const { return divided_up(to_.channels, shares_.slab); }
     std::int64_t slab_columns(std::int64_t number) const {
-        return std::min(slab, to_.channels - number * slab);
+        return std::min(shares_.slab, to_.channels - number * shares_.slab);
     }
-    std::int64_t weights_size() const { return products * product_step(slab); }  // of a slab
-    std::int64_t tiles_step() const { return at_once_ * from_.channels + gap; }
-    std::int64_t sums_step() const { return at_once_ * std::min(slab, to_.channels) + gap; }
+    std::int64_t weights_size() const { return products * product_step(shares_.slab); }  // of a slab
+    std::int64_t tiles_step() const { return shares_.tiles_at_once * from_.channels + gap; }
+    std::int64_t sums_step() const {
+        return shares_.tiles_at_once * std::min(shares_.slab, to_.channels) + gap;
+    }
     std::int64_t size() const {
         const std::int64_t tiles = products * tiles_step(), sums = products * sums_step();
-        return from_.channels + (few_ ? tiles + std::min(threads_, slabs()) * (weights_size() + sums)
-                                      : slabs() * weights_size() + threads_ * (tiles + sums));
+        return from_.channels + (shares_.few ? tiles + std::min(threads_, slabs()) * (weights_size() + sums)
+                                             : slabs() * weights_size() + threads_ * (tiles + sums));
     }
 
     template <class Transform>
     void transform_slab(std::int64_t number, float* weights, const Transform& transform) const {
         const std::int64_t columns = slab_columns(number);
         for (std::int64_t c = 0; c < columns; c += strip)
-            transform(number * slab + c, std::min(strip, columns - c), weights + c * from_.channels,
+            transform(number * shares_.slab + c, std::min(strip, columns - c), weights + c * from_.channels,
                       product_step(columns));
     }
 
@@ -116,13 +114,11 @@ class WinogradConvolution {
                    });
         float* const scratch = tiles + products * tiles_step();
         const std::int64_t each = weights_size() + products * sums_step();
-        for_shares(slabs(), std::min(slabs(), threads_),
-                   [&](std::int64_t share, std::int64_t begin, std::int64_t end) {
+        for_rounds(shares_.items, products * tiles_ * from_.channels * shares_.slab, threads_,
+                   [&](std::int64_t share, std::int64_t number) {
                        float* const weights = scratch + share * each;
-                       for (std::int64_t number = begin; number < end; ++number) {
-                           transform_slab(number, weights, transform);
-                           multiply_slab(number, 0, tiles_, tiles, weights, weights + weights_size(), data);
-                       }
+                       transform_slab(number, weights, transform);
+                       multiply_slab(number, 0, tiles_, tiles, weights, weights + weights_size(), data);
                    });
     }
 
@@ -134,29 +130,21 @@ class WinogradConvolution {
             strips,
             [&](std::int64_t begin, std::int64_t end) {
                 for (std::int64_t s = begin; s < end; ++s) {
-                    const std::int64_t column = s * strip, number = column / slab;
+                    const std::int64_t column = s * strip, number = column / shares_.slab;
                     transform(column, std::min(strip, to_.channels - column),
-                              weights + number * weights_size() + column % slab * from_.channels,
+                              weights + number * weights_size() + column % shares_.slab * from_.channels,
                               product_step(slab_columns(number)));
                 }
             },
             9 * strip * from_.channels);
         float* const scratch = weights + slabs() * weights_size();
         const std::int64_t each = products * (tiles_step() + sums_step());
-        const std::int64_t blocks = divided_up(tiles_, at_once_);
-        const std::int64_t parts =
-            uneven_parts_of(blocks, at_once_ * products * from_.channels * to_.channels, threads_,
-                            static_cast<int>(threads_));
-        for (std::int64_t part = 0; part < parts; ++part) {
-            const std::int64_t first = share_begin(blocks, parts, part);
-            const std::int64_t count = share_begin(blocks, parts, part + 1) - first;
-            for_shares(count, std::min(count, threads_),
-                       [&](std::int64_t share, std::int64_t begin, std::int64_t end) {
-                           for (std::int64_t block = first + begin; block < first + end; ++block)
-                               compute(block * at_once_, std::min((block + 1) * at_once_, tiles_), weights,
-                                       scratch + share * each, data);
-                       });
-        }
+        const std::int64_t size = shares_.tiles_at_once;
+        for_rounds(shares_.items, size * products * from_.channels * to_.channels, threads_,
+                   [&](std::int64_t share, std::int64_t block) {
+                       compute(block * size, std::min((block + 1) * size, tiles_), weights,
+                               scratch + share * each, data);
+                   });
     }
 
     void compute(std::int64_t begin, std::int64_t end, const float* weights, float* tiles,
@@ -179,7 +167,7 @@ class WinogradConvolution {
                                sums + p * sums_step() + c, columns, false);
             }
         for (std::int64_t tile = begin; tile < end; ++tile)
-            write(tile, sums + (tile - begin) * columns, number * slab, columns, data);
+            write(tile, sums + (tile - begin) * columns, number * shares_.slab, columns, data);
     }
 
     void read(std::int64_t tile, const Data& data, float* to) const {
@@ -216,8 +204,7 @@ class WinogradConvolution {
 
     const Image from_, to_;
     const std::int64_t padding_h_, padding_w_, threads_, tile_columns_, image_tiles_, tiles_;
-    const bool few_;
-    const std::int64_t at_once_;
+    const Fp32WinogradShares shares_;
 };
 
 }  // namespace

@@ -10,8 +10,10 @@
 #include <array>
 
 #include "bias_sums.hpp"
+#include "fp32_winograd_shares.hpp"
 #include "fp32_winograd_tile.hpp"
 #include "parallel.hpp"
+#include "thread_rounds.hpp"
 #include "tile_product.hpp"
 
 namespace tutti {
@@ -19,8 +21,7 @@ namespace {
 
 constexpr std::int64_t products = fp32_winograd_products, tile_input = fp32_winograd_input,
                        tile_output = fp32_winograd_output;
-/// Inputs for which multiply_tiles reads the right factors row by row, as they lie.
-constexpr std::int64_t strip = 2 * lanes<float>;
+constexpr std::int64_t strip = fp32_winograd_strip;
 /// Tiles whose products are summed in registers, and outputs that are multiplied with them: the factors of
 /// both stay in the first-level cache.
 constexpr std::int64_t run_tiles = 64, most_outputs = 48;
@@ -41,12 +42,13 @@ class WinogradGradient {
           tile_columns_(divided_up(shape.out_width(), tile_output)),
           image_tiles_(divided_up(shape.out_height(), tile_output) * tile_columns_),
           tiles_(batch * image_tiles_),
+          shares_(items(), threads_),
           at_once_(tiles_at_once()),
           blocks_(divided_up(tiles_, at_once_)) {}
 
     std::int64_t size() const {
         return zeros_size() + slabs() * left_step() + strips() * right_step() +
-               (blocks_ > 1 ? items() : std::min(items(), threads_)) * sums_size();
+               (keeps_sums() ? items() : std::min(items(), threads_)) * sums_size();
     }
 
     void execute(const float* x, const float* dy, float* dweight, float* memory) const {
@@ -61,15 +63,24 @@ class WinogradGradient {
                            for (std::int64_t tile = begin; tile < end; ++tile)
                                pack(first + tile, tile, x, dy, memory, left, right);
                        });
-            for_shares(items(), std::min(items(), threads_),
-                       [&](std::int64_t share, std::int64_t begin, std::int64_t end) {
-                           for (std::int64_t item = begin; item < end; ++item) {
-                               float* const to = sums + (blocks_ > 1 ? item : share) * sums_size();
-                               multiply(item, tiles, block > 0, left, right, to);
-                               if (block + 1 == blocks_) finish(item, to, dweight);
-                           }
-                       });
+            const bool add = block > 0, last = block + 1 == blocks_;
+            if (shares_.by_products)
+                multiply_by_products(tiles, add, left, right, sums);
+            else
+                for_rounds(items(), products * tiles * slab_ * strip, threads_,
+                           [&](std::int64_t share, std::int64_t item) {
+                               float* const to = sums + (keeps_sums() ? item : share) * sums_size();
+                               for (std::int64_t p = 0; p < products; ++p)
+                                   multiply(item, p, tiles, add, left, right, to);
+                               if (last) finish(item, to, dweight);
+                           });
         }
+        if (!shares_.by_products) return;
+        for_shares(items(), std::min(items(), threads_),
+                   [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+                       for (std::int64_t item = begin; item < end; ++item)
+                           finish(item, sums + item * sums_size(), dweight);
+                   });
     }
 
   private:
@@ -79,11 +90,14 @@ class WinogradGradient {
     std::int64_t slab_outputs(std::int64_t number) const { return std::min(slab_, s_.out - number * slab_); }
     std::int64_t strip_inputs(std::int64_t number) const { return std::min(strip, s_.in - number * strip); }
 
+    /// Of all items, and not of those in work alone.
+    bool keeps_sums() const { return blocks_ > 1 || shares_.by_products; }
+
     /// Few, so that their factors stay in the cache; but all where the sums, which each block reads and
-    /// writes, are more than the factors of all.
+    /// writes, are more than the factors of all. In whole runs: bits do not depend on how many.
     std::int64_t tiles_at_once() const {
         if (tiles_ * (s_.in + s_.out) <= s_.in * s_.out) return tiles_;
-        return std::min(tiles_, run_tiles);
+        return std::min(tiles_, shares_.runs * run_tiles);
     }
 
     std::int64_t zeros_size() const { return std::max(s_.in, s_.out); }
@@ -129,17 +143,26 @@ class WinogradGradient {
             }
     }
 
-    void multiply(std::int64_t item, std::int64_t tiles, bool add, const float* left, const float* right,
-                  float* sums) const {
+    void multiply_by_products(std::int64_t tiles, bool add, const float* left, const float* right,
+                              float* sums) const {
+        for_rounds(items() * products, tiles * slab_ * strip, threads_,
+                   [&](std::int64_t, std::int64_t number) {
+                       const std::int64_t item = number / products;
+                       multiply(item, number % products, tiles, add, left, right, sums + item * sums_size());
+                   });
+    }
+
+    /// Product p of an item.
+    void multiply(std::int64_t item, std::int64_t p, std::int64_t tiles, bool add, const float* left,
+                  const float* right, float* sums) const {
         const std::int64_t slab = item % slabs(), inputs = item / slabs();
         const std::int64_t rows = slab_outputs(slab), columns = strip_inputs(inputs);
-        for (std::int64_t p = 0; p < products; ++p)
-            for (std::int64_t tile = 0; tile < tiles; tile += run_tiles) {
-                const float* const a = left + slab * left_step() + p * left_product() + tile * rows;
-                const float* const b = right + inputs * right_step() + p * right_product() + tile * columns;
-                multiply_tiles(rows, columns, std::min(run_tiles, tiles - tile), TileView<float>{a, 1, rows},
-                               b, columns, sums + p * sums_step(), strip, add || tile > 0);
-            }
+        for (std::int64_t tile = 0; tile < tiles; tile += run_tiles) {
+            const float* const a = left + slab * left_step() + p * left_product() + tile * rows;
+            const float* const b = right + inputs * right_step() + p * right_product() + tile * columns;
+            multiply_tiles(rows, columns, std::min(run_tiles, tiles - tile), TileView<float>{a, 1, rows}, b,
+                           columns, sums + p * sums_step(), strip, add || tile > 0);
+        }
     }
 
     void finish(std::int64_t item, const float* sums, float* dweight) const {
@@ -151,7 +174,9 @@ class WinogradGradient {
     }
 
     const Conv2dShape& s_;
-    const std::int64_t threads_, slab_, tile_columns_, image_tiles_, tiles_, at_once_, blocks_;
+    const std::int64_t threads_, slab_, tile_columns_, image_tiles_, tiles_;
+    const Fp32WinogradGradientShares shares_;
+    const std::int64_t at_once_, blocks_;
 };
 
 }  // namespace

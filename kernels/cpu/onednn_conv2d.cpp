@@ -35,7 +35,7 @@ class OnednnConv2d final : public Conv2dOp {
                                takes_bf16_weight_gradient(shape)),
           own_winograd_(context_->products == dnnl::memory::data_type::bf16 && takes_bf16_winograd(shape)),
           fp32_winograd_(context_->products == dnnl::memory::data_type::f32 && compiled_for_avx() &&
-                         takes_fp32_winograd(shape) && !OnednnConvolutionPlans::has_winograd(*context_)),
+                         takes_fp32_winograd(shape) && !library_has_winograd()),
           turned_(shape, context_) {}
 
     void forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
@@ -120,6 +120,9 @@ class OnednnConv2d final : public Conv2dOp {
         }
     };
 
+    bool library_has_winograd() const {
+        return with_onednn_errors(name_, [&] { return OnednnConvolutionPlans::has_winograd(*context_); });
+    }
     /// Whether our own products in fp32 can have the width of the library's, which asks the processor.
     static constexpr bool compiled_for_avx() { return vector_bytes >= 32; }
 

@@ -2,6 +2,7 @@
 // How far apart the rows of products' operands lie.
 
 #include <cstdint>
+#include <dnnl.hpp>
 
 #include "tile_vector.hpp"
 
@@ -13,24 +14,31 @@ namespace tutti {
 /// 2.6, a core; copies included), 64 rows, dweight and dx in µs, as they are and copied:
 ///     512→512   564 and 519    368 and 394          1024→256   792 and 712    393 and 402
 ///     384→384   243 and 199    201 and 211          768→768    855 and 862    812 and 860
-/// Not where it was not measured, with AVX-512.
-inline constexpr bool spreads_rows = vector_bytes < 64;
+/// Not where it was not measured: where the library computes with AVX-512, whatever this is built for.
+inline bool spreads_rows() {
+    if constexpr (vector_bytes != 32) return false;
+    static const bool narrow = [] {
+        constexpr auto avx512 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+        return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & avx512) != avx512;
+    }();
+    return narrow;
+}
 
 /// Floats from a row to the next, of rows so long that follow each other, where the others are apart by
 /// multiples of `harmful` bytes.
-constexpr std::int64_t row_distance(std::int64_t columns, std::int64_t harmful) {
+inline std::int64_t row_distance(std::int64_t columns, std::int64_t harmful) {
     constexpr std::int64_t line = 16, float_bytes = 4;
-    return spreads_rows && columns * float_bytes % harmful == 0 ? columns + line : columns;
+    return spreads_rows() && columns * float_bytes % harmful == 0 ? columns + line : columns;
 }
 
 /// Of activations and their gradients in the product that makes a weight's gradient: few against its result.
-constexpr std::int64_t activation_row(std::int64_t features) {
+inline std::int64_t activation_row(std::int64_t features) {
     return row_distance(features, 512);
 }
 
 /// Of weights in the product that makes the input's gradient of so many rows; the copy costs as much as some
 /// of them.
-constexpr std::int64_t weight_row(std::int64_t features, std::int64_t rows) {
+inline std::int64_t weight_row(std::int64_t features, std::int64_t rows) {
     constexpr std::int64_t least_rows = 16;
     return rows < least_rows ? features : row_distance(features, 2048);
 }

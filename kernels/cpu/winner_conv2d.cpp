@@ -9,7 +9,7 @@
 #include "shape_checks.hpp"
 #include "sum_tree.hpp"
 #include "tile_vector.hpp"
-#include "winner_gradients.hpp"
+#include "winner_image_gradients.hpp"
 
 namespace tutti {
 namespace {
@@ -60,7 +60,13 @@ class WinnerConv2d final : public PooledConv2dOp {
         std::byte* const scratch = workspace_->reserve(layout.bytes(callers));
         auto* const sums = reinterpret_cast<float*>(scratch);
         float* const ordered = layout.ordered(scratch);
-        if (dx.defined()) order_winner_weights(plan_, weight.as<float>(), ordered);
+        if (dx.defined() && gathers_winners)
+            for_ranges(
+                shape_.in / gathered_slice,
+                [&](std::int64_t begin, std::int64_t end) {
+                    order_winner_weights(plan_, weight.as<float>(), begin, end, ordered);
+                },
+                weight_count() / shape_.in * gathered_slice);
         SumTree tree(parts);
         for_parts(parts, callers, [&](int caller, std::int64_t part) {
             float* const sum = sums + part * layout.sum_count;
@@ -76,10 +82,14 @@ class WinnerConv2d final : public PooledConv2dOp {
                 add_winner_gradients(plan_, own.image, own.list, own.count, sum,
                                      shape_.bias ? sum + weight_count() : nullptr);
                 if (!dx.defined()) continue;
-                list_passed(plan_, won, own.passed, own.count);
                 std::fill_n(own.image, padded_count(), 0.0F);
-                add_winner_image_gradients(plan_, ordered, gradient, own.passed, own.count, own.image);
-                join_image(plan_, own.image, dx.as<float>() + n * image_count());
+                if (gathers_winners) {
+                    list_passed(plan_, won, own.passed, own.count);
+                    gather_winner_image_gradients(plan_, ordered, gradient, own.passed, own.count, own.image);
+                } else {
+                    scatter_winner_image_gradients(plan_, weight.as<float>(), own.list, own.count, own.image);
+                }
+                join_image(plan_, image_gradient_slice, own.image, dx.as<float>() + n * image_count());
             }
             tree.finish(part, [&](std::int64_t to, std::int64_t from) {
                 add_to(sums + to * layout.sum_count, sums + from * layout.sum_count, layout.sum_count);
@@ -117,7 +127,8 @@ class WinnerConv2d final : public PooledConv2dOp {
                         bytes_of<std::int32_t>(
                             lines<std::int32_t>(std::max(op.plan_.out, 4 * op.plan_.windows())))),
               sum_bytes(bytes_of<float>(parts * sum_count)),
-              common_bytes(sum_bytes + bytes_of<float>(lines<float>(op.weight_count()))) {}
+              common_bytes(sum_bytes +
+                           (gathers_winners ? bytes_of<float>(lines<float>(op.weight_count())) : 0)) {}
         std::size_t bytes(int callers) const {
             return common_bytes + static_cast<std::size_t>(callers) * own_bytes;
         }

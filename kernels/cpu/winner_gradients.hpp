@@ -1,6 +1,6 @@
 #pragma once
-// The gradients of one image through a convolution of 3×3 windows behind which max pooling of 2×2 lets only
-// those of its winners pass: at most one in four of the convolution's products.
+// The gradients of the weights through a convolution of 3×3 windows, of one image, behind which max pooling
+// of 2×2 lets only those of its winners pass: at most one in four of the convolution's products.
 
 #include <cstdint>
 
@@ -29,12 +29,11 @@ struct WinnerGradients {
 /// many channels are left a vector: for the weights' gradients two vectors where 9 sums of each fit into the
 /// registers (32 with AVX-512, 16 before).
 inline constexpr std::int64_t weight_slice = (vector_bytes == 64 ? 2 : 1) * lanes<float>;
-inline constexpr std::int64_t image_slice = lanes<float>;
 
 /// sliced = image[height, width, in] with zeros around it, in slices of weight_slice; and image = of slices
-/// of image_slice what lies inside the padding.
+/// of `wide` channels what lies inside the padding.
 void slice_image(const WinnerGradients& p, const float* image, float* sliced);
-void join_image(const WinnerGradients& p, const float* sliced, float* image);
+void join_image(const WinnerGradients& p, std::int64_t wide, const float* sliced, float* image);
 
 /// What passes of one output channel: `gradient` goes to the convolution's window at pixel `place`.
 struct Winner {
@@ -50,20 +49,5 @@ void list_winners(const WinnerGradients& p, const float* dy, const unsigned char
 /// Adds this image's part, of slices of weight_slice, to dweight[out, 3, 3, in] and dbias[out] (null: none).
 void add_winner_gradients(const WinnerGradients& p, const float* image, const Winner* list,
                           const std::int32_t* count, float* dweight, float* dbias);
-
-/// The image's gradient is summed window by window in the registers, from the weights of those output
-/// channels that won there: each would otherwise read its addends' sums from the image and write them back.
-/// ordered[in / image_slice, out, 3, 3, image_slice] = weight[out, 3, 3, in].
-void order_winner_weights(const WinnerGradients& p, const float* weight, float* ordered);
-
-/// winner as above. list[windows, 4, out], of which count[windows, 4] are filled: the output channels that
-/// won at each place of a window. At most most_passed output channels.
-void list_passed(const WinnerGradients& p, const unsigned char* winner, std::uint16_t* list,
-                 std::int32_t* count);
-inline constexpr std::int64_t most_passed = std::int64_t{1} << 13;
-
-/// Adds to the gradient of the padded image, in slices of image_slice.
-void add_winner_image_gradients(const WinnerGradients& p, const float* ordered, const float* dy,
-                                const std::uint16_t* list, const std::int32_t* count, float* image_gradient);
 
 }  // namespace tutti

@@ -1,5 +1,6 @@
 """What peer_torch.py makes of its measurements, and how it treats children that fail; without torch."""
 
+import argparse
 import os
 import pathlib
 import sys
@@ -77,6 +78,22 @@ class Budget(unittest.TestCase):
         self.assertEqual(peer_torch.steps_of_block(40, 0.01, 6, 60), 40)
         self.assertEqual(peer_torch.steps_of_block(40, 1.0, 6, 60), 5)
         self.assertEqual(peer_torch.steps_of_block(40, 9.0, 6, 60), peer_torch.LEAST_STEPS)
+
+    def fitted(self, model, rate, ranks=1, threads=1):
+        arguments = argparse.Namespace(rounds=3, variants=["installed", "tuned", "compiled"])
+        case = {"model": model, "precision": "fp32", "ranks": ranks, "threads": threads}
+        with mock.patch("peer_torch.run_ours", lambda *_: [{"samples_per_second": rate}]):
+            # What the default 12 minutes leave to one of 24 cases.
+            peer_torch.fit(arguments, case, None, 720 * peer_torch.MODELS[model][3] / 1179)
+        return case["steps"]
+
+    def test_a_machine_as_fast_as_the_readme_s_has_whole_blocks(self):
+        for model, rate in (("resnet18", 100), ("vit", 850), ("mlp", 59000)):
+            self.assertEqual(self.fitted(model, rate), peer_torch.MODELS[model][1])
+            self.assertEqual(self.fitted(model, 1.7 * rate, ranks=2), peer_torch.MODELS[model][1])
+        self.assertEqual(self.fitted("vit", 250), 2)
+        self.assertLess(self.fitted("vit", 2 * 250, ranks=2), 10)
+        self.assertLess(self.fitted("vit", 2 * 250, threads=2), 10)
 
     def test_what_the_time_does_not_allow_is_no_failure(self):
         late = lambda over: peer_torch.late(type("Arguments", (), {"is_over": staticmethod(lambda: over)}))

@@ -16,8 +16,9 @@ class Fp32WinogradTest : public testing::Test {
   protected:
     ~Fp32WinogradTest() override { omp_set_num_threads(threads_before_); }
 
-    /// Of sums as long as the tests have, ‖error‖ / ‖sums‖. Measured: up to 25 roundings.
-    static constexpr double tolerance = 32 * 0x1p-24;
+    /// Of sums as long as the tests have, ‖error‖ / ‖sums‖. Measured: up to 25 roundings where products and
+    /// sums are fused, which not all builds do.
+    static constexpr double tolerance = 48 * 0x1p-24;
 
   private:
     const int threads_before_ = omp_get_max_threads();

@@ -41,8 +41,11 @@ TEST_F(Fp32WinogradGradient, agrees_with_the_definition) {
 }
 
 TEST_F(Fp32WinogradGradient, has_the_same_bits_with_any_number_of_threads) {
-    for (const std::int64_t batch : {2, 36}) {
-        const Conv2dShape shape = winograd_shape(9, 11, 80, 144, 1, 1);
+    // All tiles at once, and many in blocks whose size depends on the threads; of several items, and of one.
+    const std::pair<Conv2dShape, std::int64_t> cases[] = {{winograd_shape(9, 11, 80, 144, 1, 1), 2},
+                                                          {winograd_shape(9, 11, 80, 144, 1, 1), 36},
+                                                          {winograd_shape(9, 11, 16, 16, 1, 1), 70}};
+    for (const auto& [shape, batch] : cases) {
         omp_set_num_threads(1);
         Case one(shape, batch);
         one.run();

@@ -1,0 +1,60 @@
+#pragma once
+// How threads share a Winograd convolution in fp32 and its weight gradient: what one does at a time is so
+// much that caches and products are used well, but less where some threads would have nothing. Bits depend on
+// none of it.
+
+#include <algorithm>
+
+#include "tile_vector.hpp"
+
+namespace tutti {
+
+/// Columns for which multiply_tiles reads weights row by row, as they lie.
+inline constexpr std::int64_t fp32_winograd_strip = 2 * lanes<float>;
+
+/// Of a convolution of so many tiles to so many channels.
+struct Fp32WinogradShares {
+    Fp32WinogradShares(std::int64_t tiles, std::int64_t columns, std::int64_t threads)
+        : few(2 * tiles <= columns),
+          tiles_at_once(few ? tiles : block_of(tiles, threads)),
+          slab(few ? slab_of(columns, threads) : most_columns),
+          items(few ? divided_up(columns, slab) : divided_up(tiles, tiles_at_once)) {}
+
+    /// So few tiles that all are multiplied at a time, and threads share slabs of columns, not blocks of
+    /// tiles.
+    const bool few;
+    const std::int64_t tiles_at_once;
+    const std::int64_t slab;   ///< columns whose sums of all products are kept at a time
+    const std::int64_t items;  ///< slabs or blocks
+
+  private:
+    static constexpr std::int64_t most_tiles = 48, least_tiles = 6;  // least: those that registers hold
+    static constexpr std::int64_t most_columns = 4 * fp32_winograd_strip;
+
+    static constexpr std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+    /// As many blocks for each thread.
+    static constexpr std::int64_t block_of(std::int64_t tiles, std::int64_t threads) {
+        if (threads == 1) return std::min(tiles, most_tiles);
+        const std::int64_t rounds = divided_up(tiles, threads * most_tiles);
+        return std::min(tiles, std::max(divided_up(tiles, rounds * threads), least_tiles));
+    }
+    static constexpr std::int64_t slab_of(std::int64_t columns, std::int64_t threads) {
+        const std::int64_t slabs = divided_up(columns, most_columns);
+        return slabs % threads != 0 && slabs < 4 * threads ? fp32_winograd_strip : most_columns;
+    }
+};
+
+/// Of a weight gradient of so many items, each all products of a slab of outputs and a strip of inputs.
+struct Fp32WinogradGradientShares {
+    Fp32WinogradGradientShares(std::int64_t items, std::int64_t threads)
+        : by_products(items % threads != 0 && items < 4 * threads), runs(std::min(threads, most_runs)) {}
+
+    const bool by_products;  ///< threads share the items' products
+    const std::int64_t
+        runs;  ///< of tiles, that are transformed at a time: at least one for each of some threads
+
+  private:
+    static constexpr std::int64_t most_runs = 8;
+};
+
+}  // namespace tutti
