@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "device_choice.hpp"
 #include "expected_reads.hpp"
 #include "select.hpp"
+#include "tutti/base/device_choice.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/units.hpp"
 #include "tutti/comm/launch.hpp"

@@ -73,6 +73,18 @@ class GpuDeterministic(GpuProgramTest):
         # Where it was stopped it was evaluated, too.
         self.assertEqual([row for row in moved[1] if row in whole[1]], whole[1])
 
+    def test_a_run_does_not_go_on_on_the_other_kind_of_device(self):
+        for there, here, words in ("auto", "cuda", "device: cpu -> cuda"), ("cuda", "auto", "device: cuda -> cpu"):
+            self.train(1, there, train__max_steps=3, device=there)
+            with self.start_shards(2, there, train__max_steps=6, device=here) as job:
+                result = job.wait()
+            self.assertEqual(result.exit_codes, [2, 2], result.stderr)
+            self.assertIn(words, result.stderr)
+            self.assertEqual(len(self.metrics(self.dir / there, "step")), 3)
+        # The same device under another name.
+        self.train(2, "cuda", train__max_steps=4)
+        self.train(2, "auto", train__max_steps=4, device="cpu")
+
     def test_what_cannot_be_promised_is_refused_on_all_ranks(self):
         for ranks, settings, words in (
                 (2, {"run__cuda_graph": "true"}, ("run.cuda_graph is true", "several places in turn")),
