@@ -23,7 +23,8 @@
 
 namespace tutti {
 std::string weights_in(const std::string& path) {
-    if (!std::filesystem::is_directory(path)) return path;
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(path, ignored)) return path;
     const auto latest = latest_checkpoint(path);
     if (!latest)
         throw DataError(path + " holds no checkpoint", "give a run directory with checkpoints/, or a file");

@@ -16,7 +16,7 @@ namespace tutti {
 namespace {
 
 Checkpoint read_failed_step_file(const std::string& file) {
-    if (std::filesystem::is_directory(file))
+    if (std::error_code ignored; std::filesystem::is_directory(file, ignored))
         throw DataError(file + " is a directory", "name the file in it: failed-step-….h5");
     Checkpoint checkpoint = load_checkpoint(file);
     if (checkpoint.failed_step.empty())
