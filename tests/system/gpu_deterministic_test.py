@@ -1,5 +1,7 @@
 """run.deterministic on GPUs that are not there: the same bits on any power-of-two number of ranks and on any way between them."""
 
+import json
+
 import system_test
 from gpu_program import GpuProgramTest
 
@@ -84,6 +86,15 @@ class GpuDeterministic(GpuProgramTest):
         # The same device under another name.
         self.train(2, "cuda", train__max_steps=4)
         self.train(2, "auto", train__max_steps=4, device="cpu")
+
+    def test_a_failed_step_is_made_again_where_it_was_computed(self):
+        for device in "auto", "cuda":
+            with self.start_shards(2, device, device=device, optim__lr=1e30, optim__clip_norm="null") as job:
+                self.assert_exit(job.wait(), 1)
+            file, = (self.dir / device).glob("failed-step-*.h5")
+            result = self.run_trainer(["replay", file, "--json"], env={**self.libraries, "TUTTI_FAKE_GPUS": "1"})
+            self.assert_exit(result, 1)
+            self.assertEqual("fake GPU" in json.loads(result.stdout)["device"], device == "cuda")
 
     def test_what_cannot_be_promised_is_refused_on_all_ranks(self):
         for ranks, settings, words in (
