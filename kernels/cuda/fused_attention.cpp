@@ -46,27 +46,25 @@ std::int64_t FusedAttention::samples_at_once(const AttentionShape& shape) const 
 
 AttentionPlan* FusedAttention::plan(const AttentionProblem& problem) {
     const AttentionShape& s = problem.shape;
-    const ShapeKey shape{s.tokens, s.heads, s.width};
-    if (refused_.contains(shape)) return nullptr;
-    const Key key{problem.pass, problem.batch, shape};
+    const Key key{problem.pass, problem.batch, {s.tokens, s.heads, s.width}};
+    if (refused_.contains(key)) return nullptr;
     if (const auto known = plans_.find(key); known != plans_.end()) return known->second.get();
     const CudnnTarget target{.handle = context_->cudnn()};
     try {
         auto made = std::make_unique<AttentionPlan>(problem, target);
         return (plans_[key] = std::move(made)).get();
     } catch (const NoCudnnEngine& error) {
-        refuse(problem, error.what());
+        refuse(key, problem, error.what());
     } catch (const GpuError& error) {
         // A cuDNN that does not know the operation.
         if (error.component() != "cuDNN" || !error.unsupported()) throw;
-        refuse(problem, error.what());
+        refuse(key, problem, error.what());
     }
     return nullptr;
 }
 
-void FusedAttention::refuse(const AttentionProblem& problem, const std::string& why) {
-    const AttentionShape& s = problem.shape;
-    refused_.emplace(s.tokens, s.heads, s.width);
+void FusedAttention::refuse(const Key& key, const AttentionProblem& problem, const std::string& why) {
+    refused_.insert(key);
     context_->notice("no fused " + describe(problem) +
                      ", it is computed as products in fp32 instead: " + why);
 }
@@ -112,7 +110,10 @@ bool FusedAttention::forward(const AttentionShape& shape, const TensorView& qkv,
 bool FusedAttention::backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
                               const TensorView& kept, const TensorView& dout, const TensorView& dqkv) {
     const std::int64_t samples = qkv.shape[0], most = samples_at_once(shape);
-    if (!has_plans(AttentionPass::backward, shape, samples)) return false;
+    // It reads what a fused forward has kept.
+    if (!has_plans(AttentionPass::forward, shape, samples) ||
+        !has_plans(AttentionPass::backward, shape, samples))
+        return false;
     const bool narrow = qkv.dtype == DType::bf16;
     const auto copy_of = [&](const TensorView& view) {
         return Wanted{DType::bf16, narrow ? Shape{0} : view.shape};

@@ -12,7 +12,8 @@
 
 namespace tutti::cuda {
 
-/// Decides once for each shape: where cuDNN has no engine (widths that are no multiple of 8, GPUs before
+/// Decides once for each pass, shape and number of samples, so that no result depends on what was computed
+/// before: where cuDNN has no engine (widths that are no multiple of 8, GPUs before
 /// Ampere) or does not know the operation, it does nothing and says so, to the user too (the context's
 /// notice), and products with a softmax between take its place. Other failures of cuDNN are errors. What is
 /// rounded to bf16: q, k, v, the result and its gradient, the probabilities and the gradients of the scores
@@ -40,7 +41,7 @@ class FusedAttention {
     std::int64_t samples_at_once(const AttentionShape& shape) const;
     /// Null where there is no engine.
     AttentionPlan* plan(const AttentionProblem& problem);
-    void refuse(const AttentionProblem& problem, const std::string& why);
+    void refuse(const Key& key, const AttentionProblem& problem, const std::string& why);
     /// Whether all batch sizes that `samples` are cut into have a plan.
     bool has_plans(AttentionPass pass, const AttentionShape& shape, std::int64_t samples);
     void run(AttentionPass pass, const AttentionShape& shape, std::int64_t samples,
@@ -52,8 +53,7 @@ class FusedAttention {
     std::shared_ptr<CudaContext> context_;
     const std::int64_t most_workspace_;
     std::map<Key, std::unique_ptr<AttentionPlan>> plans_;
-    /// In all passes and batches from then on: backward reads what forward has kept.
-    std::set<ShapeKey> refused_;
+    std::set<Key> refused_;
 };
 
 }  // namespace tutti::cuda

@@ -125,7 +125,7 @@ EXPORTED const char* tutti_cuda_basis_of_bits(int index) {
            " multiprocessors), a driver for CUDA " + cuda_version(driver) + ", CUDA " +
            cuda_version(CUDART_VERSION) + ", cuBLASLt " + std::to_string(cublasLtGetVersion()) + ", cuDNN " +
            std::to_string(cudnnGetVersion());
-    // Libraries of NVIDIA obey it.
+    // Libraries of NVIDIA obey it. Other variables that they may obey are not seen.
     if (const char* const tf32 = std::getenv("NVIDIA_TF32_OVERRIDE"))
         text += std::string(", NVIDIA_TF32_OVERRIDE=") + tf32;
     return text.c_str();

@@ -24,11 +24,6 @@ std::string lacking(std::span<const GpuOffer> by_rank) {
 
 }  // namespace
 
-DeviceChoice choice_of(const Config& config) {
-    const bool settled = config.run.deterministic && config.device == DeviceChoice::automatic;
-    return settled ? DeviceChoice::cpu : config.device;
-}
-
 bool asks_for_gpus(DeviceChoice choice, Precision precision) {
     return choice != DeviceChoice::cpu && precision != Precision::fp64;
 }

@@ -20,10 +20,6 @@ struct DeviceDecision {
     std::string notice;  ///< why `auto` takes the CPU, one line; else empty
 };
 
-/// What the config's device is: in deterministic mode `auto` is the CPU, so that no bit depends on whether
-/// there are GPUs.
-DeviceChoice choice_of(const Config& config);
-
 /// Whether a decision needs offers at all: a run on the CPU does not look for GPUs.
 bool asks_for_gpus(DeviceChoice choice, Precision precision);
 

@@ -14,6 +14,7 @@
 #include "tutti/base/error.hpp"
 #include "tutti/base/memory_use.hpp"
 #include "tutti/base/sha256.hpp"
+#include "tutti/base/stop_signal.hpp"
 #include "tutti/input/transforms.hpp"
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/checkpoint.hpp"
@@ -23,7 +24,8 @@
 
 namespace tutti {
 std::string weights_in(const std::string& path) {
-    if (!std::filesystem::is_directory(path)) return path;
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(path, ignored)) return path;
     const auto latest = latest_checkpoint(path);
     if (!latest)
         throw DataError(path + " holds no checkpoint", "give a run directory with checkpoints/, or a file");
@@ -48,7 +50,10 @@ std::string weights_path(const InferenceArguments& arguments) {
 }
 
 Recipe find_recipe(const InferenceArguments& arguments, const std::string& weights) {
-    if (!arguments.config.empty()) return {read_config_text(arguments.config), arguments.config};
+    if (!arguments.config.empty()) {
+        const StopSignal signals;  // only here, where it may wait for a pipe
+        return {read_config_text(arguments.config), arguments.config};
+    }
     for (const std::string& directory : {arguments.run, arguments.checkpoint}) {
         const std::string config = directory + "/config.yaml";
         if (!directory.empty() && std::filesystem::exists(config)) return {read_config_text(config), config};

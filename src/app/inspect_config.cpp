@@ -4,10 +4,11 @@
 
 #include <algorithm>
 
-#include "device_choice.hpp"
 #include "expected_reads.hpp"
 #include "select.hpp"
+#include "tutti/base/device_choice.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/stop_signal.hpp"
 #include "tutti/base/units.hpp"
 #include "tutti/comm/launch.hpp"
 #include "tutti/input/dataset.hpp"
@@ -26,6 +27,12 @@ namespace {
 // MPI's own buffers and those of its shared-memory transport: measured with Open MPI 4.1 on up to four ranks
 // by tests/bench/memory.py.
 constexpr std::size_t mpi_bytes = std::size_t{14} << 20;
+
+/// A signal ends it, also where nobody writes to a pipe; later it ends the process.
+Config load_interruptibly(const std::string& path, const std::vector<std::string>& overrides) {
+    const StopSignal signals;
+    return load_config(path, overrides);
+}
 
 /// What each of `world` ranks has that share this process's cores. Threads have workspaces of their own.
 int threads_per_rank(std::int64_t world) {
@@ -107,7 +114,7 @@ void print_memory(const Config& config, Graph& graph, Device& device, const Opti
 }  // namespace
 
 void inspect_config(const std::string& path, const std::vector<std::string>& overrides, std::int64_t world) {
-    Config config = load_config(path, overrides);
+    Config config = load_interruptibly(path, overrides);
     if (config.data.train.empty())
         throw UsageError(path + ": data.train is not set",
                          "the model's shapes come from the data: data.train=FILE.h5");

@@ -58,6 +58,24 @@ std::string world_row(const PlanReport& report, const WorldForecast& forecast) {
                        100 * efficiency(forecast));
 }
 
+/// Where the best plan is not the one with the least step: it is chosen without the processor's part.
+std::string other_steps(const PlanReport& report) {
+    std::string text;
+    for (const WorldForecast& forecast : report.worlds) {
+        if (forecast.plans.empty()) continue;
+        const PlanForecast& least = *std::ranges::min_element(forecast.plans, {}, &PlanForecast::step);
+        if (least.step >= forecast.step()) continue;
+        text += fmt::format("{} {} ranks ({}) {} {}, {:.3f} ms", text.empty() ? ":" : ";", forecast.world,
+                            shape_of(report, forecast), name_of(least), name_of_schedule(least.plan.across),
+                            least.step * ms);
+    }
+    if (text.empty()) return text;
+    return "  the best plan has the least step without what transfers take from the processor; with it the "
+           "least "
+           "has" +
+           text + "\n";
+}
+
 std::string check_rows(const PlanReport& report) {
     const int world = report.file.measured.world;
     std::string text = fmt::format(
@@ -158,7 +176,7 @@ std::string to_text(const PlanReport& report) {
         "{:>10}  {:>10}  {:>12}  {:>10}\n",
         "ranks", "by", "best plan", "schedule", "buckets", "step ms", "exposed ms", "samples/s", "of linear");
     for (const WorldForecast& forecast : report.worlds) text += world_row(report, forecast);
-    return text;
+    return text + other_steps(report);
 }
 
 Json to_json(const PlanReport& report) {

@@ -6,6 +6,7 @@
 #include "command_line.hpp"
 #include "replay_report.hpp"
 #include "select.hpp"
+#include "tutti/base/device_choice.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/memory_use.hpp"
 #include "tutti/comm/launch.hpp"
@@ -16,7 +17,7 @@ namespace tutti {
 namespace {
 
 Checkpoint read_failed_step_file(const std::string& file) {
-    if (std::filesystem::is_directory(file))
+    if (std::error_code ignored; std::filesystem::is_directory(file, ignored))
         throw DataError(file + " is a directory", "name the file in it: failed-step-….h5");
     Checkpoint checkpoint = load_checkpoint(file);
     if (checkpoint.failed_step.empty())
@@ -27,7 +28,8 @@ Checkpoint read_failed_step_file(const std::string& file) {
 
 ReplayReport replay(const std::string& file, const std::vector<std::string>& overrides) {
     const Checkpoint checkpoint = read_failed_step_file(file);
-    const Config config = parse_config(checkpoint.config, file, overrides);
+    Config config = parse_config(checkpoint.config, file, overrides);
+    config.device = choice_of(config);
     if (config.data.train.empty())
         throw UsageError(file + ": the run made its data itself", "give data: data.train=FILE.h5");
     ReplayReport report{.file = file, .data = {}, .device = {}, .recorded = {}, .now = {}};

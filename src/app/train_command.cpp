@@ -63,7 +63,10 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
         {chosen, *device, *gradients, *control, log, nullptr, *train_data, val_data.get(), &config});
     if (names_checkpoint(config)) {
         together_on_first_rank(*control, "looking for the checkpoint", [&] {
-            if (!std::filesystem::exists(config.run.resume))
+            // What cannot be looked at is load_checkpoint's to say.
+            std::error_code ignored;
+            const auto status = std::filesystem::status(config.run.resume, ignored);
+            if (status.type() == std::filesystem::file_type::not_found)
                 throw DataError(
                     "run.resume: there is no checkpoint " + config.run.resume,
                     "set it to auto, never or a file such as RUN_DIR/checkpoints/step-00000100.h5");

@@ -7,6 +7,7 @@
 #include "quickstart_recipe.hpp"
 #include "same_job.hpp"
 #include "select.hpp"
+#include "tutti/base/device_choice.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/memory_use.hpp"
 #include "tutti/comm/compression.hpp"

@@ -8,6 +8,7 @@
 
 #include "config_schema.hpp"
 #include "config_settings.hpp"
+#include "tutti/base/device_choice.hpp"
 #include "tutti/base/error.hpp"
 
 namespace tutti {
@@ -192,10 +193,12 @@ std::vector<ConfigKey> config_reference() {
 }
 
 std::vector<std::string> training_differences(const Config& before, const Config& now) {
-    // The shards decide every bit, of which two deterministic parts of one run are to be the same.
-    const bool sharded = before.run.deterministic && now.run.deterministic;
-    return differences(before, now, [&](const Row& row) {
-        if (row.path == "run.virtual_shards") return sharded;
+    // Shards and device decide every bit, of which two deterministic parts of one run are to be the same.
+    const bool bits_count = before.run.deterministic && now.run.deterministic;
+    Config then = before, today = now;
+    for (Config* config : {&then, &today}) config->device = choice_of(*config);
+    return differences(then, today, [&](const Row& row) {
+        if (row.path == "run.virtual_shards" || row.path == "device") return bits_count;
         return (in_section(row, "model") || in_section(row, "optim")) && row.path != "model.init_from";
     });
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "shard_lanes.hpp"
 #include "tutti/base/memory_use.hpp"
@@ -31,6 +32,15 @@ std::size_t loader_bytes(const DatasetInfo& info, const Config& config, const De
 std::size_t lane_bytes(const GraphMemory& memory, std::int64_t batch) {
     return memory.activations + memory.statistics +
            2 * static_cast<std::size_t>(batch) * sizeof(std::int64_t);
+}
+
+/// Of a GPU's sum along the tree. Through host memory each piece under way, of which there are two where one
+/// is not all, has pinned memory for what is sent and received, rounded up to a power of two.
+std::size_t device_exchange_bytes(const Config& config, std::size_t gradients) {
+    const std::size_t received = device_butterfly_bytes(gradients), pieces = received < 2 * gradients ? 2 : 1;
+    const Backend backend = config.distributed.backend;
+    const bool through_host = backend == Backend::mpi || backend == Backend::gloo;
+    return received + (through_host ? pieces * std::bit_ceil(received) : 0);
 }
 
 }  // namespace
@@ -84,9 +94,10 @@ std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, c
     // The gradients are rounded where they lie.
     const bool compressed = config.distributed.compress == Compress::bf16;
     if (world > 1 && deterministic)
-        items.push_back({"communication",
-                         device.kind() == "cpu" ? butterfly_bytes : device_butterfly_bytes(memory.gradients),
-                         "pieces of gradients on their way"});
+        items.push_back(
+            {"communication",
+             device.kind() == "cpu" ? butterfly_bytes : device_exchange_bytes(config, memory.gradients),
+             "pieces of gradients on their way"});
     else if (world > 1)
         items.push_back(
             {"communication", compressed ? memory.gradients / 2 : memory.gradients,

@@ -33,7 +33,8 @@ class ShardSums {
     void take_gradients(std::int64_t shard, Ops& add) {
         if (on_gpu_) gradients_.take(shard, add);
     }
-    /// After the forward of a shard and its loss, for which a GPU was waited. Any thread, each shard once.
+    /// After the forward of a shard and its loss; a GPU was waited for if it has samples. Any thread, each
+    /// shard once.
     void take(std::int64_t shard, const LossSums& loss, const TensorView& batch_statistics);
     /// The losses that were taken: of this rank, when all were.
     LossSums losses_of_rank() const;

@@ -122,17 +122,6 @@ TEST(GradientBackend, nccl_is_refused_on_the_cpu) {
     EXPECT_THROW(check_backend(Backend::nccl, false), UsageError);
 }
 
-TEST(DeviceChoice, leaves_nothing_to_what_is_there_in_deterministic_mode) {
-    Config config;
-    for (const DeviceChoice choice : {DeviceChoice::automatic, DeviceChoice::cpu, DeviceChoice::cuda}) {
-        config.device = choice;
-        config.run.deterministic = false;
-        EXPECT_EQ(choice_of(config), choice);
-        config.run.deterministic = true;
-        EXPECT_EQ(choice_of(config), choice == DeviceChoice::automatic ? DeviceChoice::cpu : choice);
-    }
-}
-
 TEST(DeviceChoice, does_not_look_for_gpus_that_cannot_be_taken) {
     EXPECT_FALSE(asks_for_gpus(DeviceChoice::cpu, Precision::fp32));
     EXPECT_FALSE(asks_for_gpus(DeviceChoice::automatic, Precision::fp64));

@@ -262,6 +262,20 @@ TEST(TrainingDifferences, show_the_shards_of_two_deterministic_parts_of_a_run) {
               (std::vector<std::string>{"run.deterministic: false -> true"}));
 }
 
+TEST(TrainingDifferences, show_the_device_of_two_deterministic_parts_of_a_run) {
+    const Config somewhere = parse("run: {deterministic: true}"),
+                 cpu = parse("{device: cpu, run: {deterministic: true}}"),
+                 gpu = parse("{device: cuda, run: {deterministic: true}}");
+    for (const Config& here : {somewhere, cpu}) {
+        EXPECT_EQ(training_differences(here, gpu), (std::vector<std::string>{"device: cpu -> cuda"}));
+        EXPECT_EQ(training_differences(gpu, here), (std::vector<std::string>{"device: cuda -> cpu"}));
+        EXPECT_TRUE(training_differences(parse("device: cuda"), here).empty());
+    }
+    EXPECT_TRUE(training_differences(somewhere, cpu).empty());
+    EXPECT_TRUE(training_differences(cpu, parse("device: cuda")).empty());
+    EXPECT_TRUE(training_differences(parse("device: cpu"), parse("device: cuda")).empty());
+}
+
 TEST(CourseDifferences, show_what_a_resume_may_change) {
     EXPECT_EQ(
         course_differences(parse(""), parse("{schedule: {name: step, step_size: 2}, train: {accumulate: "

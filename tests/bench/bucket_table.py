@@ -19,6 +19,7 @@ data: grey 28x28 images in 10 classes; without it, Debian's Fashion-MNIST (datas
 import argparse
 import datetime
 import importlib.util
+import itertools
 import json
 import os
 import pathlib
@@ -65,10 +66,14 @@ def parse():
 
 
 def reason(output):
-    """The line that says most: the last of an error; without the bars of a table."""
+    """The line that says most: the program's last of an error, not mpirun's about it; without the bars of a table."""
     lines = [line.strip() for line in output.splitlines() if line.strip(" -=\t")]
-    of_errors = [line for line in lines if re.search(r"error|abort|terminate|killed|signal", line, re.IGNORECASE)]
-    return (of_errors or lines or [""])[-1].replace("|", "/")[:120]
+    of_program = list(itertools.takewhile(lambda line: not re.match(r"Primary job |mpirun ", line), lines)) or lines
+    for pattern in r"^error:|terminate called|Error:", r"(?i)error|abort|terminate|killed|signal", "":
+        for line in reversed(of_program):
+            if re.search(pattern, line):
+                return line.replace("|", "/")[:120]
+    return ""
 
 
 class Failed(Exception):

@@ -83,6 +83,24 @@ class Table(unittest.TestCase):
         self.assertEqual(bucket_table.reason("something\n\n ----\n"), "something")
         self.assertEqual(bucket_table.reason(""), "")
 
+    def test_the_reason_is_the_programs_not_that_of_open_mpi(self):
+        bar = "-" * 74 + "\n"
+        told = (bar + "Primary job  terminated normally, but 1 process returned\na non-zero exit code. Per user-direction, the job "
+                "has been aborted.\n" + bar + "{}" + bar + "mpirun detected that one or more processes exited with non-zero status, "
+                "thus causing\nthe job to be terminated. The first process to do so was:\n\n  Process name: [[5249,1],1]\n"
+                "  Exit code:    1\n" + bar)
+        trace = "Traceback (most recent call last):\n  File \"<string>\", line 1, in <module>\nRuntimeError: gone away\n"
+        abort = "terminate called after throwing an instance of 'gloo::IoException'\n  what():  [x.cc:1] Connection reset by peer\n"
+        noticed = (bar + "mpirun noticed that process rank 1 with PID 0 on node vm exited on signal 6 (Aborted).\n" + bar)
+        for output, expected in (
+                ("error: a.h5: No such file; check the path\n" + told.format(""), "error: a.h5: No such file; check the path"),
+                (trace + told.format(trace), "RuntimeError: gone away"),
+                (abort + "[vm:1] *** Process received signal ***\n" + noticed, abort.splitlines()[0]),
+                ("error: one\nwarning: the signal 15\n" + noticed, "error: one"),
+                ("killed it\ndone\n" + noticed, "killed it"),
+                (noticed, noticed.splitlines()[1])):
+            self.assertEqual(bucket_table.reason(output), expected)
+
 
 if __name__ == "__main__":
     main()

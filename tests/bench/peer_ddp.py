@@ -83,7 +83,7 @@ def main():
     torch.manual_seed(0)
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     host, _, port = arguments.store.rpartition(":")
-    store = torch.distributed.TCPStore(host, int(port), size, is_master=rank == 0, timeout=timedelta(seconds=60))
+    store = torch.distributed.TCPStore(host, int(port), size, is_master=rank == 0, timeout=timedelta(seconds=300))
     torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=size)
     result = measure(NETWORKS[arguments.model](), arguments, size)
     if rank == 0:

@@ -50,6 +50,15 @@ class BadInput(TrainingTest):
         self.refused(self.settings(self.small_data(64)) + ["run.resume=yes"], 4, "run.resume", "yes", "auto, never")
         self.assertFalse((self.dir / "run").exists())
 
+    def test_a_checkpoint_that_cannot_be_looked_at_is_answered_with_why(self):
+        (self.dir / "loop.h5").symlink_to("loop.h5")
+        for path, why in ("loop.h5", "Too many levels of symbolic links"), ("a" * 300 + ".h5", "File name too long"):
+            self.refused(self.settings(self.small_data(64)) + [f"run.resume={path}"], 4, path, why)
+            self.assertFalse((self.dir / "run").exists())
+            result = self.run_trainer(["replay", path])
+            self.assert_exit(result, 4)
+            self.assertIn(why, result.stderr)
+
     def test_a_missing_config_is_named(self):
         self.refused(["-c", "nowhere.yaml"], 2, "nowhere.yaml")
 

@@ -23,8 +23,9 @@ class ConfigFile(TrainingTest):
 
     def test_a_pipe_that_nobody_writes_to_ends_with_a_signal(self):
         os.mkfifo(self.dir / "pipe")
-        for number in (signal.SIGTERM, signal.SIGINT):
-            with self.start(["-c", "pipe"]) as job:
+        commands = [], ["inspect"], ["eval", "--checkpoint", "c.h5"]
+        for number, command in [(signal.SIGTERM, one) for one in commands] + [(signal.SIGINT, []), (signal.SIGINT, ["inspect"])]:
+            with self.start([*command, "-c", "pipe"]) as job:
                 self.write_pipe(job)
                 job.signal(number)
                 result = job.wait(60)

@@ -1,5 +1,7 @@
 """run.deterministic on GPUs that are not there: the same bits on any power-of-two number of ranks and on any way between them."""
 
+import json
+
 import system_test
 from gpu_program import GpuProgramTest
 
@@ -61,6 +63,19 @@ class GpuDeterministic(GpuProgramTest):
         for mine, other in zip(one[1], cpu[1], strict=True):
             self.assertAlmostEqual(mine["loss"], other["loss"], delta=1e-5 * other["loss"])
 
+    def test_shards_without_samples_add_nothing(self):
+        # The last update of an epoch has one sample: of 4 shards, 3 are empty, and so are whole ranks.
+        self.data = self.small_data(49, "odd.h5")
+        for ranks in (1, 2, 4):
+            self.train(ranks, f"{ranks}")
+        one = self.outcome("1")
+        self.assertEqual(len(one[1]), 8 + 2)
+        for ranks in (2, 4):
+            self.assertEqual(self.outcome(f"{ranks}"), one, ranks)
+        self.train(1, "cpu", device="cpu")
+        for mine, other in zip(one[1], self.outcome("cpu")[1], strict=True):
+            self.assertAlmostEqual(mine["loss"], other["loss"], delta=1e-5 * other["loss"])
+
     def test_a_run_goes_on_on_other_ranks_where_streams_are_late(self):
         self.with_nccl()
         self.train(1, "whole", train__precision="bf16")
@@ -73,6 +88,27 @@ class GpuDeterministic(GpuProgramTest):
         # Where it was stopped it was evaluated, too.
         self.assertEqual([row for row in moved[1] if row in whole[1]], whole[1])
 
+    def test_a_run_does_not_go_on_on_the_other_kind_of_device(self):
+        for there, here, words in ("auto", "cuda", "device: cpu -> cuda"), ("cuda", "auto", "device: cuda -> cpu"):
+            self.train(1, there, train__max_steps=3, device=there)
+            with self.start_shards(2, there, train__max_steps=6, device=here) as job:
+                result = job.wait()
+            self.assertEqual(result.exit_codes, [2, 2], result.stderr)
+            self.assertIn(words, result.stderr)
+            self.assertEqual(len(self.metrics(self.dir / there, "step")), 3)
+        # The same device under another name.
+        self.train(2, "cuda", train__max_steps=4)
+        self.train(2, "auto", train__max_steps=4, device="cpu")
+
+    def test_a_failed_step_is_made_again_where_it_was_computed(self):
+        for device in "auto", "cuda":
+            with self.start_shards(2, device, device=device, optim__lr=1e30, optim__clip_norm="null") as job:
+                self.assert_exit(job.wait(), 1)
+            file, = (self.dir / device).glob("failed-step-*.h5")
+            result = self.run_trainer(["replay", file, "--json"], env={**self.libraries, "TUTTI_FAKE_GPUS": "1"})
+            self.assert_exit(result, 1)
+            self.assertEqual("fake GPU" in json.loads(result.stdout)["device"], device == "cuda")
+
     def test_what_cannot_be_promised_is_refused_on_all_ranks(self):
         for ranks, settings, words in (
                 (2, {"run__cuda_graph": "true"}, ("run.cuda_graph is true", "several places in turn")),
@@ -81,13 +117,13 @@ class GpuDeterministic(GpuProgramTest):
                 (2, {"train__precision": "fp64"}, ("fp64", "device"))):
             with self.start_shards(ranks, "refused", gpus=2, **settings) as job:
                 result = job.wait()
-            self.assert_exit(result, 2)
+            self.assertEqual(result.exit_codes, [2] * ranks, result.stderr)
             for word in words:
                 self.assertIn(word, result.stderr)
         self.libraries["TUTTI_FAKE_UNLIKE_GPUS"] = "1"
         with self.start_shards(2, "unlike", gpus=2) as job:
             result = job.wait()
-        self.assert_exit(result, 2)
+        self.assertEqual(result.exit_codes, [2, 2], result.stderr)
         for word in "rank 1", "5 multiprocessors", "rank 0 on fake GPU", "4 multiprocessors", "one model":
             self.assertIn(word, result.stderr)
         # Of no concern to others.

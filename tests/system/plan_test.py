@@ -64,6 +64,26 @@ class Plan(TrainingTest):
             self.assertIn(words, text)
         self.assertFalse((self.dir / "plan.json").exists())
 
+    def test_says_where_another_plan_than_the_best_has_the_least_step(self):
+        self.measure(2)
+        words = "the best plan has the least step without what transfers take from the processor; with it the least has: "
+
+        # Bytes cost, messages nothing, so many buckets hide more; but a call takes as long as a step.
+        def edit(document, per_transfer):
+            document["all_reduce"]["fit"] |= {"pieces": [{"from_bytes": 0, "alpha": 0, "seconds_per_byte": 1e-7}],
+                                              "processor": {"per_transfer": per_transfer, "seconds_per_byte": 0}}
+        for per_transfer in 0.01, 0:
+            self.change(lambda document, seconds=per_transfer: edit(document, seconds))
+            world, = json.loads(self.plan("--json", worlds="2").stdout)["worlds"]
+            least = min(world["plans"], key=lambda plan: plan["step"])
+            text = self.plan(worlds="2").stdout
+            self.assertEqual(least["step"] < world["step"], per_transfer > 0)
+            if per_transfer > 0:
+                named = f"2 ranks (measured) {least['names'][0]['text']} {least['schedule']}, {1e3 * least['step']:.3f} ms"
+                self.assertIn(words + named, text)
+            else:
+                self.assertNotIn("with it the least", text)
+
     def test_says_when_the_measurement_does_not_bear_it_out(self):
         predicted = [plan["predicted"] for plan in self.measure(2)["plans"]]
         for factor, borne_out in ((1.1, True), (1.3, False), (0.8, False)):

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "tutti/base/memory_use.hpp"
 #include "tutti/model/zoo.hpp"
@@ -83,6 +84,29 @@ TEST_F(MemoryStatement, CountsABatchMoreAndTheLanesWhereTheDeviceCopiesAhead) {
             << "samples, and labels in one place, for training and for evaluation";
         EXPECT_EQ(bytes_of(here, "upload"), 0U);
     }
+}
+
+TEST_F(MemoryStatement, CountsPinnedMemoryOfTheExchangeWhereTheBackendIsKnownToNeedIt) {
+    config_.run.deterministic = true;
+    const UploadingDevice device;
+    const auto optimizer = make_optimizer(config_.optim, graph_, *device_);
+    const auto communication = [&](Backend backend, const Graph& graph) {
+        config_.distributed.backend = backend;
+        return bytes_of(state_memory(config_, graph, *optimizer, device, info_, nullptr, 2), "communication");
+    };
+    const std::size_t twice = 2 * graph_.memory().gradients;
+    for (const Backend backend : {Backend::automatic, Backend::nccl})
+        EXPECT_EQ(communication(backend, graph_), twice);
+    for (const Backend backend : {Backend::mpi, Backend::gloo})
+        EXPECT_EQ(communication(backend, graph_), twice + std::bit_ceil(twice)) << "one piece";
+
+    ModelConfig wide;
+    wide.name = "mlp";
+    wide.hidden = {3072, 3072};
+    const Graph large{build_model(wide, {{28, 28, 1}, 10}), *device_, DType::f32, 8};
+    ASSERT_GT(large.memory().gradients, std::size_t{32} << 20);
+    EXPECT_EQ(communication(Backend::nccl, large), std::size_t{64} << 20);
+    EXPECT_EQ(communication(Backend::mpi, large), std::size_t{3 * 64} << 20) << "two pieces";
 }
 
 TEST_F(MemoryStatement, TheLibrariesAreWhatTheProcessHasBesides) {

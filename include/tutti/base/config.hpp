@@ -243,8 +243,8 @@ struct ConfigKey {
 std::vector<ConfigKey> config_reference();
 
 /// The keys whose values differ between two configurations and that change what is trained (model.* and
-/// optim.* except model.init_from, and run.virtual_shards where both are deterministic): "optim.lr: 0.05 ->
-/// 0.1". Used to refuse a resume.
+/// optim.* except model.init_from; where both are deterministic, run.virtual_shards and, with `auto` as the
+/// CPU, device): "optim.lr: 0.05 -> 0.1". Used to refuse a resume.
 std::vector<std::string> training_differences(const Config& before, const Config& now);
 
 /// The same of all keys.

@@ -33,8 +33,8 @@ class CudaModule {
     std::string device_name() const;
     /// UUIDs of the GPUs that this process may use, by index: "GPU-0f1e2d3c-…".
     std::vector<std::string> visible_gpus() const;
-    /// What decides the bits of GPU `index`'s results beside this program, for people: its model, and the
-    /// versions of driver and libraries. Where texts differ bits may. Throws RunError.
+    /// What decides the bits of GPU `index`'s results beside this program, for people: its model, versions of
+    /// driver and libraries, NVIDIA_TF32_OVERRIDE (no other variable). Where texts differ bits may. RunError.
     std::string basis_of_bits(int index) const { return basis_of_bits_(index); }
     /// The stream (cudaStream_t) on which a device of make_device() computes, for communication to follow. It
     /// lives as long as the device.
