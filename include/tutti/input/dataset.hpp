@@ -32,6 +32,8 @@ struct DatasetInfo {
 struct EpochPositions {
     std::int64_t epoch = 0;
     std::span<const std::int64_t> positions;  ///< in the epoch's order, one per index that is read
+    /// Unless null, the time is added to it that augmentation took, which no disk was waited for.
+    std::chrono::duration<double>* transforming = nullptr;
 };
 
 /// How long a batch waits while files are brought into memory as a whole: until `end`, beyond the piece that
