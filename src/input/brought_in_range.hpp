@@ -18,7 +18,7 @@ bool is_on_this_host(int file);
 class BroughtInRange {
   public:
     /// One call of the system each.
-    static constexpr std::uint64_t piece_bytes = std::uint64_t{16} << 20;
+    static constexpr std::uint64_t piece_bytes = bring_in_piece_bytes;
 
     /// `bytes` bytes of the open file from byte `begin` on, where a page begins. `mapping`: where they are
     /// mapped; for nullptr pieces are mapped only while they are brought in, and the resident set stays

@@ -51,6 +51,9 @@ struct BringInPatience {
 enum class Labels { required, optional };
 
 /// read() and read_at() may be called from several threads at once.
+/// What each thread that brings in a file maps of it meanwhile, unless the file is mapped as a whole.
+inline constexpr std::uint64_t bring_in_piece_bytes = std::uint64_t{16} << 20;
+
 class Dataset {
   public:
     virtual ~Dataset() = default;
