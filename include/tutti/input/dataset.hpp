@@ -137,10 +137,10 @@ std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, const FileMe
 /// `sample_bytes`.
 bool whole_file_pays(double reads, std::int64_t samples, std::int64_t sample_bytes);
 
-/// Several files as one, in the order given, of which as many are mapped and brought in as `memory` has room
-/// for, by default file_memory() of what is available now. All must agree in shape, dtype, whether
-/// there are labels, and, where they have them, classes and class names (DataError names both). The
-/// normalisation is the first file's. UsageError: no path.
+/// Several files as one, in the order given. A file is mapped, or brought in, where `memory` has room for it
+/// beside those before it that are, by default file_memory() of what is available now. All must agree in
+/// shape, dtype, whether there are labels, and, where they have them, classes and class names (DataError
+/// names both). The normalisation is the first file's. UsageError: no path.
 std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths);
 std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, FileMemory memory,
                                        Labels labels = Labels::required);
