@@ -42,7 +42,8 @@ struct BringInPatience {
     using Clock = std::chrono::steady_clock;
     Clock::time_point end = Clock::now() + std::chrono::seconds(1);
     bool piece_brought = false;
-    bool more_to_bring = false;  ///< set where files are left of which not all is in memory
+    bool more_to_bring = false;   ///< set where files are left of which not all is in memory
+    std::uint64_t asked_for = 0;  ///< bytes of the files that were asked so far
 
     bool over() const { return piece_brought && Clock::now() >= end; }
 };
@@ -50,10 +51,10 @@ struct BringInPatience {
 /// Whether a file must have labels.
 enum class Labels { required, optional };
 
-/// read() and read_at() may be called from several threads at once.
 /// What each thread that brings in a file maps of it meanwhile, unless the file is mapped as a whole.
 inline constexpr std::uint64_t bring_in_piece_bytes = std::uint64_t{16} << 20;
 
+/// read() and read_at() may be called from several threads at once.
 class Dataset {
   public:
     virtual ~Dataset() = default;
@@ -72,8 +73,9 @@ class Dataset {
     }
     /// Brings files into memory (brought_in_bytes()), which is quicker than fetching from the disk what each
     /// batch needs: in their order, threads that call at the same time different pieces, until all is there
-    /// or the patience is over. Before each batch's read(); without it read() fetches what it needs. A hint,
-    /// as announce(); any thread.
+    /// or the patience is over. Given up for good where the memory that can still be had has become less than
+    /// the files. Before each batch's read(); without it read() fetches what it needs. A hint, as announce();
+    /// any thread.
     virtual void bring_in(BringInPatience& patience) const { static_cast<void>(patience); }
     /// The labels alone, as read() gives them. Unless overridden, the samples are read, too, and dropped.
     virtual void read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const;
