@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "expected_reads.hpp"
+#include "reading_memory.hpp"
 #include "select.hpp"
 #include "tutti/base/device_choice.hpp"
 #include "tutti/base/error.hpp"
@@ -27,6 +29,9 @@ namespace {
 // MPI's own buffers and those of its shared-memory transport: measured with Open MPI 4.1 on up to four ranks
 // by tests/bench/memory.py.
 constexpr std::size_t mpi_bytes = std::size_t{14} << 20;
+
+// Stated is what a host with memory enough and all ranks on it maps, not what this one has left now.
+const FileMemory stated_memory{mapped_limit, std::numeric_limits<std::uint64_t>::max()};
 
 /// A signal ends it, also where nobody writes to a pipe; later it ends the process.
 Config load_interruptibly(const std::string& path, const std::vector<std::string>& overrides) {
@@ -60,21 +65,11 @@ void print_transforms(const std::vector<TransformSpec>& transforms, const Shape&
     fmt::print("  give {}\n", to_string(seen));
 }
 
-/// Batches as they are stored, on their way through crops: with each thread that reads.
-std::size_t transform_bytes(const Config& config, const Dataset& train, const Dataset* val, int ranks) {
-    const std::int64_t batch = largest_micro_batch(config, ranks);
-    const auto workers = static_cast<std::size_t>(loader_workers(config.data));
-    const std::size_t evaluation = val ? val->reading_bytes(batch) : 0;
-    // The workers of training and those of evaluation, and the thread that has both.
-    return workers * (train.reading_bytes(batch) + evaluation) +
-           std::max(train.reading_bytes(batch), evaluation);
-}
-
 void print_memory(const Config& config, Graph& graph, Device& device, const Optimizer& optimizer,
                   const Dataset& train, std::int64_t world, int threads) {
     std::unique_ptr<Dataset> val;
     if (!config.data.val.empty()) {
-        val = transform_images(open_datasets(config.data.val, mapped_limit - train.mapped_bytes()),
+        val = transform_images(open_datasets(config.data.val, stated_memory.left_by(train)),
                                config.data.transforms, config.run.seed, TransformUse::evaluation);
         val->expect_reads(validation_reads(config, train.info().samples, val->info().samples, world));
     }
@@ -83,6 +78,11 @@ void print_memory(const Config& config, Graph& graph, Device& device, const Opti
     if (const std::size_t bytes = transform_bytes(config, train, val.get(), static_cast<int>(world));
         bytes > 0)
         items.push_back({"transforms", bytes, "images before they are cropped, with each thread that reads"});
+    if (const std::size_t bytes = bring_in_bytes(config, train, val.get()); bytes > 0)
+        items.push_back(
+            {"bringing in", bytes,
+             "pieces of files that are not mapped as a whole, with each thread that reads, in the "
+             "first epoch"});
     const std::uint64_t mapped = train.mapped_bytes() + (val ? val->mapped_bytes() : 0);
     if (mapped > 0)
         items.push_back({"data", static_cast<std::size_t>(mapped),
@@ -122,8 +122,7 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     check_deterministic(config, static_cast<int>(world));
     config.device = choice_of(config);
     check_zero1(config);
-    // Stated is what a host with memory enough and all ranks on it maps, not what this one has left now.
-    auto stored = open_datasets(config.data.train, mapped_limit);
+    auto stored = open_datasets(config.data.train, stated_memory);
     const Shape stored_shape = stored->info().sample_shape;
     const auto dataset =
         transform_images(std::move(stored), config.data.transforms, config.run.seed, TransformUse::training);

@@ -137,11 +137,16 @@ class Hdf5Dataset final : public Dataset {
 void require_readable(const std::string& path) {
     // A pipe without a writer would be waited for.
     const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    char byte = 0;
-    const bool readable = file >= 0 && ::read(file, &byte, 1) >= 0;  // opening a directory succeeds
-    const int error = errno;
     struct stat kind {};
     const bool is_pipe = file >= 0 && fstat(file, &kind) == 0 && S_ISFIFO(kind.st_mode);
+    char byte = 0;
+    bool readable = file >= 0;
+    if (readable && !is_pipe) {  // nothing is taken out of a pipe
+        // A file that comes from tape may take its time.
+        if (S_ISREG(kind.st_mode)) fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);
+        readable = ::read(file, &byte, 1) >= 0;  // opening a directory succeeds
+    }
+    const int error = errno;
     if (file >= 0) close(file);
     if (is_pipe) throw DataError(path + ": a pipe, and HDF5 is read here and there", "name a regular file");
     if (!readable) {

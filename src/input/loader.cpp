@@ -43,22 +43,26 @@ struct EpochOrder {
     std::vector<std::int64_t> indices;
 };
 
-/// Those of the slot's indices from `first` on, to their places.
-void read_samples(const Dataset& dataset, std::int64_t epoch, Slot& slot, std::size_t first,
-                  std::size_t count) {
+using Seconds = std::chrono::duration<double>;
+
+/// Those of the slot's indices from `first` on, to their places. How long that took, without augmentation.
+Seconds read_samples(const Dataset& dataset, std::int64_t epoch, Slot& slot, std::size_t first,
+                     std::size_t count) {
     const auto bytes = static_cast<std::size_t>(dataset.info().sample_bytes());
-    dataset.read_at({epoch, std::span(slot.positions).subspan(first, count)},
+    Seconds transforming{0};
+    const auto begin = std::chrono::steady_clock::now();
+    dataset.read_at({epoch, std::span(slot.positions).subspan(first, count), &transforming},
                     std::span(slot.indices).subspan(first, count),
                     slot.samples.subspan(first * bytes, count * bytes), slot.labels.subspan(first, count));
+    return std::chrono::steady_clock::now() - begin - transforming;
 }
-
-using Seconds = std::chrono::duration<double>;
 
 /// What is known of a batch when its reading begins.
 struct ReadPlan {
     BatchWindow window;
-    const BatchWindow* ahead;          ///< the next one that no thread will read before long; null at the end
-    std::optional<Seconds> own_reads;  ///< the time that reading a batch's samples takes
+    const BatchWindow* ahead;  ///< the next one that no thread will read before long; null at the end
+    std::optional<Seconds>
+        own_reads;  ///< the time that reading a batch's samples takes, without augmentation
 };
 
 /// The first batch waits a second for files that are brought into memory. Those after it let them have four
@@ -85,7 +89,7 @@ void announce_ahead(const Dataset& dataset, const EpochOrder& order, const ReadP
     dataset.announce(std::span(slot.announced).first(count));
 }
 
-/// How long the samples took, without what other batches need, too.
+/// How long the samples took, without what other batches need, too, and without augmentation.
 std::optional<Seconds> read_batch(const Dataset& dataset, const EpochOrder& order, const ReadPlan& plan,
                                   Slot& slot) {
     const BatchWindow& window = plan.window;
@@ -102,9 +106,7 @@ std::optional<Seconds> read_batch(const Dataset& dataset, const EpochOrder& orde
     dataset.bring_in(patience);
     // Until they are all in, other samples are better fetched in the files' order.
     if (!patience.more_to_bring) announce_ahead(dataset, order, plan, slot);
-    const auto begin = std::chrono::steady_clock::now();
-    read_samples(dataset, order.epoch, slot, 0, count);
-    return std::chrono::steady_clock::now() - begin;
+    return read_samples(dataset, order.epoch, slot, 0, count);
 }
 
 /// Each sample on its own; what can be read moves up.

@@ -1,6 +1,7 @@
 #include "tutti/input/transforms.hpp"
 
 #include <cassert>
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,24 @@
 
 namespace tutti {
 namespace {
+
+/// While it lives, the time counts as the augmentation's.
+class Timed {
+  public:
+    explicit Timed(const EpochPositions* at) : sum_(at ? at->transforming : nullptr) {
+        if (sum_) begin_ = Clock::now();
+    }
+    ~Timed() {
+        if (sum_) *sum_ += Clock::now() - begin_;
+    }
+    Timed(const Timed&) = delete;
+    Timed& operator=(const Timed&) = delete;
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    std::chrono::duration<double>* sum_;
+    Clock::time_point begin_;
+};
 
 class TransformedImages final : public Dataset {
   public:
@@ -59,6 +78,7 @@ class TransformedImages final : public Dataset {
         assert(samples.size() == indices.size() * bytes && labels.size() == indices.size());
         if (pipeline_.crops() == 0) {
             data_->read(indices, samples, labels);
+            const Timed timed(at);
             for (std::size_t i = 0; i < indices.size(); ++i)
                 apply(at, i, samples.data() + i * bytes, nullptr, nullptr);
             return;
@@ -69,6 +89,7 @@ class TransformedImages final : public Dataset {
         const std::size_t images = indices.size() * stored;
         if (memory.size() < images + pipeline_.spare_bytes()) memory.resize(images + pipeline_.spare_bytes());
         data_->read(indices, std::span(memory).first(images), labels);
+        const Timed timed(at);
         for (std::size_t i = 0; i < indices.size(); ++i)
             apply(at, i, memory.data() + i * stored, memory.data() + images, samples.data() + i * bytes);
     }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <thread>
 
 #include "hdf5_file.hpp"
 #include "support/temp_dir.hpp"
@@ -150,6 +151,13 @@ TEST_F(OpenDatasets, FilesThatAreNotMappedAreBroughtIn) {
     };
     const std::string path = write("a.h5", file);
     const auto missing = [&] { return pages_not_in_memory(path); };
+    // Before Linux 5.14 pages are only asked for.
+    const auto missing_soon = [&] {
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        while (missing() >= 20 && std::chrono::steady_clock::now() < end)
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        return missing();
+    };
     for (const bool fits : {true, false}) {
         const auto dataset = open_datasets(std::vector{path}, {0, fits ? mapped_limit : 0});
         if (fits && dataset->brought_in_bytes() == 0)
@@ -165,7 +173,7 @@ TEST_F(OpenDatasets, FilesThatAreNotMappedAreBroughtIn) {
         EXPECT_FALSE(patience.more_to_bring);
         EXPECT_LT(resident_bytes() - resident, 24'000'000) << "pieces stay mapped";
         if (fits)
-            EXPECT_LT(missing(), 20U);  // labels and the library's own; the samples are 11719 pages
+            EXPECT_LT(missing_soon(), 20U);  // labels and the library's own; the samples are 11719 pages
         else
             EXPECT_EQ(missing(), before);
     }
@@ -177,7 +185,7 @@ TEST_F(OpenDatasets, FilesThatAreNotMappedAreBroughtIn) {
         dataset->bring_in(none);
         EXPECT_EQ(none.more_to_bring, batch < 3) << "batch " << batch;
     }
-    EXPECT_LT(missing(), 20U);
+    EXPECT_LT(missing_soon(), 20U);
     // What little of it is read is fetched as needed.
     const auto left = open_datasets(std::vector{path}, {0, mapped_limit});
     left->expect_reads(1.9);

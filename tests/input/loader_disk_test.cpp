@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "tutti/input/loader.hpp"
@@ -34,6 +35,13 @@ class NotedDataset final : public Dataset {
         const std::lock_guard lock(mutex);
         read_indices.insert(read_indices.end(), indices.begin(), indices.end());
     }
+    void read_at(const EpochPositions& at, std::span<const std::int64_t> indices,
+                 std::span<std::byte> samples, std::span<std::int64_t> labels) const override {
+        const Clock::time_point begin = Clock::now();
+        std::this_thread::sleep_for(transforms_for);
+        if (at.transforming) *at.transforming += Clock::now() - begin;
+        read(indices, samples, labels);
+    }
     void bring_in(BringInPatience& patience) const override {
         const std::lock_guard lock(mutex);
         brought.push_back({patience.end, Clock::now()});
@@ -46,6 +54,7 @@ class NotedDataset final : public Dataset {
     }
 
     bool waits = false, more_to_bring = false;
+    std::chrono::milliseconds transforms_for{0};
     mutable std::mutex mutex;
     mutable std::vector<std::int64_t> read_indices, announced;
     mutable std::vector<BringIn> brought;
@@ -107,6 +116,15 @@ TEST_P(LoaderOnDisk, OnlyTheFirstBatchesWaitASecondForFilesThatAreBroughtIn) {
     // At most four times as long as reading such a batch takes: microseconds.
     EXPECT_TRUE(std::ranges::any_of(data_.brought, [](const NotedDataset::BringIn& one) {
         return one.end < one.called + std::chrono::milliseconds(500);
+    }));
+}
+
+// A run that computes more than it reads would wait for the disk all the same.
+TEST_P(LoaderOnDisk, TheTimeOfTransformsDoesNotLengthenTheWaitForFilesThatAreBroughtIn) {
+    data_.transforms_for = std::chrono::milliseconds(50);
+    load();
+    EXPECT_TRUE(std::ranges::any_of(data_.brought, [this](const NotedDataset::BringIn& one) {
+        return one.end < one.called + 2 * data_.transforms_for;
     }));
 }
 

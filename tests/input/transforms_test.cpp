@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
 #include <numeric>
 #include <set>
 #include <string>
+#include <thread>
 
 #include "tutti/base/error.hpp"
 #include "tutti/input/loader.hpp"
@@ -18,6 +20,8 @@ using Kind = TransformSpec::Kind;
 /// Image i has the elements 1 + i, 2 + i, … in order of memory.
 class CountingImages final : public Dataset {
   public:
+    std::chrono::milliseconds takes{0};  ///< to read
+
     explicit CountingImages(Shape shape, std::int64_t samples = 1, DType dtype = DType::u8) {
         info_.samples = samples;
         info_.sample_shape = shape;
@@ -28,6 +32,7 @@ class CountingImages final : public Dataset {
     std::string name() const override { return "counting"; }
     void read(std::span<const std::int64_t> indices, std::span<std::byte> samples,
               std::span<std::int64_t> labels) const override {
+        std::this_thread::sleep_for(takes);
         const std::int64_t count = info_.sample_shape.count();
         for (std::size_t i = 0; i < indices.size(); ++i)
             for (std::int64_t k = 0; k < count; ++k) {
@@ -89,6 +94,27 @@ TEST(Transforms, flips_turn_the_columns_or_the_rows_of_pixels_around) {
     EXPECT_EQ(image_at(*transformed({2, 3, 2}, {flip(Kind::vertical_flip)}), 0),
               (std::vector{7, 8, 9, 10, 11, 12, 1, 2, 3, 4, 5, 6}));
     EXPECT_EQ(image_at(*transformed({3, 1, 1}, {flip(Kind::vertical_flip)}), 0), (std::vector{3, 2, 1}));
+}
+
+// The loader waits the longer for files the longer reading takes.
+TEST(Transforms, tell_the_time_that_they_took_without_that_of_reading) {
+    TransformSpec crop;
+    crop.kind = Kind::center_crop;
+    crop.height = crop.width = 2;
+    for (const TransformSpec& spec : {flip(Kind::horizontal_flip), crop}) {
+        auto images = std::make_unique<CountingImages>(Shape{64, 64, 3});
+        images->takes = std::chrono::milliseconds(20);
+        const auto data = transform_images(std::move(images), std::vector{spec}, 7, TransformUse::training);
+        std::vector<std::byte> bytes(static_cast<std::size_t>(data->info().sample_bytes()));
+        std::vector<std::int64_t> labels(1);
+        const std::vector<std::int64_t> indices{0};
+        std::chrono::duration<double> transforming{0};
+        const auto begin = std::chrono::steady_clock::now();
+        data->read_at({0, indices, &transforming}, indices, bytes, labels);
+        const std::chrono::duration<double> all = std::chrono::steady_clock::now() - begin;
+        EXPECT_GT(transforming.count(), 0);
+        EXPECT_GE((all - transforming).count(), 0.02);
+    }
 }
 
 TEST(Transforms, flips_know_pixels_of_every_size) {

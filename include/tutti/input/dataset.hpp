@@ -32,6 +32,8 @@ struct DatasetInfo {
 struct EpochPositions {
     std::int64_t epoch = 0;
     std::span<const std::int64_t> positions;  ///< in the epoch's order, one per index that is read
+    /// Unless null, the time is added to it that augmentation took, which no disk was waited for.
+    std::chrono::duration<double>* transforming = nullptr;
 };
 
 /// How long a batch waits while files are brought into memory as a whole: until `end`, beyond the piece that
@@ -40,13 +42,17 @@ struct BringInPatience {
     using Clock = std::chrono::steady_clock;
     Clock::time_point end = Clock::now() + std::chrono::seconds(1);
     bool piece_brought = false;
-    bool more_to_bring = false;  ///< set where files are left of which not all is in memory
+    bool more_to_bring = false;   ///< set where files are left of which not all is in memory
+    std::uint64_t asked_for = 0;  ///< bytes of the files that were asked so far
 
     bool over() const { return piece_brought && Clock::now() >= end; }
 };
 
 /// Whether a file must have labels.
 enum class Labels { required, optional };
+
+/// What each thread that brings in a file maps of it meanwhile, unless the file is mapped as a whole.
+inline constexpr std::uint64_t bring_in_piece_bytes = std::uint64_t{16} << 20;
 
 /// read() and read_at() may be called from several threads at once.
 class Dataset {
@@ -67,8 +73,9 @@ class Dataset {
     }
     /// Brings files into memory (brought_in_bytes()), which is quicker than fetching from the disk what each
     /// batch needs: in their order, threads that call at the same time different pieces, until all is there
-    /// or the patience is over. Before each batch's read(); without it read() fetches what it needs. A hint,
-    /// as announce(); any thread.
+    /// or the patience is over. Given up for good where the memory that can still be had has become less than
+    /// the files. Before each batch's read(); without it read() fetches what it needs. A hint, as announce();
+    /// any thread.
     virtual void bring_in(BringInPatience& patience) const { static_cast<void>(patience); }
     /// The labels alone, as read() gives them. Unless overridden, the samples are read, too, and dropped.
     virtual void read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const;
@@ -132,10 +139,10 @@ std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, const FileMe
 /// `sample_bytes`.
 bool whole_file_pays(double reads, std::int64_t samples, std::int64_t sample_bytes);
 
-/// Several files as one, in the order given, of which as many are mapped and brought in as `memory` has room
-/// for, by default file_memory() of what is available now. All must agree in shape, dtype, whether
-/// there are labels, and, where they have them, classes and class names (DataError names both). The
-/// normalisation is the first file's. UsageError: no path.
+/// Several files as one, in the order given. A file is mapped, or brought in, where `memory` has room for it
+/// beside those before it that are, by default file_memory() of what is available now. All must agree in
+/// shape, dtype, whether there are labels, and, where they have them, classes and class names (DataError
+/// names both). The normalisation is the first file's. UsageError: no path.
 std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths);
 std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, FileMemory memory,
                                        Labels labels = Labels::required);
