@@ -46,8 +46,9 @@ TEST(Bf16Refusal, NamesTheSettingAndTheRemedyWhereTheProcessorHasNoProductsInBf1
         make_onednn_bf16_ops();
     } catch (const UsageError& error) {
         const std::string text = error.what();
-        EXPECT_TRUE(text.starts_with("train.precision bf16: ")) << text;
-        EXPECT_TRUE(text.ends_with("; set train.precision: fp32")) << text;
+        // A build without oneDNN has a remedy more.
+        EXPECT_TRUE(text.starts_with("train.precision bf16")) << text;
+        EXPECT_TRUE(text.find("; set train.precision: fp32") != std::string::npos) << text;
         return;
     }
     GTEST_SKIP() << "this processor has them";
