@@ -12,7 +12,8 @@ model, each a file DIR/MODEL-PIECE.json: sweep, `trainer bench buckets` over all
 bucket_policy auto, for its choice; ddp, PyTorch DDP over gloo (peer_ddp.py), one half of its steps before and one after
 the others, so that a drift of the machine hits both sides of the comparison. With each comes the share of one core that
 the switch program of the netlab took. A piece of DDP that fails is tried once again; a piece that fails still is given as
-"failed: why" in the table, the others go on, and the exit code is 1. Runs in a private machine (tests/support) and leaves nothing behind but DIR.
+"failed: why" in the table, the others go on, and the exit code is 1; so is one that takes ten times as long as it should.
+Runs in a private machine (tests/support) and leaves nothing behind but DIR.
 data: grey 28x28 images in 10 classes; without it, Debian's Fashion-MNIST (dataset-fashion-mnist).
 """
 
@@ -44,6 +45,7 @@ FASHION = pathlib.Path("/usr/share/datasets/fashion-mnist")
 # not counted; and some that train with the choice.
 STEPS_OF_AUTO = 188
 PLANS = 16
+TOO_LONG = 10  # times the forecast
 # The plans of auto are among them.
 SIZES = "0.25,0.5,1,2.5,4,5,10,25,50,100"
 
@@ -97,17 +99,22 @@ class Lab:
                 continue
         return 0.0
 
-    def run(self, command, environment=()):
-        """The output, and the switch's share of one core meanwhile."""
+    def run(self, command, environment=(), limit=None):
+        """The output, and the switch's share of one core meanwhile. limit: seconds after which it has failed."""
         variables = [word for name in ("OMP_WAIT_POLICY=passive", *environment) for word in ("-x", name)]
         before, began = self.switch_seconds(), time.monotonic()
         # The setting is each host's own, and what a host begins with is that of the machine below.
         rank = ('if [[ $0 ]]; then echo "$0" >/proc/sys/net/ipv4/tcp_congestion_control || exit; fi; '
                 'exec taskset -c $((OMPI_COMM_WORLD_RANK % $(nproc))) "$@"')
-        done = subprocess.run([self.netlab, "run", self.folder, *variables, "bash", "-c", rank, self.congestion,
-                               *map(str, command)],
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              check=False)
+        try:
+            done = subprocess.run([self.netlab, "run", self.folder, *variables, "bash", "-c", rank, self.congestion,
+                                   *map(str, command)],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  timeout=limit, check=False)
+        except subprocess.TimeoutExpired as expired:  # mpirun is killed, and the hosts' part of it ends without it
+            print(f"{' '.join(map(str, command))}: not done after {limit:.0f} s\n"
+                  f"{(expired.stdout or b'').decode(errors='replace')}", flush=True)
+            raise Failed(f"not done after {limit:.0f} s") from None
         share = (self.switch_seconds() - before) / (time.monotonic() - began)
         if done.returncode != 0:
             print(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}", flush=True)
@@ -119,7 +126,7 @@ def sweep(lab, arguments, model, folder):
     batch, settings, steps, _ = MODELS[model]
     _, share = lab.run([arguments.trainer, "bench", "buckets", "--bucket-mb", SIZES, "--steps", steps, "--warmup", 1,
                         "--out", folder, f"data.train={arguments.data}", f"train.batch_size={batch}", "optim.lr=0.001",
-                        *settings, *arguments.set])
+                        *settings, *arguments.set], limit=TOO_LONG * forecast(model, "sweep"))
     (arguments.out / f"{model}.html").write_text((folder / "buckets.html").read_text())
     return {"report": json.loads((folder / "buckets.json").read_text()), "switch": share}
 
@@ -128,7 +135,8 @@ def auto(lab, arguments, model, folder):
     batch, settings, _, _ = MODELS[model]
     output, share = lab.run([arguments.trainer, f"data.train={arguments.data}", f"train.batch_size={batch}",
                              "optim.lr=0.001", f"train.max_steps={STEPS_OF_AUTO}", f"run.dir={folder}/run",
-                             "distributed.bucket_policy=auto", *settings, *arguments.set], [f"XDG_CACHE_HOME={folder}"])
+                             "distributed.bucket_policy=auto", *settings, *arguments.set], [f"XDG_CACHE_HOME={folder}"],
+                            limit=TOO_LONG * forecast(model, "auto"))
     line = next((line for line in output.splitlines() if "buckets: " in line), None)
     if line is None:
         print(output, flush=True)
@@ -140,7 +148,7 @@ def ddp(lab, arguments, model, folder):
     batch, _, steps, _ = MODELS[model]
     _, share = lab.run([arguments.torch, "-B", HERE / "peer_ddp.py", "--model", model, "--batch", batch, "--steps",
                         (steps + 1) // 2, "--store", "10.77.0.1:29555", "--out", folder / "ddp.json"],
-                       ["GLOO_SOCKET_IFNAME=eth0"])
+                       ["GLOO_SOCKET_IFNAME=eth0"], limit=TOO_LONG * forecast(model, "ddp"))
     return {"report": json.loads((folder / "ddp.json").read_text()), "switch": share}
 
 
@@ -162,11 +170,12 @@ def pack_fashion(arguments, folder):
     return data
 
 
-def forecast(models, pieces):
-    """Seconds, on a machine like that of the results."""
+def forecast(model, piece):
+    """Seconds of both runs of ddp, or of the one of the others, on a machine like that of the results."""
+    steps, of_a_step = MODELS[model][2:]
     start = {"sweep": 8, "auto": 4, "ddp": 2 * 10}
-    steps = {"sweep": lambda n: PLANS * (n + n // 4 + 2), "auto": lambda n: STEPS_OF_AUTO, "ddp": lambda n: n + 2 * 4}
-    return sum(start[piece] + steps[piece](MODELS[model][2]) * MODELS[model][3] for model in models for piece in pieces)
+    steps = {"sweep": PLANS * (steps + steps // 4 + 2), "auto": STEPS_OF_AUTO, "ddp": steps + 2 * 4}
+    return start[piece] + steps[piece] * of_a_step
 
 
 def measure(arguments):
@@ -175,7 +184,8 @@ def measure(arguments):
     if "ddp" in pieces and not arguments.torch:
         print("ddp is left out: no torch here; --torch names a python3 that has it")
         pieces.remove("ddp")
-    print(f"this takes about {forecast(models, pieces) / 60:.0f} minutes on two quiet cores", flush=True)
+    seconds = sum(forecast(model, piece) for model in models for piece in pieces)
+    print(f"this takes about {seconds / 60:.0f} minutes on two quiet cores", flush=True)
     with tempfile.TemporaryDirectory(prefix="tutti-") as name:
         arguments.data = arguments.data or pack_fashion(arguments, pathlib.Path(name))
         lab = Lab(arguments, pathlib.Path(name) / "lab")

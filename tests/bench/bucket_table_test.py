@@ -25,6 +25,18 @@ def ddp_of(values):
             "switch": 0.2}
 
 
+class Limit(unittest.TestCase):
+    def test_a_run_that_does_not_end_has_failed(self):
+        with tempfile.TemporaryDirectory(prefix="tutti-") as folder, contextlib.redirect_stdout(io.StringIO()) as text:
+            netlab = pathlib.Path(folder) / "netlab"
+            netlab.write_text("#!/bin/sh\n[ $1 = up ] || { echo begun; exec sleep 1000; }\n")
+            netlab.chmod(0o755)
+            arguments = types.SimpleNamespace(support=netlab.parent, congestion="", rate="1gbit", delay="0.2ms")
+            with self.assertRaisesRegex(bucket_table.Failed, "not done after 1 s"):
+                bucket_table.Lab(arguments, netlab.parent).run(["trainer"], limit=1)
+        self.assertIn("trainer: not done after 1 s\nbegun", text.getvalue())
+
+
 class Table(unittest.TestCase):
     def measure(self, ddp, sweep=SWEEP):
         """What is printed of lenet, what is in the files, and the runs of DDP that were not asked for. A text fails."""

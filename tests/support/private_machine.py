@@ -31,9 +31,10 @@ class PrivateMachine:
             reason = " ".join(self._holder.stderr.read().split())
             self.end()
             raise unittest.SkipTest(reason or "no private machine")
-        # unshare's child is the first process inside.
-        holder = self._holder.pid
-        self._first = int(pathlib.Path(f"/proc/{holder}/task/{holder}/children").read_text().split()[0])
+        # The script's child is unshare, whose child is the first process inside.
+        self._first = self._holder.pid
+        for _ in range(2):
+            self._first = int(pathlib.Path(f"/proc/{self._first}/task/{self._first}/children").read_text().split()[0])
 
     def entered(self, command):
         """The command line that runs `command` inside."""
@@ -52,7 +53,7 @@ class PrivateMachine:
         try:
             self._holder.wait(20)
         except subprocess.TimeoutExpired:
-            self._holder.kill()  # its child dies with it, and with that one the rest
+            self._holder.kill()  # unshare dies with it, its child with that, and the rest
             self._holder.wait()
 
 
