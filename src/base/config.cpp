@@ -28,27 +28,38 @@ const Setting* given(const Settings& settings, const Row& row) {
     return setting && in_section(row, "model") && setting->node.IsNull() ? nullptr : setting;
 }
 
-/// "remove it, or use mlp or lenet, which know it".
-std::string owners_remedy(const Row& row) {
-    return fmt::format("remove it, or use {}, which know{} it", config::join(row.owners, " or "),
-                       row.owners.size() == 1 ? "s" : "");
+/// "remove it, or use mlp or lenet, which know it". Who chooses another model, optimizer or schedule behind
+/// the command need not change the file, and cannot where it is the built-in recipe: "give optim.momentum=0,
+/// too, or ...".
+std::string owners_remedy(const Row& row, const Setting& setting, const Settings& settings) {
+    const std::string section = row.path.substr(0, row.path.find('.'));
+    const Setting* const chosen = settings.find(section + ".name");
+    const bool behind_command =
+        chosen && chosen->where == Setting::command_line && setting.where != chosen->where;
+    return fmt::format("{}, or use {}, which know{} it",
+                       behind_command ? fmt::format("give {}={}, too", row.path,
+                                                    section == "model" ? "null" : row.print(Config{}))
+                                      : "remove it",
+                       config::join(row.owners, " or "), row.owners.size() == 1 ? "s" : "");
 }
 
 /// Keys of another model are errors, whatever their value; keys of another optimizer or schedule only when
 /// they are set to something else than the default, because the resolved dump holds all of them.
-void check_owner(const Row& row, const Setting& setting, const std::string& model, const Config& config) {
+void check_owner(const Row& row, const Setting& setting, const Settings& settings, const std::string& model,
+                 const Config& config) {
+    const auto remedy = [&] { return owners_remedy(row, setting, settings); };
     if (in_section(row, "model") && !config::knows(row, model))
         setting.fail(model == config::layers_model
                          ? "a model that is given by its layers does not know this key"
                          : fmt::format("the model {} does not know this key", model),
-                     owners_remedy(row));
+                     remedy());
     const bool is_default = row.print(config) == row.print(Config{});
     if (in_section(row, "optim") && !config::knows(row, config.optim.name) && !is_default)
         setting.fail(fmt::format("{} is not a key of the optimizer {}", setting.shown(), config.optim.name),
-                     owners_remedy(row));
+                     remedy());
     if (in_section(row, "schedule") && !config::knows(row, config.schedule.name) && !is_default)
         setting.fail(fmt::format("{} is not a key of the schedule {}", setting.shown(), config.schedule.name),
-                     owners_remedy(row));
+                     remedy());
 }
 
 /// What is not given has the default of the optimizer: PyTorch's, and timm's for lamb.
@@ -116,7 +127,7 @@ Config resolve(const Settings& settings, const std::string& source) {
         const Setting* const setting = given(settings, row);
         if (!setting) continue;
         row.set(*setting, result);
-        check_owner(row, *setting, model, result);
+        check_owner(row, *setting, settings, model, result);
     }
     set_optimizer_defaults(result.optim, settings);
     if (result.run.dir.empty()) result.run.dir = "runs/" + std::filesystem::path(source).stem().string();

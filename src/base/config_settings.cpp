@@ -14,7 +14,7 @@
 namespace tutti::config {
 namespace {
 
-constexpr const char* command_line = "command line";
+constexpr const char* command_line = Setting::command_line;
 
 std::string leaf_of(const std::string& path) {
     return path.substr(path.rfind('.') + 1);

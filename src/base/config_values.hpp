@@ -19,8 +19,10 @@ namespace tutti::config {
 /// A value that someone gave for a key. YAML::Node is a reference: assigning one Node to another changes the
 /// document it points into, so a Setting is never assigned to, only made anew.
 struct Setting {
+    static constexpr const char* command_line = "command line";
+
     std::string path;   ///< "train.batch_size"
-    std::string where;  ///< "jobs/x.yaml:7" or "command line"
+    std::string where;  ///< "jobs/x.yaml:7" or command_line
     YAML::Node node;
 
     /// The value as people wrote it, shortened: "64.5", "[1, 2]", "a map".

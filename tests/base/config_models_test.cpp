@@ -156,6 +156,26 @@ TEST(ConfigOptim, refuses_keys_of_other_optimizers) {
               "lamb, which know it");
 }
 
+TEST(ConfigOptim, chosen_behind_the_command_names_what_makes_the_file_fit) {
+    const auto refused = [](const char* text, const char* chosen) { return refusal(text, {chosen}); };
+    EXPECT_EQ(refused("optim: {momentum: 0.9}", "optim.name=adamw"),
+              "jobs/x.yaml:1: optim.momentum: 0.9 is not a key of the optimizer adamw; give "
+              "optim.momentum=0, too, or "
+              "use sgd, which knows it");
+    EXPECT_NO_THROW(parse("optim: {momentum: 0.9}", {"optim.name=adamw", "optim.momentum=0"}));
+    EXPECT_EQ(refused("model: {name: mlp, hidden: [32]}", "model.name=vit"),
+              "jobs/x.yaml:1: model.hidden: the model vit does not know this key; give model.hidden=null, "
+              "too, or use "
+              "mlp, which knows it");
+    EXPECT_NO_THROW(parse("model: {name: mlp, hidden: [32]}", {"model.name=vit", "model.hidden=null"}));
+    EXPECT_EQ(refused("schedule: {name: cosine, min_lr: 0.5}", "schedule.name=step"),
+              "jobs/x.yaml:1: schedule.min_lr: 0.5 is not a key of the schedule step; give "
+              "schedule.min_lr=0, too, or "
+              "use cosine, which knows it");
+    EXPECT_NO_THROW(
+        parse("schedule: {name: cosine, min_lr: 0.5}", {"schedule.name=step", "schedule.min_lr=0"}));
+}
+
 TEST(ConfigOptim, allows_the_default_of_another_optimizers_key) {
     EXPECT_NO_THROW(parse("optim: {name: adamw, momentum: 0}"));
 }
