@@ -14,8 +14,8 @@ usage: jobs/run.sh [-n RANKS] [-c FILE] [-l LEVEL] [--launcher srun|mpirun] [ARG
 
   jobs/run.sh -n 2 -c jobs/mnist.yaml -l INFO train.epochs=1
 
-In a batch job SIGUSR1 and SIGTERM reach every rank as "save and stop", and a run that stopped so (exit code 75) is
-requeued, when the job may be (#SBATCH --requeue).
+SIGUSR1 and SIGTERM reach every rank as "save and stop"; in a batch job a run that stopped so (exit code 75) is requeued,
+when the job may be (#SBATCH --requeue).
 
 TUTTI_TRAINER          the program (default: build/trainer beside this folder, else trainer from PATH)
 TUTTI_SRUN_OPTIONS     more options of srun
@@ -113,26 +113,36 @@ else
 fi
 command+=("${program[@]}")
 say "${command[*]}"
-if [[ ${ENVIRONMENT-} != BATCH ]]; then exec "${command[@]}"; fi
+in_batch=false
+if [[ ${ENVIRONMENT-} == BATCH ]]; then in_batch=true; fi
+if ! $in_batch && [[ $launcher == srun ]]; then exec "${command[@]}"; fi
 
-# A batch script is alone in hearing `--signal=B:…`, and with mpirun also in hearing scancel for this node's ranks.
+# A batch script is alone in hearing `--signal=B:…`, and with mpirun also in hearing scancel for this node's ranks. mpirun
+# itself must not hear SIGTERM: its ranks would have a second until it kills them. SIGUSR1 it passes on. So it has a
+# process group of its own, as `timeout` asks its whole group to end, and ends with this script.
 child='' signalled=false
-# shellcheck disable=SC2317  # called by the trap
+# shellcheck disable=SC2317  # called by the traps
 forward() {
     signalled=true
-    if [[ $child ]]; then kill -USR1 "$child" 2>/dev/null || true; fi
+    if [[ $child ]]; then kill "-$1" "$child" 2>/dev/null || true; fi
 }
-trap forward USR1 TERM
-"${command[@]}" &
+trap 'forward USR1' USR1 TERM
+trap 'forward INT' INT
+with_us=(setpriv --pdeathsig TERM)
+if ! "${with_us[@]}" true 2>/dev/null; then with_us=(); fi # util-linux of before 2.33
+if [[ -t 0 ]]; then exec </dev/null; fi # which only the terminal's own group can read; no rank does
+set -m
+${with_us[@]+"${with_us[@]}"} "${command[@]}" <&0 &
 child=$!
+set +m
 while :; do
     signalled=false
     status=0
     wait "$child" || status=$?
     $signalled || break
 done
-say "exit code $status, restart ${SLURM_RESTART_COUNT:-0}"
-if ((status == 75)); then
+if $in_batch; then say "exit code $status, restart ${SLURM_RESTART_COUNT:-0}"; fi
+if $in_batch && ((status == 75)); then
     scontrol requeue "$SLURM_JOB_ID" || say "not requeued; the same sbatch command goes on from the checkpoint"
 fi
 exit "$status"

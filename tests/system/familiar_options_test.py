@@ -1,7 +1,9 @@
 """Command lines and configs as people have them for other trainers, and jobs/run.sh, which they start with -n, -c, -l."""
 
 import json
+import os
 import pathlib
+import signal
 import subprocess
 
 import system_test
@@ -107,6 +109,39 @@ class RunScript(TrainingTest):
 
     def test_the_exit_code_is_the_trainers(self):
         self.assertEqual(self.run_script(["-n", "1", "train.batchsize=3"]).returncode, 2)
+
+    def start_script(self, args):
+        """A training in a process group of its own, when it has begun: the job, and what it said."""
+        job = subprocess.Popen([str(part) for part in (JOBS / "run.sh", "-n", "2", "--launcher", "mpirun", *args)],
+                               cwd=self.dir, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True, env={**self.environment(), "TUTTI_TRAINER": str(self.trainer)},
+                               start_new_session=True)
+        self.addCleanup(job.communicate)
+        self.addCleanup(job.kill)
+        said = ""
+        while "\nepoch " not in said:
+            line = job.stdout.readline()
+            self.assertTrue(line, said)
+            said += line
+        return job, said
+
+    def test_asked_to_end_it_has_the_ranks_save(self):
+        """mpirun itself would give them a second (Open MPI 4.1), which may be less than a step takes."""
+        settings = self.settings(self.small_data(64), train__epochs=10000, train__log_every=1)
+        for request, ask in ((signal.SIGTERM, os.killpg), (signal.SIGTERM, os.kill), (signal.SIGUSR1, os.kill)):
+            with self.subTest(request.name, ask=ask.__name__):
+                job, said = self.start_script(settings)
+                ask(job.pid, request)
+                said += job.communicate(timeout=60)[0]
+                self.assertEqual(job.returncode, 75, said)
+                self.assertIn("the checkpoint is saved", said)
+
+    def test_killed_or_interrupted_it_takes_the_ranks_along(self):
+        for request in (signal.SIGKILL, signal.SIGINT):
+            with self.subTest(request.name):
+                job, _ = self.start_script(self.settings(self.small_data(64), train__epochs=10000, train__log_every=1))
+                job.send_signal(request)
+                job.communicate(timeout=60)  # until the last of them has closed it
 
     def test_mistakes_are_named(self):
         for args, env, message in ((["-n", "0"], {}, "-n 0"), (["-l", "LOUD"], {}, "-l loud"), (["-c"], {}, "-c needs"),
