@@ -64,14 +64,21 @@ def reap(process):
 
 
 class Processes:
-    """Starts them one after the other, until `minutes` are over (None: no end)."""
+    """Starts them until `minutes` are over (None: no end). Threads may, at the same time."""
 
     def __init__(self, minutes=None):
         self.end = None if minutes is None else time.monotonic() + 60 * minutes
         self.environment = {}  # what all of them get beside ours
+        self.running = set()  # leaders of their sessions
 
     def left(self):
         return float("inf") if self.end is None else self.end - time.monotonic()
+
+    def stop(self):
+        """Ends those that run, and starts no other: for a thread that is left by an error while others wait for theirs."""
+        self.end = time.monotonic()
+        for leader in list(self.running):
+            end_session(leader)
 
     def wait(self, process, seconds):
         """Until it has ended, or the time is over."""
@@ -91,9 +98,11 @@ class Processes:
             # Not in a `with`, whose end waits: what a driver holds does not end when it is killed.
             process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=out, stderr=errors,
                                        env={**os.environ, **self.environment, **(env or {})}, start_new_session=True)
+            self.running.add(process.pid)
             try:
                 self.wait(process, limit)
             finally:
+                self.running.discard(process.pid)
                 returncode = process.poll()
                 end_session(process.pid)
                 survived = not reap(process)

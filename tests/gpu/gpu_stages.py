@@ -1,5 +1,6 @@
 """The stages of jobs/gpu_check.sh; see gpu_check.py."""
 
+import concurrent.futures
 import contextlib
 import datetime
 import itertools
@@ -31,15 +32,22 @@ LOSS_TOLERANCE = 1e-3
 # What the first runs on hardware most need to say comes first: a machine may be there for minutes only.
 PARTS = {
     "unit": ("unit_tests",),
-    "times": ("step_times",),
     "parity": ("stepwise_parity",),
-    "graph": ("cuda_graph",),
     "nccl": ("nccl_one_rank", "nccl_two_ranks_on_one_gpu"),
     "ranks": ("host_staged_ranks", "same_bits"),
+    "times": ("step_times",),
+    "graph": ("cuda_graph",),
     "bench": ("kernel_bench", "step_bench"),
     "sanitizer": ("memcheck", "racecheck"),
 }
 STAGES = ("facts", *(stage for stages in PARTS.values() for stage in stages))
+# What compute-sanitizer says, and ends with 255 for, when a program uses no GPU (its option require-cuda-init): some suites
+# are of the host's code alone.
+NO_CUDA_IN_IT = "terminated before first instrumented API call"
+# No API errors: libraries look for functions that the driver does not have, and ask for symbols that a file does not have,
+# while our own calls all are judged by the program. Hazards are looked for in our kernels alone, whose namespace is in
+# their (mangled) names: those of the libraries synchronise in ways of their own, and would take the time.
+SANITIZER = {"memcheck": ["--report-api-errors", "no"], "racecheck": ["--kernel-name", "kns=5tutti"]}
 
 
 @contextlib.contextmanager
@@ -70,6 +78,28 @@ class Check:
         self.trainer, self.device = arguments.trainer, "cpu" if arguments.rehearse else "cuda"
         self.mpirun = shutil.which("mpirun", path=f"{self.trainer.parent}:{os.environ['PATH']}")
         self.count = 3 if arguments.quick else 8
+
+    def each(self, pieces, work, keep, jobs):
+        """work(piece) of all, `jobs` at a time in threads of their own, and here, as they end, keep(piece, what it gave).
+        OutOfTime when the time was over for one."""
+        late = False
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            try:
+                begun = {pool.submit(work, piece): piece for piece in pieces}
+                for future in concurrent.futures.as_completed(begun):
+                    try:
+                        found = future.result()
+                    except OutOfTime:
+                        late = True
+                        continue
+                    keep(begun[future], found)
+            except BaseException as problem:
+                if not isinstance(problem, Exception):
+                    self.processes.stop()  # the whole check is to end
+                pool.shutdown(cancel_futures=True)
+                raise
+        if late:
+            raise OutOfTime
 
     def data(self):
         """Grey 28x28 images of noise with labels: what matters is the arithmetic."""
@@ -142,7 +172,7 @@ class Check:
             result.update({"bad": True, "said": f"nothing was tested: {done.stdout[-800:]}"})
         return result
 
-    def run_suites(self, command, seconds, judge):
+    def run_suites(self, command, seconds, judge, jobs):
         """Suite by suite, because an error of the GPU stays with a process: {program: {suite: result}}. judge(Ended) adds
         to the counts: "bad", and "unjudged" where a suite did not say enough."""
         results = {}
@@ -154,14 +184,20 @@ class Check:
 
         with judged_by(verdict):
             for program in self.unit_programs():
-                of_program = results.setdefault(program.name, {})
-                for suite in self.suites(program):
-                    done = self.processes.run([*command, program, f"--gtest_filter={suite}*"], seconds=seconds)
+                of_program, late = results.setdefault(program.name, {}), []
+
+                def keep(suite, done, of_program=of_program, late=late):
                     of_program[suite] = self.judge_suite(done, judge)
                     unjudged = [name for suites in results.values() for name, one in suites.items() if "unjudged" in one]
                     self.note(results, "not judged: " + ", ".join(unjudged) if unjudged else "")
-                    if done.late:
-                        raise OutOfTime
+                    late += [suite] if done.late else []
+
+                def run(suite, program=program):
+                    return self.processes.run([*command, program, f"--gtest_filter={suite}*"], seconds=seconds)
+
+                self.each(self.suites(program), run, keep, jobs)
+                if late:
+                    raise OutOfTime
         if all("unjudged" in result for suites in results.values() for result in suites.values()):
             raise Failed("no suite was judged: " + json.dumps(results))
         return results
@@ -183,7 +219,7 @@ class Check:
 
         # Beside the report: cuDNN's description of this GPU.
         self.processes.environment["TUTTI_GPU_PROPERTIES_TO"] = str(self.arguments.out.resolve() / "gpu_properties.json")
-        return self.run_suites([], 120, judge)
+        return self.run_suites([], 120, judge, self.arguments.jobs)
 
     def step_times(self):
         """Ours alone: milliseconds a step beside the aims."""
@@ -205,27 +241,35 @@ class Check:
         return results
 
     def stepwise_parity(self):
-        results, networks = [], list(NETWORKS)[:2] if self.arguments.quick else list(NETWORKS)
-        precisions = ("fp32",) if self.arguments.quick else ("fp32", "bf16")
+        networks, steps = list(NETWORKS)[:2] if self.arguments.quick else list(NETWORKS), self.count
+        cases = list(itertools.product(networks, ("fp32",) if self.arguments.quick else ("fp32", "bf16")))
+        results, data = {}, self.data()
 
         def verdict():
-            if not all(result["passed"] for result in results):
+            if not all(result["passed"] for result in results.values()):
                 raise Failed(json.dumps([{key: result[key] for key in ("network", "precision", "worst", "failure")
-                                          if key in result} for result in results if not result["passed"]]))
+                                          if key in result} for result in results.values() if not result["passed"]]))
+
+        def compare(case):
+            network, precision = case
+            command = [sys.executable, "-B", f"{HERE}/stepwise_parity.py", "--trainer", self.trainer, "--data", data,
+                       "--device", self.device, "--steps", steps, "--precision", precision, *NETWORKS[network], *TRAINING]
+            try:
+                done = self.run(command, seconds=300, ok=(0, 1))
+                return json.loads(done.stdout) if done.stdout else {"failure": done.stderr[-2000:]}
+            except Failed as failure:
+                return {"failure": str(failure)}
+
+        def in_order():
+            return [results[case] for case in cases if case in results]
+
+        def keep(case, found):
+            results[case] = {"network": case[0], "precision": case[1], "passed": False, **found}
+            self.note(in_order())
 
         with judged_by(verdict):
-            for network, precision in itertools.product(networks, precisions):
-                command = [sys.executable, "-B", f"{HERE}/stepwise_parity.py", "--trainer", self.trainer, "--data", self.data(),
-                           "--device", self.device, "--steps", self.count, "--precision", precision, *NETWORKS[network], *TRAINING]
-                found = {"network": network, "precision": precision, "passed": False}
-                try:
-                    done = self.run(command, seconds=300, ok=(0, 1))
-                    found.update(json.loads(done.stdout) if done.stdout else {"failure": done.stderr[-2000:]})
-                except Failed as failure:
-                    found["failure"] = str(failure)
-                results.append(found)
-                self.note(results)
-        return results
+            self.each(cases, compare, keep, self.arguments.jobs)
+        return in_order()
 
     def train(self, name, ranks, *settings, env=None, ok=(0,)):
         """Ten steps of lenet; samples per step are the same on any number of ranks."""
@@ -405,12 +449,15 @@ class Check:
             result = {"code": done.returncode, "errors": sum(found) if found else None, "bad": sum(found) > 0}
             if done.returncode is None and not result["bad"]:
                 result["unjudged"] = "it did not end in time"  # the tool is slow
+            elif NO_CUDA_IN_IT in said and not found:
+                result["unjudged"] = "it does not use the GPU"
             elif done.returncode != 0 or not found:  # code 0 without a summary: the tool saw nothing
                 result["bad"] = True
             return {**result, **({"said": said[-3000:]} if result["bad"] else {})}
 
-        # A bundle's program is a script that starts it.
-        return self.run_suites([program, "--tool", tool, "--target-processes", "all", "--error-exitcode", "9"], 240, judge)
+        # A bundle's program is a script that starts it. One at a time: the tool has ports of its own.
+        return self.run_suites([program, "--tool", tool, "--target-processes", "all", "--error-exitcode", "9", *SANITIZER[tool]],
+                               240, judge, jobs=1)
 
     def memcheck(self):
         return self.sanitizer("memcheck")
@@ -437,7 +484,7 @@ class Check:
                 # PyTorch finds its own libraries; ours may be others.
                 self.run([sys.executable, "-B", f"{HERE}/peer_torch.py", "--python", self.arguments.python, "--trainer",
                           self.trainer, "--out", report, "--device", self.device, "--models", self.arguments.models,
-                          "--libraries", ours, *(["--memory", self.arguments.memory] if self.arguments.memory else []),
+                          "--variants", self.arguments.variants, "--libraries", ours, *(["--memory", self.arguments.memory] if self.arguments.memory else []),
                           *(small if self.arguments.quick else [])],
                          seconds=7200, env={"LD_LIBRARY_PATH": inherited})
             finally:

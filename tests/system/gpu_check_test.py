@@ -156,7 +156,7 @@ esac
         listed = "".join(f"{name}.\\n  runs\\n" for name in suites)
         cases = "".join(f"    --gtest_filter={name}.*) echo '[ RUN      ] {name}.runs'; {command} ;;\n" for name, command in suites.items())
         for name, text in {"test_gpu_ops": f"case $1 in\n    --gtest_list_tests) printf '{listed}' ;;\n{cases}esac\n",
-                           "compute-sanitizer": "[ \"$3 $4\" = '--target-processes all' ] || exit 2\nshift 6\nexec \"$@\"\n"}.items():
+                           "compute-sanitizer": f'echo "$*" >> {self.dir}/asked\nwhile [ "${{1#--}}" != "$1" ]; do shift 2; done\nexec "$@"\n'}.items():
             (self.dir / name).write_text("#!/bin/sh\n" + text)
             (self.dir / name).chmod(0o755)
 
@@ -175,12 +175,56 @@ esac
 
     def test_the_sanitizer_must_have_judged(self):
         clean, slow = "echo '========= ERROR SUMMARY: 0 errors'", f": > {self.sign}; exec sleep 300"
-        suites, remark = self.sanitized(Clean=clean, Slow=slow)
-        self.assertEqual((suites["Clean."]["errors"], suites["Slow."]["errors"]), (0, None))
-        self.assertEqual(remark, "not judged: Slow.")
-        for bad in {"Slow": slow}, {"Clean": clean, "Silent": "true"}, {"Clean": clean, "Wrong": "echo '========= ERROR SUMMARY: 3 errors'"}:
+        # What the tool says, and its code, where nothing asks for the GPU.
+        host = "echo '========= Error: Target application terminated before first instrumented API call'; exit 255"
+        suites, remark = self.sanitized(Clean=clean, Host=host, Slow=slow)
+        self.assertEqual([suites[f"{name}."]["errors"] for name in ("Clean", "Host", "Slow")], [0, None, None])
+        self.assertEqual(remark, "not judged: Host., Slow.")
+        self.assertEqual([suites[f"{name}."].get("unjudged") for name in ("Clean", "Host", "Slow")],
+                         [None, "it does not use the GPU", "it did not end in time"])
+        # Libraries' own questions to the driver, which it may refuse, are no errors of ours.
+        self.assertIn("--tool memcheck --target-processes all --error-exitcode 9 --report-api-errors no",
+                      (self.dir / "asked").read_text())
+        for bad in {"Slow": slow}, {"Host": host}, {"Clean": clean, "Both": f"echo '========= ERROR SUMMARY: 1 error'; {host}"}, \
+                {"Clean": clean, "Silent": "true"}, {"Clean": clean, "Wrong": "echo '========= ERROR SUMMARY: 3 errors'"}:
             with self.assertRaises(gpu_process.Failed, msg=bad):
                 self.sanitized(**bad)
+
+    def test_pieces_run_side_by_side_and_keep_their_order_in_the_report(self):
+        # Each of two networks waits until both have begun.
+        wrapper = self.dir / "trainer"
+        wrapper.write_text(f"""#!/bin/sh
+case "$*" in
+    *train.checkpoint.every=1\ steps*)
+        : > {self.dir}/begun-$$
+        for i in $(seq 600); do [ $(ls {self.dir} | grep -c ^begun-) -lt 2 ] || break; sleep 0.1; done
+        [ $(ls {self.dir} | grep -c ^begun-) -ge 2 ] || exit 3 ;;
+esac
+exec {self.trainer} "$@"
+""")
+        wrapper.chmod(0o755)
+        code = self.check_until(gpu_process.Processes(), "--trainer", wrapper, "--stages", "stepwise_parity", "--jobs", "2")
+        self.assertEqual(code, 0)
+        self.assertEqual([one["network"] for one in self.report()[1]["stepwise_parity"]["result"]], ["mlp", "lenet"])
+
+    def test_who_ends_the_check_ends_what_runs_beside_it(self):
+        processes = gpu_process.Processes()
+        check = gpu_stages.Check(types.SimpleNamespace(trainer=self.trainer, rehearse=True, quick=True), self.dir, processes,
+                                 lambda *_: None)
+
+        def work(piece):
+            command = f"echo $$ > {self.dir}/pid; exec sleep 300" if piece == "long" else f"until [ -s {self.dir}/pid ]; do sleep 0.1; done"
+            return processes.run(["/bin/sh", "-c", command])
+
+        def keep(piece, _):
+            if piece == "short":
+                raise SystemExit(1)
+
+        with self.assertRaises(SystemExit):
+            check.each(["long", "short"], work, keep, 2)
+        self.assertFalse(pathlib.Path("/proc", (self.dir / "pid").read_text().strip()).exists())
+        with self.assertRaises(gpu_process.OutOfTime):
+            processes.run(["/bin/true"])
 
     def test_a_process_ends_with_the_time_of_the_check(self):
         done = gpu_process.Processes(minutes=0.03).run(["/bin/sh", "-c", "echo begun; exec sleep 300"])
