@@ -1,5 +1,7 @@
 """Processes of jobs/gpu_check.sh: none outlives its time, and what it said until then is kept."""
 
+import concurrent.futures
+import contextlib
 import os
 import pathlib
 import re
@@ -36,6 +38,20 @@ class Failed(Exception):
 
 class OutOfTime(Exception):
     """The time of the whole check is over."""
+
+
+@contextlib.contextmanager
+def judged_by(verdict):
+    """Pieces of a stage: `verdict` raises Failed for what they found, also where the time ends before the last one."""
+    try:
+        yield
+    except OutOfTime:
+        try:
+            verdict()
+        except Failed as failure:
+            raise Failed(f"{OUT_OF_TIME}; {failure}") from None
+        raise
+    verdict()
 
 
 class Ended:
@@ -79,6 +95,28 @@ class Processes:
         self.end = time.monotonic()
         for leader in list(self.running):
             end_session(leader)
+
+    def each(self, pieces, work, keep, jobs):
+        """work(piece) of all, `jobs` at a time in threads of their own, and here, as they end, keep(piece, what it gave).
+        OutOfTime when the time was over for one."""
+        late = False
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            try:
+                begun = {pool.submit(work, piece): piece for piece in pieces}
+                for future in concurrent.futures.as_completed(begun):
+                    try:
+                        found = future.result()
+                    except OutOfTime:
+                        late = True
+                        continue
+                    keep(begun[future], found)
+            except BaseException as problem:
+                if not isinstance(problem, Exception):
+                    self.stop()  # the whole check is to end
+                pool.shutdown(cancel_futures=True)
+                raise
+        if late:
+            raise OutOfTime
 
     def wait(self, process, seconds):
         """Until it has ended, or the time is over."""
