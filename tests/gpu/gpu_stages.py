@@ -151,10 +151,7 @@ class Check(Suites):
 
     def train(self, name, ranks, *settings, env=None, ok=(0,)):
         """Ten steps of lenet; samples per step are the same on any number of ranks."""
-        # Another optimizer knows no momentum.
-        training = [word for word in TRAINING if not (word.startswith("optim.momentum=") and
-                                                      any(setting.startswith("optim.name=") for setting in settings))]
-        command = [self.trainer, f"data.train={self.data()}", f"run.dir={self.folder / name}", *NETWORKS["lenet"], *training,
+        command = [self.trainer, f"data.train={self.data()}", f"run.dir={self.folder / name}", *NETWORKS["lenet"], *TRAINING,
                    f"train.batch_size={12 // ranks}", "train.max_steps=10", "train.log_every=1", *settings]
         if ranks > 1:
             if self.mpirun is None:
@@ -264,7 +261,7 @@ class Check(Suites):
         layers = ("model.layers=[{conv2d: {out: 8, kernel: 3}}, batch_norm2d, relu, {dropout: {p: 0.3}}, flatten, "
                   "{linear: {out: 10}}]")
         return {"sgd": (), "nccl": ("distributed.backend=nccl",),
-                "adamw, dropout, batch statistics": ("model.name=null", layers, "optim.name=adamw"),
+                "adamw, dropout, batch statistics": ("model.name=null", layers, "optim.name=adamw", "optim.momentum=0"),
                 "vit, drop path": (*NETWORKS["vit"], "model.drop_path=0.3"),
                 # Fused attention, and an evaluation between the recordings of the steps.
                 "vit, bf16, recomputed": (*NETWORKS["vit"], "model.heads=4", "train.precision=bf16", "train.recompute=true",
