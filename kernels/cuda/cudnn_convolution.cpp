@@ -77,7 +77,11 @@ PassNames names_of(ConvolutionPass pass) {
 }
 
 /// Why an engine must not be taken; empty when it may.
-std::string objection(const CudnnEngineFacts& engine, ProductType type) {
+std::string objection(const CudnnEngineFacts& engine, ConvolutionPass pass, ProductType type) {
+    // Engine 0 of both gradients is algorithm 0, whose sums are atomic additions in any order (cuDNN API
+    // Reference, "cudnnConvolutionBwdFilterAlgo_t" and "cudnnConvolutionBwdDataAlgo_t"). Its notes (9.19) do
+    // not say so, and the heuristic takes it for few channels.
+    if (pass != ConvolutionPass::forward && engine.number == 0) return "other bits each time (algorithm 0)";
     if (engine.has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return "sums below fp32";
     if (type == ProductType::fp32 && (engine.has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) ||
                                       engine.has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)))
@@ -128,7 +132,7 @@ ConvolutionPlan::ConvolutionPlan(const ConvolutionProblem& problem, const CudnnT
 
     plan_ = CudnnPlan(
         name_, graph_, target,
-        [&](const CudnnEngineFacts& engine) { return objection(engine, problem.type); },
+        [&](const CudnnEngineFacts& engine) { return objection(engine, problem.pass, problem.type); },
         "try another train.precision, or device: cpu");
 }
 

@@ -20,6 +20,8 @@ CASES = {
     "vit_b16": Case(256, VIT_B16, "224x224x3", {"ours": 50}, 34),
     "vit_b16_tanh": Case(256, [*VIT_B16, "model.gelu=tanh"], "224x224x3", {}, 34),
 }
+# Of PyTorch (gpu_steps.py says what they are).
+VARIANTS = ("eager", "compile", "max-autotune")
 # Of a GPU's memory: each process has a context of CUDA's there, too, and the estimates may be short.
 USABLE = 0.9
 # Of a block that is measured, and before it.

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-from cases import CASES, aim_text
+from cases import CASES, VARIANTS, aim_text
 from gpu_process import ENOUGH, OUT_OF_TIME, Failed, OutOfTime, Processes, Skipped
 from gpu_stages import PARTS, STAGES, Check
 
@@ -173,6 +173,8 @@ def parse(words=None):
     parser.add_argument("--stages")
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--models", default=",".join(CASES))
+    parser.add_argument("--variants", default=",".join(VARIANTS))
+    parser.add_argument("--jobs", type=int, default=max(1, min(6, len(os.sched_getaffinity(0)) // 2)))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--rehearse", action="store_true")
     arguments = parser.parse_args(words)
@@ -189,6 +191,10 @@ def parse(words=None):
         parser.error(f"--stages: {unknown[0]} is none of {', '.join(STAGES)}")
     if unknown := [name for name in arguments.models.split(",") if name not in CASES]:
         parser.error(f"--models: {unknown[0]} is none of {', '.join(CASES)}")
+    if unknown := [name for name in arguments.variants.split(",") if name not in VARIANTS]:
+        parser.error(f"--variants: {unknown[0]} is none of {', '.join(VARIANTS)}")
+    if arguments.jobs < 1:
+        parser.error(f"--jobs: {arguments.jobs} is no number of processes")
     if arguments.minutes is not None and not 60 * arguments.minutes > ENOUGH:
         parser.error(f"--minutes: {arguments.minutes:g} minutes are not enough to start anything")
     # The facts say where the libraries are: always, and first.

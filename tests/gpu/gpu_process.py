@@ -1,5 +1,7 @@
 """Processes of jobs/gpu_check.sh: none outlives its time, and what it said until then is kept."""
 
+import concurrent.futures
+import contextlib
 import os
 import pathlib
 import re
@@ -38,6 +40,20 @@ class OutOfTime(Exception):
     """The time of the whole check is over."""
 
 
+@contextlib.contextmanager
+def judged_by(verdict):
+    """Pieces of a stage: `verdict` raises Failed for what they found, also where the time ends before the last one."""
+    try:
+        yield
+    except OutOfTime:
+        try:
+            verdict()
+        except Failed as failure:
+            raise Failed(f"{OUT_OF_TIME}; {failure}") from None
+        raise
+    verdict()
+
+
 class Ended:
     def __init__(self, returncode, stdout, stderr, late):
         self.returncode, self.stdout, self.stderr, self.late = returncode, stdout, stderr, late
@@ -64,14 +80,43 @@ def reap(process):
 
 
 class Processes:
-    """Starts them one after the other, until `minutes` are over (None: no end)."""
+    """Starts them until `minutes` are over (None: no end). Threads may, at the same time."""
 
     def __init__(self, minutes=None):
         self.end = None if minutes is None else time.monotonic() + 60 * minutes
         self.environment = {}  # what all of them get beside ours
+        self.running = set()  # leaders of their sessions
 
     def left(self):
         return float("inf") if self.end is None else self.end - time.monotonic()
+
+    def stop(self):
+        """Ends those that run, and starts no other: for a thread that is left by an error while others wait for theirs."""
+        self.end = time.monotonic()
+        for leader in list(self.running):
+            end_session(leader)
+
+    def each(self, pieces, work, keep, jobs):
+        """work(piece) of all, `jobs` at a time in threads of their own, and here, as they end, keep(piece, what it gave).
+        OutOfTime when the time was over for one."""
+        late = False
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            try:
+                begun = {pool.submit(work, piece): piece for piece in pieces}
+                for future in concurrent.futures.as_completed(begun):
+                    try:
+                        found = future.result()
+                    except OutOfTime:
+                        late = True
+                        continue
+                    keep(begun[future], found)
+            except BaseException as problem:
+                if not isinstance(problem, Exception):
+                    self.stop()  # the whole check is to end
+                pool.shutdown(cancel_futures=True)
+                raise
+        if late:
+            raise OutOfTime
 
     def wait(self, process, seconds):
         """Until it has ended, or the time is over."""
@@ -91,9 +136,11 @@ class Processes:
             # Not in a `with`, whose end waits: what a driver holds does not end when it is killed.
             process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=out, stderr=errors,
                                        env={**os.environ, **self.environment, **(env or {})}, start_new_session=True)
+            self.running.add(process.pid)
             try:
                 self.wait(process, limit)
             finally:
+                self.running.discard(process.pid)
                 returncode = process.poll()
                 end_session(process.pid)
                 survived = not reap(process)

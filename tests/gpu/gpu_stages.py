@@ -1,18 +1,17 @@
 """The stages of jobs/gpu_check.sh; see gpu_check.py."""
 
-import contextlib
 import datetime
 import itertools
 import json
 import os
-import pathlib
 import re
 import shutil
 import sys
 
 import gpu_libraries
 from cases import batch_for, bench_command
-from gpu_process import OUT_OF_TIME, Failed, OutOfTime, Skipped, notices
+from gpu_process import Failed, Skipped, judged_by, notices
+from gpu_suites import Suites
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 NETWORKS = {
@@ -31,30 +30,15 @@ LOSS_TOLERANCE = 1e-3
 # What the first runs on hardware most need to say comes first: a machine may be there for minutes only.
 PARTS = {
     "unit": ("unit_tests",),
-    "times": ("step_times",),
     "parity": ("stepwise_parity",),
-    "graph": ("cuda_graph",),
     "nccl": ("nccl_one_rank", "nccl_two_ranks_on_one_gpu"),
     "ranks": ("host_staged_ranks", "same_bits"),
+    "times": ("step_times",),
+    "graph": ("cuda_graph",),
     "bench": ("kernel_bench", "step_bench"),
     "sanitizer": ("memcheck", "racecheck"),
 }
 STAGES = ("facts", *(stage for stages in PARTS.values() for stage in stages))
-
-
-@contextlib.contextmanager
-def judged_by(verdict):
-    """Pieces of a stage: `verdict` raises Failed for what they found, also where the time ends before the last one."""
-    try:
-        yield
-    except OutOfTime:
-        try:
-            verdict()
-        except Failed as failure:
-            raise Failed(f"{OUT_OF_TIME}; {failure}") from None
-        raise
-    verdict()
-
 
 def require_no_failure(results):
     """Of {name: {"failure": why}}, or of what else a name has."""
@@ -62,7 +46,7 @@ def require_no_failure(results):
         raise Failed(json.dumps(failed))
 
 
-class Check:
+class Check(Suites):
     """note(result, remark): keeps what a stage has found so far in the report, and what is to be said of it."""
 
     def __init__(self, arguments, folder, processes, note):
@@ -83,16 +67,6 @@ class Check:
             labels.write_bytes(bytes([0, 0, 8, 1]) + count.to_bytes(4, "big") + bytes(i % 10 for i in range(count)))
             self.run([self.trainer, "pack", "idx", "--images", images, "--labels", labels, "-o", path])
         return path
-
-    def unit_programs(self):
-        # Others of that kind run on stand-ins. A rehearsal has only the CPU's.
-        wanted = re.compile(r"^test_kernels$" if self.arguments.rehearse else r"^test_gpu_ops$")
-        # Passes over folders that go meanwhile, as those of mpirun's sessions.
-        files = (pathlib.Path(folder, name) for folder, _, names in os.walk(self.arguments.tests) for name in names)
-        found = sorted(path for path in files if wanted.match(path.name) and os.access(path, os.X_OK))
-        if not found:
-            raise Skipped(f"no test programs in {self.arguments.tests}")
-        return found
 
     def run(self, command, seconds=600, env=None, ok=(0,)):
         return self.processes.check(command, seconds, env, ok)
@@ -125,66 +99,6 @@ class Check:
             where = "; found nowhere: " + ", ".join(missing) + ", name their folders in TUTTI_CUDA_LIBRARIES"
             raise Failed(str(failure) + (where if missing else "")) from None
 
-    def suites(self, program):
-        """Of a GoogleTest program."""
-        listed = self.run([program, "--gtest_list_tests"], seconds=120).stdout
-        suites = [line.split()[0] for line in listed.splitlines() if re.match(r"\S+\.(\s|$)", line)]
-        if not suites:
-            raise Failed(f"{program.name} lists no tests: {listed[-500:]}")
-        return suites
-
-    def judge_suite(self, done, judge):
-        """Counts of one that was run; one in which nothing was tested is bad."""
-        begun = re.findall(r"^\[ RUN      \] (\S+)", done.stdout, re.MULTILINE)
-        skipped = set(re.findall(r"^\[  SKIPPED \] (\S+\.\S+)", done.stdout, re.MULTILINE))
-        result = {"tests": len(begun) - len(skipped), **({"skipped": len(skipped)} if skipped else {}), **judge(done, begun)}
-        if result["tests"] == 0 and done.returncode == 0:
-            result.update({"bad": True, "said": f"nothing was tested: {done.stdout[-800:]}"})
-        return result
-
-    def run_suites(self, command, seconds, judge):
-        """Suite by suite, because an error of the GPU stays with a process: {program: {suite: result}}. judge(Ended) adds
-        to the counts: "bad", and "unjudged" where a suite did not say enough."""
-        results = {}
-
-        def verdict():
-            suites = {suite: result for of_program in results.values() for suite, result in of_program.items()}
-            if bad := {suite: result for suite, result in suites.items() if result["bad"]}:
-                raise Failed(json.dumps(bad))
-
-        with judged_by(verdict):
-            for program in self.unit_programs():
-                of_program = results.setdefault(program.name, {})
-                for suite in self.suites(program):
-                    done = self.processes.run([*command, program, f"--gtest_filter={suite}*"], seconds=seconds)
-                    of_program[suite] = self.judge_suite(done, judge)
-                    unjudged = [name for suites in results.values() for name, one in suites.items() if "unjudged" in one]
-                    self.note(results, "not judged: " + ", ".join(unjudged) if unjudged else "")
-                    if done.late:
-                        raise OutOfTime
-        if all("unjudged" in result for suites in results.values() for result in suites.values()):
-            raise Failed("no suite was judged: " + json.dumps(results))
-        return results
-
-    def unit_tests(self):
-        """The programs that compare CUDA with the CPU, layer by layer."""
-        def judge(done, begun):
-            failed = re.findall(r"^\[  FAILED  \] (\S+?)(?:,|$| \()", done.stdout, re.MULTILINE)
-            result = {"failed": sorted(set(failed)), "bad": bool(failed) or (done.returncode != 0 and not done.late)}
-            if done.late:
-                result["unjudged"] = OUT_OF_TIME
-            if failed:
-                first = done.stdout.find("Failure\n")
-                result["said"] = done.stdout[max(first - 200, 0):first + 800]
-            elif done.returncode != 0:
-                how = "did not end" if done.returncode is None else f"ended with {done.returncode}"
-                result["said"] = f"{how} in {begun[-1] if begun else 'no test'}: {(done.stdout + done.stderr)[-800:]}"
-            return result
-
-        # Beside the report: cuDNN's description of this GPU.
-        self.processes.environment["TUTTI_GPU_PROPERTIES_TO"] = str(self.arguments.out.resolve() / "gpu_properties.json")
-        return self.run_suites([], 120, judge)
-
     def step_times(self):
         """Ours alone: milliseconds a step beside the aims."""
         results = {}
@@ -205,27 +119,35 @@ class Check:
         return results
 
     def stepwise_parity(self):
-        results, networks = [], list(NETWORKS)[:2] if self.arguments.quick else list(NETWORKS)
-        precisions = ("fp32",) if self.arguments.quick else ("fp32", "bf16")
+        networks, steps = list(NETWORKS)[:2] if self.arguments.quick else list(NETWORKS), self.count
+        cases = list(itertools.product(networks, ("fp32",) if self.arguments.quick else ("fp32", "bf16")))
+        results, data = {}, self.data()
 
         def verdict():
-            if not all(result["passed"] for result in results):
+            if not all(result["passed"] for result in results.values()):
                 raise Failed(json.dumps([{key: result[key] for key in ("network", "precision", "worst", "failure")
-                                          if key in result} for result in results if not result["passed"]]))
+                                          if key in result} for result in results.values() if not result["passed"]]))
+
+        def compare(case):
+            network, precision = case
+            command = [sys.executable, "-B", f"{HERE}/stepwise_parity.py", "--trainer", self.trainer, "--data", data,
+                       "--device", self.device, "--steps", steps, "--precision", precision, *NETWORKS[network], *TRAINING]
+            try:
+                done = self.run(command, seconds=300, ok=(0, 1))
+                return json.loads(done.stdout) if done.stdout else {"failure": done.stderr[-2000:]}
+            except Failed as failure:
+                return {"failure": str(failure)}
+
+        def in_order():
+            return [results[case] for case in cases if case in results]
+
+        def keep(case, found):
+            results[case] = {"network": case[0], "precision": case[1], "passed": False, **found}
+            self.note(in_order())
 
         with judged_by(verdict):
-            for network, precision in itertools.product(networks, precisions):
-                command = [sys.executable, "-B", f"{HERE}/stepwise_parity.py", "--trainer", self.trainer, "--data", self.data(),
-                           "--device", self.device, "--steps", self.count, "--precision", precision, *NETWORKS[network], *TRAINING]
-                found = {"network": network, "precision": precision, "passed": False}
-                try:
-                    done = self.run(command, seconds=300, ok=(0, 1))
-                    found.update(json.loads(done.stdout) if done.stdout else {"failure": done.stderr[-2000:]})
-                except Failed as failure:
-                    found["failure"] = str(failure)
-                results.append(found)
-                self.note(results)
-        return results
+            self.processes.each(cases, compare, keep, self.arguments.jobs)
+        return in_order()
 
     def train(self, name, ranks, *settings, env=None, ok=(0,)):
         """Ten steps of lenet; samples per step are the same on any number of ranks."""
@@ -334,22 +256,25 @@ class Check:
         found = re.search(r'"NCCL": *"(\d+)\.(\d+)', version)
         return bool(found) and (int(found[1]), int(found[2])) >= (2, 30)
 
+    def graph_cases(self):
+        """Settings of one rank."""
+        layers = ("model.layers=[{conv2d: {out: 8, kernel: 3}}, batch_norm2d, relu, {dropout: {p: 0.3}}, flatten, "
+                  "{linear: {out: 10}}]")
+        return {"sgd": (), "nccl": ("distributed.backend=nccl",),
+                "adamw, dropout, batch statistics": ("model.name=null", layers, "optim.name=adamw", "optim.momentum=0"),
+                "vit, drop path": (*NETWORKS["vit"], "model.drop_path=0.3"),
+                # Fused attention, and an evaluation between the recordings of the steps.
+                "vit, bf16, recomputed": (*NETWORKS["vit"], "model.heads=4", "train.precision=bf16", "train.recompute=true",
+                                          f"data.val={self.data()}", "train.max_steps=50"),
+                "vit, bf16, GELU by tanh": (*NETWORKS["vit_tanh"], "train.precision=bf16")}
+
     def cuda_graph(self):
         """Steps as CUDA graphs have the bits of steps without, also with NCCL; and what they save where launches count."""
         if self.arguments.rehearse:
             raise Skipped("a rehearsal has no CUDA graphs")
         results = {}
-        layers = ("model.layers=[{conv2d: {out: 8, kernel: 3}}, batch_norm2d, relu, {dropout: {p: 0.3}}, flatten, "
-                  "{linear: {out: 10}}]")
-        cases = {"sgd": (), "nccl": ("distributed.backend=nccl",),
-                 "adamw, dropout, batch statistics": ("model.name=null", layers, "optim.name=adamw"),
-                 "vit, drop path": (*NETWORKS["vit"], "model.drop_path=0.3"),
-                 # Fused attention, and an evaluation between the recordings of the steps.
-                 "vit, bf16, recomputed": (*NETWORKS["vit"], "model.heads=4", "train.precision=bf16", "train.recompute=true",
-                                           f"data.val={self.data()}", "train.max_steps=50"),
-                 "vit, bf16, GELU by tanh": (*NETWORKS["vit_tanh"], "train.precision=bf16")}
         with judged_by(lambda: require_no_failure(results)):
-            for name, settings in cases.items():
+            for name, settings in self.graph_cases().items():
                 try:
                     found = {graph: self.losses(f"graph-{name}-{graph}", 1, "device=cuda", f"run.cuda_graph={graph}",
                                                 "train.max_steps=20", *settings) for graph in ("true", "false")}
@@ -394,30 +319,6 @@ class Check:
                 raise Failed(f"two ranks with NCCL, {strategy}: the losses with a CUDA graph differ: {found}")
         return {"staged": "equal", "nccl": "equal"}
 
-    def sanitizer(self, tool):
-        program = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
-        if self.arguments.rehearse or program is None:
-            raise Skipped("a rehearsal has no GPU" if self.arguments.rehearse else "compute-sanitizer is not installed")
-
-        def judge(done, _):
-            said = done.stdout + done.stderr
-            found = [int(count) for count in re.findall(r"^=+ (?:ERROR|RACECHECK) SUMMARY: (\d+)", said, re.MULTILINE)]
-            result = {"code": done.returncode, "errors": sum(found) if found else None, "bad": sum(found) > 0}
-            if done.returncode is None and not result["bad"]:
-                result["unjudged"] = "it did not end in time"  # the tool is slow
-            elif done.returncode != 0 or not found:  # code 0 without a summary: the tool saw nothing
-                result["bad"] = True
-            return {**result, **({"said": said[-3000:]} if result["bad"] else {})}
-
-        # A bundle's program is a script that starts it.
-        return self.run_suites([program, "--tool", tool, "--target-processes", "all", "--error-exitcode", "9"], 240, judge)
-
-    def memcheck(self):
-        return self.sanitizer("memcheck")
-
-    def racecheck(self):
-        return self.sanitizer("racecheck")
-
     def kernel_bench(self):
         report = json.loads(self.run([self.trainer, "bench", "kernels", "--json"]).stdout)
         if "not_measured" in report and not self.arguments.rehearse:
@@ -437,7 +338,7 @@ class Check:
                 # PyTorch finds its own libraries; ours may be others.
                 self.run([sys.executable, "-B", f"{HERE}/peer_torch.py", "--python", self.arguments.python, "--trainer",
                           self.trainer, "--out", report, "--device", self.device, "--models", self.arguments.models,
-                          "--libraries", ours, *(["--memory", self.arguments.memory] if self.arguments.memory else []),
+                          "--variants", self.arguments.variants, "--libraries", ours, *(["--memory", self.arguments.memory] if self.arguments.memory else []),
                           *(small if self.arguments.quick else [])],
                          seconds=7200, env={"LD_LIBRARY_PATH": inherited})
             finally:

@@ -23,11 +23,10 @@ import sys
 import tempfile
 import time
 
-from cases import STEPS, aim_text, batch_for, bench_command, fit_together
+from cases import STEPS, VARIANTS, aim_text, batch_for, bench_command, fit_together
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-VARIANTS = ("eager", "compile", "max-autotune")
 NO_GPU = 77
 
 

@@ -1,68 +1,29 @@
 """jobs/gpu_check.sh without a GPU: it says so; its stages work on the CPU, and find what is wrong."""
 
-import contextlib
-import io
 import json
 import os
 import pathlib
 import signal
 import subprocess
-import sys
-import tempfile
-import time
 import types
 from unittest import mock
 
 import system_test
-from recipes import TrainingTest
-
-ROOT = pathlib.Path(__file__).parents[2]
-SCRIPT = ROOT / "jobs/gpu_check.sh"
-sys.path.append(str(ROOT / "tests/gpu"))
+from gpu_checks import GpuCheckTest, UntilSign
 import cases
 import gpu_check
 import gpu_process
 import gpu_stages
 import peer_torch
 
-
-class UntilSign(gpu_process.Processes):
-    """The time is over as soon as one of the processes says so, by this file: on a slow machine as on a quick one."""
-
-    def __init__(self, sign):
-        super().__init__()
-        self.sign = sign
-
-    def left(self):
-        return 0 if self.sign.exists() else 3600
-
-    def wait(self, process, seconds):
-        end = time.monotonic() + seconds
-        while process.poll() is None and not self.sign.exists() and time.monotonic() < end:
-            time.sleep(0.02)
+SCRIPT = pathlib.Path(__file__).parents[2] / "jobs/gpu_check.sh"
 
 
-class GpuCheck(TrainingTest):
+class GpuCheck(GpuCheckTest):
     def check(self, *options, env=None):
         return subprocess.run([str(word) for word in [SCRIPT, "--out", self.dir, *options]], cwd=self.dir,
                               env=self.environment(env), stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=300, check=False)
-
-    def check_until(self, processes, *options):
-        """The same in this process: the exit code. The time is over when `processes` says so."""
-        words = [str(word) for word in ["--out", self.dir, "--rehearse", "--quick", *options]]
-        # The name of the folder for temporary files is found once per process, otherwise.
-        with mock.patch.dict(os.environ, self.environment(), clear=True), mock.patch.object(tempfile, "tempdir", None), \
-                contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            return gpu_check.check(gpu_check.parse(words), processes)
-
-    @property
-    def sign(self):
-        return self.dir / "time-is-over"
-
-    def report(self):
-        report = json.loads((self.dir / "gpu_check.json").read_text())
-        return report, {stage["name"]: stage for stage in report["stages"]}
 
     def test_without_a_gpu_it_says_so_and_ends_with_77(self):
         tools = self.dir / "tools"
@@ -94,93 +55,49 @@ class GpuCheck(TrainingTest):
         self.assertEqual(stages["facts"]["status"], "passed")
         self.assertEqual(report["not_run"], ["unit_tests", "nccl_two_ranks_on_one_gpu", "step_bench", "memcheck"])
 
-    def test_each_suite_of_the_unit_tests_is_judged_on_its_own(self):
-        program = self.dir / "test_kernels"
-        program.write_text("""#!/bin/sh
-case $1 in
-    --gtest_list_tests) printf 'Good.\\n  works\\nBad.\\n  fails\\nCrashing/0.  # TypeParam = float\\n  dies\\n' ;;
-    --gtest_filter=Good.*) echo '[ RUN      ] Good.works' ;;
-    --gtest_filter=Bad.*) printf '[ RUN      ] Bad.fails\\nfile.cpp:1: Failure\\n1 is not 2\\n[  FAILED  ] Bad.fails (0 ms)\\n'; exit 1 ;;
-    *) echo '[ RUN      ] Crashing/0.dies'; kill -SEGV $$ ;;
+    def test_pieces_run_side_by_side_and_keep_their_order_in_the_report(self):
+        # Each of two networks waits until both have begun.
+        wrapper = self.dir / "trainer"
+        wrapper.write_text(f"""#!/bin/sh
+case "$*" in
+    *train.checkpoint.every=1\ steps*)
+        : > {self.dir}/begun-$$
+        for i in $(seq 600); do [ $(ls {self.dir} | grep -c ^begun-) -lt 2 ] || break; sleep 0.1; done
+        [ $(ls {self.dir} | grep -c ^begun-) -ge 2 ] || exit 3 ;;
 esac
+exec {self.trainer} "$@"
 """)
-        program.chmod(0o755)
-        code = self.check_until(gpu_process.Processes(), "--trainer", self.trainer, "--tests", self.dir, "--part", "unit")
-        self.assertEqual(code, 1)
-        suites = self.report()[1]["unit_tests"]["result"]["test_kernels"]
-        self.assertEqual({name: (suite["tests"], suite["failed"], suite["bad"]) for name, suite in suites.items()},
-                         {"Good.": (1, [], False), "Bad.": (1, ["Bad.fails"], True), "Crashing/0.": (1, [], True)})
-        self.assertIn("1 is not 2", suites["Bad."]["said"])
-        self.assertIn("in Crashing/0.dies", suites["Crashing/0."]["said"])
+        wrapper.chmod(0o755)
+        code = self.check_until(gpu_process.Processes(), "--trainer", wrapper, "--stages", "stepwise_parity", "--jobs", "2")
+        self.assertEqual(code, 0)
+        self.assertEqual([one["network"] for one in self.report()[1]["stepwise_parity"]["result"]], ["mlp", "lenet"])
 
-    def test_a_suite_that_failed_stays_a_failure_when_the_time_ends_in_the_next(self):
-        program = self.dir / "test_kernels"
-        program.write_text("""#!/bin/sh
-case $1 in
-    --gtest_list_tests) printf 'Bad.\n  fails\nHanging.\n  hangs\n' ;;
-    --gtest_filter=Bad.*) printf '[ RUN      ] Bad.fails\nfile.cpp:1: Failure\n1 is not 2\n[  FAILED  ] Bad.fails (0 ms)\n'; exit 1 ;;
-    *) echo '[ RUN      ] Hanging.hangs'; : > time-is-over; exec sleep 300 ;;
-esac
-""".replace("time-is-over", str(self.sign)))
-        program.chmod(0o755)
-        code = self.check_until(UntilSign(self.sign), "--trainer", self.trainer, "--tests", self.dir, "--part", "unit")
-        self.assertEqual(code, 1)
-        report, stages = self.report()
-        self.assertFalse(report["passed"])
-        self.assertEqual(stages["unit_tests"]["status"], "FAILED")
-        self.assertIn("--minutes are over; ", stages["unit_tests"]["reason"])
-        self.assertIn("1 is not 2", stages["unit_tests"]["reason"])
-        self.assertFalse(stages["unit_tests"]["result"]["test_kernels"]["Hanging."]["bad"], "it may only have been late")
+    def test_the_program_takes_the_settings_of_every_cuda_graph(self):
+        arguments = types.SimpleNamespace(trainer=self.trainer, tests=self.dir, rehearse=True, quick=True)
+        check = gpu_stages.Check(arguments, self.dir, gpu_process.Processes(), lambda *_: None)
+        for name, settings in check.graph_cases().items():
+            # There is no NCCL on the CPU, and not on every one bf16.
+            of_cpu = [setting for setting in settings if setting not in ("distributed.backend=nccl", "train.precision=bf16")]
+            self.assertEqual(len(check.losses(name, 1, "device=cpu", *of_cpu, "train.max_steps=2")), 2, name)
 
-    def test_suites_in_which_nothing_is_tested_fail(self):
-        program = self.dir / "test_kernels"
-        program.write_text("""#!/bin/sh
-case $1 in
-    --gtest_list_tests) printf 'Good.\n  works\n  skips\nEmpty.\nSkipped.\n  skips\n' ;;
-    --gtest_filter=Good.*) printf '[ RUN      ] Good.works\n[ RUN      ] Good.skips\n[  SKIPPED ] Good.skips (0 ms)\n' ;;
-    --gtest_filter=Skipped.*) printf '[ RUN      ] Skipped.skips\n[  SKIPPED ] Skipped.skips (0 ms)\n[  SKIPPED ] 1 test, listed below:\n[  SKIPPED ] Skipped.skips\n' ;;
-esac
-""")
-        program.chmod(0o755)
-        self.assertEqual(self.check_until(gpu_process.Processes(), "--trainer", self.trainer, "--tests", self.dir, "--part", "unit"), 1)
-        suites = self.report()[1]["unit_tests"]["result"]["test_kernels"]
-        self.assertEqual({name: (suite["tests"], suite.get("skipped", 0), suite["bad"]) for name, suite in suites.items()},
-                         {"Good.": (1, 1, False), "Empty.": (0, 0, True), "Skipped.": (0, 1, True)})
-        program.write_text("#!/bin/sh\n")
-        self.assertEqual(self.check_until(gpu_process.Processes(), "--trainer", self.trainer, "--tests", self.dir, "--part", "unit"), 1)
-        self.assertIn("lists no tests", self.report()[1]["unit_tests"]["reason"])
+    def test_who_ends_the_check_ends_what_runs_beside_it(self):
+        processes = gpu_process.Processes()
+        check = gpu_stages.Check(types.SimpleNamespace(trainer=self.trainer, rehearse=True, quick=True), self.dir, processes,
+                                 lambda *_: None)
 
-    def sanitized(self, **suites):
-        """The stage memcheck of suites that are these shell commands, under a sanitizer that only starts them; and its
-        remark."""
-        listed = "".join(f"{name}.\\n  runs\\n" for name in suites)
-        cases = "".join(f"    --gtest_filter={name}.*) echo '[ RUN      ] {name}.runs'; {command} ;;\n" for name, command in suites.items())
-        for name, text in {"test_gpu_ops": f"case $1 in\n    --gtest_list_tests) printf '{listed}' ;;\n{cases}esac\n",
-                           "compute-sanitizer": "[ \"$3 $4\" = '--target-processes all' ] || exit 2\nshift 6\nexec \"$@\"\n"}.items():
-            (self.dir / name).write_text("#!/bin/sh\n" + text)
-            (self.dir / name).chmod(0o755)
+        def work(piece):
+            command = f"echo $$ > {self.dir}/pid; exec sleep 300" if piece == "long" else f"until [ -s {self.dir}/pid ]; do sleep 0.1; done"
+            return processes.run(["/bin/sh", "-c", command])
 
-        class Hurried(UntilSign):
-            """A process that says so has no more time, the check has."""
+        def keep(piece, _):
+            if piece == "short":
+                raise SystemExit(1)
 
-            def left(self):
-                return float("inf")
-
-        self.sign.unlink(missing_ok=True)
-        remarks = []
-        arguments = types.SimpleNamespace(trainer=self.trainer, tests=self.dir, rehearse=False, quick=True)
-        check = gpu_stages.Check(arguments, self.dir, Hurried(self.sign), lambda _, remark="": remarks.append(remark))
-        with mock.patch.dict(os.environ, {"PATH": f"{self.dir}:{os.environ['PATH']}"}):
-            return check.memcheck()["test_gpu_ops"], remarks[-1]
-
-    def test_the_sanitizer_must_have_judged(self):
-        clean, slow = "echo '========= ERROR SUMMARY: 0 errors'", f": > {self.sign}; exec sleep 300"
-        suites, remark = self.sanitized(Clean=clean, Slow=slow)
-        self.assertEqual((suites["Clean."]["errors"], suites["Slow."]["errors"]), (0, None))
-        self.assertEqual(remark, "not judged: Slow.")
-        for bad in {"Slow": slow}, {"Clean": clean, "Silent": "true"}, {"Clean": clean, "Wrong": "echo '========= ERROR SUMMARY: 3 errors'"}:
-            with self.assertRaises(gpu_process.Failed, msg=bad):
-                self.sanitized(**bad)
+        with self.assertRaises(SystemExit):
+            processes.each(["long", "short"], work, keep, 2)
+        self.assertFalse(pathlib.Path("/proc", (self.dir / "pid").read_text().strip()).exists())
+        with self.assertRaises(gpu_process.OutOfTime):
+            processes.run(["/bin/true"])
 
     def test_a_process_ends_with_the_time_of_the_check(self):
         done = gpu_process.Processes(minutes=0.03).run(["/bin/sh", "-c", "echo begun; exec sleep 300"])
@@ -220,28 +137,6 @@ exec {self.trainer} "$@"
         self.assertRegex(text, r"FAILED +host_staged_ranks .*\[of tutti 0.0.1\] \[on an unknown GPU\] a rank was lost")
         self.assertNotRegex(text, r"facts .*\[of ")
         self.assertIn("incomplete, not run to the end: unit_tests, ", text)
-
-    def test_a_part_of_a_stage_stands_beside_its_last_verdict(self):
-        suites = self.dir / "test_kernels"
-        suites.write_text("""#!/bin/sh
-case $1 in
-    --gtest_list_tests) printf 'Good.\n  works\nHanging.\n  hangs\n' ;;
-    --gtest_filter=Good.*) echo '[ RUN      ] Good.works' ;;
-    *) echo '[ RUN      ] Hanging.hangs'; : > time-is-over; exec sleep 300 ;;
-esac
-""".replace("time-is-over", str(self.sign)))
-        suites.chmod(0o755)
-        before = {"name": "unit_tests", "date": "2001-02-03 04:05 UTC", "status": "FAILED", "seconds": 1.0, "reason": "Good. failed"}
-        (self.dir / "gpu_check.json").write_text(json.dumps({"rehearsal": True, "stages": [before]}))
-        for _ in range(2):
-            code = self.check_until(UntilSign(self.sign), "--trainer", self.trainer, "--tests", self.dir, "--part", "unit")
-            self.sign.unlink()
-            self.assertEqual(code, 1)
-            report, stages = self.report()
-            self.assertEqual((report["failed"], stages["unit_tests"]["status"]), (["unit_tests"], "cut off"))
-            self.assertFalse(stages["unit_tests"]["result"]["test_kernels"]["Good."]["bad"])
-            self.assertEqual(stages["unit_tests"]["before"], before)
-        self.assertIn("before: [of an unknown version] [on an unknown GPU] Good. failed", (self.dir / "gpu_check.txt").read_text())
 
     def test_a_skipped_stage_leaves_the_verdict_of_another_machine(self):
         for verdict in "passed", "FAILED":

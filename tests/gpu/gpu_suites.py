@@ -1,0 +1,124 @@
+"""The stages of jobs/gpu_check.sh that run GoogleTest programs, alone and under compute-sanitizer; see gpu_check.py."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+
+from gpu_process import OUT_OF_TIME, Failed, OutOfTime, Skipped, judged_by
+
+# What compute-sanitizer says, and ends with 255 for, when a program uses no GPU (its option require-cuda-init): some suites
+# are of the host's code alone.
+NO_CUDA_IN_IT = "terminated before first instrumented API call"
+# No API errors: libraries look for functions that the driver does not have, and ask for symbols that a file does not have,
+# while our own calls all are judged by the program. Hazards are looked for in our kernels alone, whose namespace is in
+# their (mangled) names: those of the libraries synchronise in ways of their own, and would take the time.
+SANITIZER = {"memcheck": ["--report-api-errors", "no"], "racecheck": ["--kernel-name", "kns=5tutti"]}
+
+
+class Suites:
+    """Part of gpu_stages.Check."""
+
+    def unit_programs(self):
+        # Others of that kind run on stand-ins. A rehearsal has only the CPU's.
+        wanted = re.compile(r"^test_kernels$" if self.arguments.rehearse else r"^test_gpu_ops$")
+        # Passes over folders that go meanwhile, as those of mpirun's sessions.
+        files = (pathlib.Path(folder, name) for folder, _, names in os.walk(self.arguments.tests) for name in names)
+        found = sorted(path for path in files if wanted.match(path.name) and os.access(path, os.X_OK))
+        if not found:
+            raise Skipped(f"no test programs in {self.arguments.tests}")
+        return found
+
+    def suites(self, program):
+        """Of a GoogleTest program."""
+        listed = self.run([program, "--gtest_list_tests"], seconds=120).stdout
+        suites = [line.split()[0] for line in listed.splitlines() if re.match(r"\S+\.(\s|$)", line)]
+        if not suites:
+            raise Failed(f"{program.name} lists no tests: {listed[-500:]}")
+        return suites
+
+    def judge_suite(self, done, judge):
+        """Counts of one that was run; one in which nothing was tested is bad."""
+        begun = re.findall(r"^\[ RUN      \] (\S+)", done.stdout, re.MULTILINE)
+        skipped = set(re.findall(r"^\[  SKIPPED \] (\S+\.\S+)", done.stdout, re.MULTILINE))
+        result = {"tests": len(begun) - len(skipped), **({"skipped": len(skipped)} if skipped else {}), **judge(done, begun)}
+        if result["tests"] == 0 and done.returncode == 0:
+            result.update({"bad": True, "said": f"nothing was tested: {done.stdout[-800:]}"})
+        return result
+
+    def run_suites(self, command, seconds, judge, jobs):
+        """Suite by suite, because an error of the GPU stays with a process: {program: {suite: result}}. judge(Ended) adds
+        to the counts: "bad", and "unjudged" where a suite did not say enough."""
+        results = {}
+
+        def verdict():
+            suites = {suite: result for of_program in results.values() for suite, result in of_program.items()}
+            if bad := {suite: result for suite, result in suites.items() if result["bad"]}:
+                raise Failed(json.dumps(bad))
+
+        with judged_by(verdict):
+            for program in self.unit_programs():
+                of_program, late = results.setdefault(program.name, {}), []
+
+                def keep(suite, done, of_program=of_program, late=late):
+                    of_program[suite] = self.judge_suite(done, judge)
+                    unjudged = [name for suites in results.values() for name, one in suites.items() if "unjudged" in one]
+                    self.note(results, "not judged: " + ", ".join(unjudged) if unjudged else "")
+                    late += [suite] if done.late else []
+
+                def run(suite, program=program):
+                    return self.processes.run([*command, program, f"--gtest_filter={suite}*"], seconds=seconds)
+
+                self.processes.each(self.suites(program), run, keep, jobs)
+                if late:
+                    raise OutOfTime
+        if all("unjudged" in result for suites in results.values() for result in suites.values()):
+            raise Failed("no suite was judged: " + json.dumps(results))
+        return results
+
+    def unit_tests(self):
+        """The programs that compare CUDA with the CPU, layer by layer."""
+        def judge(done, begun):
+            failed = re.findall(r"^\[  FAILED  \] (\S+?)(?:,|$| \()", done.stdout, re.MULTILINE)
+            result = {"failed": sorted(set(failed)), "bad": bool(failed) or (done.returncode != 0 and not done.late)}
+            if done.late:
+                result["unjudged"] = OUT_OF_TIME
+            if failed:
+                first = done.stdout.find("Failure\n")
+                result["said"] = done.stdout[max(first - 200, 0):first + 800]
+            elif done.returncode != 0:
+                how = "did not end" if done.returncode is None else f"ended with {done.returncode}"
+                result["said"] = f"{how} in {begun[-1] if begun else 'no test'}: {(done.stdout + done.stderr)[-800:]}"
+            return result
+
+        # Beside the report: cuDNN's description of this GPU.
+        self.processes.environment["TUTTI_GPU_PROPERTIES_TO"] = str(self.arguments.out.resolve() / "gpu_properties.json")
+        return self.run_suites([], 120, judge, self.arguments.jobs)
+
+    def sanitizer(self, tool):
+        program = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
+        if self.arguments.rehearse or program is None:
+            raise Skipped("a rehearsal has no GPU" if self.arguments.rehearse else "compute-sanitizer is not installed")
+
+        def judge(done, _):
+            said = done.stdout + done.stderr
+            found = [int(count) for count in re.findall(r"^=+ (?:ERROR|RACECHECK) SUMMARY: (\d+)", said, re.MULTILINE)]
+            result = {"code": done.returncode, "errors": sum(found) if found else None, "bad": sum(found) > 0}
+            if done.returncode is None and not result["bad"]:
+                result["unjudged"] = "it did not end in time"  # the tool is slow
+            elif NO_CUDA_IN_IT in said and not found:
+                result["unjudged"] = "it does not use the GPU"
+            elif done.returncode != 0 or not found:  # code 0 without a summary: the tool saw nothing
+                result["bad"] = True
+            return {**result, **({"said": said[-3000:]} if result["bad"] else {})}
+
+        # A bundle's program is a script that starts it. One at a time: the tool has ports of its own.
+        return self.run_suites([program, "--tool", tool, "--target-processes", "all", "--error-exitcode", "9", *SANITIZER[tool]],
+                               240, judge, jobs=1)
+
+    def memcheck(self):
+        return self.sanitizer("memcheck")
+
+    def racecheck(self):
+        return self.sanitizer("racecheck")
