@@ -30,10 +30,10 @@ class BucketBenchRun {
         : start_(start),
           options_(options),
           config_(config_for_bench(start, options)),
-          inputs_(open_bench_data(start, config_,
+          timed_(start.timed_world(config_.distributed)),
+          inputs_(open_bench_data(start.over(*timed_), config_,
                                   synthetic_data(options.recipe, config_, options.sample_shape,
                                                  start.world.size(), most_updates(options)))),
-          timed_(start.timed_world(config_.distributed)),
           gradients_(make_gradients_communicator(start, config_, inputs_, *timed_)),
           control_(timed_->duplicate()),
           bench_({config_, *inputs_.device, *gradients_, *control_, start.log, nullptr, *inputs_.train,
@@ -366,8 +366,9 @@ class BucketBenchRun {
     const JobStart& start_;
     const BucketBenchOptions& options_;
     const Config config_;
+    const std::unique_ptr<Communicator> timed_;
     const TrainingInputs inputs_;
-    const std::unique_ptr<Communicator> timed_, gradients_, control_;
+    const std::unique_ptr<Communicator> gradients_, control_;
     StepBench bench_;
     std::optional<StepReplay> replay_;
     BucketReport report_;

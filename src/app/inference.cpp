@@ -249,12 +249,15 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
             throw UsageError("no data are named", "give --data FILE.h5, or set data.val");
     });
     require_same_settings(world, config);
-    const auto places = exchange_places(world, start.session);
+    inference.control = start.timed_world(config.distributed);
+    Communicator& control = *inference.control;
+    const auto places = exchange_places(control, start.session);
     // Nothing of the device's memory travels: ranks may share a GPU.
-    inference.device = select_device(start, config, places[static_cast<std::size_t>(world.rank())].threads,
-                                     GpuSharing::allow)
-                           .device;
-    together(world, "opening the data", [&] {
+    inference.device =
+        select_device(start.over(control), config, places[static_cast<std::size_t>(world.rank())].threads,
+                      GpuSharing::allow)
+            .device;
+    together(control, "opening the data", [&] {
         inference.data = transform_images(
             open_datasets(arguments.data.empty() ? config.data.val : arguments.data,
                           file_memory(available_bytes()),
@@ -263,15 +266,12 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
         inference.data->expect_reads(reads_on_host(static_cast<double>(inference.data->info().samples),
                                                    places, static_cast<std::size_t>(world.rank())));
     });
-    require_same_data(world, *inference.data);
+    require_same_data(control, *inference.data);
     std::int64_t classes = 0;
-    together_on_first_rank(world, "opening the data",
+    together_on_first_rank(control, "opening the data",
                            [&] { classes = model_classes(config, *inference.data); });
-    world.broadcast(view_of(std::span(&classes, 1)), 0).wait();
-
-    inference.control = start.timed_world(config.distributed)->duplicate();
-    together(*inference.control, "building the model",
-             [&] { build(inference, classes, use, with_embedding); });
+    control.broadcast(view_of(std::span(&classes, 1)), 0).wait();
+    together(control, "building the model", [&] { build(inference, classes, use, with_embedding); });
     load_weights(inference);
     start.log.info(fmt::format("weights {}, data {}: {} samples, {} {}{}", inference.weights,
                                inference.data->name(), inference.data->info().samples, world.size(),

@@ -22,6 +22,11 @@ struct JobStart {
     /// A communicator of all ranks by the config's backend that waits its timeout and logs its diagnosis
     /// after SIGTERM. Collective. Throws AgreedError when the launch or the build does not have the backend.
     std::unique_ptr<Communicator> timed_world(const DistributedConfig& config) const;
+
+    /// The same job over another communicator of its ranks, which must outlive it. Once there is a config,
+    /// ranks wait for each other as it says: to open large data may take one of them longer than `world` is
+    /// patient.
+    JobStart over(Communicator& other) const { return {session, other, log, environment}; }
 };
 
 /// What to do where the launch started several ranks and MPI sees one (see mismatch_with_mpi).

@@ -30,8 +30,8 @@ class LoaderBenchRun {
         : start_(start),
           options_(options),
           config_(read_training_config(start, options.recipe)),
-          inputs_(open_training(start, config_, false)),
-          control_(start.timed_world(config_.distributed)->duplicate()) {}
+          control_(start.timed_world(config_.distributed)),
+          inputs_(open_training(start.over(*control_), config_, false)) {}
 
     LoaderReport run() {
         describe();
@@ -197,8 +197,8 @@ class LoaderBenchRun {
     const JobStart& start_;
     const LoaderBenchOptions& options_;
     const Config config_;
-    TrainingInputs inputs_;
     const std::unique_ptr<Communicator> control_;
+    TrainingInputs inputs_;
     std::map<std::uint64_t, SequentialRead> sequential_;  ///< by the bytes of a block
     LoaderReport report_;
 };

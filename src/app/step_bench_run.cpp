@@ -28,11 +28,11 @@ class StepBenchRun {
         : start_(start),
           options_(options),
           config_(config_for_bench(start, options)),
+          timed_(start.timed_world(config_.distributed)),
           inputs_(open_bench_data(
-              start, config_,
+              start.over(*timed_), config_,
               synthetic_data(options.recipe, config_, options.sample_shape, start.world.size(),
                              static_cast<std::int64_t>(options.warmup + options.steps)))),
-          timed_(start.timed_world(config_.distributed)),
           gradients_(make_gradients_communicator(start, config_, inputs_, *timed_)),
           control_(timed_->duplicate()),
           chosen_(config_of_run(config_, *gradients_)),
@@ -199,8 +199,9 @@ class StepBenchRun {
     const JobStart& start_;
     const StepBenchOptions& options_;
     const Config config_;
+    const std::unique_ptr<Communicator> timed_;
     const TrainingInputs inputs_;
-    const std::unique_ptr<Communicator> timed_, gradients_, control_;
+    const std::unique_ptr<Communicator> gradients_, control_;
     const Config chosen_;
     StepBench bench_;
     StepReport report_;

@@ -50,10 +50,10 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
     auto& [session, world, log, environment] = start;
     const StopSignal signals;  // from here on: a signal during a long start must not be lost
     const Config config = read_training_config(start, arguments);
-    const TrainingInputs inputs = open_training(start, config, true);
+    const auto timed = start.timed_world(config.distributed);
+    const TrainingInputs inputs = open_training(start.over(*timed), config, true);
     const auto& [places, device, gpu, train_data, val_data] = inputs;
 
-    const auto timed = start.timed_world(config.distributed);
     const auto gradients = make_gradients_communicator(start, config, inputs, *timed);
     const auto control = timed->duplicate();
     // Before the run directory: what memory, the device, the data's channels or a checkpoint that was named
