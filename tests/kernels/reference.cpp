@@ -20,14 +20,13 @@ Extents::Extents(const Conv2dShape& shape, std::int64_t batch)
       bias{shape.out},
       y{batch, shape.out_height(), shape.out_width(), shape.out} {}
 
-void for_each_product(const LinearShape& shape, std::int64_t batch, const VisitProduct& visit) {
+void for_each_dot_product(const LinearShape& shape, std::int64_t batch, const VisitDotProduct& visit) {
     for (std::int64_t n = 0; n < batch; ++n)
         for (std::int64_t o = 0; o < shape.out; ++o)
-            for (std::int64_t i = 0; i < shape.in; ++i)
-                visit(index(n * shape.in + i), index(o * shape.in + i), index(n * shape.out + o));
+            visit(index(n * shape.in), index(o * shape.in), index(n * shape.out + o), index(shape.in));
 }
 
-void for_each_product(const Conv2dShape& s, std::int64_t batch, const VisitProduct& visit) {
+void for_each_dot_product(const Conv2dShape& s, std::int64_t batch, const VisitDotProduct& visit) {
     const std::int64_t group_in = s.in / s.groups, group_out = s.out / s.groups;
     for (std::int64_t n = 0; n < batch; ++n)
         for (std::int64_t oh = 0; oh < s.out_height(); ++oh)
@@ -38,11 +37,10 @@ void for_each_product(const Conv2dShape& s, std::int64_t batch, const VisitProdu
                             const std::int64_t h = oh * s.stride_h + kh - s.padding_h;
                             const std::int64_t w = ow * s.stride_w + kw - s.padding_w;
                             if (h < 0 || h >= s.height || w < 0 || w >= s.width) continue;
-                            for (std::int64_t i = 0; i < group_in; ++i)
-                                visit(index(((n * s.height + h) * s.width + w) * s.in +
-                                            o / group_out * group_in + i),
-                                      index(((o * s.kernel_h + kh) * s.kernel_w + kw) * group_in + i),
-                                      index(((n * s.out_height() + oh) * s.out_width() + ow) * s.out + o));
+                            visit(index(((n * s.height + h) * s.width + w) * s.in + o / group_out * group_in),
+                                  index(((o * s.kernel_h + kh) * s.kernel_w + kw) * group_in),
+                                  index(((n * s.out_height() + oh) * s.out_width() + ow) * s.out + o),
+                                  index(group_in));
                         }
 }
 

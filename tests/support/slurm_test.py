@@ -123,6 +123,10 @@ class SlurmTest(TrainingTest):
     def wait_for(self, job, timeout=TIMEOUT):
         """Waits for a job's end; a Result whose stdout is the job's output."""
         ended = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
-        facts = self.wait_until_job(job, lambda seen: seen.get("JobState") in ended, timeout)
+        # A shell inside looks, not often: scontrol alone takes some hundredths of a second of the two cores that the
+        # job needs, and entering the machine for each look more.
+        until = 'until scontrol show job "$0" | grep -Eq "JobState=($1) "; do sleep 0.3; done'
+        self.slurm(["timeout", timeout, "sh", "-c", until, job, "|".join(ended)], timeout=timeout + 20)
+        facts = self.wait_until_job(job, lambda seen: seen.get("JobState") in ended, timeout=1)
         code, ended_by = (int(part) for part in facts["ExitCode"].split(":"))
         return system_test.Result(code or (128 + ended_by if ended_by else 0), self.output(facts["JobId"]), "", [])

@@ -64,10 +64,10 @@ sh -c 'echo $$ > "$1.part"; mv "$1.part" "$1"; shift; exec "$@"' sh "$RECORD/pid
 echo $? > "$RECORD/part-$rank"
 mv "$RECORD/part-$rank" "$RECORD/exit-$rank"
 tries=0
-while [ $tries -lt 300 ]; do
+while [ $tries -lt 1500 ]; do
     set -- "$RECORD"/exit-*
     [ $# -eq "$OMPI_COMM_WORLD_SIZE" ] && break
-    sleep 0.1
+    sleep 0.02
     tries=$((tries + 1))
 done
 exit 0
@@ -159,11 +159,12 @@ class Job:
 
     def wait(self, timeout=TIMEOUT):
         """The result; a job that takes longer is ended and fails the test."""
-        try:
-            self.process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            self.end()
-            raise AssertionError(f"timed out after {timeout} s\n{self.said()}") from None
+        deadline = time.monotonic() + timeout
+        while self.process.poll() is None:  # Popen.wait with a timeout looks only every 50 ms
+            if time.monotonic() > deadline:
+                self.end()
+                raise AssertionError(f"timed out after {timeout} s\n{self.said()}")
+            time.sleep(0.004)
         codes = [self._exit_code(rank) for rank in range(self.ranks)]
         code = self.process.returncode
         return Result(code if code >= 0 else 128 - code, self.stdout(), self.stderr(), codes)

@@ -8,6 +8,7 @@ bugs/KERNEL.toml lists the bugs of kernels/cuda/KERNEL.cu, at least one for each
     replace = ""                # and what the bug has in its place
     build = "race"              # the variant that catches it: "asan" (AddressSanitizer, UBSan) or "race"
     says = 'race: thread'       # regular expression that must be in what the kernel's tests then print
+    tests = "*Class.test*"      # where they are not those of CudaKernelTest
 
     bugs.py list KERNEL...            one line per bug: its full name, kernel, build; fails for a kernel without bugs
     bugs.py seed NAME SOURCE OUTPUT   the source with that bug; fails when the text to replace is not there once
@@ -66,19 +67,22 @@ def run(bug, folder):
     if not program.exists():
         return False, f"{program} is not built"
     environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0:redzone=512", UBSAN_OPTIONS="print_stacktrace=0", LC_ALL="C")
-    try:
-        done = subprocess.run([program, "--gtest_filter=" + tests, "--gtest_color=no"], env=environment, timeout=TIME_LIMIT,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace")
-    except subprocess.TimeoutExpired:
-        return False, f"no end within {TIME_LIMIT} s"
-    if "Running 0 tests" in done.stdout:
-        return False, f"no test is called {tests}"
-    if done.returncode == 0:
-        return False, "all tests pass"
-    found = re.search(bug["says"], done.stdout)
-    if not found:
-        return False, f"it failed otherwise (exit {done.returncode}): " + " | ".join(done.stdout.splitlines()[-12:])
-    return True, found[0].splitlines()[0][:100]
+    # Up to the first test that fails, which is most often the one; else all of them.
+    for options in (["--gtest_fail_fast"], []):
+        try:
+            done = subprocess.run([program, "--gtest_filter=" + tests, "--gtest_color=no", *options], env=environment,
+                                  timeout=TIME_LIMIT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
+                                  errors="replace")
+        except subprocess.TimeoutExpired:
+            return False, f"no end within {TIME_LIMIT} s"
+        if "Running 0 tests" in done.stdout:
+            return False, f"no test is called {tests}"
+        if done.returncode == 0:
+            return False, "all tests pass"
+        found = re.search(bug["says"], done.stdout)
+        if found:
+            return True, found[0].splitlines()[0][:100]
+    return False, f"it failed otherwise (exit {done.returncode}): " + " | ".join(done.stdout.splitlines()[-12:])
 
 
 def check(bugs, folder):
