@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "bench_commands.hpp"
@@ -145,32 +144,35 @@ int bench(const JobStart& start, const Options& options) {
 }  // namespace
 
 int bench_allreduce_command(const Arguments& arguments) {
-    CLI::App app(
+    OptionParser parser(
         "Time and bandwidth of all-reduces against their size, verified, beside MPI_Allreduce, with a fit of "
         "latency and bandwidth. Writes allreduce.json.",
         "trainer bench allreduce");
     Options options;
-    app.add_option("--sizes", options.sizes,
-                   "FROM:TO, FROM:TO:FACTOR or a list like 4K,1M, in bytes per rank")
-        ->capture_default_str();
-    app.add_option("--iterations", options.iterations, "per size; default: 10 to 500, fewer for larger sizes")
-        ->check(CLI::Range(1, 1'000'000));
-    app.add_option("--warmup", options.warmup, "iterations per size that do not count")
-        ->check(CLI::Range(0, 1'000'000))
-        ->capture_default_str();
-    app.add_option("--timeout", options.timeout, "seconds a rank waits for its peers, 0: for ever")
-        ->check(CLI::NonNegativeNumber)
-        ->capture_default_str();
-    app.add_option("--backend", options.backend, "auto, mpi or gloo, as distributed.backend")
-        ->transform(CLI::CheckedTransformer(std::map<std::string, Backend>{
-            {"auto", Backend::automatic}, {"mpi", Backend::mpi}, {"gloo", Backend::gloo}}));
-    app.add_option("--out", options.out, "directory for allreduce.json")->capture_default_str();
-    app.add_flag("--json", options.json, "print the JSON instead of the table");
-    if (!parse_arguments(app, arguments)) return 0;
+    parser
+        .add_option("--sizes", options.sizes,
+                    "FROM:TO, FROM:TO:FACTOR or a list like 4K,1M, in bytes per rank")
+        .show_default();
+    parser
+        .add_option("--iterations", options.iterations,
+                    "per size; default: 10 to 500, fewer for larger sizes")
+        .in_range(1, 1'000'000);
+    parser.add_option("--warmup", options.warmup, "iterations per size that do not count")
+        .in_range(0, 1'000'000)
+        .show_default();
+    parser.add_option("--timeout", options.timeout, "seconds a rank waits for its peers, 0: for ever")
+        .not_negative()
+        .show_default();
+    parser.add_choice<Backend>(
+        "--backend", options.backend, "auto, mpi or gloo, as distributed.backend",
+        {{"auto", Backend::automatic}, {"mpi", Backend::mpi}, {"gloo", Backend::gloo}});
+    parser.add_option("--out", options.out, "directory for allreduce.json").show_default();
+    parser.add_flag("--json", options.json, "print the JSON instead of the table");
+    if (!parse_arguments(parser, arguments)) return 0;
     for (const std::uint64_t bytes : parse_byte_sizes(options.sizes))
         if (bytes == 0)
             throw UsageError("--sizes has a size of 0 bytes", "measure sizes of at least 4 bytes");
-    return run_on_all_ranks(call_of(app), [&](const JobStart& start) { return bench(start, options); });
+    return run_on_all_ranks(call_of(parser), [&](const JobStart& start) { return bench(start, options); });
 }
 
 }  // namespace tutti

@@ -36,7 +36,7 @@ int bench_buckets(const JobStart& start, const BucketBenchOptions& options, cons
 }  // namespace
 
 int bench_buckets_command(const Arguments& arguments) {
-    CLI::App app(
+    OptionParser parser(
         "Which bucket size, on this network? Real training steps under several bucket plans in turn: step, "
         "backward, exposed communication. Writes buckets.json and buckets.html. Without a config the "
         "quick-start recipe; nothing is trained, saved or resumed.",
@@ -44,29 +44,30 @@ int bench_buckets_command(const Arguments& arguments) {
     BucketBenchOptions options;
     std::string sizes = "0.25,1,4,10,25,100", policies = "ddp,single,per_layer,cost_model", out = ".", replay,
                 shape;
-    add_recipe_options(app, options.recipe);
-    add_synthetic_options(app, options.recipe, shape);
-    app.add_option("--bucket-mb", sizes, "MiB, the sizes of the policy ddp")->capture_default_str();
-    app.add_option("--policies", policies, "which bucket policies")->capture_default_str();
-    app.add_option("--steps", options.rounds.steps, "measured steps of each plan")
-        ->check(CLI::Range(1, 10'000))
-        ->capture_default_str();
-    app.add_option("--warmup", options.rounds.warmup, "steps of each plan before them")
-        ->check(CLI::Range(0, 10'000))
-        ->capture_default_str();
-    const CLI::Option* replays =
-        app.add_option("--replay", replay,
-                       "wait instead of computing, as long as each layer takes in FILE (a buckets.json) or, "
-                       "without one, on rank 0 alone: for more ranks than cores")
-            ->expected(0, 1)
-            ->type_name("[FILE]");
-    app.add_option("--out", out, "directory for buckets.json and buckets.html")->capture_default_str();
-    if (!parse_arguments(app, arguments)) return 0;
+    add_recipe_options(parser, options.recipe);
+    add_synthetic_options(parser, options.recipe, shape);
+    parser.add_option("--bucket-mb", sizes, "MiB, the sizes of the policy ddp").show_default();
+    parser.add_option("--policies", policies, "which bucket policies").show_default();
+    parser.add_option("--steps", options.rounds.steps, "measured steps of each plan")
+        .in_range(1, 10'000)
+        .show_default();
+    parser.add_option("--warmup", options.rounds.warmup, "steps of each plan before them")
+        .in_range(0, 10'000)
+        .show_default();
+    const ParserOption replays =
+        parser
+            .add_option("--replay", replay,
+                        "wait instead of computing, as long as each layer takes in FILE (a buckets.json) or, "
+                        "without one, on rank 0 alone: for more ranks than cores")
+            .expected(0, 1)
+            .type_name("[FILE]");
+    parser.add_option("--out", out, "directory for buckets.json and buckets.html").show_default();
+    if (!parse_arguments(parser, arguments)) return 0;
 
     options.sample_shape = synthetic_shape(options.recipe, shape);
     options.plans.policies = parse_policies(policies, "--policies");
     options.plans.bucket_mb = parse_bucket_sizes(sizes, "--bucket-mb");
-    if (replays->count() > 0) {
+    if (replays.given()) {
         // "--replay key=value": the setting is none of a file.
         if (replay.find('=') != std::string::npos && !std::filesystem::exists(replay)) {
             options.recipe.overrides.push_back(replay);
@@ -74,7 +75,7 @@ int bench_buckets_command(const Arguments& arguments) {
         }
         options.replay = replay;
     }
-    return run_on_all_ranks(call_of(app),
+    return run_on_all_ranks(call_of(parser),
                             [&](const JobStart& start) { return bench_buckets(start, options, out); });
 }
 

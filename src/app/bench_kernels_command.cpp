@@ -58,17 +58,15 @@ void print_table(const CudaModule& cuda, const std::vector<Row>& rows) {
 }  // namespace
 
 int bench_kernels_command(const Arguments& arguments) {
-    CLI::App app(
+    OptionParser parser(
         "Our CUDA kernels at sizes from practice: the bytes that each must move, the time that this takes at "
         "least, and the median of its measured times, with a cold cache. Without a GPU nothing is measured.",
         "trainer bench kernels");
     int repetitions = 20;
     bool json = false;
-    app.add_option("--repetitions", repetitions, "runs per kernel")
-        ->capture_default_str()
-        ->check(CLI::Range(1, 10000));
-    app.add_flag("--json", json, "print JSON instead of the table");
-    if (!parse_arguments(app, arguments)) return 0;
+    parser.add_option("--repetitions", repetitions, "runs per kernel").show_default().in_range(1, 10000);
+    parser.add_flag("--json", json, "print JSON instead of the table");
+    if (!parse_arguments(parser, arguments)) return 0;
     // One GPU is enough to measure on; further ranks have nothing to add.
     if (!is_first_rank()) return static_cast<int>(ExitCode::done);
 

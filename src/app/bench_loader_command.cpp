@@ -26,27 +26,29 @@ int bench_loader(const JobStart& start, const LoaderBenchOptions& options, const
 }  // namespace
 
 int bench_loader_command(const Arguments& arguments) {
-    CLI::App app(
+    OptionParser parser(
         "How fast batches come from data.train: samples/s and GB/s in shuffled order and in the order of the "
         "files, with 0, 1, 2 and the config's workers, with the files in memory and evicted from it, against "
         "a plain sequential read of the same files in the same run. Writes loader.json. Nothing is trained.",
         "trainer bench loader");
     LoaderBenchOptions options;
     std::string out = ".";
-    add_recipe_options(app, options.recipe);
-    app.add_option("--rounds", options.rounds, "measured rounds with the files in memory")
-        ->check(CLI::Range(1, 10'000))
-        ->capture_default_str();
-    app.add_option("--cold-rounds", options.cold_rounds,
-                   "rounds with the files evicted from the page cache before; 0: none")
-        ->check(CLI::Range(0, 10'000))
-        ->capture_default_str();
-    app.add_option("--batches", options.batches,
-                   "batches of a round and rank; default: the epoch, but at most about 4 GiB")
-        ->check(CLI::Range(1, 1'000'000'000));
-    app.add_option("--out", out, "directory for loader.json")->capture_default_str();
-    if (!parse_arguments(app, arguments)) return 0;
-    return run_on_all_ranks(call_of(app),
+    add_recipe_options(parser, options.recipe);
+    parser.add_option("--rounds", options.rounds, "measured rounds with the files in memory")
+        .in_range(1, 10'000)
+        .show_default();
+    parser
+        .add_option("--cold-rounds", options.cold_rounds,
+                    "rounds with the files evicted from the page cache before; 0: none")
+        .in_range(0, 10'000)
+        .show_default();
+    parser
+        .add_option("--batches", options.batches,
+                    "batches of a round and rank; default: the epoch, but at most about 4 GiB")
+        .in_range(1, 1'000'000'000);
+    parser.add_option("--out", out, "directory for loader.json").show_default();
+    if (!parse_arguments(parser, arguments)) return 0;
+    return run_on_all_ranks(call_of(parser),
                             [&](const JobStart& start) { return bench_loader(start, options, out); });
 }
 

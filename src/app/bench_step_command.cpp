@@ -30,30 +30,26 @@ int bench_step(const JobStart& start, const StepBenchOptions& options, const std
 }  // namespace
 
 int bench_step_command(const Arguments& arguments) {
-    CLI::App app(
+    OptionParser parser(
         "One training step: its median time, samples/s, GFLOP/s and their share of what matrix products "
         "reach in the same run; where its time goes, part by part and layer by layer. Writes step.json. "
         "Without a config the quick-start recipe; nothing is trained, saved or resumed.",
         "trainer bench step");
     StepBenchOptions options;
     std::string out = ".", shape;
-    add_recipe_options(app, options.recipe);
-    app.add_option("--steps", options.steps, "measured steps")
-        ->check(CLI::Range(1, 10'000))
-        ->capture_default_str();
-    app.add_option("--warmup", options.warmup, "steps before them")
-        ->check(CLI::Range(0, 10'000))
-        ->capture_default_str();
-    add_synthetic_options(app, options.recipe, shape);
-    app.add_option("--products", options.products, "sizes n of the n x n matrix products to compare with")
-        ->delimiter(',')
-        ->check(CLI::Range(1, 16'384))
-        ->capture_default_str();
-    app.add_option("--out", out, "directory for step.json")->capture_default_str();
-    if (!parse_arguments(app, arguments)) return 0;
+    add_recipe_options(parser, options.recipe);
+    parser.add_option("--steps", options.steps, "measured steps").in_range(1, 10'000).show_default();
+    parser.add_option("--warmup", options.warmup, "steps before them").in_range(0, 10'000).show_default();
+    add_synthetic_options(parser, options.recipe, shape);
+    parser.add_option("--products", options.products, "sizes n of the n x n matrix products to compare with")
+        .delimiter(',')
+        .in_range(1, 16'384)
+        .show_default();
+    parser.add_option("--out", out, "directory for step.json").show_default();
+    if (!parse_arguments(parser, arguments)) return 0;
 
     options.sample_shape = synthetic_shape(options.recipe, shape);
-    return run_on_all_ranks(call_of(app),
+    return run_on_all_ranks(call_of(parser),
                             [&](const JobStart& start) { return bench_step(start, options, out); });
 }
 

@@ -1,11 +1,9 @@
 #include "command_line.hpp"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
-#include <cstdint>
 #include <iostream>
 #include <set>
-#include <system_error>
 
 #include "tutti/base/config.hpp"
 #include "tutti/base/error.hpp"
@@ -86,17 +84,8 @@ bool is_first_rank() {
     return read_launch(current_environment()).rank.value_or(0) == 0;
 }
 
-CLI::Validator whole_number() {
-    return {[](std::string& text) -> std::string {
-                std::int64_t value = 0;
-                const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-                if (status == std::errc() && rest == text.data() + text.size()) return {};
-                return text + " is not an integer of 64 bits";
-            },
-            ""};
-}
-
-bool parse_arguments(CLI::App& app, const Arguments& arguments) {
+bool parse_arguments(OptionParser& parser, const Arguments& arguments) {
+    CLI::App& app = parser.cli();
     const std::string help = "run " + app.get_name() + " --help";
     try {
         Arguments reversed(arguments.rbegin(), arguments.rend());  // CLI11 takes them from the back
@@ -117,7 +106,8 @@ bool parse_arguments(CLI::App& app, const Arguments& arguments) {
     return true;
 }
 
-std::string call_of(const CLI::App& app) {
+std::string call_of(const OptionParser& parser) {
+    const CLI::App& app = parser.cli();
     // Rank 0 alone writes and prints. What the files of the others hold is compared when they are read.
     static const std::set<std::string> of_rank_0 = {"--out", "--output", "--json"},
                                        files = {"--config", "--run", "--checkpoint", "--data"};

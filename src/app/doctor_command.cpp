@@ -43,16 +43,16 @@ int examine(const JobStart& start, bool json) {
 }  // namespace
 
 int doctor_command(const Arguments& arguments) {
-    CLI::App app(
+    OptionParser parser(
         "Where the ranks are, whether their libraries agree, whether the network adds correctly and how "
         "fast, and each problem with its fix. Start it as the training would be started. Exit code: 0 "
         "healthy, 1 problems found.",
         "trainer doctor");
     bool json = false;
-    app.add_flag("--json", json, "print one JSON object and nothing else");
-    if (!parse_arguments(app, arguments)) return 0;
+    parser.add_flag("--json", json, "print one JSON object and nothing else");
+    if (!parse_arguments(parser, arguments)) return 0;
     return run_on_all_ranks(
-        call_of(app), [&](const JobStart& start) { return examine(start, json); }, Singletons::allow);
+        call_of(parser), [&](const JobStart& start) { return examine(start, json); }, Singletons::allow);
 }
 
 }  // namespace tutti

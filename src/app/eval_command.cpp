@@ -78,16 +78,16 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json) 
 }  // namespace
 
 int eval_command(const Arguments& arguments) {
-    CLI::App app(
+    OptionParser parser(
         "Exact metrics of a trained model over a data set: every sample counts once, on any number of ranks.",
         "trainer eval");
     InferenceArguments given;
     bool json = false;
-    add_inference_options(app, given);
-    app.add_flag("--json", json, "print one JSON object and nothing else");
-    if (!parse_arguments(app, arguments)) return 0;
+    add_inference_options(parser, given);
+    parser.add_flag("--json", json, "print one JSON object and nothing else");
+    if (!parse_arguments(parser, arguments)) return 0;
     finish(given);
-    return run_on_all_ranks(call_of(app), [&](const JobStart& start) { return eval(start, given, json); });
+    return run_on_all_ranks(call_of(parser), [&](const JobStart& start) { return eval(start, given, json); });
 }
 
 }  // namespace tutti

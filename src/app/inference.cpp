@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "expected_reads.hpp"
+#include "option_parser.hpp"
 #include "rank_placement.hpp"
 #include "same_job.hpp"
 #include "select.hpp"
@@ -206,17 +207,18 @@ void build(Inference& inference, std::int64_t classes, InferenceUse use, bool wi
 
 }  // namespace
 
-void add_inference_options(CLI::App& app, InferenceArguments& arguments) {
-    app.add_option("-c,--config", arguments.config,
-                   "YAML file; without it the config of the run or of the checkpoint");
-    app.add_option("--run", arguments.run, "run directory: its config and its latest checkpoint");
-    app.add_option("--checkpoint", arguments.checkpoint,
-                   "weights: a checkpoint or a run directory (its latest); with -c also safetensors or other "
-                   "HDF5");
-    app.add_option("--data", arguments.data, "HDF5 files to read; without it data.val of the config")
-        ->allow_extra_args(false);
-    app.add_option("key=value", arguments.overrides,
-                   "settings that override the config, for example train.batch_size=256");
+void add_inference_options(OptionParser& parser, InferenceArguments& arguments) {
+    parser.add_option("-c,--config", arguments.config,
+                      "YAML file; without it the config of the run or of the checkpoint");
+    parser.add_option("--run", arguments.run, "run directory: its config and its latest checkpoint");
+    parser.add_option(
+        "--checkpoint", arguments.checkpoint,
+        "weights: a checkpoint or a run directory (its latest); with -c also safetensors or other "
+        "HDF5");
+    parser.add_option("--data", arguments.data, "HDF5 files to read; without it data.val of the config")
+        .one_word_each();
+    parser.add_option("key=value", arguments.overrides,
+                      "settings that override the config, for example train.batch_size=256");
 }
 
 void finish(InferenceArguments& arguments) {

@@ -1,7 +1,6 @@
 #pragma once
 // A trained model and data for it, on all ranks: what eval and predict share.
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +15,8 @@
 
 namespace tutti {
 
+class OptionParser;
+
 struct InferenceArguments {
     std::string config, run, checkpoint;
     std::vector<std::string> data, overrides;
@@ -23,7 +24,7 @@ struct InferenceArguments {
 
 /// -c, --run, --checkpoint, --data and key=value. Call finish after the parsing: it sorts the words that are
 /// files of --data from the settings, and throws UsageError when no weights are named.
-void add_inference_options(CLI::App& app, InferenceArguments& arguments);
+void add_inference_options(OptionParser& parser, InferenceArguments& arguments);
 void finish(InferenceArguments& arguments);
 
 /// The latest checkpoint of a run directory; `path` itself if it is none. Throws DataError when the run has

@@ -77,7 +77,7 @@ void inspect_predictions(const std::string& path) {
 }  // namespace
 
 int inspect_command(const Arguments& arguments) {
-    CLI::App app(
+    OptionParser parser(
         "Shows what is in a data set, a checkpoint, a run directory (its latest checkpoint) or a file of "
         "predictions; with -c the layers, memory and buckets of a config.",
         "trainer inspect");
@@ -85,20 +85,21 @@ int inspect_command(const Arguments& arguments) {
     std::vector<std::string> overrides;
     bool sha256 = false, config_keys = false, layers = false, options = false;
     std::int64_t world = 1;
-    app.add_option("path", path, "HDF5 file or run directory");
-    app.add_option("key=value", overrides, "with -c: settings that override the file");
-    app.add_option("-c,--config", config, "YAML file");
-    app.add_option("--world", world, "with -c: number of ranks, all taken to be on this host")
-        ->check(whole_number())
-        ->capture_default_str();
-    app.add_flag("--sha256", sha256,
-                 "print only the hash of all model tensors of a checkpoint, in name order, or of all columns "
-                 "of predictions");
-    app.add_flag("--config-reference", config_keys, "print all config keys as a Markdown table");
-    app.add_flag("--layer-reference", layers, "print the kinds of model.layers as a Markdown table");
-    app.add_flag("--option-reference", options,
-                 "print the options of other trainers that are understood as a Markdown table");
-    if (!parse_arguments(app, arguments)) return 0;
+    parser.add_option("path", path, "HDF5 file or run directory");
+    parser.add_option("key=value", overrides, "with -c: settings that override the file");
+    parser.add_option("-c,--config", config, "YAML file");
+    parser.add_option("--world", world, "with -c: number of ranks, all taken to be on this host")
+        .whole_number()
+        .show_default();
+    parser.add_flag(
+        "--sha256", sha256,
+        "print only the hash of all model tensors of a checkpoint, in name order, or of all columns "
+        "of predictions");
+    parser.add_flag("--config-reference", config_keys, "print all config keys as a Markdown table");
+    parser.add_flag("--layer-reference", layers, "print the kinds of model.layers as a Markdown table");
+    parser.add_flag("--option-reference", options,
+                    "print the options of other trainers that are understood as a Markdown table");
+    if (!parse_arguments(parser, arguments)) return 0;
     if (config_keys || layers || options) {
         if (config_keys) print_config_reference();
         if (layers) print_layer_reference();

@@ -16,18 +16,19 @@
 namespace tutti {
 namespace {
 
-void add_common_options(CLI::App& app, std::string& output, std::vector<float>& mean,
+void add_common_options(OptionParser& parser, std::string& output, std::vector<float>& mean,
                         std::vector<float>& std) {
-    app.add_option("-o,--output", output, "the HDF5 file to write")->required();
-    app.add_option(
-           "--mean", mean,
-           "normalisation stored in the file: mean per channel (of pixels after u8 -> [0, 1]) or feature")
-        ->delimiter(',');
-    app.add_option("--std", std, "standard deviation per channel or feature")->delimiter(',');
+    parser.add_option("-o,--output", output, "the HDF5 file to write").required();
+    parser
+        .add_option(
+            "--mean", mean,
+            "normalisation stored in the file: mean per channel (of pixels after u8 -> [0, 1]) or feature")
+        .delimiter(',');
+    parser.add_option("--std", std, "standard deviation per channel or feature").delimiter(',');
 }
 
-void add_class_names(CLI::App& app, std::vector<std::string>& names) {
-    app.add_option("--class-names", names, "names of the classes, separated by commas")->delimiter(',');
+void add_class_names(OptionParser& parser, std::vector<std::string>& names) {
+    parser.add_option("--class-names", names, "names of the classes, separated by commas").delimiter(',');
 }
 
 int print(const std::string& output, const DatasetInfo& info, const std::string& more = {}) {
@@ -38,14 +39,15 @@ int print(const std::string& output, const DatasetInfo& info, const std::string&
 }
 
 int pack_idx_command(const Arguments& arguments) {
-    CLI::App app("Packs a pair of IDX files (the format of MNIST; plain or gzip) into one HDF5 data set.",
-                 "trainer pack idx");
+    OptionParser parser(
+        "Packs a pair of IDX files (the format of MNIST; plain or gzip) into one HDF5 data set.",
+        "trainer pack idx");
     PackIdxOptions options;
-    app.add_option("--images", options.images, "IDX file of u8 images [N, H, W]")->required();
-    app.add_option("--labels", options.labels, "IDX file of u8 labels [N]")->required();
-    add_common_options(app, options.output, options.mean, options.std);
-    add_class_names(app, options.class_names);
-    if (!parse_arguments(app, arguments)) return 0;
+    parser.add_option("--images", options.images, "IDX file of u8 images [N, H, W]").required();
+    parser.add_option("--labels", options.labels, "IDX file of u8 labels [N]").required();
+    add_common_options(parser, options.output, options.mean, options.std);
+    add_class_names(parser, options.class_names);
+    if (!parse_arguments(parser, arguments)) return 0;
     return print(options.output, pack_idx(options));
 }
 
@@ -67,22 +69,22 @@ std::pair<std::int64_t, std::int64_t> parse_size(const std::string& text) {
     return {height, width};
 }
 
-void add_image_options(CLI::App& app, std::string& size, std::int64_t& channels) {
-    app.add_option(
+void add_image_options(OptionParser& parser, std::string& size, std::int64_t& channels) {
+    parser.add_option(
         "--size", size,
         "pixels of each side, or HEIGHTxWIDTH: images are scaled until both sides are large enough, and "
         "their centre is taken; without it all must be of one size");
-    app.add_option("--channels", channels, "1: grey, 3: RGB; default: as the first image")
-        ->check(CLI::IsMember({1, 3}));
+    parser.add_option("--channels", channels, "1: grey, 3: RGB; default: as the first image").one_of({1, 3});
 }
 
 /// Each thread holds what it reads.
-void add_threads_option(CLI::App& app, int& threads, const std::string& what_they_hold) {
+void add_threads_option(OptionParser& parser, int& threads, const std::string& what_they_hold) {
     threads = std::clamp(static_cast<int>(bound_cores().size()), 1, 16);
-    app.add_option("--threads", threads,
-                   "threads that read " + what_they_hold +
-                       "; default: the cores that the program may use, at most 16")
-        ->check(CLI::Range(1, 1024));
+    parser
+        .add_option("--threads", threads,
+                    "threads that read " + what_they_hold +
+                        "; default: the cores that the program may use, at most 16")
+        .in_range(1, 1024);
 }
 
 /// What is left out where errors are skipped.
@@ -103,7 +105,7 @@ struct LeftOut {
 };
 
 int pack_images_command(const Arguments& arguments) {
-    CLI::App app(
+    OptionParser parser(
         "Packs PNG and JPEG files into one HDF5 data set: a folder per class in DIR, with images at any "
         "depth, as "
         "torchvision's ImageFolder reads them. Classes are the sorted names of the folders.",
@@ -111,24 +113,24 @@ int pack_images_command(const Arguments& arguments) {
     PackImagesOptions options;
     std::string size;
     LeftOut left_out;
-    app.add_option("--dir", options.folder, "folder with a folder per class")->required();
-    add_image_options(app, size, options.channels);
-    app.add_flag(
+    parser.add_option("--dir", options.folder, "folder with a folder per class").required();
+    add_image_options(parser, size, options.channels);
+    parser.add_flag(
         "--skip-errors", left_out.wanted,
         "leave out files that cannot be read or do not match the first, and count them; all are read "
         "twice then");
-    add_threads_option(app, options.threads,
+    add_threads_option(parser, options.threads,
                        "images; each may hold one as large as it is in memory (100 megapixels in colour: "
                        "300 MB) and two samples");
-    add_common_options(app, options.output, options.mean, options.std);
-    if (!parse_arguments(app, arguments)) return 0;
+    add_common_options(parser, options.output, options.mean, options.std);
+    if (!parse_arguments(parser, arguments)) return 0;
     if (!size.empty()) std::tie(options.height, options.width) = parse_size(size);
     const DatasetInfo info = pack_images(options, left_out.note());
     return print(options.output, info, left_out.text("files"));
 }
 
 int pack_clips_command(const Arguments& arguments) {
-    CLI::App app(
+    OptionParser parser(
         "Packs clips into one HDF5 data set. A clip is a folder of PNG and JPEG files, its frames in the "
         "order of their names; a sample has the channels of all frames at each pixel. Clips are the folders "
         "in the folder of each class, or are listed in a table.",
@@ -137,25 +139,28 @@ int pack_clips_command(const Arguments& arguments) {
     std::string size;
     LeftOut left_out;
     bool no_labels = false;
-    app.add_option("--dir", options.folder,
-                   "folder with a folder per class, in it one per clip; with --csv: where its paths begin");
-    auto* const csv = app.add_option("--csv", options.csv,
-                                     "table of clips: the first line names the columns, of which path (the "
-                                     "clip's folder) and label (a number from 0 on) are read");
-    app.add_flag("--no-labels", no_labels, "the table has none: data to predict")->needs(csv);
-    app.add_option("--frames", options.frames,
-                   "frames of a sample: the first of a clip; a shorter one repeats its last")
-        ->capture_default_str()
-        ->check(CLI::Range(1, 4096));
-    add_image_options(app, size, options.channels);
-    app.add_flag(
+    parser.add_option(
+        "--dir", options.folder,
+        "folder with a folder per class, in it one per clip; with --csv: where its paths begin");
+    const ParserOption csv =
+        parser.add_option("--csv", options.csv,
+                          "table of clips: the first line names the columns, of which path (the "
+                          "clip's folder) and label (a number from 0 on) are read");
+    parser.add_flag("--no-labels", no_labels, "the table has none: data to predict").needs(csv);
+    parser
+        .add_option("--frames", options.frames,
+                    "frames of a sample: the first of a clip; a shorter one repeats its last")
+        .show_default()
+        .in_range(1, 4096);
+    add_image_options(parser, size, options.channels);
+    parser.add_flag(
         "--skip-errors", left_out.wanted,
         "leave out clips of which a frame cannot be read or does not match the first, and count them; all "
         "are read twice then");
-    add_threads_option(app, options.threads, "clips; each may hold three samples and an image");
-    add_common_options(app, options.output, options.mean, options.std);
-    add_class_names(app, options.class_names);
-    if (!parse_arguments(app, arguments)) return 0;
+    add_threads_option(parser, options.threads, "clips; each may hold three samples and an image");
+    add_common_options(parser, options.output, options.mean, options.std);
+    add_class_names(parser, options.class_names);
+    if (!parse_arguments(parser, arguments)) return 0;
     if (!size.empty()) std::tie(options.height, options.width) = parse_size(size);
     if (options.csv.empty() && options.folder.empty())
         throw UsageError("there are no clips to pack",
@@ -168,50 +173,53 @@ int pack_clips_command(const Arguments& arguments) {
 }
 
 int pack_features_command(const Arguments& arguments) {
-    CLI::App app(
+    OptionParser parser(
         "Packs features of the seconds of videos into one HDF5 data set: a sample per second, labelled by "
         "whether it is inside of a segment that was chosen.",
         "trainer pack features");
     PackFeaturesOptions options;
     LeftOut left_out;
-    app.add_option(
-           "--labels", options.labels,
-           "JSON list of parts of videos: youtube_id, timeRange [begin, end], segments [[begin, end], "
-           "...], in seconds")
-        ->required();
-    app.add_option("--features", options.folders,
-                   "folder of ID.npy files [seconds, features] of f16, f32 or f64; several, separated by "
-                   "commas, are put side by side")
-        ->delimiter(',')
-        ->required();
-    app.add_flag("--skip-errors", left_out.wanted,
-                 "leave out parts whose files are missing, damaged or do not match the first, and count "
-                 "them; all are read twice then");
-    add_threads_option(app, options.threads, "files; each may hold 16 MiB");
-    add_common_options(app, options.output, options.mean, options.std);
-    if (!parse_arguments(app, arguments)) return 0;
+    parser
+        .add_option(
+            "--labels", options.labels,
+            "JSON list of parts of videos: youtube_id, timeRange [begin, end], segments [[begin, end], "
+            "...], in seconds")
+        .required();
+    parser
+        .add_option("--features", options.folders,
+                    "folder of ID.npy files [seconds, features] of f16, f32 or f64; several, separated by "
+                    "commas, are put side by side")
+        .delimiter(',')
+        .required();
+    parser.add_flag("--skip-errors", left_out.wanted,
+                    "leave out parts whose files are missing, damaged or do not match the first, and count "
+                    "them; all are read twice then");
+    add_threads_option(parser, options.threads, "files; each may hold 16 MiB");
+    add_common_options(parser, options.output, options.mean, options.std);
+    if (!parse_arguments(parser, arguments)) return 0;
     const DatasetInfo info = pack_features(options, left_out.note());
     return print(options.output, info, left_out.text("parts"));
 }
 
 int pack_csv_command(const Arguments& arguments) {
-    CLI::App app(
+    OptionParser parser(
         "Packs a table into one HDF5 data set of feature vectors: the first line names the columns, all but "
         "the label's are numbers. Labels that are whole numbers, from 0 on, stay what they are; others are "
         "names, numbered in sorted order.",
         "trainer pack csv");
     PackCsvOptions options;
     std::string delimiter = ",";
-    app.add_option("--csv", options.csv, "the table")->required();
+    parser.add_option("--csv", options.csv, "the table").required();
     bool no_labels = false;
-    auto* const label = app.add_option("--label", options.label, "name of the column with the labels");
-    app.add_flag("--no-labels", no_labels, "there is none: data to predict")->excludes(label);
-    app.add_option("--drop", options.drop, "names of columns to leave out, separated by commas")
-        ->delimiter(',');
-    app.add_option("--delimiter", delimiter, "one character between fields, or tab")->capture_default_str();
-    add_common_options(app, options.output, options.mean, options.std);
-    add_class_names(app, options.class_names);
-    if (!parse_arguments(app, arguments)) return 0;
+    const ParserOption label =
+        parser.add_option("--label", options.label, "name of the column with the labels");
+    parser.add_flag("--no-labels", no_labels, "there is none: data to predict").excludes(label);
+    parser.add_option("--drop", options.drop, "names of columns to leave out, separated by commas")
+        .delimiter(',');
+    parser.add_option("--delimiter", delimiter, "one character between fields, or tab").show_default();
+    add_common_options(parser, options.output, options.mean, options.std);
+    add_class_names(parser, options.class_names);
+    if (!parse_arguments(parser, arguments)) return 0;
     if (delimiter == "tab" || delimiter == "\\t") delimiter = "\t";
     if (delimiter.size() != 1 || delimiter == "\"" || delimiter == "\n")
         throw UsageError("--delimiter " + delimiter + " is not one character", "write , or ; or tab");

@@ -33,20 +33,20 @@ std::vector<int> parse_worlds(const std::string& text) {
 }  // namespace
 
 int plan_command(const Arguments& arguments) {
-    CLI::App app(
+    OptionParser parser(
         "Predicts the step and the best buckets on other numbers of ranks from what trainer bench buckets "
         "has measured on some. Says what it assumes, and how far it is off on the ranks that were measured.",
         "trainer plan");
     std::string from, worlds, sizes = "0.25,1,4,10,25,100", policies = "ddp,single,per_layer,cost_model", out;
     PlanRequest request;
     bool json = false;
-    app.add_option("--from", from, "a buckets.json of two or more ranks")->required()->type_name("FILE");
-    app.add_option("--world", worlds, "numbers of ranks, for example 2,4,8")->required()->type_name("RANKS");
-    app.add_option("--bucket-mb", sizes, "MiB, the sizes of the policy ddp")->capture_default_str();
-    app.add_option("--policies", policies, "which bucket policies")->capture_default_str();
-    app.add_flag("--json", json, "print one JSON object and nothing else");
-    app.add_option("--out", out, "directory for plan.json; without it no file is written");
-    if (!parse_arguments(app, arguments)) return 0;
+    parser.add_option("--from", from, "a buckets.json of two or more ranks").required().type_name("FILE");
+    parser.add_option("--world", worlds, "numbers of ranks, for example 2,4,8").required().type_name("RANKS");
+    parser.add_option("--bucket-mb", sizes, "MiB, the sizes of the policy ddp").show_default();
+    parser.add_option("--policies", policies, "which bucket policies").show_default();
+    parser.add_flag("--json", json, "print one JSON object and nothing else");
+    parser.add_option("--out", out, "directory for plan.json; without it no file is written");
+    if (!parse_arguments(parser, arguments)) return 0;
 
     request.policies = parse_policies(policies, "--policies");
     request.bucket_mb = parse_bucket_sizes(sizes, "--bucket-mb");

@@ -72,19 +72,20 @@ int predict_job(const JobStart& start, const PredictArguments& arguments) {
 }  // namespace
 
 int predict_command(const Arguments& arguments) {
-    CLI::App app(
+    OptionParser parser(
         "Writes what a trained model makes of each sample: one row per sample, in the order of the data, on "
         "any number of ranks.",
         "trainer predict");
     PredictArguments given;
-    add_inference_options(app, given.inference);
-    app.add_option("-o,--output", given.output, "file to write: .h5 or .csv")->required();
-    app.add_flag("--embeddings", given.embeddings, "also write the input of the last linear layer");
-    app.add_flag("--no-logits", given.no_logits, "leave out the logits");
-    if (!parse_arguments(app, translate_familiar_flags(arguments, "predict"))) return 0;
+    add_inference_options(parser, given.inference);
+    parser.add_option("-o,--output", given.output, "file to write: .h5 or .csv").required();
+    parser.add_flag("--embeddings", given.embeddings, "also write the input of the last linear layer");
+    parser.add_flag("--no-logits", given.no_logits, "leave out the logits");
+    if (!parse_arguments(parser, translate_familiar_flags(arguments, "predict"))) return 0;
     finish(given.inference);
     check_prediction_path(given.output);
-    return run_on_all_ranks(call_of(app), [&](const JobStart& start) { return predict_job(start, given); });
+    return run_on_all_ranks(call_of(parser),
+                            [&](const JobStart& start) { return predict_job(start, given); });
 }
 
 }  // namespace tutti

@@ -48,7 +48,7 @@ ReplayReport replay(const std::string& file, const std::vector<std::string>& ove
 }  // namespace
 
 int replay_command(const Arguments& arguments) {
-    CLI::App app(
+    OptionParser parser(
         "Makes the step again that ended a run because its loss or gradient was not finite, on one rank, the "
         "ranks' samples in turn (with distributed.sync_batch_norm together), and names the samples, the "
         "first layer and else the first gradient that are "
@@ -57,11 +57,11 @@ int replay_command(const Arguments& arguments) {
     std::string file;
     std::vector<std::string> overrides;
     bool json = false;
-    app.add_option("file", file, "RUN_DIR/failed-step-NNNNNNNN.h5")->required()->type_name("FILE");
-    app.add_option("key=value", overrides,
-                   "settings that override the run's, for example data.train=FILE.h5 or device=cpu");
-    app.add_flag("--json", json, "print one JSON object and nothing else");
-    if (!parse_arguments(app, arguments)) return 0;
+    parser.add_option("file", file, "RUN_DIR/failed-step-NNNNNNNN.h5").required().type_name("FILE");
+    parser.add_option("key=value", overrides,
+                      "settings that override the run's, for example data.train=FILE.h5 or device=cpu");
+    parser.add_flag("--json", json, "print one JSON object and nothing else");
+    if (!parse_arguments(parser, arguments)) return 0;
     const ReplayReport report = replay(file, overrides);
     fmt::print("{}", json ? to_json(report) : to_text(report));
     std::fflush(stdout);

@@ -37,24 +37,22 @@ void check(const SamplerOptions& options, std::int64_t rank) {
 }  // namespace
 
 int sampler_command(const Arguments& arguments) {
-    CLI::App app(
+    OptionParser parser(
         "Prints the sample indices of one rank, one a line, as PyTorch's DistributedSampler gives them.",
         "trainer sampler");
     SamplerOptions options;
     std::int64_t rank = 0;
     bool no_shuffle = false;
-    app.add_option("--samples", options.samples, "number of samples in the data set")
-        ->check(whole_number())
-        ->required();
-    app.add_option("--world", options.world_size, "number of ranks")->check(whole_number())->required();
-    app.add_option("--rank", rank, "the rank, from 0")->check(whole_number())->required();
-    app.add_option("--seed", options.seed, "run.seed")->check(whole_number())->capture_default_str();
-    app.add_option("--epoch", options.epoch, "the epoch, from 0")
-        ->check(whole_number())
-        ->capture_default_str();
-    app.add_flag("--no-shuffle", no_shuffle, "in order (data.shuffle: false)");
-    app.add_flag("--drop-last", options.drop_last, "leave out the tail (data.drop_last: true)");
-    if (!parse_arguments(app, arguments)) return 0;
+    parser.add_option("--samples", options.samples, "number of samples in the data set")
+        .whole_number()
+        .required();
+    parser.add_option("--world", options.world_size, "number of ranks").whole_number().required();
+    parser.add_option("--rank", rank, "the rank, from 0").whole_number().required();
+    parser.add_option("--seed", options.seed, "run.seed").whole_number().show_default();
+    parser.add_option("--epoch", options.epoch, "the epoch, from 0").whole_number().show_default();
+    parser.add_flag("--no-shuffle", no_shuffle, "in order (data.shuffle: false)");
+    parser.add_flag("--drop-last", options.drop_last, "leave out the tail (data.drop_last: true)");
+    if (!parse_arguments(parser, arguments)) return 0;
     options.shuffle = !no_shuffle;
     check(options, rank);
     fmt::memory_buffer text;

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <limits>
 
+#include "option_parser.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/input/random_dataset.hpp"
 #include "tutti/train/virtual_shards.hpp"
@@ -32,9 +33,9 @@ Shape parse_shape(const std::string& text) {
 
 }  // namespace
 
-void add_synthetic_options(CLI::App& app, RecipeArguments& recipe, std::string& shape) {
-    app.add_flag("--synthetic", recipe.own_data, "random samples in memory instead of data.train");
-    app.add_option(
+void add_synthetic_options(OptionParser& parser, RecipeArguments& recipe, std::string& shape) {
+    parser.add_flag("--synthetic", recipe.own_data, "random samples in memory instead of data.train");
+    parser.add_option(
         "--shape", shape,
         "of such a sample, as 28x28x1 or 784; default: model.image and model.channels, else 28x28x1");
 }

@@ -1,7 +1,6 @@
 #pragma once
 // `--synthetic` and `--shape` of benches: random samples in memory instead of a data set.
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,8 +9,10 @@
 
 namespace tutti {
 
+class OptionParser;
+
 /// The two options. `shape` as typed: synthetic_shape() reads it.
-void add_synthetic_options(CLI::App& app, RecipeArguments& recipe, std::string& shape);
+void add_synthetic_options(OptionParser& parser, RecipeArguments& recipe, std::string& shape);
 
 /// "28x28x1", "784"; of nothing a shape without dimensions. Throws UsageError, also for a shape without
 /// --synthetic.

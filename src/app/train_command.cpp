@@ -120,15 +120,16 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
 }  // namespace
 
 int train_command(const Arguments& arguments) {
-    CLI::App app("Trains a model. Without a config the built-in quick-start recipe (lenet on Fashion-MNIST).",
-                 "trainer train");
+    OptionParser parser(
+        "Trains a model. Without a config the built-in quick-start recipe (lenet on Fashion-MNIST).",
+        "trainer train");
     RecipeArguments parsed;
-    add_recipe_options(app, parsed);
-    app.footer("Flags of other trainers are understood, too: trainer inspect --option-reference");
-    if (!parse_arguments(app, translate_familiar_flags(arguments, "train"))) return 0;
+    add_recipe_options(parser, parsed);
+    parser.footer("Flags of other trainers are understood, too: trainer inspect --option-reference");
+    if (!parse_arguments(parser, translate_familiar_flags(arguments, "train"))) return 0;
 
     hold_preemption_notice();
-    return run_on_all_ranks(call_of(app), [&](const JobStart& start) { return train(start, parsed); });
+    return run_on_all_ranks(call_of(parser), [&](const JobStart& start) { return train(start, parsed); });
 }
 
 }  // namespace tutti

@@ -4,6 +4,7 @@
 
 #include "device_choice.hpp"
 #include "expected_reads.hpp"
+#include "option_parser.hpp"
 #include "quickstart_recipe.hpp"
 #include "same_job.hpp"
 #include "select.hpp"
@@ -75,10 +76,10 @@ void open_data(const JobStart& start, const Config& config, bool whole_run,
 
 }  // namespace
 
-void add_recipe_options(CLI::App& app, RecipeArguments& arguments) {
-    app.add_option("-c,--config", arguments.config_path, "YAML file");
-    app.add_option("key=value", arguments.overrides,
-                   "settings that override the file, for example train.epochs=1");
+void add_recipe_options(OptionParser& parser, RecipeArguments& arguments) {
+    parser.add_option("-c,--config", arguments.config_path, "YAML file");
+    parser.add_option("key=value", arguments.overrides,
+                      "settings that override the file, for example train.epochs=1");
 }
 
 Config read_training_config(const JobStart& start, const RecipeArguments& arguments) {

@@ -1,7 +1,6 @@
 #pragma once
 // The config and the data of a command that trains.
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -17,6 +16,8 @@
 
 namespace tutti {
 
+class OptionParser;
+
 struct RecipeArguments {
     std::string config_path;
     std::vector<std::string> overrides;
@@ -24,7 +25,7 @@ struct RecipeArguments {
 };
 
 /// -c and key=value.
-void add_recipe_options(CLI::App& app, RecipeArguments& arguments);
+void add_recipe_options(OptionParser& parser, RecipeArguments& arguments);
 
 /// What -c and the overrides say; without -c the quick-start recipe. Collective; throws AgreedError.
 Config read_training_config(const JobStart& start, const RecipeArguments& arguments);

@@ -15,11 +15,11 @@ namespace tutti {
 namespace {
 
 int convert(const char* description, const char* name, const char* what, const Arguments& arguments) {
-    CLI::App app(description, name);
+    OptionParser parser(description, name);
     std::string input, output;
-    app.add_option("path", input, what)->required();
-    app.add_option("-o,--output", output, "file to write: .safetensors or .h5")->required();
-    if (!parse_arguments(app, arguments)) return 0;
+    parser.add_option("path", input, what).required();
+    parser.add_option("-o,--output", output, "file to write: .safetensors or .h5").required();
+    if (!parse_arguments(parser, arguments)) return 0;
     const std::string source = weights_in(input);
     std::error_code missing;  // a file that does not exist yet is no source
     if (std::filesystem::equivalent(source, output, missing))
