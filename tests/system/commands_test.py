@@ -121,6 +121,20 @@ class Commands(TrainingTest):
             self.assertIn("fc1.weight", result.stdout)
             self.assertIn("[16, 64]", result.stdout)
 
+    def test_a_checkpoint_that_cannot_be_looked_at_is_not_passed_over(self):
+        data = self.small_data(64)
+        self.assert_exit(self.run_trainer(self.settings(data)), 0)
+        broken = self.dir / "run/checkpoints/step-99999999.h5"
+        broken.symlink_to(broken.name)
+        for arguments in (["inspect", "run"], ["eval", "--run", "run"], self.settings(data)):
+            result = self.run_trainer(arguments)
+            self.assert_exit(result, 4)
+            self.assertIn("step-99999999.h5 cannot be looked at: Too many levels of symbolic links; ", result.stderr)
+        broken.unlink()
+        result = self.run_trainer(["predict", "--run", "run", "--data", data, "-o", "x" * 300 + ".h5"])
+        self.assert_exit(result, 1)
+        self.assertIn(".h5: File name too long; check the free space", result.stderr)
+
     def test_inspect_shows_layers_memory_and_buckets_of_a_config(self):
         data = self.small_data(64)
         (self.dir / "c.yaml").write_text(f"data: {{train: {data}}}\nmodel: {{name: lenet}}\n")
