@@ -14,6 +14,7 @@
 #include "select.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/memory_use.hpp"
+#include "tutti/base/path_type.hpp"
 #include "tutti/base/sha256.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/input/transforms.hpp"
@@ -45,7 +46,7 @@ std::vector<NamedTensor> weights_to_evaluate(const std::string& path) {
 namespace {
 
 std::string weights_path(const InferenceArguments& arguments) {
-    if (arguments.checkpoint.empty() && !std::filesystem::is_directory(arguments.run))
+    if (arguments.checkpoint.empty() && type_of_path(arguments.run) != std::filesystem::file_type::directory)
         throw DataError(arguments.run + " is not a run directory", "name the folder that training made");
     return weights_in(arguments.checkpoint.empty() ? arguments.run : arguments.checkpoint);
 }
@@ -57,9 +58,11 @@ Recipe find_recipe(const InferenceArguments& arguments, const std::string& weigh
     }
     for (const std::string& directory : {arguments.run, arguments.checkpoint}) {
         const std::string config = directory + "/config.yaml";
-        if (!directory.empty() && std::filesystem::exists(config)) return {read_config_text(config), config};
+        if (!directory.empty() && type_of_path(config) != std::filesystem::file_type::not_found)
+            return {read_config_text(config), config};
     }
-    if (!std::filesystem::exists(weights)) throw DataError(weights + " does not exist", "check the path");
+    if (type_of_path(weights) == std::filesystem::file_type::not_found)
+        throw DataError(weights + " does not exist", "check the path");
     if (!is_checkpoint(weights))
         throw UsageError(weights + " is not a checkpoint of a run, so it says nothing about the model",
                          "give its config with -c FILE.yaml");

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <hdf5.h>
 
-#include <filesystem>
 #include <numeric>
 
 #include "command_line.hpp"
@@ -9,6 +8,7 @@
 #include "inspect_config.hpp"
 #include "reference_tables.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/path_type.hpp"
 #include "tutti/base/units.hpp"
 #include "tutti/input/dataset.hpp"
 #include "tutti/train/checkpoint.hpp"
@@ -115,7 +115,8 @@ int inspect_command(const Arguments& arguments) {
         throw UsageError("trainer inspect: nothing to look at", "give a file, a run directory or -c FILE");
     if (sha256) {
         const std::string file = weights_in(path);
-        if (!is_prediction_file(file) && !is_checkpoint(file) && std::filesystem::exists(file))
+        if (!is_prediction_file(file) && !is_checkpoint(file) &&
+            type_of_path(file) != std::filesystem::file_type::not_found)
             throw DataError(file + ": neither a checkpoint nor predictions",
                             "--sha256 hashes those; trainer inspect " + file + " shows what it is");
         fmt::print("{}\n", is_prediction_file(file) ? read_prediction_summary(file).sha256
@@ -123,7 +124,7 @@ int inspect_command(const Arguments& arguments) {
         return 0;
     }
     const std::string file = weights_in(path);
-    if (!std::filesystem::exists(file))
+    if (type_of_path(file) == std::filesystem::file_type::not_found)
         throw DataError(file + ": there is no such file or directory", "check the path");
     // Its sort is not known: "pack it again" would be wrong for a checkpoint, and for what is not ours.
     if (H5Fis_hdf5(file.c_str()) <= 0)

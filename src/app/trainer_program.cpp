@@ -1,5 +1,7 @@
 #include <hdf5.h>
 
+#include <signal.h>
+
 #include <algorithm>
 #include <functional>
 #include <iostream>
@@ -7,6 +9,7 @@
 
 #include "command_line.hpp"
 #include "job_start.hpp"
+#include "standard_streams.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/suggest.hpp"
 
@@ -56,7 +59,10 @@ void print_help() {
 /// What the first rank answers alone: help, or a command that is not of all ranks. MPI stays untouched: a
 /// script may come to it twice, or on the first rank only, and train then.
 int run_on_first(const std::function<int()>& run) {
-    return is_first_rank() ? run() : static_cast<int>(ExitCode::done);
+    if (!is_first_rank()) return static_cast<int>(ExitCode::done);
+    const int code = run();
+    require_printed();
+    return code;
 }
 
 /// Runs a command of all ranks; one whose command line is refused takes the others along.
@@ -80,7 +86,12 @@ int dispatch(Arguments arguments) {
     arguments.erase(arguments.begin());
     std::vector<std::string> names;
     for (const Command& command : commands()) {
-        if (command.name == first && command.on_all_ranks) return run_on_all(command.run, arguments);
+        if (command.name == first && command.on_all_ranks) {
+            const int code = run_on_all(command.run, arguments);
+            // What training prints stands in its run directory, too.
+            if (command.run != train_command) require_printed();
+            return code;
+        }
         if (command.name == first) return run_on_first([&] { return command.run(arguments); });
         names.push_back(command.name);
     }
@@ -95,6 +106,9 @@ int dispatch(Arguments arguments) {
 }  // namespace
 
 int run_trainer(int argc, char** argv) {
+    fill_closed_streams();
+    // A file that reaches the limit of ulimit -f is an error that says so, not the end of the process.
+    signal(SIGXFSZ, SIG_IGN);
     // Every file is closed by its handle. One that could not be, on a full disk, crashes the library at exit.
     H5dont_atexit();
     // Our errors say what HDF5 found. After damaged metadata the library would print at exit, too.

@@ -12,7 +12,9 @@ std::filesystem::path cache_directory() {
     if (const auto own = set("TUTTI_CACHE"); !own.empty()) return own;
     if (const auto caches = set("XDG_CACHE_HOME"); !caches.empty()) return caches / "tutti";
     if (const auto home = set("HOME"); !home.empty()) return home / ".cache" / "tutti";
-    return std::filesystem::temp_directory_path() / "tutti";
+    std::error_code no_such_folder;  // of TMPDIR
+    const auto temporaries = std::filesystem::temp_directory_path(no_such_folder);
+    return (no_such_folder ? std::filesystem::path("/tmp") : temporaries) / "tutti";
 }
 
 }  // namespace tutti

@@ -57,15 +57,18 @@ bool has_process_manager(const Environment& environment) {
            environment.contains("PMI_FD");
 }
 
-/// RANK and WORLD_SIZE alone are often left over from a shell; with the meeting point they are a launch,
-/// unless a process manager or a Slurm step of as many tasks speaks for itself.
+/// Does a process manager, or a Slurm step of as many tasks, say more about the ranks than WORLD_SIZE = size?
+bool speaks_for_itself(const Environment& environment, int size) {
+    const auto step = step_place(environment);
+    const bool connected = has_process_manager(environment);
+    return step ? step->size > 1 && (connected || size <= step->size) : connected;
+}
+
+/// A launch needs all four variables; mismatch_before_start refuses one that lacks some.
 std::optional<Place> place_by_hand(const Environment& environment) {
     const auto where = place(environment, "RANK", "WORLD_SIZE");
     if (!where || !environment.contains("MASTER_ADDR") || !environment.contains("MASTER_PORT")) return {};
-    const auto step = step_place(environment);
-    const bool connected = has_process_manager(environment);
-    const bool steps_own = step && step->size > 1 && (connected || where->size <= step->size);
-    if (steps_own || (connected && !step)) return {};
+    if (speaks_for_itself(environment, where->size)) return {};
     return where;
 }
 
@@ -80,6 +83,43 @@ std::optional<int> port_of_slurm_job(const Environment& environment) {
     const auto job = number(environment, "SLURM_JOB_ID");
     if (!job) return {};
     return 20000 + (*job % 1000) * 10 + number(environment, "SLURM_STEP_ID").value_or(0) % 10;
+}
+
+/// A launch by hand that lacks a variable, or whose RANK cannot be: every process would train alone.
+std::optional<std::string> incomplete_by_hand(const Environment& environment) {
+    const Launcher launcher = read_launch(environment).launcher;
+    // A step of one task may hold ranks by hand: an interactive shell, say.
+    if (launcher != Launcher::plain && launcher != Launcher::srun) return {};
+    const auto says = [&](const std::string& name) { return environment.contains(name); };
+    const std::string rank = text_of(environment, "RANK"), size = text_of(environment, "WORLD_SIZE");
+    const int ranks = number(environment, "WORLD_SIZE").value_or(1);
+    const std::string alone = " not set: every process would train alone; set ";
+    const std::string start = ", start it with: mpirun -np " + size + " trainer …, or unset ";
+    if (says("RANK") && says("WORLD_SIZE")) {
+        const bool meets = says("MASTER_ADDR") && says("MASTER_PORT");
+        const bool counts = ranks > 1 && !speaks_for_itself(environment, ranks);
+        if (!place(environment, "RANK", "WORLD_SIZE") && (counts || (meets && launcher == Launcher::plain)))
+            return "RANK is " + rank + " and WORLD_SIZE " + size +
+                   ", but ranks are 0 to WORLD_SIZE - 1; correct them, or unset both to train alone";
+        if (!counts || meets) return {};
+        const std::string missing = says("MASTER_ADDR")   ? "MASTER_PORT is"
+                                    : says("MASTER_PORT") ? "MASTER_ADDR is"
+                                                          : "MASTER_ADDR and MASTER_PORT are";
+        return "RANK is " + rank + " and WORLD_SIZE " + size + ", but " + missing + alone +
+               "MASTER_ADDR to the host of rank 0 and MASTER_PORT to a free port there, the same on every "
+               "rank" +
+               start + "RANK and WORLD_SIZE to train alone";
+    }
+    // A process manager gives a rank without a variable, and the script of a Slurm job may have set one of
+    // the two for its steps.
+    if (launcher != Launcher::plain || has_process_manager(environment) || says("SLURM_JOB_ID")) return {};
+    if (ranks > 1)
+        return "WORLD_SIZE is " + size + ", but RANK is" + alone + "RANK, MASTER_ADDR and MASTER_PORT" +
+               start + "WORLD_SIZE to train alone";
+    if (says("RANK") && says("MASTER_ADDR"))
+        return "RANK is " + rank + " and MASTER_ADDR " + text_of(environment, "MASTER_ADDR") +
+               ", but WORLD_SIZE is" + alone + "it to the number of ranks, or unset RANK to train alone";
+    return {};
 }
 
 std::string start_with_srun(int tasks) {
@@ -196,23 +236,8 @@ std::optional<MeetingPoint> meeting_point(const Environment& environment) {
 }
 
 std::optional<std::string> mismatch_before_start(const Environment& environment) {
+    if (const auto incomplete = incomplete_by_hand(environment)) return incomplete;
     const LaunchFacts facts = read_launch(environment);
-    const bool by_hand = environment.contains("RANK") && environment.contains("WORLD_SIZE") &&
-                         environment.contains("MASTER_ADDR") && environment.contains("MASTER_PORT");
-    if (facts.launcher == Launcher::plain && by_hand && !place(environment, "RANK", "WORLD_SIZE"))
-        return "RANK is " + text_of(environment, "RANK") + " and WORLD_SIZE " +
-               text_of(environment, "WORLD_SIZE") +
-               ", but ranks are 0 to WORLD_SIZE - 1; correct them, or unset both to train alone";
-    // RANK and WORLD_SIZE together may be left over from a shell; a number of ranks of which none is given is
-    // a launch that forgot one. But a process manager gives it without a variable, and the script of a Slurm
-    // job may have set WORLD_SIZE for its steps.
-    if (facts.launcher == Launcher::plain && !environment.contains("RANK") &&
-        !has_process_manager(environment) && !environment.contains("SLURM_JOB_ID") &&
-        number(environment, "WORLD_SIZE").value_or(1) > 1)
-        return "WORLD_SIZE is " + text_of(environment, "WORLD_SIZE") +
-               ", but RANK is not set: every process would train alone; set RANK, MASTER_ADDR and "
-               "MASTER_PORT, start it with: mpirun -np " +
-               text_of(environment, "WORLD_SIZE") + " trainer …, or unset WORLD_SIZE to train alone";
     const int ranks = facts.world_size.value_or(1);
     if (bootstrap_of(environment) == Bootstrap::mpi || ranks == 1 || meeting_point(environment)) return {};
     const std::string problem = to_string(facts.launcher) + " started " + std::to_string(ranks) +

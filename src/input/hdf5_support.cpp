@@ -17,6 +17,14 @@ std::string last_error() {
     // Messages are one line; some of the library's hold a time with its newline.
     for (char& c : text)
         if (c == '\n') c = ' ';
+    // Of "file write failed: time = …, errno = 28, error message = 'No space left on device', buf = …" the
+    // begin and the system's words.
+    const std::string words = "error message = '";
+    const auto time = text.find(": time = "), found = text.find(words);
+    if (time < found && found != std::string::npos) {
+        const auto begin = found + words.size();
+        text = text.substr(0, time) + ": " + text.substr(begin, text.find('\'', begin) - begin);
+    }
     return text.empty() ? "no reason given by HDF5" : text;
 }
 

@@ -19,7 +19,9 @@ void check_prediction_path(const std::string& path) {
     const auto ending = std::filesystem::path(path).extension();
     if (ending != ".h5" && ending != ".hdf5" && !is_csv(path))
         throw UsageError("predictions cannot be written to " + path, "end its name with .h5 or .csv");
-    if (std::filesystem::is_directory(path)) throw UsageError(path + " is a directory", "name a file in it");
+    std::error_code ignored;  // what cannot be looked at cannot be written, which says why
+    if (std::filesystem::is_directory(path, ignored))
+        throw UsageError(path + " is a directory", "name a file in it");
 }
 
 std::unique_ptr<PredictionWriter> make_prediction_writer(const std::string& path,

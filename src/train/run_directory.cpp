@@ -63,7 +63,8 @@ std::vector<std::string> names_in(const fs::path& directory) {
     for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error))
         names.push_back(entry->path().filename().string());
     if (error && error != std::errc::no_such_file_or_directory)
-        fail("cannot list " + directory.string(), error.message());
+        throw DataError("cannot list " + directory.string() + ": " + error.message(),
+                        "check the permissions and the file system there");
     std::sort(names.begin(), names.end());
     return names;
 }
@@ -71,9 +72,15 @@ std::vector<std::string> names_in(const fs::path& directory) {
 std::vector<std::int64_t> steps_in(const fs::path& directory) {
     std::vector<std::int64_t> steps;
     for (const std::string& name : names_in(directory)) {
-        std::error_code error;
         const auto step = step_of(name);
-        if (step && fs::is_regular_file(directory / name, error)) steps.push_back(*step);
+        if (!step) continue;
+        // One that cannot be looked at is not one less: a run would go on from an older one, or anew.
+        std::error_code error;
+        const auto type = fs::status(directory / name, error).type();
+        if (error && type != fs::file_type::not_found)
+            throw DataError((directory / name).string() + " cannot be looked at: " + error.message(),
+                            "check the permissions and the file system there");
+        if (type == fs::file_type::regular) steps.push_back(*step);
     }
     std::sort(steps.begin(), steps.end());
     return steps;
@@ -238,7 +245,8 @@ void RunDirectory::cut_metrics(std::int64_t step) {
     const std::string path = state_->metrics();
     std::ifstream file(path, std::ios::binary);
     if (!file) {
-        if (fs::exists(path)) fail("cannot read " + path, "it cannot be opened");
+        if (std::error_code error; fs::exists(path, error) || error)
+            fail("cannot read " + path, "it cannot be opened");
         guarded("cannot write " + path, [&] { file::replace(path, ""); });
         return;
     }

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "tutti/base/error.hpp"
+#include "tutti/base/path_type.hpp"
 #include "weights_formats.hpp"
 
 namespace tutti {
@@ -29,14 +30,14 @@ bool has_hdf5_signature(std::ifstream& file, std::uintmax_t size) {
 }  // namespace
 
 std::vector<NamedTensor> read_weights(const std::string& path) {
-    std::error_code error;
-    const auto status = std::filesystem::status(path, error);
-    if (!std::filesystem::exists(status))
+    const auto type = type_of_path(path);
+    if (type == std::filesystem::file_type::not_found)
         throw DataError("weights file " + path + " does not exist", "check the path");
-    if (std::filesystem::is_directory(status))
+    if (type == std::filesystem::file_type::directory)
         throw DataError("weights file " + path + " is a directory", "name a file in it");
     std::ifstream file(path, std::ios::binary);
     if (!file) throw DataError("weights file " + path + " cannot be opened", "check its permissions");
+    std::error_code error;
     const std::uintmax_t size = std::filesystem::file_size(path, error);
     if (error) throw DataError("weights file " + path + " cannot be read: " + error.message());
     if (size == 0) throw DataError("weights file " + path + " is empty", "write it again");

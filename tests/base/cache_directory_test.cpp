@@ -14,7 +14,7 @@ namespace {
 class WithEnvironment {
   public:
     explicit WithEnvironment(const std::map<std::string, std::string>& values) {
-        for (const char* name : {"TUTTI_CACHE", "XDG_CACHE_HOME", "HOME"}) {
+        for (const char* name : {"TUTTI_CACHE", "XDG_CACHE_HOME", "HOME", "TMPDIR"}) {
             const char* before = std::getenv(name);
             before_[name] = before ? std::optional<std::string>(before) : std::nullopt;
             const auto found = values.find(name);
@@ -46,6 +46,10 @@ TEST(CacheDirectory, IsTheFirstThatTheEnvironmentNames) {
     EXPECT_EQ(found_with({{"HOME", "/c"}}), "/c/.cache/tutti");
     EXPECT_EQ(found_with({{"TUTTI_CACHE", ""}, {"XDG_CACHE_HOME", ""}, {"HOME", "/c"}}), "/c/.cache/tutti");
     EXPECT_TRUE(found_with({}).ends_with("/tutti"));
+}
+
+TEST(CacheDirectory, IsNamedThoughTheFolderForTemporariesIsNone) {
+    EXPECT_EQ(found_with({{"TMPDIR", "/dev/null"}}), "/tmp/tutti");
 }
 
 }  // namespace

@@ -1,5 +1,9 @@
 """The small subcommands: sampler, pack, inspect, help."""
 
+import os
+import shutil
+import unittest
+
 import system_test
 from recipes import TrainingTest
 
@@ -61,6 +65,53 @@ class Commands(TrainingTest):
         for word in ("40", "[8, 8, 1]", "u8", "classes   4", "d"):
             self.assertIn(word, result.stdout)
 
+    def test_a_path_that_cannot_be_looked_at_is_bad_data_with_the_reason(self):
+        self.small_data(16)
+        (self.dir / "loop").symlink_to("loop")
+        for name, reason in (("loop/x.h5", "Too many levels of symbolic links"), ("x" * 300, "File name too long")):
+            for arguments in (["inspect", name], ["inspect", "--sha256", name], ["eval", "--checkpoint", name],
+                              ["eval", "--run", name], ["predict", "--checkpoint", name, "-o", "o.h5", "--data", "data.h5"],
+                              ["export", name, "-o", "o.safetensors"],
+                              ["train", "data.train=data.h5", f"model.init_from={name}", "run.dir=new",
+                               "train.batch_size=8"]):
+                result = self.run_trainer(arguments)
+                self.assert_exit(result, 4)
+                self.assertRegex(result.stderr, rf"error: .*cannot be looked at: {reason}; check the path")
+        self.assertFalse((self.dir / "new").exists())
+
+    @unittest.skipUnless(os.access("/dev/full", os.W_OK), "there is no /dev/full")
+    def test_output_that_is_lost_is_an_error_but_none_where_nobody_wants_it(self):
+        self.small_data(16)
+        for arguments in ("sampler --samples 9 --world 1 --rank 0", "inspect data.h5", "--help", "eval --help"):
+            for where, code in (("> /dev/full", 1), (">&-", 0), ("> /dev/null", 0)):
+                command = ["sh", "-c", f"exec {self.trainer} {arguments} {where}"]
+                with self._start(command, {}) as job:
+                    result = job.wait(timeout=60)
+                self.assert_exit(result, code)
+                if code:
+                    self.assertIn("error: standard output is not complete: No space left on device; ", result.stderr)
+
+    def test_what_is_printed_never_reaches_a_file_where_the_streams_are_closed(self):
+        data = self.small_data(16)
+        with self._start(["sh", "-c", f"exec {self.trainer} inspect data.h5 <&- >&- 2>&-"], {}) as job:
+            self.assert_exit(job.wait(timeout=60), 0)
+        log = self.dir / "calls"
+        if shutil.which("strace") is None:
+            self.skipTest("strace is not installed")
+        with self._start(["sh", "-c", f"exec strace -o {log} -e trace=openat {self.trainer} inspect {data} >&-"], {}) as job:
+            job.wait(timeout=60)
+        self.assertNotRegex(log.read_text(), r'data\.h5", .* = [012]\n')
+
+    def test_a_file_larger_than_ulimit_allows_is_an_error_that_says_so(self):
+        images, labels = self.synthetic_idx(400, classes=4, side=16)
+        with self._start(["sh", "-c", f"ulimit -f 20; exec {self.trainer} pack idx --images {images} --labels {labels} "
+                                      "-o large.h5"], {}) as job:
+            result = job.wait(timeout=60)
+        self.assert_exit(result, 1)
+        self.assertRegex(result.stderr, "error: large.h5: writing failed: .*: File too large; check the free space")
+        self.assertNotIn("time =", result.stderr)
+        self.assertEqual(list(self.dir.glob("large*")), [])
+
     def test_inspect_shows_a_checkpoint_and_a_run(self):
         data = self.small_data(64)
         self.assert_exit(self.run_trainer(self.settings(data)), 0)
@@ -69,6 +120,20 @@ class Commands(TrainingTest):
             self.assert_exit(result, 0)
             self.assertIn("fc1.weight", result.stdout)
             self.assertIn("[16, 64]", result.stdout)
+
+    def test_a_checkpoint_that_cannot_be_looked_at_is_not_passed_over(self):
+        data = self.small_data(64)
+        self.assert_exit(self.run_trainer(self.settings(data)), 0)
+        broken = self.dir / "run/checkpoints/step-99999999.h5"
+        broken.symlink_to(broken.name)
+        for arguments in (["inspect", "run"], ["eval", "--run", "run"], self.settings(data)):
+            result = self.run_trainer(arguments)
+            self.assert_exit(result, 4)
+            self.assertIn("step-99999999.h5 cannot be looked at: Too many levels of symbolic links; ", result.stderr)
+        broken.unlink()
+        result = self.run_trainer(["predict", "--run", "run", "--data", data, "-o", "x" * 300 + ".h5"])
+        self.assert_exit(result, 1)
+        self.assertIn(".h5: File name too long; check the free space", result.stderr)
 
     def test_inspect_shows_layers_memory_and_buckets_of_a_config(self):
         data = self.small_data(64)

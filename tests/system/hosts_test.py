@@ -6,6 +6,16 @@ import system_test
 import two_hosts
 from recipes import TrainingTest
 
+# Rank 1, on the other host, is killed in the middle of the run.
+DIES = """#!/bin/sh
+if [ "$OMPI_COMM_WORLD_RANK" != 1 ]; then exec {trainer} "$@"; fi
+{trainer} "$@" &
+tries=0
+until grep -q '"step": 20,' {run}/metrics.jsonl 2> /dev/null || [ $tries -eq 600 ]; do sleep 0.05; tries=$((tries + 1)); done
+kill -KILL $!
+kill -KILL $$
+"""
+
 
 class Hosts(TrainingTest):
     @classmethod
@@ -28,6 +38,16 @@ class Hosts(TrainingTest):
         self.assertEqual(self.losses("hosts"), self.losses("one"))
         hashes = [self.run_trainer(["inspect", run, "--sha256"]).stdout for run in ("hosts", "one")]
         self.assertEqual(*hashes)
+
+    def test_mpirun_names_the_rank_that_was_killed_on_another_host_and_ends_the_others(self):
+        program = self.dir / "dies.sh"
+        program.write_text(DIES.format(trainer=self.trainer, run=self.dir / "run"))
+        program.chmod(0o755)
+        settings = self.settings(self.small_data(), "run", train__epochs=100000, train__log_every=1)
+        command = [two_hosts.NETLAB, "run", self.lab, "--ppn", "1", "--wdir", self.dir, program, *settings]
+        result = self.machine.run(command, 120, env=two_hosts.environment(self))
+        self.assertNotEqual(result.returncode, 0)
+        self.assertRegex(result.stderr, r"process rank 1 with PID \d+ on node node2 exited on signal 9")
 
     def test_bad_usage_ends_the_ranks_of_all_hosts_with_2(self):
         result = self.netlab([], ["train.batchsize=8"])

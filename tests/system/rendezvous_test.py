@@ -121,6 +121,14 @@ class Rendezvous(RendezvousTest):
         self.assertIn("MASTER_ADDR", result.stderr)
         self.assertIn("mpirun -np 4", result.stderr)
 
+    def test_ranks_by_hand_without_a_meeting_point_do_not_train_alone(self):
+        for rank in ("0", "1"):
+            result = self.run_trainer(self.two("none"), env={"RANK": rank, "WORLD_SIZE": "2", "MASTER_PORT": "29500"})
+            self.assert_exit(result, 3)
+            self.assertRegex(result.stderr, f"^error: RANK is {rank} and WORLD_SIZE 2, but MASTER_ADDR is not set: .*"
+                                            "mpirun -np 2 trainer")
+        self.assertFalse((self.dir / "none").exists())
+
     def test_a_name_that_does_not_resolve_ends_every_rank_with_the_remedy(self):
         name = {"MASTER_ADDR": "no-such-host.invalid"}
         for rank, result in enumerate(self.by_hand(2, self.two("none"), env=name)):

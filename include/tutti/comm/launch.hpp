@@ -66,8 +66,9 @@ struct LaunchMismatch : LaunchError {
 };
 
 /// A launch that cannot work, proved before anything starts: several ranks that must meet, but no MASTER_ADDR
-/// or MASTER_PORT; or all of these, but a RANK that WORLD_SIZE does not have. Returns "problem; the command
-/// line that fixes it", or nothing.
+/// or MASTER_PORT; some of RANK, WORLD_SIZE > 1, MASTER_ADDR and MASTER_PORT, but not all (PyTorch's env://
+/// refuses that, too), where no launcher says more; a RANK that WORLD_SIZE does not have. Returns "problem;
+/// the command line that fixes it", or nothing.
 std::optional<std::string> mismatch_before_start(const Environment& environment);
 
 /// A mismatch that can be proved once MPI says its size: only SLURM_STEP_NUM_TASKS > 1 with an MPI world of 1
