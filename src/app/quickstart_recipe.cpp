@@ -62,7 +62,14 @@ std::string find_quickstart_data() {
     places.push_back(cache_directory() / "fashion_mnist");
     for (const fs::path& place : places)
         if (is_complete(place)) return place.string();
-    if (fs::is_directory(idx_directory)) {
+    std::error_code none, reason;
+    if (fs::is_directory(idx_directory, none)) {
+        fs::create_directories(places.back(), reason);
+        if (reason)
+            throw DataError("the data of the quick-start recipe are packed to " + places.back().string() +
+                                ", which cannot be made: " + reason.message(),
+                            "set TUTTI_CACHE to a folder that can be written, or TUTTI_DATA_DIR to one with "
+                            "train.h5 and test.h5");
         pack(places.back());
         return places.back().string();
     }
