@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <omp.h>
+#include <signal.h>
 
 #include <cstring>
 #include <fstream>
@@ -26,9 +27,20 @@ std::string processor_name() {
     return "CPU";
 }
 
+/// Signals that ask the process to stop are for the thread that has a stack for them (StopSignal), not for
+/// those that compute with it.
+void start_threads(int threads) {
+    omp_set_num_threads(threads);
+    sigset_t stops;
+    sigemptyset(&stops);
+    for (const int number : {SIGUSR1, SIGTERM, SIGINT}) sigaddset(&stops, number);
+#pragma omp parallel
+    if (omp_get_thread_num() != 0) pthread_sigmask(SIG_BLOCK, &stops, nullptr);
+}
+
 class CpuDevice final : public Device {
   public:
-    explicit CpuDevice(int threads) : threads_(threads) { omp_set_num_threads(threads); }
+    explicit CpuDevice(int threads) : threads_(threads) { start_threads(threads); }
     ~CpuDevice() override { set_host_progress({}); }
 
     std::string kind() const override { return "cpu"; }

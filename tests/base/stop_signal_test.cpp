@@ -44,6 +44,18 @@ TEST(StopSignal, EndsTheWaitOfAThreadBesideTheWork) {
     EXPECT_TRUE(ends_a_wait([] { StopSignal::wake(); }));
 }
 
+TEST(StopSignal, IsNotedOnAStackOfItsOwn) {
+    const StopSignal signals;
+    stack_t stack{};
+    ASSERT_EQ(sigaltstack(nullptr, &stack), 0);
+    EXPECT_EQ(stack.ss_flags & SS_DISABLE, 0);
+    for (const int number : {SIGUSR1, SIGTERM, SIGINT}) {
+        struct sigaction action {};
+        ASSERT_EQ(sigaction(number, nullptr, &action), 0);
+        EXPECT_NE(action.sa_flags & SA_ONSTACK, 0) << number;
+    }
+}
+
 TEST(StopSignal, NotesWhenTermCame) {
     const StopSignal signals;
     raise(SIGTERM);
