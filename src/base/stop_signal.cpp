@@ -44,7 +44,7 @@ void note(int number) {
 
 /// The thread's signals get a stack of their own, unless it has one. oneDNN 2.6 generates products for AVX2
 /// that keep numbers below the stack pointer, farther than the 128 bytes of the ABI's red zone: a handler on
-/// the same stack overwrote them, which crashed the rank or changed its numbers.
+/// the same stack overwrote them, which crashed the rank; it could as well change its numbers.
 void give_signals_a_stack() {
     alignas(64) static std::array<std::byte, 1 << 16> memory;
     stack_t stack{};

@@ -73,7 +73,7 @@ MpiSession::MpiSession() : state_(std::make_unique<State>()) {
     const Environment environment = current_environment();
     if (read_launch(environment).world_size.value_or(1) > 1) watch.emplace(environment, start_timeout);
     // A program that nobody launched would start a daemon of Open MPI (orted) for ranks it might spawn later:
-    // 0.15 to 0.25 s of the start. Where /tmp is full that fails, and the program with it; under ulimit -f 1
+    // 0.13 to 0.25 s of the start. Where /tmp is full that fails, and the program with it; under ulimit -f 1
     // it takes all memory. In Open MPI 4.1 ("ompi_info --all"); other launches do not look at it.
     setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
     int provided = MPI_THREAD_SINGLE;
