@@ -89,16 +89,14 @@ void for_heads(const AttentionShape& shape, std::int64_t samples, std::int64_t s
     const std::int64_t shares =
         count * shape.tokens * shape.tokens > elements_worth_threads ? omp_get_max_threads() : 1;
     T* const scratch = workspace.reserve_elements<T>(static_cast<std::size_t>(scratch_size * shares));
-    for_shares(count, shares, [&](std::int64_t share, std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-            const std::int64_t n = i / shape.heads, head = i % shape.heads;
-            const std::int64_t size = shape.tokens * shape.heads * shape.width;
-            if (n + 1 < samples)
-                for (const SampleAhead& tensor : tensors) prefetch(tensor, n + 1, head, shape.heads);
-            work(3 * n * size + head * shape.width, n * size + head * shape.width,
-                 scratch + share * scratch_size);
-            offer_progress();
-        }
+    for_parts(count, static_cast<int>(shares), [&](int caller, std::int64_t i) {
+        const std::int64_t n = i / shape.heads, head = i % shape.heads;
+        const std::int64_t size = shape.tokens * shape.heads * shape.width;
+        if (n + 1 < samples)
+            for (const SampleAhead& tensor : tensors) prefetch(tensor, n + 1, head, shape.heads);
+        work(3 * n * size + head * shape.width, n * size + head * shape.width,
+             scratch + caller * scratch_size);
+        offer_progress();
     });
 }
 

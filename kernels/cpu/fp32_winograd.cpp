@@ -15,7 +15,6 @@
 #include "fp32_winograd_shares.hpp"
 #include "fp32_winograd_tile.hpp"
 #include "parallel.hpp"
-#include "thread_rounds.hpp"
 #include "tile_product.hpp"
 #include "tile_transpose.hpp"
 
@@ -81,6 +80,7 @@ class WinogradConvolution {
         float* to;
     };
 
+    int callers() const { return static_cast<int>(std::clamp<std::int64_t>(shares_.items, 1, threads_)); }
     std::int64_t slabs() const { return divided_up(to_.channels, shares_.slab); }
     std::int64_t slab_columns(std::int64_t number) const {
         return std::min(shares_.slab, to_.channels - number * shares_.slab);
@@ -107,19 +107,21 @@ class WinogradConvolution {
     /// Threads share the tiles, then the slabs.
     template <class Transform>
     void execute_few(const Data& data, float* tiles, const Transform& transform) const {
-        for_shares(tiles_, std::min(tiles_, threads_),
-                   [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-                       for (std::int64_t tile = begin; tile < end; ++tile)
-                           read(tile, data, tiles + tile * from_.channels);
-                   });
+        for_ranges(
+            tiles_,
+            [&](std::int64_t begin, std::int64_t end) {
+                for (std::int64_t tile = begin; tile < end; ++tile)
+                    read(tile, data, tiles + tile * from_.channels);
+            },
+            products * from_.channels);
         float* const scratch = tiles + products * tiles_step();
         const std::int64_t each = weights_size() + products * sums_step();
-        for_rounds(shares_.items, products * tiles_ * from_.channels * shares_.slab, threads_,
-                   [&](std::int64_t share, std::int64_t number) {
-                       float* const weights = scratch + share * each;
-                       transform_slab(number, weights, transform);
-                       multiply_slab(number, 0, tiles_, tiles, weights, weights + weights_size(), data);
-                   });
+        for_parts(shares_.items, callers(), [&](int caller, std::int64_t number) {
+            float* const weights = scratch + caller * each;
+            transform_slab(number, weights, transform);
+            multiply_slab(number, 0, tiles_, tiles, weights, weights + weights_size(), data);
+            offer_progress();
+        });
     }
 
     /// Threads share blocks of tiles.
@@ -140,11 +142,11 @@ class WinogradConvolution {
         float* const scratch = weights + slabs() * weights_size();
         const std::int64_t each = products * (tiles_step() + sums_step());
         const std::int64_t size = shares_.tiles_at_once;
-        for_rounds(shares_.items, size * products * from_.channels * to_.channels, threads_,
-                   [&](std::int64_t share, std::int64_t block) {
-                       compute(block * size, std::min((block + 1) * size, tiles_), weights,
-                               scratch + share * each, data);
-                   });
+        for_parts(shares_.items, callers(), [&](int caller, std::int64_t block) {
+            compute(block * size, std::min((block + 1) * size, tiles_), weights, scratch + caller * each,
+                    data);
+            offer_progress();
+        });
     }
 
     void compute(std::int64_t begin, std::int64_t end, const float* weights, float* tiles,

@@ -13,7 +13,6 @@
 #include "fp32_winograd_shares.hpp"
 #include "fp32_winograd_tile.hpp"
 #include "parallel.hpp"
-#include "thread_rounds.hpp"
 #include "tile_product.hpp"
 
 namespace tutti {
@@ -58,34 +57,41 @@ class WinogradGradient {
         std::fill_n(memory, zeros_size(), 0.0f);
         for (std::int64_t block = 0; block < blocks_; ++block) {
             const std::int64_t first = block * at_once_, tiles = std::min(at_once_, tiles_ - first);
-            for_shares(tiles, std::min(tiles, threads_),
-                       [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-                           for (std::int64_t tile = begin; tile < end; ++tile)
-                               pack(first + tile, tile, x, dy, memory, left, right);
-                       });
+            for_ranges(
+                tiles,
+                [&](std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t tile = begin; tile < end; ++tile)
+                        pack(first + tile, tile, x, dy, memory, left, right);
+                },
+                products * (s_.in + s_.out));
             const bool add = block > 0, last = block + 1 == blocks_;
             if (shares_.by_products)
                 multiply_by_products(tiles, add, left, right, sums);
             else
-                for_rounds(items(), products * tiles * slab_ * strip, threads_,
-                           [&](std::int64_t share, std::int64_t item) {
-                               float* const to = sums + (keeps_sums() ? item : share) * sums_size();
-                               for (std::int64_t p = 0; p < products; ++p)
-                                   multiply(item, p, tiles, add, left, right, to);
-                               if (last) finish(item, to, dweight);
-                           });
+                for_parts(items(), callers(items()), [&](int caller, std::int64_t item) {
+                    float* const to = sums + (keeps_sums() ? item : caller) * sums_size();
+                    for (std::int64_t p = 0; p < products; ++p)
+                        multiply(item, p, tiles, add, left, right, to);
+                    if (last) finish(item, to, dweight);
+                    offer_progress();
+                });
         }
         if (!shares_.by_products) return;
-        for_shares(items(), std::min(items(), threads_),
-                   [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-                       for (std::int64_t item = begin; item < end; ++item)
-                           finish(item, sums + item * sums_size(), dweight);
-                   });
+        for_ranges(
+            items(),
+            [&](std::int64_t begin, std::int64_t end) {
+                for (std::int64_t item = begin; item < end; ++item)
+                    finish(item, sums + item * sums_size(), dweight);
+            },
+            sums_size());
     }
 
   private:
     std::int64_t slabs() const { return divided_up(s_.out, slab_); }
     std::int64_t strips() const { return divided_up(s_.in, strip); }
+    int callers(std::int64_t parts) const {
+        return static_cast<int>(std::clamp<std::int64_t>(parts, 1, threads_));
+    }
     std::int64_t items() const { return slabs() * strips(); }
     std::int64_t slab_outputs(std::int64_t number) const { return std::min(slab_, s_.out - number * slab_); }
     std::int64_t strip_inputs(std::int64_t number) const { return std::min(strip, s_.in - number * strip); }
@@ -145,11 +151,11 @@ class WinogradGradient {
 
     void multiply_by_products(std::int64_t tiles, bool add, const float* left, const float* right,
                               float* sums) const {
-        for_rounds(items() * products, tiles * slab_ * strip, threads_,
-                   [&](std::int64_t, std::int64_t number) {
-                       const std::int64_t item = number / products;
-                       multiply(item, number % products, tiles, add, left, right, sums + item * sums_size());
-                   });
+        for_parts(items() * products, callers(items() * products), [&](int, std::int64_t number) {
+            const std::int64_t item = number / products;
+            multiply(item, number % products, tiles, add, left, right, sums + item * sums_size());
+            offer_progress();
+        });
     }
 
     /// Product p of an item.

@@ -15,6 +15,7 @@
 #include "onednn_dealt_linear.hpp"
 #include "onednn_operators.hpp"
 #include "onednn_product.hpp"
+#include "onednn_row_linear.hpp"
 #include "operand_rows.hpp"
 #include "parallel.hpp"
 #include "relu.hpp"
@@ -38,7 +39,8 @@ class OnednnLinear final : public LinearOp {
           own_forward_(context_->products == memory::data_type::bf16 && takes_bf16_linear(shape)),
           tiles_(context_->products == memory::data_type::f32 && takes_tile_linear(shape)),
           narrow_(context_->products == memory::data_type::f32 && takes_narrow_linear(shape)),
-          dealt_(shape, context_) {}
+          dealt_(shape, context_),
+          by_rows_(shape, context_) {}
 
     void forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
                  const TensorView& y) override {
@@ -73,6 +75,8 @@ class OnednnLinear final : public LinearOp {
             narrow_linear_forward(shape_, batch, x.as<float>(), weight.as<float>(),
                                   shape_.bias ? bias.as<float>() : nullptr, y.as<float>(),
                                   context_->workspace);
+        else if (deals_rows(batch))
+            with_onednn_errors(name_, [&] { by_rows_.forward(x, weight, bias, y); });
         else
             forward_by_library(x, weight, bias, y);
         if (with_relu) relu_forward(y.as<float>(), y.count(), y.as<float>());
@@ -97,6 +101,9 @@ class OnednnLinear final : public LinearOp {
             return narrow_linear_backward(shape_, batch, x.as<float>(), weight.as<float>(), dy.as<float>(),
                                           dx.defined() ? dx.as<float>() : nullptr, dweight.as<float>(),
                                           shape_.bias ? dbias.as<float>() : nullptr, parameters_final);
+        if (deals_rows(batch))
+            return with_onednn_errors(
+                name_, [&] { by_rows_.backward(x, weight, dy, dx, dweight, dbias, parameters_final); });
         if (shape_.bias) sum_rows(dy.as<float>(), batch, shape_.out, dbias.as<float>());
         if (batch == 0) {
             std::fill_n(dweight.as<float>(), dweight.count(), 0.0f);
@@ -189,6 +196,10 @@ class OnednnLinear final : public LinearOp {
         return context_->products == memory::data_type::f32 && batch < many_rows && dealt_.takes(batch);
     }
 
+    bool deals_rows(std::int64_t batch) const {
+        return context_->products == memory::data_type::f32 && by_rows_.takes(batch);
+    }
+
     std::int64_t row_parts(std::int64_t batch) const {
         return parts_of(batch, shape_.in * shape_.out, least_rows);
     }
@@ -278,6 +289,7 @@ class OnednnLinear final : public LinearOp {
     const bool own_weight_gradient_, own_forward_;  // in bf16
     const bool tiles_, narrow_;                     // in fp32
     OnednnDealtLinear dealt_;
+    OnednnRowLinear by_rows_;
     // By batch size: a run has few (full, the epoch's last, evaluation).
     std::map<std::int64_t, OnednnProduct> forward_, backward_data_, backward_weight_;
     std::map<std::pair<std::int64_t, std::int64_t>, OnednnProduct> backward_weight_part_;  // by batch, rows

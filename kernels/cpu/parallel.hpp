@@ -64,16 +64,6 @@ void for_shares(std::int64_t count, std::int64_t shares, const Body& body) {
     offer_progress();
 }
 
-/// Calls body(begin, end) on parts of [0, count), in several threads when count · cost elements are worth it,
-/// with offers of progress between parts.
-template <class Body>
-void for_ranges(std::int64_t count, const Body& body, std::int64_t cost = 1) {
-    const std::int64_t shares = count * cost > elements_worth_threads ? omp_get_max_threads() : 1;
-    for_shares(count, shares, [&body, cost](std::int64_t, std::int64_t begin, std::int64_t end) {
-        run_parts(body, begin, end, cost);
-    });
-}
-
 /// While it lives, parallel regions that this thread opens, and what libraries plan, are for one thread.
 class OneThread {
   public:
@@ -122,6 +112,30 @@ void for_parts(std::int64_t count, int callers, const Body& body) {
     }
     if (failure) std::rethrow_exception(failure);
     offer_progress();
+}
+
+/// Elements that a thread takes at a time where others may take them over: 10 to 50 µs of a loop.
+inline constexpr std::int64_t elements_taken = 32768;
+
+/// Calls body(begin, end) on parts of [0, count), in several threads when count · cost elements are worth it,
+/// with offers of progress between parts. Which thread computes what is for_parts' affair.
+template <class Body>
+void for_ranges(std::int64_t count, const Body& body, std::int64_t cost = 1) {
+    const std::int64_t elements = count * cost;
+    const std::int64_t threads = elements > elements_worth_threads ? omp_get_max_threads() : 1;
+    if (threads == 1) {
+        run_parts(body, 0, count, cost);
+        return offer_progress();
+    }
+    // Whole cache lines of the smallest things.
+    const std::int64_t unit = cost < 64 ? 64 : 1, units = (count + unit - 1) / unit;
+    const std::int64_t turns = std::max<std::int64_t>(elements / (threads * elements_taken), 1);
+    const std::int64_t parts = std::min(threads * turns, units);
+    for_parts(parts, static_cast<int>(threads), [&](int, std::int64_t part) {
+        run_parts(body, share_begin(units, parts, part) * unit,
+                  std::min(share_begin(units, parts, part + 1) * unit, count), cost);
+        offer_progress();
+    });
 }
 
 /// Calls body(lane) for lane 0, on the calling thread, to lanes − 1 at once. Inside, parallel regions have

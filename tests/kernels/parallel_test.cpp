@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -67,6 +68,54 @@ TEST_P(ForParts, what_a_part_throws_leaves_it) {
                                if (part == 5) throw std::runtime_error("part 5");
                            }),
                  std::runtime_error);
+}
+
+class ForRanges : public testing::TestWithParam<int> {
+  protected:
+    void SetUp() override { omp_set_num_threads(GetParam()); }
+    void TearDown() override { omp_set_num_threads(before_); }
+
+  private:
+    const int before_ = omp_get_max_threads();
+};
+INSTANTIATE_TEST_SUITE_P(Threads, ForRanges, testing::Values(1, 2, 3, 70), testing::PrintToStringParamName());
+
+TEST_P(ForRanges, covers_each_thing_once) {
+    for (const std::int64_t cost : {1, 63, 64, 100000})
+        for (const std::int64_t count : {0, 1, 3, 63, 64, 65, 1000, 300001}) {
+            std::vector<std::atomic<int>> times(static_cast<std::size_t>(count));
+            for_ranges(
+                count,
+                [&](std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t i = begin; i < end; ++i) ++times[static_cast<std::size_t>(i)];
+                },
+                cost);
+            EXPECT_TRUE(std::ranges::all_of(times, [](const auto& one) { return one == 1; }))
+                << count << " things of cost " << cost;
+        }
+}
+
+TEST_P(ForRanges, no_range_begins_within_another_s_cache_line) {
+    std::atomic<int> within = 0;
+    for_ranges(1'000'003, [&](std::int64_t begin, std::int64_t) { within += begin % 64 != 0; });
+    EXPECT_EQ(within, 0);
+}
+
+TEST_P(ForRanges, nobody_waits_for_a_thread_that_is_held_up) {
+    if (GetParam() == 1) GTEST_SKIP() << "only one thread";
+    constexpr std::int64_t count = 64;
+    std::atomic<std::int64_t> done = 0;
+    std::atomic<bool> taken = false;
+    for_ranges(
+        count,
+        [&](std::int64_t begin, std::int64_t end) {
+            if (!taken.exchange(true)) {
+                while (done < count - (end - begin)) std::this_thread::yield();
+            }
+            done += end - begin;
+        },
+        elements_taken);
+    EXPECT_EQ(done, count);
 }
 
 class ForPartsTwice : public testing::TestWithParam<int> {};
