@@ -40,6 +40,8 @@ class AllReduceLane {
     /// Whether progress() lets MPI go on, too, as long as a request is not finished.
     virtual bool drives_mpi() const { return false; }
     virtual bool finished(std::uint64_t request) const = 0;
+    /// Ranks from which what the oldest request needs has not come, as far as a lane can tell.
+    virtual std::vector<int> awaited() const { return {}; }
     /// Touches no buffer any more: their owners have given up waiting.
     virtual void stop() = 0;
     /// For people: "shared memory".

@@ -166,6 +166,22 @@ bool ExchangeLane::try_finish() {
     return true;
 }
 
+std::vector<int> ExchangeLane::awaited() const {
+    std::vector<int> ranks;
+    if (segments_.empty()) return ranks;
+    const std::vector<MPI_Request>& messages = segments_.front().messages;
+    // Those to receive are the first of them, from the rank before this one downwards.
+    for (int other = ranks_ - 1; other >= 1; --other) {
+        const auto place = static_cast<std::size_t>(other - 1);
+        int come = 0;
+        if (place < messages.size() &&
+            MPI_Request_get_status(messages[place], &come, MPI_STATUS_IGNORE) == MPI_SUCCESS && come == 0)
+            ranks.push_back((rank_ + ranks_ - other) % ranks_);
+    }
+    std::sort(ranks.begin(), ranks.end());
+    return ranks;
+}
+
 std::shared_ptr<AllReduceLane> make_exchange_lane(const std::shared_ptr<const Handle>& handle) {
     if (handle->size == 1 || handle->size > ExchangeLane::most_ranks) return nullptr;
     return std::make_shared<ExchangeLane>(*handle, ExchangeLane::Sizes());

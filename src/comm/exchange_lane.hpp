@@ -42,6 +42,7 @@ class ExchangeLane final : public AllReduceLane {
     void progress() override;
     bool drives_mpi() const override { return true; }  // asks for messages
     bool finished(std::uint64_t request) const override { return finished_ > request; }
+    std::vector<int> awaited() const override;
     void stop() override { stopped_ = true; }
     const char* name() const override { return "direct exchange"; }
 

@@ -7,10 +7,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "combine.hpp"
+#include "gloo_context.hpp"
+#include "waiting.hpp"
 
 namespace tutti {
 namespace {
@@ -37,19 +41,29 @@ void exchange(const GlooCall& call, std::uint8_t prefix, gloo::transport::Unboun
     const int rank = call.context->rank;
     const int size = call.context->size;
     const auto slot = gloo::Slot::build(prefix, call.number);
-    int sends = 0, receives = 0;
+    int sends = 0;
+    std::vector<int> awaited;
     for (int other = 1; other < size; ++other) {  // not all to one rank at once
         const int source = (rank + size - other) % size, target = (rank + other) % size;
         if (const Part part = incoming(source); part.bytes > 0) {
             to.recv(source, slot, part.first, part.bytes);
-            ++receives;
+            awaited.push_back(source);
         }
         if (const Part part = outgoing(target); part.bytes > 0) {
             from.send(target, slot, part.first, part.bytes);
             ++sends;
         }
     }
-    for (; receives > 0; --receives) to.waitRecv(call.timeout);
+    while (!awaited.empty()) {
+        int source = -1;
+        try {
+            to.waitRecv(&source, call.timeout);
+        } catch (const std::exception& error) {
+            std::sort(awaited.begin(), awaited.end());
+            throw std::runtime_error(gloo_words(error) + ": " + describe_silence(awaited, {}));
+        }
+        if (std::erase(awaited, source) == 0) awaited.pop_back();
+    }
     for (; sends > 0; --sends) from.waitSend(call.timeout);
 }
 

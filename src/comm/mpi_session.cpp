@@ -56,6 +56,26 @@ std::shared_ptr<const HostPeers> find_host_peers(const std::shared_ptr<Handle>& 
     return std::make_shared<HostPeers>(world->rank, mpi_host(), places);
 }
 
+/// Of every rank, as far as a name is not longer than those of most hosts.
+std::vector<std::string> gather_hosts(const std::shared_ptr<Handle>& world) {
+    constexpr std::size_t longest = 64;
+    if (world->size == 1) return {};
+    std::string own = mpi_host();
+    own.resize(longest);
+    std::string all(longest * static_cast<std::size_t>(world->size), '\0');
+    MpiTransfer gather(world, "comparing hosts", 1, DType::i64);
+    world->check(MPI_Iallgather(own.data(), longest, MPI_BYTE, all.data(), longest, MPI_BYTE, world->comm,
+                                gather.add()),
+                 "MPI_Iallgather");
+    gather.wait();
+    std::vector<std::string> hosts;
+    for (std::size_t first = 0; first < all.size(); first += longest) {
+        const std::string name = all.substr(first, longest);
+        hosts.push_back(name.substr(0, name.find('\0')));
+    }
+    return hosts;
+}
+
 }  // namespace
 
 struct MpiSession::State {
@@ -65,6 +85,7 @@ struct MpiSession::State {
     int local_size = 1;
     std::shared_ptr<Handle> world;  ///< with the lane of MPI_COMM_WORLD
     std::shared_ptr<const HostPeers> peers;
+    std::vector<std::string> hosts;  ///< by rank
     int exceptions = std::uncaught_exceptions();
 };
 
@@ -101,6 +122,7 @@ MpiSession::MpiSession() : state_(std::make_unique<State>()) {
     state_->world->lanes = std::make_shared<Lanes>();
     choose_lane(state_->world, state_->local_size);
     state_->peers = find_host_peers(state_->world);
+    state_->hosts = gather_hosts(state_->world);
 }
 
 MpiSession::~MpiSession() {
@@ -135,6 +157,7 @@ std::string MpiSession::library_version() {
 std::unique_ptr<Communicator> MpiSession::world(double timeout, Notice notice) {
     auto handle = make_handle(MPI_COMM_WORLD, timeout, std::numeric_limits<int>::max(), std::move(notice));
     handle->job->peers = state_->peers;
+    handle->job->hosts = state_->hosts;
     handle->lanes = state_->world->lanes;
     handle->lane = state_->world->lane;
     handle->make_lane = state_->world->make_lane;

@@ -74,7 +74,8 @@ void WatchedTransfer::watch() {
         describe_wait(describe(call_, count_, dtype_), handle_->rank, mpi_host(), waited.count());
     if (!job.broken.empty()) throw PeerError(problem + " (" + job.broken + ")");
     job.broken = std::string(call_) + " timed out before";
-    const std::string lost = job.peers ? job.peers->ended_or_stopped() : "";
+    std::string lost = job.peers ? job.peers->ended_or_stopped() : "";
+    if (lost.empty()) lost = describe_silence(awaited(), job.hosts);
     throw PeerError(lost.empty() ? problem : problem + ": " + lost, slow_or_dead);
 }
 

@@ -28,6 +28,7 @@ struct Job {
     bool noticed = false;
     std::string broken;  ///< why no peer can be waited for any more; empty while all is well
     std::shared_ptr<const HostPeers> peers = {};  ///< null: nobody to look at
+    std::vector<std::string> hosts = {};          ///< by rank; empty: not known
     std::chrono::steady_clock::time_point next_look = {};
 };
 
@@ -67,6 +68,8 @@ class WatchedTransfer : public Work::Transfer {
     /// What else waits in this process for a call to move on, and has not done so in a poll() that returned
     /// false: a peer may wait for that first. Calls of MPI that find nothing are a system call each.
     virtual void drive_others() const = 0;
+    /// Ranks from which nothing has come, as far as that can be told.
+    virtual std::vector<int> awaited() const { return {}; }
 
     const Handle& handle() const { return *handle_; }
     const char* call() const { return call_; }
@@ -109,6 +112,7 @@ class LaneTransfer final : public WatchedTransfer {
   private:
     bool poll() override;
     void drive_others() const override;
+    std::vector<int> awaited() const override { return lane_->awaited(); }
 
     std::shared_ptr<AllReduceLane> lane_;
     std::uint64_t request_;

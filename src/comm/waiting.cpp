@@ -1,5 +1,6 @@
 #include "waiting.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -22,6 +23,19 @@ std::string describe_wait_after_term(const std::string& call, int rank, const st
     return call + ": " + rank_on(rank, host) +
            " still waits for its peers after SIGTERM: one of them has probably ended; look for the first "
            "error of another rank, then start the same command again: it resumes from the last checkpoint";
+}
+
+std::string describe_silence(const std::vector<int>& ranks, const std::vector<std::string>& hosts) {
+    constexpr std::size_t most = 8;
+    if (ranks.empty()) return {};
+    std::string text = ranks.size() == 1 ? "nothing came from rank " : "nothing came from ranks ";
+    for (std::size_t i = 0; i < std::min(ranks.size(), most); ++i) {
+        const auto rank = static_cast<std::size_t>(ranks[i]);
+        text += (i == 0 ? "" : ", ") + std::to_string(rank);
+        if (rank < hosts.size()) text += " on " + hosts[rank];
+    }
+    if (ranks.size() > most) text += " and " + std::to_string(ranks.size() - most) + " more";
+    return text;
 }
 
 }  // namespace tutti

@@ -34,6 +34,25 @@ inline void write_all(int descriptor, std::string_view text) {
     }
 }
 
+/// All that is in the file. Throws std::system_error.
+inline std::string content(const std::string& path) {
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) throw_errno(errno);
+    std::string text;
+    for (;;) {
+        constexpr std::size_t piece = 1 << 16;
+        const std::size_t had = text.size();
+        text.resize(had + piece);
+        const ssize_t n = ::read(descriptor, text.data() + had, piece);
+        const int error = errno;
+        text.resize(had + (n > 0 ? static_cast<std::size_t>(n) : 0));
+        if (n > 0 || (n < 0 && error == EINTR)) continue;
+        ::close(descriptor);
+        if (n < 0) throw_errno(error);
+        return text;
+    }
+}
+
 /// Throws std::system_error.
 inline void sync(int descriptor) {
     while (::fsync(descriptor) != 0)

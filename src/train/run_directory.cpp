@@ -1,6 +1,7 @@
 #include "tutti/train/run_directory.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,8 +9,6 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string_view>
 #include <system_error>
 
@@ -112,6 +111,12 @@ void make_directory(const std::string& path) {
         throw RunError("the run directory " + path + " exists and is a file", "give another run.dir=…");
     fs::create_directories(path, error);
     if (error) throw RunError("cannot create the run directory " + path + ": " + error.message(), remedy);
+}
+
+/// Open, but no longer in any directory.
+bool is_removed(int descriptor) {
+    struct stat open {};
+    return descriptor >= 0 && ::fstat(descriptor, &open) == 0 && open.st_nlink == 0;
 }
 
 /// The number after the last of old-1, old-2, ….
@@ -219,6 +224,11 @@ void RunDirectory::prune_checkpoints(std::int64_t keep, std::optional<std::int64
     }
 }
 
+void RunDirectory::require_own() {
+    state_->lock.require();
+    guarded("cannot create " + state_->checkpoints(), [&] { fs::create_directories(state_->checkpoints()); });
+}
+
 void RunDirectory::write_config(const std::string& yaml) {
     const std::string path = state_->file("config.yaml");
     guarded("cannot write " + path, [&] { file::replace(path, yaml); });
@@ -231,6 +241,10 @@ void RunDirectory::write_provenance(const std::string& json) {
 
 void RunDirectory::append_metric(const std::string& json_line) {
     const std::string path = state_->metrics();
+    if (is_removed(state_->metrics_descriptor)) {
+        require_own();
+        state_->close_metrics();
+    }
     guarded("cannot write " + path, [&] {
         int& descriptor = state_->metrics_descriptor;
         if (descriptor < 0) {
@@ -243,14 +257,11 @@ void RunDirectory::append_metric(const std::string& json_line) {
 
 void RunDirectory::cut_metrics(std::int64_t step) {
     const std::string path = state_->metrics();
-    std::ifstream file(path, std::ios::binary);
-    if (!file) {
-        if (std::error_code error; fs::exists(path, error) || error)
-            fail("cannot read " + path, "it cannot be opened");
-        guarded("cannot write " + path, [&] { file::replace(path, ""); });
-        return;
-    }
-    const std::string rows{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    std::error_code error;
+    if (!fs::exists(path, error) && !error)
+        return guarded("cannot write " + path, [&] { file::replace(path, ""); });
+    std::string rows;
+    guarded("cannot read " + path, [&] { rows = file::content(path); });
     const std::string kept = keep_rows_up_to(rows, step);
     if (kept == rows) return;
     state_->close_metrics();  // it would append to the file that is replaced

@@ -1,12 +1,14 @@
 #include "run_directory_lock.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <sstream>
 #include <system_error>
+#include <utility>
 
 #include "tutti/base/error.hpp"
 #include "tutti/base/host_name.hpp"
@@ -36,12 +38,34 @@ std::string holder(int descriptor) {
     return "process " + process + " on " + host;
 }
 
+/// Whether `path` still names what is open. One that cannot be looked at is not somebody else's.
+bool names_open(const std::string& path, int descriptor) {
+    struct stat open {};
+    struct stat named {};
+    if (::fstat(descriptor, &open) != 0) return true;
+    if (::stat(path.c_str(), &named) != 0) return errno != ENOENT && errno != ENOTDIR;
+    return open.st_dev == named.st_dev && open.st_ino == named.st_ino;
+}
+
+void close_if_open(int& descriptor) {
+    if (descriptor >= 0) ::close(std::exchange(descriptor, -1));
+}
+
 }  // namespace
 
-RunLock::RunLock(const std::string& directory) {
-    const std::string path = directory + "/" + name;
+RunLock::RunLock(const std::string& directory) : directory_(directory) {
+    try {
+        lock();
+    } catch (...) {
+        close_if_open(descriptor_);
+        throw;
+    }
+    directory_descriptor_ = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+void RunLock::lock() {
+    const std::string path = directory_ + "/" + name;
     const auto fail = [&](int error) {
-        if (descriptor_ >= 0) ::close(descriptor_);
         throw RunError("cannot write " + path + ": " + std::generic_category().message(error),
                        "give a directory that you can write to with run.dir=…");
     };
@@ -49,12 +73,9 @@ RunLock::RunLock(const std::string& directory) {
     if (descriptor_ < 0) fail(errno);
     if (!lock_file(descriptor_)) {
         const int error = errno;
-        if (error == EAGAIN || error == EACCES) {
-            const std::string who = holder(descriptor_);
-            ::close(descriptor_);
-            throw UsageError(directory + " is in use by " + who,
+        if (error == EAGAIN || error == EACCES)
+            throw UsageError(directory_ + " is in use by " + holder(descriptor_),
                              "wait for it, or give this run another run.dir");
-        }
         if (!has_no_locks(error)) fail(error);
     }
     const std::string text = host_name() + " " + std::to_string(::getpid()) + "\n";
@@ -63,8 +84,25 @@ RunLock::RunLock(const std::string& directory) {
         fail(errno);
 }
 
+void RunLock::require() {
+    const std::string remedy = "start it again, in a directory that no other run uses and nobody removes";
+    if (directory_descriptor_ >= 0 && !names_open(directory_, directory_descriptor_))
+        throw RunError(
+            "the run directory " + directory_ + " was removed, moved or replaced while this run used it",
+            remedy);
+    if (descriptor_ >= 0 && names_open(directory_ + "/" + name, descriptor_)) return;
+    close_if_open(descriptor_);
+    try {
+        lock();
+    } catch (const UsageError& error) {
+        close_if_open(descriptor_);
+        throw RunError(std::string(error.what()) + " since this run's lock was removed from it", remedy);
+    }
+}
+
 RunLock::~RunLock() {
-    ::close(descriptor_);
+    close_if_open(descriptor_);
+    close_if_open(directory_descriptor_);
 }
 
 }  // namespace tutti

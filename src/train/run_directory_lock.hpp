@@ -16,9 +16,18 @@ class RunLock {
     RunLock(const RunLock&) = delete;
     RunLock& operator=(const RunLock&) = delete;
 
+    /// Throws RunError where the directory is no longer what its path names (removed, moved, replaced), or
+    /// where another process has locked it after the file was removed from it; one that nobody has is made
+    /// and locked anew.
+    void require();
+
     static constexpr const char* name = "lock";
 
   private:
+    void lock();
+
+    std::string directory_;
+    int directory_descriptor_ = -1;  ///< while it is open no other directory gets its inode number
     int descriptor_ = -1;
 };
 

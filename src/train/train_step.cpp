@@ -27,7 +27,7 @@ void TrainStep::record(StepRecorder* to, bool inside) {
     reducer.record(to);
 }
 
-UpdateReport TrainStep::update(const TimeNews& time) {
+UpdateReport TrainStep::update(const TimeNews& time, Failure failure) {
     if (recorder) recorder->begin_step(reducer.buckets().size());
     graph.observe(recorder);
     GlobalBatch batch{.first = next_window};
@@ -36,7 +36,6 @@ UpdateReport TrainStep::update(const TimeNews& time) {
     batch.end = windows[batch.first + batch.count - 1].end;
 
     LossSums mine;
-    Failure failure;
     Work step_sums;
     if (shard_sums)
         compute_shards(batch, failure);

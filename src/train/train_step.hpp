@@ -58,8 +58,9 @@ struct TrainStep {
     bool epoch_ends_with_next() const {
         return next_window + static_cast<std::size_t>(micro_batches) >= windows.size();
     }
-    /// The next update of the epoch. time: from rank 0; all ranks then find it in `sums`.
-    UpdateReport update(const TimeNews& time = {});
+    /// The next update of the epoch. time: from rank 0; all ranks then find it in `sums`. failure: of this
+    /// rank, before the update, which then ends all of them with an AgreedError.
+    UpdateReport update(const TimeNews& time = {}, Failure failure = {});
     /// With the schedule across steps an update returns while buckets are on the network. The next update's
     /// forward goes on with them: before a layer runs, its parameters get their sums and their part of the
     /// optimizer's step. complete() does all that is left, at once: parameters, optimizer state and average

@@ -67,7 +67,7 @@ void Trainer::Impl::report_eval() {
         R"({}"correct": {}, "samples": {:.0f}}})",
         epoch, progress.step, json_number(result.mean_loss()), result.accuracy(), more_metrics(result),
         result.correct, result.weight);
-    if (rank == 0) job.directory->append_metric(last_eval);
+    append_row(last_eval);
     note_best(result);
     job.log.info(fmt::format("epoch {}: validation loss {:.4f}, accuracy {}{}", epoch, result.mean_loss(),
                              accuracy_text(result), average ? " (averaged weights)" : ""));

@@ -13,7 +13,7 @@ constexpr std::uint64_t most_bytes = std::uint64_t{2} << 30;
 
 UpdateReport Trainer::Impl::make_update() {
     try {
-        return training.update(time_news());
+        return training.update(time_news(), unwritten);
     } catch (const AgreedError& error) {
         if (!training.failed_step) throw;
         throw AgreedError(error.code(), error.what() + record_failed_step(error.what()));
@@ -38,6 +38,7 @@ std::string Trainer::Impl::record_failed_step(const std::string& reason) {
             checkpoint.config = to_yaml(job.given ? *job.given : config);
             checkpoint.model = graph.save();
             checkpoint.failed_step = to_json(*training.failed_step);
+            job.directory->require_own();
             const std::string path = job.directory->failed_step_path(training.failed_step->step);
             save_checkpoint(path, checkpoint);
             hint = "; where it comes from: trainer replay " + path;

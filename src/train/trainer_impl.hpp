@@ -42,6 +42,8 @@ struct Trainer::Impl {
     void finish_epoch(bool skipped = false);
     void save_if_due(bool epoch_ended, bool skipped);
     void report_step(const UpdateReport& update);
+    /// On rank 0, to metrics.jsonl. What is wrong with it all ranks hear in the next update, or at the end.
+    void append_row(const std::string& row);
     bool save_scheduled(bool epoch_ended, bool skipped) const;
     std::int64_t total_steps() const;
 
@@ -114,6 +116,7 @@ struct Trainer::Impl {
     ProgressReport report;
     std::chrono::steady_clock::time_point last_save_time = std::chrono::steady_clock::now();
     bool stopping = false;
+    Failure unwritten;                  // on rank 0: why a row could not be written
     std::optional<WallTime> wall_time;  // with run.walltime, on rank 0
     bool ready_order_checked = false;
 };

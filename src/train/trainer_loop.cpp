@@ -77,8 +77,8 @@ TrainingResult Trainer::Impl::run() {
         save_again = true;
     }
     if (save_again) save();
-    const std::string memory = memory_row(job.control, progress.step);
-    if (rank == 0) job.directory->append_metric(memory);
+    append_row(memory_row(job.control, progress.step));
+    agree(job.control, unwritten, "writing the metrics");
     const bool complete = finished() && evaluated();
     result.code = stopping && !complete ? ExitCode::requeue : ExitCode::done;
     result.time_is_over = time_is_over;
@@ -131,10 +131,19 @@ void Trainer::Impl::report_step(const UpdateReport& update) {
         more += fmt::format(R"("skipped": {}, )", progress.skipped);
     if (config.data.on_error == OnError::skip)
         more += fmt::format(R"("unreadable": {}, )", progress.unreadable);
-    job.directory->append_metric(fmt::format(
+    append_row(fmt::format(
         R"({{"type": "step", "step": {}, "epoch": {}, "samples": {}, "loss": {:.17g}, "lr": {:.17g}, {}"account": {}}})",
         progress.step, progress.epoch, progress.samples, mean, update.lr, more, account.to_json()));
     account = {};
+}
+
+void Trainer::Impl::append_row(const std::string& row) {
+    if (rank != 0 || unwritten.code != ExitCode::done) return;
+    try {
+        job.directory->append_metric(row);
+    } catch (const Error& error) {
+        unwritten = {error.code(), error.what()};
+    }
 }
 
 void Trainer::Impl::after_update(bool skipped) {

@@ -185,6 +185,7 @@ void Trainer::Impl::save() {
         check_finite(checkpoint.optimizer, "the optimizer's ", progress.step);
         if (average) checkpoint.ema = graph.save_arena(average->arena(), "");
         check_finite(checkpoint.ema, "the averaged ", progress.step);
+        job.directory->require_own();
         save_checkpoint(job.directory->checkpoint_path(progress.step), checkpoint);
         std::optional<std::int64_t> best;
         if (progress.has_best) best = progress.best_step;

@@ -132,6 +132,32 @@ TEST(mpi_communicator, own_reduce_scatters_have_the_bits_of_own_all_reduces) {
         }
 }
 
+TEST(mpi_communicator, direct_exchange_names_who_is_silent) {
+    const int last = session().size() - 1;
+    if (last == 0) return;         // no peers
+    MPI_Comm own = MPI_COMM_NULL;  // what is on its way at the end finds no other message
+    ASSERT_EQ(MPI_Comm_dup(MPI_COMM_WORLD, &own), MPI_SUCCESS);
+    // One segment that is sent whole, and several.
+    for (const std::size_t count : {3U, 5000U}) {
+        const auto handle = make_handle(own, 0.3);
+        for (int rank = 0; rank <= last; ++rank) handle->job->hosts.push_back("h" + std::to_string(rank));
+        handle->lane =
+            std::make_shared<ExchangeLane>(*handle, ExchangeLane::Sizes{.message = 400, .whole = 64});
+        std::vector<float> values(count);
+        if (session().rank() != last) try {
+                const auto communicator = make_mpi_communicator(handle);
+                communicator->all_reduce(view_of(std::span(values)), ReduceOp::sum).wait();
+                ADD_FAILURE() << "no error";
+            } catch (const PeerError& error) {
+                const std::string text = error.what(), number = std::to_string(last);
+                EXPECT_NE(text.find("peers: nothing came from rank " + number + " on h" + number + ";"),
+                          std::string::npos)
+                    << text;
+            }
+        session().world(timeout)->barrier();
+    }
+}
+
 TEST(mpi_communicator, without_an_own_way_all_reduces_are_mpis) {
     const auto plain = make_mpi_communicator(MPI_COMM_WORLD, timeout);
     EXPECT_EQ(plain->all_reduce_path(), "MPI_Iallreduce");

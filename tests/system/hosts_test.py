@@ -16,6 +16,9 @@ kill -KILL $!
 kill -KILL $$
 """
 
+# The same, but it is stopped: its system still answers for it.
+STOPS = DIES.replace("kill -KILL $!\nkill -KILL $$", "kill -STOP $!\nwait $!")
+
 
 class Hosts(TrainingTest):
     @classmethod
@@ -48,6 +51,19 @@ class Hosts(TrainingTest):
         result = self.machine.run(command, 120, env=two_hosts.environment(self))
         self.assertNotEqual(result.returncode, 0)
         self.assertRegex(result.stderr, r"process rank 1 with PID \d+ on node node2 exited on signal 9")
+
+    def test_a_rank_that_is_silent_on_another_host_is_named_at_the_time_out(self):
+        data = self.small_data()
+        for backend, said in ("mpi", "nothing came from rank 1 on node2;"), ("gloo", r"nothing came from rank 1\)"):
+            program = self.dir / f"{backend}.sh"
+            program.write_text(STOPS.format(trainer=self.trainer, run=self.dir / backend))
+            program.chmod(0o755)
+            settings = self.settings(data, backend, train__epochs=100000, train__log_every=1, distributed__timeout=2,
+                                     distributed__backend=backend)
+            command = [two_hosts.NETLAB, "run", self.lab, "--ppn", "1", "--wdir", self.dir, program, *settings]
+            result = self.machine.run(command, 120, env=two_hosts.environment(self))
+            self.assertEqual(result.returncode, 5, result.stderr)
+            self.assertRegex(result.stderr, rf"error: .*rank 0 on node1 waited 2\.\d s for its peers.*{said}")
 
     def test_bad_usage_ends_the_ranks_of_all_hosts_with_2(self):
         result = self.netlab([], ["train.batchsize=8"])

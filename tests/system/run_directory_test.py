@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import time
 
@@ -177,6 +178,32 @@ class RunDirectory(TrainingTest):
         self.assert_exit(self.run_trainer(self.settings(data, **common)), 0)
         self.assertEqual([row["step"] for row in self.metrics("run", "step")], list(range(1, 13)))
         self.assertEqual(self.losses("run"), expected)
+
+    def test_rows_that_cannot_be_written_end_every_rank(self):
+        settings = self.settings(self.small_data(), train__epochs=100000, train__log_every=1)
+        with self.start_mpirun(2, settings) as job:
+            job.wait_for_metrics(self.dir / "run")
+            os.symlink("/dev/full", self.dir / "full")
+            os.replace(self.dir / "full", self.dir / "run/metrics.jsonl")
+            result = job.wait()
+        self.assert_exit(result, 1)
+        self.assertEqual(result.stderr.count("error:"), 1, result.stderr)
+        self.assertRegex(result.stderr, "error: rank 0 on .*cannot write .*metrics.jsonl: No space left on device; check")
+
+    def test_a_run_whose_directory_is_removed_leaves_the_next_one_alone(self):
+        data = self.small_data()
+        given = {"train__checkpoint__every": "never", "train__log_every": 1000000}
+        with self.start_mpirun(2, self.settings(data, train__epochs=1000000, **given)) as job:
+            job.wait_until((self.dir / "run/provenance.json").exists)
+            shutil.rmtree(self.dir / "run")
+            self.assert_exit(self.run_trainer(self.settings(data, train__max_steps=3, **given)), 0)
+            # What it saves now would be the next run's newest checkpoint.
+            job.signal(signal.SIGUSR1)
+            result = job.wait()
+        self.assert_exit(result, 1)
+        self.assertEqual(result.stderr.count("error:"), 1, result.stderr)
+        self.assertRegex(result.stderr, r"the run directory \S+ was removed, moved or replaced while this run used it; start")
+        self.assertEqual([path.name for path in (self.dir / "run/checkpoints").iterdir()], ["step-00000003.h5"])
 
     def test_old_checkpoints_are_removed(self):
         data = self.small_data(120)

@@ -56,6 +56,57 @@ TEST_F(RunDirectoryTest, AnOpenDirectoryIsInUse) {
     EXPECT_CONTAINS(message, "; wait for it, or give this run another run.dir");
 }
 
+TEST_F(RunDirectoryTest, WhatIsRemovedMovedOrReplacedIsNoLongerItsOwn) {
+    const std::string gone = "the run directory " + path_ +
+                             " was removed, moved or replaced while this run used it; start it again";
+    RunDirectory run(path_, false);
+    run.append_metric("{}");
+    run.require_own();
+
+    fs::rename(path_, temp_.path() + "/moved");
+    EXPECT_CONTAINS(message_of<RunError>([&] { run.require_own(); }), gone);
+    const RunDirectory other(path_, false);
+    EXPECT_CONTAINS(message_of<RunError>([&] { run.require_own(); }), gone);
+    EXPECT_EQ(names_in(path_), (Names{"checkpoints", "lock"}));
+
+    fs::remove_all(temp_.path() + "/moved");
+    EXPECT_CONTAINS(message_of<RunError>([&] { run.append_metric("{}"); }), gone);
+    EXPECT_EQ(names_in(path_), (Names{"checkpoints", "lock"}));
+}
+
+TEST_F(RunDirectoryTest, ALostLockIsTakenAgainUnlessAnotherRunHasIt) {
+    RunDirectory run(path_, false);
+    const std::string lock = path_ + "/lock";
+    fs::remove(lock);
+    fs::remove(path_ + "/checkpoints");
+    run.require_own();
+    EXPECT_EQ(names_in(path_), (Names{"checkpoints", "lock"}));
+    message_of<UsageError>([&] { RunDirectory(path_, false); });
+
+    fs::remove(lock);
+    const RunDirectory other(path_, false);
+    for (int time = 0; time < 2; ++time)
+        EXPECT_CONTAINS(message_of<RunError>([&] { run.require_own(); }),
+                        path_ + " is in use by process " + std::to_string(getpid()) + " on ");
+}
+
+TEST_F(RunDirectoryTest, RowsGoToANewFileWhereTheOldOneWasRemoved) {
+    RunDirectory run(path_, false);
+    const std::string metrics = path_ + "/metrics.jsonl";
+    run.append_metric("{\"step\": 1}");
+    fs::remove(metrics);
+    run.append_metric("{\"step\": 2}");
+    run.append_metric("{\"step\": 3}");
+    EXPECT_EQ(read_file(metrics), "{\"step\": 2}\n{\"step\": 3}\n");
+}
+
+TEST_F(RunDirectoryTest, RowsThatCannotBeReadAreAnErrorThatNamesTheFile) {
+    RunDirectory run(path_, false);
+    fs::create_directory(path_ + "/metrics.jsonl");
+    EXPECT_CONTAINS(message_of<RunError>([&] { run.cut_metrics(0); }),
+                    "cannot read " + path_ + "/metrics.jsonl: Is a directory; check ");
+}
+
 TEST_F(RunDirectoryTest, TheLockOfAnotherProcessVanishesWithIt) {
     std::array<int, 2> ready{};
     ASSERT_EQ(pipe(ready.data()), 0);

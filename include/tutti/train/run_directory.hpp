@@ -37,11 +37,16 @@ class RunDirectory {
     /// Removes all but the newest `keep` checkpoints (0: keep all) and stale temporaries; never `protect`.
     void prune_checkpoints(std::int64_t keep, std::optional<std::int64_t> protect);
 
+    /// Before something is saved: throws RunError where the directory was removed, moved or replaced since it
+    /// was opened, or another run has locked it, whose files must stay its own. checkpoints/ and lock are
+    /// made again where only they were removed.
+    void require_own();
+
     /// Atomic (temporary, rename).
     void write_config(const std::string& yaml);
     void write_provenance(const std::string& json);
 
-    /// Appends one line to metrics.jsonl and flushes it to the file.
+    /// Appends one line to metrics.jsonl and flushes it to the file; to a new one where it was removed.
     void append_metric(const std::string& json_line);
     /// Removes rows whose "step" is greater than `step`, and a last line that is cut off (no newline, or no
     /// JSON); other lines stay, whatever they hold. Makes an empty file where there is none. Atomic.
