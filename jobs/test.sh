@@ -92,7 +92,8 @@ remove_old_results() { # FOLDER
 
 run_tests() {
     remove_old_results build
-    meson test -C build --no-rebuild --print-errorlogs
+    # Half as many again as cores: most system tests wait for files, sockets and each other.
+    meson test -C build --no-rebuild --num-processes $((($(nproc) * 3 + 1) / 2)) --print-errorlogs
 }
 
 configure_sanitized() {
