@@ -39,7 +39,7 @@ struct Results {
     bool operator==(const Results&) const = default;
 };
 
-struct Case {
+struct DealtCase {
     LinearShape shape;
     std::int64_t batch;
     std::vector<float> x = numbers(batch * shape.in, 1), weight = numbers(shape.out * shape.in, 2),
@@ -96,7 +96,7 @@ TEST(OnednnDealtLinear, AgreesWithTheDefinitionWhateverTheNumberOfThreads) {
         for (const int threads : {2, 3, 4, 2}) {
             SCOPED_TRACE(threads);
             const Threads limit(threads);
-            Case one{shape, 31};
+            DealtCase one{shape, 31};
             ASSERT_TRUE(op.takes(one.batch));
             for (const bool with_relu : {false, true})
                 EXPECT_EQ(one.dealt(op, with_relu), one.by_definition(with_relu));
@@ -110,7 +110,7 @@ TEST(OnednnDealtLinear, ForwardOfAWideLayerHasTheBitsOfACallThatIsNotDealt) {
     if (!takes_tile_linear(shape)) GTEST_SKIP() << "compiled for narrower vectors: oneDNN computes both";
     const Threads limit(3);
     for (const std::int64_t batch : {41, 90}) {
-        Case one{shape, batch};
+        DealtCase one{shape, batch};
         for (auto* values : {&one.x, &one.weight, &one.bias})
             for (float& value : *values) value /= 3;  // sums that are rounded
         const auto context = std::make_shared<OnednnContext>();
