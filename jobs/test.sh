@@ -26,6 +26,8 @@ esac
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 exec </dev/null
+# What ccache has not it need not preprocess first, once more than the compiler: g++ says which headers it read.
+export CCACHE_DEPEND=1
 # shellcheck source-path=SCRIPTDIR source=packages.sh
 source jobs/packages.sh
 
@@ -92,7 +94,8 @@ remove_old_results() { # FOLDER
 
 run_tests() {
     remove_old_results build
-    meson test -C build --no-rebuild --print-errorlogs
+    # Half as many again as cores: most system tests wait for files, sockets and each other.
+    meson test -C build --no-rebuild --num-processes $((($(nproc) * 3 + 1) / 2)) --print-errorlogs
 }
 
 configure_sanitized() {
@@ -101,10 +104,10 @@ configure_sanitized() {
     # whose decoders read files from anywhere.
     local march=native
     if [[ $(uname -m) == x86_64 ]]; then march=x86-64-v3; fi
-    # -Og and line numbers alone: with -O2 -g the same sources take four times as long to compile. Eight files at once,
+    # -Og and line numbers alone: with -O2 -g the same sources take four times as long to compile. Sixteen files at once,
     # since much of the time goes into headers that they share; warnings about shadowed and hidden names are build/'s
     # to find, where each file is on its own. The first undefined behaviour ends a program, so no code is made to go on.
-    configure build-asan "-Dmarch=$march" -- -Dbuildtype=custom -Doptimization=g -Ddebug=false -Dunity=on -Dunity_size=8 \
+    configure build-asan "-Dmarch=$march" -- -Dbuildtype=custom -Doptimization=g -Ddebug=false -Dunity=on -Dunity_size=16 \
         '-Dcpp_args=-g1 -fno-sanitize-recover=undefined -Wno-shadow -Wno-subobject-linkage' \
         -Db_sanitize=address,undefined -Db_lundef=false -Donednn=disabled -Dgloo=disabled -Dimages=enabled \
         -Dcuda=disabled -Dtests=true

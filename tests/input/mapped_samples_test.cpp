@@ -19,8 +19,8 @@
 namespace tutti {
 namespace {
 
-constexpr std::size_t sample_bytes = 700;
-constexpr std::int64_t samples = 3000;  // 2.1 MB: several pieces of read-ahead, many pages
+constexpr std::size_t bytes_each = 700;
+constexpr std::int64_t file_samples = 3000;  // 2.1 MB: several pieces of read-ahead, many pages
 
 std::byte content(std::uint64_t position) {
     return static_cast<std::byte>(position % 251);
@@ -41,12 +41,12 @@ class MappedSamplesOf : public testing::TestWithParam<std::uint64_t> {
   protected:
     void SetUp() override {
         std::string bytes(offset(), 'x');
-        for (std::uint64_t i = 0; i < samples * sample_bytes; ++i)
+        for (std::uint64_t i = 0; i < file_samples * bytes_each; ++i)
             bytes.push_back(static_cast<char>(content(i)));
         std::ofstream(path(), std::ios::binary) << bytes;
         file_ = open(path().c_str(), O_RDWR | O_CLOEXEC);
         ASSERT_GE(file_, 0);
-        mapped_ = MappedSamples::map(file_, offset(), samples * sample_bytes, sample_bytes);
+        mapped_ = MappedSamples::map(file_, offset(), file_samples * bytes_each, bytes_each);
         if (!mapped_) GTEST_SKIP() << "the temporary directory is on no local file system";
     }
     void TearDown() override {
@@ -57,18 +57,18 @@ class MappedSamplesOf : public testing::TestWithParam<std::uint64_t> {
     static std::uint64_t offset() { return GetParam(); }
     std::string path() const { return dir_.path() + "/file"; }
     void cut(std::uint64_t sample_count) const {
-        ASSERT_EQ(ftruncate(file_, static_cast<off_t>(offset() + sample_count * sample_bytes)), 0);
+        ASSERT_EQ(ftruncate(file_, static_cast<off_t>(offset() + sample_count * bytes_each)), 0);
     }
     bool copy(const std::vector<std::int64_t>& indices) const {
-        std::vector<std::byte> out(indices.size() * sample_bytes);
+        std::vector<std::byte> out(indices.size() * bytes_each);
         return mapped_->copy(indices, out.data());
     }
     void expect_copies(const std::vector<std::int64_t>& indices) const {
-        std::vector<std::byte> out(indices.size() * sample_bytes);
+        std::vector<std::byte> out(indices.size() * bytes_each);
         ASSERT_TRUE(mapped_->copy(indices, out.data()));
         for (std::size_t i = 0; i < out.size(); ++i)
-            ASSERT_EQ(out[i], content(static_cast<std::uint64_t>(indices[i / sample_bytes]) * sample_bytes +
-                                      i % sample_bytes))
+            ASSERT_EQ(out[i], content(static_cast<std::uint64_t>(indices[i / bytes_each]) * bytes_each +
+                                      i % bytes_each))
                 << "byte " << i;
     }
 
@@ -80,10 +80,10 @@ class MappedSamplesOf : public testing::TestWithParam<std::uint64_t> {
 TEST_P(MappedSamplesOf, CopiesAnyIndicesInTheirOrder) {
     expect_copies({});
     expect_copies({0});
-    expect_copies({samples - 1, 0, 1, 2, 1, 1, samples - 1});
+    expect_copies({file_samples - 1, 0, 1, 2, 1, 1, file_samples - 1});
     std::mt19937 random(7);
     std::vector<std::int64_t> indices(500);
-    for (std::int64_t& index : indices) index = static_cast<std::int64_t>(random() % samples);
+    for (std::int64_t& index : indices) index = static_cast<std::int64_t>(random() % file_samples);
     expect_copies(indices);
 }
 
@@ -91,37 +91,38 @@ TEST_P(MappedSamplesOf, CopiesOnSeveralThreads) {
     std::vector<std::thread> threads;
     for (std::int64_t t = 0; t < 4; ++t)
         threads.emplace_back([this, t] {
-            for (std::int64_t i = 0; i < 50; ++i) expect_copies({(i * 61 + t) % samples, t, samples - 1 - i});
+            for (std::int64_t i = 0; i < 50; ++i)
+                expect_copies({(i * 61 + t) % file_samples, t, file_samples - 1 - i});
         });
     for (std::thread& thread : threads) thread.join();
 }
 
 TEST_P(MappedSamplesOf, AFileThatWasCutIsNoLongerCopied) {
-    expect_copies({samples - 1});
+    expect_copies({file_samples - 1});
     // Inside the last page that is left, the mapping shows zeros and no error.
-    cut(samples - 1);
-    EXPECT_FALSE(copy({samples - 1}));
+    cut(file_samples - 1);
+    EXPECT_FALSE(copy({file_samples - 1}));
     cut(10);
-    EXPECT_FALSE(copy({samples - 1}));
+    EXPECT_FALSE(copy({file_samples - 1}));
     EXPECT_FALSE(copy({0})) << "pread decides about samples that are left";
 }
 
 TEST_P(MappedSamplesOf, AFileThatWasCutInsideItsLastPageStillHasTheSamplesBefore) {
     const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-    const std::uint64_t end = offset() + samples * sample_bytes;
+    const std::uint64_t end = offset() + file_samples * bytes_each;
     const std::uint64_t last_page = (end - 1) / page * page;
     ASSERT_EQ(ftruncate(file_, static_cast<off_t>(last_page + 1)), 0);
-    const auto first_in_it = static_cast<std::int64_t>((last_page - offset()) / sample_bytes);
+    const auto first_in_it = static_cast<std::int64_t>((last_page - offset()) / bytes_each);
     expect_copies({first_in_it - 1, 0, 5});
-    for (std::int64_t i = first_in_it; i < samples; ++i) EXPECT_FALSE(copy({0, i, 5})) << "sample " << i;
+    for (std::int64_t i = first_in_it; i < file_samples; ++i) EXPECT_FALSE(copy({0, i, 5})) << "sample " << i;
 }
 
 TEST_P(MappedSamplesOf, AFileThatWasCutByALittleMoreThanItsLastPageIsNoLongerCopied) {
     const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-    expect_copies({0, samples - 1});  // all pages are there before
-    const std::uint64_t last_page = (offset() + samples * sample_bytes - 1) / page * page;
+    expect_copies({0, file_samples - 1});  // all pages are there before
+    const std::uint64_t last_page = (offset() + file_samples * bytes_each - 1) / page * page;
     ASSERT_EQ(ftruncate(file_, static_cast<off_t>(last_page - 1)), 0);
-    EXPECT_FALSE(copy({static_cast<std::int64_t>((last_page - 1 - offset()) / sample_bytes)}));
+    EXPECT_FALSE(copy({static_cast<std::int64_t>((last_page - 1 - offset()) / bytes_each)}));
     EXPECT_FALSE(copy({0})) << "pread decides about samples that are left";
 }
 
@@ -130,7 +131,7 @@ TEST_P(MappedSamplesOf, AFileThatIsCutMeanwhileEndsNoProcess) {
     std::thread cutter([this, &stop] {
         while (!stop) {
             cut(1);
-            cut(samples);  // zeros now
+            cut(file_samples);  // zeros now
         }
     });
     std::vector<std::int64_t> indices(400);
@@ -143,7 +144,7 @@ TEST_P(MappedSamplesOf, AFileThatIsCutMeanwhileEndsNoProcess) {
 }
 
 TEST_P(MappedSamplesOf, NothingIsMappedForNoSamples) {
-    EXPECT_EQ(MappedSamples::map(file_, offset(), 0, sample_bytes), nullptr);
+    EXPECT_EQ(MappedSamples::map(file_, offset(), 0, bytes_each), nullptr);
 }
 
 TEST(MappedSamples, CopiesFromPiecesThatAreAndThatAreNotYetInMemory) {

@@ -46,8 +46,8 @@ std::vector<double> reference(const AttentionShape& shape, std::int64_t batch, c
     return out;
 }
 
-const std::vector<AttentionShape> shapes = {{1, 1, 1},   {2, 1, 3},    {5, 3, 8},   {50, 4, 32},
-                                            {64, 1, 16}, {131, 2, 17}, {130, 2, 32}};
+const std::vector<AttentionShape> attention_shapes = {{1, 1, 1},   {2, 1, 3},    {5, 3, 8},   {50, 4, 32},
+                                                      {64, 1, 16}, {131, 2, 17}, {130, 2, 32}};
 
 class AttentionTest : public KernelTest {};
 class AttentionReferenceTest : public KernelTest {};
@@ -81,7 +81,7 @@ TEST_P(AttentionTest, divides_scores_by_the_root_of_the_width) {
 }
 
 TEST_P(AttentionTest, agrees_with_the_definition) {
-    for (const AttentionShape& shape : shapes)
+    for (const AttentionShape& shape : attention_shapes)
         for (const std::int64_t batch : {1, 3}) {
             SCOPED_TRACE(testing::Message() << shape.tokens << " tokens, " << shape.heads << " heads of "
                                             << shape.width << ", batch " << batch);
@@ -94,7 +94,7 @@ TEST_P(AttentionTest, agrees_with_the_definition) {
 
 TEST_P(AttentionTest, gradients_agree_with_fp64_up_to_their_rounding) {
     EigenOps<double> exact;
-    for (const AttentionShape& shape : shapes) {
+    for (const AttentionShape& shape : attention_shapes) {
         SCOPED_TRACE(testing::Message()
                      << shape.tokens << " tokens, " << shape.heads << " heads of " << shape.width);
         auto qkv = random(packed(shape, 2), 1), dout = random(plain(shape, 2), 2),

@@ -12,12 +12,12 @@
 namespace tutti::test {
 namespace {
 
-struct Case {
+struct AttentionCase {
     AttentionShape shape;
     std::int64_t batch;
     TestTensor qkv, dout, out, dqkv;
 
-    Case(const AttentionShape& of, std::int64_t count, DType dtype)
+    AttentionCase(const AttentionShape& of, std::int64_t count, DType dtype)
         : shape(of),
           batch(count),
           qkv(TestTensor::random(dtype, packed(), 1)),
@@ -64,16 +64,16 @@ double relative_difference(const TestTensor& a, const TestTensor& b, std::size_t
 
 // One block of queries and several, odd numbers of tokens, a head wider than a block of sums, and one that is
 // not a multiple of it.
-const std::vector<AttentionShape> shapes = {{1, 1, 16},  {2, 3, 16},   {5, 1, 80},   {50, 4, 32},
-                                            {64, 1, 64}, {131, 2, 16}, {65, 1, 128}, {129, 2, 48}};
+const std::vector<AttentionShape> bf16_attention_shapes = {
+    {1, 1, 16}, {2, 3, 16}, {5, 1, 80}, {50, 4, 32}, {64, 1, 64}, {131, 2, 16}, {65, 1, 128}, {129, 2, 48}};
 
 TEST_F(Bf16Attention, is_the_definition_within_bf16s_rounding) {
     EigenOps<double> reference;
-    for (const AttentionShape& shape : shapes)
+    for (const AttentionShape& shape : bf16_attention_shapes)
         for (const std::int64_t batch : {1, 3}) {
             SCOPED_TRACE(testing::Message() << shape.tokens << " tokens, " << shape.heads << " heads of "
                                             << shape.width << ", batch " << batch);
-            Case bf16(shape, batch, DType::f32), exact(shape, batch, DType::f64);
+            AttentionCase bf16(shape, batch, DType::f32), exact(shape, batch, DType::f64);
             for (std::size_t i = 0; i < exact.qkv.size(); ++i) exact.qkv.set(i, bf16.qkv.get(i));
             for (std::size_t i = 0; i < exact.dout.size(); ++i) exact.dout.set(i, bf16.dout.get(i));
             bf16.run_bf16();
@@ -89,7 +89,7 @@ TEST_F(Bf16Attention, is_the_definition_within_bf16s_rounding) {
 
 TEST_F(Bf16Attention, is_exact_where_nothing_is_rounded) {
     // All scores are 0 and all probabilities 1/4; v = token, dout = 1.
-    Case one({4, 1, 16}, 1, DType::f32);
+    AttentionCase one({4, 1, 16}, 1, DType::f32);
     for (std::size_t i = 0; i < one.qkv.size(); ++i) {
         const std::size_t token = i / 48, part = i / 16 % 3;
         one.qkv.set(i, part == 2 ? static_cast<double>(token) : 0.0);
@@ -103,14 +103,14 @@ TEST_F(Bf16Attention, is_exact_where_nothing_is_rounded) {
 
 TEST_F(Bf16Attention, rounds_the_inputs_of_its_products) {
     // With one token the output is v, rounded.
-    Case one({1, 1, 16}, 1, DType::f32);
+    AttentionCase one({1, 1, 16}, 1, DType::f32);
     for (std::size_t i = 0; i < one.qkv.size(); ++i) one.qkv.set(i, 1 + 0x1p-8 + 0x1p-20);
     one.run_bf16();
     expect_equal(one.out, std::vector<double>(one.out.size(), 1 + 0x1p-7));
 }
 
 TEST_F(Bf16Attention, has_the_same_bits_with_any_number_of_threads) {
-    Case one({50, 4, 32}, 7, DType::f32), other({50, 4, 32}, 7, DType::f32);
+    AttentionCase one({50, 4, 32}, 7, DType::f32), other({50, 4, 32}, 7, DType::f32);
     omp_set_num_threads(1);
     one.run_bf16();
     for (const int threads : {2, 3}) {
@@ -128,14 +128,14 @@ TEST_F(Bf16Attention, is_what_bf16_mode_computes_and_fp32_where_heads_are_no_who
     } catch (const UsageError& error) {
         GTEST_SKIP() << error.what();
     }
-    Case mode({9, 2, 32}, 2, DType::f32), own({9, 2, 32}, 2, DType::f32);
+    AttentionCase mode({9, 2, 32}, 2, DType::f32), own({9, 2, 32}, 2, DType::f32);
     mode.run(*ops);
     own.run_bf16();
     EXPECT_EQ(mode.out.bytes(), own.out.bytes());
     EXPECT_EQ(mode.dqkv.bytes(), own.dqkv.bytes());
 
     EigenOps<float> fp32;
-    Case odd({9, 2, 17}, 2, DType::f32), plain({9, 2, 17}, 2, DType::f32);
+    AttentionCase odd({9, 2, 17}, 2, DType::f32), plain({9, 2, 17}, 2, DType::f32);
     odd.run(*ops);
     plain.run(fp32);
     EXPECT_EQ(odd.out.bytes(), plain.out.bytes());

@@ -13,13 +13,13 @@ namespace {
 
 class Bf16Linear : public Bf16KernelTest {};
 
-struct Case {
+struct LinearCase {
     LinearShape shape;
     std::int64_t rows;
     TestTensor x, weight, bias, dy, y, dx;
     Workspace workspace;
 
-    Case(const LinearShape& of, std::int64_t count) : Case(of, count, Extents(of, count)) {}
+    LinearCase(const LinearShape& of, std::int64_t count) : LinearCase(of, count, Extents(of, count)) {}
     void run() {
         bf16_linear_forward(shape, rows, x.view().as<float>(), weight.view().as<float>(),
                             shape.bias ? bias.view().as<float>() : nullptr, y.view().as<float>(), workspace);
@@ -30,7 +30,7 @@ struct Case {
     }
 
   private:
-    Case(const LinearShape& of, std::int64_t count, const Extents& extents)
+    LinearCase(const LinearShape& of, std::int64_t count, const Extents& extents)
         : shape(of),
           rows(count),
           x(TestTensor::random(DType::f32, extents.x, 1)),
@@ -47,7 +47,7 @@ TEST_F(Bf16Linear, is_the_definition_on_rounded_inputs) {
           LinearShape{.in = 48, .out = 208}, LinearShape{.in = 64, .out = 128}})
         for (const std::int64_t rows : {1, 5, 48, 99}) {
             SCOPED_TRACE(testing::Message() << shape.in << " -> " << shape.out << ", rows " << rows);
-            Case one(shape, rows);
+            LinearCase one(shape, rows);
             one.run();
             const TestTensor weight = rounded(one.weight);
             expect_sums(one.y, reference_forward(shape, rows, rounded(one.x), weight, one.bias), 0x1p-24);
@@ -58,7 +58,7 @@ TEST_F(Bf16Linear, is_the_definition_on_rounded_inputs) {
 TEST_F(Bf16Linear, has_the_same_bits_with_any_number_of_threads) {
     const LinearShape shape{.in = 144, .out = 80};
     omp_set_num_threads(1);
-    Case one(shape, 500), other(shape, 500);
+    LinearCase one(shape, 500), other(shape, 500);
     one.run();
     for (const int threads : {2, 3, 5}) {
         omp_set_num_threads(threads);
@@ -70,11 +70,11 @@ TEST_F(Bf16Linear, has_the_same_bits_with_any_number_of_threads) {
 
 TEST_F(Bf16Linear, rows_have_the_same_bits_in_calls_of_more_and_of_fewer) {
     const LinearShape shape{.in = 144, .out = 80};
-    Case all(shape, 200);
+    LinearCase all(shape, 200);
     all.run();
     for (const std::int64_t rows : {1, 7, 50, 149})
         for (const std::int64_t first : {std::int64_t{0}, std::int64_t{3}, 200 - rows}) {
-            Case some(shape, rows);
+            LinearCase some(shape, rows);
             const auto copy = [&](TestTensor& to, const TestTensor& from, std::int64_t width) {
                 for (std::int64_t i = 0; i < rows * width; ++i)
                     to.set(static_cast<std::size_t>(i),

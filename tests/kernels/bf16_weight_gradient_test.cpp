@@ -15,14 +15,15 @@ namespace {
 class Bf16WeightGradient : public Bf16KernelTest {};
 
 template <class OpShape>
-struct Case {
+struct WeightGradientCase {
     OpShape shape;
     std::int64_t batch;
     TestTensor x, dy, weight, dweight, dbias;
     std::vector<std::uint16_t> rounded_dy;
     Workspace workspace;
 
-    Case(const OpShape& of, std::int64_t count) : Case(of, count, Extents(of, count)) {}
+    WeightGradientCase(const OpShape& of, std::int64_t count)
+        : WeightGradientCase(of, count, Extents(of, count)) {}
     void run(bool add = false) {
         const GradientOfOutput also{rounded_dy.data(), dbias.view().template as<float>()};
         const auto* in = x.view().template as<float>();
@@ -42,7 +43,7 @@ struct Case {
     }
 
   private:
-    Case(const OpShape& of, std::int64_t count, const Extents& extents)
+    WeightGradientCase(const OpShape& of, std::int64_t count, const Extents& extents)
         : shape(of),
           batch(count),
           x(TestTensor::random(DType::f32, extents.x, 1)),
@@ -53,7 +54,7 @@ struct Case {
           rounded_dy(dy.size(), 0xffff) {}
 };
 
-std::vector<Conv2dShape> convolutions() {
+std::vector<Conv2dShape> gradient_convolutions() {
     const auto square = [](std::int64_t size, std::int64_t in, std::int64_t out, std::int64_t kernel,
                            std::int64_t stride, std::int64_t padding) {
         Conv2dShape shape;
@@ -84,16 +85,16 @@ std::vector<Conv2dShape> convolutions() {
     return shapes;
 }
 
-std::string name(const Conv2dShape& s) {
+std::string gradient_name(const Conv2dShape& s) {
     return to_string(Shape{s.height, s.width, s.in}) + " -> " + std::to_string(s.out) + ", kernel " +
            to_string(Shape{s.kernel_h, s.kernel_w}) + ", stride " + std::to_string(s.stride_w);
 }
 
 TEST_F(Bf16WeightGradient, of_convolutions_is_the_definition_on_rounded_inputs) {
-    for (const Conv2dShape& shape : convolutions())
+    for (const Conv2dShape& shape : gradient_convolutions())
         for (const std::int64_t batch : {1, 2, 70}) {
-            SCOPED_TRACE(testing::Message() << name(shape) << ", batch " << batch);
-            Case<Conv2dShape> one(shape, batch);
+            SCOPED_TRACE(testing::Message() << gradient_name(shape) << ", batch " << batch);
+            WeightGradientCase<Conv2dShape> one(shape, batch);
             one.run();
             one.expect_definition();
         }
@@ -103,15 +104,15 @@ TEST_F(Bf16WeightGradient, of_linear_layers_is_the_definition_on_rounded_inputs)
     for (const LinearShape& shape : {LinearShape{.in = 16, .out = 1}, LinearShape{.in = 144, .out = 101}})
         for (const std::int64_t rows : {1, 2, 127, 128, 385}) {
             SCOPED_TRACE(testing::Message() << shape.in << " -> " << shape.out << ", rows " << rows);
-            Case<LinearShape> one(shape, rows);
+            WeightGradientCase<LinearShape> one(shape, rows);
             one.run();
             one.expect_definition();
         }
 }
 
 TEST_F(Bf16WeightGradient, is_added_where_asked) {
-    const Conv2dShape shape = convolutions().front();
-    Case<Conv2dShape> once(shape, 3), twice(shape, 3);
+    const Conv2dShape shape = gradient_convolutions().front();
+    WeightGradientCase<Conv2dShape> once(shape, 3), twice(shape, 3);
     once.run();
     twice.run();
     twice.run(true);
@@ -133,10 +134,11 @@ TEST_F(Bf16WeightGradient, has_the_same_bits_with_any_number_of_threads) {
             EXPECT_EQ(one.dbias.bytes(), other.dbias.bytes()) << threads << " threads";
         }
     };
-    Case<Conv2dShape> convolution(convolutions().front(), 70), again(convolutions().front(), 70);
+    WeightGradientCase<Conv2dShape> convolution(gradient_convolutions().front(), 70),
+        again(gradient_convolutions().front(), 70);
     expect_same(convolution, again);
     const LinearShape linear{.in = 144, .out = 101};
-    Case<LinearShape> rows(linear, 300), rows_again(linear, 300);
+    WeightGradientCase<LinearShape> rows(linear, 300), rows_again(linear, 300);
     expect_same(rows, rows_again);
 }
 

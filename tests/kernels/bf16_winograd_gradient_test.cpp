@@ -15,13 +15,14 @@ namespace {
 
 class Bf16WinogradGradient : public Bf16KernelTest {};
 
-struct Case {
+struct WinogradGradientCase {
     Conv2dShape shape;
     std::int64_t batch;
     TestTensor x, dy, weight, dweight, dbias;
     Workspace workspace;
 
-    Case(const Conv2dShape& of, std::int64_t count) : Case(of, count, Extents(of, count)) {}
+    WinogradGradientCase(const Conv2dShape& of, std::int64_t count)
+        : WinogradGradientCase(of, count, Extents(of, count)) {}
     /// Small whole numbers, whose sums of four bf16 has.
     void make_whole() {
         for (TestTensor* one : {&x, &dy})
@@ -39,7 +40,7 @@ struct Case {
     Gradients expected() const { return reference_backward(shape, batch, x, weight, dy); }
 
   private:
-    Case(const Conv2dShape& of, std::int64_t count, const Extents& extents)
+    WinogradGradientCase(const Conv2dShape& of, std::int64_t count, const Extents& extents)
         : shape(of),
           batch(count),
           x(TestTensor::random(DType::f32, extents.x, 1)),
@@ -53,7 +54,7 @@ TEST_F(Bf16WinogradGradient, is_exact_where_bf16_has_the_transformed_numbers) {
     for (const Conv2dShape& shape : winograd_shapes())
         for (const std::int64_t batch : {1, 5}) {
             SCOPED_TRACE(testing::Message() << name(shape) << ", batch " << batch);
-            Case one(shape, batch);
+            WinogradGradientCase one(shape, batch);
             one.make_whole();
             one.run();
             const Gradients expected = one.expected();
@@ -66,7 +67,7 @@ TEST_F(Bf16WinogradGradient, is_exact_where_bf16_has_the_transformed_numbers) {
 TEST_F(Bf16WinogradGradient, is_exact_over_many_tiles) {
     omp_set_num_threads(1);
     const Conv2dShape shape = winograd_shape(9, 11, 64, 80, 1, 1);
-    Case one(shape, 12);
+    WinogradGradientCase one(shape, 12);
     one.make_whole();
     one.run();
     expect_exactly(one.dweight, one.expected().dweight);
@@ -76,7 +77,7 @@ TEST_F(Bf16WinogradGradient, has_errors_like_direct_products_of_rounded_inputs) 
     for (const Conv2dShape& shape :
          {winograd_shape(8, 8, 64, 64, 1, 1), winograd_shape(7, 9, 128, 64, 1, 1, false)}) {
         SCOPED_TRACE(name(shape));
-        Case one(shape, 4);
+        WinogradGradientCase one(shape, 4);
         const Sums expected = one.expected().dweight;
         one.run_direct();
         const double direct = relative_error(one.dweight, expected);
@@ -94,7 +95,7 @@ TEST_F(Bf16WinogradGradient, has_the_same_bits_with_any_number_of_threads) {
          {winograd_shape(9, 11, 80, 144, 1, 1), winograd_shape(9, 11, 80, 32, 1, 1)}) {
         SCOPED_TRACE(name(shape));
         omp_set_num_threads(1);
-        Case one(shape, 36), other(shape, 36);
+        WinogradGradientCase one(shape, 36), other(shape, 36);
         one.run();
         for (const int threads : {2, 3, 5, 16}) {
             omp_set_num_threads(threads);

@@ -16,13 +16,13 @@ namespace {
 
 class Bf16Winograd : public Bf16KernelTest {};
 
-struct Case {
+struct WinogradCase {
     Conv2dShape shape;
     std::int64_t batch;
     TestTensor x, weight, bias, dy, y, dx;
     Workspace workspace;
 
-    Case(const Conv2dShape& of, std::int64_t count) : Case(of, count, Extents(of, count)) {}
+    WinogradCase(const Conv2dShape& of, std::int64_t count) : WinogradCase(of, count, Extents(of, count)) {}
     /// Small whole numbers, whose sums of four, and quarters of sums of nine, bf16 has.
     void make_whole() {
         for (TestTensor* one : {&x, &dy, &bias})
@@ -38,7 +38,7 @@ struct Case {
     }
 
   private:
-    Case(const Conv2dShape& of, std::int64_t count, const Extents& extents)
+    WinogradCase(const Conv2dShape& of, std::int64_t count, const Extents& extents)
         : shape(of),
           batch(count),
           x(TestTensor::random(DType::f32, extents.x, 1)),
@@ -54,7 +54,7 @@ TEST_F(Bf16Winograd, is_exact_where_bf16_has_the_transformed_numbers) {
         for (const std::int64_t batch : {1, 5}) {
             SCOPED_TRACE(testing::Message() << name(shape) << ", batch " << batch);
             ASSERT_TRUE(takes_bf16_winograd(shape));
-            Case one(shape, batch);
+            WinogradCase one(shape, batch);
             one.make_whole();
             one.run();
             expect_exactly(one.y, reference_forward(shape, batch, one.x, one.weight, one.bias));
@@ -66,7 +66,7 @@ TEST_F(Bf16Winograd, has_errors_like_a_direct_convolution_of_rounded_inputs) {
     for (const Conv2dShape& shape :
          {winograd_shape(8, 8, 64, 64, 1, 1), winograd_shape(7, 9, 128, 64, 1, 1, false)}) {
         SCOPED_TRACE(name(shape));
-        Case one(shape, 2);
+        WinogradCase one(shape, 2);
         one.run();
         const TestTensor x = rounded(one.x), weight = rounded(one.weight), dy = rounded(one.dy);
         const Sums y = reference_forward(shape, 2, one.x, one.weight, one.bias);
@@ -84,7 +84,7 @@ TEST_F(Bf16Winograd, has_errors_like_a_direct_convolution_of_rounded_inputs) {
 TEST_F(Bf16Winograd, has_the_same_bits_with_any_number_of_threads) {
     const Conv2dShape shape = winograd_shape(7, 5, 64, 80, 1, 1);
     omp_set_num_threads(1);
-    Case one(shape, 20), other(shape, 20);
+    WinogradCase one(shape, 20), other(shape, 20);
     one.run();
     for (const int threads : {2, 3, 5}) {
         omp_set_num_threads(threads);
@@ -96,7 +96,7 @@ TEST_F(Bf16Winograd, has_the_same_bits_with_any_number_of_threads) {
 
 TEST_F(Bf16Winograd, images_have_the_same_bits_alone_and_in_a_batch) {
     const Conv2dShape shape = winograd_shape(7, 5, 64, 80, 1, 1);
-    Case all(shape, 9), one(shape, 1);
+    WinogradCase all(shape, 9), one(shape, 1);
     all.run();
     for (std::size_t n = 0; n < 9; ++n) {
         for (std::size_t i = 0; i < one.x.size(); ++i) one.x.set(i, all.x.get(n * one.x.size() + i));

@@ -29,7 +29,7 @@ TEST_P(ConvTranspose2dTest, stamps_the_kernel) {
                      103, 106, 113, 108, 112, 112, 115, 134, 120, 124});
 }
 
-std::vector<ConvTranspose2dShape> shapes() {
+std::vector<ConvTranspose2dShape> transposed_shapes() {
     return {{.height = 3, .width = 4, .in = 2, .out = 3, .kernel_h = 3, .kernel_w = 2, .bias = true},
             {.height = 3,
              .width = 2,
@@ -73,7 +73,7 @@ Conv2dShape exchanged(const ConvTranspose2dShape& s) {
 }
 
 TEST_P(ConvTranspose2dTest, agrees_with_the_definition) {
-    for (const ConvTranspose2dShape& s : shapes())
+    for (const ConvTranspose2dShape& s : transposed_shapes())
         for (const std::int64_t batch : {0, 1, 3}) {
             SCOPED_TRACE(testing::Message() << s.in << " -> " << s.out << ", batch " << batch);
             const Shape in{batch, s.height, s.width, s.in}, out{batch, s.out_height(), s.out_width(), s.out};
@@ -112,7 +112,7 @@ TEST_P(ConvTranspose2dTest, refuses_output_padding_as_large_as_the_stride) {
 }
 
 TEST_P(ConvTranspose2dReferenceTest, the_gradient_agrees_with_finite_differences) {
-    const ConvTranspose2dShape s = shapes()[1];
+    const ConvTranspose2dShape s = transposed_shapes()[1];
     const Shape in{2, s.height, s.width, s.in}, out{2, s.out_height(), s.out_width(), s.out};
     auto x = random(in, 1), weight = random({s.in, s.kernel_h, s.kernel_w, s.out}, 2);
     auto bias = random({s.out}, 3), dy = random(out, 4), y = tensor(out), dx = tensor(in);

@@ -10,7 +10,7 @@ namespace {
 
 class Fp32WinogradGradient : public Fp32WinogradTest {};
 
-struct Case : Fp32WinogradCase {
+struct Fp32GradientCase : Fp32WinogradCase {
     using Fp32WinogradCase::Fp32WinogradCase;
     void run() {
         fp32_winograd_weight_gradient(shape, batch, x.view().as<float>(), dy.view().as<float>(),
@@ -27,7 +27,7 @@ TEST_F(Fp32WinogradGradient, agrees_with_the_definition) {
     for (const Conv2dShape& shape : winograd_shapes()) cases.emplace_back(shape, 3);
     for (const auto& [shape, batch] : cases) {
         SCOPED_TRACE(testing::Message() << name(shape) << ", batch " << batch);
-        Case one(shape, batch);
+        Fp32GradientCase one(shape, batch);
         const Gradients expected = one.expected();
         for (const int threads : {1, 2}) {
             omp_set_num_threads(threads);
@@ -47,11 +47,11 @@ TEST_F(Fp32WinogradGradient, has_the_same_bits_with_any_number_of_threads) {
                                                           {winograd_shape(9, 11, 16, 16, 1, 1), 70}};
     for (const auto& [shape, batch] : cases) {
         omp_set_num_threads(1);
-        Case one(shape, batch);
+        Fp32GradientCase one(shape, batch);
         one.run();
         for (const int threads : {2, 3, 5, 16}) {
             omp_set_num_threads(threads);
-            Case other(shape, batch);
+            Fp32GradientCase other(shape, batch);
             other.run();
             EXPECT_EQ(one.dweight.bytes(), other.dweight.bytes()) << threads << " threads";
             EXPECT_EQ(one.dbias.bytes(), other.dbias.bytes()) << threads << " threads";

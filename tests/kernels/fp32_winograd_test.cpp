@@ -10,7 +10,7 @@ namespace {
 
 class Fp32Winograd : public Fp32WinogradTest {};
 
-struct Case : Fp32WinogradCase {
+struct Fp32ForwardCase : Fp32WinogradCase {
     using Fp32WinogradCase::Fp32WinogradCase;
     void run() {
         fp32_winograd_forward(shape, batch, x.view().as<float>(), weight.view().as<float>(), if_biased(bias),
@@ -27,7 +27,7 @@ TEST_F(Fp32Winograd, agrees_with_the_definition) {
     for (const Conv2dShape& shape : winograd_shapes()) cases.emplace_back(shape, 3);
     for (const auto& [shape, batch] : cases) {
         SCOPED_TRACE(testing::Message() << name(shape) << ", batch " << batch);
-        Case one(shape, batch);
+        Fp32ForwardCase one(shape, batch);
         const Sums y = reference_forward(shape, batch, one.x, one.weight, one.bias);
         const Sums dx = one.expected().dx;
         for (const int threads : {1, 2}) {
@@ -43,11 +43,11 @@ TEST_F(Fp32Winograd, has_the_same_bits_with_any_number_of_threads) {
     for (const std::int64_t batch : {3, 40}) {  // few tiles, and many
         const Conv2dShape shape = winograd_shape(7, 5, 64, 80, 1, 1);
         omp_set_num_threads(1);
-        Case one(shape, batch);
+        Fp32ForwardCase one(shape, batch);
         one.run();
         for (const int threads : {2, 3, 5, 16}) {
             omp_set_num_threads(threads);
-            Case other(shape, batch);
+            Fp32ForwardCase other(shape, batch);
             other.run();
             EXPECT_EQ(one.y.bytes(), other.y.bytes()) << threads << " threads";
             EXPECT_EQ(one.dx.bytes(), other.dx.bytes()) << threads << " threads";
@@ -57,7 +57,7 @@ TEST_F(Fp32Winograd, has_the_same_bits_with_any_number_of_threads) {
 
 TEST_F(Fp32Winograd, images_have_the_same_bits_alone_and_in_a_batch) {
     const Conv2dShape shape = winograd_shape(7, 5, 64, 80, 1, 1);
-    Case all(shape, 40), one(shape, 1);
+    Fp32ForwardCase all(shape, 40), one(shape, 1);
     all.run();
     for (std::size_t n = 0; n < 40; n += 13) {
         for (std::size_t i = 0; i < one.x.size(); ++i) one.x.set(i, all.x.get(n * one.x.size() + i));

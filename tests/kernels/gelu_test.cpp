@@ -7,9 +7,6 @@
 namespace tutti::test {
 namespace {
 
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 double distribution(double x) {
     return 0.5 * std::erfc(-x / std::sqrt(2.0));
 }

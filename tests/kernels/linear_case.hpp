@@ -10,7 +10,7 @@
 
 #include "tutti/device/ops.hpp"
 
-namespace tutti::test {
+namespace tutti::test::linear {
 
 /// While it lives, OpenMP has so many threads.
 class Threads {
@@ -95,4 +95,4 @@ struct LinearCase {
     }
 };
 
-}  // namespace tutti::test
+}  // namespace tutti::test::linear

@@ -1,13 +1,9 @@
 #include <cmath>
-#include <limits>
 
 #include "backend.hpp"
 
 namespace tutti::test {
 namespace {
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 class MaxPool2dTest : public KernelTest {};
 class MaxPool2dReferenceTest : public KernelTest {};
@@ -71,7 +67,7 @@ TEST_P(MaxPool2dTest, keeps_channels_apart) {
     expect_equal(dx, {0, 20, 0, 0, 0, 0, 10, 0});
 }
 
-std::vector<Pool2dShape> shapes() {
+std::vector<Pool2dShape> pooling_shapes() {
     return {
         {.height = 4, .width = 6, .channels = 3},
         {.height = 5, .width = 7, .channels = 2},  // the last row and column belong to no window
@@ -96,7 +92,7 @@ std::vector<Pool2dShape> shapes() {
 }
 
 TEST_P(MaxPool2dTest, agrees_with_the_definition) {
-    for (const Pool2dShape& s : shapes())
+    for (const Pool2dShape& s : pooling_shapes())
         for (const std::int64_t batch : {0, 1, 3}) {
             SCOPED_TRACE(testing::Message()
                          << s.height << "x" << s.width << "x" << s.channels << ", batch " << batch);
@@ -137,7 +133,7 @@ TEST_P(MaxPool2dTest, agrees_with_the_definition) {
 // Also NaN, infinities and equal values, which the whole numbers bring.
 TEST_P(MaxPool2dTest, with_relu_it_has_the_bits_of_relu_before_it) {
     if (!ops_->fuses_relu()) GTEST_SKIP() << "this backend leaves the ReLU to its own pass";
-    for (Pool2dShape s : shapes()) {
+    for (Pool2dShape s : pooling_shapes()) {
         SCOPED_TRACE(testing::Message() << s.height << "x" << s.width << "x" << s.channels);
         auto x = random({3, s.height, s.width, s.channels}, 1);
         for (std::size_t i = 0; i < x.size(); i += 2) x.set(i, std::round(2 * x.get(i)));
@@ -161,7 +157,7 @@ TEST_P(MaxPool2dTest, with_relu_it_has_the_bits_of_relu_before_it) {
 }
 
 TEST_P(MaxPool2dReferenceTest, the_gradient_agrees_with_finite_differences) {
-    for (Pool2dShape s : shapes()) {
+    for (Pool2dShape s : pooling_shapes()) {
         if (s.channels > 17) continue;
         SCOPED_TRACE(testing::Message() << s.height << "x" << s.width << "x" << s.channels);
         auto x = random({2, s.height, s.width, s.channels}, 1);

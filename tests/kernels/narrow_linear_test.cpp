@@ -17,13 +17,13 @@ class NarrowLinear : public testing::Test {
     const int threads_before_ = omp_get_max_threads();
 };
 
-struct Case {
+struct NarrowCase {
     LinearShape shape;
     std::int64_t rows;
     TestTensor x, weight, bias, dy, y, dx, dweight, dbias;
     Workspace workspace;
 
-    Case(const LinearShape& of, std::int64_t count) : Case(of, count, Extents(of, count)) {}
+    NarrowCase(const LinearShape& of, std::int64_t count) : NarrowCase(of, count, Extents(of, count)) {}
     void forward() {
         narrow_linear_forward(shape, rows, data(x), data(weight), shape.bias ? data(bias) : nullptr, data(y),
                               workspace);
@@ -35,7 +35,7 @@ struct Case {
 
   private:
     static float* data(TestTensor& tensor) { return tensor.view().as<float>(); }
-    Case(const LinearShape& of, std::int64_t count, const Extents& extents)
+    NarrowCase(const LinearShape& of, std::int64_t count, const Extents& extents)
         : shape(of),
           rows(count),
           x(TestTensor::random(DType::f32, extents.x, 1)),
@@ -58,7 +58,7 @@ TEST_F(NarrowLinear, is_the_definition) {
                 SCOPED_TRACE(testing::Message() << shape.in << " -> " << shape.out << ", rows " << rows
                                                 << ", threads " << threads);
                 omp_set_num_threads(threads);
-                Case one(shape, rows);
+                NarrowCase one(shape, rows);
                 one.forward();
                 one.backward();
                 expect_sums(one.y, reference_forward(shape, rows, one.x, one.weight, one.bias), 0x1p-24);
@@ -66,7 +66,7 @@ TEST_F(NarrowLinear, is_the_definition) {
                 expect_sums(one.dx, expected.dx, 0x1p-24);
                 expect_sums(one.dweight, expected.dweight, 0x1p-24);
                 if (shape.bias) expect_sums(one.dbias, expected.dbias, 0x1p-24);
-                Case first_layer(shape, rows);
+                NarrowCase first_layer(shape, rows);
                 first_layer.backward(true);
                 EXPECT_EQ(first_layer.dweight.bytes(), one.dweight.bytes());
             }
@@ -78,10 +78,10 @@ TEST_F(NarrowLinear, rows_have_the_same_bits_in_calls_of_more_and_of_fewer) {
     const LinearShape shape{.in = 528, .out = 4};
     for (const int threads : {1, 2, 3}) {
         omp_set_num_threads(threads);
-        Case all(shape, 1200);
+        NarrowCase all(shape, 1200);
         all.forward();
         for (const std::int64_t rows : {1, 9, 100}) {
-            Case some(shape, rows);
+            NarrowCase some(shape, rows);
             const auto copy = [&](TestTensor& to, const TestTensor& from, std::int64_t columns) {
                 for (std::int64_t i = 0; i < rows * columns; ++i)
                     to.set(static_cast<std::size_t>(i),
@@ -100,8 +100,8 @@ TEST_F(NarrowLinear, tells_that_the_parameters_are_final_once_and_when_they_are)
     for (const int threads : {1, 3})
         for (const std::int64_t rows : {5, 2100}) {
             omp_set_num_threads(threads);
-            Case one({.in = 208, .out = 4}, rows);
-            Case expected(one.shape, rows);
+            NarrowCase one({.in = 208, .out = 4}, rows);
+            NarrowCase expected(one.shape, rows);
             expected.backward();
             int times = 0;
             TestTensor::Bytes dweight, dbias;

@@ -10,9 +10,9 @@
 namespace tutti {
 namespace {
 
-using test::LinearCase, test::Threads;
+using test::linear::LinearCase, test::linear::Threads;
 
-test::Results dealt(LinearCase& of, OnednnDealtLinear& op, bool with_relu) {
+test::linear::Results dealt(LinearCase& of, OnednnDealtLinear& op, bool with_relu) {
     return of.by([&](auto... operands) { op.forward(operands..., with_relu); },
                  [&](auto x, auto weight, auto y, auto... others) {
                      op.backward(x, weight, with_relu ? y : TensorView(), others...);

@@ -10,9 +10,9 @@
 namespace tutti {
 namespace {
 
-using test::LinearCase, test::Threads;
+using test::linear::LinearCase, test::linear::Threads;
 
-test::Results dealt(LinearCase& of, OnednnRowLinear& op) {
+test::linear::Results dealt(LinearCase& of, OnednnRowLinear& op) {
     return of.by([&](auto... operands) { op.forward(operands...); },
                  [&](auto x, auto weight, auto, auto... others) { op.backward(x, weight, others...); });
 }
@@ -48,13 +48,15 @@ TEST_F(RowLinear, has_the_same_bits_in_every_call_and_with_no_gradient_for_its_i
     for (auto* values : {&one.x, &one.weight, &one.bias, &one.dy})
         for (float& value : *values) value /= 3;  // sums that are rounded
     OnednnRowLinear op(shape, context_);
-    const test::Results first = dealt(one, op);
+    const test::linear::Results first = dealt(one, op);
     for (int call = 0; call < 20; ++call) ASSERT_EQ(dealt(one, op), first);
-    test::Results without = first;
+    test::linear::Results without = first;
     std::ranges::fill(without.dweight, -1.0f);
-    op.backward(test::view(one.x, {2000, shape.in}), test::view(one.weight, {shape.out, shape.in}),
-                test::view(one.dy, {2000, shape.out}), {}, test::view(without.dweight, {shape.out, shape.in}),
-                test::view(without.dbias, {shape.out}), nullptr);
+    op.backward(test::linear::view(one.x, {2000, shape.in}),
+                test::linear::view(one.weight, {shape.out, shape.in}),
+                test::linear::view(one.dy, {2000, shape.out}), {},
+                test::linear::view(without.dweight, {shape.out, shape.in}),
+                test::linear::view(without.dbias, {shape.out}), nullptr);
     EXPECT_EQ(without, first);
 }
 

@@ -1,12 +1,7 @@
-#include <limits>
-
 #include "backend.hpp"
 
 namespace tutti::test {
 namespace {
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 class ReluTest : public KernelTest {};
 TUTTI_TEST_ON(ReluTest, backends);

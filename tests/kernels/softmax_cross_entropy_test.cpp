@@ -1,12 +1,9 @@
 #include <cmath>
-#include <limits>
 
 #include "backend.hpp"
 
 namespace tutti::test {
 namespace {
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 class SoftmaxCrossEntropyTest : public KernelTest {
   protected:

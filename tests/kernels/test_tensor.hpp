@@ -1,12 +1,16 @@
 #pragma once
 // A small tensor that owns its elements; tests see them as double, whatever the type.
 
+#include <limits>
 #include <vector>
 
 #include "test_memory.hpp"
 #include "tutti/device/tensor_view.hpp"
 
 namespace tutti::test {
+
+inline constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
 
 class TestTensor {
   public:

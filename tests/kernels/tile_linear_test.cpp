@@ -22,13 +22,13 @@ class TileLinear : public testing::Test {
     const int threads_before_ = omp_get_max_threads();
 };
 
-struct Case {
+struct TileCase {
     LinearShape shape;
     std::int64_t rows;
     TestTensor x, weight, bias, y;
     Workspace workspace;
 
-    Case(const LinearShape& of, std::int64_t count) : Case(of, count, Extents(of, count)) {}
+    TileCase(const LinearShape& of, std::int64_t count) : TileCase(of, count, Extents(of, count)) {}
     void run(bool with_relu = false) {
         tile_linear_forward(shape, rows, x.view().as<float>(), weight.view().as<float>(),
                             shape.bias ? bias.view().as<float>() : nullptr, with_relu, y.view().as<float>(),
@@ -36,7 +36,7 @@ struct Case {
     }
 
   private:
-    Case(const LinearShape& of, std::int64_t count, const Extents& extents)
+    TileCase(const LinearShape& of, std::int64_t count, const Extents& extents)
         : shape(of),
           rows(count),
           x(TestTensor::random(DType::f32, extents.x, 1)),
@@ -54,7 +54,7 @@ TEST_F(TileLinear, is_the_definition) {
                 SCOPED_TRACE(testing::Message() << shape.in << " -> " << shape.out << ", rows " << rows
                                                 << ", threads " << threads);
                 omp_set_num_threads(threads);
-                Case one(shape, rows);
+                TileCase one(shape, rows);
                 one.run();
                 expect_sums(one.y, reference_forward(shape, rows, one.x, one.weight, one.bias), 0x1p-24);
             }
@@ -63,8 +63,8 @@ TEST_F(TileLinear, is_the_definition) {
 TEST_F(TileLinear, with_relu_gives_what_is_positive_and_nan) {
     const LinearShape shape{.in = 144, .out = 80};
     for (const std::int64_t rows : {5, 99}) {
-        Case plain(shape, rows), with_relu(shape, rows);
-        for (Case* one : {&plain, &with_relu}) one->x.set(0, std::numeric_limits<double>::quiet_NaN());
+        TileCase plain(shape, rows), with_relu(shape, rows);
+        for (TileCase* one : {&plain, &with_relu}) one->x.set(0, std::numeric_limits<double>::quiet_NaN());
         plain.run();
         with_relu.run(true);
         for (std::size_t i = 0; i < plain.y.size(); ++i)
@@ -78,7 +78,7 @@ TEST_F(TileLinear, has_the_same_bits_with_any_number_of_threads) {
     const LinearShape shape{.in = 144, .out = 80};
     for (const std::int64_t rows : {40, 64, 128, 192, 300, 320}) {
         omp_set_num_threads(1);
-        Case one(shape, rows), other(shape, rows);
+        TileCase one(shape, rows), other(shape, rows);
         one.run();
         for (const int threads : {2, 3, 4, 5, 7, 8}) {
             omp_set_num_threads(threads);
@@ -91,11 +91,11 @@ TEST_F(TileLinear, has_the_same_bits_with_any_number_of_threads) {
 
 TEST_F(TileLinear, rows_have_the_same_bits_in_calls_of_more_and_of_fewer) {
     const LinearShape shape{.in = 144, .out = 80};
-    Case all(shape, 200);
+    TileCase all(shape, 200);
     all.run();
     for (const std::int64_t rows : {1, 7, 50, 149})
         for (const std::int64_t first : {std::int64_t{0}, std::int64_t{3}, 200 - rows}) {
-            Case some(shape, rows);
+            TileCase some(shape, rows);
             const auto copy = [&](TestTensor& to, const TestTensor& from, std::int64_t width) {
                 for (std::int64_t i = 0; i < rows * width; ++i)
                     to.set(static_cast<std::size_t>(i),
@@ -145,7 +145,7 @@ TEST_F(TileLinear, numbers_that_are_none_stay_in_their_row_and_their_output) {
     };
     for (const int threads : {1, 4}) {
         omp_set_num_threads(threads);
-        Case good(shape, rows), bad(shape, rows);
+        TileCase good(shape, rows), bad(shape, rows);
         for (std::int64_t k = 0; k < shape.in; ++k)
             bad.x.set(at(bad_row, shape.in, k), std::numeric_limits<double>::quiet_NaN());
         bad.weight.set(at(bad_output, shape.in, 5), infinity);

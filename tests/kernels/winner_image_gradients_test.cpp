@@ -11,12 +11,12 @@ namespace tutti::test {
 namespace {
 
 /// A convolution of 3×3 that moves by 1 with padding of 1, and pooling of 2×2.
-struct Case {
+struct WinnerCase {
     WinnerGradients p;
     std::vector<float> weight, dy, image;
     std::vector<unsigned char> winner;
 
-    Case(std::int64_t in, std::int64_t out, std::int64_t size)
+    WinnerCase(std::int64_t in, std::int64_t out, std::int64_t size)
         : weight(elements(out * 9 * in)),
           dy(elements(size * size / 4 * out)),
           image(elements(size * size * in)) {
@@ -87,7 +87,7 @@ TEST(WinnerImageGradients, agree_with_the_definition_in_both_ways) {
     for (const std::int64_t in : {16, 32, 48})  // slices of one vector and of two, and both
         for (const std::int64_t out : {1, 7, 24}) {
             SCOPED_TRACE(testing::Message() << in << " -> " << out);
-            Case one(in, out, 8);
+            WinnerCase one(in, out, 8);
             one.gather();
             EXPECT_LE(one.error(), 1e-4);
             one.image.assign(one.image.size(), std::nanf(""));

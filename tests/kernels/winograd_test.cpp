@@ -31,7 +31,7 @@ Conv2dShape shape_of(std::int64_t height, std::int64_t width, std::int64_t in, s
 
 /// Channels that fill blocks of 16 and do not fill greater ones, images that tiles of 4×4 cover exactly and
 /// not, with and without padding.
-std::vector<Conv2dShape> shapes() {
+std::vector<Conv2dShape> winograd_shapes() {
     return {shape_of(4, 4, 32, 32, 1, true),  shape_of(7, 5, 32, 64, 1, true),
             shape_of(9, 6, 64, 64, 1, false), shape_of(6, 9, 48, 80, 0, true),
             shape_of(3, 3, 64, 64, 0, false), shape_of(8, 8, 96, 64, 1, true)};
@@ -77,7 +77,7 @@ void WinogradTest::expect_the_definition(const Conv2dShape& shape, const std::ve
 }
 
 TEST_P(WinogradTest, agrees_with_the_definition_while_the_batch_size_changes) {
-    for (const Conv2dShape& shape : shapes()) expect_the_definition(shape, {2, 1, 3, 2});
+    for (const Conv2dShape& shape : winograd_shapes()) expect_the_definition(shape, {2, 1, 3, 2});
 }
 
 // Whole batches by all threads and parts by one thread each, of one size and in either order: each needs a

@@ -12,7 +12,7 @@ namespace {
 
 const std::string key = R"({"model":"abc","world":2})";
 
-BucketProfile example() {
+BucketProfile example_profile() {
     BucketProfile profile;
     profile.key = key;
     profile.chosen = {"ddp 5 MiB", {1, 3}, 0.25, 0.0125};
@@ -43,17 +43,17 @@ TEST(BucketProfile, SurvivesTheWayThroughItsFile) {
     const test::TempDir folder;
     const std::string path = folder.path() + "/deep/er/profile.json";
     EXPECT_FALSE(read_bucket_profile(path, key, 4));
-    write_bucket_profile(path, example());
+    write_bucket_profile(path, example_profile());
     const auto read = read_bucket_profile(path, key, 4);
     ASSERT_TRUE(read);
-    EXPECT_EQ(to_json(*read), to_json(example()));
-    EXPECT_EQ(read->ready, example().ready);
-    EXPECT_EQ(read->chosen.ends, example().chosen.ends);
-    EXPECT_EQ(read->cost.seconds(1e6), example().cost.seconds(1e6));
+    EXPECT_EQ(to_json(*read), to_json(example_profile()));
+    EXPECT_EQ(read->ready, example_profile().ready);
+    EXPECT_EQ(read->chosen.ends, example_profile().chosen.ends);
+    EXPECT_EQ(read->cost.seconds(1e6), example_profile().cost.seconds(1e6));
 }
 
 TEST(BucketProfile, KeepsTheOrderOfBucketsThatGoInPieces) {
-    BucketProfile profile = example();
+    BucketProfile profile = example_profile();
     EXPECT_TRUE(bucket_profile_from_json(to_json(profile), key, 4).chosen.order.empty());
     profile.chosen.order = {0, 1, 0, 0};
     EXPECT_EQ(bucket_profile_from_json(to_json(profile), key, 4).chosen.order, profile.chosen.order);
@@ -73,7 +73,7 @@ TEST(BucketTrial, SendsAlikeWithTheSameBucketsInTheSameOrderAndPieces) {
 }
 
 TEST(BucketProfile, SaysWhyAFileIsNone) {
-    const std::string good = to_json(example());
+    const std::string good = to_json(example_profile());
     EXPECT_EQ(refusal(good), "accepted");
     EXPECT_EQ(refusal("{"), "it is not a JSON object");
     EXPECT_EQ(refusal("[1]"), "it is not a JSON object");
@@ -94,7 +94,7 @@ TEST(BucketProfile, AFileThatCannotBeReadOrWrittenIsNamed) {
     std::ofstream(file) << "{";
     EXPECT_THROW(read_bucket_profile(file, key, 4), DataError);
     try {
-        write_bucket_profile(file + "/x.json", example());
+        write_bucket_profile(file + "/x.json", example_profile());
         FAIL();
     } catch (const RunError& error) {
         EXPECT_NE(std::string(error.what()).find(file + "/x.json"), std::string::npos) << error.what();

@@ -47,7 +47,7 @@ NamedTensor tensor(const std::string& name, DType dtype, Shape shape, unsigned s
     return result;
 }
 
-Checkpoint example() {
+Checkpoint example_checkpoint() {
     Checkpoint checkpoint;
     checkpoint.progress = {.step = 42,
                            .epoch = 3,
@@ -140,7 +140,7 @@ class CheckpointFile : public ::testing::Test {
 };
 
 TEST_F(CheckpointFile, RoundTripKeepsEveryBit) {
-    const Checkpoint saved = example();
+    const Checkpoint saved = example_checkpoint();
     save_checkpoint(path_, saved);
     const Checkpoint loaded = load_checkpoint(path_);
     expect_equal(saved.progress, loaded.progress);
@@ -188,7 +188,7 @@ TEST_F(CheckpointFile, ManyTensorsKeepTheirOrder) {
 }
 
 TEST_F(CheckpointFile, IsTheHdf5FileThatTheContractDescribes) {
-    save_checkpoint(path_, example());
+    save_checkpoint(path_, example_checkpoint());
     const hid_t file = H5Fopen(path_.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
     ASSERT_GE(file, 0);
     const hid_t dataset = H5Dopen2(file, "model/fc1.weight", H5P_DEFAULT);
@@ -204,9 +204,9 @@ TEST_F(CheckpointFile, IsTheHdf5FileThatTheContractDescribes) {
 }
 
 TEST_F(CheckpointFile, PeekReadsNoTensorBytes) {
-    save_checkpoint(path_, example());
+    save_checkpoint(path_, example_checkpoint());
     const Checkpoint peeked = peek_checkpoint(path_);
-    const Checkpoint saved = example();
+    const Checkpoint saved = example_checkpoint();
     expect_equal(saved.progress, peeked.progress);
     EXPECT_EQ(saved.config, peeked.config);
     EXPECT_EQ(saved.last_eval, peeked.last_eval);
@@ -218,10 +218,10 @@ TEST_F(CheckpointFile, PeekReadsNoTensorBytes) {
 }
 
 TEST_F(CheckpointFile, AFlippedByteOfATensorIsFound) {
-    save_checkpoint(directory_.path() + "/step-00000007.h5", example());
-    save_checkpoint(directory_.path() + "/step-00000041.h5", example());
-    save_checkpoint(directory_.path() + "/step-00000043.h5", example());
-    const Checkpoint checkpoint = example();
+    save_checkpoint(directory_.path() + "/step-00000007.h5", example_checkpoint());
+    save_checkpoint(directory_.path() + "/step-00000041.h5", example_checkpoint());
+    save_checkpoint(directory_.path() + "/step-00000043.h5", example_checkpoint());
+    const Checkpoint checkpoint = example_checkpoint();
     for (const auto* tensors : {&checkpoint.model, &checkpoint.optimizer}) {
         save_checkpoint(path_, checkpoint);
         std::string content = read_file(path_);
@@ -243,7 +243,7 @@ TEST_F(CheckpointFile, AFlippedByteOfATensorIsFound) {
 TEST_F(CheckpointFile, AnyFlippedByteIsFoundOrHarmless) {
     // HDF5 notices at the end of the process that it lost memory over damaged metadata, and would print that.
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-    Checkpoint checkpoint = example();
+    Checkpoint checkpoint = example_checkpoint();
     checkpoint.config = "seed: 1";
     save_checkpoint(path_, checkpoint);
     const std::string content = read_file(path_);
@@ -269,7 +269,7 @@ TEST_F(CheckpointFile, AnyFlippedByteIsFoundOrHarmless) {
 }
 
 TEST_F(CheckpointFile, ATruncatedFileIsADataError) {
-    save_checkpoint(path_, example());
+    save_checkpoint(path_, example_checkpoint());
     const std::string content = read_file(path_);
     std::vector<std::size_t> lengths = {0, 1, 7, 8, 9, 40, 48, 95, 96, 97, 512, content.size() - 1};
     for (std::size_t length = 200; length < content.size(); length += content.size() / 50)
@@ -305,7 +305,7 @@ TEST_F(CheckpointFile, SaysWhetherAFileIsACheckpoint) {
 }
 
 TEST_F(CheckpointFile, AFailingSaveLeavesTheOldFileAndNoTemporary) {
-    Checkpoint checkpoint = example();
+    Checkpoint checkpoint = example_checkpoint();
     checkpoint.config = "old";
     save_checkpoint(path_, checkpoint);
     const std::string old = read_file(path_);
@@ -337,7 +337,7 @@ TEST_F(CheckpointFile, AFailingSaveLeavesTheOldFileAndNoTemporary) {
 
 TEST_F(CheckpointFile, AMissingDirectoryIsNamed) {
     const std::string path = directory_.path() + "/none/step.h5";
-    const std::string message = message_of<RunError>([&] { save_checkpoint(path, example()); });
+    const std::string message = message_of<RunError>([&] { save_checkpoint(path, example_checkpoint()); });
     EXPECT_CONTAINS(message, path + ": No such file or directory");
     EXPECT_CONTAINS(message, "run.dir=");
 }
@@ -345,7 +345,7 @@ TEST_F(CheckpointFile, AMissingDirectoryIsNamed) {
 TEST_F(CheckpointFile, AReadOnlyDirectoryIsNamed) {
     if (geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
     fs::permissions(directory_.path(), fs::perms::owner_read | fs::perms::owner_exec);
-    const std::string message = message_of<RunError>([&] { save_checkpoint(path_, example()); });
+    const std::string message = message_of<RunError>([&] { save_checkpoint(path_, example_checkpoint()); });
     fs::permissions(directory_.path(), fs::perms::owner_all);
     EXPECT_CONTAINS(message, path_ + ": Permission denied");
 }
@@ -355,7 +355,7 @@ TEST_F(CheckpointFile, AFullDeviceIsNamed) {
     // The temporary of this process, made to lead to a device without space.
     const std::string temporary = path_ + "." + std::to_string(getpid()) + ".tmp";
     fs::create_symlink("/dev/full", temporary);
-    EXPECT_CONTAINS(message_of<RunError>([&] { save_checkpoint(path_, example()); }), path_);
+    EXPECT_CONTAINS(message_of<RunError>([&] { save_checkpoint(path_, example_checkpoint()); }), path_);
     EXPECT_TRUE(names_in(directory_.path()).empty());
 }
 
@@ -373,9 +373,9 @@ TEST_F(CheckpointFile, BadTensorsAreRefusedBeforeAnythingIsWritten) {
 }
 
 TEST(ModelHash, DependsOnTheModelAlone) {
-    const std::string hash = model_sha256(example());
+    const std::string hash = model_sha256(example_checkpoint());
     EXPECT_EQ(hash.size(), 64U);
-    Checkpoint other = example();
+    Checkpoint other = example_checkpoint();
     other.optimizer.clear();
     other.progress.step = 1;
     other.config.clear();

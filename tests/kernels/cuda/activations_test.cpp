@@ -10,11 +10,11 @@ namespace {
 class CudaActivationsTest : public CudaKernelTest {};
 TUTTI_KERNEL_TEST(CudaActivationsTest);
 
-constexpr std::int64_t counts[] = {0, 1, 7, 8, 31, 259, 2100};
+constexpr std::int64_t activation_counts[] = {0, 1, 7, 8, 31, 259, 2100};
 
 TEST_P(CudaActivationsTest, forward_has_the_bits_of_the_cpu) {
     for (const DType dtype : storage_types)
-        for (const std::int64_t count : counts) {
+        for (const std::int64_t count : activation_counts) {
             SCOPED_TRACE(std::string(name_of(dtype)) + " " + std::to_string(count));
             auto x = TestTensor::random(dtype, {count}, 1);
             auto exact_x = converted(x, DType::f32);
@@ -32,7 +32,7 @@ TEST_P(CudaActivationsTest, forward_has_the_bits_of_the_cpu) {
 
 TEST_P(CudaActivationsTest, backward_has_the_bits_of_the_cpu) {
     for (const DType dtype : storage_types)
-        for (const std::int64_t count : counts) {
+        for (const std::int64_t count : activation_counts) {
             SCOPED_TRACE(std::string(name_of(dtype)) + " " + std::to_string(count));
             auto x = TestTensor::random(dtype, {count}, 2), dy = TestTensor::random(dtype, {count}, 3);
             auto exact_x = converted(x, DType::f32), exact_dy = converted(dy, DType::f32);
@@ -50,7 +50,7 @@ TEST_P(CudaActivationsTest, backward_has_the_bits_of_the_cpu) {
 
 TEST_P(CudaActivationsTest, relu_of_a_sum_has_the_bits_of_the_cpu_forward_and_backward) {
     for (const DType dtype : storage_types)
-        for (const std::int64_t count : counts) {
+        for (const std::int64_t count : activation_counts) {
             SCOPED_TRACE(std::string(name_of(dtype)) + " " + std::to_string(count));
             auto a = TestTensor::random(dtype, {count}, 4), b = TestTensor::random(dtype, {count}, 5);
             if (count > 7) a.set(3, NAN), b.set(5, -a.get(5));

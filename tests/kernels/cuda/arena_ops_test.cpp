@@ -10,10 +10,10 @@ namespace {
 class CudaArenaOpsTest : public CudaKernelTest {};
 TUTTI_KERNEL_TEST(CudaArenaOpsTest);
 
-constexpr std::int64_t counts[] = {0, 1, 9, 255, 2067};
+constexpr std::int64_t arena_counts[] = {0, 1, 9, 255, 2067};
 
 TEST_P(CudaArenaOpsTest, cast_rounds_to_the_nearest) {
-    for (const std::int64_t count : counts) {
+    for (const std::int64_t count : arena_counts) {
         auto x = TestTensor::random(DType::f32, {count}, 1);
         TestTensor y(DType::bf16, {count}), back(DType::f32, {count});
         cuda::cast(x.view(), y.view(), stream_);
@@ -31,7 +31,7 @@ TEST_P(CudaArenaOpsTest, cast_keeps_what_is_not_finite) {
 
 TEST_P(CudaArenaOpsTest, accumulate_has_the_bits_of_the_cpu) {
     for (const DType dtype : storage_types)
-        for (const std::int64_t count : counts) {
+        for (const std::int64_t count : arena_counts) {
             auto x = TestTensor::random(dtype, {count}, 1), exact_x = converted(x, DType::f32);
             auto y = TestTensor::random(DType::f32, {count}, 2), cpu_y = y;
             cuda::accumulate(x.view(), y.view(), stream_);
@@ -43,7 +43,7 @@ TEST_P(CudaArenaOpsTest, accumulate_has_the_bits_of_the_cpu) {
 TEST_P(CudaArenaOpsTest, scale_and_lerp_have_the_bits_of_the_cpu) {
     TestTensor factor(DType::f64, {1}, {1.0 / 3});
     for (const DType dtype : storage_types)
-        for (const std::int64_t count : counts) {
+        for (const std::int64_t count : arena_counts) {
             auto x = TestTensor::random(dtype, {count}, 1), exact_x = converted(x, DType::f32);
             auto y = TestTensor::random(dtype, {count}, 2);
             for (const double weight : {0.0, 0.1, 0.75, 1.0}) {

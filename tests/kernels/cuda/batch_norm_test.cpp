@@ -7,10 +7,10 @@
 namespace tutti::test {
 namespace {
 
-using Sizes = std::pair<std::int64_t, std::int64_t>;  // rows, channels
+using NormSizes = std::pair<std::int64_t, std::int64_t>;  // rows, channels
 
 /// None, one, fewer and more than a warp, a tile and a block; vectors and single elements.
-constexpr Sizes sizes[] = {{0, 3}, {1, 1}, {1, 8}, {5, 3}, {37, 64}, {129, 70}, {700, 8}, {67, 272}};
+constexpr NormSizes norm_sizes[] = {{0, 3}, {1, 1}, {1, 8}, {5, 3}, {37, 64}, {129, 70}, {700, 8}, {67, 272}};
 
 class CudaBatchNormTest : public CudaKernelTest {
   protected:
@@ -73,7 +73,7 @@ TUTTI_KERNEL_TEST(CudaBatchNormTest);
 
 TEST_P(CudaBatchNormTest, moments_agree_with_the_cpu) {
     for (const DType dtype : {DType::f32, DType::bf16})
-        for (const auto& [rows, channels] : sizes) {
+        for (const auto& [rows, channels] : norm_sizes) {
             SCOPED_TRACE(testing::Message() << name_of(dtype) << ", " << rows << " x " << channels);
             Batch b(dtype, rows, channels), expected(DType::f32, rows, channels);
             copy_inputs(b, expected);
@@ -130,7 +130,7 @@ TEST_P(CudaBatchNormTest, a_batch_without_rows_or_not_finite_leaves_the_running_
 }
 
 TEST_P(CudaBatchNormTest, forward_has_the_bits_of_the_cpu_with_addition_and_relu_fused) {
-    for (const auto& [rows, channels] : sizes)
+    for (const auto& [rows, channels] : norm_sizes)
         for (const bool add : {false, true})
             for (const bool relu : {false, true}) {
                 SCOPED_TRACE(testing::Message()
@@ -145,7 +145,7 @@ TEST_P(CudaBatchNormTest, forward_has_the_bits_of_the_cpu_with_addition_and_relu
 }
 
 TEST_P(CudaBatchNormTest, backward_agrees_with_the_cpu) {
-    for (const auto& [rows, channels] : sizes)
+    for (const auto& [rows, channels] : norm_sizes)
         for (const bool relu : {false, true}) {
             SCOPED_TRACE(testing::Message() << rows << " x " << channels << ", relu " << relu);
             Batch b(DType::f32, rows, channels), expected(DType::f32, rows, channels);
@@ -170,7 +170,7 @@ TEST_P(CudaBatchNormTest, backward_agrees_with_the_cpu) {
 }
 
 TEST_P(CudaBatchNormTest, bf16_agrees_up_to_its_rounding) {
-    for (const auto& [rows, channels] : sizes) {
+    for (const auto& [rows, channels] : norm_sizes) {
         SCOPED_TRACE(testing::Message() << rows << " x " << channels);
         Batch b(DType::bf16, rows, channels), expected(DType::f32, rows, channels);
         copy_inputs(b, expected);
@@ -200,7 +200,7 @@ TEST_P(CudaBatchNormTest, bf16_agrees_up_to_its_rounding) {
 // Zero, the signs of both, and NaN are all there: the ReLU must be the one that forward applied.
 TEST_P(CudaBatchNormTest, a_relu_computed_again_has_the_bits_of_one_seen_in_the_output) {
     for (const DType dtype : {DType::f32, DType::bf16})
-        for (const auto& [rows, channels] : sizes) {
+        for (const auto& [rows, channels] : norm_sizes) {
             SCOPED_TRACE(testing::Message() << name_of(dtype) << ", " << rows << " x " << channels);
             Batch b(dtype, rows, channels), seen(dtype, rows, channels), exact(DType::f32, rows, channels);
             copy_inputs(b, exact);

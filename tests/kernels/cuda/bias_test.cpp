@@ -6,9 +6,9 @@ namespace tutti::test {
 namespace {
 
 using cuda::BiasActivation;
-using Sizes = std::pair<std::int64_t, std::int64_t>;  // rows, channels
+using BiasSizes = std::pair<std::int64_t, std::int64_t>;  // rows, channels
 
-constexpr Sizes sizes[] = {{0, 3}, {1, 1}, {37, 70}, {67, 40}};
+constexpr BiasSizes bias_sizes[] = {{0, 3}, {1, 1}, {37, 70}, {67, 40}};
 constexpr BiasActivation activations[] = {BiasActivation::none, BiasActivation::relu, BiasActivation::gelu};
 
 class CudaBiasTest : public CudaKernelTest {
@@ -29,7 +29,7 @@ TUTTI_KERNEL_TEST(CudaBiasTest);
 
 TEST_P(CudaBiasTest, forward_has_the_bits_of_the_cpu) {
     for (const DType dtype : storage_types)
-        for (const auto& [rows, channels] : sizes)
+        for (const auto& [rows, channels] : bias_sizes)
             for (const BiasActivation activation : activations) {
                 auto x = TestTensor::random(dtype, {rows, channels}, 1), exact_x = converted(x, DType::f32);
                 auto bias = TestTensor::random(DType::f32, {channels}, 2);
@@ -41,11 +41,11 @@ TEST_P(CudaBiasTest, forward_has_the_bits_of_the_cpu) {
 }
 
 /// A thread adds at most 64 terms of magnitude below 2 in fp32, the rest is in double.
-constexpr double tolerance = 64 * 0x1p-24 * 8;
+constexpr double bias_tolerance = 64 * 0x1p-24 * 8;
 
 TEST_P(CudaBiasTest, backward_agrees_with_the_cpu) {
     for (const DType dtype : storage_types)
-        for (const auto& [rows, channels] : sizes)
+        for (const auto& [rows, channels] : bias_sizes)
             for (const BiasActivation activation : activations) {
                 SCOPED_TRACE(std::string(name_of(dtype)) + " " + std::to_string(rows) + "×" +
                              std::to_string(channels) + " " + std::to_string(static_cast<int>(activation)));
@@ -69,7 +69,7 @@ TEST_P(CudaBiasTest, backward_agrees_with_the_cpu) {
                                     alone ? TensorView{} : dy.view(), dbias.view(), workspace.view(),
                                     stream_);
                 expect_equal(dy, stored(expected, dtype));
-                expect_near(dbias.values(), sums, tolerance);
+                expect_near(dbias.values(), sums, bias_tolerance);
             }
 }
 

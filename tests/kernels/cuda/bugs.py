@@ -6,7 +6,8 @@ bugs/KERNEL.toml lists the bugs of kernels/cuda/KERNEL.cu, at least one for each
     name = "tree_without_barrier"
     find = "__syncthreads();"   # what the source has exactly once,
     replace = ""                # and what the bug has in its place
-    build = "race"              # the variant that catches it: "asan" (AddressSanitizer, UBSan) or "race"
+    build = "race"              # the variant that catches it: "asan" (AddressSanitizer, UBSan), "race", or "plain", which is
+                                # the cheapest: a test's own comparison fails, or the harness refuses
     says = 'race: thread'       # regular expression that must be in what the kernel's tests then print
     tests = "*Class.test*"      # where they are not those of CudaKernelTest
 

@@ -8,11 +8,11 @@ namespace {
 class CudaElementwiseTest : public CudaKernelTest {};
 TUTTI_KERNEL_TEST(CudaElementwiseTest);
 
-constexpr std::int64_t counts[] = {0, 1, 9, 255, 2067};
+constexpr std::int64_t element_counts[] = {0, 1, 9, 255, 2067};
 
 TEST_P(CudaElementwiseTest, fill_writes_each_element) {
     for (const DType dtype : storage_types)
-        for (const std::int64_t count : counts) {
+        for (const std::int64_t count : element_counts) {
             TestTensor x(dtype, {count});
             cuda::fill(x.view(), -0.75, stream_);
             expect_equal(x, std::vector<double>(static_cast<std::size_t>(count), -0.75));
@@ -21,7 +21,7 @@ TEST_P(CudaElementwiseTest, fill_writes_each_element) {
 
 TEST_P(CudaElementwiseTest, sum_has_the_bits_of_the_cpu_and_may_be_in_place) {
     for (const DType dtype : storage_types)
-        for (const std::int64_t count : counts) {
+        for (const std::int64_t count : element_counts) {
             auto a = TestTensor::random(dtype, {count}, 1), b = TestTensor::random(dtype, {count}, 2);
             auto exact_a = converted(a, DType::f32), exact_b = converted(b, DType::f32);
             TestTensor y(dtype, {count}), exact_y(DType::f32, {count});

@@ -17,7 +17,7 @@ class CudaLambTest : public CudaKernelTest {
 TUTTI_KERNEL_TEST(CudaLambTest);
 
 /// The norms are summed along another order than the CPU's, in double: a rate may be rounded the other way.
-constexpr double tolerance = 1e-6;
+constexpr double lamb_tolerance = 1e-6;
 
 TEST_P(CudaLambTest, agrees_with_the_cpu) {
     OptimizerCase c;
@@ -36,9 +36,9 @@ TEST_P(CudaLambTest, agrees_with_the_cpu) {
                             weights);
         }
     }
-    expect_near(p.values(), cpu_p.values(), tolerance);
-    expect_near(m.values(), cpu_m.values(), tolerance);
-    expect_near(v.values(), cpu_v.values(), tolerance);
+    expect_near(p.values(), cpu_p.values(), lamb_tolerance);
+    expect_near(m.values(), cpu_m.values(), lamb_tolerance);
+    expect_near(v.values(), cpu_v.values(), lamb_tolerance);
 }
 
 TEST_P(CudaLambTest, parameters_that_are_zero_move_with_ratio_one) {

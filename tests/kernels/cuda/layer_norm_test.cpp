@@ -7,8 +7,8 @@ namespace tutti::test {
 namespace {
 
 /// Rows and widths: none, one, less and more than a warp's vectors, and rows that take a whole block.
-constexpr std::pair<std::int64_t, std::int64_t> sizes[] = {{0, 5},   {1, 1},   {1, 8},    {3, 45},
-                                                           {19, 48}, {9, 264}, {3, 1027}, {2, 2056}};
+constexpr std::pair<std::int64_t, std::int64_t> row_sizes[] = {{0, 5},   {1, 1},   {1, 8},    {3, 45},
+                                                               {19, 48}, {9, 264}, {3, 1027}, {2, 2056}};
 
 class CudaLayerNormTest : public CudaKernelTest {
   protected:
@@ -62,7 +62,7 @@ TUTTI_KERNEL_TEST(CudaLayerNormTest);
 
 TEST_P(CudaLayerNormTest, agrees_with_the_cpu_in_fp64) {
     for (const DType dtype : {DType::f32, DType::bf16})
-        for (const auto& [rows, width] : sizes) {
+        for (const auto& [rows, width] : row_sizes) {
             SCOPED_TRACE(testing::Message() << name_of(dtype) << ", " << rows << " x " << width);
             Batch b(dtype, rows, width);
             run(b);

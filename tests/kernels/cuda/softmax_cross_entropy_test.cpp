@@ -8,8 +8,8 @@
 namespace tutti::test {
 namespace {
 
-constexpr std::pair<std::int64_t, std::int64_t> sizes[] = {{0, 3},   {1, 1},   {1, 10},   {9, 31},
-                                                           {33, 40}, {5, 129}, {3, 1031}, {300, 7}};
+constexpr std::pair<std::int64_t, std::int64_t> batch_sizes[] = {{0, 3},   {1, 1},   {1, 10},   {9, 31},
+                                                                 {33, 40}, {5, 129}, {3, 1031}, {300, 7}};
 
 class CudaSoftmaxCrossEntropyTest : public CudaKernelTest {
   protected:
@@ -41,7 +41,7 @@ TUTTI_KERNEL_TEST(CudaSoftmaxCrossEntropyTest);
 TEST_P(CudaSoftmaxCrossEntropyTest, agrees_with_the_cpu) {
     for (const DType dtype : {DType::f32, DType::bf16})
         for (const double smoothing : {0.0, 0.1})
-            for (const auto& [rows, classes] : sizes) {
+            for (const auto& [rows, classes] : batch_sizes) {
                 SCOPED_TRACE(testing::Message() << name_of(dtype) << ", " << rows << " x " << classes
                                                 << ", smoothing " << smoothing);
                 Batch b(dtype, rows, classes);

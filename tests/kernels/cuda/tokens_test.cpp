@@ -5,17 +5,17 @@
 namespace tutti::test {
 namespace {
 
-struct Sizes {
+struct TokenSizes {
     std::int64_t samples, tokens, width;
 };
-constexpr Sizes sizes[] = {{0, 3, 8}, {1, 1, 1}, {3, 5, 7}, {2, 9, 24}, {5, 4, 40}};
+constexpr TokenSizes token_sizes[] = {{0, 3, 8}, {1, 1, 1}, {3, 5, 7}, {2, 9, 24}, {5, 4, 40}};
 
 class CudaTokensTest : public CudaKernelTest {};
 TUTTI_KERNEL_TEST(CudaTokensTest);
 
 TEST_P(CudaTokensTest, embedding_has_the_bits_of_the_cpu) {
     for (const DType dtype : storage_types)
-        for (const Sizes& s : sizes)
+        for (const TokenSizes& s : token_sizes)
             for (const bool with_class : {true, false}) {
                 const std::int64_t rows = s.tokens + (with_class ? 1 : 0);
                 const Shape in{s.samples, s.tokens, s.width}, out{s.samples, rows, s.width};
@@ -55,7 +55,7 @@ TEST_P(CudaTokensTest, embedding_backward_can_leave_the_input_out) {
 
 TEST_P(CudaTokensTest, pooling_has_the_bits_of_the_cpu) {
     for (const DType dtype : storage_types)
-        for (const Sizes& s : sizes)
+        for (const TokenSizes& s : token_sizes)
             for (const auto pooling : {TokenPooling::first, TokenPooling::mean}) {
                 const Shape in{s.samples, s.tokens, s.width}, out{s.samples, s.width};
                 auto x = TestTensor::random(dtype, in, 1), exact_x = converted(x, DType::f32);
