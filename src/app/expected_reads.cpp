@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "files_in_memory.hpp"
+
 namespace tutti {
 
 double training_reads(const Config& config, std::int64_t samples, std::int64_t world) {
@@ -25,8 +27,7 @@ double validation_reads(const Config& config, std::int64_t samples, std::int64_t
 }
 
 double reads_on_host(double reads, std::span<const RankPlace> places, std::size_t rank) {
-    const auto here = std::ranges::count(places, places[rank].host, &RankPlace::host);
-    return reads * static_cast<double>(here) / static_cast<double>(places.size());
+    return reads * static_cast<double>(ranks_beside(places, rank)) / static_cast<double>(places.size());
 }
 
 }  // namespace tutti

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "expected_reads.hpp"
+#include "files_in_memory.hpp"
 #include "option_parser.hpp"
 #include "rank_placement.hpp"
 #include "same_job.hpp"
@@ -257,19 +258,18 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
     inference.control = start.timed_world(config.distributed);
     Communicator& control = *inference.control;
     const auto places = exchange_places(control, start.session);
+    const auto rank = static_cast<std::size_t>(world.rank());
     // Nothing of the device's memory travels: ranks may share a GPU.
     inference.device =
-        select_device(start.over(control), config, places[static_cast<std::size_t>(world.rank())].threads,
-                      GpuSharing::allow)
-            .device;
+        select_device(start.over(control), config, places[rank].threads, GpuSharing::allow).device;
     together(control, "opening the data", [&] {
         inference.data = transform_images(
             open_datasets(arguments.data.empty() ? config.data.val : arguments.data,
-                          file_memory(available_bytes()),
+                          file_memory_of_rank(available_bytes(), ranks_beside(places, rank)),
                           use == InferenceUse::predictions ? Labels::optional : Labels::required),
             config.data.transforms, config.run.seed, TransformUse::evaluation);
-        inference.data->expect_reads(reads_on_host(static_cast<double>(inference.data->info().samples),
-                                                   places, static_cast<std::size_t>(world.rank())));
+        inference.data->expect_reads(
+            reads_on_host(static_cast<double>(inference.data->info().samples), places, rank));
     });
     require_same_data(control, *inference.data);
     std::int64_t classes = 0;

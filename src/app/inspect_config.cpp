@@ -1,11 +1,13 @@
 #include "inspect_config.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <limits>
 
 #include "expected_reads.hpp"
+#include "files_in_memory.hpp"
 #include "reading_memory.hpp"
 #include "select.hpp"
 #include "tutti/base/device_choice.hpp"
@@ -30,8 +32,11 @@ namespace {
 // by tests/bench/memory.py.
 constexpr std::size_t mpi_bytes = std::size_t{14} << 20;
 
-// Stated is what a host with memory enough and all ranks on it maps, not what this one has left now.
-const FileMemory stated_memory{mapped_limit, std::numeric_limits<std::uint64_t>::max()};
+/// Stated is what a host with this one's memory and all ranks on it maps, not what is left of it now.
+FileMemory stated_memory(std::int64_t world) {
+    const std::int64_t host = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+    return {file_memory_of_rank(host, world).map, std::numeric_limits<std::uint64_t>::max()};
+}
 
 /// A signal ends it, also where nobody writes to a pipe; later it ends the process.
 Config load_interruptibly(const std::string& path, const std::vector<std::string>& overrides) {
@@ -69,7 +74,7 @@ void print_memory(const Config& config, Graph& graph, Device& device, const Opti
                   const Dataset& train, std::int64_t world, int threads) {
     std::unique_ptr<Dataset> val;
     if (!config.data.val.empty()) {
-        val = transform_images(open_datasets(config.data.val, stated_memory.left_by(train)),
+        val = transform_images(open_datasets(config.data.val, stated_memory(world).left_by(train)),
                                config.data.transforms, config.run.seed, TransformUse::evaluation);
         val->expect_reads(validation_reads(config, train.info().samples, val->info().samples, world));
     }
@@ -122,7 +127,7 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     check_deterministic(config, static_cast<int>(world));
     config.device = choice_of(config);
     check_zero1(config);
-    auto stored = open_datasets(config.data.train, stated_memory);
+    auto stored = open_datasets(config.data.train, stated_memory(world));
     const Shape stored_shape = stored->info().sample_shape;
     const auto dataset =
         transform_images(std::move(stored), config.data.transforms, config.run.seed, TransformUse::training);

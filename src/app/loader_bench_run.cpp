@@ -8,10 +8,12 @@
 #include <map>
 #include <set>
 
+#include "files_in_memory.hpp"
 #include "page_cache.hpp"
 #include "provenance.hpp"
 #include "sequential_read.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/memory_use.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/input/loader.hpp"
 #include "tutti/input/transforms.hpp"
@@ -172,12 +174,17 @@ class LoaderBenchRun {
             }
             std::unique_ptr<Dataset> data;
             together(*control_, "opening the data", [&] {
-                data = transform_images(open_datasets(report_.files), config_.data.transforms,
+                data = transform_images(open_datasets(report_.files, file_memory()), config_.data.transforms,
                                         config_.run.seed, TransformUse::training);
             });
             Loader loader = loader_for(*data, row.workers);
             load(loader, row, true);
         }
+    }
+
+    FileMemory file_memory() const {
+        const auto rank = static_cast<std::size_t>(start_.world.rank());
+        return file_memory_of_rank(available_bytes(), ranks_beside(inputs_.places, rank));
     }
 
     /// On every host; the ranks of one host do the same work twice.

@@ -4,6 +4,7 @@
 
 #include "device_choice.hpp"
 #include "expected_reads.hpp"
+#include "files_in_memory.hpp"
 #include "option_parser.hpp"
 #include "quickstart_recipe.hpp"
 #include "same_job.hpp"
@@ -59,14 +60,13 @@ void open_data(const JobStart& start, const Config& config, bool whole_run,
         throw UsageError("train.checkpoint.best is " + config.train.checkpoint.best +
                              ", but there are no data to evaluate on",
                          "set data.val, or train.checkpoint.best=null");
-    const FileMemory memory = file_memory(available_bytes());
+    const auto rank = static_cast<std::size_t>(start.world.rank());
+    const FileMemory memory = file_memory_of_rank(available_bytes(), ranks_beside(inputs.places, rank));
     inputs.train = transform_images(make_data ? make_data() : open_datasets(config.data.train, memory),
                                     config.data.transforms, config.run.seed, TransformUse::training);
     if (!whole_run) return;
     const std::int64_t samples = inputs.train->info().samples, world = start.world.size();
-    const auto on_host = [&](double reads) {
-        return reads_on_host(reads, inputs.places, static_cast<std::size_t>(start.world.rank()));
-    };
+    const auto on_host = [&](double reads) { return reads_on_host(reads, inputs.places, rank); };
     inputs.train->expect_reads(on_host(training_reads(config, samples, world)));
     if (config.data.val.empty()) return;
     inputs.val = transform_images(open_datasets(config.data.val, memory.left_by(*inputs.train)),

@@ -30,6 +30,7 @@ constexpr std::array<std::uint32_t, 10> local_file_systems = {
 
 // Asking costs 0.3 ms, in which 8 MiB are copied: files of less memory are not asked about.
 constexpr std::uint64_t asked_every = 16 * BroughtInRange::piece_bytes;
+constexpr std::uint64_t asked_again_every = std::uint64_t{1} << 30;
 
 constexpr int populate_read = 22;  // madvise(2)'s MADV_POPULATE_READ of Linux 5.14, not in every C library
 
@@ -55,12 +56,15 @@ BroughtInRange::BroughtInRange(int file, std::uint64_t begin, std::uint64_t byte
 // samples one by one meanwhile would hold up all.
 void BroughtInRange::bring_in(BringInPatience& patience) const {
     patience.asked_for += bytes_;
+    if (asked_for_.load(std::memory_order_relaxed) != patience.asked_for)
+        asked_for_.store(patience.asked_for, std::memory_order_relaxed);
     if (done_.load(std::memory_order_acquire)) return;
     std::unique_lock lock(bringing_in_);
     while (!patience.over()) {
         if (claimed_ < bytes_ && claimed_ % asked_every == 0 && patience.asked_for >= asked_every &&
             !has_room(patience.asked_for)) {
             claimed_ = bytes_;
+            short_.store(true, std::memory_order_relaxed);
             if (under_way_ == 0) done_.store(true, std::memory_order_release);
         }
         if (claimed_ >= bytes_) {
@@ -87,6 +91,15 @@ void BroughtInRange::bring_in(BringInPatience& patience) const {
 bool BroughtInRange::has_room(std::uint64_t files) const {
     const std::optional<std::int64_t> available = available_();
     return !available || static_cast<std::uint64_t>(*available) >= files;
+}
+
+bool BroughtInRange::holds(std::uint64_t bytes) const {
+    const std::uint64_t before = taken_.fetch_add(bytes, std::memory_order_relaxed);
+    if (before / asked_again_every != (before + bytes) / asked_again_every) {
+        const std::uint64_t files = asked_for_.load(std::memory_order_relaxed);
+        short_.store(files >= asked_every && !has_room(files), std::memory_order_relaxed);
+    }
+    return !short_.load(std::memory_order_relaxed);
 }
 
 // Unlike read-ahead that is only asked for, this waits for the disk and makes large pages of the cache, from

@@ -32,6 +32,10 @@ class BroughtInRange {
     /// As that of Dataset. A file that was cut, or cannot be read, is left for read() to find.
     void bring_in(BringInPatience& patience) const;
 
+    /// Whether memory still holds the files, as far as is known: asked again after each GiB of the range that
+    /// was taken from it, of which these are the next `bytes`. Any thread.
+    bool holds(std::uint64_t bytes) const;
+
   private:
     bool has_room(std::uint64_t files) const;
     void bring_piece(std::uint64_t at) const;
@@ -45,8 +49,11 @@ class BroughtInRange {
     mutable std::condition_variable piece_is_in_;
     mutable std::uint64_t claimed_ =
         0;  ///< bytes in pieces that a thread has taken on, or that were given up
-    mutable std::size_t under_way_ = 0;       ///< pieces of them that are not in yet
-    mutable std::atomic<bool> done_ = false;  ///< all is in, or the rest given up
+    mutable std::size_t under_way_ = 0;                 ///< pieces of them that are not in yet
+    mutable std::atomic<bool> done_ = false;            ///< all is in, or the rest given up
+    mutable std::atomic<std::uint64_t> asked_for_ = 0;  ///< of the last patience: with the files before it
+    mutable std::atomic<std::uint64_t> taken_ = 0;
+    mutable std::atomic<bool> short_ = false;  ///< memory held less than the files when it was last asked
 };
 
 }  // namespace tutti

@@ -7,13 +7,16 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <utility>
 
 #include "bus_error_guard.hpp"
 
 namespace tutti {
 namespace {
 
-/// Random places in memory: while one sample is copied, those after it are on their way.
+/// Random places in memory: while one sample is copied, those after it are on their way, and the addresses of
+/// the pages of many more are being looked up (several at once, where lines of one page wait for one
+/// look-up).
 struct Copy {
     const std::byte* samples;
     std::span<const std::int64_t> indices;
@@ -31,11 +34,16 @@ struct Copy {
         for (std::size_t k = 0; k < std::min(bytes, most); k += line) __builtin_prefetch(sample + k);
     }
 
+    void look_up(std::size_t i) const { __builtin_prefetch(at(i)); }
+
     void operator()() const {
+        constexpr std::size_t looked_up = 64;  // entries of the first table of addresses (TLB) of a core
+        for (std::size_t i = 0; i < std::min(looked_up, indices.size()); ++i) look_up(i);
         constexpr std::size_t under_way = 8192;
         const std::size_t ahead = std::min(std::clamp<std::size_t>(under_way / bytes, 1, 16), indices.size());
         for (std::size_t i = 0; i < ahead; ++i) fetch(i);
         for (std::size_t i = 0; i < indices.size(); ++i) {
+            if (i + looked_up < indices.size()) look_up(i + looked_up);
             if (i + ahead < indices.size()) fetch(i + ahead);
             std::memcpy(out + i * bytes, at(i), bytes);
         }
@@ -49,13 +57,16 @@ struct Copy {
 }  // namespace
 
 std::unique_ptr<MappedSamples> MappedSamples::map(int file, std::uint64_t offset, std::uint64_t bytes,
-                                                  std::size_t sample_bytes) {
+                                                  std::size_t sample_bytes,
+                                                  std::function<std::optional<std::int64_t>()> available) {
     if (bytes == 0 || !is_on_this_host(file)) return nullptr;
-    std::unique_ptr<MappedSamples> made(new MappedSamples(file, offset, bytes, sample_bytes));
+    std::unique_ptr<MappedSamples> made(
+        new MappedSamples(file, offset, bytes, sample_bytes, std::move(available)));
     return made->mapped_ == MAP_FAILED || made->last_page_ == MAP_FAILED ? nullptr : std::move(made);
 }
 
-MappedSamples::MappedSamples(int file, std::uint64_t offset, std::uint64_t bytes, std::size_t sample_bytes)
+MappedSamples::MappedSamples(int file, std::uint64_t offset, std::uint64_t bytes, std::size_t sample_bytes,
+                             std::function<std::optional<std::int64_t>()> available)
     : file_(file), offset_(offset), bytes_(bytes), sample_bytes_(sample_bytes), last_page_(MAP_FAILED) {
     // A mapping begins at a page.
     const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
@@ -66,7 +77,7 @@ MappedSamples::MappedSamples(int file, std::uint64_t offset, std::uint64_t bytes
     samples_ = static_cast<const std::byte*>(mapped_) + skipped;
     // What is not in memory comes in large pieces, in pages of 2 MiB where the file system has them.
     madvise(mapped_, mapped_bytes_, MADV_HUGEPAGE);
-    range_.emplace(file, offset - skipped, mapped_bytes_, mapped_);
+    range_.emplace(file, offset - skipped, mapped_bytes_, mapped_, std::move(available));
 
     // A mapping of one page is never part of a large one, which Linux may show beyond the end of a cut file.
     const std::uint64_t last_page_begin = (offset + bytes - 1) / page * page;
@@ -89,6 +100,7 @@ bool MappedSamples::whole() const {
 }
 
 bool MappedSamples::copy(std::span<const std::int64_t> indices, std::byte* out) const {
+    if (!range_->holds(indices.size() * sample_bytes_)) return false;
     // Behind the end of a file that was cut, the page in which it ends reads as zeros. As long as the last
     // page is there, that can be only the last page itself, and there the size tells. Both are asked
     // afterwards, as the file may be cut during the copy.

@@ -96,6 +96,39 @@ TEST_F(BroughtInRangeOfAHole, WhereMemoryHasBecomeShortTheRestIsGivenUp) {
     EXPECT_EQ(in_memory(18), 0U);
 }
 
+TEST_F(BroughtInRangeOfAHole, WhetherMemoryHoldsItIsAskedAgainAfterEachGib) {
+    constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+    std::int64_t available = bytes;
+    int asked = 0;
+    const BroughtInRange range(file_, 0, bytes, nullptr, [&] {
+        ++asked;
+        return std::optional(available);
+    });
+    BringInPatience patience = for_long();
+    range.bring_in(patience);
+    const int asked_before = asked;
+    available = bytes - 1;
+    EXPECT_TRUE(range.holds(1023 * mib));
+    EXPECT_EQ(asked, asked_before);
+    EXPECT_FALSE(range.holds(mib)) << "a GiB was taken";
+    EXPECT_EQ(asked, asked_before + 1);
+    available = bytes;
+    EXPECT_FALSE(range.holds(1023 * mib)) << "as when it was last asked";
+    EXPECT_EQ(asked, asked_before + 1);
+    EXPECT_TRUE(range.holds(mib));
+    EXPECT_TRUE(range.holds(5000 * mib));
+    EXPECT_EQ(asked, asked_before + 3);
+}
+
+TEST_F(BroughtInRangeOfAHole, MemoryThatHadNoRoomDoesNotHoldIt) {
+    const BroughtInRange range(file_, 0, bytes, nullptr,
+                               [] { return std::optional<std::int64_t>(bytes - 1); });
+    EXPECT_TRUE(range.holds(1));
+    BringInPatience patience = for_long();
+    range.bring_in(patience);
+    EXPECT_FALSE(range.holds(1));
+}
+
 TEST_F(BroughtInRangeOfAHole, FilesBeforeItNeedRoomToo) {
     const std::uint64_t half = 9 * piece;
     const auto available = [] { return std::optional<std::int64_t>(2 * half - 1); };

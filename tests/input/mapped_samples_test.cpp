@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <fstream>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -141,6 +142,29 @@ TEST_P(MappedSamplesOf, AFileThatIsCutMeanwhileEndsNoProcess) {
     stop = true;
     cutter.join();
     EXPECT_EQ(refused, 50);
+}
+
+TEST_P(MappedSamplesOf, WhereMemoryHasBecomeShortNothingIsCopied) {
+    std::int64_t available = 0;
+    mapped_ = MappedSamples::map(file_, offset(), samples * sample_bytes, sample_bytes,
+                                 [&] { return std::optional(available); });
+    expect_copies({0, 7});
+    BringInPatience patience{};
+    patience.asked_for = std::uint64_t{1} << 30;  // by files before it
+    mapped_->bring_in(patience);
+    EXPECT_FALSE(patience.more_to_bring) << "given up";
+    EXPECT_FALSE(copy({0, 7}));
+    // Room again is seen after a GiB, copied or not.
+    available = std::int64_t{2} << 30;
+    const std::vector<std::int64_t> many(3000, 7);
+    std::uint64_t taken = 4 * sample_bytes;
+    std::vector<std::byte> out(many.size() * sample_bytes);
+    bool copied = false;
+    for (; !copied && taken < std::uint64_t{3} << 30; taken += out.size())
+        copied = mapped_->copy(many, out.data());
+    EXPECT_TRUE(copied);
+    EXPECT_NEAR(static_cast<double>(taken), 1.0 * (1 << 30), 1.5 * static_cast<double>(out.size()));
+    expect_copies({0, 7});
 }
 
 TEST_P(MappedSamplesOf, NothingIsMappedForNoSamples) {

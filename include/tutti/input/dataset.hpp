@@ -103,9 +103,9 @@ class Dataset {
     virtual void expect_reads(double samples) { static_cast<void>(samples); }
 };
 
-/// All data sets that a process has open, training and validation, are mapped as long as together they have
-/// no more than so many bytes of samples: so the resident set of a rank stays bounded, which batch systems
-/// watch.
+/// However many ranks share a host, each maps the data sets that it has open, training and validation, as
+/// long as together they have no more than so many bytes of samples. The resident set of a rank, which batch
+/// systems watch, stays bounded; where few ranks share much memory they may map more (FileMemory::map).
 inline constexpr std::uint64_t mapped_limit = std::uint64_t{1} << 30;
 
 /// What files that are opened may take of the host's memory, in bytes of samples. All of it is page cache,

@@ -1,0 +1,55 @@
+#include "files_in_memory.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace tutti::test {
+namespace {
+
+constexpr std::int64_t gib = std::int64_t{1} << 30;
+
+void expect(std::optional<std::int64_t> available, std::int64_t ranks, std::int64_t map,
+            std::int64_t bring_in) {
+    const FileMemory memory = file_memory_of_rank(available, ranks);
+    EXPECT_EQ(memory.map, static_cast<std::uint64_t>(map)) << ranks << " ranks";
+    EXPECT_EQ(memory.bring_in, static_cast<std::uint64_t>(bring_in)) << ranks << " ranks";
+}
+
+TEST(FileMemoryOfRank, OneAloneMapsWhatIsBroughtIn) {
+    expect(24 * gib, 1, 12 * gib, 12 * gib);
+}
+
+TEST(FileMemoryOfRank, RanksOfAHostMapNoMoreThanThatTogether) {
+    expect(24 * gib, 2, 6 * gib, 12 * gib);
+    expect(24 * gib, 5, 12 * gib / 5, 12 * gib);
+}
+
+TEST(FileMemoryOfRank, ManyRanksStillMapTheLimit) {
+    expect(24 * gib, 12, gib, 12 * gib);
+    expect(24 * gib, 100, gib, 12 * gib);
+}
+
+TEST(FileMemoryOfRank, LittleMemoryIsNotExceeded) {
+    expect(gib, 1, gib / 2, gib / 2);
+    expect(gib, 100, gib / 2, gib / 2);
+    expect(0, 4, 0, 0);
+}
+
+TEST(FileMemoryOfRank, WhereNothingIsKnownTheLimitHolds) {
+    expect({}, 1, gib, gib);
+    expect({}, 8, gib, gib);
+}
+
+TEST(RanksBeside, AreThoseOfTheSameHost) {
+    const std::vector<std::string> hosts{"a", "b", "b", "a", "b"};
+    std::vector<RankPlace> places(hosts.size());
+    for (std::size_t i = 0; i < hosts.size(); ++i) places[i].host = hosts[i];
+    EXPECT_EQ(ranks_beside(places, 0), 2);
+    EXPECT_EQ(ranks_beside(places, 4), 3);
+    EXPECT_EQ(ranks_beside(std::span(places).first(1), 0), 1);
+}
+
+}  // namespace
+}  // namespace tutti::test
