@@ -14,7 +14,6 @@
 #include "same_job.hpp"
 #include "select.hpp"
 #include "tutti/base/error.hpp"
-#include "tutti/base/memory_use.hpp"
 #include "tutti/base/path_type.hpp"
 #include "tutti/base/sha256.hpp"
 #include "tutti/base/stop_signal.hpp"
@@ -265,7 +264,7 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
     together(control, "opening the data", [&] {
         inference.data = transform_images(
             open_datasets(arguments.data.empty() ? config.data.val : arguments.data,
-                          file_memory_of_rank(available_bytes(), ranks_beside(places, rank)),
+                          file_memory_of_rank(ranks_beside(places, rank)),
                           use == InferenceUse::predictions ? Labels::optional : Labels::required),
             config.data.transforms, config.run.seed, TransformUse::evaluation);
         inference.data->expect_reads(

@@ -35,7 +35,8 @@ constexpr std::size_t mpi_bytes = std::size_t{14} << 20;
 /// Stated is what a host with this one's memory and all ranks on it maps, not what is left of it now.
 FileMemory stated_memory(std::int64_t world) {
     const std::int64_t host = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-    return {file_memory_of_rank(host, world).map, std::numeric_limits<std::uint64_t>::max()};
+    return {file_memory_of_rank(host, world, resident_set_is_watched()).map,
+            std::numeric_limits<std::uint64_t>::max()};
 }
 
 /// A signal ends it, also where nobody writes to a pipe; later it ends the process.

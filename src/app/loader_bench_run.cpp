@@ -13,7 +13,6 @@
 #include "provenance.hpp"
 #include "sequential_read.hpp"
 #include "tutti/base/error.hpp"
-#include "tutti/base/memory_use.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/input/loader.hpp"
 #include "tutti/input/transforms.hpp"
@@ -184,7 +183,7 @@ class LoaderBenchRun {
 
     FileMemory file_memory() const {
         const auto rank = static_cast<std::size_t>(start_.world.rank());
-        return file_memory_of_rank(available_bytes(), ranks_beside(inputs_.places, rank));
+        return file_memory_of_rank(ranks_beside(inputs_.places, rank));
     }
 
     /// On every host; the ranks of one host do the same work twice.

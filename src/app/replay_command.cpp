@@ -9,7 +9,6 @@
 #include "select.hpp"
 #include "tutti/base/device_choice.hpp"
 #include "tutti/base/error.hpp"
-#include "tutti/base/memory_use.hpp"
 #include "tutti/comm/launch.hpp"
 #include "tutti/input/dataset.hpp"
 #include "tutti/input/transforms.hpp"
@@ -38,9 +37,8 @@ ReplayReport replay(const std::string& file, const std::vector<std::string>& ove
     const std::vector<int> cores = bound_cores();
     const int threads = config.run.deterministic ? 1 : threads_for_rank(std::span(&cores, 1), 0);
     const auto device = select_device(config, threads);
-    const auto data =
-        transform_images(open_datasets(config.data.train, file_memory_of_rank(available_bytes(), 1)),
-                         config.data.transforms, config.run.seed, TransformUse::training);
+    const auto data = transform_images(open_datasets(config.data.train, file_memory_of_rank(1)),
+                                       config.data.transforms, config.run.seed, TransformUse::training);
     report.data = data->name();
     report.device = device->description();
     report.now = replay_failed_step(checkpoint, report.recorded, config, *device, *data, file);

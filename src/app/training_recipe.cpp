@@ -11,7 +11,6 @@
 #include "select.hpp"
 #include "tutti/base/device_choice.hpp"
 #include "tutti/base/error.hpp"
-#include "tutti/base/memory_use.hpp"
 #include "tutti/comm/compression.hpp"
 #include "tutti/input/transforms.hpp"
 #include "tutti/train/shard_plan.hpp"
@@ -61,7 +60,7 @@ void open_data(const JobStart& start, const Config& config, bool whole_run,
                              ", but there are no data to evaluate on",
                          "set data.val, or train.checkpoint.best=null");
     const auto rank = static_cast<std::size_t>(start.world.rank());
-    const FileMemory memory = file_memory_of_rank(available_bytes(), ranks_beside(inputs.places, rank));
+    const FileMemory memory = file_memory_of_rank(ranks_beside(inputs.places, rank));
     inputs.train = transform_images(make_data ? make_data() : open_datasets(config.data.train, memory),
                                     config.data.transforms, config.run.seed, TransformUse::training);
     if (!whole_run) return;

@@ -101,6 +101,11 @@ std::optional<std::int64_t> available_bytes(const std::string& root) {
     return available == unlimited ? std::nullopt : std::optional(available);
 }
 
+bool group_limits_memory(const std::string& root) {
+    constexpr std::int64_t no_limit = std::int64_t{1} << 60;  // version 1 tells a number near 2^63 for none
+    return left_in_groups(root, version_1, hard_version_2) < no_limit;
+}
+
 std::optional<std::int64_t> obtainable_bytes(const std::string& root) {
     const std::string host = root + "/proc/meminfo";
     std::int64_t memory = left_in_groups(root, version_1, hard_version_2);

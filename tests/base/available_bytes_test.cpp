@@ -37,6 +37,24 @@ class AvailableBytes : public testing::Test {
     test::TempDir dir_;
 };
 
+TEST_F(AvailableBytes, TellsWhetherAGroupLimitsThem) {
+    host_has(1000);
+    EXPECT_FALSE(group_limits_memory(dir_.path()));
+    write("proc/self/cgroup", "0::/job/step\n");
+    group("/job", "max", 1);
+    group("/job/step", "max", 1);
+    EXPECT_FALSE(group_limits_memory(dir_.path()));
+    group("/job", "5000", 1);
+    EXPECT_TRUE(group_limits_memory(dir_.path()));
+
+    write("proc/self/cgroup", "4:memory:/job\n");
+    write("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "1\n");
+    write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "9223372036854771712\n");
+    EXPECT_FALSE(group_limits_memory(dir_.path()));
+    write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "5000\n");
+    EXPECT_TRUE(group_limits_memory(dir_.path()));
+}
+
 TEST_F(AvailableBytes, IsNothingWhereNothingIsTold) {
     EXPECT_EQ(found(), std::nullopt);
 }

@@ -20,6 +20,9 @@ std::int64_t peak_resident_bytes();
 /// Source: Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
 std::optional<std::int64_t> available_bytes(const std::string& root = "");
 
+/// Whether a limit of this process's control group, or of one around it, bounds its memory.
+bool group_limits_memory(const std::string& root = "");
+
 /// Bytes, at least 0, beyond which memory cannot be had at all: as above, but without the limit that only
 /// slows a group down (memory.high), and with the free swap (SwapFree of /proc/meminfo, and what
 /// memory.swap.max leaves of it).
