@@ -107,8 +107,9 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
     else if (result.code == ExitCode::requeue)
         log.warning(fmt::format(
             "stopped by {} after step {}; the checkpoint is saved, {}",
-            result.time_is_over ? fmt::format("run.walltime, {} s,", *config.run.walltime)
-                                : fmt::format("signal {}", StopSignal::pending()),
+            result.time_is_over          ? fmt::format("run.walltime, {} s,", *config.run.walltime)
+            : StopSignal::pending() != 0 ? fmt::format("signal {}", StopSignal::pending())
+                                         : "a signal to another rank",
             progress.step,
             config.run.resume == "auto" ? "the same command goes on" : "run.resume=auto goes on from it"));
     else

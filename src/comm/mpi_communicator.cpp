@@ -1,9 +1,12 @@
 #include "mpi_communicator.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <system_error>
+#include <thread>
 
 #include "checks.hpp"
 #include "exchange_lane.hpp"
@@ -39,6 +42,20 @@ MPI_Op mpi_op(ReduceOp op) {
             return MPI_MIN;
     }
     return MPI_OP_NULL;
+}
+
+/// MPI_Abort returns when the launcher has answered. srun's part on a host that is cut off does not: this
+/// rank ends all the same.
+void end_soon(ExitCode code) noexcept {
+    constexpr std::chrono::seconds patience(5);
+    try {
+        std::thread([=] {
+            std::this_thread::sleep_for(patience);
+            std::_Exit(static_cast<int>(code));
+        }).detach();
+    } catch (const std::system_error&) {
+        // No thread to be had: then as long as MPI takes.
+    }
 }
 
 class MpiCommunicator final : public Communicator {
@@ -191,6 +208,7 @@ class MpiCommunicator final : public Communicator {
 
     [[noreturn]] void abort(ExitCode code) noexcept override {
         hand_over_output();
+        end_soon(code);
         MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
         std::_Exit(static_cast<int>(code));
     }

@@ -229,6 +229,7 @@ class RunDirectory(TrainingTest):
             job.signal_rank(1, signal.SIGUSR1)
             result = job.wait()
         self.assert_exit(result, 75)
+        self.assertIn("stopped by a signal to another rank", result.stderr)
         self.assertIn("checkpoint is saved", result.stderr)
         step = self.metrics("run", "step")[-1]["step"]
         self.assertEqual(self.latest("run").name, f"step-{step:08d}.h5")
