@@ -146,7 +146,7 @@ TEST_P(MappedSamplesOf, AFileThatIsCutMeanwhileEndsNoProcess) {
 
 TEST_P(MappedSamplesOf, WhereMemoryHasBecomeShortNothingIsCopied) {
     std::int64_t available = 0;
-    mapped_ = MappedSamples::map(file_, offset(), samples * sample_bytes, sample_bytes,
+    mapped_ = MappedSamples::map(file_, offset(), file_samples * bytes_each, bytes_each,
                                  [&] { return std::optional(available); });
     expect_copies({0, 7});
     BringInPatience patience{};
@@ -157,8 +157,8 @@ TEST_P(MappedSamplesOf, WhereMemoryHasBecomeShortNothingIsCopied) {
     // Room again is seen after a GiB, copied or not.
     available = std::int64_t{2} << 30;
     const std::vector<std::int64_t> many(3000, 7);
-    std::uint64_t taken = 4 * sample_bytes;
-    std::vector<std::byte> out(many.size() * sample_bytes);
+    std::uint64_t taken = 4 * bytes_each;
+    std::vector<std::byte> out(many.size() * bytes_each);
     bool copied = false;
     for (; !copied && taken < std::uint64_t{3} << 30; taken += out.size())
         copied = mapped_->copy(many, out.data());
