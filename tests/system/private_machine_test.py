@@ -23,7 +23,9 @@ class PrivateMachineTest(unittest.TestCase):
 
     def begin(self):
         """The script, with a first process that ignores SIGTERM; and that process, as seen from here."""
-        script = subprocess.Popen([SCRIPT, "bash", "-c", "trap '' TERM; echo ready; cat"], stdin=subprocess.PIPE,
+        # Under nohup SIGHUP is ignored, which a shell cannot undo.
+        command = ["env", "--default-signal=HUP", SCRIPT]
+        script = subprocess.Popen([*command, "bash", "-c", "trap '' TERM; echo ready; cat"], stdin=subprocess.PIPE,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(script.communicate)
         self.addCleanup(script.kill)
