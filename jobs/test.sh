@@ -106,7 +106,7 @@ configure_sanitized() {
     if [[ $(uname -m) == x86_64 ]]; then march=x86-64-v3; fi
     # -Og and line numbers alone: with -O2 -g the same sources take four times as long to compile. Sixteen files at once,
     # since much of the time goes into headers that they share; warnings about shadowed and hidden names are build/'s
-    # to find, where each file is on its own. The first undefined behaviour ends a program, so no code is made to go on.
+    # to find, where each file of the program is on its own. The first undefined behaviour ends a program, so no code is made to go on.
     configure build-asan "-Dmarch=$march" -- -Dbuildtype=custom -Doptimization=g -Ddebug=false -Dunity=on -Dunity_size=16 \
         '-Dcpp_args=-g1 -fno-sanitize-recover=undefined -Wno-shadow -Wno-subobject-linkage' \
         -Db_sanitize=address,undefined -Db_lundef=false -Donednn=disabled -Dgloo=disabled -Dimages=enabled \

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "files_in_memory.hpp"
-
 namespace tutti {
 
 double training_reads(const Config& config, std::int64_t samples, std::int64_t world) {

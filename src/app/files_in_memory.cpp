@@ -30,8 +30,4 @@ FileMemory file_memory_of_rank(std::int64_t ranks) {
     return file_memory_of_rank(available_bytes(), ranks, resident_set_is_watched());
 }
 
-std::int64_t ranks_beside(std::span<const RankPlace> places, std::size_t rank) {
-    return std::ranges::count(places, places[rank].host, &RankPlace::host);
-}
-
 }  // namespace tutti

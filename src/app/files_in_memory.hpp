@@ -3,9 +3,7 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 
-#include "rank_placement.hpp"
 #include "tutti/comm/launch.hpp"
 #include "tutti/input/dataset.hpp"
 
@@ -24,8 +22,5 @@ bool resident_set_is_watched();
 FileMemory file_memory_of_rank(std::optional<std::int64_t> available, std::int64_t ranks, bool watched);
 /// Now, in this process.
 FileMemory file_memory_of_rank(std::int64_t ranks);
-
-/// How many ranks are on the host of `rank`, itself among them.
-std::int64_t ranks_beside(std::span<const RankPlace> places, std::size_t rank);
 
 }  // namespace tutti

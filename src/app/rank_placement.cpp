@@ -1,5 +1,6 @@
 #include "rank_placement.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -29,6 +30,10 @@ std::vector<RankPlace> exchange_places(Communicator& world, const Session& sessi
         places[rank].threads = threads_for_rank(neighbours, own);
     }
     return places;
+}
+
+std::int64_t ranks_beside(std::span<const RankPlace> places, std::size_t rank) {
+    return std::ranges::count(places, places[rank].host, &RankPlace::host);
 }
 
 }  // namespace tutti

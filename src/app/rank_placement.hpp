@@ -1,6 +1,8 @@
 #pragma once
 // Where the ranks are: host, cores, threads.
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,5 +20,8 @@ struct RankPlace {
 
 /// Of every rank, by rank. Collective. Threads follow the bound cores (threads_for_rank).
 std::vector<RankPlace> exchange_places(Communicator& world, const Session& session);
+
+/// How many ranks are on the host of `rank`, itself among them.
+std::int64_t ranks_beside(std::span<const RankPlace> places, std::size_t rank);
 
 }  // namespace tutti

@@ -105,8 +105,8 @@ class Dataset {
 
 /// However many ranks share a host, each maps the data sets that it has open, training and validation, as
 /// long as together they have no more than so many bytes of samples. The resident set of a rank, which batch
-/// systems watch, stays bounded; where few ranks share much memory, and nobody watches,
-/// they may map more (FileMemory::map).
+/// systems watch, stays bounded; where few ranks share much memory, and nobody watches, they may map more
+/// (FileMemory::map).
 inline constexpr std::uint64_t mapped_limit = std::uint64_t{1} << 30;
 
 /// What files that are opened may take of the host's memory, in bytes of samples. All of it is page cache,
