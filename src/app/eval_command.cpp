@@ -34,9 +34,7 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json) 
     const auto loss = make_softmax_cross_entropy(*model.device, model.graph->compute());
     SkippedSamples unreadable;
     const EvaluationResult sums =
-        evaluate({.graph = *model.graph,
-                  .loss = *loss,
-                  .stage = *model.stage,
+        evaluate({.lanes = {{*model.graph, *loss, *model.stage}},
                   .dataset = *model.data,
                   .loader = *model.loader,
                   .communicator = *model.control,

@@ -116,6 +116,13 @@ void BatchStage::load(const HostBatch& batch, const TensorView& input) {
     lane_->release();
 }
 
+void BatchStage::keep_labels() {
+    if (device_.uploads_ahead()) return;  // in its memory, where the next batch's come no sooner than load()
+    const auto labels = labels_.span<std::int64_t>();
+    kept_labels_.assign(labels.begin(), labels.end());
+    labels_.data = reinterpret_cast<std::byte*>(kept_labels_.data());
+}
+
 LabelRanks BatchStage::rank_labels(const TensorView& logits) {
     const std::int64_t n = labels_.count();
     const std::size_t count = static_cast<std::size_t>(n), bytes = count * sizeof(std::int64_t);

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <mutex>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "tutti/comm/butterfly.hpp"
 #include "tutti/train/virtual_shards.hpp"
@@ -18,14 +21,11 @@ double part(std::int64_t count, double of) {
 /// carries the loss, too.
 class EvaluationSums {
   public:
-    /// parts: of this rank, 2^k, whose losses are summed each by itself, and then along a tree.
-    EvaluationSums(std::size_t classes, bool confusion, std::size_t parts)
-        : classes_(classes),
-          values_(header + 2 * classes + (confusion ? classes * classes : 0)),
-          losses_(parts) {}
+    EvaluationSums(std::size_t classes, bool confusion)
+        : classes_(classes), values_(header + 2 * classes + (confusion ? classes * classes : 0)) {}
 
-    void add(const LossSums& sums, std::size_t part) {
-        losses_[part] += sums.loss;
+    /// All but the loss, which is summed in its order.
+    void add(const LossSums& sums) {
         values_[1] += sums.weight;
         values_[2] += static_cast<double>(sums.correct);
     }
@@ -40,9 +40,9 @@ class EvaluationSums {
 
     void add_skipped(std::int64_t samples) { values_[5] += static_cast<double>(samples); }
 
-    /// True when a rank failed.
-    bool all_reduce(Communicator& communicator, bool failed, bool along_tree) {
-        values_[0] = sum_of_neighbours(losses_);
+    /// loss: of this rank. True when a rank failed.
+    bool all_reduce(Communicator& communicator, double loss, bool failed, bool along_tree) {
+        values_[0] = loss;
         values_[3] = failed ? 1 : 0;
         if (along_tree)
             butterfly_sum(communicator, view_of(std::span(values_)));
@@ -77,10 +77,10 @@ class EvaluationSums {
 
     std::size_t classes_;
     std::vector<double> values_;
-    std::vector<double> losses_;
 };
 
-/// With how many windows of this rank belong together: one per part of EvaluationSums.
+/// With into how many parts, 2^k, the windows of this rank are dealt in turn: of each the losses are summed
+/// by itself, and then along a tree.
 std::pair<std::vector<BatchWindow>, std::size_t> windows_of(const EvaluationJob& job) {
     const std::int64_t samples = job.dataset.info().samples;
     const int world = job.communicator.size(), rank = job.communicator.rank();
@@ -94,6 +94,99 @@ std::pair<std::vector<BatchWindow>, std::size_t> windows_of(const EvaluationJob&
             {.cursor = 0, .limit = samples, .batch_size = job.batch_size, .world_size = world, .rank = rank}),
         1};
 }
+
+/// One evaluation of this rank's samples, by one lane or several at once.
+class Pass {
+  public:
+    explicit Pass(const EvaluationJob& job)
+        : job_(job), sums_(classes(), job.confusion), windows_(windows_of(job)) {
+        std::vector<std::int64_t> order(static_cast<std::size_t>(job.dataset.info().samples));
+        std::iota(order.begin(), order.end(), std::int64_t{0});
+        losses_.resize(windows_.first.size());
+        // What one stage has fetched ahead of an earlier pass, that stage drops.
+        job.lanes.front().stage.start(job.loader, std::move(order), windows_.first);
+    }
+
+    /// Batches until there are no more, or somebody failed. One thread per lane.
+    void compute(const EvaluationLane& lane) {
+        try {
+            Taken batch;
+            while (take_next(lane, batch)) compute(lane, batch);
+        } catch (const Error& error) {
+            const std::lock_guard lock(turn_);
+            if (failure_.code == ExitCode::done) failure_ = reading_failure(error);
+        }
+    }
+
+    /// Collective.
+    EvaluationResult result() {
+        const std::size_t parts = windows_.second;
+        std::vector<double> of_part(parts);
+        for (std::size_t window = 0; window < losses_.size(); ++window)
+            of_part[window % parts] += losses_[window];
+        if (job_.skipped) sums_.add_skipped(job_.skipped->take_count());
+        if (sums_.all_reduce(job_.communicator, sum_of_neighbours(of_part), failure_.code != ExitCode::done,
+                             job_.virtual_shards > 0))
+            agree(job_.communicator, failure_, "evaluation");
+        EvaluationResult result = sums_.result(job_.topk);
+        if (result.unreadable > 0) {
+            job_.skipped->tell(job_.communicator, *job_.log);
+            SkippedSamples::check_share(result.unreadable, job_.dataset.info().samples, job_.dataset.name());
+        }
+        return result;
+    }
+
+  private:
+    /// A batch in a lane's input, and what else is needed of it when the loader has gone on.
+    struct Taken {
+        std::size_t window;
+        std::vector<std::int64_t> labels, positions;
+    };
+
+    std::size_t classes() const {
+        return static_cast<std::size_t>(job_.lanes.front().graph.output_shape().count());
+    }
+
+    /// The next batch with samples. Who takes it reads them, too: the loader gives batches in their order.
+    bool take_next(const EvaluationLane& lane, Taken& taken) {
+        const std::lock_guard lock(turn_);
+        while (failure_.code == ExitCode::done) {
+            const std::optional<HostBatch> batch = lane.stage.next(job_.loader);
+            if (!batch) return false;
+            taken.window = next_++;
+            if (job_.skipped) job_.skipped->add(batch->skipped);
+            if (batch->window.count == 0) continue;
+            lane.stage.load(*batch, lane.graph.input(batch->window.count));
+            lane.stage.keep_labels();
+            taken.labels.assign(batch->labels.begin(), batch->labels.end());
+            taken.positions.assign(batch->positions.begin(), batch->positions.end());
+            return true;
+        }
+        return false;
+    }
+
+    void compute(const EvaluationLane& lane, const Taken& taken) {
+        const auto n = static_cast<std::int64_t>(taken.labels.size());
+        const TensorView logits = lane.graph.forward(n, {Phase::evaluate, job_.seed, 0, taken.positions});
+        if (job_.lanes.size() == 1) lane.stage.fetch_ahead(job_.loader);  // while a GPU computes
+        // Before the loss, whose workspace may be the logits' own memory.
+        const LabelRanks ranks = lane.stage.rank_labels(logits);
+        const LossSums loss = lane.loss.forward(logits, lane.stage.labels(), lane.graph.output_gradient(n));
+        const std::lock_guard lock(turn_);
+        for (std::size_t i = 0; i < taken.labels.size(); ++i)
+            sums_.add(taken.labels[i], ranks.predicted[i], ranks.place[i], job_.topk);
+        sums_.add(loss);
+        losses_[taken.window] = loss.loss;
+    }
+
+    const EvaluationJob& job_;
+    EvaluationSums sums_;
+    const std::pair<std::vector<BatchWindow>, std::size_t> windows_;
+    std::mutex turn_;
+    std::size_t next_ = 0;
+    Failure failure_;
+    std::vector<double> losses_;  // by window
+};
 
 }  // namespace
 
@@ -138,44 +231,13 @@ bool improves(const std::string& name, double value, double best, double min_del
 }
 
 EvaluationResult evaluate(const EvaluationJob& job) {
-    const std::int64_t samples = job.dataset.info().samples;
-    std::vector<std::int64_t> order(static_cast<std::size_t>(samples));
-    std::iota(order.begin(), order.end(), std::int64_t{0});
-    auto [windows, parts] = windows_of(job);
-    job.stage.start(job.loader, std::move(order), std::move(windows));
-
-    StepContext step{Phase::evaluate, job.seed, 0, {}};
-    EvaluationSums sums(static_cast<std::size_t>(job.graph.output_shape().count()), job.confusion, parts);
-    Failure failure;
-    try {
-        for (std::size_t window = 0; const auto batch = job.stage.next(job.loader); ++window) {
-            const std::int64_t n = batch->window.count;
-            if (job.skipped) job.skipped->add(batch->skipped);
-            if (n == 0) continue;
-            step.positions = batch->positions;
-            job.stage.load(*batch, job.graph.input(n));
-            const TensorView logits = job.graph.forward(n, step);
-            job.stage.fetch_ahead(job.loader);
-            // Before the loss, whose workspace may be the logits' own memory.
-            const LabelRanks ranks = job.stage.rank_labels(logits);
-            for (std::size_t i = 0; i < batch->labels.size(); ++i)
-                sums.add(batch->labels[i], ranks.predicted[i], ranks.place[i], job.topk);
-            sums.add(job.loss.forward(logits, job.stage.labels(), job.graph.output_gradient(n)),
-                     window % parts);
-        }
-    } catch (const Error& error) {
-        failure = reading_failure(error);
-    }
-
-    if (job.skipped) sums.add_skipped(job.skipped->take_count());
-    if (sums.all_reduce(job.communicator, failure.code != ExitCode::done, job.virtual_shards > 0))
-        agree(job.communicator, failure, "evaluation");
-    EvaluationResult result = sums.result(job.topk);
-    if (result.unreadable > 0) {
-        job.skipped->tell(job.communicator, *job.log);
-        SkippedSamples::check_share(result.unreadable, samples, job.dataset.name());
-    }
-    return result;
+    Pass pass(job);
+    if (job.device)
+        job.device->run_lanes(static_cast<int>(job.lanes.size()),
+                              [&](int number) { pass.compute(job.lanes[static_cast<std::size_t>(number)]); });
+    else
+        pass.compute(job.lanes.front());
+    return pass.result();
 }
 
 std::string accuracy_text(const LossSums& sums) {

@@ -25,23 +25,21 @@ struct ShardLane::Own {
     BatchStage stage;
 };
 
-ShardLane::ShardLane(Graph& graph, Loss& loss, BatchStage& stage, Ops& arena_ops, std::int64_t max_batch,
-                     bool stage_keeps_labels)
-    : graph_(&graph),
+ShardLane::ShardLane(Device& device, Graph& graph, Loss& loss, BatchStage& stage, Ops& arena_ops)
+    : device_(&device),
+      graph_(&graph),
       loss_(&loss),
       stage_(&stage),
       arena_ops_(&arena_ops),
-      labels_(static_cast<std::size_t>(max_batch)),
-      positions_(static_cast<std::size_t>(max_batch)),
-      stage_keeps_labels_(stage_keeps_labels) {}
+      positions_(static_cast<std::size_t>(graph.max_batch())) {}
 
 ShardLane::ShardLane(Device& first, const Graph& graph, const Config& config, const DatasetInfo& data)
     : own_(std::make_unique<Own>(first, graph, config, data)),
+      device_(own_->device.get()),
       graph_(&own_->graph),
       loss_(own_->loss.get()),
       stage_(&own_->stage),
       arena_ops_(&own_->device->ops(graph.gradient_arena().dtype)),
-      labels_(static_cast<std::size_t>(graph.max_batch())),
       positions_(static_cast<std::size_t>(graph.max_batch())) {}
 
 ShardLane::~ShardLane() = default;
@@ -50,13 +48,8 @@ void ShardLane::load(const HostBatch& batch) {
     samples_ = batch.window.count;
     if (samples_ == 0) return stage_->load_nothing();
     stage_->load(batch, graph_->input(samples_));
-    if (!stage_keeps_labels_) std::ranges::copy(batch.labels, labels_.begin());
+    stage_->keep_labels();
     std::ranges::copy(batch.positions, positions_.begin());
-}
-
-TensorView ShardLane::labels() {
-    if (stage_keeps_labels_) return stage_->labels();
-    return {reinterpret_cast<std::byte*>(labels_.data()), DType::i64, {samples_}};
 }
 
 std::span<const std::int64_t> ShardLane::positions() const {

@@ -21,16 +21,15 @@ int shard_lanes(std::int64_t shards_of_rank, int threads);
 /// with it. Lane 0 has the rank's own; the others' operations have memory of their own, too.
 class ShardLane {
   public:
-    /// Lane 0. All must outlive it. stage_keeps_labels: they are in a device's memory, where the next batch's
-    /// come no sooner than that batch is loaded.
-    ShardLane(Graph& graph, Loss& loss, BatchStage& stage, Ops& arena_ops, std::int64_t max_batch,
-              bool stage_keeps_labels);
+    /// Lane 0. All must outlive it.
+    ShardLane(Device& device, Graph& graph, Loss& loss, BatchStage& stage, Ops& arena_ops);
     /// Another. To be called by its thread, so that its memory is near it.
     ShardLane(Device& first, const Graph& graph, const Config& config, const DatasetInfo& data);
     ~ShardLane();
     ShardLane(const ShardLane&) = delete;
     ShardLane& operator=(const ShardLane&) = delete;
 
+    Device& device() { return *device_; }
     Graph& graph() { return *graph_; }
     Loss& loss() { return *loss_; }
     BatchStage& stage() { return *stage_; }
@@ -44,19 +43,19 @@ class ShardLane {
         stage_->load_nothing();
     }
     std::int64_t samples() const { return samples_; }
-    TensorView labels();
+    TensorView labels() const { return stage_->labels(); }
     std::span<const std::int64_t> positions() const;
 
   private:
     struct Own;
     std::unique_ptr<Own> own_;
+    Device* device_;
     Graph* graph_;
     Loss* loss_;
     BatchStage* stage_;
     Ops* arena_ops_;
-    std::vector<std::int64_t> labels_, positions_;
+    std::vector<std::int64_t> positions_;
     std::int64_t samples_ = 0;
-    bool stage_keeps_labels_ = false;
 };
 
 }  // namespace tutti

@@ -96,8 +96,7 @@ TrainStep::TrainStep(const TrainingJob& given)
 void TrainStep::make_lanes() {
     const int count = shard_lanes(micro_batches, job.device.threads());
     lanes.resize(static_cast<std::size_t>(count));
-    lanes[0] = std::make_unique<ShardLane>(graph, *loss, stage, arena_ops, largest_micro_batch,
-                                           job.device.uploads_ahead());
+    lanes[0] = std::make_unique<ShardLane>(job.device, graph, *loss, stage, arena_ops);
     job.device.run_lanes(count, [&](int number) {
         if (number == 0) return;
         lanes[static_cast<std::size_t>(number)] =

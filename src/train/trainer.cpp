@@ -66,17 +66,19 @@ void check_training(const Config& config, const Dataset& train, const Dataset* v
 }
 
 Trainer::Impl::Impl(const TrainingJob& given)
-    : job(given),
-      config(given.config),
-      training(given),
-      val_loss(make_softmax_cross_entropy(given.device, training.compute)),
-      report(given.log) {
+    : job(given), config(given.config), training(given), report(given.log) {
     if (config.run.walltime && rank == 0) wall_time.emplace(*config.run.walltime);
     if (!job.val) return;
     val_loader.emplace(*job.val, training.largest_micro_batch, loader_workers(config.data),
                        static_cast<int>(config.data.prefetch), &job.device, config.data.on_error);
-    val_stage.emplace(job.device, job.val->info(), config.data, training.compute,
-                      training.largest_micro_batch);
+    const auto make_lane = [&](Device& device) {
+        return std::make_unique<ValLane>(
+            make_softmax_cross_entropy(device, training.compute),
+            BatchStage(device, job.val->info(), config.data, training.compute, training.largest_micro_batch));
+    };
+    val_lanes.push_back(make_lane(job.device));
+    for (std::size_t lane = 1; lane < training.lanes.size(); ++lane)
+        val_lanes.push_back(make_lane(training.lanes[lane]->device()));
 }
 
 Trainer::Trainer(const TrainingJob& job) {

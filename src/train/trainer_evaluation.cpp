@@ -38,26 +38,21 @@ void Trainer::Impl::report_eval() {
     {
         std::optional<WeightAverage::InUse> averaged;
         if (average) averaged.emplace(*average);
-        const auto all = [&](int) {
-            result = evaluate({.graph = graph,
-                               .loss = *val_loss,
-                               .stage = *val_stage,
-                               .dataset = *job.val,
-                               .loader = *val_loader,
-                               .communicator = job.control,
-                               .batch_size = training.largest_micro_batch,
-                               .seed = config.run.seed,
-                               .topk = topk_of(config.train, graph.output_shape().count()),
-                               .confusion = config.train.confusion,
-                               .skipped = &val_unreadable,
-                               .log = &job.log,
-                               .virtual_shards = config.run.deterministic ? config.run.virtual_shards : 0});
-        };
-        // A virtual shard is one thread's.
-        if (config.run.deterministic)
-            job.device.run_lanes(1, all);
-        else
-            all(0);
+        std::vector<EvaluationLane> lanes{{graph, *val_lanes[0]->loss, val_lanes[0]->stage}};
+        for (std::size_t lane = 1; lane < val_lanes.size(); ++lane)
+            lanes.push_back({training.lanes[lane]->graph(), *val_lanes[lane]->loss, val_lanes[lane]->stage});
+        result = evaluate({.lanes = std::move(lanes),
+                           .dataset = *job.val,
+                           .loader = *val_loader,
+                           .communicator = job.control,
+                           .batch_size = training.largest_micro_batch,
+                           .seed = config.run.seed,
+                           .topk = topk_of(config.train, graph.output_shape().count()),
+                           .confusion = config.train.confusion,
+                           .skipped = &val_unreadable,
+                           .log = &job.log,
+                           .virtual_shards = config.run.deterministic ? config.run.virtual_shards : 0,
+                           .device = config.run.deterministic ? &job.device : nullptr});
     }
     last_eval_step = progress.step;
     // After max_steps an epoch may be unfinished: it counts as the one in progress.

@@ -88,9 +88,13 @@ struct Trainer::Impl {
     Account& account = training.account;
     Stopwatch& watch = training.watch;
 
-    std::unique_ptr<Loss> val_loss;  // evaluation knows no label smoothing
+    // What evaluation computes with beside the graphs of `training`, by thread of its lanes.
+    struct ValLane {
+        std::unique_ptr<Loss> loss;  // knows no label smoothing
+        BatchStage stage;
+    };
     std::optional<Loader> val_loader;
-    std::optional<BatchStage> val_stage;
+    std::vector<std::unique_ptr<ValLane>> val_lanes;
     SkippedSamples val_unreadable;
 
     WeightCheck weight_check{graph, job.device, job.control};  // distributed.verify_every

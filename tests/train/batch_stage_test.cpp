@@ -31,6 +31,17 @@ TEST_F(BatchStageTest, PixelsBecomeZeroToOne) {
     EXPECT_EQ(staged({}), (std::vector<double>{0.0, 1.0, 51.0F / 255.0F, 102.0F / 255.0F}));
 }
 
+TEST_F(BatchStageTest, LabelsThatAreKeptOutliveTheLoadersMemory) {
+    BatchStage stage(*device_, info_, {}, DType::f64, 2);
+    std::vector<double> input(4);
+    stage.load(batch_, view_of(std::span(input), Shape{2, 1, 2, 1}));
+    stage.keep_labels();
+    labels_ = {0, 0};
+    EXPECT_EQ(stage.labels().count(), 2);
+    EXPECT_EQ(stage.labels().span<std::int64_t>()[0], 2);
+    EXPECT_EQ(stage.labels().span<std::int64_t>()[1], 1);
+}
+
 TEST_F(BatchStageTest, FeaturesStayWhatTheyAre) {
     const std::array<float, 4> features{-7.5F, 0.25F, 300, 0};
     info_ = {4, {2}, DType::f32, 3, {}, {}, {}};

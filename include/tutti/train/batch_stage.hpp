@@ -42,11 +42,14 @@ class BatchStage {
     /// input: [n, sample shape] of the compute type, n = batch.window.count > 0, of the batch that next()
     /// gave last (or of any in host memory, when next() is not used at all).
     void load(const HostBatch& batch, const TensorView& input);
+    /// From here on the labels of the batch loaded last stay valid until the next load(), also when the
+    /// loader goes on to give batches to others.
+    void keep_labels();
     /// For the time after the work on a batch was given to the device and before its results are waited for:
     /// takes the next batch from the loader, which may mean reading it, and begins to copy it. What reading
     /// throws comes at its next(). Nothing where the device does not copy ahead.
     void fetch_ahead(Loader& loader);
-    /// i64[n] of the batch loaded last, valid as long as its views.
+    /// i64[n] of the batch loaded last, valid as long as its views unless they are kept.
     TensorView labels() const { return labels_; }
     /// For a rank without samples in this step.
     void load_nothing() { labels_.shape = {0}; }
@@ -72,6 +75,7 @@ class BatchStage {
     std::size_t ranks_bytes_;
     Buffer ranks_memory_;
     TensorView labels_;
+    std::vector<std::int64_t> kept_labels_;
     std::vector<std::int64_t> ranks_;  // host copy of ranks_memory_
 };
 

@@ -19,11 +19,16 @@ namespace tutti {
 /// something or there are 10 classes and more. Pure.
 std::int64_t topk_of(const TrainConfig& config, std::int64_t classes);
 
-/// What one pass needs; all references must outlive the call.
-struct EvaluationJob {
+/// What a thread evaluates with.
+struct EvaluationLane {
     Graph& graph;
     Loss& loss;
     BatchStage& stage;
+};
+
+/// What one pass needs; all references must outlive the call.
+struct EvaluationJob {
+    std::vector<EvaluationLane> lanes;  ///< one at least
     const Dataset& dataset;
     Loader& loader;  ///< of `dataset`
     Communicator& communicator;
@@ -37,6 +42,10 @@ struct EvaluationJob {
     /// In deterministic mode: the data set is cut into that many shards as a global batch is (ShardLayout),
     /// and the losses of each are added up along their tree. 0: none.
     std::int64_t virtual_shards = 0;
+    /// In deterministic mode, whose lanes: each computes on one thread, and takes the next batch when it has
+    /// done with one (Device::run_lanes). Which lane computes a batch changes no bit. Null: the calling
+    /// thread uses lane 0 alone, and the device all its threads.
+    Device* device = nullptr;
 };
 
 /// Sums over the whole data set, the same on every rank. Counts are exact below 2⁵³.
