@@ -237,6 +237,12 @@ void finish(InferenceArguments& arguments) {
         throw UsageError("no weights are named", "give --checkpoint FILE or --run DIR");
 }
 
+std::optional<double> timeout_before_start(const InferenceArguments& arguments) {
+    const bool of_run = arguments.config.empty() && !arguments.run.empty();
+    return timeout_before_start(of_run ? arguments.run + "/config.yaml" : arguments.config,
+                                arguments.overrides);
+}
+
 Inference open_inference(const JobStart& start, const InferenceArguments& arguments, InferenceUse use,
                          bool with_embedding) {
     Inference inference;

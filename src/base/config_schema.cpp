@@ -332,7 +332,9 @@ void add_distributed(std::vector<Row>& rows) {
                 "what carries the gradients; auto on GPUs: nccl where it is there, else mpi through host "
                 "memory"),
             row("distributed.timeout", at(distributed, &D::timeout), number(positive),
-                "seconds to wait for a silent peer"),
+                "seconds to wait for a silent peer; for the start of all ranks at least 30, and 300 unless "
+                "it "
+                "is given"),
             row("distributed.bucket_mb", at(distributed, &D::bucket_mb), number(positive),
                 "size of a bucket in MiB"),
             row("distributed.first_bucket_mb", at(distributed, &D::first_bucket_mb), number(positive),
