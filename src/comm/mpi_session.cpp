@@ -83,6 +83,7 @@ struct MpiSession::State {
     std::shared_ptr<Handle> world;  ///< with the lane of MPI_COMM_WORLD
     std::shared_ptr<const HostPeers> peers;
     std::vector<std::string> hosts;  ///< by rank
+    std::shared_ptr<RollCall> roll;  ///< null: one rank
     int exceptions = std::uncaught_exceptions();
 };
 
@@ -120,6 +121,9 @@ MpiSession::MpiSession(const StartPatience& patience) : state_(std::make_unique<
     state_->world->job->peers = state_->peers = find_host_peers(state_->world);
     state_->world->job->hosts = state_->hosts = gather_hosts(state_->world);
     watch.reset();
+    if (state_->size > 1)
+        state_->world->job->roll = state_->roll =
+            std::make_shared<RollCall>(MPI_COMM_WORLD, state_->rank, state_->size);
     choose_lane(state_->world, state_->local_size);
 }
 
@@ -156,6 +160,7 @@ std::unique_ptr<Communicator> MpiSession::world(double timeout, Notice notice) {
     auto handle = make_handle(MPI_COMM_WORLD, timeout, std::numeric_limits<int>::max(), std::move(notice));
     handle->job->peers = state_->peers;
     handle->job->hosts = state_->hosts;
+    handle->job->roll = state_->roll;
     handle->lanes = state_->world->lanes;
     handle->lane = state_->world->lane;
     handle->make_lane = state_->world->make_lane;
