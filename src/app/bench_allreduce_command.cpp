@@ -160,9 +160,10 @@ int bench_allreduce_command(const Arguments& arguments) {
     parser.add_option("--warmup", options.warmup, "iterations per size that do not count")
         .in_range(0, 1'000'000)
         .show_default();
-    parser.add_option("--timeout", options.timeout, "seconds a rank waits for its peers, 0: for ever")
-        .not_negative()
-        .show_default();
+    const ParserOption timeout =
+        parser.add_option("--timeout", options.timeout, "seconds a rank waits for its peers, 0: for ever")
+            .not_negative()
+            .show_default();
     parser.add_choice<Backend>(
         "--backend", options.backend, "auto, mpi or gloo, as distributed.backend",
         {{"auto", Backend::automatic}, {"mpi", Backend::mpi}, {"gloo", Backend::gloo}});
@@ -172,7 +173,8 @@ int bench_allreduce_command(const Arguments& arguments) {
     for (const std::uint64_t bytes : parse_byte_sizes(options.sizes))
         if (bytes == 0)
             throw UsageError("--sizes has a size of 0 bytes", "measure sizes of at least 4 bytes");
-    return run_on_all_ranks(call_of(parser), [&](const JobStart& start) { return bench(start, options); });
+    return run_on_all_ranks(call_of(parser), timeout.given() ? std::optional(options.timeout) : std::nullopt,
+                            [&](const JobStart& start) { return bench(start, options); });
 }
 
 }  // namespace tutti

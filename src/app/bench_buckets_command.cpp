@@ -77,6 +77,7 @@ int bench_buckets_command(const Arguments& arguments) {
         options.replay = replay;
     }
     return run_on_all_ranks(call_of(parser),
+                            timeout_before_start(options.recipe.config_path, options.recipe.overrides),
                             [&](const JobStart& start) { return bench_buckets(start, options, out); });
 }
 

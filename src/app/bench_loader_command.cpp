@@ -49,6 +49,7 @@ int bench_loader_command(const Arguments& arguments) {
     parser.add_option("--out", out, "directory for loader.json").show_default();
     if (!parse_arguments(parser, arguments)) return 0;
     return run_on_all_ranks(call_of(parser),
+                            timeout_before_start(options.recipe.config_path, options.recipe.overrides),
                             [&](const JobStart& start) { return bench_loader(start, options, out); });
 }
 

@@ -50,6 +50,7 @@ int bench_step_command(const Arguments& arguments) {
 
     options.sample_shape = synthetic_shape(options.recipe, shape);
     return run_on_all_ranks(call_of(parser),
+                            timeout_before_start(options.recipe.config_path, options.recipe.overrides),
                             [&](const JobStart& start) { return bench_step(start, options, out); });
 }
 

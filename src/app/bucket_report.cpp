@@ -1,9 +1,9 @@
 #include "bucket_report.hpp"
 
 #include <cmath>
-#include <fstream>
 
 #include "tutti/base/error.hpp"
+#include "tutti/train/report_file.hpp"
 
 namespace tutti {
 namespace {
@@ -234,10 +234,9 @@ StepProfile profile_from_json(const std::string& text) {
 }
 
 StepProfile read_profile(const std::string& path, std::span<const Graph::LayerReport> layers) {
-    std::ifstream file(path);
-    if (!file) throw DataError(path + ": cannot be read", "give a buckets.json for --replay");
+    const std::string text = read_report(path, "give a buckets.json for --replay");
     try {
-        const auto document = nlohmann::json::parse(file);
+        const auto document = nlohmann::json::parse(text);
         if (document.at("benchmark") != benchmark) throw DataError(path + ": not a buckets.json");
         const auto& rows = document.at("layers");
         bool same = rows.size() == layers.size();

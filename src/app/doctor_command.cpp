@@ -52,7 +52,7 @@ int doctor_command(const Arguments& arguments) {
     parser.add_flag("--json", json, "print one JSON object and nothing else");
     if (!parse_arguments(parser, arguments)) return 0;
     return run_on_all_ranks(
-        call_of(parser), [&](const JobStart& start) { return examine(start, json); }, Singletons::allow);
+        call_of(parser), {}, [&](const JobStart& start) { return examine(start, json); }, Singletons::allow);
 }
 
 }  // namespace tutti

@@ -85,7 +85,8 @@ int eval_command(const Arguments& arguments) {
     parser.add_flag("--json", json, "print one JSON object and nothing else");
     if (!parse_arguments(parser, arguments)) return 0;
     finish(given);
-    return run_on_all_ranks(call_of(parser), [&](const JobStart& start) { return eval(start, given, json); });
+    return run_on_all_ranks(call_of(parser), timeout_before_start(given),
+                            [&](const JobStart& start) { return eval(start, given, json); });
 }
 
 }  // namespace tutti

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "expected_reads.hpp"
 #include "files_in_memory.hpp"
@@ -71,7 +73,9 @@ Recipe find_recipe(const InferenceArguments& arguments, const std::string& weigh
 
 std::string hash_of_file(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
-    if (!file) throw DataError(path + " cannot be read", "check the path");
+    if (!file)
+        throw DataError(path + " cannot be read: " + std::generic_category().message(errno),
+                        "check the path and its permissions");
     Sha256 hash;
     std::vector<char> piece(std::size_t{1} << 20U);
     while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())), file.gcount() > 0)
@@ -235,6 +239,12 @@ void finish(InferenceArguments& arguments) {
     }
     if (arguments.run.empty() && arguments.checkpoint.empty())
         throw UsageError("no weights are named", "give --checkpoint FILE or --run DIR");
+}
+
+std::optional<double> timeout_before_start(const InferenceArguments& arguments) {
+    const bool of_run = arguments.config.empty() && !arguments.run.empty();
+    return timeout_before_start(of_run ? arguments.run + "/config.yaml" : arguments.config,
+                                arguments.overrides);
 }
 
 Inference open_inference(const JobStart& start, const InferenceArguments& arguments, InferenceUse use,

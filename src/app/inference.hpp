@@ -26,6 +26,8 @@ struct InferenceArguments {
 /// files of --data from the settings, and throws UsageError when no weights are named.
 void add_inference_options(OptionParser& parser, InferenceArguments& arguments);
 void finish(InferenceArguments& arguments);
+/// As that of a config: from the overrides, -c or the run directory's config.
+std::optional<double> timeout_before_start(const InferenceArguments& arguments);
 
 /// The latest checkpoint of a run directory; `path` itself if it is none. Throws DataError when the run has
 /// none.

@@ -1,6 +1,9 @@
 #include "job_start.hpp"
 
+#include <algorithm>
+#include <filesystem>
 #include <iostream>
+#include <iterator>
 
 #include "build.hpp"
 #include "tutti/base/error.hpp"
@@ -11,15 +14,25 @@
 namespace tutti {
 namespace {
 
-// Long enough for a slow file system to bring the config; the run then has its own time-out.
-constexpr double start_timeout = 300;
 // Ranks that a launcher starts together come at once; one started by hand, alone, has nothing to wait for.
 constexpr double refusal_timeout = 10;
+
+// Whatever the run's time-out: hosts that load the program from a slow file system begin that far apart.
+constexpr double shortest_start = 30;
+
+/// How long the start waits where distributed.timeout is `given`.
+StartPatience patience_for(std::optional<double> given) {
+    // By default long enough for a slow file system to bring the config; the run then has its own time-out.
+    if (!given) return {};
+    const double seconds = *given > 0 ? std::max(*given, shortest_start) : 0;
+    return {seconds, seconds};
+}
 
 /// What a rank brings to the start of a job.
 struct Arrival {
     std::string call;                     ///< empty: unknown, as it was refused
     const UsageError* refused = nullptr;  ///< what is wrong with its command line
+    std::optional<double> timeout = {};   ///< seconds; see run_on_all_ranks
 };
 
 /// The first thing that ranks do together: a launcher may start a program of its own for each.
@@ -44,16 +57,17 @@ int run_job(const Environment& environment, const std::function<int(const JobSta
             Singletons singletons, const Arrival& arrival) {
     const UsageError* const refused = arrival.refused;
     const bool meets_alone = refused && bootstrap_of(environment) == Bootstrap::rendezvous;
-    const double timeout = meets_alone ? refusal_timeout : start_timeout;
+    StartPatience patience = patience_for(arrival.timeout);
+    if (meets_alone) patience.peers = refusal_timeout;
     const auto session_of_job =
-        start_session(environment, timeout, [](const std::string& text) { std::cerr << text << std::endl; });
+        start_session(environment, patience, [](const std::string& text) { std::cerr << text << std::endl; });
     Session& session = *session_of_job;
     if (session.bootstrap() == Bootstrap::mpi && singletons == Singletons::refuse)
         if (const auto mismatch = mismatch_with_mpi(environment, session.size()))
             throw LaunchMismatch(*mismatch);
 
     Log log(session.rank(), session.size(), session.host(), LogLevel::info);
-    const auto world = session.world(timeout);
+    const auto world = session.world(patience.peers);
     try {
         require_same_call(*world, arrival);
         return work({session, *world, log, environment});
@@ -91,9 +105,33 @@ std::unique_ptr<Communicator> JobStart::timed_world(const DistributedConfig& con
     return session.world(config.timeout, notice);
 }
 
-int run_on_all_ranks(const std::string& call, const std::function<int(const JobStart&)>& work,
-                     Singletons singletons) {
-    return run_job(current_environment(), work, singletons, {call});
+std::optional<double> timeout_before_start(const std::string& config,
+                                           const std::vector<std::string>& overrides) {
+    if (read_launch(current_environment()).world_size.value_or(1) == 1) return {};
+    const auto speaks_of_it = [](const std::string& text) {
+        return text.find("timeout") != std::string::npos;
+    };
+    std::vector<std::string> settings;
+    std::copy_if(overrides.begin(), overrides.end(), std::back_inserter(settings), speaks_of_it);
+    const auto read = [&](const std::string& text) {
+        const double timeout = parse_config(text, config, settings).distributed.timeout;
+        return timeout == DistributedConfig().timeout ? std::nullopt : std::optional(timeout);
+    };
+    // What is wrong with the config is for the ranks to say together.
+    try {
+        if (!settings.empty()) return read("");
+        std::error_code ignored;
+        if (config.empty() || !std::filesystem::is_regular_file(config, ignored)) return {};
+        const std::string text = read_config_text(config);
+        if (speaks_of_it(text)) return read(text);
+    } catch (const std::exception&) {
+    }
+    return {};
+}
+
+int run_on_all_ranks(const std::string& call, std::optional<double> timeout,
+                     const std::function<int(const JobStart&)>& work, Singletons singletons) {
+    return run_job(current_environment(), work, singletons, {call, nullptr, timeout});
 }
 
 int refuse_on_all_ranks(const UsageError& error) {

@@ -3,7 +3,9 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "tutti/base/config.hpp"
 #include "tutti/base/error.hpp"
@@ -15,7 +17,7 @@ namespace tutti {
 /// What a job has before it knows its config.
 struct JobStart {
     Session& session;
-    Communicator& world;  ///< patient enough for a slow file system to bring the config
+    Communicator& world;  ///< waits as the start does
     Log& log;
     const Environment& environment;
 
@@ -32,11 +34,20 @@ struct JobStart {
 /// What to do where the launch started several ranks and MPI sees one (see mismatch_with_mpi).
 enum class Singletons { refuse, allow };
 
+/// What distributed.timeout is, where this rank can tell before the ranks have met: from `overrides`, else
+/// from the file `config` (if any; a pipe is for rank 0 to read, once). Nothing where that is the default,
+/// which is for ranks that compute, where it cannot be told, and for one rank.
+std::optional<double> timeout_before_start(const std::string& config,
+                                           const std::vector<std::string>& overrides);
+
 /// `call`: what this rank's command line asks for (see call_of). Checks the launch, starts the session and
 /// the log, sees that every rank makes rank 0's call with rank 0's build, and runs `work` on every rank. An
 /// error that all ranks share is logged once and gives every rank its exit code; any other is logged by its
-/// rank and ends the whole job with its code. Throws LaunchError.
-int run_on_all_ranks(const std::string& call, const std::function<int(const JobStart&)>& work,
+/// rank and ends the whole job with its code. timeout: seconds that ranks wait for each other, but at least
+/// 30, until `work` waits by a time-out of its own; 0: for ever; nothing: as StartPatience has it. Throws
+/// LaunchError.
+int run_on_all_ranks(const std::string& call, std::optional<double> timeout,
+                     const std::function<int(const JobStart&)>& work,
                      Singletons singletons = Singletons::refuse);
 
 /// Ends the whole job where a rank's command line is refused: the first rank says its own error at once, that

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "bucket_report.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/train/report_file.hpp"
 
 namespace tutti {
 namespace {
@@ -138,10 +138,9 @@ MeasuredFile file_of(const nlohmann::json& document) {
 }  // namespace
 
 MeasuredFile read_measured_world(const std::string& path) {
-    std::ifstream stream(path);
-    if (!stream) throw DataError(path + ": cannot be read", remedy);
+    const std::string text = read_report(path, remedy);
     try {
-        const nlohmann::json document = nlohmann::json::parse(stream);
+        const nlohmann::json document = nlohmann::json::parse(text);
         if (!document.is_object() || document.value("benchmark", "") != "buckets")
             throw DataError("not a buckets.json", remedy);
         if (!document.contains("measurement"))

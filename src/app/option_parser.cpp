@@ -46,6 +46,11 @@ ParserOption ParserOption::needs(ParserOption other) const {
     return *this;
 }
 
+ParserOption ParserOption::needed_by(ParserOption other) const {
+    other.option_->needs(option_);
+    return *this;
+}
+
 ParserOption ParserOption::excludes(ParserOption other) const {
     option_->excludes(other.option_);
     return *this;
@@ -62,7 +67,13 @@ ParserOption ParserOption::one_of(std::initializer_list<int> values) const {
 }
 
 ParserOption ParserOption::not_negative() const {
-    option_->check(CLI::NonNegativeNumber);
+    option_->check(CLI::Validator(
+        [](std::string& text) -> std::string {
+            double value = 0;
+            if (!CLI::detail::lexical_cast(text, value)) return text + " is not a number";
+            return value >= 0 ? std::string() : text + " is not a number of at least 0";
+        },
+        ""));
     return *this;
 }
 

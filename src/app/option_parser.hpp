@@ -30,6 +30,7 @@ class ParserOption {
     /// Of a list: one word each time the option is given.
     ParserOption one_word_each() const;
     ParserOption needs(ParserOption other) const;
+    ParserOption needed_by(ParserOption other) const;
     ParserOption excludes(ParserOption other) const;
 
     ParserOption in_range(int least, int most) const;

@@ -84,7 +84,7 @@ int predict_command(const Arguments& arguments) {
     if (!parse_arguments(parser, translate_familiar_flags(arguments, "predict"))) return 0;
     finish(given.inference);
     check_prediction_path(given.output);
-    return run_on_all_ranks(call_of(parser),
+    return run_on_all_ranks(call_of(parser), timeout_before_start(given.inference),
                             [&](const JobStart& start) { return predict_job(start, given); });
 }
 

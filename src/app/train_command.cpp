@@ -82,6 +82,8 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
     log.info(fmt::format("data: {}, {} samples {}, {} classes", train_data->name(),
                          train_data->info().samples, to_string(train_data->info().sample_shape),
                          train_data->info().classes));
+    if (const std::string doubt = doubt_about_layout(train_data->info()); !doubt.empty())
+        log.warning("data: " + doubt);
     if (!config.data.transforms.empty()) {
         std::vector<std::string> transforms;
         for (const TransformSpec& spec : config.data.transforms) transforms.push_back(to_text(spec));
@@ -130,7 +132,8 @@ int train_command(const Arguments& arguments) {
     if (!parse_arguments(parser, translate_familiar_flags(arguments, "train"))) return 0;
 
     hold_preemption_notice();
-    return run_on_all_ranks(call_of(parser), [&](const JobStart& start) { return train(start, parsed); });
+    return run_on_all_ranks(call_of(parser), timeout_before_start(parsed.config_path, parsed.overrides),
+                            [&](const JobStart& start) { return train(start, parsed); });
 }
 
 }  // namespace tutti

@@ -38,6 +38,17 @@ Row only(std::vector<std::string> owners, Row row) {
     return row;
 }
 
+/// Null is the default. An empty text is none: run.dir=$UNSET would go on in another run's folder.
+Kind<std::string> folder() {
+    Kind<std::string> kind = text("FOLDER", "the default");
+    kind.parse = [parse = kind.parse](const Setting& setting) {
+        if (setting.node.IsScalar() && setting.node.Scalar().empty())
+            setting.fail("no value", "write a FOLDER, or leave the key out");
+        return parse(setting);
+    };
+    return kind;
+}
+
 void add_run(std::vector<Row>& rows) {
     using R = RunConfig;
     const auto run = &Config::run;
@@ -47,8 +58,7 @@ void add_run(std::vector<Row>& rows) {
         rows.end(),
         {
             default_is("runs/<stem of the config file>",
-                       row("run.dir", at(run, &R::dir), text("FOLDER", "the default"),
-                           "folder of this run's files")),
+                       row("run.dir", at(run, &R::dir), folder(), "folder of this run's files")),
             row("run.seed", at(run, &R::seed), integer(), "seed of everything random"),
             row("run.resume", at(run, &R::resume), text("auto | never | FILE"),
                 "auto goes on in a used folder, never starts anew, FILE goes on from that checkpoint"),
@@ -142,7 +152,7 @@ void add_model(std::vector<Row>& rows) {
             only({"vit"}, row("model.patch", at(model, &M::patch), integer(1),
                               "height and width of a patch in pixels; divides the image's")),
             only({"vit"}, row("model.dim", at(model, &M::dim), integer(1), "width of a token")),
-            only({"vit"}, row("model.depth", at(model, &M::depth), integer(1), "transformer layers")),
+            only({"vit"}, row("model.depth", at(model, &M::depth), integer(1, 4096), "transformer layers")),
             only({"vit"},
                  row("model.heads", at(model, &M::heads), integer(1), "attention heads; divides model.dim")),
             only({"vit"}, row("model.mlp_ratio", at(model, &M::mlp_ratio), number(positive),
@@ -332,7 +342,9 @@ void add_distributed(std::vector<Row>& rows) {
                 "what carries the gradients; auto on GPUs: nccl where it is there, else mpi through host "
                 "memory"),
             row("distributed.timeout", at(distributed, &D::timeout), number(positive),
-                "seconds to wait for a silent peer"),
+                "seconds to wait for a silent peer; for the start of all ranks at least 30, and 300 unless "
+                "it "
+                "is given"),
             row("distributed.bucket_mb", at(distributed, &D::bucket_mb), number(positive),
                 "size of a bucket in MiB"),
             row("distributed.first_bucket_mb", at(distributed, &D::first_bucket_mb), number(positive),

@@ -114,7 +114,9 @@ Kind<std::vector<T>> list_of(const Kind<T>& kind, std::size_t length = 0) {
             [=](const Setting& setting) {
                 if (!setting.node.IsSequence()) setting.wrong("a list", "write it in brackets, as in [1, 2]");
                 if (length != 0 && setting.node.size() != length)
-                    setting.wrong("a list of " + std::to_string(length) + " values");
+                    setting.fail("the list has " + std::to_string(setting.node.size()) +
+                                     (setting.node.size() == 1 ? " value" : " values"),
+                                 "give " + std::to_string(length));
                 std::vector<T> values;
                 for (const YAML::Node& entry : setting.node)
                     values.push_back(kind.parse(

@@ -1,8 +1,5 @@
 #include "gloo_collectives.hpp"
 
-#include <gloo/allgather.h>
-#include <gloo/barrier.h>
-#include <gloo/broadcast.h>
 #include <gloo/types.h>
 
 #include <algorithm>
@@ -23,6 +20,8 @@ namespace {
 constexpr std::uint8_t gather_prefix = 0x40;
 constexpr std::uint8_t scatter_prefix = 0x41;
 constexpr std::uint8_t pair_prefix = 0x42;
+constexpr std::uint8_t root_prefix = 0x43;
+constexpr std::uint8_t barrier_prefix = 0x44;
 
 /// A buffer goes in segments of that many bytes, so that what is received of it needs no more memory.
 constexpr std::int64_t segment_bytes = 4 << 20;
@@ -41,8 +40,7 @@ void exchange(const GlooCall& call, std::uint8_t prefix, gloo::transport::Unboun
     const int rank = call.context->rank;
     const int size = call.context->size;
     const auto slot = gloo::Slot::build(prefix, call.number);
-    int sends = 0;
-    std::vector<int> awaited;
+    std::vector<int> awaited, taking;
     for (int other = 1; other < size; ++other) {  // not all to one rank at once
         const int source = (rank + size - other) % size, target = (rank + other) % size;
         if (const Part part = incoming(source); part.bytes > 0) {
@@ -51,7 +49,7 @@ void exchange(const GlooCall& call, std::uint8_t prefix, gloo::transport::Unboun
         }
         if (const Part part = outgoing(target); part.bytes > 0) {
             from.send(target, slot, part.first, part.bytes);
-            ++sends;
+            taking.push_back(target);
         }
     }
     while (!awaited.empty()) {
@@ -60,12 +58,23 @@ void exchange(const GlooCall& call, std::uint8_t prefix, gloo::transport::Unboun
             to.waitRecv(&source, call.timeout);
         } catch (const std::exception& error) {
             std::sort(awaited.begin(), awaited.end());
-            throw std::runtime_error(gloo_words(error) + ": " + describe_silence(awaited, {}));
+            throw std::runtime_error(gloo_words(error) + ": " + describe_silence(awaited, *call.hosts));
         }
         if (std::erase(awaited, source) == 0) awaited.pop_back();
     }
-    for (; sends > 0; --sends) from.waitSend(call.timeout);
+    while (!taking.empty()) {
+        int target = -1;
+        try {
+            from.waitSend(&target, call.timeout);
+        } catch (const std::exception& error) {
+            throw std::runtime_error(gloo_words(error) + ": " + name_of_rank(taking.front(), *call.hosts) +
+                                     " takes nothing");
+        }
+        if (std::erase(taking, target) == 0) taking.pop_back();
+    }
 }
+
+constexpr auto nothing = [](int) { return Part{0, 0}; };
 
 }  // namespace
 
@@ -121,39 +130,61 @@ void gloo_reduce_scatter(const GlooCall& call, const TensorView& input, const Te
 
 void gloo_all_gather(const GlooCall& call, const TensorView& input, const TensorView& output) {
     const std::size_t bytes = input.bytes();
-    std::byte* const own = output.data + static_cast<std::size_t>(call.context->rank) * bytes;
+    const auto block = [&](int of) { return Part{static_cast<std::size_t>(of) * bytes, bytes}; };
+    std::byte* const own = output.data + block(call.context->rank).first;
     if (input.data != own) std::memcpy(own, input.data, bytes);
-    gloo::AllgatherOptions options(call.context);
-    options.setOutput(reinterpret_cast<std::uint8_t*>(output.data), output.bytes());
-    options.setTag(call.number);
-    options.setTimeout(call.timeout);
-    gloo::allgather(options);
+    const auto data = call.context->createUnboundBuffer(output.data, output.bytes());
+    exchange(
+        call, gather_prefix, *data, [&](int) { return block(call.context->rank); }, *data, block);
 }
 
 void gloo_broadcast(const GlooCall& call, const TensorView& buffer, int root) {
-    gloo::BroadcastOptions options(call.context);
-    options.setOutput(reinterpret_cast<std::uint8_t*>(buffer.data), buffer.bytes());
-    options.setRoot(root);
-    options.setTag(call.number);
-    options.setTimeout(call.timeout);
-    gloo::broadcast(options);
+    const int rank = call.context->rank;
+    const auto size = static_cast<std::size_t>(call.context->size);
+    const std::size_t bytes = buffer.bytes();
+    const bool whole = size == 2 || bytes <= static_cast<std::size_t>(whole_bytes);
+    const std::size_t each = (bytes + size - 1) / size;
+    const auto share = [&](int of) {
+        const std::size_t begin = std::min(each * static_cast<std::size_t>(of), bytes);
+        return whole ? Part{0, bytes} : Part{begin, std::min(each, bytes - begin)};
+    };
+    const auto data = call.context->createUnboundBuffer(buffer.data, bytes);
+    const auto of_root = [&](int source) { return source == root ? share(rank) : Part{0, 0}; };
+    if (rank == root)
+        exchange(call, root_prefix, *data, share, *data, nothing);
+    else
+        exchange(call, root_prefix, *data, nothing, *data, of_root);
+    if (whole) return;
+    const auto to_others = [&](int target) { return target == root ? Part{0, 0} : share(rank); };
+    if (rank == root)
+        exchange(call, gather_prefix, *data, to_others, *data, nothing);
+    else
+        exchange(call, gather_prefix, *data, to_others, *data, share);
 }
 
 void gloo_exchange(const GlooCall& call, const TensorView& send, const TensorView& receive, int peer) {
     const auto from = call.context->createUnboundBuffer(send.data, send.bytes());
     const auto to = call.context->createUnboundBuffer(receive.data, receive.bytes());
-    const auto slot = gloo::Slot::build(pair_prefix, call.number);
-    to->recv(peer, slot, 0, receive.bytes());
-    from->send(peer, slot, 0, send.bytes());
-    to->waitRecv(call.timeout);
-    from->waitSend(call.timeout);
+    const auto with_peer = [&](std::size_t bytes) {
+        return [=](int other) { return Part{0, other == peer ? bytes : 0}; };
+    };
+    exchange(call, pair_prefix, *from, with_peer(send.bytes()), *to, with_peer(receive.bytes()));
 }
 
 void gloo_barrier(const GlooCall& call) {
-    gloo::BarrierOptions options(call.context);
-    options.setTag(call.number);
-    options.setTimeout(call.timeout);
-    gloo::barrier(options);
+    std::byte token{};
+    std::vector<std::byte> tokens(static_cast<std::size_t>(call.context->size));
+    const auto from = call.context->createUnboundBuffer(&token, 1);
+    const auto to = call.context->createUnboundBuffer(tokens.data(), tokens.size());
+    exchange(
+        call, barrier_prefix, *from,
+        [](int) {
+            return Part{0, 1};
+        },
+        *to,
+        [](int source) {
+            return Part{static_cast<std::size_t>(source), 1};
+        });
 }
 
 }  // namespace tutti

@@ -129,7 +129,7 @@ class GlooCommunicator final : public Communicator {
     template <class Run>
     Work submit(const std::string& description, const Run& run) {
         require_whole_job();
-        const GlooCall call{mesh_->context(), mesh_->next_call(), gloo_timeout(timeout_)};
+        const GlooCall call{mesh_->context(), mesh_->next_call(), gloo_timeout(timeout_), mesh_->hosts()};
         auto operation = mesh_->submit([=] { run(call); });
         return Work(std::make_unique<GlooTransfer>(mesh_, std::move(operation), description, notice_));
     }

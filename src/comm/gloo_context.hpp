@@ -14,6 +14,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "gloo_mesh.hpp"
 #include "peer_watch.hpp"
@@ -43,8 +44,10 @@ class GlooMesh {
         std::string error;  ///< of the finished operation; empty when it succeeded
     };
 
+    /// hosts: by rank.
     GlooMesh(GlooPlace place, std::shared_ptr<gloo::transport::Device> device,
-             std::shared_ptr<gloo::Context> context, std::shared_ptr<GlooJob> job);
+             std::shared_ptr<gloo::Context> context, std::shared_ptr<GlooJob> job,
+             std::vector<std::string> hosts);
     ~GlooMesh();
     GlooMesh(const GlooMesh&) = delete;
     GlooMesh& operator=(const GlooMesh&) = delete;
@@ -52,6 +55,8 @@ class GlooMesh {
     const GlooPlace& place() const { return place_; }
     const std::shared_ptr<gloo::Context>& context() const { return queue_->context; }
     GlooJob& job() const { return *queue_->job; }
+    /// By rank, for messages.
+    const std::shared_ptr<const std::vector<std::string>>& hosts() const { return hosts_; }
 
     /// The number of the next call: the same on every rank, because the order of calls is.
     std::uint32_t next_call() { return calls_++; }
@@ -75,6 +80,7 @@ class GlooMesh {
 
     GlooPlace place_;
     std::shared_ptr<gloo::transport::Device> device_;
+    std::shared_ptr<const std::vector<std::string>> hosts_;
     std::uint32_t calls_ = 0;
     std::shared_ptr<Queue> queue_;
     std::thread worker_;

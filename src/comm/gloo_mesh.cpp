@@ -44,9 +44,12 @@ class Context final : public gloo::Context {
         transportContext_->setTimeout(timeout);
     }
 
-    void connect(const Exchange& exchange) {
-        // Every pair listens on a port of its own: one address for each peer, in the order of the ranks.
-        std::string mine;
+    /// Every rank's host, by rank; `host` is this one's.
+    std::vector<std::string> connect(const Exchange& exchange, const std::string& host) {
+        // Every pair listens on a port of its own: one address for each peer, in the order of the ranks. The
+        // host stands before them.
+        std::string mine = host + '\0';
+        std::vector<std::string> hosts;
         for (int peer = 0; peer < size; ++peer) {
             if (peer == rank) continue;
             const auto bytes = transportContext_->createPair(peer)->address().bytes();
@@ -54,8 +57,10 @@ class Context final : public gloo::Context {
         }
         const std::vector<std::string> all = exchange(mine);
         for (int peer = 0; peer < size; ++peer) {
+            std::string theirs = all[static_cast<std::size_t>(peer)];
+            hosts.push_back(theirs.substr(0, theirs.find('\0')));
+            theirs.erase(0, hosts.back().size() + 1);
             if (peer == rank) continue;
-            const std::string& theirs = all[static_cast<std::size_t>(peer)];
             const std::size_t bytes = theirs.size() / static_cast<std::size_t>(size - 1);
             const auto first =
                 theirs.begin() +
@@ -63,6 +68,7 @@ class Context final : public gloo::Context {
             transportContext_->getPair(peer)->connect(
                 std::vector<char>(first, first + static_cast<std::ptrdiff_t>(bytes)));
         }
+        return hosts;
     }
 };
 
@@ -90,11 +96,12 @@ std::shared_ptr<GlooMesh> connect(const GlooPlace& place, std::shared_ptr<gloo::
                                   const std::function<PeerWatch()>& watch) {
     try {
         const auto context = std::make_shared<Context>(device, place, gloo_timeout(timeout));
-        context->connect(exchange);
+        std::vector<std::string> hosts = context->connect(exchange, place.host);
         // A rank that is done and leaves at once would break the connections of those that still make theirs.
         exchange("");
         if (watch) job->watch = watch();
-        return std::make_shared<GlooMesh>(place, std::move(device), context, std::move(job));
+        return std::make_shared<GlooMesh>(place, std::move(device), context, std::move(job),
+                                          std::move(hosts));
     } catch (const Error&) {
         throw;
     } catch (const std::exception& error) {
@@ -121,8 +128,12 @@ void GlooJob::fail(const std::string& why) {
 }
 
 GlooMesh::GlooMesh(GlooPlace place, std::shared_ptr<gloo::transport::Device> device,
-                   std::shared_ptr<gloo::Context> context, std::shared_ptr<GlooJob> job)
-    : place_(std::move(place)), device_(std::move(device)), queue_(std::make_shared<Queue>()) {
+                   std::shared_ptr<gloo::Context> context, std::shared_ptr<GlooJob> job,
+                   std::vector<std::string> hosts)
+    : place_(std::move(place)),
+      device_(std::move(device)),
+      hosts_(std::make_shared<const std::vector<std::string>>(std::move(hosts))),
+      queue_(std::make_shared<Queue>()) {
     queue_->context = std::move(context);
     queue_->job = std::move(job);
     const WithoutSignals masked;

@@ -272,7 +272,7 @@ std::shared_ptr<Handle> make_handle(MPI_Comm comm, double timeout, std::int64_t 
     auto handle = std::make_shared<Handle>();
     handle->comm = comm;
     handle->job =
-        std::make_shared<Job>(Job{timeout, largest_piece, std::move(notice), false, {}, {}, {}, {}});
+        std::make_shared<Job>(Job{timeout, largest_piece, std::move(notice), false, {}, {}, {}, {}, {}, {}});
     handle->check(MPI_Comm_rank(comm, &handle->rank), "MPI_Comm_rank");
     handle->check(MPI_Comm_size(comm, &handle->size), "MPI_Comm_size");
     return handle;

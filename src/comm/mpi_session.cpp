@@ -19,9 +19,6 @@ namespace tutti {
 
 namespace {
 
-// MPI has brought all ranks up by then; who takes longer than this to begin has a problem.
-constexpr double start_timeout = 300;
-
 /// With several ranks on each of several hosts direct messages cost the network more than sums within the
 /// hosts first would: 2 to 1.5 parts of a buffer at 2 × 2 ranks, 4 to 1.75 at 2 × 4.
 constexpr int most_mixed_ranks = 4;
@@ -86,13 +83,14 @@ struct MpiSession::State {
     std::shared_ptr<Handle> world;  ///< with the lane of MPI_COMM_WORLD
     std::shared_ptr<const HostPeers> peers;
     std::vector<std::string> hosts;  ///< by rank
+    std::shared_ptr<RollCall> roll;  ///< null: one rank
     int exceptions = std::uncaught_exceptions();
 };
 
-MpiSession::MpiSession() : state_(std::make_unique<State>()) {
+MpiSession::MpiSession(const StartPatience& patience) : state_(std::make_unique<State>()) {
     std::optional<StartWatch> watch;
     const Environment environment = current_environment();
-    if (read_launch(environment).world_size.value_or(1) > 1) watch.emplace(environment, start_timeout);
+    if (read_launch(environment).world_size.value_or(1) > 1) watch.emplace(environment, patience);
     // A program that nobody launched would start a daemon of Open MPI (orted) for ranks it might spawn later:
     // 0.13 to 0.25 s of the start. Where /tmp is full that fails, and the program with it; under ulimit -f 1
     // it takes all memory. In Open MPI 4.1 ("ompi_info --all"); other launches do not look at it.
@@ -115,14 +113,18 @@ MpiSession::MpiSession() : state_(std::make_unique<State>()) {
     check_mpi(MPI_Comm_rank(host, &state_->local_rank), "MPI_Comm_rank", state_->rank);
     check_mpi(MPI_Comm_size(host, &state_->local_size), "MPI_Comm_size", state_->rank);
     check_mpi(MPI_Comm_free(&host), "MPI_Comm_free", state_->rank);
-    watch.reset();
 
-    state_->world = make_handle(MPI_COMM_WORLD, start_timeout);
+    state_->world = make_handle(MPI_COMM_WORLD, patience.peers);
     state_->world->crowded = state_->local_size > sysconf(_SC_NPROCESSORS_ONLN);
     state_->world->lanes = std::make_shared<Lanes>();
+    // First of all who is who, for whatever goes wrong from here on.
+    state_->world->job->peers = state_->peers = find_host_peers(state_->world);
+    state_->world->job->hosts = state_->hosts = gather_hosts(state_->world);
+    watch.reset();
+    if (state_->size > 1)
+        state_->world->job->roll = state_->roll =
+            std::make_shared<RollCall>(MPI_COMM_WORLD, state_->rank, state_->size);
     choose_lane(state_->world, state_->local_size);
-    state_->peers = find_host_peers(state_->world);
-    state_->hosts = gather_hosts(state_->world);
 }
 
 MpiSession::~MpiSession() {
@@ -158,6 +160,7 @@ std::unique_ptr<Communicator> MpiSession::world(double timeout, Notice notice) {
     auto handle = make_handle(MPI_COMM_WORLD, timeout, std::numeric_limits<int>::max(), std::move(notice));
     handle->job->peers = state_->peers;
     handle->job->hosts = state_->hosts;
+    handle->job->roll = state_->roll;
     handle->lanes = state_->world->lanes;
     handle->lane = state_->world->lane;
     handle->make_lane = state_->world->make_lane;

@@ -68,15 +68,36 @@ void WatchedTransfer::watch() {
                 ended_remedy);
         }
     }
+    if (job.broken.empty() && job.roll && waited.count() > 0.3 && last_poll_ >= job.next_listen) {
+        job.next_listen = last_poll_ + std::chrono::milliseconds(100);
+        // A peer that has waited too long ends the job: with the same words here.
+        if (const auto silent = job.roll->listen(); silent && !silent->empty()) {
+            job.broken = describe_silence(*silent, job.hosts);
+            throw PeerError(
+                describe_wait(describe(call_, count_, dtype_), handle_->rank, mpi_host(), waited.count()) +
+                    ": " + job.broken,
+                slow_or_dead);
+        }
+    }
     if (job.broken.empty() && (job.timeout <= 0 || waited.count() <= job.timeout)) return;
 
     const std::string problem =
         describe_wait(describe(call_, count_, dtype_), handle_->rank, mpi_host(), waited.count());
     if (!job.broken.empty()) throw PeerError(problem + " (" + job.broken + ")");
     job.broken = std::string(call_) + " timed out before";
-    std::string lost = job.peers ? job.peers->ended_or_stopped() : "";
-    if (lost.empty()) lost = describe_silence(awaited(), job.hosts);
-    throw PeerError(lost.empty() ? problem : problem + ": " + lost, slow_or_dead);
+    throw PeerError(problem + who_is_missing(), slow_or_dead);
+}
+
+std::string WatchedTransfer::who_is_missing() const {
+    const Job& job = *handle_->job;
+    if (job.peers)
+        if (const std::string lost = job.peers->ended_or_stopped(); !lost.empty()) return ": " + lost;
+    std::vector<int> silent = awaited();
+    if (silent.empty() && job.roll) {
+        silent = job.roll->silent();
+        if (silent.empty()) return ": all of them wait, too, so that what was sent is lost or on its way";
+    }
+    return silent.empty() ? "" : ": " + describe_silence(silent, job.hosts);
 }
 
 bool MpiTransfer::poll() {

@@ -12,13 +12,15 @@
 
 #include "all_reduce_lane.hpp"
 #include "host_peers.hpp"
+#include "roll_call.hpp"
 #include "tutti/comm/work.hpp"
 
 namespace tutti {
 
 /// Of messages between two ranks beside those of lanes, whose tags are below. MPI guarantees tags up to
-/// 32767.
+/// 32767; RollCall's follow.
 constexpr int exchange_tag = 16384;
+static_assert(RollCall::first_tag > exchange_tag);
 
 /// What a communicator, its transfers and its duplicates share.
 struct Job {
@@ -29,7 +31,8 @@ struct Job {
     std::string broken;  ///< why no peer can be waited for any more; empty while all is well
     std::shared_ptr<const HostPeers> peers = {};  ///< null: nobody to look at
     std::vector<std::string> hosts = {};          ///< by rank; empty: not known
-    std::chrono::steady_clock::time_point next_look = {};
+    std::shared_ptr<RollCall> roll = {};          ///< null: nobody to ask
+    std::chrono::steady_clock::time_point next_look = {}, next_listen = {};
 };
 
 /// A communicator handle; lives as long as a transfer on it.
@@ -77,6 +80,8 @@ class WatchedTransfer : public Work::Transfer {
   private:
     using Clock = std::chrono::steady_clock;
     void watch();
+    /// ": nothing came from rank 1 on node2", as far as anybody can tell.
+    std::string who_is_missing() const;
 
     std::shared_ptr<const Handle> handle_;
     const char* call_;

@@ -24,6 +24,8 @@ std::span<std::byte> bytes_of(T& value) {
 }
 
 Deadline in(double seconds) {
+    constexpr double longest = 1e8;  // some years
+    if (seconds <= 0 || seconds > longest) seconds = longest;
     return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
@@ -106,9 +108,25 @@ TcpSocket listen_near(const MeetingPoint& point, int& port) {
 // Names of hosts that have just started may take a moment to appear, in seconds.
 constexpr double name_patience = 5;
 
+// What rank 0 has to say of its own time-out must reach the others before theirs, which may have begun
+// earlier, in seconds.
+constexpr double grace = 3;
+
+// In the length of a text: it is not that, but why there will be none.
+constexpr std::uint64_t last_word = std::uint64_t{1} << 63U;
+
+std::string shown(double seconds) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%g s", seconds);
+    return text.data();
+}
+
 constexpr const char* check_launch =
     "look for the first error of another rank, and check that every rank has the same MASTER_ADDR, "
-    "MASTER_PORT and WORLD_SIZE, and that MASTER_ADDR is the host of rank 0";
+    "MASTER_PORT and WORLD_SIZE, and that MASTER_ADDR is the host of rank 0; distributed.timeout is how long "
+    "to "
+    "wait";
+constexpr const char* look_at_peer = "look for its error, or raise distributed.timeout if it is only slow";
 
 }  // namespace
 
@@ -124,7 +142,7 @@ Hello hello_of(const MeetingPoint& point, int rank, int size) {
 }
 
 Rendezvous::Rendezvous(int rank, int size, const MeetingPoint& point, double timeout, const Report& report)
-    : rank_(rank), size_(size), deadline_(in(timeout)) {
+    : rank_(rank), size_(size), timeout_(timeout), deadline_(in(timeout)) {
     // Also rank 0, which could do without: it would wait for ranks that cannot come.
     const std::string unknown = resolve_problem(point.address, std::min(deadline_, in(name_patience)));
     if (!unknown.empty())
@@ -153,10 +171,10 @@ void Rendezvous::host(const MeetingPoint& point, const Report& report) {
                    std::to_string(port);
         });
         if (Clock::now() > deadline_)
-            throw PeerError("rank 0 on " + host_name() + ": " + missing(peers_) + " of " +
-                                std::to_string(size_) + " did not come to " + point.address + ":" +
-                                std::to_string(port),
-                            check_launch);
+            end_all(PeerError("rank 0 on " + host_name() + ": " + missing(peers_) + " of " +
+                                  std::to_string(size_) + " did not come to " + point.address + ":" +
+                                  std::to_string(port) + " within " + shown(timeout_),
+                              check_launch));
 
         std::vector<pollfd> entries = {{listener.descriptor(), POLLIN, 0}};
         for (const Stranger& one : strangers) entries.push_back({one.socket.descriptor(), POLLIN, 0});
@@ -185,8 +203,8 @@ void Rendezvous::host(const MeetingPoint& point, const Report& report) {
         for (std::size_t peer = 1; peer < peers_.size(); ++peer) {
             std::array<std::byte, 1> nothing{};
             if (peers_[peer] && !peers_[peer].receive_some(nothing))
-                throw PeerError("rank " + std::to_string(peer) + " ended before all ranks had met",
-                                "look for its error");
+                end_all(PeerError("rank " + std::to_string(peer) + " ended before all ranks had met",
+                                  "look for its error"));
         }
     }
 }
@@ -215,7 +233,7 @@ void Rendezvous::join(const MeetingPoint& point, const Report& report) {
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
     throw PeerError("rank " + std::to_string(rank_) + " on " + host_name() + " does not find rank 0 at " +
-                        place_of(point),
+                        place_of(point) + " within " + shown(timeout_),
                     check_launch);
 }
 
@@ -243,11 +261,24 @@ std::vector<std::string> Rendezvous::exchange(const std::string& mine) {
         return all;
     }
     all[0] = mine;
-    for (std::size_t peer = 1; peer < all.size(); ++peer)
-        all[peer] = receive_text(peers_[peer], static_cast<int>(peer));
+    std::optional<PeerError> lost;
+    for (std::size_t peer = 1; peer < all.size(); ++peer) try {
+            all[peer] = receive_text(peers_[peer], static_cast<int>(peer));
+        } catch (const PeerError& error) {
+            if (!lost) lost = error;
+        }
+    if (lost) end_all(*lost);
     for (std::size_t peer = 1; peer < all.size(); ++peer)
         for (const std::string& text : all) send_text(peers_[peer], text, static_cast<int>(peer));
     return all;
+}
+
+void Rendezvous::end_all(const PeerError& error) const {
+    const std::string text = error.what();
+    std::uint64_t length = text.size() | last_word;
+    for (const TcpSocket& peer : peers_)
+        if (peer && peer.send(bytes_of(length), in(1))) peer.send(std::as_bytes(std::span(text)), in(1));
+    throw error;
 }
 
 void Rendezvous::send_text(const TcpSocket& to, const std::string& text, int peer) const {
@@ -259,17 +290,30 @@ void Rendezvous::send_text(const TcpSocket& to, const std::string& text, int pee
 }
 
 std::string Rendezvous::receive_text(const TcpSocket& from, int peer) const {
+    const Deadline deadline =
+        rank_ == 0
+            ? deadline_
+            : deadline_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(grace));
     std::uint64_t length = 0;
     std::string text;
-    bool whole = from.receive(bytes_of(length), deadline_) && length < (1U << 30);
+    bool whole = from.receive(bytes_of(length), deadline);
+    const bool is_text = (length & last_word) == 0;
+    length &= ~last_word;
+    whole = whole && length < (1U << 30);
     if (whole) {
         text.resize(length);
-        whole = from.receive(std::as_writable_bytes(std::span(text)), deadline_);
+        whole = from.receive(std::as_writable_bytes(std::span(text)), deadline);
     }
-    if (whole) return text;
-    throw PeerError("rank " + std::to_string(rank_) + " on " + host_name() + " lost rank " +
-                        std::to_string(peer) + " while the ranks met",
-                    "look for the first error of another rank");
+    if (whole && is_text) return text;
+    if (whole) throw PeerError(text);
+    const std::string from_here = "rank " + std::to_string(rank_) + " on " + host_name();
+    const std::string address = from.peer_address();
+    const std::string who =
+        "rank " + std::to_string(peer) + (address.empty() || is_loopback(address) ? "" : " at " + address);
+    if (Clock::now() < deadline)
+        throw PeerError(from_here + " lost " + who + " while the ranks met", "look for its error");
+    throw PeerError(from_here + ": " + who + " has come, but says nothing more since " + shown(timeout_),
+                    look_at_peer);
 }
 
 }  // namespace tutti

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tcp_socket.hpp"
+#include "tutti/base/error.hpp"
 #include "tutti/comm/launch.hpp"
 
 namespace tutti {
@@ -22,9 +23,9 @@ class Rendezvous {
     /// Ports that are tried, from the meeting point's on.
     static constexpr int ports = 16;
 
-    /// Collective. Throws PeerError when a rank has not come, or has left, within `timeout` seconds; names
-    /// the missing ones on rank 0. Throws LaunchError when `point` has a name that does not resolve within 5
-    /// s. report: told once what a wait of more than 10 s is for.
+    /// Collective. Throws PeerError when a rank has not come, or has left, within `timeout` seconds (0: for
+    /// ever); rank 0 names the missing ones, and tells those that have come. Throws LaunchError when `point`
+    /// has a name that does not resolve within 5 s. report: told once what a wait of more than 10 s is for.
     Rendezvous(int rank, int size, const MeetingPoint& point, double timeout,
                const std::function<void(const std::string&)>& report);
 
@@ -41,12 +42,15 @@ class Rendezvous {
     void host(const MeetingPoint& point, const std::function<void(const std::string&)>& report);
     void join(const MeetingPoint& point, const std::function<void(const std::string&)>& report);
     void assign_addresses();
+    /// On rank 0: every rank that has come gets this error instead of a text, and so does the caller.
+    [[noreturn]] void end_all(const PeerError& error) const;
     void send_text(const TcpSocket& to, const std::string& text, int peer) const;
     std::string receive_text(const TcpSocket& from, int peer) const;
 
     int rank_;
     int size_;
-    Deadline deadline_;
+    double timeout_;     ///< seconds
+    Deadline deadline_;  ///< after it nobody is waited for
     std::string address_;
     std::vector<TcpSocket> peers_;  ///< on rank 0: by rank (its own is empty); else: one, to rank 0
 };

@@ -5,13 +5,12 @@
 
 namespace tutti {
 
-std::unique_ptr<Session> start_session(const Environment& environment, double timeout,
+std::unique_ptr<Session> start_session(const Environment& environment, const StartPatience& patience,
                                        const Session::Notice& report) {
     if (const auto mismatch = mismatch_before_start(environment)) throw LaunchMismatch(*mismatch);
     if (bootstrap_of(environment) == Bootstrap::rendezvous)
-        return std::make_unique<RendezvousSession>(environment, timeout, report);
-
-    return std::make_unique<MpiSession>();
+        return std::make_unique<RendezvousSession>(environment, patience.peers, report);
+    return std::make_unique<MpiSession>(patience);
 }
 
 }  // namespace tutti

@@ -1,8 +1,10 @@
 #include "start_watch.hpp"
 
+#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -67,12 +69,8 @@ int launcher_above(const std::map<int, Process>& processes, int process) {
     return 0;
 }
 
-}  // namespace
-
-std::string ranks_left_on_host(const Environment& own, const std::filesystem::path& proc) {
-    const std::string job = text_of(own, "PMIX_NAMESPACE"),
-                      counted = text_of(own, "OMPI_COMM_WORLD_LOCAL_SIZE");
-    if (job.empty() || counted.empty()) return {};
+/// All that `proc` shows.
+std::map<int, Process> look_at_all(const std::filesystem::path& proc) {
     std::map<int, Process> processes;
     std::error_code failed;
     for (std::filesystem::directory_iterator entry(proc, failed), end; !failed && entry != end;
@@ -80,7 +78,34 @@ std::string ranks_left_on_host(const Environment& own, const std::filesystem::pa
         if (const int process = std::atoi(entry->path().filename().c_str()); process > 0)
             if (Process found = look_at(proc, process); found.parent > 0)
                 processes[process] = std::move(found);
+    return processes;
+}
 
+bool has_thread(const std::filesystem::path& proc, int process, const std::string& name) {
+    std::error_code failed;
+    for (std::filesystem::directory_iterator entry(proc / std::to_string(process) / "task", failed), end;
+         !failed && entry != end; entry.increment(failed)) {
+        std::ifstream file(entry->path() / "comm");
+        std::string found;
+        if (std::getline(file, found) && found == name) return true;
+    }
+    return false;
+}
+
+/// What runs for one rank of the launch: its program, and what that has started.
+struct Late {
+    int stopped = 0;  ///< a process of it; 0: none
+    int last = 0;     ///< the one that was started last
+    bool waits = false;
+};
+
+}  // namespace
+
+std::string ranks_left_on_host(const Environment& own, const std::filesystem::path& proc) {
+    const std::string job = text_of(own, "PMIX_NAMESPACE"),
+                      counted = text_of(own, "OMPI_COMM_WORLD_LOCAL_SIZE");
+    if (job.empty() || counted.empty()) return {};
+    const std::map<int, Process> processes = look_at_all(proc);
     // In a container of its own a rank sees neither the launcher nor the others.
     std::ifstream self(proc / "self/stat");
     int mine = 0;
@@ -103,6 +128,35 @@ std::string ranks_left_on_host(const Environment& own, const std::filesystem::pa
     return (ranks.size() == 1 ? "rank " : "ranks ") + list + " of the " + counted;
 }
 
+std::string late_ranks_on_host(const Environment& own, const std::filesystem::path& proc) {
+    const std::string job = text_of(own, "PMIX_NAMESPACE");
+    if (job.empty()) return {};
+    const std::map<int, Process> processes = look_at_all(proc);
+    std::map<int, Late> ranks;
+    for (const auto& [process, found] : processes) {
+        const Environment environment = environment_of(proc, process);
+        if (text_of(environment, "PMIX_NAMESPACE") != job || !environment.contains("PMIX_RANK")) continue;
+        Late& rank = ranks[std::atoi(text_of(environment, "PMIX_RANK").c_str())];
+        rank.last = process;
+        if (found.state == 'T' || found.state == 't') rank.stopped = process;
+        rank.waits |= has_thread(proc, process, waiting_thread);
+    }
+    const auto name = [](int rank) { return "rank " + std::to_string(rank) + ", process "; };
+    for (const auto& [number, rank] : ranks)
+        if (rank.stopped != 0) return name(number) + std::to_string(rank.stopped) + ", is stopped";
+    std::string here;
+    for (const auto& [number, rank] : ranks) {
+        if (!rank.waits)
+            return name(number) + std::to_string(rank.last) + " (" + processes.at(rank.last).name +
+                   "), has not called it";
+        here += (here.empty() ? "" : ", ") + std::to_string(number);
+    }
+    if (here.empty()) return {};
+    return (ranks.size() == 1 ? "rank " + here + " of this host waits"
+                              : "ranks " + here + " of this host wait") +
+           " there, the others are missing";
+}
+
 bool LooksInARow::certain_after(const std::string& left) {
     constexpr int certain = 3;
     looks_ = left.empty() ? 0 : left == left_ ? looks_ + 1 : 1;
@@ -110,13 +164,15 @@ bool LooksInARow::certain_after(const std::string& left) {
     return looks_ >= certain;
 }
 
-StartWatch::StartWatch(Environment environment, double timeout) {
+StartWatch::StartWatch(Environment environment, const StartPatience& patience) {
     // Signals are for the thread that trains.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread_ =
-        std::thread([this, environment = std::move(environment), timeout] { look_on(environment, timeout); });
+    thread_ = std::thread([this, environment = std::move(environment), patience] {
+        pthread_setname_np(pthread_self(), waiting_thread);
+        look_on(environment, patience);
+    });
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
@@ -129,34 +185,47 @@ StartWatch::~StartWatch() {
     thread_.join();
 }
 
-void StartWatch::look_on(const Environment& environment, double timeout) {
+void StartWatch::look_on(const Environment& environment, const StartPatience& patience) {
     using Clock = std::chrono::steady_clock;
+    using Seconds = std::chrono::duration<double>;
     const auto begin = Clock::now();
+    const auto reached = [&](double seconds) {
+        return seconds > 0 && Clock::now() - begin >= Seconds(seconds);
+    };
     LooksInARow looks;
     bool warned = false;
     std::unique_lock lock(mutex_);
-    while (!changed_.wait_for(lock, std::chrono::seconds(1), [this] { return started_; })) {
+    for (;;) {
+        auto next = Seconds(1);
+        if (patience.mpi_init > 0)
+            next = std::clamp<Seconds>(Seconds(patience.mpi_init) - (Clock::now() - begin), Seconds(0), next);
+        if (changed_.wait_for(lock, next, [this] { return started_; })) return;
         const std::string left = ranks_left_on_host(environment);
         const bool missing = looks.certain_after(left);
-        const std::chrono::duration<double> waited = Clock::now() - begin;
-        const bool slow = !warned && waited.count() > timeout;
-        if (!missing && !slow) continue;
-        const std::string waits = "rank " + text_of(environment, "OMPI_COMM_WORLD_RANK") + " on " +
-                                  host_name() + " waits in MPI_Init for its peers";
-        const std::string reason =
-            missing
-                ? waits + ", of which only " + left +
-                      " on this host still run: another ended without starting MPI; start all ranks with the "
-                      "same command line"
-                : waits + ", since " + std::to_string(static_cast<int>(waited.count())) +
-                      " s; if it stays so, look whether every rank runs this program, and whether the hosts "
-                      "reach each other: trainer doctor on each host";
-        std::cerr << (missing ? "error: " : "warning: ") << reason << std::endl;
+        const bool too_late = reached(patience.mpi_init), slow = !warned && reached(patience.peers);
+        if (!missing && !too_late && !slow) continue;
+        const std::string waits = "rank " + std::to_string(read_launch(environment).rank.value_or(0)) +
+                                  " on " + host_name() + " waits in MPI_Init for its peers";
+        std::string reason =
+            waits + ", of which only " + left +
+            " on this host still run: another ended without starting MPI; start all ranks with "
+            "the same command line";
         if (!missing) {
-            // A large job may take that long, and nothing shows that a rank is gone.
-            warned = true;
-            continue;
+            // Not at once: a peer that gives up, too, may have ended its thread and not yet itself.
+            std::this_thread::sleep_for(std::chrono::milliseconds(200));
+            const std::string late = late_ranks_on_host(environment);
+            const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - begin);
+            reason = waits + ", since " + std::to_string(seconds.count()) + " s" +
+                     (late.empty() ? "" : ": ") + late +
+                     "; look whether every rank runs this program, and whether the hosts reach each " +
+                     "other (trainer doctor on each host)" +
+                     (too_late ? ", or raise distributed.timeout if a rank is only slow" : "");
         }
+        // A large job may take a while, and so far nothing shows that a rank is gone.
+        const bool gives_up = missing || too_late;
+        std::cerr << (gives_up ? "error: " : "warning: ") << reason << std::endl;
+        warned = true;
+        if (!gives_up) continue;
         hand_over_output();
         std::_Exit(static_cast<int>(ExitCode::peer));
     }

@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "tutti/comm/launch.hpp"
+#include "tutti/comm/session.hpp"
 
 namespace tutti {
 
@@ -17,6 +17,14 @@ namespace tutti {
 /// nothing where all are there, where that cannot be seen, and while the launcher still has processes to
 /// become ranks. `own`: this process's environment.
 std::string ranks_left_on_host(const Environment& own, const std::filesystem::path& proc = "/proc");
+
+/// Why MPI_Init may wait, as far as this host shows it: the lowest rank of this launch here that is stopped
+/// ("rank 1, process 4711, is stopped"), else one that has not come so far ("rank 1, process 4711 (sleep),
+/// has not called it"); "ranks 0, 1 of this host wait there, the others are missing" where all that can be
+/// seen have; nothing where none can.
+/// A rank has come whose process has a thread of the name `waiting_thread`.
+std::string late_ranks_on_host(const Environment& own, const std::filesystem::path& proc = "/proc");
+inline constexpr const char* waiting_thread = "tutti-mpi-init";
 
 /// When what ranks_left_on_host says is certain: the same ranks, three times in a row. One may be on its way
 /// from one look to the next.
@@ -31,17 +39,18 @@ class LooksInARow {
 };
 
 /// While it lives, a thread looks after the start of MPI, and ends this process with exit code 5 and the
-/// reason when a rank of this host has ended before it came to MPI_Init (LooksInARow, one second apart).
-/// After `timeout` seconds it warns, once. mpirun itself ends a job only for a rank that failed.
+/// reason when a rank of this host has ended before it came to MPI_Init (LooksInARow, one second apart), or
+/// after patience.mpi_init seconds, with what late_ranks_on_host tells. After patience.peers seconds it
+/// warns, once. mpirun itself ends a job only for a rank that failed.
 class StartWatch {
   public:
-    StartWatch(Environment environment, double timeout);
+    StartWatch(Environment environment, const StartPatience& patience);
     ~StartWatch();
     StartWatch(const StartWatch&) = delete;
     StartWatch& operator=(const StartWatch&) = delete;
 
   private:
-    void look_on(const Environment& environment, double timeout);
+    void look_on(const Environment& environment, const StartPatience& patience);
 
     std::mutex mutex_;
     std::condition_variable changed_;

@@ -25,6 +25,11 @@ std::string describe_wait_after_term(const std::string& call, int rank, const st
            "error of another rank, then start the same command again: it resumes from the last checkpoint";
 }
 
+std::string name_of_rank(int rank, const std::vector<std::string>& hosts) {
+    const auto place = static_cast<std::size_t>(rank);
+    return place < hosts.size() ? rank_on(rank, hosts[place]) : "rank " + std::to_string(rank);
+}
+
 std::string describe_silence(const std::vector<int>& ranks, const std::vector<std::string>& hosts) {
     constexpr std::size_t most = 8;
     if (ranks.empty()) return {};

@@ -8,6 +8,8 @@ namespace tutti {
 
 /// "all_reduce of 1024 f32: rank 3 on node7 waited 2.0 s for its peers".
 std::string describe_wait(const std::string& call, int rank, const std::string& host, double seconds);
+/// "rank 1 on node2"; "rank 1" where its host is not known.
+std::string name_of_rank(int rank, const std::vector<std::string>& hosts);
 /// "nothing came from rank 1 on node2", or "… from ranks 1, 2"; at most eight are named. hosts: by rank, or
 /// empty where they are not known. Nothing of no ranks.
 std::string describe_silence(const std::vector<int>& ranks, const std::vector<std::string>& hosts);

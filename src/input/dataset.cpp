@@ -208,4 +208,17 @@ std::vector<std::int64_t> count_labels(const Dataset& dataset) {
     return counts;
 }
 
+std::string doubt_about_layout(const DatasetInfo& info) {
+    if (info.dtype != DType::u8 || info.sample_shape.rank() != 3) return {};
+    const std::int64_t height = info.sample_shape[0], width = info.sample_shape[1],
+                       channels = info.sample_shape[2];
+    constexpr std::int64_t smallest_image = 8;
+    if ((height != 1 && height != 3) || width != channels || width < smallest_image) return {};
+    const auto text = [](std::int64_t number) { return std::to_string(number); };
+    return "samples are " + to_string(info.sample_shape) + ", taken for images of " + text(height) + " x " +
+           text(width) + " pixels with " + text(channels) +
+           " channels; if their channels come first, store them as [N, H, W, C], in h5py with "
+           "images.transpose(0, 2, 3, 1)";
+}
+
 }  // namespace tutti

@@ -245,13 +245,32 @@ bool is_float32(hid_t type) {
     return H5Tget_class(type) == H5T_FLOAT && H5Tget_size(type) == 4;
 }
 
+/// What people store instead, and what to do with it.
+std::string advice_on_samples(const Table& samples) {
+    const bool is_float = H5Tget_class(samples.type.get()) == H5T_FLOAT;
+    const std::size_t dimensions = samples.dims.size();
+    if (dimensions == 3 && !is_float) return ": grey images have C = 1, one dimension more";
+    if (dimensions >= 3 && is_float)
+        return ": pixels are stored as bytes from 0 to 255, and divided by 255 as they are read";
+    if (dimensions == 2) return ": convert the features, in h5py with astype('float32')";
+    if (dimensions == 4) return ": convert the pixels to bytes from 0 to 255, in h5py with astype('uint8')";
+    return {};
+}
+
+std::string advice_on_labels(const Table& labels) {
+    if (labels.dims.size() == 2) return ", one for each sample: of a row per class store where it is largest";
+    if (H5Tget_class(labels.type.get()) == H5T_FLOAT) return ": convert them, in h5py with astype('int64')";
+    return {};
+}
+
 void set_samples(DatasetInfo& info, const hdf5::File& file, const Table& samples) {
     const bool images = is_unsigned_byte(samples.type.get()) && samples.dims.size() == 4;
     const bool features = is_float32(samples.type.get()) && samples.dims.size() == 2;
     if (!images && !features)
         schema::fail(file.path,
                      "/samples is " + describe(samples) +
-                         ", but must be uint8 [N, H, W, C] for images or float32 [N, F] for features");
+                         ", but must be uint8 [N, H, W, C] for images or float32 [N, F] for features" +
+                         advice_on_samples(samples));
     info.dtype = images ? DType::u8 : DType::f32;
     info.samples = samples.dims.front();
     info.sample_shape = Shape(std::span(samples.dims).subspan(1));
@@ -285,7 +304,8 @@ std::optional<std::uint64_t> plain_offset(const Table& samples, hid_t layout) {
 std::vector<std::int64_t> read_labels(const hdf5::File& file, std::int64_t samples) {
     const Table table = open_table(file, schema::labels_dataset);
     if (H5Tget_class(table.type.get()) != H5T_INTEGER || table.dims.size() != 1)
-        schema::fail(file.path, "/labels is " + describe(table) + ", but must be integers [N]");
+        schema::fail(file.path, "/labels is " + describe(table) + ", but must be integers [N]" +
+                                    advice_on_labels(table));
     if (table.dims.front() != samples)
         schema::fail(file.path, "/labels has " + std::to_string(table.dims.front()) +
                                     " entries, but /samples has " + std::to_string(samples));

@@ -3,17 +3,17 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "atomic_file.hpp"
 #include "tutti/base/cache_directory.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/host_name.hpp"
+#include "tutti/base/path_type.hpp"
 #include "tutti/base/sha256.hpp"
 #include "tutti/train/across_steps.hpp"
 #include "tutti/train/bucket_plan.hpp"
+#include "tutti/train/report_file.hpp"
 
 namespace tutti {
 namespace {
@@ -153,14 +153,10 @@ BucketProfile bucket_profile_from_json(const std::string& text, const std::strin
 
 std::optional<BucketProfile> read_bucket_profile(const std::string& path, const std::string& key,
                                                  std::size_t parameters) {
-    std::error_code error;
-    const auto status = std::filesystem::status(path, error);
-    if (status.type() == std::filesystem::file_type::not_found) return std::nullopt;
-    std::ifstream file(path);
-    std::ostringstream text;
-    if (!(file && text << file.rdbuf())) throw DataError(path + " cannot be read");
+    if (type_of_path(path) == std::filesystem::file_type::not_found) return std::nullopt;
+    const std::string text = read_report(path, "check its permissions, or remove it");
     try {
-        return bucket_profile_from_json(text.str(), key, parameters);
+        return bucket_profile_from_json(text, key, parameters);
     } catch (const DataError& problem) {
         throw DataError(path + ": " + problem.what());
     }

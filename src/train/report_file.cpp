@@ -29,4 +29,12 @@ void write_report(const std::string& path, std::string_view text) {
     }
 }
 
+std::string read_report(const std::string& path, const std::string& remedy) {
+    try {
+        return file::content(path);
+    } catch (const std::system_error& error) {
+        throw DataError(path + ": cannot be read: " + file::cause(error), remedy);
+    }
+}
+
 }  // namespace tutti

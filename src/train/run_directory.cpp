@@ -16,6 +16,7 @@
 #include "run_directory_lock.hpp"
 #include "run_directory_metrics.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/path_type.hpp"
 
 namespace tutti {
 namespace {
@@ -74,12 +75,7 @@ std::vector<std::int64_t> steps_in(const fs::path& directory) {
         const auto step = step_of(name);
         if (!step) continue;
         // One that cannot be looked at is not one less: a run would go on from an older one, or anew.
-        std::error_code error;
-        const auto type = fs::status(directory / name, error).type();
-        if (error && type != fs::file_type::not_found)
-            throw DataError((directory / name).string() + " cannot be looked at: " + error.message(),
-                            "check the permissions and the file system there");
-        if (type == fs::file_type::regular) steps.push_back(*step);
+        if (type_of_path((directory / name).string()) == fs::file_type::regular) steps.push_back(*step);
     }
     std::sort(steps.begin(), steps.end());
     return steps;

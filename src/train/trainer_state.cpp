@@ -80,12 +80,27 @@ void load_model(Graph& graph, const Checkpoint& checkpoint, const std::string& p
     }
 }
 
+/// What `resume: auto` found in the run's directory was nobody's choice: where it cannot be read, says how to
+/// do without.
+Checkpoint load_to_resume(const std::string& path, const Config& config) {
+    try {
+        return load_checkpoint(path);
+    } catch (const DataError& error) {
+        if (config.run.resume != "auto") throw;
+        throw DataError(
+            std::string(error.what()) +
+            "; run.resume=FILE goes on from another one, run.resume=never starts anew and moves the "
+            "old content to " +
+            config.run.dir + "/old-1/, old-2/, …");
+    }
+}
+
 }  // namespace
 
 void Trainer::Impl::restore(const std::string& path) {
     Checkpoint checkpoint;  // of rank 0
     together_on_first_rank(job.control, "resuming", [&] {
-        checkpoint = load_checkpoint(path);
+        checkpoint = load_to_resume(path, config);
         const Config before = parse_config(checkpoint.config, path, {});
         refuse_other_training(before, config, path);
         load_model(graph, checkpoint, path, before, config);

@@ -176,12 +176,17 @@ TEST(ConfigOptim, chosen_behind_the_command_names_what_makes_the_file_fit) {
         parse("schedule: {name: cosine, min_lr: 0.5}", {"schedule.name=step", "schedule.min_lr=0"}));
 }
 
+TEST(ConfigModel, has_no_more_layers_than_memory_could_hold) {
+    EXPECT_EQ(override_refusal("model.depth=1000000000"),
+              "model.depth: 1000000000 is not an integer of at most 4096");
+}
+
 TEST(ConfigOptim, allows_the_default_of_another_optimizers_key) {
     EXPECT_NO_THROW(parse("optim: {name: adamw, momentum: 0}"));
 }
 
 TEST(ConfigOptim, takes_two_betas_below_one) {
-    EXPECT_EQ(override_refusal("optim.betas=[0.9]"), "optim.betas: a list is not a list of 2 values");
+    EXPECT_EQ(override_refusal("optim.betas=[0.9]"), "optim.betas: the list has 1 value; give 2");
     EXPECT_EQ(override_refusal("optim.betas=[0.9, 1]"),
               "optim.betas[1]: 1 is not a number of at least 0 and below 1");
 }

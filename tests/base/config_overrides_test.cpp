@@ -66,9 +66,16 @@ TEST(ConfigOverride, without_an_equals_sign_is_refused) {
     EXPECT_EQ(refusal("", {"=5"}), "command line: =5 is not key=value; write for example train.epochs=5");
 }
 
+TEST(ConfigOverride, with_no_folder_for_the_run_is_refused) {  // run.dir=$UNSET
+    EXPECT_EQ(refusal("run: {dir: a}", {"run.dir="}),
+              "command line: run.dir: no value; write a FOLDER, or leave the key out");
+    EXPECT_EQ(refusal("run: {dir: ''}"),
+              "jobs/x.yaml:1: run.dir: no value; write a FOLDER, or leave the key out");
+    EXPECT_EQ(parse("run: {dir: a}", {"run.dir=null"}).run.dir, "runs/x");
+}
+
 TEST(ConfigOverride, may_be_empty_where_a_text_may_be) {
     EXPECT_EQ(parse("model: {init_from: a.h5}", {"model.init_from="}).model.init_from, "");
-    EXPECT_EQ(parse("run: {dir: a}", {"run.dir="}).run.dir, "runs/x");
     EXPECT_EQ(
         parse("train: {checkpoint: {best: val/loss}}", {"train.checkpoint.best="}).train.checkpoint.best, "");
 }

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "butterfly_check.hpp"
 #include "communicator_contract.hpp"
 #include "mpi_environment.hpp"
+#include "tutti/base/host_name.hpp"
 #include "tutti/comm/gloo.hpp"
 
 namespace tutti::test {
@@ -14,6 +17,15 @@ constexpr double gloo_timeout = 30;
 
 std::unique_ptr<Communicator> connect(double seconds = gloo_timeout) {
     return make_gloo_communicator(*session().world(gloo_timeout), "127.0.0.1", seconds);
+}
+
+/// All ranks but rank 0, as messages name them.
+std::string others() {
+    std::string names = session().size() == 2 ? "rank 1" : "ranks 1";
+    names += " on " + host_name();
+    for (int rank = 2; rank < session().size(); ++rank)
+        names += ", " + std::to_string(rank) + " on " + host_name();
+    return names;
 }
 
 class GlooContract : public testing::TestWithParam<ContractCheck> {
@@ -79,15 +91,52 @@ TEST(gloo_communicator, a_silent_peer_is_an_error_that_names_the_call_and_the_ra
             const std::string text = error.what();
             EXPECT_EQ(text.rfind("all_reduce of 1000 f32: rank 0 on ", 0), 0U) << text;
             EXPECT_NE(text.find("distributed.timeout"), std::string::npos) << text;
-            std::string others = session().size() == 2 ? "rank 1" : "ranks 1";
-            for (int rank = 2; rank < session().size(); ++rank) others += ", " + std::to_string(rank);
-            EXPECT_NE(text.find(": nothing came from " + others + ")"), std::string::npos) << text;
+            EXPECT_NE(text.find(": nothing came from " + others() + ")"), std::string::npos) << text;
         }
         // Known to be lost: nothing waits again, on the duplicate neither.
         EXPECT_THROW(communicator->barrier(), PeerError);
         EXPECT_THROW(other->all_reduce(view_of(std::span(buffer)), ReduceOp::max), PeerError);
     }
     session().world(gloo_timeout)->barrier();
+}
+
+TEST(gloo_communicator, every_collective_names_who_is_silent) {
+    if (!gloo_absence().empty()) GTEST_SKIP() << gloo_absence();
+    if (session().size() == 1) return;  // no peers
+    struct Call {
+        std::string name, silent;
+        std::function<void(Communicator&)> make;
+    };
+    std::vector<float> block(3000), blocks(3000 * static_cast<std::size_t>(session().size()));
+    const std::string one = "rank 1 on " + host_name();
+    const std::vector<Call> calls = {
+        {"barrier", others(), [](Communicator& ranks) { ranks.barrier(); }},
+        {"broadcast of 3000 f32", one,
+         [&](Communicator& ranks) { ranks.broadcast(view_of(std::span(block)), 1).wait(); }},
+        {"all_gather of 3000 f32", others(),
+         [&](Communicator& ranks) {
+             ranks.all_gather(view_of(std::span(block)), view_of(std::span(blocks))).wait();
+         }},
+        {"reduce_scatter of", others(),
+         [&](Communicator& ranks) {
+             ranks.reduce_scatter(view_of(std::span(blocks)), view_of(std::span(block)), ReduceOp::sum)
+                 .wait();
+         }},
+        {"exchange of 3000 f32", one, [&](Communicator& ranks) {
+             ranks.exchange(view_of(std::span(block)), view_of(std::span(blocks).first(3000)), 1).wait();
+         }}};
+    for (const Call& call : calls) {
+        const auto communicator = connect(0.3);
+        if (session().rank() == 0) try {
+                call.make(*communicator);
+                ADD_FAILURE() << call.name << ": no error";
+            } catch (const PeerError& error) {
+                const std::string text = error.what();
+                EXPECT_EQ(text.rfind(call.name, 0), 0U) << text;
+                EXPECT_NE(text.find(": nothing came from " + call.silent + ")"), std::string::npos) << text;
+            }
+        session().world(gloo_timeout)->barrier();
+    }
 }
 
 TEST(gloo_communicator, a_peer_that_left_is_noticed_at_once) {

@@ -144,6 +144,48 @@ TEST(rendezvous, names_who_did_not_come) {
     }
 }
 
+TEST(rendezvous, those_who_came_hear_who_did_not) {
+    const MeetingPoint point = point_at(free_port());
+    std::vector<std::string> said(2);
+    std::vector<std::thread> ranks;
+    for (const int rank : {0, 1})
+        ranks.emplace_back([&, rank] {
+            try {
+                Rendezvous(rank, 3, point, 1, {});
+            } catch (const PeerError& error) {
+                said[static_cast<std::size_t>(rank)] = error.what();
+            }
+        });
+    for (auto& rank : ranks) rank.join();
+    EXPECT_NE(said[0].find("rank 2 of 3 did not come to 127.0.0.1:"), std::string::npos) << said[0];
+    EXPECT_NE(said[0].find(" within 1 s; "), std::string::npos) << said[0];
+    EXPECT_EQ(said[1], said[0]);
+}
+
+TEST(rendezvous, names_who_came_and_fell_silent) {
+    const MeetingPoint point = point_at(free_port());
+    std::vector<std::string> said(3);
+    std::atomic<bool> over{false};
+    std::vector<std::thread> ranks;
+    for (const int rank : {0, 1, 2})
+        ranks.emplace_back([&, rank] {
+            try {
+                Rendezvous rendezvous(rank, 3, point, 1, {});
+                while (rank == 2 && !over) std::this_thread::sleep_for(10ms);
+                if (rank != 2) rendezvous.exchange("here");
+            } catch (const PeerError& error) {
+                said[static_cast<std::size_t>(rank)] = error.what();
+            }
+        });
+    ranks[0].join();
+    ranks[1].join();
+    over = true;
+    ranks[2].join();
+    EXPECT_NE(said[0].find(": rank 2 has come, but says nothing more since 1 s; "), std::string::npos)
+        << said[0];
+    EXPECT_EQ(said[1], said[0]);
+}
+
 TEST(rendezvous, refuses_a_name_that_does_not_resolve_on_every_rank) {
     for (const int rank : {0, 1}) {
         try {

@@ -27,15 +27,25 @@ class StartWatchTest : public testing::Test {
                 {"OMPI_COMM_WORLD_LOCAL_SIZE", "3"}};
     }
 
-    void process(int number, const std::string& name, int parent, const Environment& environment) const {
+    void process(int number, const std::string& name, int parent, const Environment& environment,
+                 char state = 'S') const {
         const auto path = proc() / std::to_string(number);
         std::filesystem::create_directory(path);
-        std::ofstream(path / "stat") << number << " (" << name << ") S " << parent << " 20 20 0";
+        std::ofstream(path / "stat") << number << " (" << name << ") " << state << " " << parent
+                                     << " 20 20 0";
         std::ofstream file(path / "environ");
         for (const auto& [key, value] : environment) file << key << "=" << value << '\0';
     }
 
+    /// Gives a process a thread of that name.
+    void thread(int number, const std::string& name) const {
+        const auto path = proc() / std::to_string(number) / "task" / std::to_string(number + 1000);
+        std::filesystem::create_directories(path);
+        std::ofstream(path / "comm") << name << "\n";
+    }
+
     std::string left() const { return ranks_left_on_host(rank(0), proc()); }
+    std::string late() const { return late_ranks_on_host(rank(0), proc()); }
 
   private:
     test::TempDir folder_;
@@ -76,6 +86,27 @@ TEST_F(StartWatchTest, says_nothing_where_the_launcher_cannot_be_seen) {
 TEST_F(StartWatchTest, says_nothing_without_a_count_of_ranks) {
     EXPECT_EQ(ranks_left_on_host({{"PMIX_NAMESPACE", "77@1"}}, proc()), "");
     EXPECT_EQ(ranks_left_on_host({{"OMPI_COMM_WORLD_LOCAL_SIZE", "3"}}, proc()), "");
+}
+
+TEST_F(StartWatchTest, names_a_rank_that_has_not_come_by_what_it_runs) {
+    thread(20, waiting_thread);
+    process(21, "sh", 10, rank(1));
+    process(31, "sleep", 21, rank(1));
+    thread(31, "sleep");
+    EXPECT_EQ(late(), "rank 1, process 31 (sleep), has not called it");
+    process(22, "trainer", 10, rank(2), 'T');  // stopped tells more
+    EXPECT_EQ(late(), "rank 2, process 22, is stopped");
+}
+
+TEST_F(StartWatchTest, says_that_all_of_this_host_wait) {
+    thread(20, waiting_thread);
+    EXPECT_EQ(late(), "rank 0 of this host waits there, the others are missing");
+    process(21, "sh", 10, rank(1));
+    process(31, "trainer", 21, rank(1));
+    thread(31, waiting_thread);
+    process(22, "trainer", 10, rank(2, "78@1"));  // of another job
+    EXPECT_EQ(late(), "ranks 0, 1 of this host wait there, the others are missing");
+    EXPECT_EQ(late_ranks_on_host({}, proc()), "");
 }
 
 TEST(LooksInARow, are_certain_after_three_that_show_the_same) {

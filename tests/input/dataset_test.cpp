@@ -361,5 +361,27 @@ TEST(Dataset, LabelsAreCountedByReadingSamplesUnlessItHasAShorterWay) {
     EXPECT_EQ(count_labels(SmallDataset()), (std::vector<std::int64_t>{3, 2, 2}));
 }
 
+TEST(Dataset, ImagesWhoseChannelsSeemToComeFirstAreDoubted) {
+    DatasetInfo info;
+    for (const auto& [shape, doubted] : std::vector<std::pair<Shape, bool>>{{{3, 32, 32}, true},
+                                                                            {{1, 28, 28}, true},
+                                                                            {{28, 28, 1}, false},
+                                                                            {{32, 32, 3}, false},
+                                                                            {{3, 32, 16}, false},
+                                                                            {{1, 1, 1}, false},
+                                                                            {{3, 3, 3}, false},
+                                                                            {{12}, false}}) {
+        info.sample_shape = shape;
+        info.dtype = shape.rank() == 3 ? DType::u8 : DType::f32;
+        EXPECT_EQ(!doubt_about_layout(info).empty(), doubted) << to_string(shape);
+    }
+    info.dtype = DType::u8;
+    info.sample_shape = {3, 32, 32};
+    EXPECT_EQ(
+        doubt_about_layout(info),
+        "samples are [3, 32, 32], taken for images of 3 x 32 pixels with 32 channels; if their channels come "
+        "first, store them as [N, H, W, C], in h5py with images.transpose(0, 2, 3, 1)");
+}
+
 }  // namespace
 }  // namespace tutti

@@ -108,17 +108,19 @@ TEST(Hdf5Schema, WhatTheSchemaDoesNotAllowIsRefused) {
          [](Hdf5File& f) {
              replace_samples(f, H5T_STD_U8LE, {20, 4, 3});
          },
-         "/samples is uint8 [20, 4, 3], but must be uint8 [N, H, W, C]"},
+         "/samples is uint8 [20, 4, 3], but must be uint8 [N, H, W, C] for images or float32 [N, F] for "
+         "features: "
+         "grey images have C = 1, one dimension more; "},
         {"signed bytes",
          [](Hdf5File& f) {
              replace_samples(f, H5T_STD_I8LE, {20, 4, 3, 2});
          },
-         "/samples is int8 [20, 4, 3, 2], but must be"},
+         " for features: convert the pixels to bytes from 0 to 255, in h5py with astype('uint8'); "},
         {"doubles",
          [](Hdf5File& f) {
              replace_samples(f, H5T_IEEE_F64LE, {20, 6});
          },
-         "/samples is float64 [20, 6], but must be"},
+         " for features: convert the features, in h5py with astype('float32'); "},
         {"empty images",
          [](Hdf5File& f) {
              replace_samples(f, H5T_STD_U8LE, {20, 4, 0, 2});
@@ -135,13 +137,15 @@ TEST(Hdf5Schema, WhatTheSchemaDoesNotAllowIsRefused) {
              f.remove_table("labels");
              f.table("labels", H5T_STD_U8LE, H5T_STD_U8LE, {20, 2}, nullptr);
          },
-         "/labels is uint8 [20, 2], but must be integers [N]"},
+         "/labels is uint8 [20, 2], but must be integers [N], one for each sample: of a row per class store "
+         "where "
+         "it is largest; "},
         {"labels are floats",
          [](Hdf5File& f) {
              f.remove_table("labels");
              f.table("labels", H5T_IEEE_F32LE, H5T_IEEE_F32LE, {20}, nullptr);
          },
-         "/labels is float32 [20], but must be integers [N]"},
+         "/labels is float32 [20], but must be integers [N]: convert them, in h5py with astype('int64'); "},
         {"mean of the wrong length",
          [](Hdf5File& f) {
              f.doubles("mean", {0.5});

@@ -291,7 +291,12 @@ class BadInput(TrainingTest):
         raw = bytearray(self.latest("run").read_bytes())
         raw[len(raw) // 2] ^= 1
         self.latest("run").write_bytes(raw)
-        self.refused(self.settings(data, train__epochs=2), 4, "step-")
+        again = self.settings(data, train__epochs=2)
+        self.refused(again, 4, "step-", "run.resume=never starts anew and moves the old content to ", "run/old-1/")
+        named = self.refused([*again, f"run.resume={self.latest('run')}"], 4, "step-")
+        self.assertNotIn("never", named)
+        self.assert_exit(self.mpirun(2, [*again, "run.resume=never"]), 0)
+        self.assertEqual(list((self.dir / "run/old-1/checkpoints").iterdir())[0].read_bytes(), raw)
 
     def test_a_missing_checkpoint_to_resume_is_named(self):
         data = self.small_data(64)

@@ -51,6 +51,8 @@ class BenchAllreduce(system_test.SystemTest):
             (["allreduce", "--sizes", "4X"], ['"4X"', "K, M, G or T"]),
             (["allreduce", "--sizes", "0,4K"], ["--sizes", "0 bytes"]),
             (["allreduce", "--iterations", 0], ["--iterations"]),
+            (["allreduce", "--timeout", "-3"], ["--timeout: -3 is not a number of at least 0"]),
+            (["allreduce", "--timeout", "x"], ["--timeout: x is not a number"]),
             (["allreduce", "--out", self.dir / "file"], ["file", "--out"]),
             (["allreduce", "more"], ["more"]),
             (["allredcue"], ["allredcue", "did you mean allreduce?"]),

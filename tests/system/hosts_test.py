@@ -54,7 +54,7 @@ class Hosts(TrainingTest):
 
     def test_a_rank_that_is_silent_on_another_host_is_named_at_the_time_out(self):
         data = self.small_data()
-        for backend, said in ("mpi", "nothing came from rank 1 on node2;"), ("gloo", r"nothing came from rank 1\)"):
+        for backend, said in ("mpi", "nothing came from rank 1 on node2;"), ("gloo", r"nothing came from rank 1 on node2\)"):
             program = self.dir / f"{backend}.sh"
             program.write_text(STOPS.format(trainer=self.trainer, run=self.dir / backend))
             program.chmod(0o755)

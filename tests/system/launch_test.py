@@ -1,10 +1,13 @@
 """How the program is started: bare, under mpirun with and without options, in environments that prove a mistake."""
 
+import contextlib
 import json
 import pathlib
 import shutil
+import time
 
 import system_test
+from by_hand import free_port
 from recipes import TrainingTest
 
 
@@ -54,6 +57,36 @@ class Launch(TrainingTest):
             job.wait_for_metrics(self.dir / "run")
             children = pathlib.Path(f"/proc/{job.process.pid}/task/{job.process.pid}/children").read_text().split()
             self.assertEqual([pathlib.Path(f"/proc/{pid}/comm").read_text() for pid in children], [])
+
+    def test_a_rank_that_is_late_for_the_start_is_named_after_distributed_timeout_or_30_s(self):
+        data = self.small_data(64)
+        (self.dir / "c.yaml").write_text("distributed: {timeout: 31}\n")
+        # With MPI a rank that is stopped before it starts it; by hand one that never comes.
+        trainer = self.trainer
+        script = self.dir / "script.sh"
+        script.write_text(f'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" != 1 ] || kill -STOP $$\nexec {trainer} "$@"\n')
+        script.chmod(0o755)
+        pair = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        with contextlib.ExitStack() as stack:
+            by_hand = [stack.enter_context(self.start(["-c", "c.yaml", *self.settings(data, "hand")], {**pair, "RANK": rank}))
+                       for rank in ("0", "1")]
+            self.trainer = script
+            mpi = stack.enter_context(self.start_mpirun(2, self.settings(data, "mpi", distributed__timeout=1),
+                                                        per_rank_exit_codes=False))
+            begin = time.monotonic()
+            result = mpi.wait()
+            self.assertGreater(time.monotonic() - begin, 25)  # as ranks may begin that far apart
+            self.assertEqual(result.exit_code, 5, result.stderr)
+            self.assertRegex(result.stderr, r"error: rank 0 on \S+ waits in MPI_Init for its peers, since \d+ s: rank 1, process "
+                                            r"\d+, is stopped; .*distributed\.timeout")
+            for job in by_hand:
+                result = job.wait()
+                if result.exit_code == 3 and "built without gloo" in result.stderr:
+                    continue
+                self.assert_exit(result, 5)
+                self.assertRegex(result.stderr, r"error: rank 0 on \S+: rank 2 of 3 did not come to 127\.0\.0\.1:\d+ within "
+                                                r"31 s; .*distributed\.timeout")
+        self.assertEqual([self.dir / name for name in ("mpi", "hand") if (self.dir / name).exists()], [])
 
     def test_threads_follow_the_bound_cores(self):
         import os

@@ -163,6 +163,8 @@ class Pack(TrainingTest):
                 (["csv", "--csv", table, "--label", "label", "-o", self.dir / "o.h5"], "has no column label"),
                 (["csv", "--csv", table, "--label", "y", "-o", table], "would overwrite"),
                 (["csv", "--csv", table, "-o", self.dir / "o.h5"], "give --label COLUMN, or --no-labels"),
+                (["csv", "--csv", table, "--label", "y", "--mean", "1", "-o", self.dir / "o.h5"], "--mean requires --std"),
+                (["csv", "--csv", table, "--label", "y", "--std", "1", "-o", self.dir / "o.h5"], "--std requires --mean"),
                 (["csv", "--csv", table, "--label", "y", "--no-labels", "-o", self.dir / "o.h5"], "--no-labels"),
                 (["csv", "--csv", table, "--label", "y", "--delimiter", ";;", "-o", self.dir / "o.h5"], "one character")):
             self.assertIn(said, self.pack_from(2, *arguments).stderr)

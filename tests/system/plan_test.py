@@ -121,6 +121,15 @@ class Plan(TrainingTest):
             self.assertIn("not a buckets.json", result.stderr)
             self.assertIn("bench buckets", result.stderr)
 
+    def test_says_why_a_file_cannot_be_read(self):
+        (self.dir / "out").mkdir()
+        bench = ["bench", "buckets", "--synthetic", "model.name=mlp", "--replay"]
+        for name, reason in (("out", "Is a directory"), ("none", "No such file or directory")):
+            for arguments in (["plan", "--world", "2", "--from"], bench):
+                result = self.run_trainer([*arguments, name])
+                self.assert_exit(result, 4)
+                self.assertIn(f"error: {name}: cannot be read: {reason}; ", result.stderr)
+
     def test_refuses_a_measurement_on_one_rank(self):
         self.measure(1)
         result = self.plan()

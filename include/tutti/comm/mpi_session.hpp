@@ -12,8 +12,8 @@ namespace tutti {
 /// MPI_Init_thread(FUNNELED) … MPI_Finalize.
 class MpiSession final : public Session {
   public:
-    /// Throws LaunchError when MPI cannot be started.
-    MpiSession();
+    /// As start_session. Throws LaunchError when MPI cannot be started.
+    explicit MpiSession(const StartPatience& patience = {});
     ~MpiSession() override;
     MpiSession(const MpiSession&) = delete;
     MpiSession& operator=(const MpiSession&) = delete;

@@ -35,12 +35,18 @@ class Session {
     virtual std::unique_ptr<Communicator> world(double timeout, Notice notice = {}) = 0;
 };
 
+/// Seconds that ranks wait for each other before a communicator has its own time-out; 0: for ever.
+struct StartPatience {
+    double peers = 300;      ///< at the meeting point, and for the first words after MPI's start
+    double mpi_init = 1800;  ///< for MPI to start on all ranks, which a large job may take minutes for
+};
+
 /// Starts MPI, or meets the peers at MASTER_ADDR and MASTER_PORT, as the environment demands
-/// (see bootstrap_of); waits `timeout` seconds for the peers. report: told what a long wait is for. Throws
-/// LaunchError (the launch cannot work, MPI does not start, this program was built without gloo) and
-/// PeerError (a peer did not come). Whether MPI's size is the launch's is for the caller to ask: see
-/// mismatch_with_mpi.
-std::unique_ptr<Session> start_session(const Environment& environment, double timeout,
+/// (see bootstrap_of). report: told what a long wait is for. Throws LaunchError (the launch cannot work, MPI
+/// does not start, this program was built without gloo) and PeerError (a peer did not come); ends the process
+/// with ExitCode::peer and the reason where MPI_Init itself waits too long. Whether MPI's size is the
+/// launch's is for the caller to ask: see mismatch_with_mpi.
+std::unique_ptr<Session> start_session(const Environment& environment, const StartPatience& patience,
                                        const Session::Notice& report);
 
 }  // namespace tutti

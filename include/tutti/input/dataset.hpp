@@ -28,6 +28,10 @@ struct DatasetInfo {
     }
 };
 
+/// Where images look as if their channels came first ([3, 32, 32]), which nothing but the numbers can tell:
+/// what they are taken for, and what to do; else nothing.
+std::string doubt_about_layout(const DatasetInfo& info);
+
 /// Where samples stand in an epoch: the addresses of random numbers.
 struct EpochPositions {
     std::int64_t epoch = 0;

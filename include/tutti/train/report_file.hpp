@@ -13,4 +13,7 @@ std::string prepare_report(const std::string& directory, const std::string& name
 /// Writes under another name, syncs, renames: `path` holds `text`, or what it held before. Throws DataError.
 void write_report(const std::string& path, std::string_view text);
 
+/// All that `path`, a file or a pipe, holds. Throws DataError with the system's reason and `remedy`.
+std::string read_report(const std::string& path, const std::string& remedy);
+
 }  // namespace tutti

@@ -1,0 +1,21 @@
+// Run with `mpirun -np 2`: rank 1 comes so far as its argument says and no further. Rank 0 must say so and
+// end the job.
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "tutti/comm/mpi_session.hpp"
+
+int main(int, char** argv) {
+    const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+    if (rank && std::string(rank) == "1") {
+        if (std::string(argv[1]) == "stopped") raise(SIGSTOP);
+        for (;;) pause();
+    }
+    tutti::StartPatience patience;
+    patience.mpi_init = 1.5;
+    const tutti::MpiSession session(patience);
+}
