@@ -13,7 +13,7 @@
 
 namespace tutti {
 
-/// A thread that looks twice a second (SharedCores; some ten µs for each computing thread) and holds
+/// A thread that looks twice a second (SharedCores; some tens of µs for each computing thread) and holds
 /// ShortWaits while cores are shared. No bit of a result depends on it.
 class CoreWatch {
   public:
