@@ -4,7 +4,10 @@
 
 #include <cstring>
 #include <fstream>
+#include <optional>
 
+#include "computing_threads.hpp"
+#include "core_watch.hpp"
 #include "eigen_ops.hpp"
 #include "host_memory.hpp"
 #include "host_progress.hpp"
@@ -35,12 +38,18 @@ void start_threads(int threads) {
     sigemptyset(&stops);
     for (const int number : {SIGUSR1, SIGTERM, SIGINT}) sigaddset(&stops, number);
 #pragma omp parallel
-    if (omp_get_thread_num() != 0) pthread_sigmask(SIG_BLOCK, &stops, nullptr);
+    {
+        if (omp_get_thread_num() != 0) pthread_sigmask(SIG_BLOCK, &stops, nullptr);
+        note_computing_thread();
+    }
 }
 
 class CpuDevice final : public Device {
   public:
-    explicit CpuDevice(int threads) : threads_(threads) { start_threads(threads); }
+    explicit CpuDevice(int threads) : threads_(threads) {
+        start_threads(threads);
+        if (threads > 1) watch_.emplace(threads);  // one has nobody to wait for
+    }
     ~CpuDevice() override { set_host_progress({}); }
 
     std::string kind() const override { return "cpu"; }
@@ -107,6 +116,10 @@ class CpuDevice final : public Device {
 
     void set_progress(std::function<void()> poll) override { set_host_progress(std::move(poll)); }
 
+    void set_notice(std::function<void(const std::string&)> notice) override {
+        if (watch_) watch_->set_notice(std::move(notice));
+    }
+
   private:
     [[noreturn]] static void refuse(DType type) {
         throw UsageError(
@@ -115,6 +128,7 @@ class CpuDevice final : public Device {
     }
 
     int threads_;
+    std::optional<CoreWatch> watch_;
     std::unique_ptr<Ops> f32_, bf16_, f64_;
 };
 

@@ -11,6 +11,7 @@
 #include <exception>
 #include <thread>
 
+#include "computing_threads.hpp"
 #include "host_progress.hpp"
 
 namespace tutti {
@@ -64,10 +65,14 @@ void for_shares(std::int64_t count, std::int64_t shares, const Body& body) {
     offer_progress();
 }
 
-/// While it lives, parallel regions that this thread opens, and what libraries plan, are for one thread.
+/// While it lives, parallel regions that this thread opens, and what libraries plan, are for one thread,
+/// which computes.
 class OneThread {
   public:
-    OneThread() { omp_set_num_threads(1); }
+    OneThread() {
+        omp_set_num_threads(1);
+        note_computing_thread();
+    }
     ~OneThread() { omp_set_num_threads(before_); }
     OneThread(const OneThread&) = delete;
     OneThread& operator=(const OneThread&) = delete;

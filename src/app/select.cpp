@@ -43,6 +43,7 @@ SelectedDevice select_device(const JobStart& start, const Config& config, int th
         decision = decide_device(config.device, config.train.precision, all.offers);
         if (!module || !decision.cuda) {
             selected.device = make_cpu_device(threads);
+            selected.device->set_notice([&log = start.log](const std::string& text) { log.warning(text); });
             return;
         }
         const auto places = assign_gpus(all.gpus, sharing);

@@ -66,8 +66,8 @@ class Device {
     /// nobody. Where the host does not compute, operations return at once, and the function is never called.
     virtual void set_progress(std::function<void()> poll) = 0;
 
-    /// Told what a user should know of how this device computes, each once: an operation that a library
-    /// refuses and that goes another way. Empty: nobody.
+    /// Told what a user should know of how this device computes, each once (an operation that a library
+    /// refuses and that goes another way, threads that wait for their cores), by any thread. Empty: nobody.
     virtual void set_notice(std::function<void(const std::string&)>) {}
 
     /// Records work that is then issued as a whole (device/recorder.hpp); it lives as long as the device.
