@@ -11,7 +11,8 @@ bool SharedCores::after_window(const std::map<pid_t, double>& waited, double sec
             share = std::max(share, (now - before->second) / seconds);
     before_ = waited;
 
-    if (share > much) shared_ = true;
+    crowded_ = share > much ? crowded_ + 1 : 0;
+    if (crowded_ >= windows_shared) shared_ = true;
     alone_ = share > little ? 0 : alone_ + 1;
     if (alone_ >= windows_alone) shared_ = false;
     shared_windows_ = shared_ ? shared_windows_ + 1 : 0;
@@ -21,8 +22,10 @@ bool SharedCores::after_window(const std::map<pid_t, double>& waited, double sec
 
 std::optional<double> SharedCores::worth_saying() {
     if (said_ || shared_windows_ < windows_worth_saying) return std::nullopt;
+    const double share = shares_ / shared_windows_;
+    if (share < much) return std::nullopt;
     said_ = true;
-    return shares_ / shared_windows_;
+    return share;
 }
 
 }  // namespace tutti

@@ -8,26 +8,28 @@
 
 namespace tutti {
 
-/// Judges window by window (each some 0.5 s), by what seconds_waited_for_cores() says at its end. Shared from
-/// the first window on in which a thread waited for a core for more than `much` of the time; no longer after
-/// `windows_alone` in a row in which none did for more than `little`: so who comes and goes does not turn it
-/// with each visit. A thread counts from the second window that it lives in.
+/// Judges window by window (each some 0.5 s), by what seconds_waited_for_cores() says at its end. Shared
+/// after `windows_shared` in a row in each of which a thread waited for a core for more than `much` of the
+/// time; no longer after `windows_alone` in a row in which none did for more than `little`: so who comes and
+/// goes does not turn it with each visit. This process's own loader threads, beside two threads on two cores,
+/// made these wait for 10 to 11 % of the time: no reason. A thread counts from the second window that it
+/// lives in.
 class SharedCores {
   public:
-    static constexpr double much = 0.15, little = 0.05;
-    static constexpr int windows_alone = 4, windows_worth_saying = 6;
+    static constexpr double much = 0.3, little = 0.15;
+    static constexpr int windows_shared = 2, windows_alone = 4, windows_worth_saying = 6;
 
     /// A window of so many seconds has ended. Returns whether cores are shared.
     bool after_window(const std::map<pid_t, double>& waited, double seconds);
 
-    /// Once, when cores were shared for windows_worth_saying in a row: the mean share of the time for which
-    /// the thread that waited longest waited.
+    /// Once, when cores were shared for windows_worth_saying in a row and more: the mean share of the time
+    /// for which the thread that waited longest waited, if that is `much`.
     std::optional<double> worth_saying();
 
   private:
     std::map<pid_t, double> before_;
     bool shared_ = false, said_ = false;
-    int alone_ = 0, shared_windows_ = 0;
+    int crowded_ = 0, alone_ = 0, shared_windows_ = 0;
     double shares_ = 0;
 };
 

@@ -26,27 +26,33 @@ TEST(SharedCores, waits_before_the_first_window_do_not_count) {
     SharedCores cores;
     EXPECT_FALSE(cores.after_window({{1, 100.0}}, 0.5));
     EXPECT_FALSE(cores.after_window({{1, 100.0}, {2, 100.0}}, 0.5));
-    EXPECT_TRUE(cores.after_window({{1, 100.0}, {2, 100.4}}, 0.5));
+    EXPECT_FALSE(cores.after_window({{1, 100.0}, {2, 100.4}}, 0.5));
+    EXPECT_TRUE(cores.after_window({{1, 100.0}, {2, 100.8}}, 0.5));
 }
 
 TEST(SharedCores, one_thread_that_waits_much_is_enough) {
     Windows windows;
     EXPECT_FALSE(windows.after(0, 0));
-    EXPECT_FALSE(windows.after(0.1, 0.1));
-    EXPECT_TRUE(windows.after(0, 0.2));
+    EXPECT_FALSE(windows.after(0.25, 0.25));
+    EXPECT_FALSE(windows.after(0, 0.4));
+    EXPECT_FALSE(windows.after(0.25, 0.25)) << "a visit";
+    EXPECT_FALSE(windows.after(0, 0.4));
+    EXPECT_TRUE(windows.after(0.4, 0));
 }
 
 TEST(SharedCores, until_nobody_has_waited_for_some_windows_in_a_row) {
     Windows windows;
     windows.after(0, 0);
+    windows.after(0.7, 0.6);
     ASSERT_TRUE(windows.after(0.7, 0.6));
-    for (int i = 0; i < 20; ++i) EXPECT_TRUE(windows.after(0.1, 0));  // little enough only for who is not
-    for (int i = 1; i < SharedCores::windows_alone; ++i) EXPECT_TRUE(windows.after(0.01, 0));
-    EXPECT_TRUE(windows.after(0.1, 0));
-    for (int i = 1; i < SharedCores::windows_alone; ++i) EXPECT_TRUE(windows.after(0.01, 0));
-    EXPECT_FALSE(windows.after(0.01, 0));
-    EXPECT_FALSE(windows.after(0.1, 0));
+    for (int i = 0; i < 20; ++i) EXPECT_TRUE(windows.after(0.2, 0));  // little enough only for who is not
+    for (int i = 1; i < SharedCores::windows_alone; ++i) EXPECT_TRUE(windows.after(0.1, 0));
     EXPECT_TRUE(windows.after(0.2, 0));
+    for (int i = 1; i < SharedCores::windows_alone; ++i) EXPECT_TRUE(windows.after(0.1, 0));
+    EXPECT_FALSE(windows.after(0.1, 0));
+    EXPECT_FALSE(windows.after(0.2, 0));
+    EXPECT_FALSE(windows.after(0.4, 0));
+    EXPECT_TRUE(windows.after(0.4, 0));
 }
 
 TEST(SharedCores, a_thread_that_ends_and_one_that_begins_are_no_wait) {
@@ -60,6 +66,7 @@ TEST(SharedCores, a_thread_that_ends_and_one_that_begins_are_no_wait) {
 TEST(SharedCores, says_so_once_when_it_lasts_with_the_mean_share) {
     Windows windows;
     windows.after(0, 0);
+    for (int i = 1; i < SharedCores::windows_shared; ++i) windows.after(0.4, 0.6);
     for (int i = 1; i < SharedCores::windows_worth_saying; ++i) {
         windows.after(0.4, 0.6);
         EXPECT_FALSE(windows.cores.worth_saying());
@@ -79,8 +86,20 @@ TEST(SharedCores, visits_are_not_worth_saying) {
     Windows windows;
     windows.after(0, 0);
     for (int i = 0; i < 10; ++i) {
+        windows.after(0.9, 0);
         EXPECT_TRUE(windows.after(0.9, 0));
         for (int alone = 0; alone < SharedCores::windows_alone; ++alone) windows.after(0, 0);
+        EXPECT_FALSE(windows.cores.worth_saying());
+    }
+}
+
+TEST(SharedCores, what_costs_little_in_the_mean_is_not_worth_saying) {
+    Windows windows;
+    windows.after(0, 0);
+    windows.after(0.35, 0);
+    ASSERT_TRUE(windows.after(0.35, 0));
+    for (int i = 0; i < 20; ++i) {
+        EXPECT_TRUE(windows.after(0.2, 0));
         EXPECT_FALSE(windows.cores.worth_saying());
     }
 }
