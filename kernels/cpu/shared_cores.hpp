@@ -11,9 +11,9 @@ namespace tutti {
 /// Judges window by window (each some 0.5 s), by what seconds_waited_for_cores() says at its end. Shared
 /// after `windows_shared` in a row in each of which a thread waited for a core for more than `much` of the
 /// time; no longer after `windows_alone` in a row in which none did for more than `little`: so who comes and
-/// goes does not turn it with each visit. This process's own loader threads, beside two threads on two cores,
-/// made these wait for 10 to 11 % of the time: no reason. A thread counts from the second window that it
-/// lives in.
+/// goes does not turn it with each visit. Two threads on two cores waited for up to 5 % of a window beside
+/// loader threads of their own, in runs of high priority beside a compiler for 7 to 11 % in the mean: no
+/// reasons. A thread counts from the second window that it lives in.
 class SharedCores {
   public:
     static constexpr double much = 0.3, little = 0.15;

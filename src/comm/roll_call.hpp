@@ -12,8 +12,9 @@ namespace tutti {
 
 /// MPI's own collectives do not tell who has not come. Who reaches its time-out tells rank 0, which asks all
 /// ranks; those that wait, too, in whatever call, answer at once, and rank 0 tells them who has not. Some 3
-/// messages per rank, of no byte or up to 1 KiB. Nothing blocks but silent(), which takes seconds at most.
-/// One thread at a time, as all calls of a job. A call of MPI that fails counts as no message.
+/// messages per rank, of no byte or up to 1 KiB. Nothing blocks but silent(), and listen() on rank 0 once
+/// somebody is overdue: for as long as Patience says. One thread at a time, as all calls of a job. A call of
+/// MPI that fails counts as no message.
 class RollCall {
   public:
     struct Patience {
