@@ -65,7 +65,7 @@ void BroughtInRange::bring_in(BringInPatience& patience) const {
             !has_room(patience.asked_for)) {
             claimed_ = bytes_;
             short_.store(true, std::memory_order_relaxed);
-            if (under_way_ == 0) done_.store(true, std::memory_order_release);
+            if (under_way_ == 0) note_all_is_in();
         }
         if (claimed_ >= bytes_) {
             piece_is_in_.wait_until(lock, patience.end, [this] { return under_way_ == 0; });
@@ -79,11 +79,16 @@ void BroughtInRange::bring_in(BringInPatience& patience) const {
         lock.lock();
         patience.piece_brought = true;
         if (--under_way_ == 0 && claimed_ >= bytes_) {
-            done_.store(true, std::memory_order_release);
+            note_all_is_in();
             piece_is_in_.notify_all();
         }
     }
     patience.more_to_bring |= claimed_ < bytes_ || under_way_ > 0;
+}
+
+void BroughtInRange::note_all_is_in() const {
+    done_.store(true, std::memory_order_release);
+    first_touch_.close();
 }
 
 // The files had room when they were opened, before the ranks of this host had made their models. Where they
@@ -113,6 +118,8 @@ void BroughtInRange::bring_piece(std::uint64_t at) const {
     }
     if (piece == MAP_FAILED || (madvise(piece, size, populate_read) != 0 && errno == EINVAL))
         ask_for(at, size);
+    else if (mapping_)
+        first_touch_.add({mapping_ + at, size});
     if (!mapping_ && piece != MAP_FAILED) munmap(piece, size);
 }
 

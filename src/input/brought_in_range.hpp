@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 
+#include "first_touch.hpp"
 #include "tutti/input/dataset.hpp"
 
 namespace tutti {
@@ -39,6 +40,7 @@ class BroughtInRange {
   private:
     bool has_room(std::uint64_t files) const;
     void bring_piece(std::uint64_t at) const;
+    void note_all_is_in() const;
     void ask_for(std::uint64_t at, std::uint64_t size) const;
 
     int file_;
@@ -53,6 +55,7 @@ class BroughtInRange {
     mutable std::atomic<bool> done_ = false;            ///< all is in, or the rest given up
     mutable std::atomic<std::uint64_t> asked_for_ = 0;  ///< of the last patience: with the files before it
     mutable std::atomic<std::uint64_t> taken_ = 0;
+    mutable FirstTouch first_touch_;           ///< of what is mapped
     mutable std::atomic<bool> short_ = false;  ///< memory held less than the files when it was last asked
 };
 

@@ -89,6 +89,7 @@ MappedSamples::MappedSamples(int file, std::uint64_t offset, std::uint64_t bytes
 }
 
 MappedSamples::~MappedSamples() {
+    range_.reset();  // its thread reads what is mapped
     if (mapped_ != MAP_FAILED) munmap(mapped_, mapped_bytes_);
     if (last_page_ != MAP_FAILED) munmap(last_page_, 1);
 }

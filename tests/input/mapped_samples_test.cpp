@@ -268,6 +268,16 @@ TEST_F(MappedSamplesOnDisk, WithoutPatienceEachBatchBringsOnePiece) {
     EXPECT_TRUE(copy(*mapped, bytes / sample - 1));
 }
 
+TEST_F(MappedSamplesOnDisk, MayEndWhileItsPagesAreStillTouched) {
+    for (int i = 0; i < 30; ++i) {
+        const auto mapped = map(0, bytes);
+        if (!mapped) GTEST_SKIP() << "the temporary directory is on no local file system";
+        BringInPatience patience = none();
+        mapped->bring_in(patience);
+        EXPECT_TRUE(patience.piece_brought);
+    }
+}
+
 // Of many runs of samples in several files, each would wait for its file.
 TEST_F(MappedSamplesOnDisk, WithoutPatienceABatchBringsOnePieceOfAllItsFiles) {
     const std::size_t half = BroughtInRange::piece_bytes + (std::size_t{2} << 20);
