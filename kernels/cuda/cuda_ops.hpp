@@ -76,6 +76,8 @@ class CudaOps final : public Ops {
                               const TensorView& y) override;
     void embed_tokens_backward(const TensorView& dy, const TensorView& dx, const TensorView& dclass_token,
                                const TensorView& dpositions) override;
+    void extract_patches(const PatchShape& shape, const TensorView& x, const TensorView& tokens) override;
+    void join_patches(const PatchShape& shape, const TensorView& tokens, const TensorView& x) override;
     void pool_tokens_forward(TokenPooling pooling, const TensorView& x, const TensorView& y) override;
     void pool_tokens_backward(TokenPooling pooling, const TensorView& dy, const TensorView& dx) override;
 

@@ -5,6 +5,7 @@
 #include "cuda_ops.hpp"
 #include "elementwise.hpp"
 #include "layer_norm.hpp"
+#include "patches.hpp"
 #include "tokens.hpp"
 
 namespace tutti::cuda {
@@ -49,6 +50,13 @@ void CudaOps::embed_tokens_forward(const TensorView& x, const TensorView& class_
 void CudaOps::embed_tokens_backward(const TensorView& dy, const TensorView& dx,
                                     const TensorView& dclass_token, const TensorView& dpositions) {
     cuda::embed_tokens_backward(dy, dx, dclass_token, dpositions, stream());
+}
+
+void CudaOps::extract_patches(const PatchShape& shape, const TensorView& x, const TensorView& tokens) {
+    cuda::extract_patches(shape, x, tokens, stream());
+}
+void CudaOps::join_patches(const PatchShape& shape, const TensorView& tokens, const TensorView& x) {
+    cuda::join_patches(shape, tokens, x, stream());
 }
 
 void CudaOps::pool_tokens_forward(TokenPooling pooling, const TensorView& x, const TensorView& y) {

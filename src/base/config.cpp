@@ -71,6 +71,18 @@ void set_optimizer_defaults(OptimConfig& optim, const Settings& settings) {
     if (optim.name == "adadelta" && !is_given("optim.lr")) optim.lr = 1;
 }
 
+/// What is not given of a clip's transformer is VideoMAE's ViT-S/16.
+void set_model_defaults(ModelConfig& model, const Settings& settings) {
+    if (model.name != "videomae") return;
+    const auto set = [&](const char* path, std::int64_t& value, std::int64_t usual) {
+        if (settings.find(path) == nullptr) value = usual;
+    };
+    set("model.patch", model.patch, 16);
+    set("model.dim", model.dim, 384);
+    set("model.depth", model.depth, 12);
+    set("model.heads", model.heads, 6);
+}
+
 /// Metrics that are asked for must be measured.
 void check_validation(const Config& config, const Settings& settings) {
     const TrainConfig& train = config.train;
@@ -130,6 +142,7 @@ Config resolve(const Settings& settings, const std::string& source) {
         check_owner(row, *setting, settings, model, result);
     }
     set_optimizer_defaults(result.optim, settings);
+    set_model_defaults(result.model, settings);
     if (result.run.dir.empty()) result.run.dir = "runs/" + std::filesystem::path(source).stem().string();
     check_combinations(result, settings);
     return result;

@@ -42,11 +42,21 @@ void Graph::Impl::lay_out_buffers(const Impl* first) {
     if (!first) set_buffers_to_initial_values();
 }
 
+void Graph::Impl::set_values(const TensorView& buffer, const std::vector<double>& values) {
+    if (buffer.dtype == DType::f64) return device->copy_from_host(buffer, values.data());
+    const std::vector<float> rounded(values.begin(), values.end());
+    device->copy_from_host(buffer, rounded.data());
+}
+
 void Graph::Impl::set_buffers_to_initial_values() {
     for (std::size_t i = 1; i < calls.size(); ++i)
         for (std::size_t k = 0; k < calls[i].buffers.size(); ++k) {
             const BufferSpec& one = spec.nodes()[i].layer->buffers()[k];
             const TensorView& buffer = calls[i].buffers[k];
+            if (!one.values.empty()) {
+                set_values(buffer, one.values);
+                continue;
+            }
             if (!one.counts) {
                 ops->fill(buffer, one.initial);
                 continue;

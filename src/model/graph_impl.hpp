@@ -53,6 +53,7 @@ struct Graph::Impl {
     bool takes_part(std::size_t node, std::int64_t n, const StepContext& step) const;
     void add_statistics_of_ranks(const StepContext& step);
     void track_statistics(const StepContext& step);
+    void set_values(const TensorView& buffer, const std::vector<double>& values);
     void set_buffers_to_initial_values();
     void set_parameter(const TensorView& arena, const Parameter& parameter, const NamedTensor& tensor);
     TensorView parameter_view(const TensorView& arena, const Parameter& parameter) const;

@@ -167,6 +167,7 @@ std::vector<NamedTensor> Graph::save() const {
         for (std::size_t k = 0; k < node.layer->parameters().size(); ++k)
             result.push_back(std::move(*next++));
         for (std::size_t k = 0; k < node.layer->buffers().size(); ++k) {
+            if (!node.layer->buffers()[k].saved) continue;
             const TensorView& view = impl_->calls[i].buffers[k];
             NamedTensor tensor{node.name + "." + node.layer->buffers()[k].name, view.dtype, view.shape, {}};
             tensor.bytes.resize(view.bytes());
@@ -184,6 +185,7 @@ void Graph::load(std::span<const NamedTensor> tensors, const std::string& source
         const GraphSpec::Node& node = impl_->spec.nodes()[i];
         for (std::size_t k = 0; k < node.layer->buffers().size(); ++k) {
             const BufferSpec& one = node.layer->buffers()[k];
+            if (!one.saved) continue;
             all.push_back({node.name + "." + one.name, one.shape, one.may_be_absent});
             buffers.push_back(impl_->calls[i].buffers[k]);
         }

@@ -16,7 +16,7 @@ TEST(ConfigModel, of_another_name_takes_its_own_keys) {
 TEST(ConfigModel, refuses_the_keys_of_other_models_and_names_them) {
     EXPECT_EQ(refusal("model:\n  image: 28"),
               "jobs/x.yaml:2: model.image: the model mlp does not know this key; remove it, or use lenet or "
-              "mnist or vit, which know it");
+              "mnist or vit or videomae, which know it");
     EXPECT_EQ(
         refusal("model:\n  name: lenet\n  hidden: [512, 512]"),
         "jobs/x.yaml:3: model.hidden: the model lenet does not know this key; remove it, or use mlp, which "
@@ -47,7 +47,8 @@ TEST(ConfigModel, vit_has_keys_with_defaults_and_ranges) {
                               "norm_eps: 0", "drop_path: 1", "drop_path: -0.1"})
         EXPECT_NE(refusal(std::string("model: {name: vit, ") + wrong + "}"), "accepted") << wrong;
     EXPECT_EQ(override_refusal("model.patch=4"),
-              "model.patch: the model mlp does not know this key; remove it, or use vit, which knows it");
+              "model.patch: the model mlp does not know this key; remove it, or use vit or videomae, which "
+              "know it");
 }
 
 TEST(ConfigModel, of_residual_networks_has_a_stem) {
@@ -62,6 +63,25 @@ TEST(ConfigModel, of_residual_networks_has_a_stem) {
               "resnet50, which know it");
 }
 
+TEST(ConfigModel, of_clips_has_the_defaults_of_its_small_size) {
+    const ModelConfig usual = parse("model: {name: videomae}").model;
+    EXPECT_EQ(usual.frames, 16);
+    EXPECT_EQ(usual.tubelet, 2);
+    EXPECT_EQ(usual.patch, 16);
+    EXPECT_EQ(usual.dim, 384);
+    EXPECT_EQ(usual.depth, 12);
+    EXPECT_EQ(usual.heads, 6);
+    const ModelConfig other = parse("model: {name: videomae, patch: 4, dim: 128, depth: 4, heads: 4}").model;
+    EXPECT_EQ(other.patch, 4);
+    EXPECT_EQ(other.dim, 128);
+    EXPECT_EQ(other.depth, 4);
+    EXPECT_EQ(other.heads, 4);
+    EXPECT_EQ(
+        override_refusal("model.frames=8"),
+        "model.frames: the model mlp does not know this key; remove it, or use videomae, which knows it");
+    EXPECT_NE(refusal("model: {name: videomae, class_token: true}"), "accepted");
+}
+
 TEST(ConfigModel, takes_null_for_a_key_that_is_not_given) {
     EXPECT_EQ(parse("model: {name: mlp, classes: null, hidden: null, image: null}").model, parse("").model);
 }
@@ -70,7 +90,7 @@ TEST(ConfigModel, of_an_unknown_name_is_refused_with_the_nearest) {
     EXPECT_EQ(
         refusal("model: {name: lennet}"),
         "jobs/x.yaml:1: model.name: lennet is not one of mlp, lenet, mnist, resnet18, resnet34, resnet50, "
-        "vit; did you mean lenet?");
+        "vit, videomae; did you mean lenet?");
 }
 
 TEST(ConfigModel, refuses_sizes_below_one) {

@@ -119,12 +119,11 @@ def losses(images, labels, make_optimizer, smoothing=0.0, gelu="none"):
     return result
 
 
-def write_first_step(path, images, labels):
-    network = model()
-    pixels, targets = next(batches(images, labels))
+def write_first_step(path, network, pixels, targets, samples):
+    """pixels: as the network takes them; samples: as a data set has them."""
     loss = loss_of(network, pixels, targets)
     loss.backward()
-    tensors = {"pixels": ("U8", pixels.permute(0, 2, 3, 1).contiguous()), "labels": ("I64", targets),
+    tensors = {"pixels": ("U8", samples.contiguous()), "labels": ("I64", targets),
                "loss": ("F64", loss.detach().view(1))}
     for name, parameter in network.named_parameters():
         tensors["gradient." + name] = ("F64", parameter.grad)
@@ -155,7 +154,9 @@ def main():
     with open(os.path.join(FOLDER, "vit_reference.json"), "w") as file:
         json.dump(reference, file, indent=1)
         file.write("\n")
-    write_first_step(os.path.join(FOLDER, "vit_first_step.safetensors"), images, labels)
+    pixels, targets = next(batches(images, labels))
+    write_first_step(os.path.join(FOLDER, "vit_first_step.safetensors"), model(), pixels, targets,
+                     pixels.permute(0, 2, 3, 1))
 
 
 if __name__ == "__main__":

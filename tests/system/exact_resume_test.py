@@ -34,6 +34,10 @@ RECIPES = {
     "vision transformer with stochastic depth": (1, {
         "model.name": "vit", "model.hidden": "null", "model.dim": 8, "model.depth": 2, "model.heads": 2,
         "model.drop_path": 0.4, "optim.name": "adamw", "optim.lr": 0.003, "train.label_smoothing": 0.1}),
+    "video transformer": (1, {
+        "model.name": "videomae", "model.hidden": "null", "model.frames": 1, "model.tubelet": 1, "model.patch": 4,
+        "model.dim": 8, "model.depth": 2, "model.heads": 2, "optim.name": "adamw", "optim.lr": 0.003,
+        "optim.decay_1d": "false"}),
     "augmented images on two ranks": (2, {
         "train.batch_size": 4, "data.workers": 2, "optim.momentum": 0.9,
         "data.transforms": "[horizontal_flip, {random_crop: {size: 6, padding: 1}}, {random_erasing: {p: 0.3}}]"}),

@@ -28,6 +28,10 @@ CASES = {
         "model.name": "vit", "model.hidden": "null", "model.dim": 8, "model.depth": 2, "model.heads": 2,
         "model.drop_path": 0.4, "train.recompute": "true", "optim.name": "adam", "optim.lr": 0.003,
         "train.label_smoothing": 0.1, "data.val": "the training data"},
+    "clips, recomputed": {
+        "model.name": "videomae", "model.hidden": "null", "model.frames": 1, "model.tubelet": 1, "model.patch": 4,
+        "model.dim": 16, "model.depth": 2, "model.heads": 2, "train.recompute": "true", "optim.name": "adam",
+        "optim.lr": 0.003},
     # Heads of 8 values: the library's fused attention, which also has a state for backward.
     "bf16, fused attention, recomputed, with an evaluation between the steps": {
         "model.name": "vit", "model.hidden": "null", "model.dim": 16, "model.depth": 2, "model.heads": 2,

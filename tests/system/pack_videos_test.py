@@ -36,14 +36,14 @@ class PackVideos(TrainingTest):
         """The data set and what is beside it under a temporary name."""
         return [path for path in self.dir.iterdir() if path.name.startswith("data.h5")]
 
-    def assert_same_losses_on_1_and_2_ranks(self, batch, settings):
+    def assert_same_losses_on_1_and_2_ranks(self, batch, settings, run="ranks"):
         """Two steps with so many samples each."""
         losses = []
         for ranks in (1, 2):
-            result = self.mpirun(ranks, [*settings, f"run.dir={self.dir / f'ranks{ranks}'}", "train.max_steps=2",
+            result = self.mpirun(ranks, [*settings, f"run.dir={self.dir / f'{run}{ranks}'}", "train.max_steps=2",
                                          "train.log_every=1", f"train.batch_size={batch // ranks}", "train.precision=fp64"])
             self.assert_exit(result, 0)
-            losses.append(self.losses(f"ranks{ranks}"))
+            losses.append(self.losses(f"{run}{ranks}"))
             self.assertEqual(len(losses[-1]), 2)
         for one, two in zip(*losses, strict=True):
             self.assertAlmostEqual(one, two, delta=1e-12 * one)
@@ -120,13 +120,24 @@ class PackVideos(TrainingTest):
                                 "0.25,0.25,0.25")
         # Three colours of four frames, the last of which repeats the third.
         self.assertEqual(result.stdout, f"{target}: 16 samples [8, 8, 12] u8, 2 classes\n")
-        settings = [f"data.train={target}", f"data.val={target}", "model.name=vit", "model.patch=4", "model.dim=16",
-                    "model.depth=1", "model.heads=2", "data.transforms=[horizontal_flip]"]
-        self.assert_same_losses_on_1_and_2_ranks(8, settings)
-        result = self.run_trainer([*settings, f"run.dir={self.dir / 'run'}", "train.epochs=30", "train.eval_every=30",
-                                   "train.batch_size=8", "train.checkpoint={every: 30 epochs}", "optim.lr=0.05"])
-        self.assert_exit(result, 0)
-        self.assertIn("test accuracy 1.0000 (16 of 16)", result.stdout)
+        common = [f"data.train={target}", f"data.val={target}", "model.patch=4", "model.dim=16", "model.depth=1",
+                  "model.heads=2", "data.transforms=[horizontal_flip]"]
+        for model in ["model.name=vit"], ["model.name=videomae", "model.frames=4"]:
+            settings, run = [*common, *model], self.dir / f"run {model[0]}"
+            self.assert_same_losses_on_1_and_2_ranks(8, settings, run.name)
+            result = self.run_trainer([*settings, f"run.dir={run}", "train.epochs=30", "train.eval_every=30",
+                                       "train.batch_size=8", "train.checkpoint={every: 30 epochs}", "optim.lr=0.05"])
+            self.assert_exit(result, 0)
+            self.assertIn("test accuracy 1.0000 (16 of 16)", result.stdout)
+        table = self.dir / "predicted.csv"
+        self.assert_exit(self.run_trainer(["predict", "--run", run, "--data", target, "-o", table]), 0)
+        rows = [line.split(",") for line in table.read_text().splitlines()]
+        label, prediction = rows[0].index("label"), rows[0].index("prediction")
+        self.assertEqual([row[prediction] for row in rows[1:]], ["0"] * 8 + ["1"] * 8)
+        self.assertEqual([row[label] for row in rows[1:]], ["0"] * 8 + ["1"] * 8)
+        result = self.run_trainer([*common, "model.name=videomae", f"run.dir={self.dir / 'none'}"])
+        self.assert_exit(result, 2)
+        self.assertIn("model.frames is 16, but the data have 12 channels for all frames", result.stderr)
         table, bare = self.dir / "list.csv", self.dir / "bare.h5"
         table.write_text("path,start\nday/03,0\ndusk/07,0\n")
         result = self.pack_from(0, "clips", "--csv", table, "--dir", folder, "--no-labels", "--frames", 4, "-o", bare)

@@ -35,6 +35,7 @@ SHAPES = {
 # Models of the recipe's kind that a core trains in a moment.
 SMALL_VIT = ["model.patch=4", "model.dim=8", "model.depth=1", "model.heads=2", "data.normalize=null",
              "train.precision=fp32"]
+SMALL_CLIP = [*SMALL_VIT, "model.frames=1", "model.tubelet=1"]
 SMALL_RESNET = ["train.precision=fp32", "model.stem=cifar"]
 SMALL_MLP = ["model.hidden=[8]"]
 
@@ -94,14 +95,14 @@ class SlurmJobs(slurm_test.SlurmTest):
         self.train("cyclone_video/pretrain", "mpirun", [*SMALL_VIT, "model.classes=4"])
 
     def test_cyclone_video_neighbouring(self):
-        self.train("cyclone_video/neighbouring", "mpirun", SMALL_VIT, classes=3)
+        self.train("cyclone_video/neighbouring", "mpirun", SMALL_CLIP, classes=3)
 
     def test_cyclone_video_track_and_its_prediction(self):
         self.train("cyclone_video/track", "mpirun", SMALL_VIT, classes=2)
         self.predict("cyclone_video/predict_track")
 
     def test_cyclone_video_classify_and_its_predictions(self):
-        self.train("cyclone_video/classify", "mpirun", SMALL_VIT, classes=2)
+        self.train("cyclone_video/classify", "mpirun", SMALL_CLIP, classes=2)
         self.predict("cyclone_video/predict_classify")
         self.predict("cyclone_video/predict_classify_val2")
 

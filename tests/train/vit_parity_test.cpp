@@ -1,4 +1,5 @@
-// Every gradient of a ViT's first step against PyTorch's in fp64 (tests/parity/make_vit_reference.py).
+// Every gradient of a transformer's first step against PyTorch's in fp64 (tests/parity/make_vit_reference.py
+// and make_videomae_reference.py).
 
 #include <gtest/gtest.h>
 
@@ -48,17 +49,16 @@ double distance(const NamedTensor& a, const NamedTensor& b) {
     return std::sqrt(difference / norm);
 }
 
-TEST(VitParity, EveryGradientOfTheFirstStepIsPyTorchs) {
+void expect_pytorchs_first_step(GraphSpec spec, const std::string& file) {
     std::map<std::string, NamedTensor> reference;
-    for (NamedTensor& tensor : read_weights(TUTTI_PARITY_FOLDER "/vit_first_step.safetensors"))
+    for (NamedTensor& tensor : read_weights(TUTTI_PARITY_FOLDER "/" + file))
         reference[tensor.name] = std::move(tensor);
     NamedTensor& pixels = reference.at("pixels");
     NamedTensor& labels = reference.at("labels");
     const std::int64_t batch = pixels.shape[0];
 
     const auto device = make_cpu_device(1);
-    Graph graph(build_vit({28, 28, 1}, {.patch = 7, .dim = 32, .depth = 2, .heads = 4}, 10), *device,
-                DType::f64, batch);
+    Graph graph(std::move(spec), *device, DType::f64, batch);
     graph.load(weights_of(graph), "the test");
     const auto input = graph.input(batch).span<double>();
     for (std::size_t i = 0; i < input.size(); ++i)
@@ -81,6 +81,18 @@ TEST(VitParity, EveryGradientOfTheFirstStepIsPyTorchs) {
         ASSERT_EQ(gradient.shape, reference.at(gradient.name).shape) << gradient.name;
         EXPECT_LT(distance(gradient, reference.at(gradient.name)), 1e-9) << gradient.name;
     }
+}
+
+TEST(VitParity, EveryGradientOfTheFirstStepIsPyTorchs) {
+    expect_pytorchs_first_step(build_vit({28, 28, 1}, {.patch = 7, .dim = 32, .depth = 2, .heads = 4}, 10),
+                               "vit_first_step.safetensors");
+}
+
+TEST(VideoMaeParity, EveryGradientOfTheFirstStepIsPyTorchs) {
+    const Tubelet tubelet{.frames = 4, .depth = 2, .size = 4};
+    expect_pytorchs_first_step(
+        build_videomae({8, 8, 12}, {.tubelet = tubelet, .dim = 16, .depth = 2, .heads = 2}, 3),
+        "videomae_first_step.safetensors");
 }
 
 }  // namespace

@@ -101,12 +101,13 @@ struct DataConfig {
 struct ModelConfig {
     std::string name;  ///< mlp | lenet | …; empty when `layers` is given
     std::vector<std::int64_t> hidden{512, 512};
-    std::optional<std::int64_t> classes;   ///< default: the data set's
-    std::optional<std::int64_t> channels;  ///< default: the data set's
-    std::optional<std::int64_t> image;     ///< height = width in pixels; default: the data set's
-    std::string stem = "imagenet";         ///< imagenet | cifar
-    std::int64_t patch = 4;                ///< these to drop_path: vit
-    std::int64_t dim = 128, depth = 4, heads = 4;
+    std::optional<std::int64_t> classes;    ///< default: the data set's
+    std::optional<std::int64_t> channels;   ///< default: the data set's
+    std::optional<std::int64_t> image;      ///< height = width in pixels; default: the data set's
+    std::string stem = "imagenet";          ///< imagenet | cifar
+    std::int64_t frames = 16, tubelet = 2;  ///< of a clip, and of a token: videomae
+    std::int64_t patch = 4;                 ///< these to drop_path: vit and videomae, whose defaults are
+    std::int64_t dim = 128, depth = 4, heads = 4;  ///< 16, 384, 12 and 6
     double mlp_ratio = 4;
     std::string gelu = "exact";  ///< exact | tanh
     bool class_token = true;

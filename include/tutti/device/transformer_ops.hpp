@@ -14,6 +14,17 @@ struct AttentionShape {
     std::int64_t tokens = 0, heads = 0, width = 0;
 };
 
+/// Images or clips that patches divide; of one sample. For images frames and patch_frames are 1.
+struct PatchShape {
+    std::int64_t height = 0, width = 0, channels = 0;
+    std::int64_t patch_height = 1, patch_width = 1;
+    std::int64_t frames = 1, patch_frames = 1;
+    std::int64_t tokens() const {
+        return frames / patch_frames * (height / patch_height) * (width / patch_width);
+    }
+    std::int64_t token_width() const { return patch_frames * patch_height * patch_width * channels; }
+};
+
 /// Two functions of nearly the same values (Hendrycks & Gimpel 2016, section 2), at most 5e-4 apart.
 enum class GeluForm {
     exact,  ///< x·Φ(x), Φ the standard normal's distribution function (torch.nn.GELU(approximate='none'))
@@ -68,6 +79,13 @@ class TransformerOps {
     /// in its order.
     virtual void embed_tokens_backward(const TensorView& dy, const TensorView& dx,
                                        const TensorView& dclass_token, const TensorView& dpositions) = 0;
+
+    /// Patches as tokens: x[N, F, H, W, C] -> tokens[N, T, PF·PH·PW·C], T = F/PF · H/PH · W/PW, frames before
+    /// rows before columns, in the order of T as within a token. A convolution whose stride is its kernel is
+    /// then a linear layer with the same weights [O, PF, PH, PW, C]. Patches that do not divide: UsageError.
+    virtual void extract_patches(const PatchShape& shape, const TensorView& x, const TensorView& tokens) = 0;
+    /// The inverse, and so extraction's backward: every element of x is in one token.
+    virtual void join_patches(const PatchShape& shape, const TensorView& tokens, const TensorView& x) = 0;
 
     /// y[N, C] = the first of x's tokens [N, T, C], or their mean.
     virtual void pool_tokens_forward(TokenPooling pooling, const TensorView& x, const TensorView& y) = 0;

@@ -20,6 +20,10 @@ struct LinearInitial {
 std::unique_ptr<Layer> make_linear(const Shape& input, std::int64_t out, bool bias,
                                    const Shape& flattened_from = {}, const LinearInitial& initial = {});
 
+/// The same on tokens {T, C}, with the weight and the initial bias as they are given: the weight's arena
+/// shape is seen as {out, C}.
+std::unique_ptr<Layer> make_linear(const Shape& tokens, const ParameterSpec& weight, const Initializer& bias);
+
 struct Conv2dOptions {
     std::int64_t out = 0;
     std::int64_t kernel_h = 1, kernel_w = 1;

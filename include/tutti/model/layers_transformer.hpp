@@ -3,6 +3,7 @@
 // does not fit (what came, what is wanted).
 
 #include <memory>
+#include <optional>
 
 #include "tutti/model/layer.hpp"
 
@@ -29,6 +30,30 @@ std::unique_ptr<Layer> make_tokens(const Shape& input);
 /// N(0, 1e-6²); pos_embed {1, T+1, C}: truncated normal, std 0.02 (timm). Without a class token {T, C} -> {T,
 /// C}.
 std::unique_ptr<Layer> make_embed_tokens(const Shape& input, bool class_token);
+
+/// The input of attention, {T, C} -> {T, 3·C}: a linear layer whose bias is learned for q and v and zero for
+/// k, on which the softmax does not depend (BEiT, Bao et al. 2021; VideoMAE). q_bias {C}: 0, v_bias {C}: 0,
+/// qkv.weight {3·C, C}: U(±1/√C) unless given.
+std::unique_ptr<Layer> make_query_key_value(const Shape& input,
+                                            const std::optional<Initializer>& weight = {});
+
+/// How clips are cut: into blocks of `depth` frames and size × size pixels.
+struct Tubelet {
+    std::int64_t frames = 16;  ///< of a clip
+    std::int64_t depth = 2, size = 16;
+};
+/// {H, W, frames·C}, the channels of the first frame first, -> {T, size·size·depth·C}, T = H/size · W/size ·
+/// frames/depth: rows of tubelets before columns before groups of frames, within a token rows before columns
+/// before frames before channels. No parameters. UsageErrors name model.frames, model.tubelet and
+/// model.patch.
+std::unique_ptr<Layer> make_tubelets(const Shape& clip, const Tubelet& tubelet);
+/// Behind it a linear layer with this weight is torch.nn.Conv3d with kernel = stride = (depth, size, size),
+/// as whose weight {out, C, depth, size, size} a file holds it: U(±1/√(C·depth·size²)).
+ParameterSpec tubelet_weight(const Shape& clip, const Tubelet& tubelet, std::int64_t out);
+/// {T, C} -> {T, C}: adds sin(p/10000^(i/C)) to the even channels i and cos(p/10000^((i−1)/C)) to the odd
+/// ones (Vaswani et al. 2017, section 3.5), where p counts the tokens of make_tubelets frames before rows
+/// before columns, as VideoMAE does. Nothing is learned and nothing saved.
+std::unique_ptr<Layer> make_tubelet_positions(const Shape& tokens, const Shape& clip, const Tubelet& tubelet);
 
 /// {T, C} -> {C}: the first token, or the mean of all.
 std::unique_ptr<Layer> make_pool_tokens(const Shape& input, TokenPooling pooling);

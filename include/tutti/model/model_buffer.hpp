@@ -1,7 +1,8 @@
 #pragma once
-// A tensor of the model that is not trained: running statistics.
+// A tensor of the model that is not trained: running statistics, a table.
 
 #include <string>
+#include <vector>
 
 #include "tutti/base/dtype.hpp"
 #include "tutti/base/shape.hpp"
@@ -16,6 +17,8 @@ struct BufferSpec {
     double initial = 0;
     bool counts = false;         ///< i64; otherwise of the parameters' type
     bool may_be_absent = false;  ///< in a file that is loaded
+    bool saved = true;           ///< false: in no file (torch.nn.Module.register_buffer(persistent=False))
+    std::vector<double> values = {};  ///< as it begins, in place of `initial`; not for counts
 
     DType dtype(DType compute) const { return counts ? DType::i64 : compute; }
 };

@@ -7,6 +7,7 @@
 
 #include "tutti/base/config.hpp"
 #include "tutti/model/graph.hpp"
+#include "tutti/model/layers_transformer.hpp"
 
 namespace tutti {
 
@@ -18,8 +19,8 @@ struct ModelInput {
 
 /// The model of a config. Config values that contradict the data are refused (UsageError naming both).
 /// Names of the parameters: mlp: fc1, fc2, …; lenet and mnist: conv1, conv2, fc1, fc2; resnet18, resnet34,
-/// resnet50: torchvision's; vit: timm's; a list of layers: the place in the list, as torch.nn.Sequential
-/// does.
+/// resnet50: torchvision's; vit: timm's; videomae: VideoMAE's; a list of layers: the place in the list, as
+/// torch.nn.Sequential does.
 GraphSpec build_model(const ModelConfig& config, const ModelInput& input);
 
 /// torch.nn.Sequential of linear layers with ReLU between: hidden widths, then classes.
@@ -47,6 +48,21 @@ struct VitOptions {
 /// initial values (pre-norm, GELU, biases everywhere). Without a class token: global_pool 'avg' with
 /// the norm before it (fc_norm=False).
 GraphSpec build_vit(const Shape& input, const VitOptions& options, std::int64_t classes);
+struct VideoMaeOptions {
+    Tubelet tubelet;
+    std::int64_t dim = 384, depth = 12;
+    std::int64_t heads = 6;  ///< divides dim
+    double mlp_ratio = 4;
+    GeluForm gelu = GeluForm::exact;
+    double norm_eps = 1e-6;
+    double drop_path = 0;  ///< of the last block; rises linearly from 0 at the first
+};
+/// The video transformer of VideoMAE (Tong et al. 2022), as its fine-tuning has it: tubelets as tokens, fixed
+/// sinusoidal positions, no class token, pre-norm blocks with learned biases of queries and values and none
+/// of keys, the mean of all tokens, norm, and a linear layer that begins at a thousandth. Names and initial
+/// values are VideoMAE's; the default size is its ViT-S/16. input: {H, W, frames·C}, clips as `trainer pack
+/// clips` makes them.
+GraphSpec build_videomae(const Shape& input, const VideoMaeOptions& options, std::int64_t classes);
 /// The layers of `model.layers`, one after the other.
 GraphSpec build_sequential(const Shape& input, std::span<const LayerSpec> layers);
 

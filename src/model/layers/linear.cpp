@@ -22,6 +22,13 @@ class Linear final : public Layer {
         if (shape.bias) add_parameter({"bias", {out}, {out}, {}, initial.bias.value_or(usual)});
     }
 
+    Linear(const Shape& output, const LinearShape& shape, const ParameterSpec& weight,
+           const Initializer& bias)
+        : Layer(output), shape_(shape) {
+        add_parameter(weight);
+        add_parameter({"bias", {shape.out}, {shape.out}, {}, bias});
+    }
+
     std::string kind() const override { return "linear"; }
     bool converts() const override { return true; }
     bool treats_samples_apart() const override { return true; }
@@ -121,6 +128,16 @@ std::unique_ptr<Layer> make_linear(const Shape& input, std::int64_t out, bool bi
     const bool tokens = input.rank() == 2;
     return std::make_unique<Linear>(image, tokens ? Shape{input[0], out} : Shape{out},
                                     LinearShape{tokens ? input[1] : input.count(), out, bias}, initial);
+}
+
+std::unique_ptr<Layer> make_linear(const Shape& tokens, const ParameterSpec& weight,
+                                   const Initializer& bias) {
+    const std::int64_t out = weight.file_shape[0];
+    if (tokens.rank() != 2 || weight.file_shape.count() != out * tokens[1])
+        throw UsageError("linear: the input has shape " + to_string(tokens) + ", the weight " +
+                             to_string(weight.file_shape),
+                         "tokens [T, C] and a weight of out times C elements are needed");
+    return std::make_unique<Linear>(Shape{tokens[0], out}, LinearShape{tokens[1], out, true}, weight, bias);
 }
 
 }  // namespace tutti

@@ -77,8 +77,21 @@ GraphSpec build_model(const ModelConfig& config, const ModelInput& input) {
                           .drop_path = config.drop_path},
                          classes);
     }
+    if (config.name == "videomae") {
+        check_images(config, sample);
+        return build_videomae(sample,
+                              {.tubelet = {config.frames, config.tubelet, config.patch},
+                               .dim = config.dim,
+                               .depth = config.depth,
+                               .heads = config.heads,
+                               .mlp_ratio = config.mlp_ratio,
+                               .gelu = gelu_form(config.gelu, "model.gelu"),
+                               .norm_eps = config.norm_eps,
+                               .drop_path = config.drop_path},
+                              classes);
+    }
     throw UsageError("model.name is " + config.name + ", which is not a model",
-                     "there are mlp, lenet, mnist, resnet18, resnet34, resnet50 and vit");
+                     "there are mlp, lenet, mnist, resnet18, resnet34, resnet50, vit and videomae");
 }
 
 }  // namespace tutti
