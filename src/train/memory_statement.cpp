@@ -70,7 +70,7 @@ std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, c
     if (lanes > 0)
         items.push_back({"upload", lanes, "on the device: batches on their way, and the labels in use"});
     if (graph.buffer_arena().bytes() > 0)
-        items.push_back({"buffers", graph.buffer_arena().bytes(), "running statistics", true});
+        items.push_back({"buffers", graph.buffer_arena().bytes(), "running statistics, tables", true});
     if (memory.rounded > 0)
         items.push_back({"rounded", memory.rounded, "arena: the parameters as products read them", true});
     const bool deterministic = config.run.deterministic;

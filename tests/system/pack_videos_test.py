@@ -135,7 +135,7 @@ class PackVideos(TrainingTest):
         label, prediction = rows[0].index("label"), rows[0].index("prediction")
         self.assertEqual([row[prediction] for row in rows[1:]], ["0"] * 8 + ["1"] * 8)
         self.assertEqual([row[label] for row in rows[1:]], ["0"] * 8 + ["1"] * 8)
-        result = self.run_trainer([*common, "model.name=videomae", f"run.dir={self.dir / 'none'}"])
+        result = self.run_trainer([*common, "model.name=videomae", f"run.dir={self.dir / 'none'}", "train.batch_size=8"])
         self.assert_exit(result, 2)
         self.assertIn("model.frames is 16, but the data have 12 channels for all frames", result.stderr)
         table, bare = self.dir / "list.csv", self.dir / "bare.h5"
