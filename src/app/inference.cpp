@@ -50,7 +50,11 @@ namespace {
 std::string weights_path(const InferenceArguments& arguments) {
     if (arguments.checkpoint.empty() && type_of_path(arguments.run) != std::filesystem::file_type::directory)
         throw DataError(arguments.run + " is not a run directory", "name the folder that training made");
-    return weights_in(arguments.checkpoint.empty() ? arguments.run : arguments.checkpoint);
+    const std::string path = weights_in(arguments.checkpoint.empty() ? arguments.run : arguments.checkpoint);
+    if (is_dataset_file(path))
+        throw DataError(path + " is a data set of samples, not weights",
+                        "give weights with --checkpoint FILE or --run DIR, and data with --data FILE.h5");
+    return path;
 }
 
 Recipe find_recipe(const InferenceArguments& arguments, const std::string& weights) {

@@ -338,6 +338,15 @@ DatasetInfo read_attributes(const hdf5::File& file, Labels labels) {
 
 }  // namespace
 
+bool is_dataset_file(const std::string& path) {
+    const hdf5::QuietErrors quiet;
+    try {
+        return hdf5::read_text(open_file(path), schema::name_attribute) == schema::name;
+    } catch (const DataError&) {
+        return false;
+    }
+}
+
 std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, const FileMemory& memory,
                                            Labels labels_wanted) {
     const hdf5::QuietErrors quiet;

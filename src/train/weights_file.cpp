@@ -9,6 +9,8 @@
 
 #include "tutti/base/error.hpp"
 #include "tutti/base/path_type.hpp"
+#include "tutti/input/dataset.hpp"
+#include "tutti/train/prediction_file.hpp"
 #include "weights_formats.hpp"
 
 namespace tutti {
@@ -27,6 +29,13 @@ bool has_hdf5_signature(std::ifstream& file, std::uintmax_t size) {
     return false;
 }
 
+/// What an HDF5 file of this program is that holds no weights; else nothing.
+std::string kind_without_weights(const std::string& path) {
+    return is_dataset_file(path)      ? "a data set of samples"
+           : is_prediction_file(path) ? "a file of predictions"
+                                      : "";
+}
+
 }  // namespace
 
 std::vector<NamedTensor> read_weights(const std::string& path) {
@@ -41,8 +50,13 @@ std::vector<NamedTensor> read_weights(const std::string& path) {
     const std::uintmax_t size = std::filesystem::file_size(path, error);
     if (error) throw DataError("weights file " + path + " cannot be read: " + error.message());
     if (size == 0) throw DataError("weights file " + path + " is empty", "write it again");
-    auto tensors =
-        has_hdf5_signature(file, size) ? weights::read_hdf5(path) : weights::read_safetensors(path);
+    const bool is_hdf5 = has_hdf5_signature(file, size);
+    // Their numbers would pass for tensors.
+    if (const std::string kind = is_hdf5 ? kind_without_weights(path) : ""; !kind.empty())
+        throw DataError("weights file " + path + " is " + kind + ", not weights",
+                        "give a checkpoint (RUN_DIR/checkpoints/step-….h5), safetensors, or HDF5 with a "
+                        "tensor for each parameter");
+    auto tensors = is_hdf5 ? weights::read_hdf5(path) : weights::read_safetensors(path);
     if (tensors.empty())
         throw DataError("weights file " + path + " holds no tensor that can be a weight",
                         "it needs one data set of numbers for each parameter");

@@ -53,6 +53,27 @@ TEST(Hdf5Schema, LabelsMayBeAbsentWhereTheyAreOptional) {
     EXPECT_TRUE(open(Labels::optional)->info().labelled);
 }
 
+TEST(Hdf5Schema, a_data_set_is_known_by_its_mark) {
+    const test::TempDir directory;
+    const std::string path = directory.path() + "/data.h5";
+    EXPECT_FALSE(is_dataset_file(path));
+    EXPECT_FALSE(is_dataset_file(directory.path()));
+    ImageFile{}.write(path);
+    EXPECT_TRUE(is_dataset_file(path));
+    ImageFile{.change = [](Hdf5File& f) {
+        f.remove_attribute("tutti_schema_version");
+        f.integer("tutti_schema_version", 2);
+    }}.write(path);
+    EXPECT_TRUE(is_dataset_file(path));
+    ImageFile{.change = [](Hdf5File& f) { f.remove_attribute("tutti_schema"); }}.write(path);
+    EXPECT_FALSE(is_dataset_file(path));
+    ImageFile{.change = [](Hdf5File& f) {
+        f.remove_attribute("tutti_schema");
+        f.integer("tutti_schema", 1);
+    }}.write(path);
+    EXPECT_FALSE(is_dataset_file(path));
+}
+
 TEST(Hdf5Schema, WhatTheSchemaDoesNotAllowIsRefused) {
     const test::TempDir directory;
     const std::string path = directory.path() + "/data.h5";

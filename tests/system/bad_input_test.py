@@ -278,6 +278,19 @@ class BadInput(TrainingTest):
         (self.dir / "bad.safetensors").write_bytes(struct.pack("<Q", 1 << 40) + b"{}")
         self.refused(self.settings(data, model__init_from=self.dir / "bad.safetensors"), 4, "bad.safetensors")
 
+    def test_data_that_are_given_as_weights_are_refused_as_data(self):
+        data = self.small_data(64)
+        for arguments in (self.settings(data, model__init_from=data), ["import", data, "-o", "w.h5"],
+                          ["export", data, "-o", "w.h5"], ["eval", "--checkpoint", data, "--data", data],
+                          ["predict", "--checkpoint", data, "--data", data, "-o", "w.h5"]):
+            words = [f"{data} is a data set of samples, not weights; "]
+            if "--checkpoint" in arguments:
+                words.append("give weights with --checkpoint FILE or --run DIR, and data with --data FILE.h5")
+            ranks = 1 if arguments[0] in ("import", "export") else 2
+            self.refused(arguments, 4, *words, ranks=ranks)
+            self.assertEqual([path.name for path in self.dir.glob("w.h5*")], [])
+            self.assertFalse((self.dir / "run").exists())
+
     def test_weights_of_another_model_are_refused_with_the_list(self):
         data = self.small_data(64)
         header = json.dumps({"fc9.weight": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()

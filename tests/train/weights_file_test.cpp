@@ -13,6 +13,7 @@
 #include "support/temp_dir.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/train/checkpoint.hpp"
+#include "tutti/train/prediction_file.hpp"
 
 namespace tutti {
 namespace {
@@ -246,19 +247,20 @@ class Hdf5Weights : public WeightsFile {
         if (data != nullptr) {
             ASSERT_GE(H5Dwrite(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), 0) << name;
         }
-        if (dtype != nullptr) {
-            const hid_t type = H5Tcopy(H5T_C_S1);
-            H5Tset_size(type, std::strlen(dtype));
-            const hid_t scalar = H5Screate(H5S_SCALAR);
-            const hid_t attribute = H5Acreate2(dataset, "dtype", type, scalar, H5P_DEFAULT, H5P_DEFAULT);
-            H5Awrite(attribute, type, dtype);
-            H5Aclose(attribute);
-            H5Sclose(scalar);
-            H5Tclose(type);
-        }
+        if (dtype != nullptr) set_text(dataset, "dtype", dtype);
         H5Dclose(dataset);
         H5Sclose(space);
         H5Pclose(links);
+    }
+    static void set_text(hid_t object, const char* name, const char* value) {
+        const hid_t type = H5Tcopy(H5T_C_S1);
+        H5Tset_size(type, std::strlen(value));
+        const hid_t scalar = H5Screate(H5S_SCALAR);
+        const hid_t attribute = H5Acreate2(object, name, type, scalar, H5P_DEFAULT, H5P_DEFAULT);
+        H5Awrite(attribute, type, value);
+        H5Aclose(attribute);
+        H5Sclose(scalar);
+        H5Tclose(type);
     }
     void add_float(const std::string& name, float value) const {
         add(name, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, {1}, &value);
@@ -359,6 +361,26 @@ TEST_F(Hdf5Weights, AShapeWithoutDataIsRefused) {
 TEST_F(Hdf5Weights, NoWeightsAreRefused) {
     close();
     EXPECT_CONTAINS(refusal(), "holds no tensor");
+}
+
+TEST_F(Hdf5Weights, data_sets_and_predictions_are_refused_as_what_they_are) {
+    const std::string remedy =
+        ", not weights; give a checkpoint (RUN_DIR/checkpoints/step-….h5), safetensors, or HDF5 with a "
+        "tensor for each parameter";
+    add_float("samples", 1);
+    set_text(file_, "tutti_schema", "samples");
+    close();
+    EXPECT_EQ(refusal(), "weights file " + path_ + " is a data set of samples" + remedy);
+    SetUp();
+    add_float("fc.weight", 1);
+    set_text(file_, "tutti_schema", "something else");
+    close();
+    EXPECT_EQ(names_of(read_weights(path_)), std::vector<std::string>{"fc.weight"});
+
+    const std::string predictions = path_ + ".h5";
+    make_prediction_writer(predictions, {}, {})->commit();
+    EXPECT_EQ(message_of<DataError>([&] { read_weights(predictions); }),
+              "weights file " + predictions + " is a file of predictions" + remedy);
 }
 
 TEST_F(Hdf5Weights, ACutOffFileIsRefused) {

@@ -138,6 +138,9 @@ FileMemory file_memory(std::optional<std::int64_t> available);
 std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, const FileMemory& memory = mapped_limit,
                                            Labels labels = Labels::required);
 
+/// Whether a file says that it is a data set, of any version of the schema. False where it cannot be read.
+bool is_dataset_file(const std::string& path);
+
 /// Whether bringing a whole file into memory, in its order, costs a host no more than reading `reads` of its
 /// samples one by one: where a disk fetches 128 KiB (what Linux reads ahead, by default) in the time of any
 /// smaller read, so that a small sample costs as much. `reads` as in expect_reads(), of samples of

@@ -15,7 +15,7 @@ namespace tutti {
 /// F16 (converted to f32), I64, U8 in safetensors; the corresponding native ones in HDF5; others are skipped
 /// if not floating, refused if floating; I32 becomes i64. Sorted by name; two tensors of one name are an
 /// error. A checkpoint's model is checked against its SHA-256. Throws DataError naming the file, the tensor
-/// and what is wrong.
+/// and what is wrong; a data set (data/README.md) and predictions are refused as such.
 std::vector<NamedTensor> read_weights(const std::string& path);
 
 /// Writes the tensors in name order: PATH.safetensors, or PATH.h5 with one data set per name (endings in
