@@ -22,6 +22,7 @@
 #include "tutti/input/transforms.hpp"
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/checkpoint.hpp"
+#include "tutti/train/evaluation.hpp"
 #include "tutti/train/precision.hpp"
 #include "tutti/train/run_directory.hpp"
 #include "tutti/train/weights_file.hpp"
@@ -207,6 +208,7 @@ void build(Inference& inference, std::int64_t classes, InferenceUse use, bool wi
                             " classes, but the model was trained on " + std::to_string(classes),
                         "give data with the classes that the model knows");
     GraphSpec spec = build_model(config.model, {info.sample_shape, classes});
+    if (use == InferenceUse::metrics) check_topk(config.train, spec.nodes().back().shape[0]);
     if (with_embedding) inference.embedding = keep_embedding(spec);
     inference.graph = std::make_unique<Graph>(std::move(spec), *inference.device,
                                               arithmetic_of(config.train.precision), batch);

@@ -306,7 +306,9 @@ void add_train(std::vector<Row>& rows) {
             row("train.ema", at(train, &T::ema), optional(ema()),
                 "moving average of the weights, which evaluations use; warmup: smaller decays at first"),
             row("train.topk", at(train, &T::topk), optional(integer(0), "auto"),
-                "k of the top-k accuracy in evaluations, 0: none; auto: 5 from 10 classes on"),
+                "k of the top-k accuracy in evaluations, at most the model's classes; 0: none; auto: 5 from "
+                "10 "
+                "classes on"),
             row("train.confusion", at(train, &T::confusion), boolean(),
                 "write the confusion matrix of evaluations: [label][prediction] counts"),
             row("train.log_every", at(train, &T::log_every), integer(1), "steps between log lines"),

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "tutti/base/error.hpp"
 #include "tutti/comm/butterfly.hpp"
 #include "tutti/train/virtual_shards.hpp"
 
@@ -196,6 +197,14 @@ std::int64_t topk_of(const TrainConfig& config, std::int64_t classes) {
     const auto& early = config.early_stopping;
     const bool asked = config.checkpoint.best == "val/top5" || (early && early->metric == "val/top5");
     return asked || classes >= classes_worth_top5 ? 5 : 0;
+}
+
+void check_topk(const TrainConfig& config, std::int64_t classes) {
+    if (config.topk && *config.topk > classes)
+        throw UsageError(fmt::format("train.topk is {}, but the model has {} {}, so that every sample would "
+                                     "count as correct",
+                                     *config.topk, classes, classes == 1 ? "class" : "classes"),
+                         fmt::format("set train.topk to at most {}, to 0 (none) or to auto", classes));
 }
 
 double EvaluationResult::mean_loss() const {

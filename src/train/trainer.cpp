@@ -7,6 +7,7 @@
 #include "trainer_impl.hpp"
 #include "tutti/base/units.hpp"
 #include "tutti/model/zoo.hpp"
+#include "tutti/train/evaluation.hpp"
 #include "tutti/train/precision.hpp"
 #include "tutti/train/virtual_shards.hpp"
 
@@ -62,7 +63,8 @@ void check_training(const Config& config, const Dataset& train, const Dataset* v
     if (val) check_samples(*val);
     check_batch(config, train, world_size);
     if (val) check_same_samples(train, *val);
-    build_model(config.model, {train.info().sample_shape, train.info().classes});
+    const GraphSpec model = build_model(config.model, {train.info().sample_shape, train.info().classes});
+    check_topk(config.train, model.nodes().back().shape[0]);
 }
 
 Trainer::Impl::Impl(const TrainingJob& given)

@@ -264,6 +264,14 @@ class BadInput(TrainingTest):
         self.assert_exit(self.run_trainer(self.settings(data, model__classes=6)), 0)
         self.refused(["eval", "--run", self.dir / "run", "--data", more], 4, "more.h5", "20 classes")
 
+    def test_a_top_k_of_more_than_the_classes_is_refused(self):
+        data = self.small_data(64)
+        words = ("train.topk is 9, but the model has 4 classes", "at most 4")
+        self.refused(self.settings(data, data__val=data, train__topk=9), 2, *words)
+        self.assertFalse((self.dir / "run").exists())
+        self.assert_exit(self.run_trainer(self.settings(data)), 0)
+        self.refused(["eval", "--run", self.dir / "run", "--data", data, "train.topk=9"], 2, *words)
+
     def test_predictions_do_not_overwrite_their_data(self):
         data = self.small_data(64)
         self.assert_exit(self.run_trainer(self.settings(data)), 0)

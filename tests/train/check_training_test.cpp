@@ -62,5 +62,25 @@ TEST(CheckTraining, a_batch_larger_than_the_data_says_the_largest) {
               "to at most 1 and use at most 1 rank");
 }
 
+TEST(CheckTraining, a_top_k_of_more_than_the_models_classes_is_refused) {
+    const Images images(8);  // of 4 classes
+    Config config;
+    config.model.name = "mlp";
+    config.train.batch_size = 2;
+    const auto answer = [&](std::optional<std::int64_t> k) {
+        config.train.topk = k;
+        return refusal<UsageError>([&] { check_training(config, images, nullptr, 1); });
+    };
+    for (const std::int64_t k : {0, 1, 4}) EXPECT_EQ(answer(k), "accepted") << k;
+    EXPECT_EQ(answer(5),
+              "train.topk is 5, but the model has 4 classes, so that every sample would count as correct; "
+              "set train.topk to at most 4, to 0 (none) or to auto");
+    config.train.checkpoint.best = "val/top5";
+    EXPECT_EQ(answer({}), "accepted");
+    config.model.classes = 6;
+    EXPECT_EQ(answer(6), "accepted");
+    EXPECT_EQ(answer(7).substr(0, 45), "train.topk is 7, but the model has 6 classes,");
+}
+
 }  // namespace
 }  // namespace tutti
