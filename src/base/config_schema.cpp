@@ -242,7 +242,9 @@ void add_schedule(std::vector<Row>& rows) {
                 "course of the learning rate: step multiplies it by gamma every step_size epochs, cosine "
                 "lowers it each update until train.epochs"),
             row("schedule.warmup_epochs", at(schedule, &S::warmup_epochs), number(not_negative),
-                "epochs, or a part of one, in which the learning rate rises from warmup_lr"),
+                "epochs, or a part of one, in which the learning rate rises from warmup_lr; a warning says "
+                "so where "
+                "the run ends before"),
             row("schedule.warmup_lr", at(schedule, &S::warmup_lr), number(not_negative),
                 "learning rate at the beginning of the warm-up"),
             row("schedule.warmup", at(schedule, &S::warmup),

@@ -1,5 +1,7 @@
 #include "tutti/train/schedule.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -42,6 +44,32 @@ double learning_rate(const ScheduleConfig& schedule, double base, double epoch, 
     if (schedule.name == "cosine") return cosine(schedule, base, epoch, static_cast<double>(epochs));
     throw UsageError("schedule.name is " + schedule.name + ", which this version does not carry out",
                      "use constant, step or cosine");
+}
+
+std::string doubt_about_warmup(const Config& config, int world_size, std::int64_t updates_per_epoch) {
+    const ScheduleConfig& schedule = config.schedule;
+    const TrainConfig& train = config.train;
+    // In floating point: the product of what people type may not fit an integer.
+    const auto per_epoch = static_cast<double>(updates_per_epoch);
+    const double of_epochs = static_cast<double>(train.epochs) * per_epoch;
+    const bool cut_off = train.max_steps && static_cast<double>(*train.max_steps) < of_epochs;
+    const double updates = cut_off ? static_cast<double>(*train.max_steps) : of_epochs;
+    const double epochs = updates / per_epoch;
+    if (updates < 1 || schedule.warmup_epochs <= epochs) return {};
+    const double base = base_learning_rate(config, world_size);
+    const double last = learning_rate(schedule, base, (updates - 1) / per_epoch, train.epochs);
+    if (last == base) return {};  // the warm-up begins with it
+    const std::string end =
+        cut_off ? fmt::format("after {} {}, {:.3g} epochs (train.max_steps)", updates,
+                              updates > 1 ? "updates" : "update", epochs)
+                : fmt::format("after {} {} (train.epochs)", epochs, train.epochs == 1 ? "epoch" : "epochs");
+    return fmt::format(
+        "schedule.warmup_epochs is {}, but the run ends {}: the learning rate never reaches {}, its last "
+        "update has {:.4g}; set schedule.warmup_epochs to at most {}, or train longer",
+        schedule.warmup_epochs, end,
+        config.train.scale_lr_by_world_size ? fmt::format("optim.lr x {} ranks = {:.4g}", world_size, base)
+                                            : fmt::format("optim.lr, {:.4g}", base),
+        last, std::floor(epochs * 1000) / 1000);
 }
 
 }  // namespace tutti

@@ -8,6 +8,7 @@
 #include "ready_order.hpp"
 #include "trainer_impl.hpp"
 #include "tutti/base/stop_signal.hpp"
+#include "tutti/train/schedule.hpp"
 
 namespace tutti {
 
@@ -49,6 +50,9 @@ TrainingResult Trainer::Impl::run() {
         }
         return result;
     }
+    if (const std::string doubt = doubt_about_warmup(config, world, training.steps_per_epoch());
+        !doubt.empty())
+        job.log.warning(doubt);
     choose_buckets();
     measure_order();
     start_trace();

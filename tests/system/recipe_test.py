@@ -64,6 +64,20 @@ class Recipes(TrainingTest):
         for row, rate in zip(self.metrics("run", "step"), expected, strict=True):
             self.assertAlmostEqual(row["lr"], rate, places=15)
 
+    def test_a_warm_up_that_is_longer_than_the_run_is_warned_of_once(self):
+        data = self.small_data(64)
+        result = self.train(2, data, "short", schedule__warmup_epochs=2)
+        last = self.metrics("short", "step")[-1]["lr"]
+        self.assertAlmostEqual(last, 0.1 * 0.75 / 2, places=15)  # four updates per epoch
+        warning = ("schedule.warmup_epochs is 2, but the run ends after 1 epoch (train.epochs): the learning rate never reaches "
+                   "optim.lr, 0.1, its last update has 0.0375; set schedule.warmup_epochs to at most 1, or train longer")
+        self.assertEqual(result.stderr.count(warning), 1, result.stderr)
+        self.assertIn(f"warning {warning}", (self.dir / "short/log.txt").read_text())
+        fits = self.train(1, data, "fits", schedule__warmup_epochs=1)
+        self.assertNotIn("warmup", fits.stderr)
+        finished = self.train(2, data, "short", schedule__warmup_epochs=2)
+        self.assertNotIn("warmup", finished.stderr)
+
     def test_scale_lr_by_world_size_multiplies_the_rate(self):
         data = self.small_data(48)
         self.train(2, data, "scaled", train__batch_size=8, train__scale_lr_by_world_size="true", optim__lr=0.05)

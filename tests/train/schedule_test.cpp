@@ -105,5 +105,45 @@ TEST(Schedule, AnUnknownNameIsRefused) {
     EXPECT_THROW(learning_rate(schedule, 0.3, 0, 1), UsageError);
 }
 
+TEST(Schedule, AWarmUpThatTheRunDoesNotReachTheEndOfIsDoubted) {
+    Config config;
+    config.optim.lr = 0.2;
+    config.train.epochs = 3;
+    config.schedule.warmup_epochs = 3;
+    EXPECT_EQ(doubt_about_warmup(config, 1, 10), "");
+    config.schedule.warmup_epochs = 6;  // the last of 30 updates stands at 2.9 of 6 epochs
+    EXPECT_EQ(
+        doubt_about_warmup(config, 1, 10),
+        "schedule.warmup_epochs is 6, but the run ends after 3 epochs (train.epochs): the learning rate "
+        "never reaches optim.lr, 0.2, its last update has 0.09667; set schedule.warmup_epochs to at most "
+        "3, or train longer");
+    config.train.epochs = 1;
+    config.train.scale_lr_by_world_size = true;  // 0.9 of 6 epochs
+    EXPECT_EQ(doubt_about_warmup(config, 4, 10),
+              "schedule.warmup_epochs is 6, but the run ends after 1 epoch (train.epochs): the learning rate "
+              "never reaches optim.lr x 4 ranks = 0.8, its last update has 0.12; set schedule.warmup_epochs "
+              "to at most 1, or train longer");
+    config.schedule.warmup_lr = 0.8;
+    EXPECT_EQ(doubt_about_warmup(config, 4, 10), "") << "it is the rate that is warmed up to";
+}
+
+TEST(Schedule, AWarmUpIsMeasuredAgainstTheUpdatesThatEndTheRunFirst) {
+    Config config;
+    config.optim.lr = 1;
+    config.train.epochs = 8;
+    config.schedule.warmup_epochs = 0.5;
+    config.schedule.warmup = WarmUp::power;
+    EXPECT_EQ(doubt_about_warmup(config, 1, 12), "");
+    config.train.max_steps = 6;
+    EXPECT_EQ(doubt_about_warmup(config, 1, 12), "");
+    config.train.max_steps = 4;  // the last one at 3/12 of an epoch, half of the warm-up: 0.5²
+    EXPECT_EQ(doubt_about_warmup(config, 1, 12),
+              "schedule.warmup_epochs is 0.5, but the run ends after 4 updates, 0.333 epochs "
+              "(train.max_steps): the learning rate never reaches optim.lr, 1, its last update has 0.25; set "
+              "schedule.warmup_epochs to at most 0.333, or train longer");
+    config.train.max_steps = 1000;
+    EXPECT_EQ(doubt_about_warmup(config, 1, 12), "") << "8 epochs end it before";
+}
+
 }  // namespace
 }  // namespace tutti

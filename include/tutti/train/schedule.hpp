@@ -1,6 +1,9 @@
 #pragma once
 // The learning rate as a pure function of progress.
 
+#include <cstdint>
+#include <string>
+
 #include "tutti/base/config.hpp"
 
 namespace tutti {
@@ -26,5 +29,10 @@ double epoch_of_update(std::int64_t epoch, std::int64_t position, std::int64_t g
 ///          CosineAnnealingLR stepped per update, T_max = (E − W) · updates per epoch. E is train.epochs,
 ///          whatever train.max_steps: a run that is cut off goes on where it was. From E on: min_lr.
 double learning_rate(const ScheduleConfig& schedule, double base, double epoch, std::int64_t epochs);
+
+/// Where a warm-up is longer than the run, train.epochs or train.max_steps, whichever ends it first, and its
+/// last update therefore has another rate than the base rate: a warning that says so, with the remedy; else
+/// nothing. updates_per_epoch: 1 or more. Pure.
+std::string doubt_about_warmup(const Config& config, int world_size, std::int64_t updates_per_epoch);
 
 }  // namespace tutti
