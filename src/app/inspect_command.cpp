@@ -9,6 +9,7 @@
 #include "reference_tables.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/path_type.hpp"
+#include "tutti/base/shell_word.hpp"
 #include "tutti/base/units.hpp"
 #include "tutti/input/dataset.hpp"
 #include "tutti/train/checkpoint.hpp"
@@ -47,7 +48,7 @@ void inspect_checkpoint(const std::string& path) {
         progress.world_size == 1 ? "rank" : "ranks");
     if (progress.skipped > 0) fmt::print("  skipped   {} updates\n", progress.skipped);
     if (!checkpoint.failed_step.empty())
-        fmt::print("  failed    at step {}: trainer replay {}\n", progress.step + 1, path);
+        fmt::print("  failed    at step {}: trainer replay {}\n", progress.step + 1, shell_word(path));
     if (!checkpoint.last_eval.empty()) fmt::print("  last eval {}\n", checkpoint.last_eval);
     const auto print = [](const char* title, const std::vector<NamedTensor>& tensors) {
         if (tensors.empty()) return;
@@ -117,8 +118,9 @@ int inspect_command(const Arguments& arguments) {
         const std::string file = weights_in(path);
         if (!is_prediction_file(file) && !is_checkpoint(file) &&
             type_of_path(file) != std::filesystem::file_type::not_found)
-            throw DataError(file + ": neither a checkpoint nor predictions",
-                            "--sha256 hashes those; trainer inspect " + file + " shows what it is");
+            throw DataError(
+                file + ": neither a checkpoint nor predictions",
+                "--sha256 hashes those; trainer inspect " + shell_word(file) + " shows what it is");
         fmt::print("{}\n", is_prediction_file(file) ? read_prediction_summary(file).sha256
                                                     : model_sha256(load_checkpoint(file)));
         return 0;

@@ -11,6 +11,7 @@
 #include "job_start.hpp"
 #include "standard_streams.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/shell_word.hpp"
 #include "tutti/base/suggest.hpp"
 
 namespace tutti {
@@ -98,7 +99,8 @@ int dispatch(Arguments arguments) {
     const std::string near = nearest(first, names);
     const bool is_config = first.ends_with(".yaml") || first.ends_with(".yml");
     return refuse_on_all_ranks(UsageError(first + " is not a command of trainer",
-                                          is_config      ? "a config is given with -c: trainer -c " + first
+                                          is_config
+                                              ? "a config is given with -c: trainer -c " + shell_word(first)
                                           : near.empty() ? "run trainer --help"
                                                          : "did you mean " + near + "?"));
 }

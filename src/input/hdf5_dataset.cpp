@@ -17,6 +17,7 @@
 #include "sample_storage.hpp"
 #include "schema.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/shell_word.hpp"
 #include "tutti/input/dataset.hpp"
 
 namespace tutti {
@@ -155,7 +156,7 @@ void require_readable(const std::string& path) {
                         error == ENOENT
                             ? "check the path, or make the file: trainer pack idx --images IMAGES "
                               "--labels LABELS -o " +
-                                  path
+                                  shell_word(path)
                         : error == EISDIR ? "name the HDF5 files in it: data.train=FILE.h5, or a list of them"
                                           : "check the path and its permissions");
     }

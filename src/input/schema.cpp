@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tutti/base/error.hpp"
+#include "tutti/base/shell_word.hpp"
 
 namespace tutti::schema {
 namespace {
@@ -64,7 +65,7 @@ std::string label_outside(std::int64_t label, std::int64_t classes) {
 }
 
 std::string pack_again(const std::string& path) {
-    return "pack it again with: trainer pack idx --images IMAGES --labels LABELS -o " + path +
+    return "pack it again with: trainer pack idx --images IMAGES --labels LABELS -o " + shell_word(path) +
            " (or see data/README.md for the schema)";
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "trainer_impl.hpp"
+#include "tutti/base/shell_word.hpp"
 #include "tutti/base/units.hpp"
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/evaluation.hpp"
@@ -35,10 +36,12 @@ void check_batch(const Config& config, const Dataset& data, int world) {
                  : ""));
 }
 
-void check_samples(const Dataset& data) {
+/// paths: the files that `data` are of.
+void check_samples(const Dataset& data, const std::vector<std::string>& paths) {
     if (data.info().samples == 0)
-        throw DataError(data.name() + ": there are no samples",
-                        "see what it holds: trainer inspect " + data.name());
+        throw DataError(
+            data.name() + ": there are no samples",
+            "see what it holds: trainer inspect " + (paths.size() == 1 ? shell_word(paths.front()) : "FILE"));
 }
 
 void check_same_samples(const Dataset& train, const Dataset& val) {
@@ -59,8 +62,8 @@ void check_same_samples(const Dataset& train, const Dataset& val) {
 void check_training(const Config& config, const Dataset& train, const Dataset* val, int world_size) {
     check_deterministic(config, world_size);
     check_zero1(config);
-    check_samples(train);
-    if (val) check_samples(*val);
+    check_samples(train, config.data.train);
+    if (val) check_samples(*val, config.data.val);
     check_batch(config, train, world_size);
     if (val) check_same_samples(train, *val);
     const GraphSpec model = build_model(config.model, {train.info().sample_shape, train.info().classes});

@@ -1,6 +1,7 @@
 // What is left behind of an update that ended the run: RUN_DIR/failed-step-NNNNNNNN.h5.
 
 #include "trainer_impl.hpp"
+#include "tutti/base/shell_word.hpp"
 #include "tutti/base/units.hpp"
 
 namespace tutti {
@@ -41,7 +42,7 @@ std::string Trainer::Impl::record_failed_step(const std::string& reason) {
             job.directory->require_own();
             const std::string path = job.directory->failed_step_path(training.failed_step->step);
             save_checkpoint(path, checkpoint);
-            hint = "; where it comes from: trainer replay " + path;
+            hint = "; where it comes from: trainer replay " + shell_word(path);
         } catch (const std::exception& problem) {
             job.log.warning(std::string("the failed step is not recorded: ") + problem.what());
         }

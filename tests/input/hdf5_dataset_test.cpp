@@ -174,6 +174,15 @@ TEST_F(Hdf5Dataset, TextFileIsRefused) {
     EXPECT_NE(open_error().find("not an HDF5 file; pack it again with: trainer pack idx"), std::string::npos);
 }
 
+TEST_F(Hdf5Dataset, a_name_in_a_command_is_one_word) {
+    const std::string file = path("my data.h5");
+    const auto message = [&] { return data_error([&] { open_hdf5_dataset(file); }); };
+    EXPECT_NE(message().find(" --labels LABELS -o '" + file + "'"), std::string::npos) << message();
+    std::ofstream(file) << "text";
+    EXPECT_EQ(message().find(file + ": not an HDF5"), 0U) << message();
+    EXPECT_NE(message().find(" --labels LABELS -o '" + file + "' (or"), std::string::npos) << message();
+}
+
 TEST_F(Hdf5Dataset, TruncatedFileIsRefused) {
     ImageFile{.samples = 1000}.write(path());
     ASSERT_EQ(truncate(path().c_str(), 6000), 0);

@@ -1,6 +1,7 @@
 """The small subcommands: sampler, pack, inspect, help."""
 
 import os
+import shlex
 import shutil
 import unittest
 
@@ -182,6 +183,19 @@ class Commands(TrainingTest):
         result = self.run_trainer(["inspect", data, "--sha256"])
         self.assert_exit(result, 4)
         self.assertIn("neither a checkpoint nor predictions", result.stderr)
+
+    def test_commands_that_are_suggested_may_be_pasted(self):
+        data = self.small_data(8, "it's $HOME's data.h5")
+        missing = self.dir / "not (yet) there.h5"
+        for arguments, code, begin, end, expected in (
+                (["inspect", data, "--sha256"], 4, "hashes those; ", " shows what it is", ["trainer", "inspect", str(data)]),
+                ([f"data.train={missing}"], 4, "make the file: ", "\n",
+                 ["trainer", "pack", "idx", "--images", "IMAGES", "--labels", "LABELS", "-o", str(missing)]),
+                (["my recipe.yaml"], 2, "with -c: ", "\n", ["trainer", "-c", "my recipe.yaml"])):
+            result = self.run_trainer(arguments)
+            self.assert_exit(result, code)
+            self.assertIn(begin, result.stderr)
+            self.assertEqual(shlex.split(result.stderr.split(begin)[1].split(end)[0]), expected)
 
     def test_packing_twice_gives_the_same_bytes(self):
         images, labels = self.synthetic_idx(30)

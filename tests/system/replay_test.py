@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shlex
 import signal
 import time
 
@@ -32,7 +33,7 @@ class Replay(TrainingTest):
         self.assertIn("lower optim.lr or check the data", result.stderr)
         words = result.stderr.split("; where it comes from: trainer replay ")
         self.assertEqual(len(words), 2, result.stderr)
-        return words[1].split()[0]
+        return shlex.split(words[1])[0]
 
     def replay(self, code, *arguments):
         result = self.run_trainer(["replay", *arguments])
@@ -93,6 +94,13 @@ class Replay(TrainingTest):
                 self.assertEqual((first["where"], first["rank"]), ("output", 0), first)
                 self.assertEqual([rank["recorded_loss"] for rank in report["ranks"]], ["nan", "nan"])
                 self.assertEqual(len(report["samples"]), report["end"] - report["begin"])
+
+    def test_the_command_that_a_failed_run_suggests_may_be_pasted(self):
+        file = self.train_until_it_fails(1, self.small_data(64), run="it's my run", optim__lr=1e30)
+        self.assertEqual(file, str(self.dir / "it's my run/failed-step-00000002.h5"))
+        shown = self.run_trainer(["inspect", file]).stdout
+        command = next(line for line in shown.splitlines() if "failed    at step 2: " in line).split(": ", 1)[1]
+        self.assertEqual(shlex.split(command), ["trainer", "replay", file])
 
     def test_files_that_are_no_failed_step_and_other_data_are_refused(self):
         data, other = self.small_data(64), self.small_data(48, "other.h5")

@@ -40,11 +40,18 @@ std::string refusal(const std::function<void()>& check) {
 
 TEST(CheckTraining, data_without_samples_are_bad_data) {
     const Images none(0), some(64);
-    const Config config;
+    Config config;
+    config.data.train = config.data.val = {"images.h5"};
     const std::string problem =
         "images.h5: there are no samples; see what it holds: trainer inspect images.h5";
     EXPECT_EQ(refusal<DataError>([&] { check_training(config, none, nullptr, 1); }), problem);
     EXPECT_EQ(refusal<DataError>([&] { check_training(config, some, &none, 1); }), problem);
+    config.data.train = {"my images.h5"};
+    EXPECT_EQ(refusal<DataError>([&] { check_training(config, none, nullptr, 1); }),
+              "images.h5: there are no samples; see what it holds: trainer inspect 'my images.h5'");
+    config.data.train = {"a.h5", "b.h5"};
+    EXPECT_EQ(refusal<DataError>([&] { check_training(config, none, nullptr, 1); }),
+              "images.h5: there are no samples; see what it holds: trainer inspect FILE");
 }
 
 TEST(CheckTraining, a_batch_larger_than_the_data_says_the_largest) {
