@@ -243,7 +243,9 @@ class Predict(TrainingTest):
         self.refused(["eval", "--checkpoint", checkpoint, "data.val=[]"], 2, "--data")
         self.refused(["eval", "--checkpoint", checkpoint, "--data", "gone.h5"], 4, "gone.h5")
         self.refused(["eval", "--checkpoint", checkpoint, "model.hidden=[17]"], 4, "fc1.weight", "step-")
-        self.refused(["eval", "--checkpoint", validation], 2, "-c FILE.yaml")
+        self.refused(["eval", "--checkpoint", validation], 4, "is a data set of samples, not weights")
+        self.assert_exit(self.run_trainer(["export", run, "-o", "weights.safetensors"]), 0)
+        self.refused(["eval", "--checkpoint", "weights.safetensors"], 2, "-c FILE.yaml")
         self.refused(["eval", "--checkpoint", checkpoint, "train.batchsize=3"], 2, "train.batch_size")
         self.refused(["eval", "--chekpoint", checkpoint], 2, "--checkpoint")
 
