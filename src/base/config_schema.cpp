@@ -242,9 +242,8 @@ void add_schedule(std::vector<Row>& rows) {
                 "course of the learning rate: step multiplies it by gamma every step_size epochs, cosine "
                 "lowers it each update until train.epochs"),
             row("schedule.warmup_epochs", at(schedule, &S::warmup_epochs), number(not_negative),
-                "epochs, or a part of one, in which the learning rate rises from warmup_lr; a warning says "
-                "so where "
-                "the run ends before"),
+                "epochs, or a part of one, in which the learning rate rises from warmup_lr; a warning "
+                "says so where the run ends before"),
             row("schedule.warmup_lr", at(schedule, &S::warmup_lr), number(not_negative),
                 "learning rate at the beginning of the warm-up"),
             row("schedule.warmup", at(schedule, &S::warmup),
@@ -308,9 +307,8 @@ void add_train(std::vector<Row>& rows) {
             row("train.ema", at(train, &T::ema), optional(ema()),
                 "moving average of the weights, which evaluations use; warmup: smaller decays at first"),
             row("train.topk", at(train, &T::topk), optional(integer(0), "auto"),
-                "k of the top-k accuracy in evaluations, at most the model's classes; 0: none; auto: 5 from "
-                "10 "
-                "classes on"),
+                "k of the top-k accuracy in evaluations, at most the model's classes; 0: none; auto: 5 "
+                "from 10 classes on"),
             row("train.confusion", at(train, &T::confusion), boolean(),
                 "write the confusion matrix of evaluations: [label][prediction] counts"),
             row("train.log_every", at(train, &T::log_every), integer(1), "steps between log lines"),
