@@ -8,6 +8,7 @@
 #include "command_line.hpp"
 #include "inference.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/input/dataset.hpp"
 #include "tutti/train/checkpoint.hpp"
 #include "tutti/train/weights_file.hpp"
 
@@ -26,6 +27,9 @@ int convert(const char* description, const char* name, const char* what, const A
         throw UsageError("-o " + output + " would overwrite " + source, "give another name");
     if (is_checkpoint(output))
         throw UsageError("-o " + output + " would overwrite the checkpoint of a run",
+                         "give another name, or delete that file first");
+    if (is_dataset_file(output))
+        throw UsageError("-o " + output + " would overwrite a data set",
                          "give another name, or delete that file first");
     std::vector<NamedTensor> tensors = weights_to_evaluate(source);
     const std::size_t count = tensors.size();

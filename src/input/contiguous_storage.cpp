@@ -137,7 +137,7 @@ class ContiguousStorage final : public SampleStorage {
         const std::string where = path_ + ": sample " + std::to_string(sample);
         if (!reason.empty()) throw DataError(where + " cannot be read: " + reason);
         throw DataError(where + " is beyond the end of the file, which was cut or replaced while in use",
-                        schema::pack_again(path_));
+                        schema::pack_again());
     }
 
     void require_whole(std::int64_t samples) const {

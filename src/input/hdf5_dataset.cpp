@@ -125,7 +125,7 @@ class Hdf5Dataset final : public Dataset {
                             std::to_string(info_.samples));
         throw DataError(file + ": sample " + std::to_string(*bad) + " has " +
                             schema::label_outside(labels_[static_cast<std::size_t>(*bad)], info_.classes),
-                        "correct the label or the attribute 'classes', or " + schema::pack_again(file));
+                        "correct the label or the attribute 'classes', or " + schema::pack_again());
     }
 
     std::string path_;

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "tutti/base/error.hpp"
-#include "tutti/base/shell_word.hpp"
 
 namespace tutti::schema {
 namespace {
@@ -64,13 +63,13 @@ std::string label_outside(std::int64_t label, std::int64_t classes) {
            (classes == 1 ? " class (0)" : " classes (0.." + std::to_string(classes - 1) + ")");
 }
 
-std::string pack_again(const std::string& path) {
-    return "pack it again with: trainer pack idx --images IMAGES --labels LABELS -o " + shell_word(path) +
-           " (or see data/README.md for the schema)";
+std::string pack_again() {
+    return "pack it again with: trainer pack idx --images IMAGES --labels LABELS -o FILE.h5 (or see "
+           "data/README.md for the schema)";
 }
 
 void fail(const std::string& path, const std::string& problem) {
-    throw DataError(path + ": " + problem, pack_again(path));
+    throw DataError(path + ": " + problem, pack_again());
 }
 
 }  // namespace tutti::schema

@@ -27,8 +27,9 @@ std::string violation(const DatasetInfo& info);
 /// "label 11, but the file says 10 classes (0..9)".
 std::string label_outside(std::int64_t label, std::int64_t classes);
 
-/// What to do about a file that is not of the schema.
-std::string pack_again(const std::string& path);
+/// What to do about a file that is not of the schema. It does not name the file, which may be somebody's
+/// weights.
+std::string pack_again();
 
 /// Throws DataError "PATH: PROBLEM; pack it again with …".
 [[noreturn]] void fail(const std::string& path, const std::string& problem);

@@ -200,7 +200,13 @@ class Predict(TrainingTest):
         self.assert_exit(result, 2)
         self.assertIn("would overwrite the checkpoint", result.stderr)
         self.assertEqual(checkpoint.read_bytes(), before)
-        # What is no checkpoint is written anew, as by any other converter.
+        data = self.small_data(8, "kept.h5")
+        before = data.read_bytes()
+        result = self.run_trainer(["import", "w.SAFETENSORS", "-o", data])
+        self.assert_exit(result, 2)
+        self.assertIn("would overwrite a data set", result.stderr)
+        self.assertEqual(data.read_bytes(), before)
+        # What is neither is written anew, as by any other converter.
         for _ in range(2):
             self.assert_exit(self.run_trainer(["import", "w.SAFETENSORS", "-o", "w.H5"]), 0)
 
