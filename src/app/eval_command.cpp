@@ -51,6 +51,10 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json) 
         row["accuracy"] = sums.accuracy();
         if (sums.topk > 0) row[fmt::format("top{}", sums.topk)] = sums.topk_accuracy();
         row["balanced_accuracy"] = sums.balanced_accuracy();
+        if (const auto detection = sums.detection()) {
+            row["pod"] = detection->probability;
+            row["far"] = detection->false_alarm_ratio;
+        }
         if (!sums.confusion.empty()) row["confusion"] = confusion_rows(sums);
         row["correct"] = sums.correct;
         row["samples"] = static_cast<std::int64_t>(sums.weight);
@@ -64,6 +68,8 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json) 
         fmt::print("accuracy {}, loss {:.4f}, balanced accuracy {:.4f}", accuracy_text(sums),
                    sums.mean_loss(), sums.balanced_accuracy());
         if (sums.topk > 0) fmt::print(", top-{} accuracy {:.4f}", sums.topk, sums.topk_accuracy());
+        if (const auto detection = sums.detection())
+            fmt::print(", POD {:.4f}, FAR {:.4f}", detection->probability, detection->false_alarm_ratio);
         if (sums.unreadable > 0) fmt::print(", {} samples could not be read", sums.unreadable);
         fmt::print("\n");
         if (!sums.confusion.empty()) print_confusion(sums, model.data->info().class_names);

@@ -228,6 +228,13 @@ double EvaluationResult::balanced_accuracy() const {
     return present > 0 ? recalls / static_cast<double>(present) : 0.0;
 }
 
+std::optional<EvaluationResult::Detection> EvaluationResult::detection() const {
+    if (of_label.size() != 2 || confusion.empty()) return {};
+    const std::int64_t false_alarms = confusion[1], misses = confusion[2], hits = confusion[3];
+    return Detection{part(hits, static_cast<double>(hits + misses)),
+                     part(false_alarms, static_cast<double>(hits + false_alarms))};
+}
+
 double EvaluationResult::metric(const std::string& name) const {
     if (name == "val/loss") return mean_loss();
     if (name == "val/top5") return topk_accuracy();

@@ -18,6 +18,9 @@ std::string more_metrics(const EvaluationResult& result) {
     if (result.topk > 0) text += fmt::format(R"("top{}": {:.17g}, )", result.topk, result.topk_accuracy());
     if (result.unreadable > 0) text += fmt::format(R"("unreadable": {}, )", result.unreadable);
     text += fmt::format(R"("balanced_accuracy": {:.17g}, )", result.balanced_accuracy());
+    if (const auto detection = result.detection())
+        text += fmt::format(R"("pod": {:.17g}, "far": {:.17g}, )", detection->probability,
+                            detection->false_alarm_ratio);
     if (result.confusion.empty()) return text;
     text += R"("confusion": [)";
     const std::size_t classes = result.of_label.size();

@@ -1,6 +1,7 @@
 """Training recipes from the command line: accumulation, clipping, schedules, skipping, averaging, early stopping,
 metrics, and what a resume may change."""
 
+import json
 import math
 import re
 
@@ -177,6 +178,21 @@ class Recipes(TrainingTest):
         for other in rows[1:]:
             for key in ("accuracy", "top5", "balanced_accuracy", "correct", "samples", "confusion"):
                 self.assertEqual(other[key], row[key], key)
+
+    def test_of_two_classes_the_detection_of_the_second_is_measured(self):
+        data, val = self.small_data(64, classes=2), self.small_data(41, "val.h5", classes=2)
+        for ranks in (1, 2):
+            self.train(ranks, data, f"run{ranks}", data__val=val, train__batch_size=8, train__epochs=1, train__confusion="true")
+            row = self.metrics(f"run{ranks}", "eval")[-1]
+            (_, false_alarms), (misses, hits) = row["confusion"]
+            self.assertGreater(hits + false_alarms, 0)
+            self.assertAlmostEqual(row["pod"], hits / (hits + misses), places=15)
+            self.assertAlmostEqual(row["far"], false_alarms / (hits + false_alarms), places=15)
+            result = self.run_trainer(["eval", "--run", f"run{ranks}"])
+            self.assert_exit(result, 0)
+            self.assertIn(f"POD {row['pod']:.4f}, FAR {row['far']:.4f}", result.stdout)
+            result = self.run_trainer(["eval", "--run", f"run{ranks}", "--json"])
+            self.assertEqual(json.loads(result.stdout)["far"], row["far"])
 
     def test_top_k_and_confusion_are_left_out_unless_wanted(self):
         data, val = self.small_data(64), self.small_data(40, "val.h5")

@@ -158,6 +158,20 @@ TEST(EvaluationResult, BalancedAccuracyLeavesOutClassesWithoutSamples) {
     EXPECT_EQ(result.balanced_accuracy(), 1.0);
 }
 
+TEST(EvaluationResult, DetectionIsOfClassOneOfTwo) {
+    EvaluationResult result;
+    result.of_label = {9, 4};
+    EXPECT_FALSE(result.detection()) << "not counted";
+    result.confusion = {7, 2, 1, 3};
+    EXPECT_EQ(result.detection()->probability, 0.75);
+    EXPECT_EQ(result.detection()->false_alarm_ratio, 0.4);
+    result.of_label = {9, 0};
+    result.confusion = {9, 0, 0, 0};
+    EXPECT_EQ(result.detection()->probability, 0.0);
+    EXPECT_EQ(result.detection()->false_alarm_ratio, 0.0);
+    EXPECT_FALSE(example_result().detection()) << "four classes";
+}
+
 TEST(EvaluationResult, OfNoSamplesIsZero) {
     const EvaluationResult result;
     for (const char* name : validation_metrics) EXPECT_EQ(result.metric(name), 0.0) << name;

@@ -2,6 +2,7 @@
 // Exact metrics over a data set, sharded over the ranks and never padded.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,14 @@ struct EvaluationResult : LossSums {
     double topk_accuracy() const;
     /// Mean recall over the classes that have samples (sklearn.metrics.balanced_accuracy_score).
     double balanced_accuracy() const;
+    /// Of two classes whose confusion was counted, else nothing: of the samples of class 1 the part that was
+    /// predicted so, and of those predicted so the part that is not (0 where there are none). In forecasting:
+    /// probability of detection and false alarm ratio (Wilks, Statistical Methods in the Atmospheric
+    /// Sciences, section "Nonprobabilistic Forecasts for Discrete Predictands").
+    struct Detection {
+        double probability, false_alarm_ratio;
+    };
+    std::optional<Detection> detection() const;
     /// By a name of `validation_metrics` (base/config.hpp).
     double metric(const std::string& name) const;
 };
