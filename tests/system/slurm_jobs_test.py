@@ -33,9 +33,8 @@ SHAPES = {
 }
 
 # Models of the recipe's kind that a core trains in a moment.
-SMALL_VIT = ["model.patch=4", "model.dim=8", "model.depth=1", "model.heads=2", "data.normalize=null",
-             "train.precision=fp32"]
-SMALL_CLIP = [*SMALL_VIT, "model.frames=1", "model.tubelet=1"]
+SMALL_CLIP = ["model.frames=1", "model.tubelet=1", "model.patch=4", "model.dim=8", "model.depth=1", "model.heads=2",
+              "data.normalize=null", "train.precision=fp32"]
 SMALL_RESNET = ["train.precision=fp32", "model.stem=cifar"]
 SMALL_MLP = ["model.hidden=[8]"]
 
@@ -92,13 +91,13 @@ class SlurmJobs(slurm_test.SlurmTest):
             self.assertIn("\n#SBATCH --requeue ", text)
 
     def test_cyclone_video_pretrain(self):
-        self.train("cyclone_video/pretrain", "mpirun", [*SMALL_VIT, "model.classes=4"])
+        self.train("cyclone_video/pretrain", "mpirun", [*SMALL_CLIP, "model.classes=4"])
 
     def test_cyclone_video_neighbouring(self):
         self.train("cyclone_video/neighbouring", "mpirun", SMALL_CLIP, classes=3)
 
     def test_cyclone_video_track_and_its_prediction(self):
-        self.train("cyclone_video/track", "mpirun", SMALL_VIT, classes=2)
+        self.train("cyclone_video/track", "mpirun", SMALL_CLIP, classes=2)
         self.predict("cyclone_video/predict_track")
 
     def test_cyclone_video_classify_and_its_predictions(self):
