@@ -12,8 +12,8 @@ namespace tutti {
 
 /// A thread that reads a byte of each page it is given. On a virtual machine whose free memory goes back to
 /// the host, the first access to a page has the host find memory for it, which takes several times as long as
-/// copying it; this thread does that while others wait for the disk. Where pages are there it costs a look at
-/// each, 5 to 20 ms for a GB.
+/// copying it; this thread does that while others wait for the disk, when a core has nothing else to do.
+/// Where pages are there it costs a look at each, 5 to 20 ms for a GB.
 class FirstTouch {
   public:
     FirstTouch() = default;
