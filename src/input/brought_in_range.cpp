@@ -65,6 +65,7 @@ void BroughtInRange::bring_in(BringInPatience& patience) const {
             !has_room(patience.asked_for)) {
             claimed_ = bytes_;
             short_.store(true, std::memory_order_relaxed);
+            first_touch_.drop();
             if (under_way_ == 0) note_all_is_in();
         }
         if (claimed_ >= bytes_) {
@@ -102,7 +103,9 @@ bool BroughtInRange::holds(std::uint64_t bytes) const {
     const std::uint64_t before = taken_.fetch_add(bytes, std::memory_order_relaxed);
     if (before / asked_again_every != (before + bytes) / asked_again_every) {
         const std::uint64_t files = asked_for_.load(std::memory_order_relaxed);
-        short_.store(files >= asked_every && !has_room(files), std::memory_order_relaxed);
+        const bool is_short = files >= asked_every && !has_room(files);
+        short_.store(is_short, std::memory_order_relaxed);
+        if (is_short) first_touch_.drop();
     }
     return !short_.load(std::memory_order_relaxed);
 }

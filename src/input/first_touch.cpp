@@ -23,12 +23,7 @@ struct Touch {
 }  // namespace
 
 FirstTouch::~FirstTouch() {
-    {
-        const std::scoped_lock lock(mutex_);
-        waiting_.clear();
-        closed_ = true;
-    }
-    changed_.notify_one();
+    drop();
     if (thread_.joinable()) thread_.join();
 }
 
@@ -51,6 +46,15 @@ void FirstTouch::add(std::span<const std::byte> memory) {
 void FirstTouch::close() {
     {
         const std::scoped_lock lock(mutex_);
+        closed_ = true;
+    }
+    changed_.notify_one();
+}
+
+void FirstTouch::drop() {
+    {
+        const std::scoped_lock lock(mutex_);
+        waiting_.clear();
         closed_ = true;
     }
     changed_.notify_one();

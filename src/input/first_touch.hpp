@@ -27,6 +27,9 @@ class FirstTouch {
     void add(std::span<const std::byte> memory);
     /// There is no more to come: the thread ends when it has done the rest. Any thread.
     void close();
+    /// The same, and what was not reached yet is left out: a page that was taken back would come again from
+    /// the disk. Any thread.
+    void drop();
 
   private:
     void work();

@@ -72,6 +72,18 @@ TEST_F(PagesOfAHole, WhatWasAddedBeforeTheCloseIsReadNothingBehindIt) {
     EXPECT_FALSE(in_memory(1));
 }
 
+TEST_F(PagesOfAHole, NothingIsReadThatIsAddedBehindADrop) {
+    {
+        FirstTouch touch;
+        touch.add(part(0, 1));
+        EXPECT_TRUE(comes(0));
+        touch.drop();
+        touch.add(part(1, 1));
+        touch.close();
+    }
+    EXPECT_FALSE(in_memory(1));
+}
+
 TEST_F(PagesOfAHole, AFileThatWasCutIsNoTrouble) {
     ASSERT_EQ(ftruncate(file_, static_cast<off_t>(2 * page_)), 0);
     FirstTouch touch;
