@@ -66,7 +66,9 @@ class AcrossStepsOnHosts(TrainingTest):
         return rows, self.run_trainer(["inspect", self.latest(run), "--sha256"]).stdout
 
     def test_what_is_tried_changes_no_bit_and_later_runs_need_not_try(self):
-        steps = 130
+        # Enough for 15 rounds of eight plans, half of them across steps with turns of four steps each: nothing that the
+        # clock says makes the trials longer than the run.
+        steps = 320
         self.train("plain", steps, distributed__bucket_policy="ddp", distributed__across_steps="false")
         # An evaluation after every tenth step, a checkpoint after every seventh.
         said = self.train("tried", steps, train__checkpoint__every="7 steps")
@@ -81,10 +83,10 @@ class AcrossStepsOnHosts(TrainingTest):
         self.assertIn(f"measured by an earlier run ({path})", again)
         self.assertIn(f'buckets: {profile["chosen"]["name"]} {profile["chosen"]["schedule"]}, ', again)
         path.unlink()
-        # Ends among the trials, and begins with them once more.
-        self.assertIn("before it had measured enough", self.train("resumed", 40))
-        self.assertIn("kept for later", self.train("resumed", steps + 40))
-        self.train("tried", steps + 40)
+        # Ends among the trials, which begin after six steps and take ten more at the least, and begins with them once more.
+        self.assertIn("before it had measured enough", self.train("resumed", 15))
+        self.assertIn("kept for later", self.train("resumed", steps + 15))
+        self.train("tried", steps + 15)
         self.assertEqual(self.outcome("resumed")[1], self.outcome("tried")[1])
 
     def test_the_bench_measures_the_best_plans_of_the_other_schedule_too(self):

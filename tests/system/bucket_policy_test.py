@@ -108,14 +108,14 @@ class BucketPolicy(RendezvousTest):
         self.assertEqual(self.profiles(), [])
 
     def check_other_schedules(self, **settings):
-        run, last = "run", 3 * STEPS
+        run, last = "run", 4 * STEPS  # eight plans, four of them with turns of up to four steps, take 306
         self.assertIn("kept for later runs",
                       self.train(run, train__epochs=99, train__max_steps=last, **settings))
         for across in ("true", "auto"):
             for path in self.profiles():
                 path.unlink()
             said = []
-            for more in (3 * STEPS, 2):
+            for more in (4 * STEPS, 2):
                 last += more
                 said.append(self.train(run, train__epochs=99, train__max_steps=last,
                                        distributed__across_steps=across, **settings))
