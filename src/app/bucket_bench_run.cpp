@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cctype>
+#include <numeric>
 
 #include "memory_check.hpp"
 #include "provenance.hpp"
 #include "synthetic_data.hpp"
 #include "tutti/base/stop_signal.hpp"
+#include "tutti/comm/cost_sizes.hpp"
 #include "tutti/train/precision.hpp"
 #include "tutti/train/processor_cost.hpp"
 #include "tutti/train/schedule_choice.hpp"
@@ -22,6 +24,7 @@ namespace {
 constexpr int all_reduce_iterations = 15;
 constexpr std::uint64_t smallest_all_reduce = 4096;
 constexpr int size_factor = 4;
+constexpr int most_additions = 4;  // of sizes in between
 
 /// One measurement of all ranks.
 class BucketBenchRun {
@@ -125,6 +128,7 @@ class BucketBenchRun {
         bench.stop = [] { return StopSignal::pending() != 0; };
         start_.log.progress("all-reduce against size");
         report_.all_reduce = bench_all_reduce(*gradients_, bench);
+        measure_between(bench);
         const TensorView arena = bench_.graph().gradient_arena();
         Ops& ops = inputs_.device->ops(arena.dtype);
         report_.cost = fit_cost(report_.all_reduce, gradients_->size())
@@ -138,6 +142,24 @@ class BucketBenchRun {
         if (report_.across)
             empty_transfer_ = std::max(empty_transfer_, measure_small_all_reduce(*gradients_, *control_));
         report_.per_piece = piece_cost(*gradients_, empty_transfer_);
+    }
+
+    /// Where no model is right about the sizes until now: some in between, for about as long as those took.
+    void measure_between(AllReduceBench& bench) {
+        auto& rows = report_.all_reduce;
+        const auto seconds = [&](double sum, const AllReduceRow& row) {
+            return sum + row.time.median * (row.iterations + bench.warmup);
+        };
+        double left = std::accumulate(rows.begin(), rows.end(), 0.0, seconds);
+        for (int additions = 0; additions < most_additions; ++additions) {
+            const double longest = std::max(left, 0.0) / (2 * (bench.iterations + bench.warmup));
+            bench.sizes = agree_on_sizes(sizes_to_add(cost_samples(rows), sizeof(float), longest), *control_);
+            if (bench.sizes.empty()) break;
+            const auto between = bench_all_reduce(*gradients_, bench);
+            left -= std::accumulate(between.begin(), between.end(), 0.0, seconds);
+            rows.insert(rows.end(), between.begin(), between.end());
+        }
+        std::ranges::sort(rows, {}, &AllReduceRow::bytes);
     }
 
     /// What rank 0 needs for a step when nobody else computes.

@@ -198,11 +198,14 @@ std::vector<AllReduceRow> bench_all_reduce(Communicator& communicator, const All
     return rows;
 }
 
-CostModel fit_cost(std::span<const AllReduceRow> rows, int ranks) {
-    if (ranks == 1) return {};
+std::vector<CostSample> cost_samples(std::span<const AllReduceRow> rows) {
     std::vector<CostSample> samples;
     for (const AllReduceRow& row : rows) samples.push_back({static_cast<double>(row.bytes), row.time.median});
-    return fit_cost(samples);
+    return samples;
+}
+
+CostModel fit_cost(std::span<const AllReduceRow> rows, int ranks) {
+    return ranks == 1 ? CostModel() : fit_cost(cost_samples(rows));
 }
 
 }  // namespace tutti

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "tutti/base/median.hpp"
+#include "tutti/comm/cost_sizes.hpp"
 
 namespace tutti {
 namespace {
@@ -50,11 +51,11 @@ CostModel measure_all_reduce(Communicator& gradients, Communicator& control, Ops
                              const TensorView& arena) {
     constexpr std::size_t smallest = 4096, repetitions = 5, repetitions_of_large = 3, large = 4u << 20;
     constexpr double enough_seconds = 3;
+    constexpr int most_additions = 4;
     const std::size_t element = size_of(arena.dtype);
     std::vector<CostSample> samples;
     double spent = 0;
-    for (std::size_t bytes = smallest; spent < enough_seconds; bytes *= 4) {
-        bytes = std::min(bytes, arena.bytes());
+    const auto measure = [&](std::size_t bytes) {
         const TensorView slice{arena.data, arena.dtype, {static_cast<std::int64_t>(bytes / element)}};
         // Sums of what was left there could grow beyond all bounds.
         ops.fill(slice, 0.0);
@@ -65,7 +66,18 @@ CostModel measure_all_reduce(Communicator& gradients, Communicator& control, Ops
         largest_of_ranks(control, std::span(&time, 1));
         samples.push_back({static_cast<double>(slice.bytes()), time});
         spent += time * static_cast<double>(times.size() + 1);
+    };
+    for (std::size_t bytes = smallest; spent < enough_seconds; bytes *= 4) {
+        bytes = std::min(bytes, arena.bytes());
+        measure(bytes);
         if (bytes == arena.bytes()) break;
+    }
+    for (int additions = 0; additions < most_additions; ++additions) {
+        const double left = std::max(enough_seconds - spent, 0.0);
+        const auto sizes =
+            agree_on_sizes(sizes_to_add(samples, element, left / (2 * (repetitions + 1))), control);
+        if (sizes.empty()) break;
+        for (const std::uint64_t bytes : sizes) measure(bytes);
     }
     return fit_cost(samples);
 }

@@ -4,6 +4,8 @@
          [--set KEY=VALUE]                  a setting for ours, sweep and auto
          [--congestion reno]                how TCP finds its rate on both hosts, for ours and DDP; reno is every system's and
                                             allowed to all; '': as this machine does
+         [--burst BYTES]                    links without delay, shaped by the kernel's token buckets instead of a program
+                                            that takes a share of the ranks' cores
          [--torch /path/to/python3]         python with torch, for the comparison with DDP; without it that is left out
     python3 -B tests/bench/bucket_table.py --out DIR --table      prints what DIR holds as Markdown
 
@@ -63,6 +65,7 @@ def parse():
     parser.add_argument("--congestion", default="reno")
     parser.add_argument("--rate", default="1gbit")
     parser.add_argument("--delay", default="0.2ms")
+    parser.add_argument("--burst", type=int)
     parser.add_argument("--table", action="store_true")
     return parser.parse_args()
 
@@ -87,7 +90,8 @@ class Lab:
 
     def __init__(self, arguments, folder):
         self.netlab, self.folder, self.congestion = arguments.support / "netlab", folder, arguments.congestion
-        subprocess.run([self.netlab, "up", folder, "2", "--rate", arguments.rate, "--delay", arguments.delay], check=True)
+        links = ["--burst", str(arguments.burst)] if arguments.burst else ["--delay", arguments.delay]
+        subprocess.run([self.netlab, "up", folder, "2", "--rate", arguments.rate, *links], check=True)
 
     def switch_seconds(self):
         for process in pathlib.Path("/proc").iterdir():

@@ -61,6 +61,8 @@ struct AllReduceBench {
 /// AgreedError (exit 2) without memory for a size.
 std::vector<AllReduceRow> bench_all_reduce(Communicator& communicator, const AllReduceBench& bench);
 
+/// Median times.
+std::vector<CostSample> cost_samples(std::span<const AllReduceRow> rows);
 /// Median time against bytes. Of one rank: the default model, which costs nothing.
 CostModel fit_cost(std::span<const AllReduceRow> rows, int ranks);
 
