@@ -19,20 +19,22 @@
 namespace tutti {
 namespace {
 
+/// Rounded up: who waits for no longer has not reached the deadline.
 int milliseconds_until(Deadline deadline) {
     const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 3'600'000));
 }
 
-/// False when the deadline passes first.
+/// False when the deadline has passed first, and not before: callers tell a lost peer from a silent one by
+/// it.
 bool wait_for(int descriptor, short events, Deadline deadline) {
     for (;;) {
         pollfd entry{descriptor, events, 0};
         const int ready = ::poll(&entry, 1, milliseconds_until(deadline));
         if (ready > 0) return true;
-        if (ready == 0) return false;
-        if (errno != EINTR) return false;
+        if (ready < 0 && errno != EINTR) return false;
+        if (ready == 0 && std::chrono::steady_clock::now() >= deadline) return false;
     }
 }
 

@@ -1,0 +1,58 @@
+#include "tcp_socket.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <span>
+
+namespace tutti {
+namespace {
+
+using std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+struct Pair {
+    TcpSocket one, other;
+    Pair() {
+        int ends[2];
+        if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) != 0) std::abort();
+        one = TcpSocket(ends[0]);
+        other = TcpSocket(ends[1]);
+    }
+};
+
+// Who waited in vain asks the clock whether its peer was silent or is lost.
+TEST(tcp_socket, a_silent_peer_is_not_given_up_before_the_deadline) {
+    const Pair pair;
+    std::array<std::byte, 4> bytes{};
+    for (int i = 0; i < 40; ++i) {
+        const auto deadline = steady_clock::now() + 1ms + std::chrono::microseconds(25 * i);
+        EXPECT_FALSE(pair.one.receive(bytes, deadline));
+        EXPECT_GE(steady_clock::now(), deadline) << i;
+    }
+}
+
+TEST(tcp_socket, a_lost_peer_is_noticed_before_the_deadline) {
+    Pair pair;
+    pair.other = {};
+    std::array<std::byte, 4> bytes{};
+    const auto deadline = steady_clock::now() + 60s;
+    EXPECT_FALSE(pair.one.receive(bytes, deadline));
+    EXPECT_LT(steady_clock::now(), deadline);
+}
+
+TEST(tcp_socket, what_came_before_the_deadline_is_received_in_parts) {
+    const Pair pair;
+    const std::array<std::byte, 4> sent{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
+    ASSERT_TRUE(pair.other.send(std::span(sent).first(1), steady_clock::now() + 10s));
+    ASSERT_TRUE(pair.other.send(std::span(sent).subspan(1), steady_clock::now() + 10s));
+    std::array<std::byte, 4> bytes{};
+    EXPECT_TRUE(pair.one.receive(bytes, steady_clock::now() + 10s));
+    EXPECT_EQ(bytes, sent);
+}
+
+}  // namespace
+}  // namespace tutti
