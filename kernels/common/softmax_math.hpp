@@ -1,6 +1,8 @@
 #pragma once
 // Softmax cross-entropy; the formulas are in include/tutti/device/ops.hpp.
 
+#include <cstdint>
+
 #include "host_device.hpp"
 
 namespace tutti {
@@ -28,6 +30,36 @@ struct SoftmaxGradient {
           elsewhere(static_cast<T>(smoothing / classes)),
           at_label(static_cast<T>(1 - smoothing) + elsewhere) {}
     HOST_DEVICE T operator()(T p, bool label) const { return factor * (p - (label ? at_label : elsewhere)); }
+};
+
+/// w·q: the weights of K classes times the target.
+struct WeightedTarget {
+    const double* weights = nullptr;
+    double at_label = 0, spread = 0;  ///< q at the label is their sum, elsewhere spread
+    double total_of_spread = 0;       ///< spread times the sum of the weights
+
+    WeightedTarget() = default;
+    WeightedTarget(const double* of_classes, double sum, double smoothing, std::int64_t classes)
+        : weights(of_classes),
+          at_label(1 - smoothing),
+          spread(smoothing / static_cast<double>(classes)),
+          total_of_spread(spread * sum) {}
+    HOST_DEVICE double at(std::int64_t k, std::int64_t label) const {
+        return weights[k] * ((k == label ? at_label : 0) + spread);
+    }
+    /// Σₖ w[k]·q[k].
+    HOST_DEVICE double total(std::int64_t label) const { return at_label * weights[label] + total_of_spread; }
+};
+
+/// dlogits = factor·(p·Σₖ w[k]·q[k] − w·q), of one row.
+template <class T>
+struct WeightedGradient {
+    T factor, total;
+    HOST_DEVICE WeightedGradient(double scale, double total_of_row)
+        : factor(static_cast<T>(scale)), total(static_cast<T>(total_of_row)) {}
+    HOST_DEVICE T operator()(T p, double target) const {
+        return factor * (p * total - static_cast<T>(target));
+    }
 };
 
 }  // namespace tutti

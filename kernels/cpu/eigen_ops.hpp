@@ -41,10 +41,10 @@ class EigenOps : public Ops {
 
     void softmax_cross_entropy_forward(const TensorView& logits, const TensorView& labels,
                                        const TensorView& probabilities, const TensorView& sums,
-                                       double label_smoothing) override;
+                                       const CrossEntropyTarget& target) override;
     void softmax_cross_entropy_backward(const TensorView& probabilities, const TensorView& labels,
                                         double scale, const TensorView& dlogits,
-                                        double label_smoothing) override;
+                                        const CrossEntropyTarget& target) override;
 
     void layer_norm_forward(const TensorView& x, const TensorView& gamma, const TensorView& beta, double eps,
                             const TensorView& y, const TensorView& statistics) override;

@@ -16,17 +16,29 @@ struct RowResult {
 /// where p_k underflows. `logits` may be `probabilities`.
 template <class T>
 RowResult softmax_row(const T* logits, std::int64_t classes, std::int64_t label, T* probabilities,
-                      double label_smoothing) {
+                      double label_smoothing, const WeightedTarget& weighted) {
     std::int64_t first_maximum = 0;
     for (std::int64_t k = 1; k < classes; ++k)
         if (exceeds(logits[k], logits[first_maximum])) first_maximum = k;
     const T maximum = logits[first_maximum];
-    double target_gap = static_cast<double>(logits[label]) - static_cast<double>(maximum);
-    double gaps = 0;
-    if (label_smoothing > 0)
-        for (std::int64_t k = 0; k < classes; ++k)
-            gaps += static_cast<double>(logits[k]) - static_cast<double>(maximum);
-    target_gap = smoothed_gap(target_gap, gaps, label_smoothing, static_cast<double>(classes));
+    double target_gap = static_cast<double>(logits[label]) - static_cast<double>(maximum), total = 1;
+    if (weighted.weights) {
+        // −Σₖ w[k]·q[k]·log p[k] = log Σ exp(x − max)·Σₖ w[k]·q[k] − Σₖ w[k]·q[k]·(x[k] − max)
+        total = weighted.total(label);
+        target_gap = 0;
+        for (std::int64_t k = 0; k < classes; ++k) {
+            const double part = weighted.at(k, label);
+            // Not for 0, where a class whose logit is −∞ costs nothing.
+            if (part > 0)
+                target_gap += part * (static_cast<double>(logits[k]) - static_cast<double>(maximum));
+        }
+    } else {
+        double gaps = 0;
+        if (label_smoothing > 0)
+            for (std::int64_t k = 0; k < classes; ++k)
+                gaps += static_cast<double>(logits[k]) - static_cast<double>(maximum);
+        target_gap = smoothed_gap(target_gap, gaps, label_smoothing, static_cast<double>(classes));
+    }
     double sum = 0;
     for (std::int64_t k = 0; k < classes; ++k) {
         const T e = std::exp(logits[k] - maximum);
@@ -35,7 +47,12 @@ RowResult softmax_row(const T* logits, std::int64_t classes, std::int64_t label,
     }
     for (std::int64_t k = 0; k < classes; ++k)
         probabilities[k] = static_cast<T>(static_cast<double>(probabilities[k]) / sum);
-    return {std::log(sum) - target_gap, first_maximum == label};
+    return {total * std::log(sum) - target_gap, first_maximum == label};
+}
+
+WeightedTarget weighted(const CrossEntropyTarget& target, std::int64_t classes) {
+    if (!target.class_weights.defined()) return {};
+    return {target.class_weights.as<double>(), target.weight_sum, target.label_smoothing, classes};
 }
 
 }  // namespace
@@ -43,20 +60,21 @@ RowResult softmax_row(const T* logits, std::int64_t classes, std::int64_t label,
 template <class T>
 void EigenOps<T>::softmax_cross_entropy_forward(const TensorView& logits, const TensorView& labels,
                                                 const TensorView& probabilities, const TensorView& sums,
-                                                double label_smoothing) {
+                                                const CrossEntropyTarget& target) {
     const std::int64_t rows = logits.shape[0], classes = logits.shape[1];
     assert(probabilities.count() == rows * classes && labels.count() == rows && sums.count() == 3);
     const T* in = logits.as<T>();
     const std::int64_t* label = labels.as<std::int64_t>();
     T* out = probabilities.as<T>();
+    const WeightedTarget weights = weighted(target, classes);
     auto* results = workspace_->reserve_elements<RowResult>(static_cast<std::size_t>(rows));
     for_ranges(
         rows,
-        [=](std::int64_t begin, std::int64_t end) {
+        [=, smoothing = target.label_smoothing](std::int64_t begin, std::int64_t end) {
             for (std::int64_t row = begin; row < end; ++row) {
                 assert(label[row] >= 0 && label[row] < classes);
                 results[row] = softmax_row(in + row * classes, classes, label[row], out + row * classes,
-                                           label_smoothing);
+                                           smoothing, weights);
             }
         },
         classes);
@@ -75,13 +93,25 @@ void EigenOps<T>::softmax_cross_entropy_forward(const TensorView& logits, const 
 template <class T>
 void EigenOps<T>::softmax_cross_entropy_backward(const TensorView& probabilities, const TensorView& labels,
                                                  double scale, const TensorView& dlogits,
-                                                 double label_smoothing) {
+                                                 const CrossEntropyTarget& target) {
     const std::int64_t rows = probabilities.shape[0], classes = probabilities.shape[1];
     assert(dlogits.count() == rows * classes && labels.count() == rows);
     const T* p = probabilities.as<T>();
     const std::int64_t* label = labels.as<std::int64_t>();
     T* out = dlogits.as<T>();
-    const SoftmaxGradient<T> gradient(scale, label_smoothing, static_cast<double>(classes));
+    if (target.class_weights.defined())
+        return for_ranges(
+            rows,
+            [=, weights = weighted(target, classes)](std::int64_t begin, std::int64_t end) {
+                for (std::int64_t row = begin; row < end; ++row) {
+                    assert(label[row] >= 0 && label[row] < classes);
+                    const WeightedGradient<T> gradient(scale, weights.total(label[row]));
+                    for (std::int64_t k = 0; k < classes; ++k)
+                        out[row * classes + k] = gradient(p[row * classes + k], weights.at(k, label[row]));
+                }
+            },
+            classes);
+    const SoftmaxGradient<T> gradient(scale, target.label_smoothing, static_cast<double>(classes));
     for_ranges(
         rows,
         [=](std::int64_t begin, std::int64_t end) {
@@ -100,12 +130,14 @@ void EigenOps<T>::softmax_cross_entropy_backward(const TensorView& probabilities
 }
 
 template void EigenOps<float>::softmax_cross_entropy_forward(const TensorView&, const TensorView&,
-                                                             const TensorView&, const TensorView&, double);
+                                                             const TensorView&, const TensorView&,
+                                                             const CrossEntropyTarget&);
 template void EigenOps<double>::softmax_cross_entropy_forward(const TensorView&, const TensorView&,
-                                                              const TensorView&, const TensorView&, double);
+                                                              const TensorView&, const TensorView&,
+                                                              const CrossEntropyTarget&);
 template void EigenOps<float>::softmax_cross_entropy_backward(const TensorView&, const TensorView&, double,
-                                                              const TensorView&, double);
+                                                              const TensorView&, const CrossEntropyTarget&);
 template void EigenOps<double>::softmax_cross_entropy_backward(const TensorView&, const TensorView&, double,
-                                                               const TensorView&, double);
+                                                               const TensorView&, const CrossEntropyTarget&);
 
 }  // namespace tutti

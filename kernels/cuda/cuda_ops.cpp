@@ -80,16 +80,15 @@ void CudaOps::dropout_backward(double probability, const TensorView& dy, const T
 
 void CudaOps::softmax_cross_entropy_forward(const TensorView& logits, const TensorView& labels,
                                             const TensorView& probabilities, const TensorView& sums,
-                                            double label_smoothing) {
+                                            const CrossEntropyTarget& target) {
     const TensorView workspace = context_->scratch(DType::f64, {2 * logits.shape[0]});
-    cuda::softmax_cross_entropy_forward(logits, labels, workspace, probabilities, sums, label_smoothing,
-                                        stream());
+    cuda::softmax_cross_entropy_forward(logits, labels, workspace, probabilities, sums, target, stream());
 }
 void CudaOps::softmax_cross_entropy_backward(const TensorView& probabilities, const TensorView& labels,
                                              double scale, const TensorView& dlogits,
-                                             double label_smoothing) {
+                                             const CrossEntropyTarget& target) {
     const TensorView factor = context_->loss_scale(scale);
-    cuda::softmax_cross_entropy_backward(probabilities, labels, factor, dlogits, label_smoothing, stream());
+    cuda::softmax_cross_entropy_backward(probabilities, labels, factor, dlogits, target, stream());
 }
 
 void CudaOps::rank_labels(const TensorView& logits, const TensorView& labels, const TensorView& predicted,

@@ -47,10 +47,10 @@ class CudaOps final : public Ops {
                           const TensorView& dx) override;
     void softmax_cross_entropy_forward(const TensorView& logits, const TensorView& labels,
                                        const TensorView& probabilities, const TensorView& sums,
-                                       double label_smoothing) override;
+                                       const CrossEntropyTarget& target) override;
     void softmax_cross_entropy_backward(const TensorView& probabilities, const TensorView& labels,
                                         double scale, const TensorView& dlogits,
-                                        double label_smoothing) override;
+                                        const CrossEntropyTarget& target) override;
     void rank_labels(const TensorView& logits, const TensorView& labels, const TensorView& predicted,
                      const TensorView& place) override;
 

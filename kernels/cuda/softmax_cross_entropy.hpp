@@ -7,6 +7,7 @@
 // for 1024 x 1000 in bf16 (L = 2 MB, P = 4 MB): 1.4 µs each, less than a launch takes.
 
 #include "stream.hpp"
+#include "tutti/device/cross_entropy_target.hpp"
 #include "tutti/device/tensor_view.hpp"
 
 namespace tutti::cuda {
@@ -15,12 +16,12 @@ namespace tutti::cuda {
 /// workspace: f64[2 · N].
 void softmax_cross_entropy_forward(const TensorView& logits, const TensorView& labels,
                                    const TensorView& workspace, const TensorView& probabilities,
-                                   const TensorView& sums, double label_smoothing, Stream stream);
+                                   const TensorView& sums, const CrossEntropyTarget& target, Stream stream);
 
-/// dlogits = scale · (probabilities − q). scale: f64[1], in the GPU's memory, so that a recorded step can
-/// change it. dlogits may be probabilities (f32).
+/// dlogits = scale · (probabilities · Σₖ w[k]·q[k] − w·q). scale: f64[1], in the GPU's memory, so that a
+/// recorded step can change it. dlogits may be probabilities (f32).
 void softmax_cross_entropy_backward(const TensorView& probabilities, const TensorView& labels,
                                     const TensorView& scale, const TensorView& dlogits,
-                                    double label_smoothing, Stream stream);
+                                    const CrossEntropyTarget& target, Stream stream);
 
 }  // namespace tutti::cuda

@@ -62,6 +62,23 @@ EarlyStoppingConfig parse_early_stopping(const Setting& setting) {
 
 }  // namespace
 
+Kind<ClassWeightsConfig> class_weights() {
+    const auto list = list_of(number({.low = 0, .low_open = true}));
+    return {"balanced | " + list.type,
+            [=](const Setting& setting) -> ClassWeightsConfig {
+                if (setting.node.IsScalar()) {
+                    choose(setting, {"balanced", "null"});
+                    return {};
+                }
+                std::vector<double> weights = list.parse(setting);
+                if (weights.empty()) setting.fail("the list is empty", "give a weight for each class");
+                return {std::move(weights)};
+            },
+            [=](const ClassWeightsConfig& value) {
+                return value.weights.empty() ? "balanced" : list.print(value.weights);
+            }};
+}
+
 Kind<EmaConfig> ema() {
     return {"{decay: number, warmup: true | false}", parse_ema, [](const EmaConfig& value) {
                 return fmt::format("{{decay: {}, warmup: {}}}", value.decay, value.warmup);

@@ -278,6 +278,9 @@ void add_train(std::vector<Row>& rows) {
                 number({.low = 0, .high = 1, .high_open = true}),
                 "part of the training target that is spread evenly over all classes; evaluation goes "
                 "without"),
+            row("train.class_weights", at(train, &T::class_weights), optional(class_weights()),
+                "what samples of each class count in training; balanced: as much as all classes together, "
+                "over their number; only ratios count: the mean over the training samples is made 1"),
             row("train.precision", at(train, &T::precision),
                 choice<Precision>({{"fp32", Precision::fp32},
                                    {"tf32", Precision::tf32},

@@ -66,6 +66,7 @@ Kind<Interval> interval();
 Kind<Normalize> normalize();
 Kind<std::vector<LayerSpec>> layers();
 Kind<EmaConfig> ema();
+Kind<ClassWeightsConfig> class_weights();
 Kind<EarlyStoppingConfig> early_stopping();
 
 /// One of a fixed set of words; the word "null" is also met by no value.

@@ -14,6 +14,7 @@
 #include "tutti/model/loss.hpp"
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/batch_stage.hpp"
+#include "tutti/train/class_weights.hpp"
 #include "tutti/train/precision.hpp"
 #include "tutti/train/virtual_shards.hpp"
 
@@ -76,7 +77,9 @@ class Replay {
           graph_(
               with_all_outputs(build_model(config.model, {train.info().sample_shape, train.info().classes})),
               device, arithmetic_of(config.train.precision), batch_),
-          loss_(make_softmax_cross_entropy(device, graph_.compute(), config.train.label_smoothing)),
+          loss_(make_softmax_cross_entropy(
+              device, graph_.compute(), config.train.label_smoothing,
+              class_weights(config.train.class_weights, train, graph_.output_shape()[0]))),
           loader_(train, batch_, loader_workers(config.data), static_cast<int>(config.data.prefetch), &device,
                   config.data.on_error),
           stage_(device, train.info(), config.data, graph_.compute(), batch_),

@@ -12,11 +12,13 @@ int shard_lanes(std::int64_t shards_of_rank, int threads) {
 }
 
 struct ShardLane::Own {
-    Own(Device& first, const Graph& rank, const Config& config, const DatasetInfo& data)
+    Own(Device& first, const Graph& rank, const Config& config, const DatasetInfo& data,
+        std::span<const double> class_weights)
         : device(first.make_lane()),
           graph(build_model(config.model, {data.sample_shape, data.classes}), *device,
                 arithmetic_of(config.train.precision), rank),
-          loss(make_softmax_cross_entropy(*device, graph.compute(), config.train.label_smoothing)),
+          loss(make_softmax_cross_entropy(*device, graph.compute(), config.train.label_smoothing,
+                                          class_weights)),
           stage(*device, data, config.data, graph.compute(), graph.max_batch()) {}
 
     std::unique_ptr<Device> device;
@@ -33,8 +35,9 @@ ShardLane::ShardLane(Device& device, Graph& graph, Loss& loss, BatchStage& stage
       arena_ops_(&arena_ops),
       positions_(static_cast<std::size_t>(graph.max_batch())) {}
 
-ShardLane::ShardLane(Device& first, const Graph& graph, const Config& config, const DatasetInfo& data)
-    : own_(std::make_unique<Own>(first, graph, config, data)),
+ShardLane::ShardLane(Device& first, const Graph& graph, const Config& config, const DatasetInfo& data,
+                     std::span<const double> class_weights)
+    : own_(std::make_unique<Own>(first, graph, config, data, class_weights)),
       device_(own_->device.get()),
       graph_(&own_->graph),
       loss_(own_->loss.get()),

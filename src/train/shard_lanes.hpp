@@ -24,7 +24,8 @@ class ShardLane {
     /// Lane 0. All must outlive it.
     ShardLane(Device& device, Graph& graph, Loss& loss, BatchStage& stage, Ops& arena_ops);
     /// Another. To be called by its thread, so that its memory is near it.
-    ShardLane(Device& first, const Graph& graph, const Config& config, const DatasetInfo& data);
+    ShardLane(Device& first, const Graph& graph, const Config& config, const DatasetInfo& data,
+              std::span<const double> class_weights);
     ~ShardLane();
     ShardLane(const ShardLane&) = delete;
     ShardLane& operator=(const ShardLane&) = delete;

@@ -98,8 +98,9 @@ struct TrainStep {
     const bool updates_in_reduction = may_update_in_reduction(job);
 
     DType compute;
-    std::unique_ptr<Loss> loss;
     Graph graph;
+    const std::vector<double> weights_of_classes;  // with train.class_weights
+    std::unique_ptr<Loss> loss;
     std::optional<ShardedArenas> shards;  // with zero1 on several ranks
     std::optional<ShardSums> shard_sums;  // in deterministic mode
     Reducer reducer;

@@ -5,6 +5,7 @@
 
 #include "train_step.hpp"
 #include "tutti/model/zoo.hpp"
+#include "tutti/train/class_weights.hpp"
 #include "tutti/train/precision.hpp"
 #include "tutti/train/weights_file.hpp"
 
@@ -55,8 +56,11 @@ TrainStep::TrainStep(const TrainingJob& given)
       largest_micro_batch(tutti::largest_micro_batch(given.config, given.gradients.size())),
       micro_batches(micro_batches_per_update(given.config, given.gradients.size())),
       compute(compute_type(given.config.train.precision)),
-      loss(make_softmax_cross_entropy(given.device, compute, given.config.train.label_smoothing)),
       graph(make_graph(given, largest_micro_batch)),
+      weights_of_classes(
+          class_weights(given.config.train.class_weights, given.train, graph.output_shape()[0])),
+      loss(make_softmax_cross_entropy(given.device, compute, given.config.train.label_smoothing,
+                                      weights_of_classes)),
       shards(make_shards(given, graph)),
       shard_sums(make_shard_sums(given, graph)),
       reducer(given.gradients, graph.gradient_arena(), plan_buckets(graph, bucket_config(given.config)),
@@ -100,7 +104,7 @@ void TrainStep::make_lanes() {
     job.device.run_lanes(count, [&](int number) {
         if (number == 0) return;
         lanes[static_cast<std::size_t>(number)] =
-            std::make_unique<ShardLane>(job.device, graph, config, job.train.info());
+            std::make_unique<ShardLane>(job.device, graph, config, job.train.info(), weights_of_classes);
     });
     // Those that are there: the system may have given fewer threads (OMP_THREAD_LIMIT).
     std::erase(lanes, nullptr);

@@ -8,6 +8,7 @@
 #include "tutti/base/shell_word.hpp"
 #include "tutti/base/units.hpp"
 #include "tutti/model/zoo.hpp"
+#include "tutti/train/class_weights.hpp"
 #include "tutti/train/evaluation.hpp"
 #include "tutti/train/precision.hpp"
 #include "tutti/train/virtual_shards.hpp"
@@ -68,6 +69,7 @@ void check_training(const Config& config, const Dataset& train, const Dataset* v
     if (val) check_same_samples(train, *val);
     const GraphSpec model = build_model(config.model, {train.info().sample_shape, train.info().classes});
     check_topk(config.train, model.nodes().back().shape[0]);
+    check_class_weights(config.train.class_weights, model.nodes().back().shape[0]);
 }
 
 Trainer::Impl::Impl(const TrainingJob& given)
@@ -107,6 +109,8 @@ void Trainer::write_to(RunDirectory* directory) {
         (impl_->training.reducer.buckets().size() == 1 ? " bucket, " : " buckets, ") +
         format_bytes(memory.parameters + memory.rounded + memory.gradients + memory.activations) +
         " of arenas" + products_note(job.config.train.precision));
+    if (!impl_->training.weights_of_classes.empty())
+        job.log.info(describe_class_weights(impl_->training.weights_of_classes));
     if (job.config.run.deterministic)
         job.log.info("run.deterministic: " + std::to_string(job.config.run.virtual_shards) +
                      " virtual shards of up to " + std::to_string(impl_->training.largest_micro_batch) +

@@ -222,5 +222,15 @@ TEST(ConfigValues, label_smoothing_is_a_part_below_one) {
               "train.label_smoothing: 1 is not a number of at least 0 and below 1");
 }
 
+TEST(ConfigValues, class_weights_are_balanced_or_a_list) {
+    EXPECT_EQ(parse("").train.class_weights, std::nullopt);
+    EXPECT_EQ(parse("train: {class_weights: null}").train.class_weights, std::nullopt);
+    EXPECT_EQ(parse("train: {class_weights: balanced}").train.class_weights, ClassWeightsConfig{});
+    EXPECT_EQ(parse("train: {class_weights: [1, 2.5]}").train.class_weights, (ClassWeightsConfig{{1, 2.5}}));
+    EXPECT_NE(override_refusal("train.class_weights=even").find("balanced"), std::string::npos);
+    EXPECT_NE(override_refusal("train.class_weights=[1,-2]").find("above 0"), std::string::npos);
+    EXPECT_NE(override_refusal("train.class_weights={a: 1}").find("a list"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace tutti

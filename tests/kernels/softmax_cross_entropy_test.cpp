@@ -128,6 +128,65 @@ TEST_P(SoftmaxCrossEntropyTest, smoothing_gives_pytorchs_loss_and_gradient) {
                 8 * unit_roundoff_);
 }
 
+TEST_P(SoftmaxCrossEntropyTest, each_class_counts_by_its_weight) {
+    // p = {1/4, 3/4}; K = 2, s = 0.2, w = {3, 0.5}: w·q = {0.3, 0.45} where the label is 1, {2.7, 0.05} where
+    // it is 0.
+    auto logits = tensor({2, 2}, {0, std::log(3.0), 0, std::log(3.0)}), probabilities = tensor({2, 2}),
+         dlogits = tensor({2, 2});
+    auto label = labels({1, 0});
+    TestTensor weights(DType::f64, {2}, {3, 0.5});
+    const double tolerance = 32 * unit_roundoff_, cost[] = {std::log(4.0), std::log(4.0 / 3.0)};
+    const auto check = [&](double smoothing, const std::vector<double>& wq) {
+        const CrossEntropyTarget target(smoothing, weights.view(), 3.5);
+        ops_->softmax_cross_entropy_forward(logits.view(), label.view(), probabilities.view(), sums_.view(),
+                                            target);
+        expect_near(probabilities.values(), {0.25, 0.75, 0.25, 0.75}, tolerance);
+        EXPECT_NEAR(sums_.get(0), (wq[0] + wq[2]) * cost[0] + (wq[1] + wq[3]) * cost[1], tolerance);
+        EXPECT_EQ(sums_.get(1), 2);
+        EXPECT_EQ(sums_.get(2), 1);
+        ops_->softmax_cross_entropy_backward(probabilities.view(), label.view(), 2, dlogits.view(), target);
+        const double first = wq[0] + wq[1], second = wq[2] + wq[3];
+        expect_near(dlogits.values(),
+                    {2 * (0.25 * first - wq[0]), 2 * (0.75 * first - wq[1]), 2 * (0.25 * second - wq[2]),
+                     2 * (0.75 * second - wq[3])},
+                    tolerance);
+    };
+    check(0, {0, 0.5, 3, 0});
+    check(0.2, {0.3, 0.45, 2.7, 0.05});
+}
+
+// torch 2.15: F.cross_entropy(x, y, weight=[0.2, 1, 3], label_smoothing=0.1, reduction='sum') in fp64.
+TEST_P(SoftmaxCrossEntropyTest, weights_and_smoothing_give_pytorchs_loss_and_gradient) {
+    auto logits = tensor({2, 3}, {1, -2, 0.5, 3, 0, -1}), probabilities = tensor({2, 3}),
+         dlogits = tensor({2, 3});
+    auto label = labels({2, 0});
+    TestTensor weights(DType::f64, {3}, {0.2, 1, 3});
+    const CrossEntropyTarget target(0.1, weights.view(), 4.2);
+    ops_->softmax_cross_entropy_forward(logits.view(), label.view(), probabilities.view(), sums_.view(),
+                                        target);
+    EXPECT_NEAR(sums_.get(0), 3.454138051854462, 32 * unit_roundoff_);
+    ops_->softmax_cross_entropy_backward(probabilities.view(), label.view(), 1, dlogits.view(), target);
+    expect_near(dlogits.values(),
+                {1.7079801983954308, 0.0520339073642569, -1.7600141057596876, 0.11292998993381517,
+                 -0.018417294108381686, -0.09451269582543348},
+                32 * unit_roundoff_);
+}
+
+TEST_P(SoftmaxCrossEntropyReferenceTest, the_weighted_gradient_agrees_with_finite_differences) {
+    auto logits = random({4, 5}, 1), probabilities = tensor({4, 5}), dlogits = tensor({4, 5});
+    auto label = labels({0, 4, 2, 2});
+    TestTensor weights(DType::f64, {5}, {0.5, 1, 4, 0.1, 2});
+    const CrossEntropyTarget target(0.3, weights.view(), 7.6);
+    const auto loss = [&] {
+        ops_->softmax_cross_entropy_forward(logits.view(), label.view(), probabilities.view(), sums_.view(),
+                                            target);
+        return sums_.get(0);
+    };
+    loss();
+    ops_->softmax_cross_entropy_backward(probabilities.view(), label.view(), 1, dlogits.view(), target);
+    expect_near(dlogits.values(), numeric_gradient(logits, 1e-5, loss), 1e-8);
+}
+
 TEST_P(SoftmaxCrossEntropyReferenceTest, the_smoothed_gradient_agrees_with_finite_differences) {
     auto logits = random({4, 5}, 1), probabilities = tensor({4, 5}), dlogits = tensor({4, 5});
     auto label = labels({0, 4, 2, 2});

@@ -161,6 +161,12 @@ struct EmaConfig {
     friend bool operator==(const EmaConfig&, const EmaConfig&) = default;
 };
 
+/// What a sample counts in the training loss, by its class (train/class_weights.hpp).
+struct ClassWeightsConfig {
+    std::vector<double> weights;  ///< each above 0, only their ratios count; empty: balanced
+    friend bool operator==(const ClassWeightsConfig&, const ClassWeightsConfig&) = default;
+};
+
 struct EarlyStoppingConfig {
     std::string metric = "val/accuracy";  ///< a name of `validation_metrics`
     std::int64_t patience = 3;            ///< evaluations without improvement that end the run
@@ -179,6 +185,7 @@ struct TrainConfig {
     std::optional<std::int64_t> max_steps;
     std::int64_t accumulate = 1;  ///< micro-batches of batch_size per update
     double label_smoothing = 0;
+    std::optional<ClassWeightsConfig> class_weights;
     Precision precision = Precision::fp32;
     bool scale_lr_by_world_size = false;
     bool recompute = false;

@@ -23,6 +23,7 @@
 #include "tutti/device/average_pool2d_op.hpp"
 #include "tutti/device/batch_norm_op.hpp"
 #include "tutti/device/conv_transpose2d_op.hpp"
+#include "tutti/device/cross_entropy_target.hpp"
 #include "tutti/device/pooled_conv2d_op.hpp"
 #include "tutti/device/tensor_view.hpp"
 #include "tutti/device/transformer_ops.hpp"
@@ -226,17 +227,16 @@ class Ops : public TransformerOps {
                                   const TensorView& dx) = 0;
 
     /// probabilities[N, K] = softmax(logits[N, K]), stable for large logits; sums (f64[3]) gets
-    /// {Σ −Σₖ q[k]·log p[k], N, number of rows whose first maximum is the label}, where the target q is 1 at
-    /// the label, or with smoothing s: q = (1 − s)·onehot(label) + s/K
-    /// (torch.nn.CrossEntropyLoss(label_smoothing=s); Szegedy et al. 2016, section 7). labels: i64[N], each
-    /// in [0, K). probabilities may be logits. Sums run over rows in order, in double.
+    /// {Σ −Σₖ w[k]·q[k]·log p[k], N, number of rows whose first maximum is the label}, with q and w of
+    /// `target`: q is 1 at the label, or smoothed (Szegedy et al. 2016, section 7); w is 1 unless given.
+    /// labels: i64[N], each in [0, K). probabilities may be logits. Sums run over rows in order, in double.
     virtual void softmax_cross_entropy_forward(const TensorView& logits, const TensorView& labels,
                                                const TensorView& probabilities, const TensorView& sums,
-                                               double label_smoothing = 0) = 0;
-    /// dlogits = scale · (probabilities − q). dlogits may be probabilities.
+                                               const CrossEntropyTarget& target = {}) = 0;
+    /// dlogits = scale · (probabilities · Σₖ w[k]·q[k] − w·q). dlogits may be probabilities.
     virtual void softmax_cross_entropy_backward(const TensorView& probabilities, const TensorView& labels,
                                                 double scale, const TensorView& dlogits,
-                                                double label_smoothing = 0) = 0;
+                                                const CrossEntropyTarget& target = {}) = 0;
 
     /// y = (u8 / 255.0f − mean[c]) / std[c], of features y = (f32 − mean[c]) / std[c], in fp32, then
     /// converted to T. x: u8[…, C] or f32[…, C]; mean, std: host, C values.

@@ -25,15 +25,15 @@ class CudaSoftmaxCrossEntropyTest : public CudaKernelTest {
                 labels.set(row, static_cast<double>(row * 5 % static_cast<std::size_t>(classes)));
         }
     };
-    void forward(Batch& b, double smoothing) {
+    void forward(Batch& b, const CrossEntropyTarget& target) {
         TestTensor workspace(DType::f64, {2 * b.labels.view().count()});
         cuda::softmax_cross_entropy_forward(b.logits.view(), b.labels.view(), workspace.view(),
-                                            b.probabilities.view(), b.sums.view(), smoothing, stream_);
+                                            b.probabilities.view(), b.sums.view(), target, stream_);
     }
-    void backward(Batch& b, double scale, double smoothing) {
+    void backward(Batch& b, double scale, const CrossEntropyTarget& target) {
         TestTensor factor(DType::f64, {1}, {scale});
         cuda::softmax_cross_entropy_backward(b.probabilities.view(), b.labels.view(), factor.view(),
-                                             b.dlogits.view(), smoothing, stream_);
+                                             b.dlogits.view(), target, stream_);
     }
 };
 TUTTI_KERNEL_TEST(CudaSoftmaxCrossEntropyTest);
@@ -59,6 +59,37 @@ TEST_P(CudaSoftmaxCrossEntropyTest, agrees_with_the_cpu) {
                 backward(b, 0.25, smoothing);
                 cpu_.softmax_cross_entropy_backward(p.view(), b.labels.view(), 0.25, dlogits.view(),
                                                     smoothing);
+                EXPECT_EQ(b.dlogits.bytes(), TestTensor(dtype, {rows, classes}, dlogits.values()).bytes());
+            }
+}
+
+TEST_P(CudaSoftmaxCrossEntropyTest, weights_of_classes_agree_with_the_cpu) {
+    for (const DType dtype : {DType::f32, DType::bf16})
+        for (const double smoothing : {0.0, 0.1})
+            for (const auto& [rows, classes] : batch_sizes) {
+                SCOPED_TRACE(testing::Message() << name_of(dtype) << ", " << rows << " x " << classes
+                                                << ", smoothing " << smoothing);
+                TestTensor weights(DType::f64, {classes});
+                double sum = 0;
+                for (std::size_t k = 0; k < weights.size(); ++k) {
+                    weights.set(k, 0.25 + static_cast<double>(k * 7 % 5));
+                    sum += weights.get(k);
+                }
+                const CrossEntropyTarget target(smoothing, weights.view(), sum);
+                Batch b(dtype, rows, classes);
+                forward(b, target);
+                TestTensor logits(DType::f32, {rows, classes}, b.logits.values()), p = logits,
+                                                                                   dlogits = logits;
+                TestTensor sums(DType::f64, {3});
+                cpu_.softmax_cross_entropy_forward(logits.view(), b.labels.view(), p.view(), sums.view(),
+                                                   target);
+                // Up to 4.25 times as much as without, and sums of as many rounded gaps as there are classes.
+                expect_near(b.sums.values(), sums.values(), 1e-5);
+                EXPECT_EQ(b.sums.get(2), sums.get(2));
+
+                b.probabilities = p;
+                backward(b, 0.25, target);
+                cpu_.softmax_cross_entropy_backward(p.view(), b.labels.view(), 0.25, dlogits.view(), target);
                 EXPECT_EQ(b.dlogits.bytes(), TestTensor(dtype, {rows, classes}, dlogits.values()).bytes());
             }
 }
