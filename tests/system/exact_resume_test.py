@@ -33,7 +33,8 @@ RECIPES = {
                         "{linear: {out: 4}}]"}),
     "vision transformer with stochastic depth": (1, {
         "model.name": "vit", "model.hidden": "null", "model.dim": 8, "model.depth": 2, "model.heads": 2,
-        "model.drop_path": 0.4, "optim.name": "adamw", "optim.lr": 0.003, "train.label_smoothing": 0.1}),
+        "model.drop_path": 0.4, "optim.name": "adamw", "optim.lr": 0.003, "train.label_smoothing": 0.1,
+        "train.class_weights": "[1,2,3,4]"}),
     "video transformer": (1, {
         "model.name": "videomae", "model.hidden": "null", "model.frames": 1, "model.tubelet": 1, "model.patch": 4,
         "model.dim": 8, "model.depth": 2, "model.heads": 2, "optim.name": "adamw", "optim.lr": 0.003,

@@ -31,7 +31,7 @@ CASES = {
     "clips, recomputed": {
         "model.name": "videomae", "model.hidden": "null", "model.frames": 1, "model.tubelet": 1, "model.patch": 4,
         "model.dim": 16, "model.depth": 2, "model.heads": 2, "train.recompute": "true", "optim.name": "adam",
-        "optim.lr": 0.003},
+        "optim.lr": 0.003, "train.class_weights": "[1,2,3,4]"},
     # Heads of 8 values: the library's fused attention, which also has a state for backward.
     "bf16, fused attention, recomputed, with an evaluation between the steps": {
         "model.name": "vit", "model.hidden": "null", "model.dim": 16, "model.depth": 2, "model.heads": 2,
