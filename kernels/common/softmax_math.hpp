@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "host_device.hpp"
+#include "tutti/device/cross_entropy_target.hpp"
 
 namespace tutti {
 
@@ -34,16 +35,17 @@ struct SoftmaxGradient {
 
 /// w·q: the weights of K classes times the target.
 struct WeightedTarget {
-    const double* weights = nullptr;
+    const double* weights = nullptr;  ///< null: there are none
     double at_label = 0, spread = 0;  ///< q at the label is their sum, elsewhere spread
     double total_of_spread = 0;       ///< spread times the sum of the weights
 
-    WeightedTarget() = default;
-    WeightedTarget(const double* of_classes, double sum, double smoothing, std::int64_t classes)
-        : weights(of_classes),
-          at_label(1 - smoothing),
-          spread(smoothing / static_cast<double>(classes)),
-          total_of_spread(spread * sum) {}
+    WeightedTarget(const CrossEntropyTarget& target, std::int64_t classes) {
+        if (!target.class_weights.defined()) return;
+        weights = target.class_weights.as<double>();
+        at_label = 1 - target.label_smoothing;
+        spread = target.label_smoothing / static_cast<double>(classes);
+        total_of_spread = spread * target.weight_sum;
+    }
     HOST_DEVICE double at(std::int64_t k, std::int64_t label) const {
         return weights[k] * ((k == label ? at_label : 0) + spread);
     }

@@ -50,11 +50,6 @@ RowResult softmax_row(const T* logits, std::int64_t classes, std::int64_t label,
     return {total * std::log(sum) - target_gap, first_maximum == label};
 }
 
-WeightedTarget weighted(const CrossEntropyTarget& target, std::int64_t classes) {
-    if (!target.class_weights.defined()) return {};
-    return {target.class_weights.as<double>(), target.weight_sum, target.label_smoothing, classes};
-}
-
 }  // namespace
 
 template <class T>
@@ -66,7 +61,7 @@ void EigenOps<T>::softmax_cross_entropy_forward(const TensorView& logits, const 
     const T* in = logits.as<T>();
     const std::int64_t* label = labels.as<std::int64_t>();
     T* out = probabilities.as<T>();
-    const WeightedTarget weights = weighted(target, classes);
+    const WeightedTarget weights(target, classes);
     auto* results = workspace_->reserve_elements<RowResult>(static_cast<std::size_t>(rows));
     for_ranges(
         rows,
@@ -102,7 +97,7 @@ void EigenOps<T>::softmax_cross_entropy_backward(const TensorView& probabilities
     if (target.class_weights.defined())
         return for_ranges(
             rows,
-            [=, weights = weighted(target, classes)](std::int64_t begin, std::int64_t end) {
+            [=, weights = WeightedTarget(target, classes)](std::int64_t begin, std::int64_t end) {
                 for (std::int64_t row = begin; row < end; ++row) {
                     assert(label[row] >= 0 && label[row] < classes);
                     const WeightedGradient<T> gradient(scale, weights.total(label[row]));

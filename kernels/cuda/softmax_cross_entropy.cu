@@ -118,11 +118,6 @@ __global__ void __launch_bounds__(row_threads)
     }
 }
 
-WeightedTarget weighted(const CrossEntropyTarget& target, std::int64_t classes) {
-    if (!target.class_weights.defined()) return {};
-    return {target.class_weights.as<double>(), target.weight_sum, target.label_smoothing, classes};
-}
-
 }  // namespace
 
 void softmax_cross_entropy_forward(const TensorView& logits, const TensorView& labels,
@@ -139,7 +134,7 @@ void softmax_cross_entropy_forward(const TensorView& logits, const TensorView& l
                 target.class_weights.defined() ? softmax_rows<T, Group, true> : softmax_rows<T, Group, false>,
                 row_geometry(rows, Group::per_block), stream, elements<const T>(logits),
                 labels.as<std::int64_t>(), rows, static_cast<int>(classes), target.label_smoothing,
-                weighted(target, classes), probabilities.as<float>(), rows_done);
+                WeightedTarget(target, classes), probabilities.as<float>(), rows_done);
         });
     });
     launch("softmax_cross_entropy_forward sum", add_rows, Geometry{{1}, {row_threads}}, stream, rows_done,
@@ -157,7 +152,7 @@ void softmax_cross_entropy_backward(const TensorView& probabilities, const Tenso
                 launch("softmax_cross_entropy_backward weighted", differentiate_weighted_rows<T, Group>,
                        row_geometry(rows, Group::per_block), stream, probabilities.as<float>(),
                        labels.as<std::int64_t>(), scale.as<double>(), rows, static_cast<int>(classes),
-                       weighted(target, classes), elements<T>(dlogits));
+                       WeightedTarget(target, classes), elements<T>(dlogits));
             });
             return;
         }
