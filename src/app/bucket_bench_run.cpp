@@ -153,7 +153,8 @@ class BucketBenchRun {
         double left = std::accumulate(rows.begin(), rows.end(), 0.0, seconds);
         for (int additions = 0; additions < most_additions; ++additions) {
             const double longest = std::max(left, 0.0) / (2 * (bench.iterations + bench.warmup));
-            bench.sizes = agree_on_sizes(sizes_to_add(cost_samples(rows), sizeof(float), longest), *control_);
+            bench.sizes =
+                agree_on_numbers(sizes_to_add(cost_samples(rows), sizeof(float), longest), *control_);
             if (bench.sizes.empty()) break;
             const auto between = bench_all_reduce(*gradients_, bench);
             left -= std::accumulate(between.begin(), between.end(), 0.0, seconds);
@@ -269,7 +270,7 @@ class BucketBenchRun {
         for (BenchPlan& plan : result.plans) {
             plan.across = across;
             if (across)
-                plan.order = agree_on_order(
+                plan.order = agree_on_numbers(
                     issue_order(plan.buckets, transfer_seconds(plan.buckets, timing), of_steps), *control_);
             result.predicted.push_back(predict(plan, timing, of_steps));
         }
@@ -292,7 +293,7 @@ class BucketBenchRun {
         if (measures_both_) {
             const Candidates others = of(!report_.across);
             const std::vector<std::size_t> best =
-                agree_on_order(best_of_policies(others.plans, others.predicted), *control_);
+                agree_on_numbers(best_of_policies(others.plans, others.predicted), *control_);
             for (const std::size_t number : best) {
                 all.push_back(others.plans[number]);
                 for (PlanName& name : all.back().names) name.schedule = name_of_schedule(!report_.across);
@@ -304,7 +305,7 @@ class BucketBenchRun {
     std::vector<Bucket> rank_0s(const std::vector<Bucket>& plan) {
         std::vector<std::size_t> ends;
         for (const Bucket& bucket : plan) ends.push_back(bucket.last);
-        return plan_from_ends(parameter_slices(bench_.graph()), agree_on_order(std::move(ends), *control_));
+        return plan_from_ends(parameter_slices(bench_.graph()), agree_on_numbers(std::move(ends), *control_));
     }
 
     BucketTiming timing() const { return {report_.measurement.ready, report_.cost, report_.element_bytes}; }

@@ -40,13 +40,4 @@ std::vector<std::uint64_t> sizes_to_add(std::span<const CostSample> samples, std
     return added;
 }
 
-std::vector<std::uint64_t> agree_on_sizes(std::vector<std::uint64_t> sizes, Communicator& control) {
-    std::vector<std::int64_t> numbers(sizes.begin(), sizes.end());
-    auto count = static_cast<std::int64_t>(numbers.size());
-    control.broadcast(view_of(std::span(&count, 1)), 0).wait();
-    numbers.resize(static_cast<std::size_t>(count));
-    if (count > 0) control.broadcast(view_of(std::span(numbers)), 0).wait();
-    return {numbers.begin(), numbers.end()};
-}
-
 }  // namespace tutti

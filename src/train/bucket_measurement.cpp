@@ -5,6 +5,7 @@
 
 #include "tutti/base/median.hpp"
 #include "tutti/comm/cost_sizes.hpp"
+#include "tutti/train/schedule_choice.hpp"
 
 namespace tutti {
 namespace {
@@ -75,7 +76,7 @@ CostModel measure_all_reduce(Communicator& gradients, Communicator& control, Ops
     for (int additions = 0; additions < most_additions; ++additions) {
         const double left = std::max(enough_seconds - spent, 0.0);
         const auto sizes =
-            agree_on_sizes(sizes_to_add(samples, element, left / (2 * (repetitions + 1))), control);
+            agree_on_numbers(sizes_to_add(samples, element, left / (2 * (repetitions + 1))), control);
         if (sizes.empty()) break;
         for (const std::uint64_t bytes : sizes) measure(bytes);
     }

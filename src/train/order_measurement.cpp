@@ -53,7 +53,7 @@ void OrderMeasurement::choose() {
     const AcrossTiming timing =
         agree_on_measurement(steps_, training_.job.control).across(training_.graph, start, {});
     const auto& buckets = training_.reducer.buckets();
-    const auto order = agree_on_order(issue_order(buckets, seconds, timing), training_.job.control);
+    const auto order = agree_on_numbers(issue_order(buckets, seconds, timing), training_.job.control);
     if (keep_across_steps(
             training_, {step_across(buckets, order, seconds, timing), step_within(buckets, seconds, timing)}))
         training_.replan(buckets, order);

@@ -48,10 +48,10 @@ ScheduleForecast agree_on(ScheduleForecast forecast, Communicator& control) {
     return {seconds[0], seconds[1]};
 }
 
-std::vector<std::size_t> agree_on_order(std::vector<std::size_t> order, Communicator& control) {
-    auto count = static_cast<std::int64_t>(order.size());
+std::vector<std::size_t> agree_on_numbers(std::vector<std::size_t> mine, Communicator& control) {
+    auto count = static_cast<std::int64_t>(mine.size());
     control.broadcast(view_of(std::span(&count, 1)), 0).wait();
-    std::vector<std::int64_t> numbers(order.begin(), order.end());
+    std::vector<std::int64_t> numbers(mine.begin(), mine.end());
     numbers.resize(static_cast<std::size_t>(count));
     if (count > 0) control.broadcast(view_of(std::span(numbers)), 0).wait();
     return {numbers.begin(), numbers.end()};

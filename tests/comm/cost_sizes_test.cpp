@@ -7,8 +7,6 @@
 #include <limits>
 #include <vector>
 
-#include "thread_communicator.hpp"
-
 namespace tutti {
 namespace {
 
@@ -71,17 +69,6 @@ TEST(CostSizes, NeighboursThatAreNearHaveNothingBetweenThem) {
     const auto jump = [](double bytes) { return bytes > 4500 ? 1e-3 : 1e-5; };
     EXPECT_TRUE(sizes_to_add(measured(jump, {4000, 5000}), 4, any_time).empty());
     EXPECT_TRUE(sizes_to_add(measured(jump, {4, 8}), 4096, any_time).empty());  // not a whole element
-}
-
-TEST(CostSizes, RankZeroDecides) {
-    test::run_on_threads(3, [](Communicator& communicator) {
-        const std::vector<std::uint64_t> mine(static_cast<std::size_t>(communicator.rank()) + 1,
-                                              4096u * (static_cast<std::uint64_t>(communicator.rank()) + 1));
-        EXPECT_EQ(agree_on_sizes(mine, communicator), std::vector<std::uint64_t>{4096});
-        EXPECT_TRUE(
-            agree_on_sizes(communicator.rank() == 0 ? std::vector<std::uint64_t>{} : mine, communicator)
-                .empty());
-    });
 }
 
 }  // namespace

@@ -65,12 +65,12 @@ TEST(ScheduleForecast, IsRank0sOnEveryRank) {
     });
 }
 
-TEST(AgreeOnOrder, GivesRank0sHoweverLongTheOthersAre) {
+TEST(AgreeOnNumbers, GivesRank0sHoweverLongTheOthersAre) {
     using Order = std::vector<std::size_t>;
     for (const Order& wanted : {Order{1, 0, 1, 2}, Order{2, 1, 0}, Order{}})
         test::run_on_threads(3, [&](Communicator& world) {
             const std::vector<Order> own{wanted, {0, 1, 2}, {0, 1, 0, 2, 0, 0}};
-            EXPECT_EQ(agree_on_order(own[static_cast<std::size_t>(world.rank())], world), wanted);
+            EXPECT_EQ(agree_on_numbers(own[static_cast<std::size_t>(world.rank())], world), wanted);
         });
 }
 

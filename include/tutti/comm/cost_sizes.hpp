@@ -5,7 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "tutti/comm/communicator.hpp"
 #include "tutti/comm/cost_model.hpp"
 
 namespace tutti {
@@ -18,8 +17,5 @@ namespace tutti {
 /// by the model; none where neighbours are nearer than a factor of 1.5. Pure.
 std::vector<std::uint64_t> sizes_to_add(std::span<const CostSample> samples, std::uint64_t element_bytes,
                                         double most_seconds);
-
-/// Rank 0's: ranks on unlike processors may round a model differently. Collective over host memory.
-std::vector<std::uint64_t> agree_on_sizes(std::vector<std::uint64_t> sizes, Communicator& control);
 
 }  // namespace tutti

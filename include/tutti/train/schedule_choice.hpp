@@ -44,9 +44,9 @@ std::string describe(const ScheduleForecast& forecast, ScheduleTrials schedules,
 /// Rank 0's, on every rank. Collective.
 ScheduleForecast agree_on(ScheduleForecast forecast, Communicator& control);
 
-/// Rank 0's order of issue (or other list of buckets), however long each rank's own is: ranks on unlike
-/// processors may round a prediction differently. Collective.
-std::vector<std::size_t> agree_on_order(std::vector<std::size_t> order, Communicator& control);
+/// Rank 0's list (an order of issue, buckets, sizes to measure), however long each rank's own is: ranks on
+/// unlike processors may round a prediction differently. Collective.
+std::vector<std::size_t> agree_on_numbers(std::vector<std::size_t> mine, Communicator& control);
 
 /// Seconds of an all-reduce of one element in this process's memory: the median of a few, of that the slowest
 /// rank's. Collective; the same bits on every rank. `control`: another communicator of the same ranks.
