@@ -28,8 +28,9 @@ double timed_all_reduce(Communicator& gradients, Communicator& control, const Te
 
 /// Times all-reduces of slices of `arena`, from 4 KiB in steps of 4 to the whole, each several times (the
 /// median; of that the maximum over the ranks), and fits a model; where it is wrong, sizes in between are
-/// measured too (sizes_to_add). Larger sizes are left out once about three seconds have passed. Overwrites the arena. Collective; the same bits on every rank. `control`: another
-/// communicator of the same ranks. `ops` of the arena's type.
+/// measured too (sizes_to_add). Larger sizes are left out once about three seconds have passed. Overwrites
+/// the arena. Collective; the same bits on every rank. `control`: another communicator of the same ranks.
+/// `ops` of the arena's type.
 CostModel measure_all_reduce(Communicator& gradients, Communicator& control, Ops& ops,
                              const TensorView& arena);
 
