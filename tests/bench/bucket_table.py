@@ -1,6 +1,8 @@
 """The table "which bucket size, on this network?": two ranks on two hosts of a netlab (1 Gbit/s, 0.2 ms), one core each.
 
     sudo python3 -B tests/bench/bucket_table.py [--out DIR] [--models lenet,mlp] [--pieces sweep,auto,ddp] [--data F.h5]
+         [--batch 64]                       samples per rank and step of every model; without it each has a batch with which
+                                            computation and communication take about as long, or computation half as long
          [--set KEY=VALUE]                  a setting for ours, sweep and auto
          [--congestion reno]                how TCP finds its rate on both hosts, for ours and DDP; reno is every system's and
                                             allowed to all; '': as this machine does
@@ -61,6 +63,7 @@ def parse():
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--pieces", default="sweep,auto,ddp")
     parser.add_argument("--torch")
+    parser.add_argument("--batch", type=int)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--congestion", default="reno")
     parser.add_argument("--rate", default="1gbit")
@@ -308,6 +311,9 @@ def main():
     arguments = parse()
     if arguments.table:
         return table(arguments.out)
+    if arguments.batch:
+        for model, (batch, settings, steps, seconds) in MODELS.items():
+            MODELS[model] = arguments.batch, settings, steps, seconds * max(1, arguments.batch / batch)
     if not arguments.data and not FASHION.is_dir():
         sys.exit(f"{FASHION} is not there: install dataset-fashion-mnist, or give --data, grey 28x28 images")
     arguments.torch = arguments.torch or (sys.executable if importlib.util.find_spec("torch") else None)
