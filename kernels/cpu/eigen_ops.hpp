@@ -46,6 +46,11 @@ class EigenOps : public Ops {
                                         double scale, const TensorView& dlogits,
                                         const CrossEntropyTarget& target) override;
 
+    void regression_loss_forward(const TensorView& outputs, const TensorView& targets, RegressionLoss kind,
+                                 const TensorView& differences, const TensorView& sums) override;
+    void regression_loss_backward(const TensorView& differences, RegressionLoss kind, double scale,
+                                  const TensorView& doutputs) override;
+
     void layer_norm_forward(const TensorView& x, const TensorView& gamma, const TensorView& beta, double eps,
                             const TensorView& y, const TensorView& statistics) override;
     void layer_norm_backward(const TensorView& x, const TensorView& gamma, const TensorView& statistics,

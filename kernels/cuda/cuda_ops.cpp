@@ -6,6 +6,7 @@
 #include "max_pool2d.hpp"
 #include "normalize.hpp"
 #include "rank_labels.hpp"
+#include "regression_loss.hpp"
 #include "softmax_cross_entropy.hpp"
 
 namespace tutti::cuda {
@@ -89,6 +90,18 @@ void CudaOps::softmax_cross_entropy_backward(const TensorView& probabilities, co
                                              const CrossEntropyTarget& target) {
     const TensorView factor = context_->loss_scale(scale);
     cuda::softmax_cross_entropy_backward(probabilities, labels, factor, dlogits, target, stream());
+}
+
+void CudaOps::regression_loss_forward(const TensorView& outputs, const TensorView& targets,
+                                      RegressionLoss kind, const TensorView& differences,
+                                      const TensorView& sums) {
+    const TensorView workspace = context_->scratch(DType::f64, {outputs.shape[0]});
+    cuda::regression_loss_forward(outputs, targets, workspace, kind, differences, sums, stream());
+}
+void CudaOps::regression_loss_backward(const TensorView& differences, RegressionLoss kind, double scale,
+                                       const TensorView& doutputs) {
+    const TensorView factor = context_->loss_scale(scale);
+    cuda::regression_loss_backward(differences, factor, kind, doutputs, stream());
 }
 
 void CudaOps::rank_labels(const TensorView& logits, const TensorView& labels, const TensorView& predicted,

@@ -51,6 +51,10 @@ class CudaOps final : public Ops {
     void softmax_cross_entropy_backward(const TensorView& probabilities, const TensorView& labels,
                                         double scale, const TensorView& dlogits,
                                         const CrossEntropyTarget& target) override;
+    void regression_loss_forward(const TensorView& outputs, const TensorView& targets, RegressionLoss kind,
+                                 const TensorView& differences, const TensorView& sums) override;
+    void regression_loss_backward(const TensorView& differences, RegressionLoss kind, double scale,
+                                  const TensorView& doutputs) override;
     void rank_labels(const TensorView& logits, const TensorView& labels, const TensorView& predicted,
                      const TensorView& place) override;
 

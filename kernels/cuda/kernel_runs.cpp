@@ -3,6 +3,7 @@
 #include "batch_norm.hpp"
 #include "layer_norm.hpp"
 #include "non_finite.hpp"
+#include "regression_loss.hpp"
 #include "softmax_cross_entropy.hpp"
 #include "sum_of_squares.hpp"
 
@@ -91,6 +92,20 @@ KernelRun cross_entropy(DeviceArena& arena, const KernelCase& c, bool is_forward
     return [=](Stream stream) { softmax_cross_entropy_backward(p, labels, scale, logits, 0, stream); };
 }
 
+KernelRun regression(DeviceArena& arena, const KernelCase& c, bool is_forward) {
+    const TensorView outputs = arena.tensor(c.dtype, {c.rows, c.width}),
+                     targets = arena.tensor(DType::f32, {c.rows, c.width});
+    const TensorView scale = arena.tensor(std::vector<double>{0.5});
+    constexpr RegressionLoss kind = RegressionLoss::huber;
+    if (!is_forward)
+        return [=](Stream stream) { regression_loss_backward(targets, scale, kind, outputs, stream); };
+    const TensorView differences = arena.tensor(DType::f32, {c.rows, c.width});
+    const TensorView workspace = arena.tensor(DType::f64, {c.rows}), sums = arena.tensor(DType::f64, {3});
+    return [=](Stream stream) {
+        regression_loss_forward(outputs, targets, workspace, kind, differences, sums, stream);
+    };
+}
+
 KernelRun norm(DeviceArena& arena, const KernelCase& c) {
     const TensorView x = arena.tensor(c.dtype, {c.width}), sum = arena.tensor(DType::f64, {1});
     const TensorView workspace = arena.tensor(DType::f64, {sum_of_squares_workspace(c.width)});
@@ -114,6 +129,8 @@ constexpr NamedRun runs[] = {
      [](DeviceArena& a, const KernelCase& c) { return cross_entropy(a, c, true); }},
     {"softmax_cross_entropy_backward",
      [](DeviceArena& a, const KernelCase& c) { return cross_entropy(a, c, false); }},
+    {"regression_loss_forward", [](DeviceArena& a, const KernelCase& c) { return regression(a, c, true); }},
+    {"regression_loss_backward", [](DeviceArena& a, const KernelCase& c) { return regression(a, c, false); }},
     {"sum_of_squares", norm},
     {"find_non_finite", non_finite},
 };

@@ -5,6 +5,7 @@
 #include "../common/softmax_math.hpp"
 #include "first_maximum.hpp"
 #include "row_groups.hpp"
+#include "row_losses.hpp"
 #include "storage.hpp"
 #include "vectors.hpp"
 
@@ -65,22 +66,6 @@ __global__ void __launch_bounds__(row_threads)
     }
 }
 
-__global__ void __launch_bounds__(row_threads)
-    add_rows(const double* RESTRICT rows_done, std::int64_t rows, double* RESTRICT sums) {
-    double loss = 0, correct = 0;
-    for (std::int64_t row = thread_index(); row < rows; row += row_threads) {
-        loss += rows_done[row];
-        correct += rows_done[rows + row];
-    }
-    loss = block_sum<row_threads>(loss);
-    correct = block_sum<row_threads>(correct);
-    if (thread_index() == 0) {
-        sums[0] = loss;
-        sums[1] = static_cast<double>(rows);
-        sums[2] = correct;
-    }
-}
-
 // dlogits may be probabilities: neither is RESTRICT.
 template <class T, int N, class Group>
 __global__ void __launch_bounds__(row_threads)
@@ -137,8 +122,7 @@ void softmax_cross_entropy_forward(const TensorView& logits, const TensorView& l
                 WeightedTarget(target, classes), probabilities.as<float>(), rows_done);
         });
     });
-    launch("softmax_cross_entropy_forward sum", add_rows, Geometry{{1}, {row_threads}}, stream, rows_done,
-           rows, sums.as<double>());
+    add_row_losses<true>("softmax_cross_entropy_forward sum", rows_done, rows, sums.as<double>(), stream);
 }
 
 void softmax_cross_entropy_backward(const TensorView& probabilities, const TensorView& labels,

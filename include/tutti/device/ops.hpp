@@ -25,6 +25,7 @@
 #include "tutti/device/conv_transpose2d_op.hpp"
 #include "tutti/device/cross_entropy_target.hpp"
 #include "tutti/device/pooled_conv2d_op.hpp"
+#include "tutti/device/regression_loss.hpp"
 #include "tutti/device/tensor_view.hpp"
 #include "tutti/device/transformer_ops.hpp"
 
@@ -237,6 +238,17 @@ class Ops : public TransformerOps {
     virtual void softmax_cross_entropy_backward(const TensorView& probabilities, const TensorView& labels,
                                                 double scale, const TensorView& dlogits,
                                                 const CrossEntropyTarget& target = {}) = 0;
+
+    /// differences[N, K] (of T) = outputs[N, K] − targets (f32[N, K]), K ≥ 1; differences may be outputs.
+    /// sums (f64[3]) gets {Σ over rows of (1/K)·Σₖ l(d), N, 0}, with l of `kind`, of differences d widened to
+    /// double, so that no square of an f32 overflows; rows in order.
+    virtual void regression_loss_forward(const TensorView& outputs, const TensorView& targets,
+                                         RegressionLoss kind, const TensorView& differences,
+                                         const TensorView& sums) = 0;
+    /// doutputs = scale/K · l′(differences); l′(0) of |d| is 0, as in PyTorch, and a NaN stays one.
+    /// doutputs may be differences.
+    virtual void regression_loss_backward(const TensorView& differences, RegressionLoss kind, double scale,
+                                          const TensorView& doutputs) = 0;
 
     /// y = (u8 / 255.0f − mean[c]) / std[c], of features y = (f32 − mean[c]) / std[c], in fp32, then
     /// converted to T. x: u8[…, C] or f32[…, C]; mean, std: host, C values.

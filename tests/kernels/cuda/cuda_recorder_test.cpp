@@ -110,6 +110,19 @@ TEST_F(CudaRecorderTest, the_loss_has_the_scale_of_each_run) {
     }
 }
 
+TEST_F(CudaRecorderTest, so_has_the_loss_of_a_regression) {
+    const TensorView differences = tensor(samples * width, 0.125f).reshaped({samples, width});
+    const TensorView gradient = tensor(samples * width, 0).reshaped({samples, width});
+    set(0, 0, 0.25);
+    const auto work = recorder_.record(
+        [&] { ops_.regression_loss_backward(differences, RegressionLoss::huber, 0.25, gradient); });
+    for (const double scale : {0.25, 0.5}) {
+        set(0, 0, scale);
+        work->run();
+        EXPECT_EQ(host(gradient)[1], static_cast<float>(scale / width * 0.125));
+    }
+}
+
 TEST_F(CudaRecorderTest, numbers_that_a_run_could_not_set_are_refused) {
     const TensorView x = tensor(width, 1), y = tensor(width, 1), z = tensor(width, 1), u = tensor(width, 1);
     set(0, 0);
