@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <hdf5.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "command_line.hpp"
@@ -12,6 +13,7 @@
 #include "tutti/base/shell_word.hpp"
 #include "tutti/base/units.hpp"
 #include "tutti/input/dataset.hpp"
+#include "tutti/input/target_summary.hpp"
 #include "tutti/train/checkpoint.hpp"
 #include "tutti/train/prediction_file.hpp"
 #include "tutti/train/run_directory.hpp"
@@ -19,15 +21,36 @@
 namespace tutti {
 namespace {
 
+void print_targets(const Dataset& dataset) {
+    const DatasetInfo& info = dataset.info();
+    std::size_t width = 4;
+    for (const std::string& name : info.target_names) width = std::max(width, name.size());
+    fmt::print("  over all samples\n    {:>4}  {:<{}}  {:>12}  {:>12}  {:>12}  {:>12}\n", "", "name", width,
+               "minimum", "mean", "maximum", "std");
+    const std::vector<TargetSummary> summaries = summarize_targets(dataset);
+    for (std::size_t target = 0; target < summaries.size(); ++target) {
+        const TargetSummary& of = summaries[target];
+        fmt::print("    {:>4}  {:<{}}  {:>12.6g}  {:>12.6g}  {:>12.6g}  {:>12.6g}\n", target,
+                   target < info.target_names.size() ? info.target_names[target] : "", width, of.minimum,
+                   of.mean, of.maximum, of.standard_deviation);
+    }
+}
+
+/// "classes   10".
+std::string classes_or_targets(const DatasetInfo& info) {
+    if (info.targets > 0) return fmt::format("targets   {}", info.targets);
+    return "classes   " + (info.classes > 0 ? std::to_string(info.classes) : "unknown");
+}
+
 void inspect_dataset(const std::string& path) {
     const auto dataset = open_hdf5_dataset(path, mapped_limit, Labels::optional);
     const DatasetInfo& info = dataset->info();
-    fmt::print("{}: data set\n  samples   {}\n  shape     {} {}\n  classes   {}\n  bytes     {}\n", path,
-               info.samples, to_string(info.sample_shape), name_of(info.dtype),
-               info.classes > 0 ? std::to_string(info.classes) : "unknown",
+    fmt::print("{}: data set\n  samples   {}\n  shape     {} {}\n  {}\n  bytes     {}\n", path, info.samples,
+               to_string(info.sample_shape), name_of(info.dtype), classes_or_targets(info),
                format_bytes(static_cast<std::uint64_t>(info.samples * info.sample_bytes())));
     if (!info.mean.empty())
         fmt::print("  mean      {}\n  std       {}\n", fmt::join(info.mean, ", "), fmt::join(info.std, ", "));
+    if (info.targets > 0) return print_targets(*dataset);
     if (!info.labelled) {
         fmt::print("  labels    none\n");
         return;

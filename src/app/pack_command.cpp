@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "command_line.hpp"
+#include "table_options.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/base/suggest.hpp"
@@ -34,10 +35,15 @@ void add_class_names(OptionParser& parser, std::vector<std::string>& names) {
     parser.add_option("--class-names", names, "names of the classes, separated by commas").delimiter(',');
 }
 
+/// What the samples have: "10 classes".
+std::string labels_or_targets(const DatasetInfo& info) {
+    if (info.targets > 0) return fmt::format("{} {}", info.targets, info.targets == 1 ? "target" : "targets");
+    return info.labelled ? fmt::format("{} classes", info.classes) : "no labels";
+}
+
 int print(const std::string& output, const DatasetInfo& info, const std::string& more = {}) {
-    const std::string labels = info.labelled ? fmt::format("{} classes", info.classes) : "no labels";
     fmt::print("{}: {} samples {} {}, {}{}\n", output, info.samples, to_string(info.sample_shape),
-               name_of(info.dtype), labels, more);
+               name_of(info.dtype), labels_or_targets(info), more);
     return 0;
 }
 
@@ -149,7 +155,11 @@ int pack_clips_command(const Arguments& arguments) {
         parser.add_option("--csv", options.csv,
                           "table of clips: the first line names the columns, of which path (the "
                           "clip's folder) and label (a number from 0 on) are read");
-    parser.add_flag("--no-labels", no_labels, "the table has none: data to predict").needs(csv);
+    const ParserOption bare =
+        parser.add_flag("--no-labels", no_labels, "the table has none: data to predict").needs(csv);
+    TableOptions table;
+    table.add_target(parser).needs(csv).excludes(bare);
+    table.add_keep(parser).needs(csv);
     parser
         .add_option("--frames", options.frames,
                     "frames of a sample: the first of a clip; a shorter one repeats its last")
@@ -170,9 +180,13 @@ int pack_clips_command(const Arguments& arguments) {
                          "give --dir DIR with a folder per class, or --csv FILE");
     if (options.csv.empty() && !options.class_names.empty())
         throw UsageError("--class-names is for --csv: the folders in --dir name the classes", "leave it out");
+    table.refuse(options.class_names);
+    options.targets = table.targets;
+    options.keep = table.kept_values();
     options.labelled = !no_labels;
-    const DatasetInfo info = pack_clips(options, left_out.note());
-    return print(options.output, info, left_out.text("clips"));
+    LeftOutRows rows;
+    const DatasetInfo info = pack_clips(options, left_out.note(), &rows);
+    return print(options.output, info, text_of(rows) + left_out.text("clips"));
 }
 
 int pack_features_command(const Arguments& arguments) {
@@ -207,8 +221,8 @@ int pack_features_command(const Arguments& arguments) {
 int pack_csv_command(const Arguments& arguments) {
     OptionParser parser(
         "Packs a table into one HDF5 data set of feature vectors: the first line names the columns, all but "
-        "the label's are numbers. Labels that are whole numbers, from 0 on, stay what they are; others are "
-        "names, numbered in sorted order.",
+        "the label's or the targets' are features, which are numbers. Labels that are whole numbers, from 0 "
+        "on, stay what they are; others are names, numbered in sorted order.",
         "trainer pack csv");
     PackCsvOptions options;
     std::string delimiter = ",";
@@ -216,7 +230,11 @@ int pack_csv_command(const Arguments& arguments) {
     bool no_labels = false;
     const ParserOption label =
         parser.add_option("--label", options.label, "name of the column with the labels");
-    parser.add_flag("--no-labels", no_labels, "there is none: data to predict").excludes(label);
+    const ParserOption bare =
+        parser.add_flag("--no-labels", no_labels, "there is none: data to predict").excludes(label);
+    TableOptions table;
+    table.add_target(parser).excludes(label).excludes(bare);
+    table.add_keep(parser);
     parser.add_option("--drop", options.drop, "names of columns to leave out, separated by commas")
         .delimiter(',');
     parser.add_option("--delimiter", delimiter, "one character between fields, or tab").show_default();
@@ -227,12 +245,18 @@ int pack_csv_command(const Arguments& arguments) {
     if (delimiter.size() != 1 || delimiter == "\"" || delimiter == "\n")
         throw UsageError("--delimiter " + delimiter + " is not one character", "write , or ; or tab");
     options.delimiter = delimiter.front();
-    options.labelled = !no_labels;
+    options.targets = table.targets;
+    options.keep = table.kept_values();
+    table.refuse(options.class_names);
+    options.labelled = !no_labels && options.targets.empty();
     if (options.labelled && options.label.empty())
-        throw UsageError("the column with the labels is not named",
-                         "give --label COLUMN, or --no-labels for data to predict");
+        throw UsageError(
+            "the column with the labels is not named",
+            "give --label COLUMN, --target COLUMNS for regression, or --no-labels for data to predict");
     const auto warn = [](const std::string& text) { fmt::print(stderr, "warning: {}\n", text); };
-    return print(options.output, pack_csv(options, warn));
+    LeftOutRows left_out;
+    const DatasetInfo info = pack_csv(options, warn, &left_out);
+    return print(options.output, info, text_of(left_out));
 }
 
 }  // namespace
@@ -246,7 +270,7 @@ int pack_command(const Arguments& arguments) {
             "trainer pack clips --dir DIR [--frames N] -o OUT.h5   folders of frames, in a folder per class\n"
             "trainer pack features --labels F --features DIR,... -o OUT.h5   features of the seconds of "
             "videos\n"
-            "trainer pack csv --csv F --label COLUMN -o OUT.h5     a table of numbers\n");
+            "trainer pack csv --csv F --label COLUMN -o OUT.h5     a table of numbers (or --target ...)\n");
         return arguments.empty() ? static_cast<int>(ExitCode::usage) : 0;
     }
     const Arguments rest(arguments.begin() + 1, arguments.end());

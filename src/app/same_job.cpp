@@ -17,12 +17,14 @@ std::string described(const DatasetInfo& info) {
                                    to_string(info.sample_shape), name_of(info.dtype), info.classes);
     if (!info.labelled) text += ", no labels";
     for (const std::string& name : info.class_names) text += " " + name;
+    if (info.targets > 0) text += fmt::format(", {} targets", info.targets);
+    for (const std::string& name : info.target_names) text += " " + name;
     for (std::size_t c = 0; c < info.mean.size(); ++c)
         text += fmt::format(", {} ± {}", info.mean[c], info.std[c]);
     return text;
 }
 
-std::string hash_of_labels(const Dataset& data) {
+std::string hash_of_labels_and_targets(const Dataset& data) {
     constexpr std::int64_t piece = 65536;
     Sha256 hash;
     std::vector<std::int64_t> indices, labels;
@@ -33,6 +35,7 @@ std::string hash_of_labels(const Dataset& data) {
         data.read_labels(indices, labels);
         hash.update(std::as_bytes(std::span(labels)));
     }
+    hash.update(std::as_bytes(data.targets()));
     return hash.hex();
 }
 
@@ -78,7 +81,7 @@ void require_same_data(Communicator& world, const Dataset& data, SameLabels how)
     std::string mine, labels;
     together(world, "opening the data", [&] {
         mine = described(data.info());
-        if (how == SameLabels::compared) labels = hash_of_labels(data);
+        if (how == SameLabels::compared) labels = hash_of_labels_and_targets(data);
     });
     const std::string first = broadcast_text(world, mine, 0), first_labels = broadcast_text(world, labels, 0);
     together(world, "opening the data", [&] {
@@ -86,7 +89,8 @@ void require_same_data(Communicator& world, const Dataset& data, SameLabels how)
             throw DataError(data.name() + " is another file than on rank 0: " + mine + ", not " + first,
                             "bring the same file to every host");
         if (labels != first_labels)
-            throw DataError(data.name() + " is another file than on rank 0: its labels differ",
+            throw DataError(data.name() + " is another file than on rank 0: its " +
+                                (data.info().targets > 0 ? "targets" : "labels") + " differ",
                             "bring the same file to every host");
     });
 }

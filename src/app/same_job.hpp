@@ -21,8 +21,8 @@ void require_same_gpus(Communicator& world, const std::string& basis_of_bits);
 /// by_settings: samples that are made from what require_same_settings() has compared are not read.
 enum class SameLabels { compared, by_settings };
 
-/// Every rank's data set has the description and the labels of rank 0's; reads all labels, and so finds one
-/// that is outside the classes before the first step. Collective; throws AgreedError (data).
+/// Every rank's data set has the description, the labels and the targets of rank 0's; reads all labels, and
+/// so finds one that is outside the classes before the first step. Collective; throws AgreedError (data).
 void require_same_data(Communicator& world, const Dataset& data, SameLabels how = SameLabels::compared);
 
 }  // namespace tutti

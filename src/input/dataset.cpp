@@ -21,6 +21,9 @@ class Concatenation final : public Dataset {
             begins_.push_back(info_.samples);
             info_.samples += part->info().samples;
             if (info_.class_names.empty()) info_.class_names = part->info().class_names;
+            if (info_.target_names.empty()) info_.target_names = part->info().target_names;
+            const std::span<const float> targets = part->targets();
+            targets_.insert(targets_.end(), targets.begin(), targets.end());
             info_.classes = std::max(info_.classes, part->info().classes);  // those that state it agree
         }
     }
@@ -55,6 +58,8 @@ class Concatenation final : public Dataset {
                           part.read_labels(local, labels.subspan(begin, local.size()));
                       });
     }
+
+    std::span<const float> targets() const override { return targets_; }
 
     void bring_in(BringInPatience& patience) const override {
         for (const std::unique_ptr<Dataset>& part : parts_) part->bring_in(patience);
@@ -115,6 +120,7 @@ class Concatenation final : public Dataset {
 
     std::vector<std::unique_ptr<Dataset>> parts_;
     std::vector<std::int64_t> begins_;
+    std::vector<float> targets_;
     DatasetInfo info_;
 };
 
@@ -130,8 +136,17 @@ std::string describe(const DatasetInfo& info) {
     return samples + " in " + std::to_string(info.classes) + (info.classes == 1 ? " class" : " classes");
 }
 
+std::string describe_targets(const DatasetInfo& info) {
+    if (info.targets == 0) return info.labelled ? "labels" : "neither labels nor targets";
+    return std::to_string(info.targets) + (info.targets == 1 ? " target" : " targets") + " per sample";
+}
+
 void require_alike(const Dataset& first, const Dataset& other) {
     const DatasetInfo &a = first.info(), &b = other.info();
+    if (a.targets != b.targets)
+        throw DataError(first.name() + " has " + describe_targets(a) + ", but " + other.name() + " has " +
+                            describe_targets(b),
+                        "files that are used together must agree; use them apart");
     if (a.labelled != b.labelled)
         throw DataError(first.name() + " has " + (a.labelled ? "" : "no ") + "labels, but " + other.name() +
                             " has " + (b.labelled ? "some" : "none"),
@@ -143,6 +158,9 @@ void require_alike(const Dataset& first, const Dataset& other) {
             "files that are used together must agree; pack them again");
     if (!a.class_names.empty() && !b.class_names.empty() && a.class_names != b.class_names)
         throw DataError(first.name() + " and " + other.name() + " have different class names",
+                        "files that are used together must agree; pack them again");
+    if (!a.target_names.empty() && !b.target_names.empty() && a.target_names != b.target_names)
+        throw DataError(first.name() + " and " + other.name() + " have different target names",
                         "files that are used together must agree; pack them again");
 }
 
@@ -183,9 +201,9 @@ std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, FileM
         parts.push_back(open_hdf5_dataset(path, memory, labels));
         memory = memory.left_by(*parts.back());
         require_alike(*parts.front(), *parts.back());
-        // The first may not say how many classes there are.
+        // The first may not say how many classes there are, or what its targets are.
         for (const std::unique_ptr<Dataset>& part : parts)
-            if (says_classes(part->info())) {
+            if (says_classes(part->info()) || !part->info().target_names.empty()) {
                 require_alike(*part, *parts.back());
                 break;
             }

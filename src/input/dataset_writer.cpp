@@ -7,6 +7,7 @@
 #include <array>
 #include <cassert>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
@@ -114,6 +115,7 @@ DatasetWriter::~DatasetWriter() {
     const hdf5::QuietErrors quiet;
     samples_.close();
     labels_.close();
+    targets_.close();
     file_.handle.close();
     unlink(temporary_.c_str());
 }
@@ -139,6 +141,7 @@ void DatasetWriter::create(const std::string& source) {
     if (info_.labelled || info_.classes > 0)
         hdf5::write_integer(file_, schema::classes_attribute, info_.classes);
     hdf5::write_texts(file_, schema::class_names_attribute, info_.class_names);
+    hdf5::write_texts(file_, schema::target_names_attribute, info_.target_names);
     hdf5::write_floats(file_, schema::mean_attribute, info_.mean);
     hdf5::write_floats(file_, schema::std_attribute, info_.std);
     if (!source.empty()) hdf5::write_text(file_, schema::source_attribute, source);
@@ -146,6 +149,11 @@ void DatasetWriter::create(const std::string& source) {
     std::vector<hsize_t> dims{static_cast<hsize_t>(info_.samples)};
     if (info_.labelled) labels_ = create_table(file_, schema::labels_dataset, H5T_STD_I64LE, dims);
     if (info_.labelled && !labels_) fail_writing(hdf5::last_error());
+    if (info_.targets > 0) {
+        const std::array<hsize_t, 2> rows{dims.front(), static_cast<hsize_t>(info_.targets)};
+        targets_ = create_table(file_, schema::targets_dataset, H5T_IEEE_F32LE, rows);
+        if (!targets_) fail_writing(hdf5::last_error());
+    }
     for (const std::int64_t dim : info_.sample_shape) dims.push_back(static_cast<hsize_t>(dim));
     samples_ = create_table(file_, schema::samples_dataset,
                             info_.dtype == DType::u8 ? H5T_STD_U8LE : H5T_IEEE_F32LE, dims);
@@ -159,7 +167,20 @@ void DatasetWriter::require_labels(std::span<const std::int64_t> labels) const {
                             " has " + schema::label_outside(labels[i], info_.classes));
 }
 
-void DatasetWriter::append(std::span<const std::byte> samples, std::span<const std::int64_t> labels) {
+void DatasetWriter::require_targets(std::span<const float> targets, std::int64_t samples) const {
+    if (static_cast<std::int64_t>(targets.size()) != samples * info_.targets)
+        fail("cannot be written", std::to_string(targets.size()) + " targets are not " +
+                                      std::to_string(info_.targets) + " for each of " +
+                                      std::to_string(samples) + " samples");
+    const auto bad = std::ranges::find_if_not(targets, [](float value) { return std::isfinite(value); });
+    if (bad == targets.end()) return;
+    const auto at = bad - targets.begin();
+    throw DataError(path_ + ": sample " + std::to_string(written_ + at / info_.targets) + " has " +
+                    schema::target_not_finite(info_, at % info_.targets, *bad));
+}
+
+void DatasetWriter::append(std::span<const std::byte> samples, std::span<const std::int64_t> labels,
+                           std::span<const float> targets) {
     end_if_stopped(path_);
     const auto count = info_.labelled ? static_cast<std::int64_t>(labels.size())
                                       : static_cast<std::int64_t>(samples.size()) / info_.sample_bytes();
@@ -171,6 +192,7 @@ void DatasetWriter::append(std::span<const std::byte> samples, std::span<const s
     if (written_ + count > info_.samples)
         fail("cannot be written", "more than the announced " + std::to_string(info_.samples) + " samples");
     require_labels(labels);
+    require_targets(targets, count);
     const hdf5::QuietErrors quiet;
     const hid_t type = info_.dtype == DType::u8 ? H5T_NATIVE_UINT8 : H5T_NATIVE_FLOAT;
     std::string reason =
@@ -178,6 +200,10 @@ void DatasetWriter::append(std::span<const std::byte> samples, std::span<const s
     if (reason.empty() && info_.labelled)
         reason = write_rows(labels_.get(), H5T_NATIVE_INT64, sizeof(std::int64_t), written_, count,
                             std::as_bytes(labels).data());
+    if (reason.empty() && info_.targets > 0)
+        reason = write_rows(targets_.get(), H5T_NATIVE_FLOAT,
+                            info_.targets * static_cast<std::int64_t>(sizeof(float)), written_, count,
+                            std::as_bytes(targets).data());
     if (!reason.empty()) fail_writing(reason);
     written_ += count;
 }
@@ -188,7 +214,8 @@ void DatasetWriter::commit() {
              std::to_string(written_) + " of " + std::to_string(info_.samples) + " samples were written");
     {
         const hdf5::QuietErrors quiet;
-        if (!samples_.close() || !labels_.close() || !file_.handle.close()) fail_writing(hdf5::last_error());
+        if (!samples_.close() || !labels_.close() || !targets_.close() || !file_.handle.close())
+            fail_writing(hdf5::last_error());
     }
     if (!sync(temporary_, O_RDWR)) fail_writing(std::generic_category().message(errno));
     if (std::rename(temporary_.c_str(), path_.c_str()) != 0)

@@ -32,9 +32,11 @@ class DatasetWriter {
     DatasetWriter(const DatasetWriter&) = delete;
     DatasetWriter& operator=(const DatasetWriter&) = delete;
 
-    /// The next samples, with a label each, or none where info has no labels. DataError: a label outside [0,
-    /// classes), more samples than announced. RunError: a failed write, a signal that asks to stop.
-    void append(std::span<const std::byte> samples, std::span<const std::int64_t> labels);
+    /// The next samples, with a label each, or none where info has no labels, and info.targets targets each.
+    /// DataError: a label outside [0, classes), a target that is not finite, more samples than announced.
+    /// RunError: a failed write, a signal that asks to stop.
+    void append(std::span<const std::byte> samples, std::span<const std::int64_t> labels,
+                std::span<const float> targets = {});
 
     /// Syncs and renames. DataError: fewer samples than announced, the path became a directory. RunError: a
     /// failed write.
@@ -43,6 +45,7 @@ class DatasetWriter {
   private:
     void create(const std::string& source);
     void require_labels(std::span<const std::int64_t> labels) const;
+    void require_targets(std::span<const float> targets, std::int64_t samples) const;
     [[noreturn]] void fail(const std::string& what, const std::string& reason) const;
     /// By `error` (errno): as fail, or as fail_writing where the disk is to blame and not the path.
     [[noreturn]] void fail(const std::string& what, int error) const;
@@ -52,7 +55,7 @@ class DatasetWriter {
     DatasetInfo info_;
     std::int64_t written_ = 0;
     hdf5::File file_;
-    hdf5::Handle samples_, labels_;
+    hdf5::Handle samples_, labels_, targets_;
 };
 
 }  // namespace tutti

@@ -14,6 +14,8 @@
 
 #include "hdf5_attributes.hpp"
 #include "hdf5_support.hpp"
+#include "hdf5_table.hpp"
+#include "labels_and_targets.hpp"
 #include "sample_storage.hpp"
 #include "schema.hpp"
 #include "tutti/base/error.hpp"
@@ -24,14 +26,16 @@ namespace tutti {
 namespace {
 
 using hdf5::Handle;
+using hdf5::Table;
 
 class Hdf5Dataset final : public Dataset {
   public:
     Hdf5Dataset(std::string path, DatasetInfo info, std::vector<std::int64_t> labels,
-                std::unique_ptr<SampleStorage> storage)
+                std::vector<float> targets, std::unique_ptr<SampleStorage> storage)
         : path_(std::move(path)),
           info_(std::move(info)),
           labels_(std::move(labels)),
+          targets_(std::move(targets)),
           storage_(std::move(storage)) {}
 
     const DatasetInfo& info() const override { return info_; }
@@ -55,6 +59,7 @@ class Hdf5Dataset final : public Dataset {
         take_labels(indices, labels);
     }
 
+    std::span<const float> targets() const override { return targets_; }
     void bring_in(BringInPatience& patience) const override { storage_->bring_in(patience); }
     std::uint64_t mapped_bytes() const override { return storage_->mapped_bytes(); }
     std::uint64_t brought_in_bytes() const override { return storage_->brought_in_bytes(); }
@@ -131,6 +136,7 @@ class Hdf5Dataset final : public Dataset {
     std::string path_;
     DatasetInfo info_;
     std::vector<std::int64_t> labels_;
+    std::vector<float> targets_;
     std::unique_ptr<SampleStorage> storage_;
 };
 
@@ -194,51 +200,6 @@ void require_schema(const hdf5::File& file) {
                                     ", but this program reads version " + std::to_string(schema::version));
 }
 
-struct Table {
-    Handle data, type, space;
-    std::vector<std::int64_t> dims;
-};
-
-/// A chunk larger than the cache is decompressed again for every sample, and the default cache is 1 MiB.
-Handle chunk_cache() {
-    Handle access(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose);
-    H5Pset_chunk_cache(access.get(), hdf5::chunk_cache_slots, hdf5::chunk_cache_bytes,
-                       H5D_CHUNK_CACHE_W0_DEFAULT);
-    return access;
-}
-
-Table open_table(const hdf5::File& file, const char* name) {
-    if (H5Lexists(file.handle.get(), name, H5P_DEFAULT) <= 0)
-        schema::fail(file.path, "there is no data set " + std::string(name));
-    Table table;
-    const Handle access = chunk_cache();
-    table.data = Handle(H5Dopen2(file.handle.get(), name, access.get()), H5Dclose);
-    if (!table.data) {
-        const std::string reason = hdf5::last_error();
-        schema::fail(file.path, std::string(name) + " cannot be opened: " + reason);
-    }
-    table.type = Handle(H5Dget_type(table.data.get()), H5Tclose);
-    table.space = Handle(H5Dget_space(table.data.get()), H5Sclose);
-    std::array<hsize_t, H5S_MAX_RANK> dims{};
-    const int rank = H5Sget_simple_extent_dims(table.space.get(), dims.data(), nullptr);
-    for (int i = 0; i < rank; ++i)
-        table.dims.push_back(static_cast<std::int64_t>(dims[static_cast<std::size_t>(i)]));
-    return table;
-}
-
-/// "uint8 [10, 28, 28]".
-std::string describe(const Table& table) {
-    const hid_t type = table.type.get();
-    const std::string bits = std::to_string(8 * H5Tget_size(type));
-    std::string text = "neither integers nor floats,";
-    if (H5Tget_class(type) == H5T_INTEGER) text = (H5Tget_sign(type) == H5T_SGN_NONE ? "uint" : "int") + bits;
-    if (H5Tget_class(type) == H5T_FLOAT) text = "float" + bits;
-    text += " [";
-    for (std::size_t i = 0; i < table.dims.size(); ++i)
-        text += (i == 0 ? "" : ", ") + std::to_string(table.dims[i]);
-    return text + "]";
-}
-
 bool is_unsigned_byte(hid_t type) {
     return H5Tget_class(type) == H5T_INTEGER && H5Tget_size(type) == 1 && H5Tget_sign(type) == H5T_SGN_NONE;
 }
@@ -258,18 +219,12 @@ std::string advice_on_samples(const Table& samples) {
     return {};
 }
 
-std::string advice_on_labels(const Table& labels) {
-    if (labels.dims.size() == 2) return ", one for each sample: of a row per class store where it is largest";
-    if (H5Tget_class(labels.type.get()) == H5T_FLOAT) return ": convert them, in h5py with astype('int64')";
-    return {};
-}
-
 void set_samples(DatasetInfo& info, const hdf5::File& file, const Table& samples) {
     const bool images = is_unsigned_byte(samples.type.get()) && samples.dims.size() == 4;
     const bool features = is_float32(samples.type.get()) && samples.dims.size() == 2;
     if (!images && !features)
         schema::fail(file.path,
-                     "/samples is " + describe(samples) +
+                     "/samples is " + hdf5::describe(samples) +
                          ", but must be uint8 [N, H, W, C] for images or float32 [N, F] for features" +
                          advice_on_samples(samples));
     info.dtype = images ? DType::u8 : DType::f32;
@@ -302,41 +257,6 @@ std::optional<std::uint64_t> plain_offset(const Table& samples, hid_t layout) {
     return offset;
 }
 
-std::vector<std::int64_t> read_labels(const hdf5::File& file, std::int64_t samples) {
-    const Table table = open_table(file, schema::labels_dataset);
-    if (H5Tget_class(table.type.get()) != H5T_INTEGER || table.dims.size() != 1)
-        schema::fail(file.path, "/labels is " + describe(table) + ", but must be integers [N]" +
-                                    advice_on_labels(table));
-    if (table.dims.front() != samples)
-        schema::fail(file.path, "/labels has " + std::to_string(table.dims.front()) +
-                                    " entries, but /samples has " + std::to_string(samples));
-    std::vector<std::int64_t> labels(static_cast<std::size_t>(samples));
-    if (H5Dread(table.data.get(), H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, labels.data()) < 0) {
-        const std::string reason = hdf5::last_error();
-        schema::fail(file.path, "/labels cannot be read: " + reason);
-    }
-    return labels;
-}
-
-DatasetInfo read_attributes(const hdf5::File& file, Labels labels) {
-    const auto has = [&file](const char* table) {
-        return H5Lexists(file.handle.get(), table, H5P_DEFAULT) > 0;
-    };
-    DatasetInfo info;
-    const bool labelled = has(schema::labels_dataset);
-    if (labels == Labels::required && !labelled && has(schema::samples_dataset))
-        throw DataError(file.path + ": there is no data set /labels",
-                        "data without labels can only be predicted (trainer predict)");
-    info.labelled = labels == Labels::required || labelled;
-    const std::optional<std::int64_t> classes = hdf5::read_integer(file, schema::classes_attribute);
-    if (!classes && info.labelled) schema::fail(file.path, "there is no attribute 'classes'");
-    info.classes = classes.value_or(0);
-    info.class_names = hdf5::read_texts(file, schema::class_names_attribute);
-    info.mean = hdf5::read_floats(file, schema::mean_attribute);
-    info.std = hdf5::read_floats(file, schema::std_attribute);
-    return info;
-}
-
 }  // namespace
 
 bool is_dataset_file(const std::string& path) {
@@ -353,12 +273,17 @@ std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, const FileMe
     const hdf5::QuietErrors quiet;
     hdf5::File file = open_file(path);
     require_schema(file);
-    DatasetInfo info = read_attributes(file, labels_wanted);
-    Table samples = open_table(file, schema::samples_dataset);
+    DatasetInfo info;
+    describe_labels_and_targets(info, file, labels_wanted);
+    info.mean = hdf5::read_floats(file, schema::mean_attribute);
+    info.std = hdf5::read_floats(file, schema::std_attribute);
+    Table samples = hdf5::open_table(file, schema::samples_dataset);
     set_samples(info, file, samples);
     if (const std::string found = schema::violation(info); !found.empty()) schema::fail(path, found);
     std::vector<std::int64_t> labels;
     if (info.labelled) labels = read_labels(file, info.samples);
+    std::vector<float> targets;
+    if (info.targets > 0) targets = read_targets(file, info);
 
     const Handle layout(H5Dget_create_plist(samples.data.get()), H5Pclose);
     require_filters(file, layout.get());
@@ -366,7 +291,8 @@ std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, const FileMe
     std::unique_ptr<SampleStorage> storage =
         offset ? contiguous_storage(path, info, *offset, memory)
                : chunked_storage(path, info, layout.get(), std::move(file.handle), std::move(samples.data));
-    return std::make_unique<Hdf5Dataset>(path, std::move(info), std::move(labels), std::move(storage));
+    return std::make_unique<Hdf5Dataset>(path, std::move(info), std::move(labels), std::move(targets),
+                                         std::move(storage));
 }
 
 }  // namespace tutti

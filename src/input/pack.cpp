@@ -52,9 +52,10 @@ std::string source_of(const PackIdxOptions& options) {
 }  // namespace
 
 void write_hdf5_dataset(const std::string& path, const DatasetInfo& info, std::span<const std::byte> samples,
-                        std::span<const std::int64_t> labels, const std::string& source) {
+                        std::span<const std::int64_t> labels, const std::string& source,
+                        std::span<const float> targets) {
     DatasetWriter writer(path, info, source);
-    writer.append(samples, labels);
+    writer.append(samples, labels, targets);
     writer.commit();
 }
 

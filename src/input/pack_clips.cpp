@@ -12,6 +12,7 @@
 #include "image_file.hpp"
 #include "image_samples.hpp"
 #include "in_order.hpp"
+#include "row_choice.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/input/pack.hpp"
 
@@ -23,7 +24,12 @@ namespace fs = std::filesystem;
 struct Clip {
     std::string folder;
     std::int64_t label = 0;
+    std::vector<float> targets;
 };
+
+bool has_labels(const PackClipsOptions& options) {
+    return options.csv.empty() || (options.labelled && options.targets.empty());
+}
 
 std::vector<Clip> clips_of_classes(const PackClipsOptions& options, DatasetInfo& info) {
     info.class_names =
@@ -35,7 +41,7 @@ std::vector<Clip> clips_of_classes(const PackClipsOptions& options, DatasetInfo&
         for (const std::string& name :
              folders_in(folder.string(),
                         "put the frames of each clip into a folder in it, or remove it if it is no class"))
-            clips.push_back({(folder / name).string(), static_cast<std::int64_t>(label)});
+            clips.push_back({(folder / name).string(), static_cast<std::int64_t>(label), {}});
     }
     info.classes = static_cast<std::int64_t>(info.class_names.size());
     return clips;
@@ -57,7 +63,7 @@ std::int64_t label_in(const CsvReader& reader, const std::string& text) {
     return label;
 }
 
-std::vector<Clip> clips_of_table(const PackClipsOptions& options, DatasetInfo& info) {
+std::vector<Clip> clips_of_table(const PackClipsOptions& options, DatasetInfo& info, LeftOutRows& left_out) {
     CsvReader reader(options.csv, ',');
     std::vector<std::string> names, fields;
     if (!reader.next(names))
@@ -65,9 +71,10 @@ std::vector<Clip> clips_of_table(const PackClipsOptions& options, DatasetInfo& i
     const std::size_t path =
         find_column(reader, names, "path", "the first line names the columns: path,label");
     const std::size_t label =
-        options.labelled
+        has_labels(options)
             ? find_column(reader, names, "label", "name it so, or pack without labels: --no-labels")
             : 0;
+    RowChoice choice({options.csv, names, ','}, options.keep, options.targets);
     std::vector<Clip> clips;
     while (reader.next(fields)) {
         end_if_stopped(options.output);
@@ -75,12 +82,15 @@ std::vector<Clip> clips_of_table(const PackClipsOptions& options, DatasetInfo& i
             reader.fail(
                 fmt::format("{} fields, but the first line names {} columns", fields.size(), names.size()),
                 "correct the line; a field that holds a comma must be in \"quotes\"");
+        if (!choice.take(reader, fields)) continue;
         clips.push_back({(fs::path(options.folder) / fields[path]).string(),
-                         options.labelled ? label_in(reader, fields[label]) : 0});
+                         has_labels(options) ? label_in(reader, fields[label]) : 0, choice.targets()});
         info.classes = std::max(info.classes, clips.back().label + 1);
     }
+    choice.require_some(options.csv, static_cast<std::int64_t>(clips.size()));
+    left_out = choice.left_out();
     if (clips.empty()) throw DataError(options.csv + ": there are no rows", "give a list that has some");
-    if (!options.labelled) info.classes = 0;
+    if (!has_labels(options)) info.classes = 0;
     if (options.class_names.empty()) return clips;
     if (static_cast<std::int64_t>(options.class_names.size()) < info.classes)
         throw UsageError(fmt::format("--class-names gives {} names, but the column label has {} classes",
@@ -150,14 +160,18 @@ std::vector<float> for_each_frame(const std::vector<float>& values, std::int64_t
 }  // namespace
 
 DatasetInfo pack_clips(const PackClipsOptions& options,
-                       const std::function<void(const std::string&)>& skipped) {
+                       const std::function<void(const std::string&)>& skipped, LeftOutRows* left_out) {
     if (const std::string reason = no_image_files(); !reason.empty())
         throw UsageError("trainer pack clips: image files cannot be read", reason);
     DatasetInfo info;
-    info.labelled = options.csv.empty() || options.labelled;
+    info.labelled = has_labels(options);
+    info.targets = static_cast<std::int64_t>(options.targets.size());
+    info.target_names = options.targets;
     if (!options.csv.empty()) refuse_overwriting(options.output, options.csv);
+    LeftOutRows rows;
     std::vector<Clip> clips =
-        options.csv.empty() ? clips_of_classes(options, info) : clips_of_table(options, info);
+        options.csv.empty() ? clips_of_classes(options, info) : clips_of_table(options, info, rows);
+    if (left_out != nullptr) *left_out = rows;
 
     ImageSampleReader reader({options.height, options.width, options.channels}, options.output);
     if (skipped) {
@@ -186,7 +200,8 @@ DatasetInfo pack_clips(const PackClipsOptions& options,
                          "clips: " + fs::path(source).lexically_normal().filename().string());
     for (const Clip& clip : clips) {
         const std::vector<std::byte> sample = samples.next([&options] { end_if_stopped(options.output); });
-        writer.append(sample, info.labelled ? std::vector{clip.label} : std::vector<std::int64_t>{});
+        writer.append(sample, info.labelled ? std::vector{clip.label} : std::vector<std::int64_t>{},
+                      clip.targets);
     }
     writer.commit();
     return info;

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <functional>
@@ -9,10 +8,11 @@
 #include <optional>
 #include <set>
 
+#include "csv_fields.hpp"
 #include "csv_reader.hpp"
 #include "dataset_writer.hpp"
+#include "row_choice.hpp"
 #include "tutti/base/error.hpp"
-#include "tutti/base/suggest.hpp"
 #include "tutti/input/pack.hpp"
 
 namespace tutti {
@@ -20,46 +20,17 @@ namespace {
 
 using Warn = std::function<void(const std::string&)>;
 
-/// The text without blanks around it as a number, whole.
-template <class T>
-std::optional<T> number_in(std::string_view text) {
-    while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-    while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-    if (text.starts_with('+')) text.remove_prefix(1);
-    T value{};
-    const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (status != std::errc() || rest != text.data() + text.size()) return std::nullopt;
-    return value;
-}
-
 /// Which columns hold what.
 struct Columns {
     std::vector<std::string> names;
     std::optional<std::size_t> label;
     std::vector<std::size_t> features;
+
+    CsvHeader header(const PackCsvOptions& options) const { return {options.csv, names, options.delimiter}; }
 };
 
-/// What to say of a table that seems to have one column; else nothing.
-std::string other_delimiter(const Columns& columns, char delimiter) {
-    if (columns.names.size() != 1) return {};
-    for (const auto& [found, option] :
-         {std::pair{',', "','"}, std::pair{';', "';'"}, std::pair{'\t', "tab"}, std::pair{'|', "'|'"}})
-        if (found != delimiter && columns.names.front().find(found) != std::string::npos)
-            return std::string("its fields seem to be separated otherwise: give --delimiter ") + option;
-    return {};
-}
-
-std::size_t find_column(const Columns& columns, const std::string& name, const std::string& option,
-                        const PackCsvOptions& options) {
-    const auto found = std::ranges::find(columns.names, name);
-    if (found != columns.names.end()) return static_cast<std::size_t>(found - columns.names.begin());
-    const std::string near = nearest(name, columns.names);
-    std::string remedy = other_delimiter(columns, options.delimiter);
-    if (remedy.empty())
-        remedy = near.empty() ? fmt::format("its first line names {} columns, the first is {}",
-                                            columns.names.size(), columns.names.front())
-                              : "did you mean " + near + "?";
-    throw UsageError(option + ": " + options.csv + " has no column " + name, remedy);
+bool has_labels(const PackCsvOptions& options) {
+    return options.labelled && options.targets.empty();
 }
 
 Columns read_columns(CsvReader& reader, const PackCsvOptions& options) {
@@ -70,39 +41,44 @@ Columns read_columns(CsvReader& reader, const PackCsvOptions& options) {
     for (const std::string& name : columns.names)
         if (!known.insert(name).second)
             reader.fail("two columns have the name '" + name + "'", "give each column a name of its own");
+    const CsvHeader header = columns.header(options);
     std::vector<bool> out(columns.names.size());
-    if (options.labelled) {
-        columns.label = find_column(columns, options.label, "--label", options);
+    if (has_labels(options)) {
+        columns.label = find_column(header, options.label, "--label");
         out[*columns.label] = true;
     }
+    for (const std::string& name : options.targets) out[find_column(header, name, "--target")] = true;
     for (const std::string& name : options.drop) {
-        const std::size_t column = find_column(columns, name, "--drop", options);
+        const std::size_t column = find_column(header, name, "--drop");
         if (column == columns.label)
             throw UsageError("--drop " + name + " leaves out the column of --label",
                              "drop another column, or pack without labels: --no-labels");
+        if (std::ranges::find(options.targets, name) != options.targets.end())
+            throw UsageError("--drop " + name + " leaves out a column of --target",
+                             "drop another column, or do not name it as a target");
         out[column] = true;
     }
     for (std::size_t i = 0; i < out.size(); ++i)
         if (!out[i]) columns.features.push_back(i);
     if (columns.features.empty())
-        throw DataError(options.csv + (options.labelled ? ": there is no column beside the label"
-                                                        : ": all columns are dropped"),
+        throw DataError(options.csv + (has_labels(options)        ? ": there is no column beside the label"
+                                       : !options.targets.empty() ? ": there is no column beside the targets"
+                                                                  : ": all columns are dropped"),
                         "give data with features");
     return columns;
 }
 
-bool next_row(CsvReader& reader, const Columns& columns, std::vector<std::string>& fields, char delimiter) {
+bool next_row(CsvReader& reader, const CsvHeader& header, std::vector<std::string>& fields) {
     if (!reader.next(fields)) return false;
-    if (fields.size() == columns.names.size()) return true;
-    const std::string other = other_delimiter(columns, delimiter);
+    if (fields.size() == header.names.size()) return true;
+    const std::string other = other_delimiter(header);
     reader.fail(
-        fmt::format("{} fields, but the first line names {} columns", fields.size(), columns.names.size()),
+        fmt::format("{} fields, but the first line names {} columns", fields.size(), header.names.size()),
         other.empty() ? "correct the line; a field that holds the delimiter must be in \"quotes\"" : other);
 }
 
 bool is_whole_number(std::string_view text) {
-    while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-    while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+    text = trimmed(text);
     if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
     return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
@@ -185,12 +161,11 @@ class LabelColumn {
     std::map<std::string, Label> labels_;
 };
 
-float feature(const CsvReader& reader, const Columns& columns, std::size_t column, const std::string& text,
-              char delimiter) {
-    const std::string& name = columns.names[column];
+float feature(const CsvReader& reader, const CsvHeader& header, std::size_t column, const std::string& text) {
+    const std::string& name = header.names[column];
     const auto value = number_in<double>(text);
     if (!value) {
-        const std::string other = other_delimiter(columns, delimiter);
+        const std::string other = other_delimiter(header);
         reader.fail(fmt::format("column {}: '{}' is not a number", name, text),
                     other.empty() ? "leave the column out with --drop " + name + ", or correct it" : other);
     }
@@ -203,14 +178,17 @@ float feature(const CsvReader& reader, const Columns& columns, std::size_t colum
 
 }  // namespace
 
-DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(const std::string&)>& warning) {
+DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(const std::string&)>& warning,
+                     LeftOutRows* left_out) {
     const Warn warn = warning ? warning : [](const std::string&) {};
     refuse_overwriting(options.output, options.csv);
     DatasetInfo info;
     info.dtype = DType::f32;
     info.mean = options.mean;
     info.std = options.std;
-    info.labelled = options.labelled;
+    info.labelled = has_labels(options);
+    info.targets = static_cast<std::int64_t>(options.targets.size());
+    info.target_names = options.targets;
     std::vector<std::string> fields;
     LabelColumn labels(options);
     Columns columns;
@@ -218,8 +196,11 @@ DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(con
         // First how many rows and which labels there are.
         CsvReader reader(options.csv, options.delimiter);
         columns = read_columns(reader, options);
-        while (next_row(reader, columns, fields, options.delimiter)) {
+        const CsvHeader header = columns.header(options);
+        RowChoice choice(header, options.keep, options.targets);
+        while (next_row(reader, header, fields)) {
             end_if_stopped(options.output);
+            if (!choice.take(reader, fields)) continue;
             ++info.samples;
             if (!columns.label) continue;
             if (fields[*columns.label].empty())
@@ -227,9 +208,11 @@ DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(con
                             "give the row one, leave it out, or pack without labels: --no-labels");
             labels.add(fields[*columns.label], reader.line());
         }
+        choice.require_some(options.csv, info.samples);
+        if (left_out != nullptr) *left_out = choice.left_out();
     }
     if (info.samples == 0) throw DataError(options.csv + ": there are no rows", "give data that have some");
-    if (options.labelled) {
+    if (info.labelled) {
         labels.number_classes(info, warn);
     } else {
         info.class_names = options.class_names;
@@ -241,22 +224,27 @@ DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(con
                          "CSV: " + std::filesystem::path(options.csv).filename().string());
     CsvReader reader(options.csv, options.delimiter);
     reader.next(fields);
-    std::vector<float> piece;
+    const CsvHeader header = columns.header(options);
+    RowChoice choice(header, options.keep, options.targets);
+    std::vector<float> piece, piece_targets;
     std::vector<std::int64_t> piece_labels;
     const auto flush = [&] {
-        writer.append(std::as_bytes(std::span(piece)), piece_labels);
+        writer.append(std::as_bytes(std::span(piece)), piece_labels, piece_targets);
         piece.clear();
         piece_labels.clear();
+        piece_targets.clear();
     };
-    while (next_row(reader, columns, fields, options.delimiter)) {
+    while (next_row(reader, header, fields)) {
         end_if_stopped(options.output);
+        if (!choice.take(reader, fields)) continue;
         for (const std::size_t column : columns.features)
-            piece.push_back(feature(reader, columns, column, fields[column], options.delimiter));
+            piece.push_back(feature(reader, header, column, fields[column]));
         if (columns.label) {
             const std::optional<std::int64_t> label = labels[fields[*columns.label]];
             if (!label) reader.fail("the file was changed while it was read", "pack it again");
             piece_labels.push_back(*label);
         }
+        piece_targets.insert(piece_targets.end(), choice.targets().begin(), choice.targets().end());
         if (static_cast<std::int64_t>(piece.size() * sizeof(float)) >= packed_piece_bytes) flush();
     }
     flush();

@@ -10,21 +10,31 @@ namespace tutti {
 namespace {
 
 constexpr std::int64_t pool_bytes = std::int64_t{16} << 20;
+constexpr std::int64_t most_targets = std::int64_t{1} << 30;  // 4 GiB
+
+/// The second numbers of their addresses.
+constexpr std::uint64_t of_bytes = 0, of_labels = 1, of_targets = 2;
 
 class RandomDataset final : public Dataset {
   public:
-    RandomDataset(const Shape& sample_shape, std::int64_t samples, std::int64_t classes, std::int64_t seed)
-        : labels_(seed, RandomPlace::augmentation, 1, 0) {
+    RandomDataset(const Shape& sample_shape, std::int64_t samples, std::int64_t classes, std::int64_t seed,
+                  std::int64_t targets)
+        : labels_(seed, RandomPlace::augmentation, of_labels, 0) {
         info_.samples = samples;
         info_.sample_shape = sample_shape;
-        info_.classes = classes;
+        info_.labelled = targets == 0;
+        info_.classes = info_.labelled ? classes : 0;
+        info_.targets = targets;
         in_pool_ = std::clamp<std::int64_t>(pool_bytes / info_.sample_bytes(), 1, samples);
-        const RandomStream bytes(seed, RandomPlace::augmentation, 0, 0);
+        const RandomStream bytes(seed, RandomPlace::augmentation, of_bytes, 0);
         pool_.resize(static_cast<std::size_t>(in_pool_ * info_.sample_bytes()));
         for (std::size_t i = 0; i < pool_.size(); i += 16) {
             const auto bits = bytes.bits(i / 16);
             std::memcpy(pool_.data() + i, bits.data(), std::min<std::size_t>(16, pool_.size() - i));
         }
+        const RandomStream numbers(seed, RandomPlace::augmentation, of_targets, 0);
+        targets_.resize(static_cast<std::size_t>(samples * targets));
+        for (std::size_t i = 0; i < targets_.size(); ++i) targets_[i] = static_cast<float>(numbers.normal(i));
     }
 
     const DatasetInfo& info() const override { return info_; }
@@ -39,21 +49,28 @@ class RandomDataset final : public Dataset {
         read_labels(indices, labels);
     }
     void read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const override {
+        if (!info_.labelled) {
+            std::ranges::fill(labels.first(indices.size()), 0);
+            return;
+        }
         for (std::size_t i = 0; i < indices.size(); ++i)
             labels[i] = labels_.bits(static_cast<std::uint64_t>(indices[i]))[0] % info_.classes;
     }
+
+    std::span<const float> targets() const override { return targets_; }
 
   private:
     const RandomStream labels_;
     DatasetInfo info_;
     std::int64_t in_pool_ = 0;
     std::vector<std::byte> pool_;
+    std::vector<float> targets_;
 };
 
 }  // namespace
 
 std::unique_ptr<Dataset> make_random_dataset(const Shape& sample_shape, std::int64_t samples,
-                                             std::int64_t classes, std::int64_t seed) {
+                                             std::int64_t classes, std::int64_t seed, std::int64_t targets) {
     if (sample_shape.rank() == 0 ||
         std::any_of(sample_shape.begin(), sample_shape.end(), [](std::int64_t size) { return size < 1; }))
         throw UsageError("random data of shape " + to_string(sample_shape),
@@ -62,7 +79,13 @@ std::unique_ptr<Dataset> make_random_dataset(const Shape& sample_shape, std::int
         throw UsageError("random data of " + std::to_string(samples) + " samples in " +
                              std::to_string(classes) + " classes",
                          "at least one of each is needed");
-    return std::make_unique<RandomDataset>(sample_shape, samples, classes, seed);
+    if (targets < 0)
+        throw UsageError("random data with " + std::to_string(targets) + " targets", "0 gives labels");
+    if (targets > most_targets / samples)
+        throw UsageError("random data of " + std::to_string(samples) + " samples with " +
+                             std::to_string(targets) + " targets each take more than 4 GiB",
+                         "use fewer samples: fewer steps, or smaller batches");
+    return std::make_unique<RandomDataset>(sample_shape, samples, classes, seed, targets);
 }
 
 }  // namespace tutti

@@ -12,7 +12,23 @@ bool fits_in_64_bits(const DatasetInfo& info) {
     auto bytes = static_cast<std::int64_t>(size_of(info.dtype));
     for (const std::int64_t dim : info.sample_shape)
         if (__builtin_mul_overflow(bytes, dim, &bytes)) return false;
-    return !__builtin_mul_overflow(bytes, info.samples, &bytes);
+    auto target_bytes = static_cast<std::int64_t>(sizeof(float));
+    return !__builtin_mul_overflow(bytes, info.samples, &bytes) &&
+           !__builtin_mul_overflow(target_bytes, info.targets, &target_bytes) &&
+           !__builtin_mul_overflow(target_bytes, info.samples, &target_bytes);
+}
+
+std::string target_violation(const DatasetInfo& info) {
+    if (info.targets < 0) return "the number of targets is " + std::to_string(info.targets);
+    if (info.targets > 0 && info.labelled) return "samples have both labels and targets";
+    if (info.targets > 0 && (info.classes != 0 || !info.class_names.empty()))
+        return "there are /targets, but the attribute '" +
+               std::string(info.classes != 0 ? classes_attribute : class_names_attribute) + "' is for labels";
+    if (!info.target_names.empty() && static_cast<std::int64_t>(info.target_names.size()) != info.targets)
+        return "'target_names' has " + std::to_string(info.target_names.size()) +
+               " names, but samples have " + std::to_string(info.targets) +
+               (info.targets == 1 ? " target" : " targets");
+    return {};
 }
 
 std::string per_channel_violation(const std::string& what, const std::vector<float>& values,
@@ -48,6 +64,7 @@ std::string violation(const DatasetInfo& info) {
     for (const std::int64_t dim : info.sample_shape)
         if (dim < 1) return "samples have the shape " + to_string(info.sample_shape) + ", with nothing in it";
     if (!fits_in_64_bits(info)) return "the data would be larger than 2^63 bytes";
+    if (std::string found = target_violation(info); !found.empty()) return found;
     const bool says_classes = info.labelled || info.classes != 0;
     if (says_classes && info.classes < 1)
         return "'classes' is " + std::to_string(info.classes) + ", but must be 1 or more";
@@ -61,6 +78,12 @@ std::string violation(const DatasetInfo& info) {
 std::string label_outside(std::int64_t label, std::int64_t classes) {
     return "label " + std::to_string(label) + ", but the file says " + std::to_string(classes) +
            (classes == 1 ? " class (0)" : " classes (0.." + std::to_string(classes - 1) + ")");
+}
+
+std::string target_not_finite(const DatasetInfo& info, std::int64_t target, float value) {
+    const auto at = static_cast<std::size_t>(target);
+    return "the value " + std::to_string(value) + " as target " + std::to_string(target) +
+           (at < info.target_names.size() ? " (" + info.target_names[at] + ")" : "");
 }
 
 std::string pack_again() {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "image_pipeline.hpp"
+#include "tutti/base/error.hpp"
 
 namespace tutti {
 namespace {
@@ -42,6 +43,7 @@ class TransformedImages final : public Dataset {
 
     const DatasetInfo& info() const override { return info_; }
     std::string name() const override { return data_->name(); }
+    std::span<const float> targets() const override { return data_->targets(); }
     void bring_in(BringInPatience& patience) const override { data_->bring_in(patience); }
     std::uint64_t mapped_bytes() const override { return data_->mapped_bytes(); }
     std::uint64_t brought_in_bytes() const override { return data_->brought_in_bytes(); }
@@ -109,12 +111,22 @@ class TransformedImages final : public Dataset {
     TransformUse use_;
 };
 
+/// Flips and crops move pixels, and a target may be a place in the image, which would have to move, too.
+[[noreturn]] void fail_moving(const Dataset& data, const TransformSpec& spec) {
+    throw UsageError("data.transforms: " + to_text(spec) + " moves pixels, but " + data.name() +
+                         " has targets, which may be places in the image and would not move",
+                     "remove it: of the transforms only random_erasing is for data with targets");
+}
+
 }  // namespace
 
 std::unique_ptr<Dataset> transform_images(std::unique_ptr<Dataset> data,
                                           std::span<const TransformSpec> transforms, std::int64_t seed,
                                           TransformUse use) {
     if (transforms.empty()) return data;
+    if (data->info().targets > 0)
+        for (const TransformSpec& spec : transforms)
+            if (spec.kind != TransformSpec::Kind::random_erasing) fail_moving(*data, spec);
     return std::make_unique<TransformedImages>(std::move(data), transforms, seed, use);
 }
 

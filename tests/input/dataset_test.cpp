@@ -40,6 +40,18 @@ ImageFile with_labels_from(std::int64_t first, hsize_t samples) {
     return file;
 }
 
+/// As many samples as there are rows of `targets` numbers.
+ImageFile with_targets(const std::vector<double>& values, hsize_t targets,
+                       const std::vector<const char*>& names = {}) {
+    return {.samples = values.size() / targets, .change = [=](Hdf5File& f) {
+                f.remove_table("labels");
+                f.remove_attribute("classes");
+                f.table("targets", H5T_IEEE_F32LE, H5T_NATIVE_DOUBLE, {values.size() / targets, targets},
+                        values.data());
+                if (!names.empty()) f.variable_texts("target_names", names, H5T_CSET_UTF8);
+            }};
+}
+
 void evict(const std::string& path) {
     const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     ASSERT_GE(file, 0);
@@ -77,6 +89,30 @@ TEST_F(OpenDatasets, ReadsFilesOneAfterTheOther) {
         const std::int64_t local = indices[i] < 3 ? indices[i] : indices[i] - 3;
         EXPECT_EQ(static_cast<std::int64_t>(samples[24 * i]), 24 * local);
     }
+}
+
+TEST_F(OpenDatasets, TargetsOfFilesFollowEachOther) {
+    const auto a = write("a.h5", with_targets({1, 2, 3, 4}, 2)),
+               b = write("b.h5", with_targets({5, 6}, 2, {"x", "y"})),
+               c = write("c.h5", with_targets({7, 8}, 2, {"y", "x"})),
+               one = write("one.h5", with_targets({7, 8}, 1)), labels = write("labels.h5", ImageFile{});
+    const auto data = open_datasets(std::vector{a, b});
+    EXPECT_EQ(data->info().samples, 3);
+    EXPECT_EQ(data->info().targets, 2);
+    EXPECT_FALSE(data->info().labelled);
+    EXPECT_EQ(data->info().target_names, (std::vector<std::string>{"x", "y"}));
+    EXPECT_EQ(std::vector(data->targets().begin(), data->targets().end()),
+              (std::vector<float>{1, 2, 3, 4, 5, 6}));
+    const auto refusal = [](const std::vector<std::string>& paths) {
+        return data_error([&] { open_datasets(paths); });
+    };
+    const std::string agree = "; files that are used together must agree; ";
+    EXPECT_EQ(refusal({a, b, c}),
+              b + " and " + c + " have different target names" + agree + "pack them again");
+    EXPECT_EQ(refusal({a, one}), a + " has 2 targets per sample, but " + one + " has 1 target per sample" +
+                                     agree + "use them apart");
+    EXPECT_EQ(refusal({labels, a}),
+              labels + " has labels, but " + a + " has 2 targets per sample" + agree + "use them apart");
 }
 
 TEST_F(OpenDatasets, FilesThatAreNotInMemoryAreReadTheSame) {

@@ -26,10 +26,11 @@ TEST(Hdf5Schema, LabelsMayBeAbsentWhereTheyAreOptional) {
     const std::string path = directory.path() + "/data.h5";
     const auto open = [&](Labels labels) { return open_hdf5_dataset(path, mapped_limit, labels); };
     ImageFile{.change = [](Hdf5File& f) { f.remove_table("labels"); }}.write(path);
-    EXPECT_NE(test::data_error([&] {
-                  open(Labels::required);
-              }).find("there is no data set /labels; data without labels can only be predicted"),
-              std::string::npos);
+    EXPECT_NE(
+        test::data_error([&] {
+            open(Labels::required);
+        }).find("there is no data set /labels, nor /targets; data without labels can only be predicted"),
+        std::string::npos);
     const auto bare = open(Labels::optional);
     EXPECT_FALSE(bare->info().labelled);
     EXPECT_EQ(bare->info().classes, 10);
@@ -45,9 +46,10 @@ TEST(Hdf5Schema, LabelsMayBeAbsentWhereTheyAreOptional) {
         f.remove_attribute("classes");
     }}.write(path);
     EXPECT_EQ(open(Labels::optional)->info().classes, 0);
-    EXPECT_NE(
-        test::data_error([&] { open(Labels::required); }).find("/labels; data without labels can only be"),
-        std::string::npos);
+    EXPECT_NE(test::data_error([&] {
+                  open(Labels::required);
+              }).find("nor /targets; data without labels can only be"),
+              std::string::npos);
 
     ImageFile{}.write(path);
     EXPECT_TRUE(open(Labels::optional)->info().labelled);

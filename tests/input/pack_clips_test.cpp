@@ -105,6 +105,59 @@ TEST_F(PackClips, AListNamesClipsAndLabels) {
     EXPECT_EQ(samples().size(), 3U);
 }
 
+TEST_F(PackClips, AListMayGiveTargetsAndRowsToKeep) {
+    clips();
+    frame("in/calm/other/a.png", 70);
+    write("in/calm/broken/a.png", "no image");
+    write("list.csv",
+          "path,start,x_pix,y_pix,label,has_target\n"
+          "storm/early,0,1.5,-2,1,1\n"
+          "calm/only,0,5,5,0,1\n"
+          "storm/late,0,nan,7,1,1\n"
+          "none,0,,,1.0,0\n"
+          "calm/broken,0,3,4,1,1\n"
+          "calm/other,0,8,9,1.0,1\n");
+    options_.csv = at("list.csv");
+    options_.targets = {"y_pix", "x_pix"};
+    options_.keep = {{"label", "1"}};
+    for (const int threads : {1, 3}) {
+        options_.threads = threads;
+        std::vector<std::string> said;
+        LeftOutRows left_out;
+        const DatasetInfo info = pack_clips(
+            options_, [&said](const std::string& text) { said.push_back(text); }, &left_out);
+        EXPECT_EQ(said.size(), 1U);
+        EXPECT_EQ(left_out.not_kept, 1);
+        EXPECT_EQ(left_out.without_target, 2);
+        EXPECT_FALSE(info.labelled);
+        EXPECT_EQ(samples(), (std::vector<std::vector<int>>{{40, 40, 41, 41}, {70, 70, 71, 71}}));
+        const auto data = open_hdf5_dataset(options_.output);
+        EXPECT_EQ(data->info().target_names, (std::vector<std::string>{"y_pix", "x_pix"}));
+        EXPECT_EQ(std::vector(data->targets().begin(), data->targets().end()),
+                  (std::vector{-2.F, 1.5F, 9.F, 8.F}));
+    }
+    EXPECT_EQ(refusal([&] { pack_clips(options_); }).substr(0, 2), "4 ");
+    options_.keep = {{"has_target", "0"}};
+    EXPECT_EQ(
+        refusal([&] { pack_clips(options_); }),
+        "4 " + at("list.csv") +
+            ": of 6 rows none is left: --keep leaves out 5, and 1 have no finite target; check --keep and "
+            "--target");
+    options_.targets = {"x"};
+    EXPECT_EQ(refusal([&] { pack_clips(options_); }).substr(0, 10), "2 --target");
+}
+
+TEST_F(PackClips, RowsToKeepHaveTheirLabels) {
+    clips();
+    write(
+        "list.csv",
+        "path,label,split\nstorm/early,2,val\nstorm/late,0,train\ncalm/only,none,test\ncalm/only,1,train\n");
+    options_.csv = at("list.csv");
+    options_.keep = {{"split", "train"}};
+    EXPECT_EQ(pack_clips(options_).classes, 2);
+    EXPECT_EQ(samples(), (std::vector<std::vector<int>>{{10, 20, 11, 21}, {50, 60, 51, 61}}));
+}
+
 TEST_F(PackClips, WhatIsWrongWithAListIsNamedWithItsLine) {
     clips();
     options_.csv = at("list.csv");

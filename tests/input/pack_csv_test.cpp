@@ -151,14 +151,76 @@ TEST_F(PackCsv, LabelsThatSurpriseAreWarnedOf) {
     EXPECT_EQ(said.size(), 2U);
 }
 
+TEST_F(PackCsv, TargetsAreColumnsInTheOrderTheyAreNamed) {
+    write("in.csv", "a,y,b,x\n1,10,2,20\n3,,4,40\n5,nan,6,60\n7,70,8,80\n9,90,10,100\n");
+    options_.targets = {"x", "y"};
+    options_.keep = {{"a", "1"}, {"a", "3.0"}, {"a", "5"}, {"a", "7"}};
+    LeftOutRows left_out;
+    const DatasetInfo info = pack_csv(options_, {}, &left_out);
+    EXPECT_EQ(info.samples, 2);
+    EXPECT_EQ(left_out.not_kept, 1);
+    EXPECT_EQ(left_out.without_target, 2);
+    const auto data = open_hdf5_dataset(options_.output);
+    EXPECT_EQ(data->info().targets, 2);
+    EXPECT_EQ(data->info().target_names, (std::vector<std::string>{"x", "y"}));
+    EXPECT_FALSE(data->info().labelled);
+    EXPECT_EQ(std::vector(data->targets().begin(), data->targets().end()),
+              (std::vector{20.F, 10.F, 80.F, 70.F}));
+    EXPECT_EQ(features(*data, 0), (std::vector{1.F, 2.F}));
+    EXPECT_EQ(features(*data, 1), (std::vector{7.F, 8.F}));
+}
+
+TEST_F(PackCsv, ClassesAreThoseOfTheRowsToKeep) {
+    write("in.csv", "x,y,split\n1,wolf,train\n2,,val\n3,ape,val\n4,bear, train\nnone,wolf,test\n");
+    options_.keep = {{"split", "train"}};
+    options_.drop = {"split"};
+    LeftOutRows left_out;
+    EXPECT_EQ(pack_csv(options_, {}, &left_out).class_names, (std::vector<std::string>{"bear", "wolf"}));
+    EXPECT_EQ(left_out.not_kept, 3);
+    EXPECT_EQ(labels(*open_hdf5_dataset(options_.output)), (std::vector<std::int64_t>{1, 0}));
+    options_.keep = {{"split", "none"}};
+    EXPECT_EQ(
+        refusal([&] { pack_csv(options_); }),
+        "4 " + at("in.csv") +
+            ": of 5 rows none is left: --keep leaves out 5, and 0 have no finite target; check --keep and "
+            "--target");
+}
+
+TEST_F(PackCsv, ManyTargetsAreWrittenInPieces) {
+    // Pieces end at 4 MiB: with 20 features each has 52429 rows.
+    std::string text = "t";
+    for (int i = 0; i < 20; ++i) text += ",f" + std::to_string(i);
+    for (int row = 0; row < 60000; ++row)
+        text += "\n" + std::to_string(row) + ",0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0";
+    write("in.csv", text);
+    options_.targets = {"t"};
+    pack_csv(options_);
+    const auto data = open_hdf5_dataset(options_.output);
+    ASSERT_EQ(data->targets().size(), 60000U);
+    for (std::size_t row = 0; row < 60000; ++row) ASSERT_EQ(data->targets()[row], static_cast<float>(row));
+}
+
+TEST_F(PackCsv, TargetsThatCannotBeAreRefused) {
+    options_.targets = {"y"};
+    options_.drop = {"y"};
+    EXPECT_EQ(
+        refused("x,y\n1,0\n"),
+        "2 --drop y leaves out a column of --target; drop another column, or do not name it as a target");
+    options_.drop.clear();
+    EXPECT_EQ(refused("y\n1\n"),
+              "4 " + at("in.csv") + ": there is no column beside the targets; give data with features");
+    EXPECT_EQ(refused("x,y\n1,0\n2,far\n").substr(0, 4 + at("in.csv").size()), "4 " + at("in.csv") + ":3");
+    EXPECT_FALSE(fs::exists(options_.output));
+}
+
 TEST_F(PackCsv, WithoutLabelsTheFileHasNone) {
     write("in.csv", "x,y\n1,0\n2,5\n");
     options_.labelled = false;
     pack_csv(options_);
-    EXPECT_EQ(
-        refusal([&] { open_hdf5_dataset(options_.output); }),
-        "4 " + options_.output +
-            ": there is no data set /labels; data without labels can only be predicted (trainer predict)");
+    EXPECT_EQ(refusal([&] { open_hdf5_dataset(options_.output); }),
+              "4 " + options_.output +
+                  ": there is no data set /labels, nor /targets; data without labels can only be predicted "
+                  "(trainer predict)");
     const auto data = open_hdf5_dataset(options_.output, mapped_limit, Labels::optional);
     EXPECT_FALSE(data->info().labelled);
     EXPECT_EQ(data->info().classes, 0);

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <numeric>
 
 #include "hdf5_file.hpp"
@@ -48,6 +49,33 @@ class WriteHdf5Dataset : public testing::Test {
   private:
     test::TempDir dir_;
 };
+
+TEST_F(WriteHdf5Dataset, TargetsAreReadBack) {
+    DatasetInfo info = image_info(3);
+    info.labelled = false;
+    info.classes = 0;
+    info.targets = 2;
+    info.target_names = {"x", "y"};
+    const std::vector<std::byte> samples(18, std::byte{7});
+    std::vector<float> targets{1, 2, 3, 4, 5, 6};
+    write_hdf5_dataset(path(), info, samples, {}, "", targets);
+    const auto data = open_hdf5_dataset(path());
+    EXPECT_EQ(data->info().target_names, info.target_names);
+    EXPECT_EQ(std::vector(data->targets().begin(), data->targets().end()), targets);
+    const auto refusal = [&] {
+        return data_error([&] { write_hdf5_dataset(path(), info, samples, {}, "", targets); });
+    };
+    targets[3] = std::numeric_limits<float>::infinity();
+    EXPECT_EQ(refusal(), path() + ": sample 1 has the value inf as target 1 (y)");
+    targets.pop_back();
+    EXPECT_CONTAINS(refusal(), "5 targets are not 2 for each of 3 samples");
+    info.target_names = {"x"};
+    EXPECT_CONTAINS(refusal(), "'target_names' has 1 names, but samples have 2 targets");
+    info.labelled = true;
+    EXPECT_CONTAINS(refusal(), "samples have both labels and targets");
+    info.targets = -1;
+    EXPECT_CONTAINS(refusal(), "the number of targets is -1");
+}
 
 TEST_F(WriteHdf5Dataset, ReadsBackWhatWasWritten) {
     DatasetInfo info = image_info(100);

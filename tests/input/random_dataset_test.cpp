@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tutti/base/error.hpp"
+#include "tutti/input/target_summary.hpp"
 
 namespace tutti {
 namespace {
@@ -55,7 +56,31 @@ TEST(RandomDataset, MoreSamplesThanMemoryRepeatTheirBytes) {
     EXPECT_NE(read(*data, {5}).bytes, read(*data, {6}).bytes);
 }
 
+TEST(RandomDataset, TargetsTakeThePlaceOfLabels) {
+    const auto data = make_random_dataset({3}, 5000, 10, 1, 3);
+    EXPECT_EQ(data->info().targets, 3);
+    EXPECT_FALSE(data->info().labelled);
+    EXPECT_EQ(data->info().classes, 0);
+    EXPECT_EQ(read(*data, {7, 8}).labels, (std::vector<std::int64_t>{0, 0}));
+    ASSERT_EQ(data->targets().size(), 15000U);
+    // Standard normal: seven standard errors of 5000 numbers' mean.
+    for (const TargetSummary& target : summarize_targets(*data)) {
+        EXPECT_NEAR(target.mean, 0, 0.1);
+        EXPECT_NEAR(target.standard_deviation, 1, 0.1);
+        EXPECT_GT(target.maximum, 2.5);
+    }
+    const auto targets = [](std::int64_t samples, std::int64_t seed) {
+        const auto made = make_random_dataset({3}, samples, 10, seed, 3);
+        return std::vector(made->targets().begin(), made->targets().begin() + 30);
+    };
+    EXPECT_EQ(targets(5000, 1), targets(10, 1));
+    EXPECT_NE(targets(10, 1), targets(10, 2));
+    EXPECT_EQ(make_random_dataset({3}, 10, 10, 1)->targets().size(), 0U);
+}
+
 TEST(RandomDataset, RefusesWhatIsNoData) {
+    EXPECT_THROW(make_random_dataset({3}, 1, 1, 0, -1), UsageError);
+    EXPECT_THROW(make_random_dataset({3}, std::int64_t{1} << 29, 1, 0, 3), UsageError);
     EXPECT_THROW(make_random_dataset({}, 1, 1, 0), UsageError);
     EXPECT_THROW(make_random_dataset({3, 0}, 1, 1, 0), UsageError);
     EXPECT_THROW(make_random_dataset({3}, 0, 1, 0), UsageError);

@@ -28,6 +28,11 @@ class CountingImages final : public Dataset {
         info_.dtype = dtype;
         info_.classes = 1;
     }
+    void give_targets(std::int64_t each) {
+        info_.targets = each;
+        targets_.assign(static_cast<std::size_t>(each * info_.samples), 0.5F);
+    }
+    std::span<const float> targets() const override { return targets_; }
     const DatasetInfo& info() const override { return info_; }
     std::string name() const override { return "counting"; }
     void read(std::span<const std::int64_t> indices, std::span<std::byte> samples,
@@ -47,6 +52,7 @@ class CountingImages final : public Dataset {
 
   private:
     DatasetInfo info_;
+    std::vector<float> targets_;
 };
 
 TransformSpec flip(Kind kind, double p = 1) {
@@ -268,6 +274,33 @@ std::map<std::int64_t, std::vector<std::byte>> epoch_by_position(std::int64_t ra
                                            got->samples.begin() + static_cast<std::ptrdiff_t>(48 * (i + 1))};
     }
     return seen;
+}
+
+TEST(Transforms, that_move_pixels_are_refused_for_data_with_targets) {
+    const auto with_targets = [](const Specs& specs, TransformUse use) {
+        auto images = std::make_unique<CountingImages>(Shape{4, 4, 1}, 3);
+        images->give_targets(2);
+        return transform_images(std::move(images), specs, 7, use);
+    };
+    const TransformSpec erasing{.kind = Kind::random_erasing, .p = 1};
+    const auto allowed = with_targets({erasing}, TransformUse::training);
+    EXPECT_EQ(allowed->info().targets, 2);
+    EXPECT_EQ(std::vector(allowed->targets().begin(), allowed->targets().end()), std::vector(6, 0.5F));
+    for (const auto& moving : {flip(Kind::horizontal_flip), flip(Kind::vertical_flip, 0.5),
+                               crop(Kind::random_crop, 4, 4, 2), crop(Kind::center_crop, 2, 2)})
+        for (const TransformUse use : {TransformUse::training, TransformUse::evaluation}) {
+            try {
+                with_targets({erasing, moving}, use);
+                FAIL() << to_text(moving);
+            } catch (const UsageError& error) {
+                EXPECT_EQ(
+                    error.what(),
+                    "data.transforms: " + to_text(moving) +
+                        " moves pixels, but counting has targets, which may be places in the image and would "
+                        "not move; remove it: of the transforms only random_erasing is for data with "
+                        "targets");
+            }
+        }
 }
 
 TEST(Transforms, do_not_depend_on_ranks_workers_batches_or_where_an_epoch_goes_on) {

@@ -243,6 +243,17 @@ class BadInput(TrainingTest):
             self.refused(self.settings("data.h5"), 4, "rank 1", "data.h5", difference, "same file")
             self.assertFalse((self.dir / "run").exists(), "no run directory for a run that never was")
 
+    def test_a_rank_with_other_targets_is_refused(self):
+        for folder, last in ("here", 7), ("there", 8):
+            (self.dir / folder).mkdir()
+            table = self.dir / folder / "data.csv"
+            table.write_text("x,y\n" + "".join(f"{i},{i % 5}\n" for i in range(63)) + f"63,{last}\n")
+            self.assert_exit(self.run_trainer(["pack", "csv", "--csv", table, "--target", "y", "-o",
+                                               self.dir / folder / "data.h5"]), 0)
+        shutil.copy(self.dir / "here" / "data.h5", self.dir)
+        self.on_rank_1(f"cd {self.dir / 'there'}")
+        self.refused(self.settings("data.h5", model__classes=1), 4, "rank 1", "data.h5", "its targets differ", "same file")
+
     def test_a_loss_that_is_not_finite_ends_the_run_and_saves_nothing_bad(self):
         data = self.small_data(240)
         self.refused(self.settings(data, optim__lr="1e30", train__batch_size=8, train__epochs=5,

@@ -4,6 +4,7 @@ import os
 import random
 import resource
 import signal
+import statistics
 import struct
 import zlib
 
@@ -146,6 +147,30 @@ class Pack(TrainingTest):
             self.assert_exit(result, 4)
             self.assertIn("data without labels can only be predicted", result.stderr)
 
+    def test_a_table_with_targets_is_packed_and_shown(self):
+        table, target = self.dir / "tracks.csv", self.dir / "data.h5"
+        rows = [f"{i / 4},{'' if i == 7 else 10 * i},{i % 3},{'inf' if i == 8 else -i},{i % 2}" for i in range(20)]
+        table.write_text("\n".join(["speed,x_pix,width,y_pix,label", *rows]) + "\n")
+        result = self.pack_from(0, "csv", "--csv", table, "--target", "x_pix,y_pix", "--drop", "label", "-o", target)
+        self.assertEqual(result.stdout, f"{target}: 18 samples [2] f32, 2 targets; 2 rows were left out for an empty or not "
+                                        "finite target\n")
+        result = self.pack_from(0, "csv", "--csv", table, "--target", "x_pix,y_pix", "--keep", "label=1.0", "--keep",
+                                "width=0", "--keep", "width=1", "--drop", "label", "-o", target)
+        # Of 1, 3, …, 19 those but 5, 11 and 17 have the width 0 or 1, and 7 has no x_pix.
+        self.assertEqual(result.stdout, f"{target}: 6 samples [2] f32, 2 targets; 13 rows were left out by --keep; 1 rows "
+                                        "were left out for an empty or not finite target\n")
+        left = [1, 3, 9, 13, 15, 19]
+        self.assertIn(struct.pack("<12f", *(value for i in left for value in (10 * i, -i))), target.read_bytes())
+        result = self.run_trainer(["inspect", target])
+        self.assert_exit(result, 0)
+        self.assertIn("\n  targets   2\n", result.stdout)
+        shown = [line.split() for line in result.stdout.splitlines()[-3:]]
+        self.assertEqual(shown[0], ["name", "minimum", "mean", "maximum", "std"])
+        self.assertEqual(shown[1], ["0", "x_pix", "10", "100", "190", f"{10 * statistics.pstdev(left):.6g}"])
+        self.assertEqual(shown[2], ["1", "y_pix", "-19", "-10", "-1", f"{statistics.pstdev(left):.6g}"])
+        self.assertIn("of 20 rows none is left", self.pack_from(
+            4, "csv", "--csv", table, "--target", "x_pix", "--keep", "label=2", "-o", target).stderr)
+
     def test_an_output_that_is_an_image_is_refused(self):
         image = self.folder() / "dog" / "003.png"
         before = image.read_bytes()
@@ -162,10 +187,18 @@ class Pack(TrainingTest):
                 (["images", "--dir", self.dir, "-o", self.dir / "o.h5", "--size", "0"], "--size 0 is no size"),
                 (["csv", "--csv", table, "--label", "label", "-o", self.dir / "o.h5"], "has no column label"),
                 (["csv", "--csv", table, "--label", "y", "-o", table], "would overwrite"),
-                (["csv", "--csv", table, "-o", self.dir / "o.h5"], "give --label COLUMN, or --no-labels"),
+                (["csv", "--csv", table, "-o", self.dir / "o.h5"],
+                 "give --label COLUMN, --target COLUMNS for regression, or --no-labels"),
                 (["csv", "--csv", table, "--label", "y", "--mean", "1", "-o", self.dir / "o.h5"], "--mean requires --std"),
                 (["csv", "--csv", table, "--label", "y", "--std", "1", "-o", self.dir / "o.h5"], "--std requires --mean"),
                 (["csv", "--csv", table, "--label", "y", "--no-labels", "-o", self.dir / "o.h5"], "--no-labels"),
+                (["csv", "--csv", table, "--label", "y", "--target", "x", "-o", self.dir / "o.h5"], "--target"),
+                (["csv", "--csv", table, "--no-labels", "--target", "x", "-o", self.dir / "o.h5"], "--target"),
+                (["csv", "--csv", table, "--target", "z", "-o", self.dir / "o.h5"], "--target: "),
+                (["csv", "--csv", table, "--target", "y", "--class-names", "a", "-o", self.dir / "o.h5"],
+                 "--class-names names the classes of labels"),
+                (["csv", "--csv", table, "--label", "y", "--keep", "y", "-o", self.dir / "o.h5"],
+                 "write --keep COLUMN=VALUE"),
                 (["csv", "--csv", table, "--label", "y", "--delimiter", ";;", "-o", self.dir / "o.h5"], "one character")):
             self.assertIn(said, self.pack_from(2, *arguments).stderr)
         self.pack_from(4, "images", "--dir", self.dir / "missing", "-o", self.dir / "o.h5")

@@ -143,6 +143,21 @@ class PackVideos(TrainingTest):
         result = self.pack_from(0, "clips", "--csv", table, "--dir", folder, "--no-labels", "--frames", 4, "-o", bare)
         self.assertEqual(result.stdout, f"{bare}: 2 samples [8, 8, 12] u8, no labels\n")
 
+    def test_clips_of_a_list_are_packed_with_targets(self):
+        folder, target, table = self.clips(3), self.dir / "data.h5", self.dir / "list.csv"
+        rows = ["day/00,0,1.5,2,1", "day/01,0,3,4,0", "dusk/00,0,,5,1", "dusk/01,0,6,inf,1", "dusk/02,0,7,-8.25,1"]
+        table.write_text("\n".join(["path,start,x_pix,y_pix,label", *rows]) + "\n")
+        result = self.pack_from(0, "clips", "--csv", table, "--dir", folder, "--frames", 4, "--target", "x_pix,y_pix", "--keep",
+                                "label=1", "-o", target)
+        self.assertEqual(result.stdout, f"{target}: 2 samples [8, 8, 12] u8, 2 targets; 1 rows were left out by --keep; 2 rows "
+                                        "were left out for an empty or not finite target\n")
+        self.assertIn(struct.pack("<4f", 1.5, 2, 7, -8.25), target.read_bytes())
+        self.assertIn("y_pix", self.run_trainer(["inspect", target]).stdout)
+        result = self.run_trainer([f"data.train={target}", "data.transforms=[horizontal_flip]", "model.name=mlp",
+                                   f"run.dir={self.dir / 'none'}"])
+        self.assert_exit(result, 2)
+        self.assertIn("{horizontal_flip: {p: 0.5}} moves pixels, but ", result.stderr)
+
     def test_clips_that_cannot_be_read_end_the_packing_or_are_counted(self):
         folder, target = self.clips(3), self.dir / "data.h5"
         broken = folder / "dusk" / "01" / "img_00002.png"
@@ -185,6 +200,11 @@ class PackVideos(TrainingTest):
                 (["feature", "--labels", "x"], "did you mean features?"),
                 (["clips", "-o", out], "give --dir DIR with a folder per class, or --csv FILE"),
                 (["clips", "--dir", self.dir, "--no-labels", "-o", out], "--csv"),
+                (["clips", "--dir", self.dir, "--target", "x", "-o", out], "--csv"),
+                (["clips", "--dir", self.dir, "--keep", "x=1", "-o", out], "--csv"),
+                (["clips", "--csv", out, "--no-labels", "--target", "x", "-o", out], "--target"),
+                (["clips", "--csv", out, "--keep", "x", "-o", out], "write --keep COLUMN=VALUE"),
+                (["clips", "--csv", out, "--target", "x", "--class-names", "a", "-o", out], "names the classes of labels"),
                 (["clips", "--dir", self.dir, "--class-names", "a,b", "-o", out], "--class-names is for --csv"),
                 (["clips", "--dir", self.dir, "--frames", "0", "-o", out], "--frames"),
                 (["clips", "--dir", self.dir, "--size", "8by8", "-o", out], "--size 8by8 is no size"),

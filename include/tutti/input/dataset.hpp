@@ -1,5 +1,5 @@
 #pragma once
-// A labelled set of samples that can be read by index.
+// A set of samples, with labels or targets, that can be read by index.
 
 #include <chrono>
 #include <cstddef>
@@ -23,6 +23,8 @@ struct DatasetInfo {
     std::vector<std::string> class_names;  ///< empty or `classes` names
     std::vector<float> mean, std;          ///< the file's normalisation per channel; empty when it has none
     bool labelled = true;                  ///< false: read() gives 0 for every label
+    std::int64_t targets = 0;              ///< numbers to give for each sample; 0: none. Then not labelled
+    std::vector<std::string> target_names{};  ///< empty or `targets` names
     std::int64_t sample_bytes() const {
         return sample_shape.count() * static_cast<std::int64_t>(size_of(dtype));
     }
@@ -52,7 +54,7 @@ struct BringInPatience {
     bool over() const { return piece_brought && Clock::now() >= end; }
 };
 
-/// Whether a file must have labels.
+/// Whether a file must have labels or targets.
 enum class Labels { required, optional };
 
 /// What each thread that brings in a file maps of it meanwhile, unless the file is mapped as a whole.
@@ -83,6 +85,9 @@ class Dataset {
     virtual void bring_in(BringInPatience& patience) const { static_cast<void>(patience); }
     /// The labels alone, as read() gives them. Unless overridden, the samples are read, too, and dropped.
     virtual void read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const;
+    /// f32 [info().samples, info().targets], row-major, in host memory, finite, valid as long as the data
+    /// set: what a model for regression is to give for each sample. Empty where info().targets is 0.
+    virtual std::span<const float> targets() const { return {}; }
     /// Bytes of files that read() takes from a mapping: they are in the resident set once they were read, but
     /// are pages of the page cache, shared by the processes of a host and taken back when memory is short.
     virtual std::uint64_t mapped_bytes() const { return 0; }
@@ -134,7 +139,7 @@ FileMemory file_memory(std::optional<std::int64_t> available);
 /// are read at offsets resolved here, without the library: from a mapping of a file on a local file system
 /// where `memory` lets them, else with pread; chunked or filtered ones through HDF5.
 /// Throws DataError: missing, unreadable, truncated, not of the schema (what is wrong and how to pack it
-/// again).
+/// again), a target that is not finite.
 std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, const FileMemory& memory = mapped_limit,
                                            Labels labels = Labels::required);
 
@@ -149,8 +154,8 @@ bool whole_file_pays(double reads, std::int64_t samples, std::int64_t sample_byt
 
 /// Several files as one, in the order given. A file is mapped, or brought in, where `memory` has room for it
 /// beside those before it that are, by default file_memory() of what is available now. All must agree in
-/// shape, dtype, whether there are labels, and, where they have them, classes and class names (DataError
-/// names both). The normalisation is the first file's. UsageError: no path.
+/// shape, dtype, whether there are labels, the number of targets, and, where they have them, classes, class
+/// names and target names (DataError names both). The normalisation is the first file's. UsageError: no path.
 std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths);
 std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, FileMemory memory,
                                        Labels labels = Labels::required);

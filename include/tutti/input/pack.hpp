@@ -13,9 +13,11 @@ namespace tutti {
 
 /// Writes one data set (schema: data/README.md): to a temporary file beside `path`, synced, then renamed, so
 /// that `path` is either complete or as before. samples: info.samples · info.sample_bytes(); labels:
-/// info.samples. Throws DataError, and RunError where writing fails.
+/// info.samples, or none where info has none; targets: [info.samples, info.targets]. Throws DataError, and
+/// RunError where writing fails.
 void write_hdf5_dataset(const std::string& path, const DatasetInfo& info, std::span<const std::byte> samples,
-                        std::span<const std::int64_t> labels, const std::string& source);
+                        std::span<const std::int64_t> labels, const std::string& source,
+                        std::span<const float> targets = {});
 
 struct PackIdxOptions {
     std::string images, labels, output;
@@ -46,27 +48,48 @@ struct PackImagesOptions {
 DatasetInfo pack_images(const PackImagesOptions& options,
                         const std::function<void(const std::string&)>& skipped = {});
 
+/// Rows of a table that are packed have this value in this column: the same text but for blanks around it, or
+/// an equal number (1 and 1.0). Of several values for one column any will do; several columns must all have
+/// theirs.
+struct KeptValue {
+    std::string column, value;
+};
+
+/// Rows of a table that were not packed.
+struct LeftOutRows {
+    std::int64_t not_kept = 0;        ///< have other values than those to keep
+    std::int64_t without_target = 0;  ///< of the others: a target is empty or not finite
+};
+
 struct PackCsvOptions {
     std::string csv, output;
-    bool labelled = true;           ///< false: the file gets no labels
-    std::string label;              ///< name of the column, where labelled
+    bool labelled = true;  ///< false: the file gets no labels
+    std::string label;     ///< name of the column, where labelled
+    std::vector<std::string>
+        targets;                    ///< names of columns; then there are no labels, whatever `labelled` says
+    std::vector<KeptValue> keep;    ///< empty: all rows
     std::vector<std::string> drop;  ///< names of columns to leave out
     char delimiter = ',';
     std::vector<std::string> class_names;  ///< empty: the labels, or none
     std::vector<float> mean, std;          ///< per feature; empty: none in the file
 };
-/// Packs a table whose first line names the columns (RFC 4180): all but the label's become f32 features.
-/// Labels that are whole numbers are kept, and must be from 0 on; else they are names, numbered in sorted
-/// order and stored. Reads the file twice and holds one piece of it. warn: told of labels that are taken as
-/// names though some are numbers, and of classes most of which have no sample. Throws DataError naming file,
-/// line and column; UsageError for a column that is not there or is both dropped and the label, and for an
-/// output that is the table; RunError where writing fails or a signal asked to stop.
-DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(const std::string&)>& warn = {});
+/// Packs a table whose first line names the columns (RFC 4180): all but the label's or the targets' become
+/// f32 features. Rows without a target, and those not to keep, are left out, and counted in `left_out` unless
+/// null. Labels that are whole numbers are kept, and must be from 0 on; else they are names, numbered in
+/// sorted order and stored. Reads the file twice and holds one piece of it. warn: told of labels that are
+/// taken as names though some are numbers, and of classes most of which have no sample. Throws DataError
+/// naming file, line and column, or that no row is left; UsageError for a column that is not there, is named
+/// twice as a target, or is both dropped and the label or a target, and for an output that is the table;
+/// RunError where writing fails or a signal asked to stop.
+DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(const std::string&)>& warn = {},
+                     LeftOutRows* left_out = nullptr);
 
 struct PackClipsOptions {
     std::string folder;    ///< of class folders; with csv: where relative paths begin (empty: here)
     std::string csv;       ///< a list of clips; empty: those in `folder`
     bool labelled = true;  ///< of csv; false: the file gets no labels
+    std::vector<std::string> targets;  ///< of csv, as in PackCsvOptions
+    std::vector<KeptValue> keep;       ///< of csv, as in PackCsvOptions
     std::string output;
     std::int64_t frames = 16;
     std::int64_t height = 0, width = 0, channels = 0;  ///< of a frame, as in PackImagesOptions
@@ -79,11 +102,13 @@ struct PackClipsOptions {
 /// channels]: at each pixel the channels of the first frame, then of the second … (the early fusion of A.
 /// Karpathy et al., "Large-scale Video Classification with Convolutional Neural Networks", 2014). Clips are
 /// the sorted folders in the folder of each class, classes the sorted names of these; or the rows of `csv` in
-/// order, with the columns path and label (a number from 0 on), others are left alone. Sizes, channels,
-/// `skipped` (a clip of which a frame cannot be read is left out) and what is thrown are pack_images()'.
-/// Holds the list of clips and, of each thread, three clips and an image.
+/// order, with the columns path and label (a number from 0 on) or those of the targets, others are left
+/// alone. Rows without a target, and those not to keep, are left out and counted as by pack_csv(). Sizes,
+/// channels, `skipped` (a clip of which a frame cannot be read is left out) and what is thrown are
+/// pack_images()'. Holds the list of clips and, of each thread, three clips and an image.
 DatasetInfo pack_clips(const PackClipsOptions& options,
-                       const std::function<void(const std::string&)>& skipped = {});
+                       const std::function<void(const std::string&)>& skipped = {},
+                       LeftOutRows* left_out = nullptr);
 
 struct PackFeaturesOptions {
     std::string labels;                ///< JSON

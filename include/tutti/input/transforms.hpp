@@ -25,7 +25,8 @@ enum class TransformUse { training, evaluation };
 /// A thread that reads keeps memory for its largest batch as it is stored, where there is a crop
 /// (Dataset::reading_bytes).
 /// Throws UsageError: samples that are no images, a crop that is larger than the image with its padding; both
-/// name the data set and its shape.
+/// name the data set and its shape; and a flip or a crop of data with targets, which may be places in the
+/// image.
 std::unique_ptr<Dataset> transform_images(std::unique_ptr<Dataset> data,
                                           std::span<const TransformSpec> transforms, std::int64_t seed,
                                           TransformUse use);

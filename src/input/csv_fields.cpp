@@ -1,0 +1,40 @@
+#include "csv_fields.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "tutti/base/error.hpp"
+#include "tutti/base/suggest.hpp"
+
+namespace tutti {
+
+std::string_view trimmed(std::string_view text) {
+    while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+    while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+    return text;
+}
+
+std::string other_delimiter(const CsvHeader& header) {
+    if (header.names.size() != 1) return {};
+    for (const auto& [found, option] :
+         {std::pair{',', "','"}, std::pair{';', "';'"}, std::pair{'\t', "tab"}, std::pair{'|', "'|'"}})
+        if (found != header.delimiter && header.names.front().find(found) != std::string::npos)
+            return std::string("its fields seem to be separated otherwise: give --delimiter ") + option;
+    return {};
+}
+
+std::size_t find_column(const CsvHeader& header, const std::string& name, const std::string& option) {
+    const auto found = std::ranges::find(header.names, name);
+    if (found != header.names.end()) return static_cast<std::size_t>(found - header.names.begin());
+    const std::string near = nearest(name, header.names);
+    std::string remedy = other_delimiter(header);
+    if (remedy.empty())
+        remedy = near.empty() ? fmt::format("its first line names {} columns, the first is {}",
+                                            header.names.size(), header.names.front())
+                              : "did you mean " + near + "?";
+    throw UsageError(option + ": " + header.path + " has no column " + name, remedy);
+}
+
+}  // namespace tutti

@@ -1,0 +1,40 @@
+#pragma once
+// What fields of a table say, and where its columns are.
+
+#include <charconv>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace tutti {
+
+/// Without blanks around it.
+std::string_view trimmed(std::string_view text);
+
+/// The text without blanks around it as a number, whole.
+template <class T>
+std::optional<T> number_in(std::string_view text) {
+    text = trimmed(text);
+    if (text.starts_with('+')) text.remove_prefix(1);
+    T value{};
+    const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (status != std::errc() || rest != text.data() + text.size()) return std::nullopt;
+    return value;
+}
+
+/// The names in a table's first line, for messages.
+struct CsvHeader {
+    std::string path;
+    std::span<const std::string> names;
+    char delimiter = ',';
+};
+
+/// What to say of a table that seems to have one column; else nothing.
+std::string other_delimiter(const CsvHeader& header);
+
+/// Where the column is that `option` names. UsageError: there is none, with what may be meant.
+std::size_t find_column(const CsvHeader& header, const std::string& name, const std::string& option);
+
+}  // namespace tutti

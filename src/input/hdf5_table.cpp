@@ -1,0 +1,54 @@
+#include "hdf5_table.hpp"
+
+#include <array>
+#include <cstddef>
+
+#include "schema.hpp"
+
+namespace tutti::hdf5 {
+namespace {
+
+/// A chunk larger than the cache is decompressed again for every sample, and the default cache is 1 MiB.
+Handle chunk_cache() {
+    Handle access(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose);
+    H5Pset_chunk_cache(access.get(), chunk_cache_slots, chunk_cache_bytes, H5D_CHUNK_CACHE_W0_DEFAULT);
+    return access;
+}
+
+}  // namespace
+
+bool has_table(const File& file, const char* name) {
+    return H5Lexists(file.handle.get(), name, H5P_DEFAULT) > 0;
+}
+
+Table open_table(const File& file, const char* name) {
+    if (!has_table(file, name)) schema::fail(file.path, "there is no data set " + std::string(name));
+    Table table;
+    const Handle access = chunk_cache();
+    table.data = Handle(H5Dopen2(file.handle.get(), name, access.get()), H5Dclose);
+    if (!table.data) {
+        const std::string reason = last_error();
+        schema::fail(file.path, std::string(name) + " cannot be opened: " + reason);
+    }
+    table.type = Handle(H5Dget_type(table.data.get()), H5Tclose);
+    table.space = Handle(H5Dget_space(table.data.get()), H5Sclose);
+    std::array<hsize_t, H5S_MAX_RANK> dims{};
+    const int rank = H5Sget_simple_extent_dims(table.space.get(), dims.data(), nullptr);
+    for (int i = 0; i < rank; ++i)
+        table.dims.push_back(static_cast<std::int64_t>(dims[static_cast<std::size_t>(i)]));
+    return table;
+}
+
+std::string describe(const Table& table) {
+    const hid_t type = table.type.get();
+    const std::string bits = std::to_string(8 * H5Tget_size(type));
+    std::string text = "neither integers nor floats,";
+    if (H5Tget_class(type) == H5T_INTEGER) text = (H5Tget_sign(type) == H5T_SGN_NONE ? "uint" : "int") + bits;
+    if (H5Tget_class(type) == H5T_FLOAT) text = "float" + bits;
+    text += " [";
+    for (std::size_t i = 0; i < table.dims.size(); ++i)
+        text += (i == 0 ? "" : ", ") + std::to_string(table.dims[i]);
+    return text + "]";
+}
+
+}  // namespace tutti::hdf5

@@ -1,0 +1,101 @@
+#include "labels_and_targets.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "hdf5_table.hpp"
+#include "schema.hpp"
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+namespace {
+
+/// What people store instead, and what to do with it.
+std::string advice_on_labels(const hdf5::Table& labels) {
+    if (labels.dims.size() == 2) return ", one for each sample: of a row per class store where it is largest";
+    if (H5Tget_class(labels.type.get()) == H5T_FLOAT) return ": convert them, in h5py with astype('int64')";
+    return {};
+}
+
+std::string advice_on_targets(const hdf5::Table& targets) {
+    if (targets.dims.size() == 1)
+        return ": one number for each sample is K = 1, one dimension more (in h5py targets[:, None])";
+    if (targets.dims.size() == 2 && H5Tget_class(targets.type.get()) == H5T_INTEGER)
+        return ": convert them, in h5py with astype('float32')";
+    return {};
+}
+
+void require_rows(const hdf5::File& file, const char* name, const char* things, const hdf5::Table& table,
+                  std::int64_t samples) {
+    if (table.dims.front() != samples)
+        schema::fail(file.path, std::string(name) + " has " + std::to_string(table.dims.front()) + " " +
+                                    things + ", but /samples has " + std::to_string(samples));
+}
+
+void read(const hdf5::File& file, const char* name, const hdf5::Table& table, hid_t type, void* values) {
+    if (H5Dread(table.data.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0) return;
+    const std::string reason = hdf5::last_error();
+    schema::fail(file.path, std::string(name) + " cannot be read: " + reason);
+}
+
+hdf5::Table open_targets(const hdf5::File& file) {
+    hdf5::Table table = hdf5::open_table(file, schema::targets_dataset);
+    const std::size_t bytes = H5Tget_size(table.type.get());
+    const bool floats = H5Tget_class(table.type.get()) == H5T_FLOAT && (bytes == 4 || bytes == 8);
+    if (!floats || table.dims.size() != 2 || table.dims[1] < 1)
+        schema::fail(file.path, "/targets is " + hdf5::describe(table) +
+                                    ", but must be float32 or float64 [N, K] with K of at least 1" +
+                                    advice_on_targets(table));
+    return table;
+}
+
+}  // namespace
+
+void describe_labels_and_targets(DatasetInfo& info, const hdf5::File& file, Labels wanted) {
+    const bool has_labels = hdf5::has_table(file, schema::labels_dataset);
+    const bool has_targets = hdf5::has_table(file, schema::targets_dataset);
+    if (has_labels && has_targets)
+        throw DataError(file.path + ": there are both /labels and /targets",
+                        "keep what is to be learnt and remove the other, in h5py with del file['labels'] or "
+                        "del file['targets']");
+    if (wanted == Labels::required && !has_labels && !has_targets &&
+        hdf5::has_table(file, schema::samples_dataset))
+        throw DataError(file.path + ": there is no data set /labels, nor /targets",
+                        "data without labels can only be predicted (trainer predict)");
+    info.labelled = !has_targets && (wanted == Labels::required || has_labels);
+    const std::optional<std::int64_t> classes = hdf5::read_integer(file, schema::classes_attribute);
+    if (!classes && info.labelled) schema::fail(file.path, "there is no attribute 'classes'");
+    info.classes = classes.value_or(0);
+    info.class_names = hdf5::read_texts(file, schema::class_names_attribute);
+    if (!has_targets) return;
+    info.targets = open_targets(file).dims[1];
+    info.target_names = hdf5::read_texts(file, schema::target_names_attribute);
+}
+
+std::vector<std::int64_t> read_labels(const hdf5::File& file, std::int64_t samples) {
+    const hdf5::Table table = hdf5::open_table(file, schema::labels_dataset);
+    if (H5Tget_class(table.type.get()) != H5T_INTEGER || table.dims.size() != 1)
+        schema::fail(file.path, "/labels is " + hdf5::describe(table) + ", but must be integers [N]" +
+                                    advice_on_labels(table));
+    require_rows(file, schema::labels_dataset, "entries", table, samples);
+    std::vector<std::int64_t> labels(static_cast<std::size_t>(samples));
+    read(file, schema::labels_dataset, table, H5T_NATIVE_INT64, labels.data());
+    return labels;
+}
+
+std::vector<float> read_targets(const hdf5::File& file, const DatasetInfo& info) {
+    const hdf5::Table table = open_targets(file);
+    require_rows(file, schema::targets_dataset, "rows", table, info.samples);
+    std::vector<float> targets(static_cast<std::size_t>(info.samples * info.targets));
+    read(file, schema::targets_dataset, table, H5T_NATIVE_FLOAT, targets.data());
+    const auto bad = std::ranges::find_if_not(targets, [](float value) { return std::isfinite(value); });
+    if (bad == targets.end()) return targets;
+    const auto at = bad - targets.begin();
+    throw DataError(file.path + ": sample " + std::to_string(at / info.targets) + " has " +
+                        schema::target_not_finite(info, at % info.targets, *bad),
+                    "correct the value or leave the sample out: targets must be finite numbers of 32 bits");
+}
+
+}  // namespace tutti

@@ -1,0 +1,84 @@
+#include "row_choice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+
+RowChoice::RowChoice(const CsvHeader& header, std::span<const KeptValue> keep,
+                     std::span<const std::string> targets)
+    : target_names_(targets.begin(), targets.end()) {
+    for (const KeptValue& kept : keep) {
+        const std::size_t column = find_column(header, kept.column, "--keep");
+        auto found = std::ranges::find(keep_, column, &Kept::column);
+        if (found == keep_.end()) found = keep_.insert(found, {column, {}});
+        found->values.push_back({std::string(trimmed(kept.value)), number_in<double>(kept.value)});
+    }
+    for (const std::string& name : targets) {
+        const std::size_t column = find_column(header, name, "--target");
+        if (std::ranges::find(target_columns_, column) != target_columns_.end())
+            throw UsageError("--target names the column " + name + " twice", "name each target once");
+        target_columns_.push_back(column);
+    }
+}
+
+bool RowChoice::take(const CsvReader& reader, std::span<const std::string> fields) {
+    if (!is_kept(fields)) {
+        ++left_out_.not_kept;
+        return false;
+    }
+    if (!read_targets(reader, fields)) {
+        ++left_out_.without_target;
+        return false;
+    }
+    return true;
+}
+
+bool RowChoice::is_kept(std::span<const std::string> fields) const {
+    return std::ranges::all_of(keep_, [&](const Kept& kept) {
+        const std::string_view text = trimmed(fields[kept.column]);
+        const std::optional<double> number = number_in<double>(text);
+        return std::ranges::any_of(kept.values, [&](const Value& value) {
+            return text == value.text || (number && value.number && *number == *value.number);
+        });
+    });
+}
+
+bool RowChoice::read_targets(const CsvReader& reader, std::span<const std::string> fields) {
+    values_.clear();
+    bool finite = true;
+    // All, so that a field that is no number is told of beside an empty one, too.
+    for (std::size_t target = 0; target < target_columns_.size(); ++target) {
+        const std::string& text = fields[target_columns_[target]];
+        if (trimmed(text).empty()) {
+            finite = false;
+            continue;
+        }
+        const auto value = number_in<double>(text);
+        if (!value)
+            reader.fail(fmt::format("column {}: '{}' is not a number", target_names_[target], text),
+                        "correct it, or leave the field empty: rows without a target are left out");
+        values_.push_back(static_cast<float>(*value));
+        if (std::isfinite(*value) && !std::isfinite(values_.back()))
+            reader.fail(
+                fmt::format("column {}: {} is not a finite number of 32 bits", target_names_[target], text),
+                "give the target in another unit");
+        finite = finite && std::isfinite(*value);
+    }
+    return finite;
+}
+
+void RowChoice::require_some(const std::string& path, std::int64_t taken) const {
+    const std::int64_t rows = left_out_.not_kept + left_out_.without_target;
+    if (taken > 0 || rows == 0) return;
+    throw DataError(
+        fmt::format("{}: of {} rows none is left: --keep leaves out {}, and {} have no finite target", path,
+                    rows, left_out_.not_kept, left_out_.without_target),
+        "check --keep and --target");
+}
+
+}  // namespace tutti

@@ -1,0 +1,52 @@
+#pragma once
+// Which rows of a table are packed, and the targets in them.
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "csv_fields.hpp"
+#include "csv_reader.hpp"
+#include "tutti/input/pack.hpp"
+
+namespace tutti {
+
+/// A row is packed where each column of `keep` has one of the values asked for, and where each target is a
+/// finite number.
+class RowChoice {
+  public:
+    /// UsageError: a column that is not there, a target named twice.
+    RowChoice(const CsvHeader& header, std::span<const KeptValue> keep, std::span<const std::string> targets);
+
+    /// Whether the row is packed; counts it where it is not. A field of a target that is neither empty nor a
+    /// number is an error (CsvReader::fail), and so is a finite one beyond 32 bits.
+    bool take(const CsvReader& reader, std::span<const std::string> fields);
+    /// Of the row that take() took last.
+    const std::vector<float>& targets() const { return values_; }
+    const std::vector<std::size_t>& target_columns() const { return target_columns_; }
+    const LeftOutRows& left_out() const { return left_out_; }
+    /// DataError where `taken`, the number of rows that were taken, is 0 though the table has some.
+    void require_some(const std::string& path, std::int64_t taken) const;
+
+  private:
+    struct Value {
+        std::string text;
+        std::optional<double> number;
+    };
+    struct Kept {
+        std::size_t column;
+        std::vector<Value> values;
+    };
+    bool is_kept(std::span<const std::string> fields) const;
+    bool read_targets(const CsvReader& reader, std::span<const std::string> fields);
+
+    std::vector<Kept> keep_;
+    std::vector<std::size_t> target_columns_;
+    std::vector<std::string> target_names_;
+    std::vector<float> values_;
+    LeftOutRows left_out_;
+};
+
+}  // namespace tutti
