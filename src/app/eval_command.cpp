@@ -6,6 +6,7 @@
 #include "command_line.hpp"
 #include "inference.hpp"
 #include "tutti/train/evaluation.hpp"
+#include "tutti/train/objective.hpp"
 
 namespace tutti {
 namespace {
@@ -29,9 +30,22 @@ void print_confusion(const EvaluationResult& result, const std::vector<std::stri
                    label < class_names.size() ? class_names[label] : std::to_string(label));
 }
 
+void add_metrics_of_classes(nlohmann::ordered_json& row, const EvaluationResult& sums) {
+    row["accuracy"] = sums.accuracy();
+    if (sums.topk > 0) row[fmt::format("top{}", sums.topk)] = sums.topk_accuracy();
+    row["balanced_accuracy"] = sums.balanced_accuracy();
+    if (const auto detection = sums.detection()) {
+        row["pod"] = detection->probability;
+        row["far"] = detection->false_alarm_ratio;
+    }
+    if (!sums.confusion.empty()) row["confusion"] = confusion_rows(sums);
+    row["correct"] = sums.correct;
+}
+
 int eval(const JobStart& start, const InferenceArguments& arguments, bool json) {
     Inference model = open_inference(start, arguments, InferenceUse::metrics);
-    const auto loss = make_softmax_cross_entropy(*model.device, model.graph->compute());
+    const auto loss =
+        make_evaluation_loss(*model.device, model.graph->compute(), model.config.train, model.data->info());
     SkippedSamples unreadable;
     const EvaluationResult sums =
         evaluate({.lanes = {{*model.graph, *loss, *model.stage}},
@@ -48,15 +62,13 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json) 
     if (json) {
         nlohmann::ordered_json row;
         row["loss"] = sums.mean_loss();
-        row["accuracy"] = sums.accuracy();
-        if (sums.topk > 0) row[fmt::format("top{}", sums.topk)] = sums.topk_accuracy();
-        row["balanced_accuracy"] = sums.balanced_accuracy();
-        if (const auto detection = sums.detection()) {
-            row["pod"] = detection->probability;
-            row["far"] = detection->false_alarm_ratio;
+        if (sums.targets > 0) {
+            row["mae"] = sums.mae();
+            row["rmse"] = sums.rmse();
+            row["distance"] = sums.distance();
+        } else {
+            add_metrics_of_classes(row, sums);
         }
-        if (!sums.confusion.empty()) row["confusion"] = confusion_rows(sums);
-        row["correct"] = sums.correct;
         row["samples"] = static_cast<std::int64_t>(sums.weight);
         if (sums.unreadable > 0) row["unreadable"] = sums.unreadable;
         row["data"] = model.data->name();
@@ -64,6 +76,10 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json) 
         row["weights_sha256"] = model.weights_sha256;
         row["world_size"] = start.world.size();
         fmt::print("{}\n", row.dump());
+    } else if (sums.targets > 0) {
+        fmt::print("{}, loss {:.4f}", score_text(sums), sums.mean_loss());
+        if (sums.unreadable > 0) fmt::print(", {} samples could not be read", sums.unreadable);
+        fmt::print("\ntest rmse {:.4f} ({:.0f} samples)\n", sums.rmse(), sums.weight);
     } else {
         fmt::print("accuracy {}, loss {:.4f}, balanced accuracy {:.4f}", accuracy_text(sums),
                    sums.mean_loss(), sums.balanced_accuracy());

@@ -113,45 +113,6 @@ std::string share_weights_path(Communicator& world, const InferenceArguments& ar
     return path;
 }
 
-/// The data that the model was trained on, as it saw them, where they are still there. With model.classes
-/// they are only a hint, and none where they cannot be read; without it that is an error.
-std::optional<DatasetInfo> training_data(const Config& config) {
-    std::error_code ignored;
-    const auto& train = config.data.train;
-    const bool there = !train.empty() && std::all_of(train.begin(), train.end(), [&](const auto& path) {
-        return std::filesystem::exists(path, ignored);
-    });
-    if (!there) return {};
-    try {
-        return transform_images(open_datasets(train), config.data.transforms, config.run.seed,
-                                TransformUse::evaluation)
-            ->info();
-    } catch (const DataError&) {
-        if (!config.model.classes) throw;
-        return {};
-    }
-}
-
-/// The classes of the data that the model was trained on: the data to predict may show fewer of them.
-/// Throws DataError for data of another shape than those.
-std::int64_t model_classes(const Config& config, const Dataset& data) {
-    const std::optional<DatasetInfo> trained_on = training_data(config);
-    if (trained_on && !(trained_on->sample_shape == data.info().sample_shape))
-        throw DataError(data.name() + " has samples of shape " + to_string(data.info().sample_shape) +
-                            ", but the model was trained on samples of shape " +
-                            to_string(trained_on->sample_shape),
-                        "give data of that shape");
-    const std::int64_t classes = config.model.classes ? *config.model.classes
-                                 : trained_on         ? trained_on->classes
-                                                      : data.info().classes;
-    if (classes < 1)
-        throw DataError(data.name() +
-                            " has no labels and does not say how many classes there are, and "
-                            "neither do the config or training data that are still there",
-                        "set model.classes");
-    return classes;
-}
-
 TensorView bytes_of(std::vector<std::byte>& bytes) {
     return {bytes.data(), DType::u8, {static_cast<std::int64_t>(bytes.size())}};
 }
@@ -196,19 +157,19 @@ void load_weights(Inference& inference) {
     });
 }
 
-void build(Inference& inference, std::int64_t classes, InferenceUse use, bool with_embedding) {
+void build(Inference& inference, InferenceUse use, bool with_embedding) {
     const Config& config = inference.config;
     const DatasetInfo& info = inference.data->info();
     const DType compute = compute_type(config.train.precision);
     const std::int64_t batch = config.train.batch_size;
     if (info.samples == 0)
         throw DataError(inference.data->name() + ": there are no samples", "give data that have some");
-    if (info.classes > classes)
-        throw DataError(inference.data->name() + " has " + std::to_string(info.classes) +
-                            " classes, but the model was trained on " + std::to_string(classes),
-                        "give data with the classes that the model knows");
-    GraphSpec spec = build_model(config.model, {info.sample_shape, classes});
-    if (use == InferenceUse::metrics) check_topk(config.train, spec.nodes().back().shape[0]);
+    GraphSpec spec = build_model(config.model, {info.sample_shape, inference.outputs.count});
+    // A list of layers may give more than classes that are known; targets are as many as it gives.
+    const std::int64_t given = spec.nodes().back().shape[0];
+    if (inference.outputs.regression) inference.outputs.count = given;
+    check_comparable(inference.outputs, *inference.data, use);
+    if (use == InferenceUse::metrics) check_topk(config.train, given);
     if (with_embedding) inference.embedding = keep_embedding(spec);
     inference.graph = std::make_unique<Graph>(std::move(spec), *inference.device,
                                               arithmetic_of(config.train.precision), batch);
@@ -287,11 +248,12 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
             reads_on_host(static_cast<double>(inference.data->info().samples), places, rank));
     });
     require_same_data(control, *inference.data);
-    std::int64_t classes = 0;
-    together_on_first_rank(control, "opening the data",
-                           [&] { classes = model_classes(config, *inference.data); });
-    control.broadcast(view_of(std::span(&classes, 1)), 0).wait();
-    together(control, "building the model", [&] { build(inference, classes, use, with_embedding); });
+    together_on_first_rank(control, "opening the data", [&] {
+        inference.outputs = find_model_outputs(config, inference.weights, *inference.data);
+    });
+    inference.outputs = share(control, inference.outputs);
+    if (inference.outputs.regression) config.train.loss = inference.outputs.loss;
+    together(control, "building the model", [&] { build(inference, use, with_embedding); });
     load_weights(inference);
     start.log.info(fmt::format("weights {}, data {}: {} samples, {} {}{}", inference.weights,
                                inference.data->name(), inference.data->info().samples, world.size(),

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "job_start.hpp"
+#include "model_outputs.hpp"
 #include "tutti/base/config.hpp"
 #include "tutti/device/device.hpp"
 #include "tutti/input/loader.hpp"
@@ -36,9 +37,6 @@ std::string weights_in(const std::string& path);
 /// read_weights finds.
 std::vector<NamedTensor> weights_to_evaluate(const std::string& path);
 
-/// Metrics may go without samples that cannot be read (data.on_error); predictions have a row for each.
-enum class InferenceUse { metrics, predictions };
-
 struct Inference {
     Config config;
     std::string weights;         ///< path of the file
@@ -46,6 +44,7 @@ struct Inference {
     std::unique_ptr<Device> device;
     std::unique_ptr<Dataset> data;
     std::unique_ptr<Communicator> control;
+    ModelOutputs outputs;
     std::optional<Embedding> embedding;
     std::unique_ptr<Graph> graph;
     std::unique_ptr<Loader> loader;

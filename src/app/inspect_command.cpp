@@ -90,7 +90,10 @@ void inspect_predictions(const std::string& path) {
     const PredictionSummary summary = read_prediction_summary(path);
     fmt::print(
         "{}: predictions\n  samples   {}\n  correct   {}\n  weights   {}\n  sha256    {}\n  data      {}\n",
-        path, summary.samples, summary.labelled ? std::to_string(summary.correct) : "unknown: no labels",
+        path, summary.samples,
+        summary.regression ? "of outputs, not classes"
+        : summary.labelled ? std::to_string(summary.correct)
+                           : "unknown: no labels",
         summary.origin.weights, summary.origin.weights_sha256, summary.origin.data);
     fmt::print("  columns, with the hash of their bytes\n");
     for (const PredictionColumn& column : summary.columns)

@@ -20,6 +20,7 @@
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/bucket_plan.hpp"
 #include "tutti/train/memory_statement.hpp"
+#include "tutti/train/objective.hpp"
 #include "tutti/train/optimizer.hpp"
 #include "tutti/train/precision.hpp"
 #include "tutti/train/shard_plan.hpp"
@@ -141,10 +142,11 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     const bool chooses = config.distributed.strategy == Strategy::automatic && ranks > 1;
     config.distributed.strategy = chosen_strategy(config, ranks, has_common_memory(config, *device));
     const int shards = shards_optimizer(config, ranks) ? ranks : 1;
+    check_objective(config.train, dataset->info(), dataset->name());
     std::optional<Graph> made;
     const auto make = [&](int) {
-        made.emplace(build_model(config.model, {dataset->info().sample_shape, dataset->info().classes}),
-                     *device, arithmetic_of(config.train.precision), batch, config.train.recompute, shards);
+        made.emplace(build_model(config.model, model_input(dataset->info())), *device,
+                     arithmetic_of(config.train.precision), batch, config.train.recompute, shards);
     };
     // As training does: a virtual shard is one thread's.
     if (config.run.deterministic)

@@ -8,7 +8,7 @@
 #include "tutti/base/error.hpp"
 #include "tutti/base/memory_use.hpp"
 #include "tutti/base/units.hpp"
-#include "tutti/model/zoo.hpp"
+#include "tutti/train/objective.hpp"
 #include "tutti/train/precision.hpp"
 #include "tutti/train/virtual_shards.hpp"
 
@@ -16,8 +16,8 @@ namespace tutti {
 namespace {
 
 GraphMemory memory_of(const Config& config, const DatasetInfo& data, Device& device, std::int64_t batch) {
-    return Graph(build_model(config.model, {data.sample_shape, data.classes}), device,
-                 arithmetic_of(config.train.precision), batch, config.train.recompute)
+    return Graph(build_model(config.model, model_input(data)), device, arithmetic_of(config.train.precision),
+                 batch, config.train.recompute)
         .memory();
 }
 

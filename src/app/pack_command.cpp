@@ -35,15 +35,9 @@ void add_class_names(OptionParser& parser, std::vector<std::string>& names) {
     parser.add_option("--class-names", names, "names of the classes, separated by commas").delimiter(',');
 }
 
-/// What the samples have: "10 classes".
-std::string labels_or_targets(const DatasetInfo& info) {
-    if (info.targets > 0) return fmt::format("{} {}", info.targets, info.targets == 1 ? "target" : "targets");
-    return info.labelled ? fmt::format("{} classes", info.classes) : "no labels";
-}
-
 int print(const std::string& output, const DatasetInfo& info, const std::string& more = {}) {
     fmt::print("{}: {} samples {} {}, {}{}\n", output, info.samples, to_string(info.sample_shape),
-               name_of(info.dtype), labels_or_targets(info), more);
+               name_of(info.dtype), describe_wanted(info), more);
     return 0;
 }
 

@@ -33,11 +33,23 @@ int predict_job(const JobStart& start, const PredictArguments& arguments) {
         check_output(arguments.output, arguments.inference.data);
         check_output(arguments.output, model.config.data.val);
         check_output(arguments.output, {model.weights});
+        if (arguments.no_logits && model.outputs.regression)
+            throw UsageError("--no-logits: the outputs of a model for regression are its predictions",
+                             "leave it out");
     });
     PredictionFormat format;
     format.samples = model.data->info().samples;
     format.dtype = model.graph->compute();
-    format.logits = arguments.no_logits ? 0 : model.graph->output_shape().count();
+    const std::int64_t outputs = model.graph->output_shape().count();
+    const DatasetInfo& info = model.data->info();
+    const bool regression = model.outputs.regression;
+    if (regression) {
+        format.outputs = outputs;
+        format.has_targets = info.targets > 0;
+        format.target_names = model.outputs.target_names;
+    } else {
+        format.logits = arguments.no_logits ? 0 : outputs;
+    }
     format.embedding = arguments.embeddings ? model.embedding->width : 0;
 
     const StopSignal signals;
@@ -62,9 +74,12 @@ int predict_job(const JobStart& start, const PredictArguments& arguments) {
     together_on_first_rank(control, "writing " + arguments.output, [&] { writer->commit(); });
     if (control.rank() != 0) return 0;
     const LossSums sums{0, static_cast<double>(counts.samples), counts.correct};
-    const bool labelled = model.data->info().labelled;
-    fmt::print("{}: {} rows, {}\n", arguments.output, counts.samples,
-               labelled ? "accuracy " + accuracy_text(sums) : "the data have no labels");
+    std::string score = "the data have no labels";
+    if (regression)
+        score = fmt::format("{} output{} each", outputs, outputs == 1 ? "" : "s");
+    else if (info.labelled)
+        score = "accuracy " + accuracy_text(sums);
+    fmt::print("{}: {} rows, {}\n", arguments.output, counts.samples, score);
     std::fflush(stdout);
     return 0;
 }

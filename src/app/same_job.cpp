@@ -13,11 +13,9 @@ namespace tutti {
 namespace {
 
 std::string described(const DatasetInfo& info) {
-    std::string text = fmt::format("{} samples {} of {} in {} classes", info.samples,
-                                   to_string(info.sample_shape), name_of(info.dtype), info.classes);
-    if (!info.labelled) text += ", no labels";
+    std::string text = fmt::format("{} samples {} of {}, {}", info.samples, to_string(info.sample_shape),
+                                   name_of(info.dtype), describe_wanted(info));
     for (const std::string& name : info.class_names) text += " " + name;
-    if (info.targets > 0) text += fmt::format(", {} targets", info.targets);
     for (const std::string& name : info.target_names) text += " " + name;
     for (std::size_t c = 0; c < info.mean.size(); ++c)
         text += fmt::format(", {} ± {}", info.mean[c], info.std[c]);

@@ -59,8 +59,9 @@ std::function<std::unique_ptr<Dataset>()> synthetic_data(const RecipeArguments& 
             throw UsageError(
                 fmt::format("{} steps of {} samples are more than can be counted", updates, batch),
                 "set --steps, --warmup or train.batch_size to less");
-        return make_random_dataset(sample_shape.rank() > 0 ? sample_shape : usual, batch * updates,
-                                   config.model.classes.value_or(default_classes), config.run.seed);
+        const std::int64_t outputs = config.model.classes.value_or(default_classes);
+        return make_random_dataset(sample_shape.rank() > 0 ? sample_shape : usual, batch * updates, outputs,
+                                   config.run.seed, is_regression(config.train.loss) ? outputs : 0);
     };
 }
 

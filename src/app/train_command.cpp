@@ -13,6 +13,7 @@
 #include "tutti/base/familiar_options.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/input/dataset.hpp"
+#include "tutti/train/objective.hpp"
 #include "tutti/train/trainer.hpp"
 
 namespace tutti {
@@ -22,8 +23,14 @@ namespace {
 void print_result(const std::string& last_eval) {
     if (last_eval.empty()) return;
     const auto row = nlohmann::json::parse(last_eval);
-    fmt::print("test accuracy {:.4f} ({} of {})\n", row.at("accuracy").get<double>(),
-               row.at("correct").get<std::int64_t>(), row.at("samples").get<std::int64_t>());
+    const auto samples = row.at("samples").get<std::int64_t>();
+    if (row.contains("accuracy"))
+        fmt::print("test accuracy {:.4f} ({} of {})\n", row.at("accuracy").get<double>(),
+                   row.at("correct").get<std::int64_t>(), samples);
+    else if (row.at("rmse").is_number())
+        fmt::print("test rmse {:.4f} ({} samples)\n", row.at("rmse").get<double>(), samples);
+    else
+        fmt::print("test rmse not finite ({} samples)\n", samples);
     std::fflush(stdout);
 }
 
@@ -49,10 +56,11 @@ std::unique_ptr<RunDirectory> open_run_directory(Communicator& world, const Conf
 int train(const JobStart& start, const RecipeArguments& arguments) {
     auto& [session, world, log, environment] = start;
     const StopSignal signals;  // from here on: a signal during a long start must not be lost
-    const Config config = read_training_config(start, arguments);
+    Config config = read_training_config(start, arguments);
     const auto timed = start.timed_world(config.distributed);
     const TrainingInputs inputs = open_training(start.over(*timed), config, true);
     const auto& [places, device, gpu, train_data, val_data] = inputs;
+    config = config_with_objective(std::move(config), train_data->info());
 
     const auto gradients = make_gradients_communicator(start, config, inputs, *timed);
     const auto control = timed->duplicate();
@@ -79,9 +87,8 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
     log.info(fmt::format("tutti " TUTTI_VERSION ": {} {} ({}), {}, run directory {}", places.size(),
                          places.size() == 1 ? "rank" : "ranks", to_string(read_launch(environment).launcher),
                          device->description(), config.run.dir));
-    log.info(fmt::format("data: {}, {} samples {}, {} classes", train_data->name(),
-                         train_data->info().samples, to_string(train_data->info().sample_shape),
-                         train_data->info().classes));
+    log.info(fmt::format("data: {}, {} samples {}, {}", train_data->name(), train_data->info().samples,
+                         to_string(train_data->info().sample_shape), describe_wanted(train_data->info())));
     if (const std::string doubt = doubt_about_layout(train_data->info()); !doubt.empty())
         log.warning("data: " + doubt);
     if (!config.data.transforms.empty()) {

@@ -221,7 +221,9 @@ std::vector<std::string> training_differences(const Config& before, const Config
     const bool bits_count = before.run.deterministic && now.run.deterministic;
     Config then = before, today = now;
     for (Config* config : {&then, &today}) config->device = choice_of(*config);
+    const bool other_outputs = is_regression(before.train.loss) != is_regression(now.train.loss);
     return differences(then, today, [&](const Row& row) {
+        if (row.path == "train.loss") return other_outputs;
         if (row.path == "run.virtual_shards" || row.path == "device") return bits_count;
         return (in_section(row, "model") || in_section(row, "optim")) && row.path != "model.init_from";
     });
@@ -244,6 +246,9 @@ std::vector<std::string> course_differences(const Config& before, const Config& 
                                                  "data.on_error",
                                                  "train.epochs",
                                                  "train.accumulate",
+                                                 "train.loss",
+                                                 "train.label_smoothing",
+                                                 "train.class_weights",
                                                  "train.precision",
                                                  "train.ema",
                                                  "train.scale_lr_by_world_size",
@@ -251,9 +256,12 @@ std::vector<std::string> course_differences(const Config& before, const Config& 
                                                  "train.early_stopping",
                                                  "train.checkpoint.best",
                                                  "distributed.compress"};
+    Config then = before, today = now;
+    for (Config* config : {&then, &today})
+        if (!is_regression(config->train.loss)) config->train.loss = LossChoice::automatic;
     // More epochs of a constant rate are the same training, only longer.
     const bool same_horizon = before.schedule.name != "cosine" && now.schedule.name != "cosine";
-    return differences(before, now, [&](const Row& row) {
+    return differences(then, today, [&](const Row& row) {
         if (row.path == "train.epochs" && same_horizon) return false;
         return in_section(row, "schedule") || keys.contains(row.path);
     });

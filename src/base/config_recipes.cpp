@@ -29,10 +29,14 @@ void read_map(const Setting& setting, const std::map<std::string, Field>& fields
     }
 }
 
-Kind<std::string> validation_metric() {
+std::vector<Choice<std::string>> validation_metric_words() {
     std::vector<Choice<std::string>> words;
     for (const char* name : validation_metrics) words.push_back({name, name});
-    return choice(words);
+    return words;
+}
+
+Kind<std::string> validation_metric() {
+    return choice(validation_metric_words());
 }
 
 EmaConfig parse_ema(const Setting& setting) {
@@ -61,6 +65,12 @@ EarlyStoppingConfig parse_early_stopping(const Setting& setting) {
 }
 
 }  // namespace
+
+Kind<std::string> best_metric() {
+    std::vector<Choice<std::string>> words = validation_metric_words();
+    words.push_back({"null", ""});
+    return choice(words);
+}
 
 Kind<ClassWeightsConfig> class_weights() {
     const auto list = list_of(number({.low = 0, .low_open = true}));

@@ -67,6 +67,8 @@ Kind<Normalize> normalize();
 Kind<std::vector<LayerSpec>> layers();
 Kind<EmaConfig> ema();
 Kind<ClassWeightsConfig> class_weights();
+/// A name of `validation_metrics`, or null, which is empty.
+Kind<std::string> best_metric();
 Kind<EarlyStoppingConfig> early_stopping();
 
 /// One of a fixed set of words; the word "null" is also met by no value.

@@ -1,151 +1,35 @@
 #include "tutti/input/dataset.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <numeric>
 #include <utility>
 
+#include "concatenation.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/memory_use.hpp"
 
 namespace tutti {
 namespace {
 
-/// Several data sets one after the other.
-class Concatenation final : public Dataset {
-  public:
-    explicit Concatenation(std::vector<std::unique_ptr<Dataset>> parts) : parts_(std::move(parts)) {
-        info_ = parts_.front()->info();
-        info_.samples = 0;
-        for (const std::unique_ptr<Dataset>& part : parts_) {
-            begins_.push_back(info_.samples);
-            info_.samples += part->info().samples;
-            if (info_.class_names.empty()) info_.class_names = part->info().class_names;
-            if (info_.target_names.empty()) info_.target_names = part->info().target_names;
-            const std::span<const float> targets = part->targets();
-            targets_.insert(targets_.end(), targets.begin(), targets.end());
-            info_.classes = std::max(info_.classes, part->info().classes);  // those that state it agree
-        }
-    }
-
-    const DatasetInfo& info() const override { return info_; }
-
-    std::string name() const override {
-        std::string names;
-        for (const std::unique_ptr<Dataset>& part : parts_)
-            names += (names.empty() ? "" : ", ") + part->name();
-        return names;
-    }
-
-    void read(std::span<const std::int64_t> indices, std::span<std::byte> samples,
-              std::span<std::int64_t> labels) const override {
-        const auto bytes = static_cast<std::size_t>(info_.sample_bytes());
-        assert(samples.size() == indices.size() * bytes && labels.size() == indices.size());
-        // In shuffled order a part is read a sample or two at a time; a disk would have no more to do at
-        // once.
-        if (waits_for_disk()) announce(indices);
-        for_each_part(indices,
-                      [&](const Dataset& part, std::span<const std::int64_t> local, std::size_t begin) {
-                          part.read(local, samples.subspan(begin * bytes, local.size() * bytes),
-                                    labels.subspan(begin, local.size()));
-                      });
-    }
-
-    void read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const override {
-        assert(labels.size() == indices.size());
-        for_each_part(indices,
-                      [&](const Dataset& part, std::span<const std::int64_t> local, std::size_t begin) {
-                          part.read_labels(local, labels.subspan(begin, local.size()));
-                      });
-    }
-
-    std::span<const float> targets() const override { return targets_; }
-
-    void bring_in(BringInPatience& patience) const override {
-        for (const std::unique_ptr<Dataset>& part : parts_) part->bring_in(patience);
-    }
-
-    std::uint64_t mapped_bytes() const override {
-        std::uint64_t sum = 0;
-        for (const std::unique_ptr<Dataset>& part : parts_) sum += part->mapped_bytes();
-        return sum;
-    }
-
-    std::uint64_t brought_in_bytes() const override {
-        std::uint64_t sum = 0;
-        for (const std::unique_ptr<Dataset>& part : parts_) sum += part->brought_in_bytes();
-        return sum;
-    }
-
-    bool waits_for_disk() const override {
-        return std::ranges::any_of(
-            parts_, [](const std::unique_ptr<Dataset>& part) { return part->waits_for_disk(); });
-    }
-
-    void announce(std::span<const std::int64_t> indices) const override {
-        for_each_part(indices, [](const Dataset& part, std::span<const std::int64_t> local, std::size_t) {
-            if (part.waits_for_disk()) part.announce(local);
-        });
-    }
-
-    /// Every sample is as likely to be read as any other.
-    void expect_reads(double samples) override {
-        const double share = samples / static_cast<double>(std::max<std::int64_t>(info_.samples, 1));
-        for (const std::unique_ptr<Dataset>& part : parts_)
-            part->expect_reads(share * static_cast<double>(part->info().samples));
-    }
-
-  private:
-    /// Calls visit(part, its own indices, where they begin in `indices`) for each run of indices in one part.
-    template <class Visit>
-    void for_each_part(std::span<const std::int64_t> indices, Visit visit) const {
-        std::vector<std::int64_t> local(indices.size());
-        for (std::size_t begin = 0, end = 0; begin < indices.size(); begin = end) {
-            const std::size_t part = part_of(indices[begin]);
-            for (end = begin; end < indices.size() && part_of(indices[end]) == part; ++end)
-                local[end] = indices[end] - begins_[part];
-            visit(*parts_[part], std::span<const std::int64_t>(local).subspan(begin, end - begin), begin);
-        }
-    }
-
-    /// Empty parts begin where their successor begins: the last part that begins at or before the index has
-    /// it.
-    std::size_t part_of(std::int64_t index) const {
-        if (index < 0 || index >= info_.samples)
-            throw DataError(name() + ": there is no sample " + std::to_string(index) + ", the files have " +
-                            std::to_string(info_.samples));
-        return static_cast<std::size_t>(std::upper_bound(begins_.begin(), begins_.end(), index) -
-                                        begins_.begin() - 1);
-    }
-
-    std::vector<std::unique_ptr<Dataset>> parts_;
-    std::vector<std::int64_t> begins_;
-    std::vector<float> targets_;
-    DatasetInfo info_;
-};
-
 /// Data without labels need not say how many classes there are.
 bool says_classes(const DatasetInfo& info) {
     return info.labelled || info.classes > 0;
 }
 
-std::string describe(const DatasetInfo& info) {
+/// Whether there are labels was compared before.
+std::string describe(DatasetInfo info) {
     const std::string samples =
         std::string(name_of(info.dtype)) + " samples of " + to_string(info.sample_shape);
     if (!says_classes(info)) return samples;
-    return samples + " in " + std::to_string(info.classes) + (info.classes == 1 ? " class" : " classes");
-}
-
-std::string describe_targets(const DatasetInfo& info) {
-    if (info.targets == 0) return info.labelled ? "labels" : "neither labels nor targets";
-    return std::to_string(info.targets) + (info.targets == 1 ? " target" : " targets") + " per sample";
+    info.labelled = true;
+    return samples + " in " + describe_wanted(info);
 }
 
 void require_alike(const Dataset& first, const Dataset& other) {
     const DatasetInfo &a = first.info(), &b = other.info();
     if (a.targets != b.targets)
-        throw DataError(first.name() + " has " + describe_targets(a) + ", but " + other.name() + " has " +
-                            describe_targets(b),
+        throw DataError(first.name() + " has " + describe_wanted(a) + ", but " + other.name() + " has " +
+                            describe_wanted(b),
                         "files that are used together must agree; use them apart");
     if (a.labelled != b.labelled)
         throw DataError(first.name() + " has " + (a.labelled ? "" : "no ") + "labels, but " + other.name() +
@@ -166,9 +50,21 @@ void require_alike(const Dataset& first, const Dataset& other) {
 
 }  // namespace
 
+std::string describe_wanted(const DatasetInfo& info) {
+    if (info.targets > 0) return std::to_string(info.targets) + (info.targets == 1 ? " target" : " targets");
+    if (info.classes == 0) return "no labels";
+    return std::to_string(info.classes) + (info.classes == 1 ? " class" : " classes") +
+           (info.labelled ? "" : ", no labels");
+}
+
 void Dataset::read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const {
     std::vector<std::byte> samples(indices.size() * static_cast<std::size_t>(info().sample_bytes()));
     read(indices, samples, labels);
+}
+
+std::vector<float> Dataset::hand_over_targets() {
+    const std::span<const float> all = targets();
+    return {all.begin(), all.end()};
 }
 
 bool whole_file_pays(double reads, std::int64_t samples, std::int64_t sample_bytes) {
@@ -209,7 +105,7 @@ std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, FileM
             }
     }
     if (parts.size() == 1) return std::move(parts.front());
-    return std::make_unique<Concatenation>(std::move(parts));
+    return concatenate(std::move(parts));
 }
 
 std::vector<std::int64_t> count_labels(const Dataset& dataset) {

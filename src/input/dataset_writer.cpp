@@ -95,8 +95,8 @@ void end_if_stopped(const std::string& output) {
 
 DatasetWriter::DatasetWriter(const std::string& path, const DatasetInfo& info, const std::string& source)
     : path_(path), temporary_(path + ".tmp-" + std::to_string(getpid())), info_(info) {
-    const std::string found = schema::violation(info);
-    if (!found.empty()) throw DataError(path_ + ": cannot be written: " + found);
+    if (const schema::Violation found = schema::violation(info))
+        throw DataError(path_ + ": cannot be written: " + found.problem);
     std::error_code error;
     std::filesystem::create_directories(directory_of(path_), error);
     if (error) fail("its directory cannot be made", error.value());

@@ -60,6 +60,7 @@ class Hdf5Dataset final : public Dataset {
     }
 
     std::span<const float> targets() const override { return targets_; }
+    std::vector<float> hand_over_targets() override { return std::exchange(targets_, {}); }
     void bring_in(BringInPatience& patience) const override { storage_->bring_in(patience); }
     std::uint64_t mapped_bytes() const override { return storage_->mapped_bytes(); }
     std::uint64_t brought_in_bytes() const override { return storage_->brought_in_bytes(); }
@@ -279,7 +280,8 @@ std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, const FileMe
     info.std = hdf5::read_floats(file, schema::std_attribute);
     Table samples = hdf5::open_table(file, schema::samples_dataset);
     set_samples(info, file, samples);
-    if (const std::string found = schema::violation(info); !found.empty()) schema::fail(path, found);
+    if (const schema::Violation found = schema::violation(info))
+        schema::fail(path, found.problem, found.remedy);
     std::vector<std::int64_t> labels;
     if (info.labelled) labels = read_labels(file, info.samples);
     std::vector<float> targets;

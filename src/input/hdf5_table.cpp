@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <limits>
 
 #include "schema.hpp"
 
@@ -37,6 +38,20 @@ Table open_table(const File& file, const char* name) {
     for (int i = 0; i < rank; ++i)
         table.dims.push_back(static_cast<std::int64_t>(dims[static_cast<std::size_t>(i)]));
     return table;
+}
+
+Storage storage_of(const Table& table) {
+    Storage storage{.needed = H5Tget_size(table.type.get()), .held = H5Dget_storage_size(table.data.get())};
+    for (const std::int64_t dim : table.dims)
+        if (__builtin_mul_overflow(storage.needed, static_cast<std::uint64_t>(dim), &storage.needed))
+            storage.needed = std::numeric_limits<std::uint64_t>::max();
+    const Handle creation(H5Dget_create_plist(table.data.get()), H5Pclose);
+    const H5D_layout_t layout = H5Pget_layout(creation.get());
+    const bool filtered = layout == H5D_CHUNKED && H5Pget_nfilters(creation.get()) > 0;
+    if (layout == H5D_CONTIGUOUS || layout == H5D_CHUNKED)
+        storage.complete =
+            filtered ? storage.needed == 0 || storage.held > 0 : storage.held >= storage.needed;
+    return storage;
 }
 
 std::string describe(const Table& table) {

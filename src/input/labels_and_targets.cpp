@@ -19,25 +19,43 @@ std::string advice_on_labels(const hdf5::Table& labels) {
     return {};
 }
 
-std::string advice_on_targets(const hdf5::Table& targets) {
+std::string remedy_for_targets(const hdf5::Table& targets) {
+    const std::string or_else = ", or " + schema::pack_targets_again();
     if (targets.dims.size() == 1)
-        return ": one number for each sample is K = 1, one dimension more (in h5py targets[:, None])";
+        return "store them with one dimension more, K = 1, in h5py as targets[:, None]" + or_else;
     if (targets.dims.size() == 2 && H5Tget_class(targets.type.get()) == H5T_INTEGER)
-        return ": convert them, in h5py with astype('float32')";
-    return {};
+        return "convert them, in h5py with targets.astype('float32')" + or_else;
+    return schema::pack_targets_again();
 }
 
-void require_rows(const hdf5::File& file, const char* name, const char* things, const hdf5::Table& table,
-                  std::int64_t samples) {
+/// A table with a row per sample.
+struct Column {
+    const char *name, *rows;
+    std::string pack_again;
+};
+
+/// Before memory is taken for what the table claims to be.
+void require_all(const hdf5::File& file, const Column& column, const hdf5::Table& table,
+                 std::int64_t samples) {
+    const std::string name = column.name;
     if (table.dims.front() != samples)
-        schema::fail(file.path, std::string(name) + " has " + std::to_string(table.dims.front()) + " " +
-                                    things + ", but /samples has " + std::to_string(samples));
+        schema::fail(file.path,
+                     name + " has " + std::to_string(table.dims.front()) + " " + column.rows +
+                         ", but /samples has " + std::to_string(samples),
+                     column.pack_again);
+    const hdf5::Storage storage = hdf5::storage_of(table);
+    if (!storage.complete)
+        schema::fail(file.path,
+                     name + " is " + hdf5::describe(table) + ", " + std::to_string(storage.needed) +
+                         " bytes, of which " + std::to_string(storage.held) + " were written",
+                     "write all of it, or remove it, in h5py with del file['" + name.substr(1) + "'], or " +
+                         column.pack_again);
 }
 
-void read(const hdf5::File& file, const char* name, const hdf5::Table& table, hid_t type, void* values) {
+void read(const hdf5::File& file, const Column& column, const hdf5::Table& table, hid_t type, void* values) {
     if (H5Dread(table.data.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0) return;
     const std::string reason = hdf5::last_error();
-    schema::fail(file.path, std::string(name) + " cannot be read: " + reason);
+    schema::fail(file.path, std::string(column.name) + " cannot be read: " + reason, column.pack_again);
 }
 
 hdf5::Table open_targets(const hdf5::File& file) {
@@ -45,9 +63,10 @@ hdf5::Table open_targets(const hdf5::File& file) {
     const std::size_t bytes = H5Tget_size(table.type.get());
     const bool floats = H5Tget_class(table.type.get()) == H5T_FLOAT && (bytes == 4 || bytes == 8);
     if (!floats || table.dims.size() != 2 || table.dims[1] < 1)
-        schema::fail(file.path, "/targets is " + hdf5::describe(table) +
-                                    ", but must be float32 or float64 [N, K] with K of at least 1" +
-                                    advice_on_targets(table));
+        schema::fail(file.path,
+                     "/targets is " + hdf5::describe(table) +
+                         ", but must be float32 or float64 [N, K] with K of at least 1",
+                     remedy_for_targets(table));
     return table;
 }
 
@@ -79,17 +98,19 @@ std::vector<std::int64_t> read_labels(const hdf5::File& file, std::int64_t sampl
     if (H5Tget_class(table.type.get()) != H5T_INTEGER || table.dims.size() != 1)
         schema::fail(file.path, "/labels is " + hdf5::describe(table) + ", but must be integers [N]" +
                                     advice_on_labels(table));
-    require_rows(file, schema::labels_dataset, "entries", table, samples);
+    const Column column{schema::labels_dataset, "entries", schema::pack_again()};
+    require_all(file, column, table, samples);
     std::vector<std::int64_t> labels(static_cast<std::size_t>(samples));
-    read(file, schema::labels_dataset, table, H5T_NATIVE_INT64, labels.data());
+    read(file, column, table, H5T_NATIVE_INT64, labels.data());
     return labels;
 }
 
 std::vector<float> read_targets(const hdf5::File& file, const DatasetInfo& info) {
     const hdf5::Table table = open_targets(file);
-    require_rows(file, schema::targets_dataset, "rows", table, info.samples);
+    const Column column{schema::targets_dataset, "rows", schema::pack_targets_again()};
+    require_all(file, column, table, info.samples);
     std::vector<float> targets(static_cast<std::size_t>(info.samples * info.targets));
-    read(file, schema::targets_dataset, table, H5T_NATIVE_FLOAT, targets.data());
+    read(file, column, table, H5T_NATIVE_FLOAT, targets.data());
     const auto bad = std::ranges::find_if_not(targets, [](float value) { return std::isfinite(value); });
     if (bad == targets.end()) return targets;
     const auto at = bad - targets.begin();

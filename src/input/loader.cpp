@@ -19,8 +19,9 @@ namespace {
 /// One batch's memory.
 struct Slot {
     Buffer memory;
-    std::span<std::byte> samples;  // in `memory`, as the labels
+    std::span<std::byte> samples;  // in `memory`, as the labels and targets
     std::span<std::int64_t> labels;
+    std::span<float> targets;
     std::vector<std::int64_t> positions, indices, announced;
     std::vector<SkippedSample> skipped;
     std::size_t count = 0;  // samples in it
@@ -54,6 +55,11 @@ Seconds read_samples(const Dataset& dataset, std::int64_t epoch, Slot& slot, std
     dataset.read_at({epoch, std::span(slot.positions).subspan(first, count), &transforming},
                     std::span(slot.indices).subspan(first, count),
                     slot.samples.subspan(first * bytes, count * bytes), slot.labels.subspan(first, count));
+    if (const auto width = static_cast<std::size_t>(dataset.info().targets); width > 0)
+        for (std::size_t i = first; i < first + count; ++i)
+            std::ranges::copy(
+                dataset.targets().subspan(static_cast<std::size_t>(slot.indices[i]) * width, width),
+                slot.targets.subspan(i * width).begin());
     return std::chrono::steady_clock::now() - begin - transforming;
 }
 
@@ -179,12 +185,16 @@ struct Loader::State {
         const std::size_t samples = count * static_cast<std::size_t>(data.info().sample_bytes());
         const std::size_t labels_at =
             (samples + alignof(std::int64_t) - 1) / alignof(std::int64_t) * alignof(std::int64_t);
+        const std::size_t targets_at = labels_at + count * sizeof(std::int64_t);
+        const std::size_t targets = count * static_cast<std::size_t>(data.info().targets);
+        const std::size_t bytes = targets_at + targets * sizeof(float);
         for (Slot& slot : slots) {
-            slot.memory = allocate(device, labels_at + count * sizeof(std::int64_t));
+            slot.memory = allocate(device, bytes);
             // Touched here, so that no page of it is first seen in a step.
-            std::memset(slot.memory.data(), 0, labels_at + count * sizeof(std::int64_t));
+            std::memset(slot.memory.data(), 0, bytes);
             slot.samples = {slot.memory.data(), samples};
             slot.labels = {reinterpret_cast<std::int64_t*>(slot.memory.data() + labels_at), count};
+            slot.targets = {reinterpret_cast<float*>(slot.memory.data() + targets_at), targets};
             slot.positions.resize(count);
             slot.indices.resize(count);
             slot.announced.resize(count);
@@ -362,7 +372,8 @@ std::optional<HostBatch> Loader::next() {
                     slot.labels.first(count),
                     std::span(slot.positions).first(count),
                     std::span(slot.indices).first(count),
-                    slot.skipped};
+                    slot.skipped,
+                    slot.targets.first(count * static_cast<std::size_t>(state.dataset.info().targets))};
     batch.window.count = static_cast<std::int64_t>(count);
     return batch;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "tutti/base/error.hpp"
 
@@ -18,16 +19,31 @@ bool fits_in_64_bits(const DatasetInfo& info) {
            !__builtin_mul_overflow(target_bytes, info.samples, &target_bytes);
 }
 
-std::string target_violation(const DatasetInfo& info) {
-    if (info.targets < 0) return "the number of targets is " + std::to_string(info.targets);
-    if (info.targets > 0 && info.labelled) return "samples have both labels and targets";
+/// Attributes of labels beside targets, and how to remove them.
+Violation left_over_of_labels(const DatasetInfo& info) {
+    const std::string count = classes_attribute, names = class_names_attribute;
+    const auto remove = [](const std::string& attribute) { return "file.attrs['" + attribute + "']"; };
+    const std::string problem = "there are /targets, but the attribute", how = ", in h5py with del ";
+    if (info.classes != 0 && !info.class_names.empty())
+        return {problem + "s '" + count + "' and '" + names + "' are for labels",
+                "remove them" + how + remove(count) + ", " + remove(names)};
+    const std::string& only = info.classes != 0 ? count : names;
+    return {problem + " '" + only + "' is for labels", "remove it" + how + remove(only)};
+}
+
+Violation target_violation(const DatasetInfo& info) {
+    if (info.targets < 0)
+        return {"the number of targets is " + std::to_string(info.targets), pack_targets_again()};
+    if (info.targets > 0 && info.labelled)
+        return {"samples have both labels and targets", pack_targets_again()};
     if (info.targets > 0 && (info.classes != 0 || !info.class_names.empty()))
-        return "there are /targets, but the attribute '" +
-               std::string(info.classes != 0 ? classes_attribute : class_names_attribute) + "' is for labels";
+        return left_over_of_labels(info);
     if (!info.target_names.empty() && static_cast<std::int64_t>(info.target_names.size()) != info.targets)
-        return "'target_names' has " + std::to_string(info.target_names.size()) +
-               " names, but samples have " + std::to_string(info.targets) +
-               (info.targets == 1 ? " target" : " targets");
+        return {"'target_names' has " + std::to_string(info.target_names.size()) +
+                    " names, but samples have " + std::to_string(info.targets) +
+                    (info.targets == 1 ? " target" : " targets"),
+                "give a name for each, or remove them, in h5py with del file.attrs['" +
+                    std::string(target_names_attribute) + "']"};
     return {};
 }
 
@@ -52,9 +68,7 @@ std::string normalisation_violation(const DatasetInfo& info) {
     return found;
 }
 
-}  // namespace
-
-std::string violation(const DatasetInfo& info) {
+std::string general_violation(const DatasetInfo& info) {
     if (info.samples < 0) return "the number of samples is " + std::to_string(info.samples);
     const bool images = info.dtype == DType::u8 && info.sample_shape.rank() == 3;
     const bool features = info.dtype == DType::f32 && info.sample_shape.rank() == 1;
@@ -64,7 +78,6 @@ std::string violation(const DatasetInfo& info) {
     for (const std::int64_t dim : info.sample_shape)
         if (dim < 1) return "samples have the shape " + to_string(info.sample_shape) + ", with nothing in it";
     if (!fits_in_64_bits(info)) return "the data would be larger than 2^63 bytes";
-    if (std::string found = target_violation(info); !found.empty()) return found;
     const bool says_classes = info.labelled || info.classes != 0;
     if (says_classes && info.classes < 1)
         return "'classes' is " + std::to_string(info.classes) + ", but must be 1 or more";
@@ -73,6 +86,15 @@ std::string violation(const DatasetInfo& info) {
         return "'class_names' has " + std::to_string(info.class_names.size()) + " names, but 'classes' is " +
                std::to_string(info.classes);
     return normalisation_violation(info);
+}
+
+}  // namespace
+
+Violation violation(const DatasetInfo& info) {
+    if (Violation found = target_violation(info)) return found;
+    std::string problem = general_violation(info);
+    if (problem.empty()) return {};
+    return {std::move(problem), info.targets > 0 ? pack_targets_again() : pack_again()};
 }
 
 std::string label_outside(std::int64_t label, std::int64_t classes) {
@@ -91,8 +113,13 @@ std::string pack_again() {
            "data/README.md for the schema)";
 }
 
-void fail(const std::string& path, const std::string& problem) {
-    throw DataError(path + ": " + problem, pack_again());
+std::string pack_targets_again() {
+    return "pack it again with: trainer pack csv --csv TABLE.csv --target COLUMNS -o FILE.h5 (or see "
+           "data/README.md for clips and for the schema)";
+}
+
+void fail(const std::string& path, const std::string& problem, const std::string& remedy) {
+    throw DataError(path + ": " + problem, remedy);
 }
 
 }  // namespace tutti::schema

@@ -23,8 +23,12 @@ inline constexpr const char* targets_dataset = "/targets";
 inline constexpr std::string_view name = "samples";
 inline constexpr std::int64_t version = 1;
 
-/// What in `info` the schema does not allow; empty when all is well.
-std::string violation(const DatasetInfo& info);
+/// What the schema does not allow, and what to do about it in a file. Both are empty when all is well.
+struct Violation {
+    std::string problem, remedy;
+    explicit operator bool() const { return !problem.empty(); }
+};
+Violation violation(const DatasetInfo& info);
 
 /// "label 11, but the file says 10 classes (0..9)".
 std::string label_outside(std::int64_t label, std::int64_t classes);
@@ -35,8 +39,11 @@ std::string target_not_finite(const DatasetInfo& info, std::int64_t target, floa
 /// What to do about a file that is not of the schema. It does not name the file, which may be somebody's
 /// weights.
 std::string pack_again();
+/// The same for one with /targets.
+std::string pack_targets_again();
 
-/// Throws DataError "PATH: PROBLEM; pack it again with …".
-[[noreturn]] void fail(const std::string& path, const std::string& problem);
+/// Throws DataError "PATH: PROBLEM; REMEDY".
+[[noreturn]] void fail(const std::string& path, const std::string& problem,
+                       const std::string& remedy = pack_again());
 
 }  // namespace tutti::schema

@@ -6,14 +6,38 @@
 namespace tutti {
 namespace {
 
-class SoftmaxCrossEntropy final : public Loss {
+/// What losses have in common: the memory of their sums, and waiting for them.
+class LossOnDevice : public Loss {
+  public:
+    LossOnDevice(Device& device, DType compute)
+        : device_(device),
+          ops_(device.ops(compute)),
+          memory_(device.allocate(3 * sizeof(double), "loss sums")) {}
+
+    LossSums forward(const TensorView& outputs, const TensorView& wanted,
+                     const TensorView& gradient) override {
+        if (wanted.count() == 0) return {};
+        issue_forward(outputs, wanted, gradient);
+        double host[3];
+        device_.copy_to_host(host, sums());
+        return from_sums(host);
+    }
+    TensorView sums() const override { return memory_.view(0, DType::f64, {3}); }
+    bool weight_is_sample_count() const override { return true; }
+
+  protected:
+    Device& device_;
+    Ops& ops_;
+
+  private:
+    Buffer memory_;
+};
+
+class SoftmaxCrossEntropy final : public LossOnDevice {
   public:
     SoftmaxCrossEntropy(Device& device, DType compute, double label_smoothing,
                         std::span<const double> class_weights)
-        : device_(device),
-          ops_(device.ops(compute)),
-          memory_(device.allocate(3 * sizeof(double), "loss sums")),
-          target_(label_smoothing) {
+        : LossOnDevice(device, compute), target_(label_smoothing) {
         if (class_weights.empty()) return;
         weights_.emplace(device.allocate(class_weights.size_bytes(), "class weights"));
         const TensorView view =
@@ -22,31 +46,37 @@ class SoftmaxCrossEntropy final : public Loss {
         target_ = {label_smoothing, view, std::accumulate(class_weights.begin(), class_weights.end(), 0.0)};
     }
 
-    LossSums forward(const TensorView& logits, const TensorView& labels,
-                     const TensorView& gradient) override {
-        if (labels.count() == 0) return {};
-        issue_forward(logits, labels, gradient);
-        double host[3];
-        device_.copy_to_host(host, sums());
-        return from_sums(host);
-    }
     void issue_forward(const TensorView& logits, const TensorView& labels,
                        const TensorView& gradient) override {
         ops_.softmax_cross_entropy_forward(logits, labels, gradient, sums(), target_);
     }
-    TensorView sums() const override { return memory_.view(0, DType::f64, {3}); }
     void backward(const TensorView& labels, double scale, const TensorView& gradient) override {
         if (labels.count() == 0) return;
         ops_.softmax_cross_entropy_backward(gradient, labels, scale, gradient, target_);
     }
-    bool weight_is_sample_count() const override { return true; }
 
   private:
-    Device& device_;
-    Ops& ops_;
-    Buffer memory_;
     std::optional<Buffer> weights_;
     CrossEntropyTarget target_;
+};
+
+/// `gradient` holds the differences until backward.
+class Regression final : public LossOnDevice {
+  public:
+    Regression(Device& device, DType compute, RegressionLoss kind)
+        : LossOnDevice(device, compute), kind_(kind) {}
+
+    void issue_forward(const TensorView& outputs, const TensorView& targets,
+                       const TensorView& gradient) override {
+        ops_.regression_loss_forward(outputs, targets, kind_, gradient, sums());
+    }
+    void backward(const TensorView& targets, double scale, const TensorView& gradient) override {
+        if (targets.count() == 0) return;
+        ops_.regression_loss_backward(gradient, kind_, scale, gradient);
+    }
+
+  private:
+    const RegressionLoss kind_;
 };
 
 }  // namespace
@@ -54,6 +84,10 @@ class SoftmaxCrossEntropy final : public Loss {
 std::unique_ptr<Loss> make_softmax_cross_entropy(Device& device, DType compute, double label_smoothing,
                                                  std::span<const double> class_weights) {
     return std::make_unique<SoftmaxCrossEntropy>(device, compute, label_smoothing, class_weights);
+}
+
+std::unique_ptr<Loss> make_regression_loss(Device& device, DType compute, RegressionLoss kind) {
+    return std::make_unique<Regression>(device, compute, kind);
 }
 
 }  // namespace tutti

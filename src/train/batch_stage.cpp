@@ -24,11 +24,12 @@ std::vector<float> per_channel(const std::vector<double>& values, std::int64_t c
 }  // namespace
 
 std::array<UploadPart, 2> upload_parts(const DatasetInfo& info, std::int64_t max_batch) {
-    // Labels are read by the loss, which may be part of a captured graph; of the samples that graph sees only
-    // what normalisation makes.
-    return {
-        UploadPart{.bytes = static_cast<std::size_t>(max_batch * info.sample_bytes())},
-        UploadPart{.bytes = static_cast<std::size_t>(max_batch) * sizeof(std::int64_t), .one_address = true}};
+    const std::size_t wanted =
+        info.targets > 0 ? static_cast<std::size_t>(info.targets) * sizeof(float) : sizeof(std::int64_t);
+    // Labels and targets are read by the loss, which may be part of a captured graph; of the samples that
+    // graph sees only what normalisation makes.
+    return {UploadPart{.bytes = static_cast<std::size_t>(max_batch * info.sample_bytes())},
+            UploadPart{.bytes = static_cast<std::size_t>(max_batch) * wanted, .one_address = true}};
 }
 
 BatchStage::BatchStage(Device& device, const DatasetInfo& info, const DataConfig& config, DType compute,
@@ -36,9 +37,10 @@ BatchStage::BatchStage(Device& device, const DatasetInfo& info, const DataConfig
     : device_(device),
       ops_(device.ops(compute)),
       sample_type_(info.dtype),
+      targets_(info.targets),
       lane_(device.make_upload_lane(upload_parts(info, max_batch))),
       ranks_bytes_(2 * static_cast<std::size_t>(max_batch) * sizeof(std::int64_t)),
-      labels_{nullptr, DType::i64, {0}} {
+      wanted_{nullptr, DType::i64, {0}} {
     const std::int64_t channels = info.sample_shape[info.sample_shape.rank() - 1];
     if (config.normalize) {
         mean_ = per_channel(config.normalize->mean, channels, "data.normalize.mean");
@@ -97,7 +99,8 @@ std::optional<HostBatch> BatchStage::take_from(Loader& loader) {
 }
 
 void BatchStage::begin(const HostBatch& batch) {
-    const std::array<std::span<const std::byte>, 2> parts{batch.samples, std::as_bytes(batch.labels)};
+    const std::array<std::span<const std::byte>, 2> parts{
+        batch.samples, targets_ > 0 ? std::as_bytes(batch.targets) : std::as_bytes(batch.labels)};
     lane_->begin(parts);
 }
 
@@ -112,19 +115,22 @@ void BatchStage::load(const HostBatch& batch, const TensorView& input) {
     if (!std::exchange(begun_, false)) begin(batch);
     const std::span<std::byte* const> parts = lane_->take();
     ops_.normalize({parts[0], sample_type_, input.shape}, mean_, std_, input);
-    labels_ = {parts[1], DType::i64, {batch.window.count}};
+    if (targets_ > 0)
+        wanted_ = {parts[1], DType::f32, {batch.window.count, targets_}};
+    else
+        wanted_ = {parts[1], DType::i64, {batch.window.count}};
     lane_->release();
 }
 
-void BatchStage::keep_labels() {
+void BatchStage::keep_wanted() {
     if (device_.uploads_ahead()) return;  // in its memory, where the next batch's come no sooner than load()
-    const auto labels = labels_.span<std::int64_t>();
-    kept_labels_.assign(labels.begin(), labels.end());
-    labels_.data = reinterpret_cast<std::byte*>(kept_labels_.data());
+    const std::byte* const data = wanted_.data;
+    kept_wanted_.assign(data, data + wanted_.bytes());
+    wanted_.data = kept_wanted_.data();
 }
 
 LabelRanks BatchStage::rank_labels(const TensorView& logits) {
-    const std::int64_t n = labels_.count();
+    const std::int64_t n = wanted_.count();
     const std::size_t count = static_cast<std::size_t>(n), bytes = count * sizeof(std::int64_t);
     if (ranks_memory_.size() == 0) {
         ranks_memory_ = device_.allocate(ranks_bytes_, "ranks of labels");
@@ -132,7 +138,7 @@ LabelRanks BatchStage::rank_labels(const TensorView& logits) {
     }
     const TensorView predicted = ranks_memory_.view(0, DType::i64, {n});
     const TensorView place = ranks_memory_.view(bytes, DType::i64, {n});
-    ops_.rank_labels(logits, labels_, predicted, place);
+    ops_.rank_labels(logits, wanted_, predicted, place);
     device_.copy_to_host(ranks_.data(), ranks_memory_.view(0, DType::i64, {2 * n}));
     return {std::span(ranks_).first(count), std::span(ranks_).subspan(count, count)};
 }

@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <mutex>
 #include <numeric>
 #include <optional>
 #include <utility>
 
+#include "host_values.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/comm/butterfly.hpp"
 #include "tutti/train/virtual_shards.hpp"
@@ -22,6 +25,7 @@ double part(std::int64_t count, double of) {
 /// carries the loss, too.
 class EvaluationSums {
   public:
+    /// classes: 0 for data with targets.
     EvaluationSums(std::size_t classes, bool confusion)
         : classes_(classes), values_(header + 2 * classes + (confusion ? classes * classes : 0)) {}
 
@@ -41,9 +45,13 @@ class EvaluationSums {
 
     void add_skipped(std::int64_t samples) { values_[5] += static_cast<double>(samples); }
 
-    /// loss: of this rank. True when a rank failed.
-    bool all_reduce(Communicator& communicator, double loss, bool failed, bool along_tree) {
+    /// loss, errors: of this rank. True when a rank failed.
+    bool all_reduce(Communicator& communicator, double loss, const TargetErrors& errors, bool failed,
+                    bool along_tree) {
         values_[0] = loss;
+        values_[6] = errors.absolute;
+        values_[7] = errors.squared;
+        values_[8] = errors.distance;
         values_[3] = failed ? 1 : 0;
         if (along_tree)
             butterfly_sum(communicator, view_of(std::span(values_)));
@@ -58,6 +66,7 @@ class EvaluationSums {
         result.weight = values_[1];
         result.correct = static_cast<std::int64_t>(values_[2]);
         result.unreadable = static_cast<std::int64_t>(values_[5]);
+        result.errors = {values_[6], values_[7], values_[8]};
         result.topk = topk;
         result.in_topk = static_cast<std::int64_t>(values_[4]);
         result.of_label = counts(header, classes_);
@@ -68,7 +77,8 @@ class EvaluationSums {
     }
 
   private:
-    static constexpr std::size_t header = 6;  // loss, weight, correct, failed, in top-k, skipped
+    // loss, weight, correct, failed, in top-k, skipped, three of TargetErrors
+    static constexpr std::size_t header = 9;
 
     std::vector<std::int64_t> counts(std::size_t begin, std::size_t count) const {
         std::vector<std::int64_t> result(count);
@@ -79,6 +89,28 @@ class EvaluationSums {
     std::size_t classes_;
     std::vector<double> values_;
 };
+
+/// What a window adds to sums whose bits depend on their order.
+struct WindowSums {
+    double loss = 0;
+    TargetErrors errors;
+};
+
+/// outputs: [targets.size()], K of a sample.
+TargetErrors errors_of(std::span<const double> outputs, std::span<const float> targets, std::size_t width) {
+    TargetErrors errors;
+    for (std::size_t begin = 0; begin < targets.size(); begin += width) {
+        double squares = 0;
+        for (std::size_t i = begin; i < begin + width; ++i) {
+            const double difference = outputs[i] - static_cast<double>(targets[i]);
+            errors.absolute += std::abs(difference);
+            squares += difference * difference;
+        }
+        errors.squared += squares;
+        errors.distance += std::sqrt(squares);
+    }
+    return errors;
+}
 
 /// With into how many parts, 2^k, the windows of this rank are dealt in turn: of each the losses are summed
 /// by itself, and then along a tree.
@@ -103,7 +135,7 @@ class Pass {
         : job_(job), sums_(classes(), job.confusion), windows_(windows_of(job)) {
         std::vector<std::int64_t> order(static_cast<std::size_t>(job.dataset.info().samples));
         std::iota(order.begin(), order.end(), std::int64_t{0});
-        losses_.resize(windows_.first.size());
+        window_sums_.resize(windows_.first.size());
         // What one stage has fetched ahead of an earlier pass, that stage drops.
         job.lanes.front().stage.start(job.loader, std::move(order), windows_.first);
     }
@@ -121,15 +153,16 @@ class Pass {
 
     /// Collective.
     EvaluationResult result() {
-        const std::size_t parts = windows_.second;
-        std::vector<double> of_part(parts);
-        for (std::size_t window = 0; window < losses_.size(); ++window)
-            of_part[window % parts] += losses_[window];
         if (job_.skipped) sums_.add_skipped(job_.skipped->take_count());
-        if (sums_.all_reduce(job_.communicator, sum_of_neighbours(of_part), failure_.code != ExitCode::done,
+        const double loss = sum_of([](const WindowSums& sums) { return sums.loss; });
+        const TargetErrors errors{sum_of([](const WindowSums& sums) { return sums.errors.absolute; }),
+                                  sum_of([](const WindowSums& sums) { return sums.errors.squared; }),
+                                  sum_of([](const WindowSums& sums) { return sums.errors.distance; })};
+        if (sums_.all_reduce(job_.communicator, loss, errors, failure_.code != ExitCode::done,
                              job_.virtual_shards > 0))
             agree(job_.communicator, failure_, "evaluation");
         EvaluationResult result = sums_.result(job_.topk);
+        result.targets = job_.dataset.info().targets;
         if (result.unreadable > 0) {
             job_.skipped->tell(job_.communicator, *job_.log);
             SkippedSamples::check_share(result.unreadable, job_.dataset.info().samples, job_.dataset.name());
@@ -142,9 +175,13 @@ class Pass {
     struct Taken {
         std::size_t window;
         std::vector<std::int64_t> labels, positions;
+        std::vector<float> targets;
     };
 
+    bool has_targets() const { return job_.dataset.info().targets > 0; }
+
     std::size_t classes() const {
+        if (has_targets()) return 0;
         return static_cast<std::size_t>(job_.lanes.front().graph.output_shape().count());
     }
 
@@ -158,8 +195,9 @@ class Pass {
             if (job_.skipped) job_.skipped->add(batch->skipped);
             if (batch->window.count == 0) continue;
             lane.stage.load(*batch, lane.graph.input(batch->window.count));
-            lane.stage.keep_labels();
+            lane.stage.keep_wanted();
             taken.labels.assign(batch->labels.begin(), batch->labels.end());
+            taken.targets.assign(batch->targets.begin(), batch->targets.end());
             taken.positions.assign(batch->positions.begin(), batch->positions.end());
             return true;
         }
@@ -168,16 +206,31 @@ class Pass {
 
     void compute(const EvaluationLane& lane, const Taken& taken) {
         const auto n = static_cast<std::int64_t>(taken.labels.size());
-        const TensorView logits = lane.graph.forward(n, {Phase::evaluate, job_.seed, 0, taken.positions});
+        const TensorView outputs = lane.graph.forward(n, {Phase::evaluate, job_.seed, 0, taken.positions});
         if (job_.lanes.size() == 1) lane.stage.fetch_ahead(job_.loader);  // while a GPU computes
-        // Before the loss, whose workspace may be the logits' own memory.
-        const LabelRanks ranks = lane.stage.rank_labels(logits);
-        const LossSums loss = lane.loss.forward(logits, lane.stage.labels(), lane.graph.output_gradient(n));
+        // Before the loss, whose workspace may be the outputs' own memory.
+        LabelRanks ranks;
+        TargetErrors errors;
+        if (has_targets())
+            errors = errors_of(on_host(lane.stage.device(), outputs), taken.targets,
+                               static_cast<std::size_t>(job_.dataset.info().targets));
+        else
+            ranks = lane.stage.rank_labels(outputs);
+        const LossSums loss = lane.loss.forward(outputs, lane.stage.wanted(), lane.graph.output_gradient(n));
         const std::lock_guard lock(turn_);
-        for (std::size_t i = 0; i < taken.labels.size(); ++i)
+        for (std::size_t i = 0; i < ranks.predicted.size(); ++i)
             sums_.add(taken.labels[i], ranks.predicted[i], ranks.place[i], job_.topk);
         sums_.add(loss);
-        losses_[taken.window] = loss.loss;
+        window_sums_[taken.window] = {loss.loss, errors};
+    }
+
+    /// Over this rank's windows, in an order that does not depend on who computed them.
+    template <class Value>
+    double sum_of(const Value& value) const {
+        std::vector<double> of_part(windows_.second);
+        for (std::size_t window = 0; window < window_sums_.size(); ++window)
+            of_part[window % of_part.size()] += value(window_sums_[window]);
+        return sum_of_neighbours(of_part);
     }
 
     const EvaluationJob& job_;
@@ -186,7 +239,7 @@ class Pass {
     std::mutex turn_;
     std::size_t next_ = 0;
     Failure failure_;
-    std::vector<double> losses_;  // by window
+    std::vector<WindowSums> window_sums_;
 };
 
 }  // namespace
@@ -235,15 +288,30 @@ std::optional<EvaluationResult::Detection> EvaluationResult::detection() const {
                      part(false_alarms, static_cast<double>(hits + false_alarms))};
 }
 
+double EvaluationResult::mae() const {
+    return weight > 0 ? errors.absolute / (weight * static_cast<double>(targets)) : 0.0;
+}
+double EvaluationResult::rmse() const {
+    return weight > 0 ? std::sqrt(errors.squared / (weight * static_cast<double>(targets))) : 0.0;
+}
+double EvaluationResult::distance() const {
+    return weight > 0 ? errors.distance / weight : 0.0;
+}
+
 double EvaluationResult::metric(const std::string& name) const {
     if (name == "val/loss") return mean_loss();
+    if (name == "val/mae") return mae();
+    if (name == "val/rmse") return rmse();
+    if (name == "val/distance") return distance();
     if (name == "val/top5") return topk_accuracy();
     if (name == "val/balanced_accuracy") return balanced_accuracy();
     return accuracy();
 }
 
 bool improves(const std::string& name, double value, double best, double min_delta) {
-    return name == "val/loss" ? best - value > min_delta : value - best > min_delta;
+    const bool lower_is_better =
+        name == "val/loss" || std::ranges::find(regression_metrics, name) != regression_metrics.end();
+    return lower_is_better ? best - value > min_delta : value - best > min_delta;
 }
 
 EvaluationResult evaluate(const EvaluationJob& job) {
@@ -258,6 +326,14 @@ EvaluationResult evaluate(const EvaluationJob& job) {
 
 std::string accuracy_text(const LossSums& sums) {
     return fmt::format("{:.4f} ({} of {:.0f})", part(sums.correct, sums.weight), sums.correct, sums.weight);
+}
+
+std::string score_text(const EvaluationResult& result) {
+    if (result.targets == 0) return "accuracy " + accuracy_text(result);
+    const std::string distance =
+        result.targets > 1 ? fmt::format(", distance {:.4f}", result.distance()) : std::string();
+    return fmt::format("rmse {:.4f}, mae {:.4f}{} ({:.0f} samples)", result.rmse(), result.mae(), distance,
+                       result.weight);
 }
 
 }  // namespace tutti

@@ -7,7 +7,7 @@
 #include <functional>
 #include <limits>
 
-#include "tutti/base/bf16.hpp"
+#include "host_values.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/input/loader.hpp"
 #include "tutti/model/graph.hpp"
@@ -15,28 +15,12 @@
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/batch_stage.hpp"
 #include "tutti/train/class_weights.hpp"
+#include "tutti/train/objective.hpp"
 #include "tutti/train/precision.hpp"
 #include "tutti/train/virtual_shards.hpp"
 
 namespace tutti {
 namespace {
-
-/// A tensor of floating type, in host memory.
-std::vector<double> on_host(Device& device, const TensorView& tensor) {
-    std::vector<std::byte> bytes(tensor.bytes());
-    device.copy_to_host(bytes.data(), tensor);
-    std::vector<double> values(static_cast<std::size_t>(tensor.count()));
-    const auto take = [&](const auto* from) { std::copy_n(from, values.size(), values.begin()); };
-    if (tensor.dtype == DType::f64) {
-        take(reinterpret_cast<const double*>(bytes.data()));
-    } else if (tensor.dtype == DType::f32) {
-        take(reinterpret_cast<const float*>(bytes.data()));
-    } else if (tensor.dtype == DType::bf16) {
-        const auto* from = reinterpret_cast<const std::uint16_t*>(bytes.data());
-        std::transform(from, from + values.size(), values.begin(), float_of_bf16);
-    }
-    return values;
-}
 
 std::int64_t count_non_finite(std::span<const double> values, double largest) {
     return std::ranges::count_if(values, [&](double value) { return !(std::abs(value) <= largest); });
@@ -74,12 +58,11 @@ class Replay {
           world_(static_cast<int>(failed.ranks.size())),
           together_(config.distributed.sync_batch_norm && world_ > 1),
           batch_(largest_micro_batch(config, world_) * (together_ ? world_ : 1)),
-          graph_(
-              with_all_outputs(build_model(config.model, {train.info().sample_shape, train.info().classes})),
-              device, arithmetic_of(config.train.precision), batch_),
-          loss_(make_softmax_cross_entropy(
-              device, graph_.compute(), config.train.label_smoothing,
-              class_weights(config.train.class_weights, train, graph_.output_shape()[0]))),
+          graph_(with_all_outputs(build_model(config.model, model_input(train.info()))), device,
+                 arithmetic_of(config.train.precision), batch_),
+          loss_(
+              make_training_loss(device, graph_.compute(), config.train, train.info(),
+                                 class_weights(config.train.class_weights, train, graph_.output_shape()[0]))),
           loader_(train, batch_, loader_workers(config.data), static_cast<int>(config.data.prefetch), &device,
                   config.data.on_error),
           stage_(device, train.info(), config.data, graph_.compute(), batch_),
@@ -176,7 +159,7 @@ class Replay {
             for_each_sample(batch, logits, [&](std::size_t i, const LossSums& one) {
                 sums_of(rank_of(batch.positions[i])) += one;
             });
-        const LossSums sums = loss_->forward(logits, stage_.labels(), graph_.output_gradient(n));
+        const LossSums sums = loss_->forward(logits, stage_.wanted(), graph_.output_gradient(n));
         if (rank) sums_of(*rank) += sums;
         if (!std::isfinite(sums.loss)) {
             all_losses_are_finite_ = false;
@@ -187,7 +170,7 @@ class Replay {
                                                batch.indices[i], one.loss});
             });
         } else if (all_losses_are_finite_) {
-            loss_->backward(stage_.labels(), 1.0 / weight(), graph_.output_gradient(n));
+            loss_->backward(stage_.wanted(), 1.0 / weight(), graph_.output_gradient(n));
             graph_.backward(n, context, {});
             const std::vector<double> mine = on_host(device_, graph_.gradient_arena());
             look_at_gradients(rank, mine);
@@ -229,7 +212,9 @@ class Replay {
     /// Each sample's loss by itself. Overwrites what loss_ has left for its backward.
     void for_each_sample(const HostBatch& batch, const TensorView& logits,
                          const std::function<void(std::size_t, const LossSums&)>& use) {
-        const std::int64_t classes = logits.shape.count() / batch.window.count;
+        const std::int64_t outputs = logits.shape.count() / batch.window.count;
+        const bool targets = stage_.wanted().shape.rank() == 2;
+        const Shape one = targets ? Shape{1, outputs} : Shape{1};
         const auto row = [](const TensorView& all, std::int64_t i, const Shape& shape) {
             return TensorView{all.data + i * shape.count() * static_cast<std::int64_t>(size_of(all.dtype)),
                               all.dtype, shape};
@@ -237,8 +222,8 @@ class Replay {
         const TensorView scratch = graph_.output_gradient(batch.window.count);
         for (std::int64_t i = 0; i < batch.window.count; ++i)
             use(static_cast<std::size_t>(i),
-                loss_->forward(row(logits, i, {1, classes}), row(stage_.labels(), i, {1}),
-                               row(scratch, i, {1, classes})));
+                loss_->forward(row(logits, i, {1, outputs}), row(stage_.wanted(), i, one),
+                               row(scratch, i, {1, outputs})));
     }
 
     /// Of the global batch.

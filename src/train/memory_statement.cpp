@@ -18,17 +18,20 @@ namespace tutti {
 namespace {
 
 /// The batches held ready and those in use (two where the device copies one ahead), each with labels,
-/// positions and indices; and the list of an epoch.
+/// positions, indices and targets; the list of an epoch, and the targets of all samples.
 std::size_t loader_bytes(const DatasetInfo& info, const Config& config, const Device& device,
                          std::int64_t batch) {
     const std::int64_t in_use = device.uploads_ahead() ? 2 : 1;
     const std::int64_t held = in_use + (loader_workers(config.data) == 0 ? 0 : config.data.prefetch);
-    const std::size_t sample = static_cast<std::size_t>(info.sample_bytes()) + 3 * sizeof(std::int64_t);
+    const std::size_t targets = static_cast<std::size_t>(info.targets) * sizeof(float);
+    const std::size_t sample =
+        static_cast<std::size_t>(info.sample_bytes()) + 3 * sizeof(std::int64_t) + targets;
     return static_cast<std::size_t>(held * batch) * sample +
-           static_cast<std::size_t>(info.samples) * sizeof(std::int64_t);
+           static_cast<std::size_t>(info.samples) * (sizeof(std::int64_t) + targets);
 }
 
-/// What one more thread keeps for its shard (ShardLane): labels and positions, too.
+/// What one more thread keeps for its shard (ShardLane): labels, or about as much of targets, and positions,
+/// too.
 std::size_t lane_bytes(const GraphMemory& memory, std::int64_t batch) {
     return memory.activations + memory.statistics +
            2 * static_cast<std::size_t>(batch) * sizeof(std::int64_t);

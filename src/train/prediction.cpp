@@ -14,15 +14,16 @@ namespace {
 /// A block is what one rank contributes to an all-gather: a word that says whether it has failed, then rows.
 constexpr std::size_t block_header = sizeof(std::int64_t);
 
-/// Bytes of one row on its way: label, prediction, logits, embedding.
+/// Bytes of one row on its way: label and prediction, or targets; logits or outputs, embedding.
 struct RowLayout {
     explicit RowLayout(const PredictionFormat& format)
-        : logits(static_cast<std::size_t>(format.logits) * size_of(format.dtype)),
+        : numbers(format.outputs > 0 ? 0 : 2 * sizeof(std::int64_t)),
+          targets(format.has_targets ? static_cast<std::size_t>(format.outputs) * sizeof(float) : 0),
+          given(static_cast<std::size_t>(format.outputs + format.logits) * size_of(format.dtype)),
           embedding(static_cast<std::size_t>(format.embedding) * size_of(format.dtype)) {}
 
-    std::size_t logits, embedding;
-    static constexpr std::size_t numbers = 2 * sizeof(std::int64_t);
-    std::size_t bytes() const { return (numbers + logits + embedding + 7) / 8 * 8; }
+    std::size_t numbers, targets, given, embedding;
+    std::size_t bytes() const { return (numbers + targets + given + embedding + 7) / 8 * 8; }
 };
 
 /// The first maximum; NaN counts as the greatest, as in the accuracy (softmax_cross_entropy_forward).
@@ -40,13 +41,13 @@ class Pass {
         : job_(job),
           layout_(job.format),
           ranks_(static_cast<std::size_t>(job.communicator.size())),
-          classes_(job.graph.output_shape().count()) {
+          outputs_(job.graph.output_shape().count()) {
         const auto largest = static_cast<std::size_t>(job.batch_size);
         piece_ = std::clamp<std::size_t>(job.gather_bytes / (ranks_ * layout_.bytes()), 1, largest);
         rows_.resize(largest * layout_.bytes());
         block_.resize(block_header + piece_ * layout_.bytes());
         all_.resize(ranks_ * block_.size());
-        logits_.resize(largest * static_cast<std::size_t>(classes_) * size_of(job.format.dtype));
+        given_.resize(largest * static_cast<std::size_t>(outputs_) * size_of(job.format.dtype));
         embeddings_.resize(largest * layout_.embedding);
     }
 
@@ -85,11 +86,11 @@ class Pass {
             StepContext step{Phase::evaluate, job_.seed, 0, {}};
             step.positions = batch->positions;
             job_.stage.load(*batch, job_.graph.input(n));
-            const TensorView logits = job_.graph.forward(n, step);
+            const TensorView outputs = job_.graph.forward(n, step);
             job_.stage.fetch_ahead(job_.loader);
-            take(logits, logits_);
+            take(outputs, given_);
             if (layout_.embedding > 0) take(job_.graph.value(job_.embedding->node, n), embeddings_);
-            for (std::int64_t i = 0; i < n; ++i) write_row(static_cast<std::size_t>(i), batch->labels);
+            for (std::int64_t i = 0; i < n; ++i) write_row(static_cast<std::size_t>(i), *batch);
         } catch (const Error& error) {
             fail(error);
         }
@@ -105,19 +106,25 @@ class Pass {
         std::ranges::transform(narrow_, reinterpret_cast<float*>(host.data()), weights::from_bf16);
     }
 
-    void write_row(std::size_t i, std::span<const std::int64_t> labels) {
-        const std::size_t logits_bytes = static_cast<std::size_t>(classes_) * size_of(job_.format.dtype);
-        const std::byte* logits = logits_.data() + i * logits_bytes;
-        const std::int64_t prediction = job_.format.dtype == DType::f64
-                                            ? first_maximum(reinterpret_cast<const double*>(logits), classes_)
-                                            : first_maximum(reinterpret_cast<const float*>(logits), classes_);
-        const std::array<std::int64_t, 2> numbers{job_.dataset.info().labelled ? labels[i] : unknown_label,
-                                                  prediction};
+    void write_row(std::size_t i, const HostBatch& batch) {
+        const std::size_t given_bytes = static_cast<std::size_t>(outputs_) * size_of(job_.format.dtype);
+        const std::byte* given = given_.data() + i * given_bytes;
         std::byte* row = rows_.data() + i * layout_.bytes();
-        std::memcpy(row, numbers.data(), layout_.numbers);
+        if (layout_.numbers > 0) {
+            const std::int64_t prediction =
+                job_.format.dtype == DType::f64
+                    ? first_maximum(reinterpret_cast<const double*>(given), outputs_)
+                    : first_maximum(reinterpret_cast<const float*>(given), outputs_);
+            const std::array<std::int64_t, 2> numbers{
+                job_.dataset.info().labelled ? batch.labels[i] : unknown_label, prediction};
+            std::memcpy(row, numbers.data(), layout_.numbers);
+        }
         row += layout_.numbers;
-        if (layout_.logits > 0) std::memcpy(row, logits, layout_.logits);
-        row += layout_.logits;
+        if (layout_.targets > 0)
+            std::memcpy(row, batch.targets.data() + i * static_cast<std::size_t>(outputs_), layout_.targets);
+        row += layout_.targets;
+        if (layout_.given > 0) std::memcpy(row, given, layout_.given);
+        row += layout_.given;
         if (layout_.embedding > 0)
             reorder_to_file(job_.embedding->row, size_of(job_.format.dtype),
                             embeddings_.data() + i * layout_.embedding, row);
@@ -151,25 +158,38 @@ class Pass {
     void append(std::size_t block, std::size_t rows) {
         labels_.clear();
         predictions_.clear();
-        file_logits_.resize(rows * layout_.logits);
+        file_targets_.resize(rows * layout_.targets);
+        file_given_.resize(rows * layout_.given);
         file_embeddings_.resize(rows * layout_.embedding);
         for (std::size_t j = 0; j < rows; ++j) {
             const std::byte* row =
                 all_.data() + j % ranks_ * block + block_header + j / ranks_ * layout_.bytes();
-            std::array<std::int64_t, 2> numbers{};
-            std::memcpy(numbers.data(), row, layout_.numbers);
-            labels_.push_back(numbers[0]);
-            predictions_.push_back(numbers[1]);
-            correct_ += numbers[0] == numbers[1] ? 1 : 0;
+            if (layout_.numbers > 0) {
+                std::array<std::int64_t, 2> numbers{};
+                std::memcpy(numbers.data(), row, layout_.numbers);
+                labels_.push_back(numbers[0]);
+                predictions_.push_back(numbers[1]);
+                correct_ += numbers[0] == numbers[1] ? 1 : 0;
+            }
             row += layout_.numbers;
-            if (layout_.logits > 0)
-                std::memcpy(file_logits_.data() + j * layout_.logits, row, layout_.logits);
-            row += layout_.logits;
+            if (layout_.targets > 0)
+                std::memcpy(file_targets_.data() + j * layout_.targets, row, layout_.targets);
+            row += layout_.targets;
+            if (layout_.given > 0) std::memcpy(file_given_.data() + j * layout_.given, row, layout_.given);
+            row += layout_.given;
             if (layout_.embedding > 0)
                 std::memcpy(file_embeddings_.data() + j * layout_.embedding, row, layout_.embedding);
         }
         try {
-            job_.writer->append({labels_, predictions_, file_logits_, file_embeddings_});
+            const std::span<const std::byte> given = file_given_, none;
+            const bool regression = job_.format.outputs > 0;
+            job_.writer->append({.count = rows,
+                                 .labels = labels_,
+                                 .predictions = predictions_,
+                                 .logits = regression ? none : given,
+                                 .embeddings = file_embeddings_,
+                                 .outputs = regression ? given : none,
+                                 .targets = file_targets_});
             written_ += rows;
         } catch (const Error& error) {
             fail(error);
@@ -184,9 +204,10 @@ class Pass {
     const PredictionJob& job_;
     const RowLayout layout_;
     const std::size_t ranks_;
-    const std::int64_t classes_;
+    const std::int64_t outputs_;
     std::size_t piece_ = 1;  ///< slots of each rank that travel at once
-    std::vector<std::byte> rows_, block_, all_, logits_, embeddings_, file_logits_, file_embeddings_;
+    std::vector<std::byte> rows_, block_, all_, given_, embeddings_, file_given_, file_targets_,
+        file_embeddings_;
     std::vector<std::uint16_t> narrow_;
     std::vector<std::int64_t> labels_, predictions_;
     std::int64_t correct_ = 0;

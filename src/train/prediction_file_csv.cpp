@@ -17,7 +17,10 @@ class CsvPredictionWriter final : public PredictionWriter {
         guarded([&] { temporary_ = std::make_unique<file::Temporary>(path); });
         fmt::memory_buffer text;
         auto out = std::back_inserter(text);
-        fmt::format_to(out, "index,label,prediction");
+        fmt::format_to(out, "index");
+        if (format.outputs == 0) fmt::format_to(out, ",label,prediction");
+        if (format.has_targets) names(text, "target");
+        if (format.outputs > 0) names(text, "output");
         for (std::int64_t k = 0; k < format.logits; ++k) fmt::format_to(out, ",logit_{}", k);
         for (std::int64_t e = 0; e < format.embedding; ++e) fmt::format_to(out, ",embedding_{}", e);
         text.push_back('\n');
@@ -27,10 +30,13 @@ class CsvPredictionWriter final : public PredictionWriter {
     void append(const PredictionRows& rows) override {
         fmt::memory_buffer text;
         auto out = std::back_inserter(text);
-        for (std::size_t i = 0; i < rows.labels.size(); ++i) {
-            fmt::format_to(out, "{},{},{}", next_++, rows.labels[i], rows.predictions[i]);
-            values(text, rows.logits, i, format_.logits);
-            values(text, rows.embeddings, i, format_.embedding);
+        for (std::size_t i = 0; i < rows.count; ++i) {
+            fmt::format_to(out, "{}", next_++);
+            if (format_.outputs == 0) fmt::format_to(out, ",{},{}", rows.labels[i], rows.predictions[i]);
+            if (format_.has_targets) values(text, DType::f32, rows.targets, i, format_.outputs);
+            values(text, format_.dtype, rows.outputs, i, format_.outputs);
+            values(text, format_.dtype, rows.logits, i, format_.logits);
+            values(text, format_.dtype, rows.embeddings, i, format_.embedding);
             text.push_back('\n');
         }
         write(text);
@@ -42,11 +48,25 @@ class CsvPredictionWriter final : public PredictionWriter {
     }
 
   private:
-    void values(fmt::memory_buffer& text, std::span<const std::byte> all, std::size_t row,
-                std::int64_t columns) const {
+    /// A column for each output; a name with a comma, quote or line's end is quoted (RFC 4180).
+    void names(fmt::memory_buffer& text, const char* what) const {
+        for (std::int64_t k = 0; k < format_.outputs; ++k) {
+            std::string name = format_.target_names.empty()
+                                   ? std::to_string(k)
+                                   : format_.target_names[static_cast<std::size_t>(k)];
+            const bool quoted = name.find_first_of(",\"\r\n") != std::string::npos;
+            for (std::size_t at = name.find('"'); at != std::string::npos; at = name.find('"', at + 2))
+                name.insert(at, 1, '"');
+            const char* const quote = quoted ? "\"" : "";
+            fmt::format_to(std::back_inserter(text), ",{}{}_{}{}", quote, what, name, quote);
+        }
+    }
+
+    static void values(fmt::memory_buffer& text, DType dtype, std::span<const std::byte> all, std::size_t row,
+                       std::int64_t columns) {
         const auto first = row * static_cast<std::size_t>(columns);
         for (std::size_t k = first; k < first + static_cast<std::size_t>(columns); ++k)
-            if (format_.dtype == DType::f64)
+            if (dtype == DType::f64)
                 fmt::format_to(std::back_inserter(text), ",{}",
                                reinterpret_cast<const double*>(all.data())[k]);
             else

@@ -91,8 +91,17 @@ class Hdf5PredictionWriter final : public PredictionWriter {
             store::write_attribute(file, "weights_sha256", origin.weights_sha256);
             store::write_attribute(file, "data", origin.data);
             store::write_attribute(file, "config", origin.config);
-            labels_.emplace(file, "labels", DType::i64, format.samples, 1);
-            predictions_.emplace(file, "predictions", DType::i64, format.samples, 1);
+            if (format.outputs == 0) {
+                labels_.emplace(file, "labels", DType::i64, format.samples, 1);
+                predictions_.emplace(file, "predictions", DType::i64, format.samples, 1);
+            } else {
+                outputs_.emplace(file, "outputs", format.dtype, format.samples, format.outputs);
+                for (std::size_t k = 0; k < format.target_names.size(); ++k)
+                    store::write_attribute(file, ("target_name_" + std::to_string(k)).c_str(),
+                                           format.target_names[k]);
+            }
+            if (format.has_targets)
+                targets_.emplace(file, "targets", DType::f32, format.samples, format.outputs);
             if (format.logits > 0)
                 logits_.emplace(file, "logits", format.dtype, format.samples, format.logits);
             if (format.embedding > 0)
@@ -103,8 +112,10 @@ class Hdf5PredictionWriter final : public PredictionWriter {
     void append(const PredictionRows& rows) override {
         const hdf5::QuietErrors silent;
         guarded([&] {
-            labels_->append(std::as_bytes(rows.labels));
-            predictions_->append(std::as_bytes(rows.predictions));
+            if (labels_) labels_->append(std::as_bytes(rows.labels));
+            if (predictions_) predictions_->append(std::as_bytes(rows.predictions));
+            if (outputs_) outputs_->append(rows.outputs);
+            if (targets_) targets_->append(rows.targets);
             if (logits_) logits_->append(rows.logits);
             if (embeddings_) embeddings_->append(rows.embeddings);
             file_->check();
@@ -112,10 +123,10 @@ class Hdf5PredictionWriter final : public PredictionWriter {
     }
 
     void commit() override {
-        assert(labels_->rows() == static_cast<hsize_t>(format_.samples));
+        assert((labels_ ? labels_ : outputs_)->rows() == static_cast<hsize_t>(format_.samples));
         const hdf5::QuietErrors silent;
         guarded([&] {
-            for (auto* column : {&labels_, &predictions_, &logits_, &embeddings_}) {
+            for (auto* column : {&labels_, &predictions_, &outputs_, &targets_, &logits_, &embeddings_}) {
                 if (*column) (*column)->finish();
                 column->reset();
             }
@@ -140,7 +151,7 @@ class Hdf5PredictionWriter final : public PredictionWriter {
     const PredictionFormat format_;
     std::unique_ptr<file::Temporary> temporary_;
     std::unique_ptr<store::OutputFile> file_;
-    std::optional<Column> labels_, predictions_, logits_, embeddings_;
+    std::optional<Column> labels_, predictions_, outputs_, targets_, logits_, embeddings_;
 };
 
 std::string read_long_text(hid_t file, const char* name) {
@@ -224,19 +235,24 @@ PredictionSummary read_prediction_summary(const std::string& path) {
         summary.origin = {read_long_text(file, "weights"), read_long_text(file, "weights_sha256"),
                           read_long_text(file, "data"), read_long_text(file, "config")};
         std::vector<std::int64_t> labels, predictions;
-        summary.columns.push_back(read_column(file, "labels", &labels));
-        summary.columns.push_back(read_column(file, "predictions", &predictions));
-        for (const char* name : {"logits", "embeddings"})
+        summary.regression = H5Lexists(file, "outputs", H5P_DEFAULT) > 0;
+        if (!summary.regression) {
+            summary.columns.push_back(read_column(file, "labels", &labels));
+            summary.columns.push_back(read_column(file, "predictions", &predictions));
+        }
+        for (const char* name : {"outputs", "targets", "logits", "embeddings"})
             if (H5Lexists(file, name, H5P_DEFAULT) > 0)
                 summary.columns.push_back(read_column(file, name, nullptr));
-        summary.samples = static_cast<std::int64_t>(labels.size());
+        const Shape& first = summary.columns.front().shape;
+        summary.samples = first.rank() > 0 ? first[0] : 0;
         summary.labelled = std::ranges::any_of(labels, [](std::int64_t label) { return label >= 0; });
         for (std::size_t i = 0; i < std::min(labels.size(), predictions.size()); ++i)
             summary.correct += labels[i] == predictions[i] ? 1 : 0;
         Sha256 all;
         for (const PredictionColumn& column : summary.columns) {
             if (column.shape.rank() == 0 || column.shape[0] != summary.samples)
-                throw store::Failure("data set " + column.name + " has another number of rows than labels");
+                throw store::Failure("data set " + column.name + " has another number of rows than " +
+                                     summary.columns.front().name);
             all.update(column.name + " " + column.sha256 + "\n");
         }
         summary.sha256 = all.hex();

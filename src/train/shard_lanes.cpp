@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tutti/model/zoo.hpp"
+#include "tutti/train/objective.hpp"
 #include "tutti/train/precision.hpp"
 
 namespace tutti {
@@ -15,10 +15,9 @@ struct ShardLane::Own {
     Own(Device& first, const Graph& rank, const Config& config, const DatasetInfo& data,
         std::span<const double> class_weights)
         : device(first.make_lane()),
-          graph(build_model(config.model, {data.sample_shape, data.classes}), *device,
-                arithmetic_of(config.train.precision), rank),
-          loss(make_softmax_cross_entropy(*device, graph.compute(), config.train.label_smoothing,
-                                          class_weights)),
+          graph(build_model(config.model, model_input(data)), *device, arithmetic_of(config.train.precision),
+                rank),
+          loss(make_training_loss(*device, graph.compute(), config.train, data, class_weights)),
           stage(*device, data, config.data, graph.compute(), graph.max_batch()) {}
 
     std::unique_ptr<Device> device;
@@ -51,7 +50,7 @@ void ShardLane::load(const HostBatch& batch) {
     samples_ = batch.window.count;
     if (samples_ == 0) return stage_->load_nothing();
     stage_->load(batch, graph_->input(samples_));
-    stage_->keep_labels();
+    stage_->keep_wanted();
     std::ranges::copy(batch.positions, positions_.begin());
 }
 

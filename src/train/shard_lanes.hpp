@@ -44,7 +44,7 @@ class ShardLane {
         stage_->load_nothing();
     }
     std::int64_t samples() const { return samples_; }
-    TensorView labels() const { return stage_->labels(); }
+    TensorView wanted() const { return stage_->wanted(); }
     std::span<const std::int64_t> positions() const;
 
   private:

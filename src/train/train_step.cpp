@@ -127,7 +127,7 @@ void TrainStep::micro_batch(const GlobalBatch& batch, std::size_t index, LossSum
     const bool graphed = graph_micro_batch(batch, n, context, mine);
     if (!graphed) {
         const TensorView logits = graph.forward(n, context);
-        mine += loss->forward(logits, stage.labels(), graph.output_gradient(n));
+        mine += loss->forward(logits, stage.wanted(), graph.output_gradient(n));
     }
     if (last) {
         sums.set(mine, failure.code != ExitCode::done, StopSignal::pending() != 0, time);
@@ -152,7 +152,7 @@ void TrainStep::micro_batch(const GlobalBatch& batch, std::size_t index, LossSum
         lap(account.backward, times ? &times->backward : nullptr);
         return;
     }
-    loss->backward(stage.labels(), 1.0 / weight, graph.output_gradient(n));
+    loss->backward(stage.wanted(), 1.0 / weight, graph.output_gradient(n));
     if (last) {
         graph.backward(n, context, [&](std::size_t parameter) {
             accumulator.add_to(parameter);
@@ -175,18 +175,18 @@ bool TrainStep::graph_micro_batch(const GlobalBatch& batch, std::int64_t n, cons
     const bool whole = batch.count == 1 && batch.end - batch.begin == global_batch() && !times_inside &&
                        loss->weight_is_sample_count();
     in_graph = step_graph.takes(whole, n == config.train.batch_size,
-                                {graph.input(n).data, stage.labels().data, reducer.plans()});
+                                {graph.input(n).data, stage.wanted().data, reducer.plans()});
     if (!in_graph) return false;
     const double scale = 1.0 / static_cast<double>(batch.end - batch.begin);
     in_graph = step_graph.run(
         {context.epoch, context.positions, scale},
         {.forward =
              [&] {
-                 loss->issue_forward(graph.forward(n, context), stage.labels(), graph.output_gradient(n));
+                 loss->issue_forward(graph.forward(n, context), stage.wanted(), graph.output_gradient(n));
              },
          .backward =
              [&] {
-                 loss->backward(stage.labels(), scale, graph.output_gradient(n));
+                 loss->backward(stage.wanted(), scale, graph.output_gradient(n));
                  graph.backward(n, context, [&](std::size_t parameter) { reducer.ready(parameter); });
                  reducer.finish();
              },

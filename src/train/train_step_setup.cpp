@@ -6,6 +6,7 @@
 #include "train_step.hpp"
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/class_weights.hpp"
+#include "tutti/train/objective.hpp"
 #include "tutti/train/precision.hpp"
 #include "tutti/train/weights_file.hpp"
 
@@ -33,9 +34,9 @@ Graph make_graph(const TrainingJob& job, std::int64_t largest_micro_batch) {
     const int world = job.gradients.size();
     std::optional<Graph> graph;
     const auto make = [&](int) {
-        graph.emplace(build_model(config.model, {job.train.info().sample_shape, job.train.info().classes}),
-                      job.device, arithmetic_of(config.train.precision), largest_micro_batch,
-                      config.train.recompute, shards_optimizer(config, world) ? world : 1,
+        graph.emplace(build_model(config.model, model_input(job.train.info())), job.device,
+                      arithmetic_of(config.train.precision), largest_micro_batch, config.train.recompute,
+                      shards_optimizer(config, world) ? world : 1,
                       [&job](std::size_t bytes) { return job.gradients.allocate(bytes); });
     };
     // A virtual shard is one thread's.
@@ -59,8 +60,8 @@ TrainStep::TrainStep(const TrainingJob& given)
       graph(make_graph(given, largest_micro_batch)),
       weights_of_classes(
           class_weights(given.config.train.class_weights, given.train, graph.output_shape()[0])),
-      loss(make_softmax_cross_entropy(given.device, compute, given.config.train.label_smoothing,
-                                      weights_of_classes)),
+      loss(make_training_loss(given.device, compute, given.config.train, given.train.info(),
+                              weights_of_classes)),
       shards(make_shards(given, graph)),
       shard_sums(make_shard_sums(given, graph)),
       reducer(given.gradients, graph.gradient_arena(), plan_buckets(graph, bucket_config(given.config)),

@@ -71,12 +71,12 @@ void TrainStep::compute_shard(ShardLane& lane, std::int64_t shard, const GlobalB
 
     if (records) records->compute_begins();
     const TensorView logits = of_lane.forward(n, context);
-    const LossSums sums_of_shard = lane.loss().forward(logits, lane.labels(), of_lane.output_gradient(n));
+    const LossSums sums_of_shard = lane.loss().forward(logits, lane.wanted(), of_lane.output_gradient(n));
     shard_sums->take(shard, sums_of_shard, of_lane.batch_statistics());
     if (first) lap(account.forward, times ? &times->forward : nullptr);
 
     const double weight = weight_is_known() ? static_cast<double>(batch.end - batch.begin) : 1.0;
-    lane.loss().backward(lane.labels(), 1.0 / weight, of_lane.output_gradient(n));
+    lane.loss().backward(lane.wanted(), 1.0 / weight, of_lane.output_gradient(n));
     of_lane.backward(n, context, [&](std::size_t parameter) {
         shard_sums->take_gradient(shard, parameter, lane.arena_ops());
         if (records) records->parameter_ready(parameter);

@@ -1,6 +1,7 @@
 #include "tutti/train/trainer.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 
@@ -10,6 +11,7 @@
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/class_weights.hpp"
 #include "tutti/train/evaluation.hpp"
+#include "tutti/train/objective.hpp"
 #include "tutti/train/precision.hpp"
 #include "tutti/train/virtual_shards.hpp"
 
@@ -51,6 +53,15 @@ void check_same_samples(const Dataset& train, const Dataset& val) {
                             to_string(val.info().sample_shape) + ", data.train " + train.name() + " of " +
                             to_string(train.info().sample_shape),
                         "pack both from the same source");
+    if (val.info().targets != train.info().targets)
+        throw DataError(fmt::format("data.val {} has {}, data.train {} {}", val.name(),
+                                    describe_wanted(val.info()), train.name(), describe_wanted(train.info())),
+                        "pack both in the same way");
+    const auto &names = train.info().target_names, &val_names = val.info().target_names;
+    if (!names.empty() && !val_names.empty() && names != val_names)
+        throw DataError(fmt::format("data.val {} has the targets {}, data.train {} {}", val.name(),
+                                    fmt::join(val_names, ", "), train.name(), fmt::join(names, ", ")),
+                        "pack both with the same targets in the same order");
     if (val.info().classes > train.info().classes)
         throw DataError("data.val " + val.name() + " has " + std::to_string(val.info().classes) +
                             " classes, data.train " + train.name() + " only " +
@@ -67,9 +78,11 @@ void check_training(const Config& config, const Dataset& train, const Dataset* v
     if (val) check_samples(*val, config.data.val);
     check_batch(config, train, world_size);
     if (val) check_same_samples(train, *val);
-    const GraphSpec model = build_model(config.model, {train.info().sample_shape, train.info().classes});
-    check_topk(config.train, model.nodes().back().shape[0]);
-    check_class_weights(config.train.class_weights, model.nodes().back().shape[0]);
+    check_objective(config.train, train.info(), train.name());
+    const GraphSpec model = build_model(config.model, model_input(train.info()));
+    const std::int64_t outputs = model.nodes().back().shape[0];
+    check_topk(config.train, outputs);
+    check_class_weights(config.train.class_weights, outputs);
 }
 
 Trainer::Impl::Impl(const TrainingJob& given)
@@ -80,7 +93,7 @@ Trainer::Impl::Impl(const TrainingJob& given)
                        static_cast<int>(config.data.prefetch), &job.device, config.data.on_error);
     const auto make_lane = [&](Device& device) {
         return std::make_unique<ValLane>(
-            make_softmax_cross_entropy(device, training.compute),
+            make_evaluation_loss(device, training.compute, config.train, job.val->info()),
             BatchStage(device, job.val->info(), config.data, training.compute, training.largest_micro_batch));
     };
     val_lanes.push_back(make_lane(job.device));

@@ -17,6 +17,7 @@ std::string more_metrics(const EvaluationResult& result) {
     std::string text;
     if (result.topk > 0) text += fmt::format(R"("top{}": {:.17g}, )", result.topk, result.topk_accuracy());
     if (result.unreadable > 0) text += fmt::format(R"("unreadable": {}, )", result.unreadable);
+    if (result.targets > 0) return text;
     text += fmt::format(R"("balanced_accuracy": {:.17g}, )", result.balanced_accuracy());
     if (const auto detection = result.detection())
         text += fmt::format(R"("pod": {:.17g}, "far": {:.17g}, )", detection->probability,
@@ -29,6 +30,15 @@ std::string more_metrics(const EvaluationResult& result) {
         text += fmt::format("{}[{}]", label == 0 ? "" : ", ", fmt::join(row, ", "));
     }
     return text + "], ";
+}
+
+/// The members of an "eval" row between its loss and the number of samples.
+std::string metrics(const EvaluationResult& result) {
+    if (result.targets > 0)
+        return fmt::format(R"("mae": {}, "rmse": {}, "distance": {}, {})", json_number(result.mae()),
+                           json_number(result.rmse()), json_number(result.distance()), more_metrics(result));
+    return fmt::format(R"("accuracy": {:.17g}, {}"correct": {}, )", result.accuracy(), more_metrics(result),
+                       result.correct);
 }
 
 }  // namespace
@@ -61,14 +71,12 @@ void Trainer::Impl::report_eval() {
     // After max_steps an epoch may be unfinished: it counts as the one in progress.
     const std::int64_t epoch = progress.position > 0 ? progress.epoch + 1 : progress.epoch;
     last_eval = fmt::format(
-        R"({{"type": "eval", "epoch": {}, "step": {}, "split": "val", "loss": {}, "accuracy": {:.17g}, )"
-        R"({}"correct": {}, "samples": {:.0f}}})",
-        epoch, progress.step, json_number(result.mean_loss()), result.accuracy(), more_metrics(result),
-        result.correct, result.weight);
+        R"({{"type": "eval", "epoch": {}, "step": {}, "split": "val", "loss": {}, {}"samples": {:.0f}}})",
+        epoch, progress.step, json_number(result.mean_loss()), metrics(result), result.weight);
     append_row(last_eval);
     note_best(result);
-    job.log.info(fmt::format("epoch {}: validation loss {:.4f}, accuracy {}{}", epoch, result.mean_loss(),
-                             accuracy_text(result), average ? " (averaged weights)" : ""));
+    job.log.info(fmt::format("epoch {}: validation loss {:.4f}, {}{}", epoch, result.mean_loss(),
+                             score_text(result), average ? " (averaged weights)" : ""));
     if (result.unreadable > 0)
         job.log.warning(fmt::format("epoch {}: {} validation samples could not be read and do not count",
                                     epoch, result.unreadable));

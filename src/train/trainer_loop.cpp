@@ -171,9 +171,12 @@ void Trainer::Impl::save_if_due(bool epoch_ended, bool skipped) {
 
 void Trainer::Impl::end_epoch() {
     if (progress.loss_weight > 0)
-        job.log.info(fmt::format("epoch {}: training loss {:.4f}, accuracy {}", progress.epoch + 1,
-                                 progress.loss_sum / progress.loss_weight,
-                                 accuracy_text({progress.loss_sum, progress.loss_weight, progress.correct})));
+        job.log.info(fmt::format(
+            "epoch {}: training loss {:.4f}{}", progress.epoch + 1, progress.loss_sum / progress.loss_weight,
+            job.train.info().targets > 0
+                ? fmt::format(" ({:.0f} samples)", progress.loss_weight)
+                : ", accuracy " +
+                      accuracy_text({progress.loss_sum, progress.loss_weight, progress.correct})));
     if (progress.unreadable > 0)
         job.log.warning(fmt::format("epoch {}: {} of {} samples could not be read and were skipped",
                                     progress.epoch + 1, progress.unreadable, training.epoch_limit()));

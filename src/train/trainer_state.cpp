@@ -155,13 +155,18 @@ std::vector<NamedTensor> Trainer::Impl::optimizer_tensors() {
 }
 
 void Trainer::Impl::forget_other_metrics(const Config& before) {
-    if (before.train.checkpoint.best != config.train.checkpoint.best) {
+    const bool other_loss = before.train.loss != config.train.loss &&
+                            (is_regression(before.train.loss) || is_regression(config.train.loss));
+    const auto is_other = [&](const std::string& then, const std::string& now) {
+        return then != now || (other_loss && now == "val/loss");
+    };
+    if (is_other(before.train.checkpoint.best, config.train.checkpoint.best)) {
         progress.has_best = false;
         progress.best_step = -1;
     }
     const auto& then = before.train.early_stopping;
     const auto& now = config.train.early_stopping;
-    if (then && now && then->metric != now->metric) {
+    if (then && now && is_other(then->metric, now->metric)) {
         progress.has_stop_metric = false;
         progress.stale_evals = 0;
     }

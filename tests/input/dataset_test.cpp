@@ -109,10 +109,26 @@ TEST_F(OpenDatasets, TargetsOfFilesFollowEachOther) {
     const std::string agree = "; files that are used together must agree; ";
     EXPECT_EQ(refusal({a, b, c}),
               b + " and " + c + " have different target names" + agree + "pack them again");
-    EXPECT_EQ(refusal({a, one}), a + " has 2 targets per sample, but " + one + " has 1 target per sample" +
-                                     agree + "use them apart");
+    EXPECT_EQ(refusal({a, one}),
+              a + " has 2 targets, but " + one + " has 1 target" + agree + "use them apart");
     EXPECT_EQ(refusal({labels, a}),
-              labels + " has labels, but " + a + " has 2 targets per sample" + agree + "use them apart");
+              labels + " has 10 classes, but " + a + " has 2 targets" + agree + "use them apart");
+}
+
+TEST(DescribeWanted, NamesWhatAModelIsToGive) {
+    DatasetInfo info;
+    info.classes = 10;
+    EXPECT_EQ(describe_wanted(info), "10 classes");
+    info.classes = 1;
+    EXPECT_EQ(describe_wanted(info), "1 class");
+    info.labelled = false;
+    EXPECT_EQ(describe_wanted(info), "1 class, no labels");
+    info.classes = 0;
+    EXPECT_EQ(describe_wanted(info), "no labels");
+    info.targets = 2;
+    EXPECT_EQ(describe_wanted(info), "2 targets");
+    info.targets = 1;
+    EXPECT_EQ(describe_wanted(info), "1 target");
 }
 
 TEST_F(OpenDatasets, FilesThatAreNotInMemoryAreReadTheSame) {

@@ -108,38 +108,123 @@ TEST_F(Targets, ThatTheSchemaDoesNotAllowAreRefused) {
         return
             [dims](Hdf5File& file) { file.table("targets", H5T_IEEE_F32LE, H5T_IEEE_F32LE, dims, nullptr); };
     };
-    const std::string must = ", but must be float32 or float64 [N, K] with K of at least 1";
-    EXPECT_CONTAINS(refusal(3, integers({3, 2})), "/targets is int32 [3, 2]" + must +
-                                                      ": convert them, in h5py with astype('float32'); pack");
+    const std::string must = ", but must be float32 or float64 [N, K] with K of at least 1; ",
+                      pack = "pack it again with: trainer pack csv --csv TABLE.csv --target COLUMNS -o";
+    EXPECT_CONTAINS(refusal(3, integers({3, 2})),
+                    "/targets is int32 [3, 2]" + must +
+                        "convert them, in h5py with targets.astype('float32'), or " + pack);
     EXPECT_CONTAINS(refusal(3, floats({3})),
                     "/targets is float32 [3]" + must +
-                        ": one number for each sample is K = 1, one dimension more (in "
-                        "h5py targets[:, None]); pack");
-    EXPECT_CONTAINS(refusal(3, floats({3, 0})), "/targets is float32 [3, 0]" + must + "; pack");
-    EXPECT_CONTAINS(refusal(3, floats({4, 2})), "/targets has 4 rows, but /samples has 3; pack");
+                        "store them with one dimension more, K = 1, in h5py as targets[:, None], or " + pack);
+    EXPECT_CONTAINS(refusal(3, floats({3, 0})), "/targets is float32 [3, 0]" + must + pack);
+    EXPECT_CONTAINS(refusal(3, floats({4, 2})), "/targets has 4 rows, but /samples has 3; " + pack);
     EXPECT_CONTAINS(refusal(3,
                             [](Hdf5File& file) {
                                 add(file, {1, 2, 3}, 1);
-                                file.integer("classes", 10);
+                                file.doubles("mean", {0.5});
                             }),
-                    "there are /targets, but the attribute 'classes' is for labels; pack");
-    EXPECT_CONTAINS(refusal(3,
-                            [](Hdf5File& file) {
-                                add(file, {1, 2, 3}, 1);
-                                file.variable_texts("class_names", {"a"}, H5T_CSET_UTF8);
-                            }),
-                    "there are /targets, but the attribute 'class_names' is for labels; pack");
-    EXPECT_CONTAINS(refusal(3,
-                            [](Hdf5File& file) {
-                                add(file, {1, 2, 3}, 1);
-                                file.variable_texts("target_names", {"x", "y"}, H5T_CSET_UTF8);
-                            }),
-                    "'target_names' has 2 names, but samples have 1 target; pack");
+                    "one of 'mean' and 'std' is given without the other; " + pack);
     ImageFile{.samples = 3, .change = [](Hdf5File& file) { add(file, {1, 2, 3}, 1); }}.write(path());
     EXPECT_EQ(data_error([&] { open_hdf5_dataset(path()); }),
               path() +
                   ": there are both /labels and /targets; keep what is to be learnt and remove the other, in "
                   "h5py with del file['labels'] or del file['targets']");
+}
+
+TEST_F(Targets, AttributesThatDoNotFitThemAreRefusedWithWhatRemovesThem) {
+    const auto beside = [&](const std::function<void(Hdf5File&)>& attributes) {
+        return refusal(3, [&](Hdf5File& file) {
+            add(file, {1, 2, 3}, 1);
+            attributes(file);
+        });
+    };
+    const auto classes = [](Hdf5File& file) { file.integer("classes", 10); };
+    const auto names = [](Hdf5File& file) { file.variable_texts("class_names", {"a"}, H5T_CSET_UTF8); };
+    const std::string there = path() + ": there are /targets, but the attribute";
+    EXPECT_EQ(beside(classes), there +
+                                   " 'classes' is for labels; remove it, in h5py with del "
+                                   "file.attrs['classes']");
+    EXPECT_EQ(beside(names), there +
+                                 " 'class_names' is for labels; remove it, in h5py with del "
+                                 "file.attrs['class_names']");
+    EXPECT_EQ(beside([&](Hdf5File& file) {
+                  classes(file);
+                  names(file);
+              }),
+              there +
+                  "s 'classes' and 'class_names' are for labels; remove them, in h5py with del "
+                  "file.attrs['classes'], file.attrs['class_names']");
+    EXPECT_EQ(beside([](Hdf5File& file) {
+                  file.variable_texts("target_names", {"x", "y"}, H5T_CSET_UTF8);
+              }),
+              path() +
+                  ": 'target_names' has 2 names, but samples have 1 target; give a name for each, or "
+                  "remove them, in h5py with del file.attrs['target_names']");
+}
+
+TEST_F(Targets, ThatWereNotWrittenAreNotTakenForZeros) {
+    const auto never = [](hsize_t targets, const std::function<void(hid_t)>& layout = {}) {
+        return [=](Hdf5File& file) {
+            file.table("targets", H5T_IEEE_F32LE, H5T_IEEE_F32LE, {3, targets}, nullptr, layout);
+        };
+    };
+    const std::string rest =
+        "bytes, of which 0 were written; write all of it, or remove it, in h5py with del file['targets'], "
+        "or pack it again with: trainer pack csv";
+    EXPECT_CONTAINS(refusal(3, never(2)), "/targets is float32 [3, 2], 24 " + rest);
+    // No memory is asked for what is claimed.
+    EXPECT_CONTAINS(refusal(3, never(hsize_t{10'000'000'000})),
+                    "/targets is float32 [3, 10000000000], 120000000000 " + rest);
+    const auto chunked = [](hid_t creation) {
+        const hsize_t chunk[] = {1, 2};
+        H5Pset_chunk(creation, 2, chunk);
+    };
+    const auto compressed = [chunked](hid_t creation) {
+        chunked(creation);
+        H5Pset_deflate(creation, 1);
+    };
+    EXPECT_CONTAINS(refusal(3, never(2, chunked)), "/targets is float32 [3, 2], 24 " + rest);
+    EXPECT_CONTAINS(refusal(3, never(2, compressed)), "/targets is float32 [3, 2], 24 " + rest);
+    for (const std::function<void(hid_t)>& layout :
+         std::vector<std::function<void(hid_t)>>{chunked, compressed}) {
+        const std::vector<float> zeros(6);
+        write(3, [&](Hdf5File& file) {
+            file.table("targets", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, {3, 2}, zeros.data(), layout);
+        });
+        EXPECT_EQ(open_hdf5_dataset(path())->targets().size(), 6U);
+    }
+}
+
+TEST_F(Targets, SomeChunksOfWhichWereWrittenAreNotTakenForZeros) {
+    const std::string message = refusal(3, [](Hdf5File& file) {
+        file.table("targets", H5T_IEEE_F32LE, H5T_IEEE_F32LE, {3, 2}, nullptr, [](hid_t creation) {
+            const hsize_t chunk[] = {1, 2};
+            H5Pset_chunk(creation, 2, chunk);
+        });
+        const test::Handle table(H5Dopen2(file.id(), "targets", H5P_DEFAULT), H5Dclose);
+        const test::Handle space(H5Dget_space(table.get()), H5Sclose);
+        const hsize_t start[] = {1, 0}, count[] = {1, 2};
+        H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start, nullptr, count, nullptr);
+        const test::Handle memory(H5Screate_simple(2, count, nullptr), H5Sclose);
+        const float row[] = {1, 2};
+        ASSERT_GE(H5Dwrite(table.get(), H5T_NATIVE_FLOAT, memory.get(), space.get(), H5P_DEFAULT, row), 0);
+    });
+    EXPECT_CONTAINS(message, "/targets is float32 [3, 2], 24 bytes, of which 8 were written; ");
+}
+
+TEST_F(Targets, LabelsThatWereNotWrittenAreNotTakenForClass0) {
+    ImageFile{.samples = 3,
+              .change =
+                  [](Hdf5File& file) {
+                      file.remove_table("labels");
+                      file.table("labels", H5T_STD_I64LE, H5T_STD_I64LE, {3}, nullptr);
+                  }}
+        .write(path());
+    EXPECT_CONTAINS(
+        data_error([&] { open_hdf5_dataset(path()); }),
+        path() +
+            ": /labels is int64 [3], 24 bytes, of which 0 were written; write all of it, or "
+            "remove it, in h5py with del file['labels'], or pack it again with: trainer pack idx");
 }
 
 }  // namespace

@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <set>
 #include <string>
 #include <thread>
 #include <tuple>
+#include <utility>
 
 #include "tutti/base/error.hpp"
 
@@ -327,6 +329,99 @@ TEST(Loader, that_skips_goes_without_what_cannot_be_read) {
         }
         EXPECT_EQ(there, 22);
         EXPECT_EQ(skipped, 1);
+    }
+}
+
+/// As FakeDataset, but in place of a label sample i has the targets i + 0.5 and −3 i, and several samples
+/// cannot be read: those ahead of the first bad one of a batch have been read when it throws.
+class FakeTargets final : public Dataset {
+  public:
+    FakeTargets(std::int64_t samples, std::set<std::int64_t> bad, Pace pace = Pace::quick)
+        : features_(samples, -1, pace), info_(features_.info()), bad_(std::move(bad)) {
+        info_.classes = 0;
+        info_.labelled = false;
+        info_.targets = 2;
+        for (std::int64_t i = 0; i < samples; ++i) {
+            targets_.push_back(static_cast<float>(i) + 0.5F);
+            targets_.push_back(-3 * static_cast<float>(i));
+        }
+    }
+    const DatasetInfo& info() const override { return info_; }
+    std::string name() const override { return "fake"; }
+    void read(std::span<const std::int64_t> indices, std::span<std::byte> samples,
+              std::span<std::int64_t> labels) const override {
+        const auto bad = std::ranges::find_if(indices, [this](std::int64_t i) { return bad_.contains(i); });
+        const auto good = static_cast<std::size_t>(bad - indices.begin());
+        if (good > 0) features_.read(indices.first(good), samples.first(3 * good), labels.first(good));
+        std::ranges::fill(labels, 0);
+        if (bad != indices.end()) throw DataError("fake: sample " + std::to_string(*bad) + " cannot be read");
+    }
+    std::span<const float> targets() const override { return targets_; }
+
+  private:
+    FakeDataset features_;
+    DatasetInfo info_;
+    std::set<std::int64_t> bad_;
+    std::vector<float> targets_;
+};
+
+/// What is in the batch belongs to its indices.
+void expect_targets(const HostBatch& batch, const Epoch& epoch) {
+    const auto count = static_cast<std::size_t>(batch.window.count);
+    ASSERT_EQ(batch.indices.size(), count);
+    ASSERT_EQ(batch.positions.size(), count);
+    ASSERT_EQ(batch.samples.size(), 3 * count);
+    ASSERT_EQ(batch.targets.size(), 2 * count);
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::int64_t index = batch.indices[i];
+        EXPECT_EQ(epoch.order[static_cast<std::size_t>(batch.positions[i])], index);
+        EXPECT_EQ(batch.samples[3 * i], static_cast<std::byte>(index));
+        EXPECT_EQ(batch.targets[2 * i], static_cast<float>(index) + 0.5F);
+        EXPECT_EQ(batch.targets[2 * i + 1], -3 * static_cast<float>(index));
+    }
+}
+
+TEST_P(LoaderWith, TargetsBelongToTheSamplesOfTheirBatch) {
+    const FakeTargets dataset(203, {}, std::get<Pace>(GetParam()));
+    Loader loader = make(dataset);
+    for (std::int64_t rank = 0; rank < 3; ++rank) {
+        const Epoch epoch = make_epoch(203, 3, rank, rank);
+        ASSERT_FALSE(std::ranges::is_sorted(epoch.order));
+        loader.start(epoch.order, epoch.windows);
+        for (const BatchWindow& window : epoch.windows) {
+            const std::optional<HostBatch> batch = loader.next();
+            ASSERT_TRUE(batch);
+            EXPECT_EQ(batch->window.count, window.count);
+            expect_targets(*batch, epoch);
+        }
+        EXPECT_FALSE(loader.next());
+    }
+}
+
+TEST_P(LoaderWith, WhereSamplesAreSkippedThoseBehindThemMoveUpWithTheirTargets) {
+    const Epoch epoch = make_epoch(43, 1, 0);
+    // Which of the four of a batch: the middle ones, the first, the last, two apart, all.
+    const std::vector<std::set<std::size_t>> skipped{{1, 2}, {}, {0}, {3}, {0, 2}, {0, 1, 2, 3}, {1}};
+    std::set<std::int64_t> bad;
+    for (std::size_t w = 0; w < skipped.size(); ++w)
+        for (const std::size_t place : skipped[w]) bad.insert(epoch.order[4 * w + place]);
+    const FakeTargets dataset(43, bad, std::get<Pace>(GetParam()));
+    Loader loader(dataset, 4, threads().workers, threads().prefetch, nullptr, OnError::skip);
+    // Again in buffers that hold other targets.
+    for (int round = 0; round < 2; ++round) {
+        loader.start(epoch.order, epoch.windows);
+        for (std::size_t w = 0; w < epoch.windows.size(); ++w) {
+            const std::optional<HostBatch> batch = loader.next();
+            ASSERT_TRUE(batch);
+            std::vector<std::int64_t> left;
+            for (std::size_t place = 0; place < static_cast<std::size_t>(epoch.windows[w].count); ++place)
+                if (w >= skipped.size() || !skipped[w].contains(place))
+                    left.push_back(epoch.order[4 * w + place]);
+            EXPECT_TRUE(std::ranges::equal(batch->indices, left)) << "batch " << w;
+            EXPECT_EQ(batch->skipped.size(), w < skipped.size() ? skipped[w].size() : 0U);
+            expect_targets(*batch, epoch);
+        }
+        EXPECT_FALSE(loader.next());
     }
 }
 

@@ -254,6 +254,19 @@ class BadInput(TrainingTest):
         self.on_rank_1(f"cd {self.dir / 'there'}")
         self.refused(self.settings("data.h5", model__classes=1), 4, "rank 1", "data.h5", "its targets differ", "same file")
 
+    def test_a_rank_with_another_number_of_targets_is_refused_with_both(self):
+        for folder, columns in ("here", ["--target", "y,z"]), ("there", ["--target", "y", "--drop", "z"]):
+            (self.dir / folder).mkdir()
+            table = self.dir / folder / "data.csv"
+            table.write_text("x,y,z\n" + "".join(f"{i},{i % 5},{i % 3}\n" for i in range(64)))
+            self.assert_exit(self.run_trainer(["pack", "csv", "--csv", table, *columns, "-o",
+                                               self.dir / folder / "data.h5"]), 0)
+        shutil.copy(self.dir / "here" / "data.h5", self.dir)
+        self.on_rank_1(f"cd {self.dir / 'there'}")
+        line = self.refused(self.settings("data.h5"), 4, "rank 1", "samples [1] of f32, 1 target y, not 64",
+                            "samples [1] of f32, 2 targets y z", "same file")
+        self.assertNotIn("classes", line)
+
     def test_a_loss_that_is_not_finite_ends_the_run_and_saves_nothing_bad(self):
         data = self.small_data(240)
         self.refused(self.settings(data, optim__lr="1e30", train__batch_size=8, train__epochs=5,

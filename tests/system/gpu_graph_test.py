@@ -76,6 +76,21 @@ class GpuGraph(GpuProgramTest):
                     settings = {**settings, "data.val": self.data}
                 self.both(f"case{number}", **{key.replace(".", "__"): value for key, value in settings.items()})
 
+    def test_targets_have_the_same_bits_and_those_of_the_cpu_nearly(self):
+        self.data = self.numbers_with_targets(100)
+        for loss in "mse", "l1", "huber":
+            with self.subTest(loss):
+                settings = {"train__loss": loss, "data__val": self.data, "optim__name": "adam", "optim__lr": 0.01}
+                self.both(loss, **settings)
+                self.assert_exit(self.run_on("cpu", 1, f"{loss}-cpu", train__max_steps="null", train__epochs=2,
+                                             optim__momentum=0, **settings), 0)
+                for ours, theirs in zip(self.losses(f"{loss}-graph"), self.losses(f"{loss}-cpu"), strict=True):
+                    self.assertAlmostEqual(ours, theirs, delta=1e-5)
+                ours, theirs = (self.metrics(f"{loss}-{run}", "eval")[-1] for run in ("graph", "cpu"))
+                for metric in "loss", "mae", "rmse", "distance":
+                    self.assertAlmostEqual(ours[metric], theirs[metric], delta=1e-5)
+        self.both("bf16", train__precision="bf16", data__val=self.data, optim__name="adam", optim__lr=0.01)
+
     def test_two_ranks_have_the_same_bits_with_nccl(self):
         self.with_nccl()
         for name, settings in {"ddp": {"model": "lenet", "optim__momentum": 0.9, "distributed__bucket_policy": "per_layer"},

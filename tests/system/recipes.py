@@ -1,6 +1,8 @@
 """Small data and settings that the system tests share."""
 
+import csv
 import pathlib
+import random
 
 import system_test
 
@@ -20,6 +22,18 @@ class TrainingTest(system_test.SystemTest):
 
     def small_data(self, count=240, name="data.h5", classes=4, side=8):
         return self.pack(*self.synthetic_idx(count, classes=classes, side=side), name=name)
+
+    def numbers_with_targets(self, count=240, name="targets.h5", features=6):
+        """Two targets, smooth functions of the features."""
+        draw = random.Random(count)
+        rows = [[draw.uniform(-1, 1) for _ in range(features)] for _ in range(count)]
+        table = self.dir / f"{name}.csv"
+        with table.open("w", encoding="utf-8", newline="") as file:
+            lines = csv.writer(file)
+            lines.writerow([*(f"f{i}" for i in range(features)), "x", "y"])
+            lines.writerows([*row, sum(row), row[0] * row[1] - row[-1]] for row in rows)
+        self.assert_exit(self.run_trainer(["pack", "csv", "--csv", table, "--target", "x,y", "-o", self.dir / name]), 0)
+        return self.dir / name
 
     def settings(self, data, run="run", **overrides):
         """key=value settings; double underscores stand for dots: train__epochs=2."""

@@ -73,12 +73,12 @@ class SlurmJobs(slurm_test.SlurmTest):
         self.assertEqual(ranks, [(f"node{node + 1}", local, gpus)
                                  for node in range(shape.nodes) for local in range(shape.tasks)])
 
-    def train(self, name, launcher, settings, classes=4, side=8):
-        data = self.small_data(96, classes=classes, side=side)
+    def train(self, name, launcher, settings, classes=4, side=8, data=None, said=r"accuracy \d\.\d{4} \(\d+ of 96\)"):
+        data = data or self.small_data(96, classes=classes, side=side)
         common = [f"data.train={data}", f"data.val={data}", "run.dir=run", "train.batch_size=2", "train.epochs=1"]
         result = self.run_to_its_end(name, [*common, *settings])
         self.assert_ranks(name, "run", launcher)
-        self.assertRegex(result.stdout, r"test accuracy \d\.\d{4} \(\d+ of 96\)")
+        self.assertRegex(result.stdout, f"test {said}")
 
     def test_every_file_is_listed_here_and_has_the_comments_it_promises(self):
         files = sorted(path.relative_to(JOBS).with_suffix("").as_posix() for path in JOBS.glob("**/*.sbatch"))
@@ -97,17 +97,35 @@ class SlurmJobs(slurm_test.SlurmTest):
         self.train("cyclone_video/neighbouring", "mpirun", SMALL_CLIP, classes=3)
 
     def test_cyclone_video_track_and_its_prediction(self):
-        self.train("cyclone_video/track", "mpirun", SMALL_CLIP, classes=2)
-        self.predict("cyclone_video/predict_track")
+        track = self.tracked_clips(96, "track.h5")
+        self.train("cyclone_video/track", "mpirun", SMALL_CLIP, data=track, said=r"rmse \d+\.\d{4} \(96 samples\)")
+        self.predict("cyclone_video/predict_track", self.tracked_clips(89, "test.h5"))
+        header = (self.dir / "out.csv").read_text().splitlines()[0]
+        self.assertEqual(header, "index,target_x_pix,target_y_pix,output_x_pix,output_y_pix")
 
     def test_cyclone_video_classify_and_its_predictions(self):
         self.train("cyclone_video/classify", "mpirun", SMALL_CLIP, classes=2)
         self.predict("cyclone_video/predict_classify")
         self.predict("cyclone_video/predict_classify_val2")
 
-    def predict(self, name):
+    def tracked_clips(self, count, name):
+        """Of one frame, packed as preprocess.sbatch says, but small."""
+        rows = ["path,x_pix,y_pix,label"]
+        for clip in range(count):
+            frames = self.dir / "tracked" / f"{clip:03}"
+            frames.mkdir(parents=True, exist_ok=True)
+            (frames / "img_00001.png").write_bytes(png(8, 8, [bytes([clip] * 8)] * 8, 0))
+            rows.append(f"{frames.name},{clip % 8},{clip // 8 % 8}.5,1")
+        table = self.dir / f"{name}.csv"
+        table.write_text("\n".join([*rows, "000,1,1,0", "001,,2,1"]) + "\n")
+        packed = self.run_trainer(["pack", "clips", "--dir", self.dir / "tracked", "--csv", table, "--target", "x_pix,y_pix",
+                                   "--keep", "label=1", "--frames", 1, "-o", self.dir / name])
+        self.assert_exit(packed, 0)
+        return self.dir / name
+
+    def predict(self, name, data=None):
         """Exactly one row per sample, in order, from 16 ranks."""
-        data = self.small_data(89, f"{name[-5:]}.h5", classes=2)
+        data = data or self.small_data(89, f"{name[-5:]}.h5", classes=2)
         result = self.run_to_its_end(name, RUN="run", DATA=str(data), OUTPUT="out.csv")
         self.assertIn("89 samples, 16 ranks", result.stdout)
         rows = (self.dir / "out.csv").read_text().splitlines()[1:]

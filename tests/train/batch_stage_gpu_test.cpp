@@ -89,7 +89,7 @@ class BatchStageOnGpu : public testing::TestWithParam<int> {  // workers
                 seen.pixels.resize(static_cast<std::size_t>(n * sample_size));
                 seen.labels.resize(static_cast<std::size_t>(n));
                 device_.copy_to_host(seen.pixels.data(), input);
-                device_.copy_to_host(seen.labels.data(), stage.labels());
+                device_.copy_to_host(seen.labels.data(), stage.wanted());
                 seen.indices.assign(batch->indices.begin(), batch->indices.end());
             } catch (const DataError&) {
                 result.emplace_back();

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "training_fixture.hpp"
@@ -34,17 +36,54 @@ class BadSample final : public Dataset {
     std::int64_t bad_;
 };
 
+/// As `of`, but with two targets in place of a label, some near the outputs of a new model, some farther off
+/// than 1.
+class PatternTargets final : public Dataset {
+  public:
+    explicit PatternTargets(std::int64_t samples) : of_(samples), info_(of_.info()) {
+        info_.classes = 0;
+        info_.labelled = false;
+        info_.targets = 2;
+        for (std::int64_t i = 0; i < samples; ++i) {
+            const auto number = static_cast<double>(i);
+            targets_.push_back(static_cast<float>(2.3 * std::sin(1.7 * number)));
+            targets_.push_back(static_cast<float>(1.9 * std::cos(0.9 * number) - 0.1));
+        }
+    }
+    const DatasetInfo& info() const override { return info_; }
+    std::string name() const override { return of_.name(); }
+    void read(std::span<const std::int64_t> indices, std::span<std::byte> samples,
+              std::span<std::int64_t> labels) const override {
+        of_.read(indices, samples, labels);
+        std::ranges::fill(labels, 0);
+    }
+    std::span<const float> targets() const override { return targets_; }
+
+  private:
+    test::PatternDataset of_;
+    DatasetInfo info_;
+    std::vector<float> targets_;
+};
+
+const std::vector<std::string> evaluated_settings{"model.hidden=[6, 5]"};
+
 /// An mlp evaluated on `ranks` ranks, in deterministic mode by so many lanes each; lanes = 0: not in that
-/// mode.
-EvaluationResult evaluated(int ranks, int lanes, const Dataset& data) {
-    const std::vector<std::string> settings{"model.hidden=[6, 5]"};
+/// mode. more: settings, of which train.precision counts; kind: for data with targets.
+EvaluationResult evaluated(int ranks, int lanes, const Dataset& data,
+                           const std::vector<std::string>& more = {},
+                           RegressionLoss kind = RegressionLoss::squared) {
+    std::vector<std::string> settings = evaluated_settings;
+    settings.insert(settings.end(), more.begin(), more.end());
     const Config config = parse_config("", "test.yaml", settings);
+    const bool regression = data.info().targets > 0;
     constexpr std::int64_t batch_size = 3;
     struct Lane {
-        Lane(std::unique_ptr<Device> of, Graph&& with, const DatasetInfo& info, const DataConfig& data_config)
+        Lane(std::unique_ptr<Device> of, Graph&& with, const DatasetInfo& info, const DataConfig& data_config,
+             RegressionLoss kind)
             : device(std::move(of)),
               graph(std::move(with)),
-              loss(make_softmax_cross_entropy(*device, graph.compute())),
+              loss(info.targets > 0 ? make_regression_loss(*device, graph.compute(), kind)
+                                    : make_softmax_cross_entropy(*device, graph.compute())),
               stage(*device, info, data_config, graph.compute(), batch_size) {}
         std::unique_ptr<Device> device;
         Graph graph;
@@ -55,19 +94,21 @@ EvaluationResult evaluated(int ranks, int lanes, const Dataset& data) {
     test::run_on_threads(ranks, [&](Communicator& world) {
         const Arithmetic arithmetic = arithmetic_of(config.train.precision);
         const auto spec = [&] {
-            return build_model(config.model, {data.info().sample_shape, data.info().classes});
+            return build_model(config.model, {data.info().sample_shape,
+                                              regression ? data.info().targets : data.info().classes});
         };
         auto device = make_cpu_device(std::max(lanes, 1));
         Device& first = *device;
         Graph graph(spec(), first, arithmetic, batch_size);
         graph.initialize(0);
         std::vector<std::unique_ptr<Lane>> made;
-        made.push_back(std::make_unique<Lane>(std::move(device), std::move(graph), data.info(), config.data));
+        made.push_back(
+            std::make_unique<Lane>(std::move(device), std::move(graph), data.info(), config.data, kind));
         while (static_cast<int>(made.size()) < lanes) {
             auto of_lane = first.make_lane();
             Graph again(spec(), *of_lane, arithmetic, made.front()->graph);
             made.push_back(
-                std::make_unique<Lane>(std::move(of_lane), std::move(again), data.info(), config.data));
+                std::make_unique<Lane>(std::move(of_lane), std::move(again), data.info(), config.data, kind));
         }
         std::vector<EvaluationLane> given;
         for (const auto& lane : made) given.push_back({lane->graph, *lane->loss, lane->stage});
@@ -77,12 +118,17 @@ EvaluationResult evaluated(int ranks, int lanes, const Dataset& data) {
                                                                     .loader = loader,
                                                                     .communicator = world,
                                                                     .batch_size = batch_size,
-                                                                    .topk = 2,
-                                                                    .confusion = true,
+                                                                    .topk = regression ? 0 : 2,
+                                                                    .confusion = !regression,
                                                                     .virtual_shards = lanes > 0 ? 4 : 0,
                                                                     .device = lanes > 0 ? &first : nullptr});
     });
-    for (const EvaluationResult& result : results) EXPECT_EQ(result.loss, results.front().loss);
+    for (const EvaluationResult& result : results) {
+        EXPECT_EQ(result.loss, results.front().loss);
+        EXPECT_EQ(result.errors.absolute, results.front().errors.absolute);
+        EXPECT_EQ(result.errors.squared, results.front().errors.squared);
+        EXPECT_EQ(result.errors.distance, results.front().errors.distance);
+    }
     return results.front();
 }
 
@@ -132,6 +178,100 @@ TEST(Evaluation, EndsOnAllRanksWhereALaneCannotReadASample) {
     }
 }
 
+/// What the model of evaluated() gives in fp64, sample by sample: the differences from the targets.
+std::vector<std::array<double, 2>> differences_of(const PatternTargets& data) {
+    const Config config = parse_config("", "test.yaml", evaluated_settings);
+    const auto device = make_cpu_device(1);
+    Graph graph(build_model(config.model, {data.info().sample_shape, 2}), *device, DType::f64, 1);
+    graph.initialize(0);
+    std::vector<std::array<double, 2>> differences;
+    for (std::int64_t i = 0; i < data.info().samples; ++i) {
+        std::array<std::byte, 8> pixels{};
+        std::int64_t label = 0;
+        data.read(std::span(&i, 1), pixels, std::span(&label, 1));
+        std::array<double, 8> input{};
+        // As the stage has it: bytes of 0 to 255 become f32 numbers of 0 to 1.
+        std::ranges::transform(pixels, input.begin(), [](std::byte pixel) {
+            return static_cast<double>(static_cast<float>(std::to_integer<int>(pixel)) / 255.0F);
+        });
+        device->copy_from_host(graph.input(1), input.data());
+        std::array<double, 2> outputs{};
+        device->copy_to_host(outputs.data(), graph.forward(1, {Phase::evaluate, 0, 0, {}}));
+        const auto at = 2 * static_cast<std::size_t>(i);
+        differences.push_back({outputs[0] - static_cast<double>(data.targets()[at]),
+                               outputs[1] - static_cast<double>(data.targets()[at + 1])});
+    }
+    return differences;
+}
+
+TEST(Evaluation, OfTargetsHasTheErrorsOfTheOutputs) {
+    for (const std::int64_t samples : {1, 20, 203}) {
+        const PatternTargets data(samples);
+        double absolute = 0, squared = 0, distance = 0, huber = 0;
+        bool far = false, near = false;
+        for (const auto& [x, y] : differences_of(data)) {
+            absolute += std::abs(x) + std::abs(y);
+            squared += x * x + y * y;
+            distance += std::hypot(x, y);
+            for (const double d : {x, y}) {
+                huber += std::abs(d) < 1 ? d * d / 2 : std::abs(d) - 0.5;
+                (std::abs(d) < 1 ? near : far) = true;
+            }
+        }
+        EXPECT_TRUE(samples == 1 || (far && near));
+        const auto count = static_cast<double>(samples);
+        for (const int ranks : {1, 2, 3})
+            for (const int lanes : {0, 1, 3})
+                for (const auto& [kind, loss] : {std::pair{RegressionLoss::squared, squared},
+                                                 std::pair{RegressionLoss::absolute, absolute},
+                                                 std::pair{RegressionLoss::huber, huber}}) {
+                    // Virtual shards are dealt to a power of two of ranks.
+                    if (lanes > 0 && ranks == 3) continue;
+                    SCOPED_TRACE(testing::Message()
+                                 << samples << " samples, " << ranks << " ranks, " << lanes << " lanes");
+                    const EvaluationResult result =
+                        evaluated(ranks, lanes, data, {"train.precision=fp64"}, kind);
+                    EXPECT_EQ(result.weight, count);
+                    EXPECT_EQ(result.targets, 2);
+                    EXPECT_EQ(result.correct, 0);
+                    EXPECT_TRUE(result.of_label.empty());
+                    EXPECT_NEAR(result.mean_loss(), loss / (2 * count), 1e-12);
+                    EXPECT_NEAR(result.mae(), absolute / (2 * count), 1e-12);
+                    EXPECT_NEAR(result.rmse(), std::sqrt(squared / (2 * count)), 1e-12);
+                    EXPECT_NEAR(result.distance(), distance / count, 1e-12);
+                }
+    }
+}
+
+TEST(Evaluation, OfTargetsHasTheSameBitsOnAnyNumberOfLanesAndRanks) {
+    const PatternTargets data(203);
+    for (const char* precision : {"train.precision=fp32", "train.precision=fp64"}) {
+        const EvaluationResult one = evaluated(1, 1, data, {precision});
+        for (const int ranks : {1, 2, 4})
+            for (const int lanes : {1, 2, 3}) {
+                SCOPED_TRACE(testing::Message()
+                             << precision << ", " << ranks << " ranks, " << lanes << " lanes");
+                const EvaluationResult other = evaluated(ranks, lanes, data, {precision});
+                EXPECT_EQ(one.loss, other.loss);
+                EXPECT_EQ(one.weight, other.weight);
+                EXPECT_EQ(one.errors.absolute, other.errors.absolute);
+                EXPECT_EQ(one.errors.squared, other.errors.squared);
+                EXPECT_EQ(one.errors.distance, other.errors.distance);
+            }
+    }
+}
+
+TEST(Evaluation, OfNoTargetsIsZero) {
+    const PatternTargets data(0);
+    for (const int ranks : {1, 2, 3}) {
+        const EvaluationResult result = evaluated(ranks, 0, data);
+        EXPECT_EQ(result.weight, 0);
+        for (const char* name : {"val/loss", "val/mae", "val/rmse", "val/distance"})
+            EXPECT_EQ(result.metric(name), 0.0) << name;
+        EXPECT_EQ(score_text(result), "rmse 0.0000, mae 0.0000, distance 0.0000 (0 samples)");
+    }
+}
+
 EvaluationResult example_result() {
     EvaluationResult result;
     result.loss = 5;
@@ -150,6 +290,35 @@ TEST(EvaluationResult, HasTheMetricsByName) {
     EXPECT_EQ(result.metric("val/accuracy"), 0.6);
     EXPECT_EQ(result.metric("val/top5"), 0.9);
     EXPECT_NEAR(result.metric("val/balanced_accuracy"), (1.0 + 0.4 + 0.0) / 3, 1e-15);
+}
+
+/// Of two samples with two targets: differences of (3, 4) and (0, −1).
+EvaluationResult example_of_targets() {
+    EvaluationResult result;
+    result.loss = 6;
+    result.weight = 2;
+    result.targets = 2;
+    result.errors = {8, 26, 6};
+    return result;
+}
+
+TEST(EvaluationResult, HasTheMetricsOfTargetsByName) {
+    const EvaluationResult result = example_of_targets();
+    EXPECT_EQ(result.mae(), 2.0);
+    EXPECT_NEAR(result.rmse(), std::sqrt(6.5), 1e-15);
+    EXPECT_EQ(result.distance(), 3.0);
+    EXPECT_EQ(result.metric("val/loss"), 3.0);
+    EXPECT_EQ(result.metric("val/mae"), result.mae());
+    EXPECT_EQ(result.metric("val/rmse"), result.rmse());
+    EXPECT_EQ(result.metric("val/distance"), result.distance());
+}
+
+TEST(EvaluationResult, TextHasTheDistanceWhereASampleHasSeveralTargets) {
+    EvaluationResult result = example_of_targets();
+    EXPECT_EQ(score_text(result), "rmse 2.5495, mae 2.0000, distance 3.0000 (2 samples)");
+    result.targets = 1;
+    EXPECT_EQ(score_text(result), "rmse 3.6056, mae 4.0000 (2 samples)");
+    EXPECT_EQ(score_text(example_result()), "accuracy 0.6000 (6 of 10)");
 }
 
 TEST(EvaluationResult, BalancedAccuracyLeavesOutClassesWithoutSamples) {
@@ -173,13 +342,18 @@ TEST(EvaluationResult, DetectionIsOfClassOneOfTwo) {
 }
 
 TEST(EvaluationResult, OfNoSamplesIsZero) {
-    const EvaluationResult result;
+    EvaluationResult result;
+    for (const char* name : validation_metrics) EXPECT_EQ(result.metric(name), 0.0) << name;
+    result.targets = 2;
     for (const char* name : validation_metrics) EXPECT_EQ(result.metric(name), 0.0) << name;
 }
 
 TEST(Improves, KnowsTheDirectionOfEachMetric) {
-    EXPECT_TRUE(improves("val/loss", 0.4, 0.5));
-    EXPECT_FALSE(improves("val/loss", 0.5, 0.5));
+    for (const char* name : {"val/loss", "val/mae", "val/rmse", "val/distance"}) {
+        EXPECT_TRUE(improves(name, 0.4, 0.5)) << name;
+        EXPECT_FALSE(improves(name, 0.5, 0.5)) << name;
+        EXPECT_FALSE(improves(name, 0.6, 0.5)) << name;
+    }
     for (const char* name : {"val/accuracy", "val/top5", "val/balanced_accuracy"}) {
         EXPECT_TRUE(improves(name, 0.6, 0.5)) << name;
         EXPECT_FALSE(improves(name, 0.5, 0.5)) << name;
@@ -190,7 +364,11 @@ TEST(Improves, KnowsTheDirectionOfEachMetric) {
 TEST(Improves, OnlyByMoreThanTheSmallestDifference) {
     EXPECT_FALSE(improves("val/accuracy", 0.75, 0.5, 0.25));
     EXPECT_TRUE(improves("val/accuracy", 0.875, 0.5, 0.25));
-    EXPECT_FALSE(improves("val/loss", 0.25, 0.5, 0.25));
+    for (const char* name : {"val/loss", "val/mae", "val/rmse", "val/distance"}) {
+        EXPECT_FALSE(improves(name, 0.25, 0.5, 0.25)) << name;
+        EXPECT_TRUE(improves(name, 0.125, 0.5, 0.25)) << name;
+        EXPECT_FALSE(improves(name, std::nan(""), 0.5)) << name;
+    }
     EXPECT_FALSE(improves("val/accuracy", std::nan(""), 0.5));
 }
 

@@ -174,16 +174,27 @@ struct EarlyStoppingConfig {
     friend bool operator==(const EarlyStoppingConfig&, const EarlyStoppingConfig&) = default;
 };
 
-/// What evaluations measure, by the names that early stopping and the best checkpoint are given. val/loss is
-/// better when lower, all others when higher.
-inline constexpr std::array<const char*, 4> validation_metrics{"val/accuracy", "val/loss", "val/top5",
-                                                               "val/balanced_accuracy"};
+/// What evaluations measure, by the names that early stopping and the best checkpoint are given: the loss of
+/// all data, the first ones of classes, which are better when higher, and those of targets.
+inline constexpr std::array<const char*, 7> validation_metrics{
+    "val/accuracy", "val/loss", "val/top5", "val/balanced_accuracy", "val/mae", "val/rmse", "val/distance"};
+/// Those of targets (EvaluationResult). Better when lower, as val/loss.
+inline constexpr std::array<const char*, 3> regression_metrics{"val/mae", "val/rmse", "val/distance"};
+
+/// What training minimises. automatic: mse where the data have targets, else cross_entropy.
+enum class LossChoice { automatic, cross_entropy, mse, l1, huber };
+/// Whether a loss compares with targets. automatic does not: the config of a run that does says so
+/// (config_with_objective). Pure.
+constexpr bool is_regression(LossChoice loss) {
+    return loss != LossChoice::automatic && loss != LossChoice::cross_entropy;
+}
 
 struct TrainConfig {
     std::int64_t batch_size = 64;  ///< per rank
     std::int64_t epochs = 3;
     std::optional<std::int64_t> max_steps;
     std::int64_t accumulate = 1;  ///< micro-batches of batch_size per update
+    LossChoice loss = LossChoice::automatic;
     double label_smoothing = 0;
     std::optional<ClassWeightsConfig> class_weights;
     Precision precision = Precision::fp32;

@@ -30,6 +30,10 @@ struct DatasetInfo {
     }
 };
 
+/// What a model is to give for a sample: "10 classes", "2 targets", "no labels", or "10 classes, no labels"
+/// of data that are only predicted. Pure.
+std::string describe_wanted(const DatasetInfo& info);
+
 /// Where images look as if their channels came first ([3, 32, 32]), which nothing but the numbers can tell:
 /// what they are taken for, and what to do; else nothing.
 std::string doubt_about_layout(const DatasetInfo& info);
@@ -88,6 +92,9 @@ class Dataset {
     /// f32 [info().samples, info().targets], row-major, in host memory, finite, valid as long as the data
     /// set: what a model for regression is to give for each sample. Empty where info().targets is 0.
     virtual std::span<const float> targets() const { return {}; }
+    /// The numbers of targets(), for a data set that joins several and keeps them in their stead. From then
+    /// on targets() of this one may be empty. Unless overridden, they are copied.
+    virtual std::vector<float> hand_over_targets();
     /// Bytes of files that read() takes from a mapping: they are in the resident set once they were read, but
     /// are pages of the page cache, shared by the processes of a host and taken back when memory is short.
     virtual std::uint64_t mapped_bytes() const { return 0; }

@@ -30,6 +30,7 @@ struct HostBatch {
     std::span<const std::int64_t> positions;  ///< in the epoch's order; addresses of random numbers
     std::span<const std::int64_t> indices;    ///< in the data set
     std::span<const SkippedSample> skipped;   ///< none unless the loader skips
+    std::span<const float> targets = {};      ///< window.count · info().targets, row-major
 };
 
 /// Batches in the order of the windows, whatever the number of workers. `prefetch` batches are held ready in

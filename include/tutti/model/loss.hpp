@@ -6,6 +6,7 @@
 #include <span>
 
 #include "tutti/device/device.hpp"
+#include "tutti/device/regression_loss.hpp"
 
 namespace tutti {
 
@@ -23,25 +24,25 @@ struct LossSums {
     }
 };
 
-/// A loss on logits [N, K] and labels i64[N] in device memory. One thread; nothing is allocated after
-/// construction.
+/// A loss on the outputs [N, K] of a model and what they should be, in device memory: labels i64[N], of which
+/// the outputs are logits, or targets f32[N, K]. One thread; nothing is allocated after construction.
 class Loss {
   public:
     virtual ~Loss() = default;
     /// Sums over the batch. `gradient` [N, K] is workspace that must stay untouched until backward.
-    virtual LossSums forward(const TensorView& logits, const TensorView& labels,
+    virtual LossSums forward(const TensorView& outputs, const TensorView& wanted,
                              const TensorView& gradient) = 0;
     /// The same without waiting for the sums, which are then in sums(): f64[3], {Σ loss, Σ weight, correct},
     /// in device memory. At least one sample.
-    virtual void issue_forward(const TensorView& logits, const TensorView& labels,
+    virtual void issue_forward(const TensorView& outputs, const TensorView& wanted,
                                const TensorView& gradient) = 0;
     virtual TensorView sums() const = 0;
     /// What sums() holds, once it is in the host's memory.
     static LossSums from_sums(const double* sums) {
         return {sums[0], sums[1], static_cast<std::int64_t>(sums[2])};
     }
-    /// gradient = scale · d(Σ loss)/d(logits); scale is 1 / (weight of the whole global batch).
-    virtual void backward(const TensorView& labels, double scale, const TensorView& gradient) = 0;
+    /// gradient = scale · d(Σ loss)/d(outputs); scale is 1 / (weight of the whole global batch).
+    virtual void backward(const TensorView& wanted, double scale, const TensorView& gradient) = 0;
     /// True when each sample weighs 1: the weight of a global batch is then known without communication.
     virtual bool weight_is_sample_count() const = 0;
 };
@@ -52,5 +53,9 @@ class Loss {
 /// mean divides by the weights of the labels that one rank has in this batch. They are copied. Empty: 1 each.
 std::unique_ptr<Loss> make_softmax_cross_entropy(Device& device, DType compute, double label_smoothing = 0,
                                                  std::span<const double> class_weights = {});
+
+/// The mean over a sample's targets of what `kind` makes of output − target: torch.nn.MSELoss, L1Loss,
+/// HuberLoss. No sample is correct (LossSums::correct is 0).
+std::unique_ptr<Loss> make_regression_loss(Device& device, DType compute, RegressionLoss kind);
 
 }  // namespace tutti

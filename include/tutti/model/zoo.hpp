@@ -11,10 +11,12 @@
 
 namespace tutti {
 
-/// What the data bring: one sample's shape and the number of classes.
+/// What the data bring: one sample's shape, and the number of classes, of which a model may have more, or of
+/// targets, of which it has as many.
 struct ModelInput {
     Shape sample_shape;
     std::int64_t classes = 0;
+    bool targets = false;
 };
 
 /// The model of a config. Config values that contradict the data are refused (UsageError naming both).

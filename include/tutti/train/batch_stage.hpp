@@ -20,13 +20,13 @@ struct LabelRanks {
     std::span<const std::int64_t> predicted, place;
 };
 
-/// What a stage sends to the device: samples and labels of `max_batch`.
+/// What a stage sends to the device: samples of `max_batch`, and their labels or targets.
 std::array<UploadPart, 2> upload_parts(const DatasetInfo& info, std::int64_t max_batch);
 
-/// Brings batches to the device as they are in the file, normalises the pixels there, and holds the labels. A
-/// device that copies ahead gets the next batch while it computes this one. Memory is allocated once, for
-/// `max_batch`. Calls for one loader: start, then for each batch next, load, fetch_ahead; the loader must
-/// have been made for the same device, and outlive the stage.
+/// Brings batches to the device as they are in the file, normalises the pixels there, and holds what the
+/// model is to make of them, labels or targets. A device that copies ahead gets the next batch while it
+/// computes this one. Memory is allocated once, for `max_batch`. Calls for one loader: start, then for each
+/// batch next, load, fetch_ahead; the loader must have been made for the same device, and outlive the stage.
 class BatchStage {
   public:
     /// The normalisation: config's, else the file's, else {0, 1}. Throws UsageError when its length is
@@ -42,18 +42,21 @@ class BatchStage {
     /// input: [n, sample shape] of the compute type, n = batch.window.count > 0, of the batch that next()
     /// gave last (or of any in host memory, when next() is not used at all).
     void load(const HostBatch& batch, const TensorView& input);
-    /// From here on the labels of the batch loaded last stay valid until the next load(), also when the
-    /// loader goes on to give batches to others.
-    void keep_labels();
+    /// From here on wanted() of the batch loaded last stays valid until the next load(), also when the loader
+    /// goes on to give batches to others.
+    void keep_wanted();
     /// For the time after the work on a batch was given to the device and before its results are waited for:
     /// takes the next batch from the loader, which may mean reading it, and begins to copy it. What reading
     /// throws comes at its next(). Nothing where the device does not copy ahead.
     void fetch_ahead(Loader& loader);
-    /// i64[n] of the batch loaded last, valid as long as its views unless they are kept.
-    TensorView labels() const { return labels_; }
+    /// Labels i64[n], or targets f32[n, DatasetInfo::targets], of the batch loaded last, valid as long as its
+    /// views unless they are kept.
+    TensorView wanted() const { return wanted_; }
+    Device& device() const { return device_; }
     /// For a rank without samples in this step.
-    void load_nothing() { labels_.shape = {0}; }
-    /// For logits[n, K] of the batch loaded last. Valid until the next call; the first allocates its memory.
+    void load_nothing() { wanted_.shape = {0}; }
+    /// For logits[n, K] of the batch loaded last, which has labels. Valid until the next call; the first
+    /// allocates its memory.
     LabelRanks rank_labels(const TensorView& logits);
 
   private:
@@ -69,13 +72,14 @@ class BatchStage {
     Ops& ops_;
     std::vector<float> mean_, std_;
     DType sample_type_;
+    std::int64_t targets_;
     std::unique_ptr<UploadLane> lane_;
     std::optional<Ahead> ahead_;
     bool begun_ = false;  // the batch that next() gave last is in the lane
     std::size_t ranks_bytes_;
     Buffer ranks_memory_;
-    TensorView labels_;
-    std::vector<std::int64_t> kept_labels_;
+    TensorView wanted_;
+    std::vector<std::byte> kept_wanted_;
     std::vector<std::int64_t> ranks_;  // host copy of ranks_memory_
 };
 

@@ -51,6 +51,20 @@ struct EvaluationJob {
     Device* device = nullptr;
 };
 
+/// Sums over samples of what their outputs lack: of the d = output − target of each sample's K targets.
+struct TargetErrors {
+    double absolute = 0;  ///< Σ |d|
+    double squared = 0;   ///< Σ d²
+    double distance = 0;  ///< Σ over samples of √(Σₖ d²): of positions, how far they are off
+
+    TargetErrors& operator+=(const TargetErrors& other) {
+        absolute += other.absolute;
+        squared += other.squared;
+        distance += other.distance;
+        return *this;
+    }
+};
+
 /// Sums over the whole data set, the same on every rank. Counts are exact below 2⁵³.
 struct EvaluationResult : LossSums {
     std::int64_t unreadable = 0;             ///< samples that were skipped, and count nowhere else
@@ -59,6 +73,8 @@ struct EvaluationResult : LossSums {
     std::vector<std::int64_t> of_label;      ///< [K]: samples of each class
     std::vector<std::int64_t> hit_of_label;  ///< [K]: those of them that were predicted right
     std::vector<std::int64_t> confusion;     ///< [K, K]: [label][prediction], or empty
+    std::int64_t targets = 0;                ///< K of data with targets, of which all counts above are 0
+    TargetErrors errors;                     ///< of data with targets
 
     /// 0 without samples.
     double mean_loss() const;
@@ -74,6 +90,11 @@ struct EvaluationResult : LossSums {
         double probability, false_alarm_ratio;
     };
     std::optional<Detection> detection() const;
+    /// Of data with targets, in their units: mean absolute and root mean squared difference over samples and
+    /// targets, and mean distance of the outputs of a sample from its targets. 0 without samples.
+    double mae() const;
+    double rmse() const;
+    double distance() const;
     /// By a name of `validation_metrics` (base/config.hpp).
     double metric(const std::string& name) const;
 };
@@ -88,5 +109,8 @@ EvaluationResult evaluate(const EvaluationJob& job);
 
 /// "0.8990 (8990 of 10000)"
 std::string accuracy_text(const LossSums& sums);
+/// "accuracy 0.8990 (8990 of 10000)", or of data with targets "rmse 1.2345, mae 0.9876 (10000 samples)", with
+/// the distance between them where a sample has several.
+std::string score_text(const EvaluationResult& result);
 
 }  // namespace tutti

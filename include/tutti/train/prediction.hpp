@@ -31,7 +31,7 @@ struct PredictionJob {
 };
 
 struct PredictionCounts {
-    std::int64_t samples = 0, correct = 0;  ///< correct: 0 of data without labels
+    std::int64_t samples = 0, correct = 0;  ///< correct: 0 without labels, and of targets
 };
 
 /// Rank r computes the samples r, r+R, … < N, batch by batch; after each, all-gathers of equal blocks bring

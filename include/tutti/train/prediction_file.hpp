@@ -19,9 +19,13 @@ inline constexpr std::int64_t unknown_label = -1;
 /// What the rows of a file hold besides label and prediction.
 struct PredictionFormat {
     std::int64_t samples = 0;    ///< N, rows of the finished file
-    DType dtype = DType::f32;    ///< of logits and embeddings: f32 or f64
+    DType dtype = DType::f32;    ///< of logits, outputs and embeddings: f32 or f64
     std::int64_t logits = 0;     ///< K columns; 0: none
     std::int64_t embedding = 0;  ///< E columns; 0: none
+    /// Of a model for regression, or 0: K columns of outputs, in place of label, prediction and logits.
+    std::int64_t outputs = 0;
+    bool has_targets = false;  ///< with outputs: what they should be is known, K columns more
+    std::vector<std::string> target_names = {};  ///< K, or none: they are numbered from 0
 };
 
 /// Where the numbers come from; kept in HDF5 files.
@@ -32,11 +36,12 @@ struct PredictionOrigin {
     std::string config;          ///< resolved YAML
 };
 
-/// The next rows: [n] labels (true ones, or unknown_label) and predictions (argmax), [n, K] logits, [n, E]
-/// embeddings, row-major.
+/// The next n rows: [n] labels (true ones, or unknown_label) and predictions (argmax), [n, K] logits, [n, E]
+/// embeddings, [n, K] outputs, [n, K] targets in f32, row-major. What the format does not have is empty.
 struct PredictionRows {
+    std::size_t count = 0;
     std::span<const std::int64_t> labels, predictions;
-    std::span<const std::byte> logits, embeddings;
+    std::span<const std::byte> logits, embeddings, outputs, targets;
 };
 
 /// Used by rank 0. Rows are appended in order to a temporary file beside the target; commit() gives it its
@@ -53,9 +58,11 @@ class PredictionWriter {
 /// By the ending of `path`: .h5 and .hdf5, or .csv. Throws UsageError for another one.
 ///   HDF5: data sets /labels i64[N], /predictions i64[N], /logits [N, K], /embeddings [N, E], each with the
 ///         attribute sha256 of its bytes (row-major, little-endian); root attributes
-///         tutti_predictions_version (1), weights, weights_sha256, data, config.
-///   CSV:  header index,label,prediction,logit_0,…,embedding_0,…; numbers in the fewest digits that give the
-///         same bits back.
+///         tutti_predictions_version (1), weights, weights_sha256, data, config. Of regression /outputs [N,
+///         K] and /targets f32[N, K], and no labels, predictions, logits; root attributes target_name_0, …
+///         where targets have names.
+///   CSV:  header index,label,prediction,logit_0,…,embedding_0,…, of regression index,target_NAME,…,
+///         output_NAME,…,embedding_0,…; numbers in the fewest digits that give the same bits back.
 std::unique_ptr<PredictionWriter> make_prediction_writer(const std::string& path,
                                                          const PredictionFormat& format,
                                                          const PredictionOrigin& origin);
@@ -75,6 +82,7 @@ struct PredictionSummary {
     PredictionOrigin origin;
     std::int64_t samples = 0, correct = 0;  ///< correct: label = prediction
     bool labelled = false;                  ///< some sample has a known label
+    bool regression = false;                ///< it has outputs; no sample is correct
     std::vector<PredictionColumn> columns;  ///< in the order of the file
     std::string sha256;                     ///< one hash of all columns, by name
 };

@@ -15,7 +15,11 @@ std::int64_t agreed(const std::string& key, const std::optional<std::int64_t>& w
 }
 
 // A model may have more classes than occur in the data, never fewer.
-std::int64_t agreed_classes(const std::optional<std::int64_t>& wanted, std::int64_t given) {
+std::int64_t agreed_classes(const std::optional<std::int64_t>& wanted, std::int64_t given, bool targets) {
+    if (wanted && targets && *wanted != given)
+        throw UsageError("model.classes is " + std::to_string(*wanted) + ", but the data have " +
+                             std::to_string(given) + (given == 1 ? " target" : " targets"),
+                         "remove it: a model gives a number for each target");
     if (wanted && *wanted < given)
         throw UsageError("model.classes is " + std::to_string(*wanted) + ", but the data have " +
                              std::to_string(given) + " classes",
@@ -40,13 +44,13 @@ void check_images(const ModelConfig& config, const Shape& sample) {
 
 GraphSpec build_model(const ModelConfig& config, const ModelInput& input) {
     const Shape& sample = input.sample_shape;
-    const std::int64_t classes = agreed_classes(config.classes, input.classes);
+    const std::int64_t classes = agreed_classes(config.classes, input.classes, input.targets);
     if (!config.layers.empty()) {
         GraphSpec graph = build_sequential(sample, config.layers);
         const Shape& output = graph.nodes().back().shape;
-        if (output.rank() != 1 || output[0] < classes)
+        if (output.rank() != 1 || output[0] < classes || (input.targets && output[0] != classes))
             throw UsageError("model.layers ends with shape " + to_string(output) + ", but the data have " +
-                                 std::to_string(classes) + " classes",
+                                 std::to_string(classes) + (input.targets ? " targets" : " classes"),
                              "end it with {linear: {out: " + std::to_string(classes) + "}}");
         return graph;
     }

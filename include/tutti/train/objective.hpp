@@ -1,0 +1,40 @@
+#pragma once
+// What a model is trained to give: the class of a sample, or its targets.
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "tutti/base/config.hpp"
+#include "tutti/input/dataset.hpp"
+#include "tutti/model/loss.hpp"
+#include "tutti/model/zoo.hpp"
+
+namespace tutti {
+
+/// Whether train.loss, auto included, compares with targets. Pure.
+bool is_regression(const TrainConfig& config, const DatasetInfo& data);
+
+/// For data with targets auto becomes the loss that it means there, so that a run's config says it; all else
+/// stays. Pure.
+LossChoice loss_of_run(const TrainConfig& config, const DatasetInfo& data);
+
+/// The same with the settings that follow from the data written out, for data with targets train.loss and
+/// model.classes: the run's config then says them to those who have the weights without these data. Pure.
+Config config_with_objective(Config config, const DatasetInfo& data);
+
+/// What build_model has to know of the data: as many outputs as classes, or as targets. Pure.
+ModelInput model_input(const DatasetInfo& data);
+
+/// Throws UsageError where train.loss and the data do not go together, and where settings of classes are
+/// given for targets or the other way round. `name` of the data, for messages. Pure.
+void check_objective(const TrainConfig& config, const DatasetInfo& data, const std::string& name);
+
+/// The loss of training: with train.label_smoothing and `class_weights` (class_weights(); empty: none).
+std::unique_ptr<Loss> make_training_loss(Device& device, DType compute, const TrainConfig& config,
+                                         const DatasetInfo& data, std::span<const double> class_weights);
+/// That of evaluations, where each sample counts 1 and nothing is smoothed.
+std::unique_ptr<Loss> make_evaluation_loss(Device& device, DType compute, const TrainConfig& config,
+                                           const DatasetInfo& data);
+
+}  // namespace tutti

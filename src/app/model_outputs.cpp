@@ -1,0 +1,127 @@
+#include "model_outputs.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <system_error>
+
+#include "tutti/base/error.hpp"
+#include "tutti/input/transforms.hpp"
+#include "tutti/train/checkpoint.hpp"
+#include "tutti/train/objective.hpp"
+
+namespace tutti {
+namespace {
+
+/// The data that the model was trained on, as it saw them, where they are still there. With model.classes
+/// they are only a hint, and none where they cannot be read; without it that is an error.
+std::optional<DatasetInfo> training_data(const Config& config) {
+    std::error_code ignored;
+    const auto& train = config.data.train;
+    const bool there = !train.empty() && std::all_of(train.begin(), train.end(), [&](const auto& path) {
+        return std::filesystem::exists(path, ignored);
+    });
+    if (!there) return {};
+    try {
+        return transform_images(open_datasets(train), config.data.transforms, config.run.seed,
+                                TransformUse::evaluation)
+            ->info();
+    } catch (const DataError&) {
+        if (!config.model.classes) throw;
+        return {};
+    }
+}
+
+/// Nothing where it cannot be read: what is wrong with a checkpoint its loading says, and an older version's
+/// config may have other keys.
+std::optional<Config> config_in(const std::string& weights) {
+    if (!is_checkpoint(weights)) return {};
+    try {
+        return parse_config(peek_checkpoint(weights).config, weights, {});
+    } catch (const Error&) {
+        return {};
+    }
+}
+
+}  // namespace
+
+ModelOutputs find_model_outputs(const Config& config, const std::string& weights, const Dataset& data) {
+    const std::optional<DatasetInfo> trained_on = training_data(config);
+    const DatasetInfo& info = data.info();
+    if (trained_on && !(trained_on->sample_shape == info.sample_shape))
+        throw DataError(data.name() + " has samples of shape " + to_string(info.sample_shape) +
+                            ", but the model was trained on samples of shape " +
+                            to_string(trained_on->sample_shape),
+                        "give data of that shape");
+    const std::optional<Config> of_run = config_in(weights);
+    ModelOutputs outputs;
+    outputs.loss = config.train.loss;
+    if (outputs.loss == LossChoice::automatic)
+        outputs.loss = of_run ? of_run->train.loss : loss_of_run(config.train, trained_on.value_or(info));
+    outputs.regression = is_regression(outputs.loss);
+    if (config.model.classes)
+        outputs.count = *config.model.classes;
+    else if (of_run && of_run->model.classes)
+        outputs.count = *of_run->model.classes;
+    else
+        outputs.count = model_input(trained_on.value_or(info)).classes;
+    // A list of layers says it itself.
+    if (outputs.count < 1 && !config.model.layers.empty()) outputs.count = 1;
+    if (outputs.count < 1)
+        throw DataError(fmt::format("{} has no {} and does not say how many {} there are, and neither do the "
+                                    "config or training data that are still there",
+                                    data.name(), outputs.regression ? "targets" : "labels",
+                                    outputs.regression ? "of them" : "classes"),
+                        "set model.classes");
+    if (outputs.regression)
+        outputs.target_names =
+            trained_on && trained_on->targets > 0 ? trained_on->target_names : info.target_names;
+    return outputs;
+}
+
+ModelOutputs share(Communicator& communicator, const ModelOutputs& outputs) {
+    std::array<std::int64_t, 3> numbers{outputs.count, outputs.regression ? 1 : 0,
+                                        static_cast<std::int64_t>(outputs.loss)};
+    communicator.broadcast(view_of(std::span(numbers)), 0).wait();
+    std::string names;  // of any bytes but 0, behind which each ends
+    for (const std::string& name : outputs.target_names) names += name + '\0';
+    names = broadcast_text(communicator, names, 0);
+    ModelOutputs shared{numbers[0], numbers[1] != 0, static_cast<LossChoice>(numbers[2]), {}};
+    for (std::size_t begin = 0, end; begin < names.size(); begin = end + 1) {
+        end = names.find('\0', begin);
+        shared.target_names.push_back(names.substr(begin, end - begin));
+    }
+    return shared;
+}
+
+void check_comparable(const ModelOutputs& outputs, const Dataset& data, InferenceUse use) {
+    const DatasetInfo& info = data.info();
+    if (outputs.regression ? info.labelled : info.targets > 0) {
+        if (use == InferenceUse::predictions) return;
+        throw DataError(fmt::format("{} has {}, but the model was trained to give {}", data.name(),
+                                    outputs.regression ? "labels" : "targets",
+                                    outputs.regression ? "targets" : "classes"),
+                        outputs.regression ? "give data with targets" : "give data with labels");
+    }
+    if (!outputs.regression && info.classes > outputs.count)
+        throw DataError(fmt::format("{} has {} classes, but the model was trained on {}", data.name(),
+                                    info.classes, outputs.count),
+                        "give data with the classes that the model knows");
+    if (outputs.regression && info.targets > 0 && info.targets != outputs.count)
+        throw DataError(fmt::format("{} has {} targets, but the model gives {}", data.name(), info.targets,
+                                    outputs.count),
+                        "give data with the targets that the model was trained to give");
+    if (!info.target_names.empty() && !outputs.target_names.empty() &&
+        info.target_names != outputs.target_names)
+        throw DataError(
+            fmt::format("{} has the targets {}, but the model gives {}", data.name(),
+                        fmt::join(info.target_names, ", "), fmt::join(outputs.target_names, ", ")),
+            "pack the data with the targets of training, in their order");
+}
+
+}  // namespace tutti

@@ -1,0 +1,38 @@
+#pragma once
+// What a trained model gives, of which its weights alone say little.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tutti/base/config.hpp"
+#include "tutti/comm/communicator.hpp"
+#include "tutti/input/dataset.hpp"
+
+namespace tutti {
+
+/// The outputs of a model for one sample.
+struct ModelOutputs {
+    std::int64_t count = 0;
+    bool regression = false;                  ///< targets, else the logits of classes
+    LossChoice loss = LossChoice::automatic;  ///< of training; automatic: cross_entropy
+    std::vector<std::string> target_names;    ///< `count`, or none where they are not known
+};
+
+/// By train.loss and model.classes of `config`; where that leaves them open by those of the checkpoint, if
+/// `weights` are one, the data that the model was trained on, where they are still there, and `data`. Throws
+/// DataError: `data` have samples of another shape than those that the model was trained on; nothing says how
+/// many outputs there are.
+ModelOutputs find_model_outputs(const Config& config, const std::string& weights, const Dataset& data);
+
+/// Rank 0's, on every rank. Collective.
+ModelOutputs share(Communicator& communicator, const ModelOutputs& outputs);
+
+/// Metrics may go without samples that cannot be read (data.on_error); predictions have a row for each.
+enum class InferenceUse { metrics, predictions };
+
+/// Throws DataError where labels or targets of `data` cannot be compared with the outputs. Of data to predict
+/// the others are left alone: a classifier takes data with targets, a model for regression labelled ones.
+void check_comparable(const ModelOutputs& outputs, const Dataset& data, InferenceUse use);
+
+}  // namespace tutti

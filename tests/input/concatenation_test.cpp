@@ -1,0 +1,71 @@
+#include "input/concatenation.hpp"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "hdf5_file.hpp"
+#include "support/temp_dir.hpp"
+
+namespace tutti {
+namespace {
+
+using test::Hdf5File;
+using test::ImageFile;
+
+std::unique_ptr<Dataset> open_with_targets(const std::string& path, const std::vector<float>& targets) {
+    ImageFile{
+        .samples = targets.size(),
+        .change =
+            [&](Hdf5File& file) {
+                file.remove_table("labels");
+                file.remove_attribute("classes");
+                file.table("targets", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, {targets.size(), 1}, targets.data());
+            }}
+        .write(path);
+    return open_hdf5_dataset(path);
+}
+
+TEST(Concatenation, KeepsTheTargetsOfItsPartsInTheirStead) {
+    const test::TempDir folder;
+    std::vector<std::unique_ptr<Dataset>> parts;
+    parts.push_back(open_with_targets(folder.path() + "/a.h5", {1, 2, 3}));
+    parts.push_back(open_with_targets(folder.path() + "/b.h5", {4, 5}));
+    const Dataset &first = *parts[0], &second = *parts[1];
+    EXPECT_EQ(first.targets().size(), 3U);
+    const std::unique_ptr<Dataset> all = concatenate(std::move(parts));
+    EXPECT_EQ(std::vector(all->targets().begin(), all->targets().end()), (std::vector<float>{1, 2, 3, 4, 5}));
+    EXPECT_TRUE(first.targets().empty()) << "twice in memory";
+    EXPECT_TRUE(second.targets().empty()) << "twice in memory";
+}
+
+/// Knows nothing of handing over.
+class TwoTargets final : public Dataset {
+  public:
+    TwoTargets() {
+        info_.samples = 2;
+        info_.sample_shape = {1};
+        info_.dtype = DType::f32;
+        info_.labelled = false;
+        info_.targets = 1;
+    }
+    const DatasetInfo& info() const override { return info_; }
+    std::string name() const override { return "two"; }
+    void read(std::span<const std::int64_t>, std::span<std::byte>, std::span<std::int64_t>) const override {}
+    std::span<const float> targets() const override { return targets_; }
+
+  private:
+    DatasetInfo info_;
+    std::vector<float> targets_{8, 9};
+};
+
+TEST(Concatenation, TakesPartsThatKeepTheirTargets) {
+    std::vector<std::unique_ptr<Dataset>> parts;
+    parts.push_back(std::make_unique<TwoTargets>());
+    parts.push_back(std::make_unique<TwoTargets>());
+    const std::unique_ptr<Dataset> all = concatenate(std::move(parts));
+    EXPECT_EQ(std::vector(all->targets().begin(), all->targets().end()), (std::vector<float>{8, 9, 8, 9}));
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,151 @@
+#include "tutti/train/objective.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+namespace {
+
+DatasetInfo with_classes() {
+    DatasetInfo info;
+    info.sample_shape = {5};
+    info.classes = 3;
+    return info;
+}
+
+DatasetInfo with_targets() {
+    DatasetInfo info;
+    info.sample_shape = {5};
+    info.labelled = false;
+    info.targets = 2;
+    return info;
+}
+
+Config config_of(const std::vector<std::string>& settings) {
+    std::vector<std::string> all{"data.val=val.h5"};
+    all.insert(all.end(), settings.begin(), settings.end());
+    return parse_config("", "test.yaml", all);
+}
+
+/// What is said of these settings; empty: they are taken.
+std::string refusal(const std::vector<std::string>& settings, const DatasetInfo& data) {
+    try {
+        check_objective(config_of(settings).train, data, "data.h5");
+    } catch (const UsageError& error) {
+        return error.what();
+    }
+    return "";
+}
+
+TEST(Objective, AutoFollowsTheData) {
+    const Config config = config_of({});
+    EXPECT_FALSE(is_regression(config.train, with_classes()));
+    EXPECT_TRUE(is_regression(config.train, with_targets()));
+    EXPECT_EQ(loss_of_run(config.train, with_classes()), LossChoice::automatic);
+    EXPECT_EQ(loss_of_run(config.train, with_targets()), LossChoice::mse);
+    EXPECT_EQ(loss_of_run(config_of({"train.loss=huber"}).train, with_targets()), LossChoice::huber);
+}
+
+TEST(Objective, WhatALossSaysHoldsWithoutTargetsToo) {
+    DatasetInfo bare = with_classes();
+    bare.labelled = false;
+    EXPECT_TRUE(is_regression(config_of({"train.loss=l1"}).train, bare));
+    EXPECT_FALSE(is_regression(config_of({"train.loss=cross_entropy"}).train, with_targets()));
+}
+
+TEST(Objective, AModelGivesOneNumberPerClassOrTarget) {
+    EXPECT_EQ(model_input(with_classes()).classes, 3);
+    EXPECT_EQ(model_input(with_targets()).classes, 2);
+    EXPECT_EQ(model_input(with_targets()).sample_shape, Shape{5});
+}
+
+TEST(Objective, LossAndDataMustGoTogether) {
+    for (const char* loss : {"auto", "mse", "l1", "huber"})
+        EXPECT_EQ(refusal({std::string("train.loss=") + loss}, with_targets()), "") << loss;
+    for (const char* loss : {"auto", "cross_entropy"})
+        EXPECT_EQ(refusal({std::string("train.loss=") + loss}, with_classes()), "") << loss;
+    EXPECT_NE(refusal({"train.loss=cross_entropy"}, with_targets()).find("data.h5 has targets"),
+              std::string::npos);
+    EXPECT_NE(refusal({"train.loss=mse"}, with_classes()).find("data.h5 has labels"), std::string::npos);
+}
+
+TEST(Objective, SettingsOfTheOtherKindAreRefused) {
+    for (const char* setting :
+         {"train.label_smoothing=0.1", "train.class_weights=balanced", "train.topk=1", "train.confusion=true",
+          "train.checkpoint.best=val/accuracy", "train.checkpoint.best=val/top5",
+          "train.early_stopping={metric: val/balanced_accuracy, patience: 2}"}) {
+        EXPECT_NE(refusal({setting}, with_targets()), "") << setting;
+        EXPECT_EQ(refusal({setting}, with_classes()), "") << setting;
+    }
+    for (const char* setting : {"train.checkpoint.best=val/mae", "train.checkpoint.best=val/rmse",
+                                "train.early_stopping={metric: val/distance, patience: 2}"}) {
+        EXPECT_EQ(refusal({setting}, with_targets()), "") << setting;
+        EXPECT_NE(refusal({setting}, with_classes()), "") << setting;
+    }
+    for (const char* setting : {"train.topk=0", "train.checkpoint.best=val/loss"}) {
+        EXPECT_EQ(refusal({setting}, with_targets()), "") << setting;
+        EXPECT_EQ(refusal({setting}, with_classes()), "") << setting;
+    }
+}
+
+TEST(Objective, AModelGivesExactlyTheTargets) {
+    const auto built = [](const std::string& setting, const DatasetInfo& data) {
+        try {
+            build_model(config_of({"model.name=mlp", setting}).model, model_input(data));
+        } catch (const UsageError& error) {
+            return std::string(error.what());
+        }
+        return std::string();
+    };
+    EXPECT_EQ(built("model.classes=null", with_targets()), "");
+    EXPECT_EQ(built("model.classes=2", with_targets()), "");
+    EXPECT_EQ(
+        built("model.classes=3", with_targets()),
+        "model.classes is 3, but the data have 2 targets; remove it: a model gives a number for each target");
+    EXPECT_EQ(built("model.classes=4", with_classes()), "");
+    const auto layers = [](int out, const DatasetInfo& data) {
+        Config config =
+            config_of({"model.name=null", fmt::format("model.layers=[{{linear: {{out: {}}}}}]", out)});
+        try {
+            build_model(config.model, model_input(data));
+        } catch (const UsageError& error) {
+            return std::string(error.what());
+        }
+        return std::string();
+    };
+    EXPECT_EQ(layers(2, with_targets()), "");
+    EXPECT_EQ(
+        layers(3, with_targets()),
+        "model.layers ends with shape [3], but the data have 2 targets; end it with {linear: {out: 2}}");
+    EXPECT_EQ(layers(4, with_classes()), "");
+}
+
+TEST(Objective, ARunsConfigSaysWhatFollowsFromTheData) {
+    const Config given = config_of({"model.name=mlp"});
+    EXPECT_EQ(config_with_objective(given, with_classes()), given);
+    const Config regression = config_with_objective(given, with_targets());
+    EXPECT_EQ(regression.train.loss, LossChoice::mse);
+    EXPECT_EQ(regression.model.classes, 2);
+    const Config layers = config_of({"model.name=null", "model.layers=[{linear: {out: 2}}]"});
+    EXPECT_EQ(config_with_objective(layers, with_targets()).model, layers.model);
+}
+
+TEST(Objective, AResumeRefusesOtherOutputsAndTellsOfOtherLosses) {
+    const Config classes = config_of({"train.loss=cross_entropy"}), open = config_of({});
+    const Config mse = config_of({"train.loss=mse"}), huber = config_of({"train.loss=huber"});
+    using List = std::vector<std::string>;
+    EXPECT_EQ(training_differences(open, classes), List{});
+    EXPECT_EQ(course_differences(open, classes), List{});
+    EXPECT_EQ(training_differences(mse, huber), List{});
+    EXPECT_EQ(course_differences(mse, huber), List{"train.loss: mse -> huber"});
+    EXPECT_EQ(training_differences(classes, mse), List{"train.loss: cross_entropy -> mse"});
+    EXPECT_EQ(training_differences(mse, open), List{"train.loss: mse -> auto"});
+}
+
+}  // namespace
+}  // namespace tutti
