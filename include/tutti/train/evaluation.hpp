@@ -56,13 +56,6 @@ struct TargetErrors {
     double absolute = 0;  ///< Σ |d|
     double squared = 0;   ///< Σ d²
     double distance = 0;  ///< Σ over samples of √(Σₖ d²): of positions, how far they are off
-
-    TargetErrors& operator+=(const TargetErrors& other) {
-        absolute += other.absolute;
-        squared += other.squared;
-        distance += other.distance;
-        return *this;
-    }
 };
 
 /// Sums over the whole data set, the same on every rank. Counts are exact below 2⁵³.
