@@ -79,6 +79,17 @@ class EigenOps : public Ops {
     void pool_tokens_forward(TokenPooling pooling, const TensorView& x, const TensorView& y) override;
     void pool_tokens_backward(TokenPooling pooling, const TensorView& dy, const TensorView& dx) override;
 
+    void mask_tokens(const DropoutAddress& address, const TubeMask& mask, const TensorView& order) override;
+    void take_tokens(const TensorView& x, const TensorView& order, const TensorView& y) override;
+    void fill_tokens_forward(const TensorView& x, const TensorView& mask_token, const TensorView& positions,
+                             const TensorView& order, const TensorView& y) override;
+    void fill_tokens_backward(const TensorView& dy, const TensorView& dx, const TensorView& dmask_token,
+                              std::int64_t visible) override;
+    void last_tokens_forward(const TensorView& x, const TensorView& y) override;
+    void last_tokens_backward(const TensorView& dy, const TensorView& dx) override;
+    void patch_differences(const TensorView& prediction, const TensorView& patches, const TensorView& order,
+                           const TensorView& epsilon, const TensorView& differences) override;
+
     void normalize(const TensorView& x, std::span<const float> mean, std::span<const float> std,
                    const TensorView& y) override;
 

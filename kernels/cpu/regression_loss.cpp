@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "../common/regression_math.hpp"
 #include "eigen_ops.hpp"
 #include "parallel.hpp"
@@ -5,11 +7,14 @@
 namespace tutti {
 namespace {
 
-/// Σ l(d) of one row. `outputs` may be `differences`.
+/// Σ l(d) of one row. `outputs` may be `differences`; without targets (null) they are zeros.
 template <RegressionLoss kind, class T>
 double subtract_row(const T* outputs, const float* targets, std::int64_t width, T* differences) {
+    if (targets)
 #pragma omp simd
-    for (std::int64_t k = 0; k < width; ++k) differences[k] = outputs[k] - static_cast<T>(targets[k]);
+        for (std::int64_t k = 0; k < width; ++k) differences[k] = outputs[k] - static_cast<T>(targets[k]);
+    else if (outputs != differences)
+        std::copy_n(outputs, width, differences);
     double sum = 0;
     for (std::int64_t k = 0; k < width; ++k)
         sum += regression_loss<kind>(static_cast<double>(differences[k]));
@@ -23,9 +28,10 @@ void EigenOps<T>::regression_loss_forward(const TensorView& outputs, const Tenso
                                           RegressionLoss kind, const TensorView& differences,
                                           const TensorView& sums) {
     const std::int64_t rows = outputs.shape[0], width = outputs.shape[1];
-    assert(targets.count() == rows * width && differences.count() == rows * width && sums.count() == 3);
+    assert(!targets.defined() || targets.count() == rows * width);
+    assert(differences.count() == rows * width && sums.count() == 3);
     const T* in = outputs.as<T>();
-    const float* target = targets.as<float>();
+    const float* target = targets.defined() ? targets.as<float>() : nullptr;
     T* out = differences.as<T>();
     auto* losses = workspace_->reserve_elements<double>(static_cast<std::size_t>(rows));
     with_regression_loss(kind, [=]<RegressionLoss loss>(std::integral_constant<RegressionLoss, loss>) {
@@ -34,7 +40,8 @@ void EigenOps<T>::regression_loss_forward(const TensorView& outputs, const Tenso
             [=](std::int64_t begin, std::int64_t end) {
                 for (std::int64_t row = begin; row < end; ++row)
                     losses[row] =
-                        subtract_row<loss>(in + row * width, target + row * width, width, out + row * width) /
+                        subtract_row<loss>(in + row * width, target ? target + row * width : nullptr, width,
+                                           out + row * width) /
                         static_cast<double>(width);
             },
             width);

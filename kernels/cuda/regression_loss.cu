@@ -12,7 +12,7 @@
 namespace tutti::cuda {
 namespace {
 
-/// rows_done[row] = the row's loss.
+/// rows_done[row] = the row's loss. Without targets (null) they are zeros.
 // differences may be outputs: neither is RESTRICT, and each element is read and written by one thread.
 template <class T, class Group, RegressionLoss kind>
 __global__ void __launch_bounds__(row_threads)
@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(row_threads)
         const std::int64_t first = row * width;
         double sum = 0;
         for (int k = Group::member(); k < width; k += threads) {
-            const float d = to_float(outputs[first + k]) - targets[first + k];
+            const float d = to_float(outputs[first + k]) - (targets != nullptr ? targets[first + k] : 0.0f);
             differences[first + k] = d;
             sum += regression_loss<kind>(static_cast<double>(d));
         }
@@ -60,7 +60,8 @@ void regression_loss_forward(const TensorView& outputs, const TensorView& target
                              const TensorView& workspace, RegressionLoss kind, const TensorView& differences,
                              const TensorView& sums, Stream stream) {
     const std::int64_t rows = outputs.shape[0], width = outputs.shape[1];
-    assert(targets.count() == rows * width && differences.count() == rows * width && sums.count() == 3);
+    assert(!targets.defined() || targets.count() == rows * width);
+    assert(differences.count() == rows * width && sums.count() == 3);
     assert(workspace.count() >= rows && width <= std::numeric_limits<int>::max());
     with_storage_and_loss(
         outputs.dtype, kind,
@@ -68,8 +69,8 @@ void regression_loss_forward(const TensorView& outputs, const TensorView& target
             with_small_row_group(width, [&]<class Group>(Group) {
                 launch("regression_loss_forward", subtract_rows<T, Group, loss>,
                        row_geometry(rows, Group::per_block), stream, elements<const T>(outputs),
-                       targets.as<float>(), rows, static_cast<int>(width), differences.as<float>(),
-                       workspace.as<double>());
+                       targets.defined() ? targets.as<float>() : nullptr, rows, static_cast<int>(width),
+                       differences.as<float>(), workspace.as<double>());
             });
         });
     add_row_losses<false>("regression_loss_forward sum", workspace.as<double>(), rows, sums.as<double>(),

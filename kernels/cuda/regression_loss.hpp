@@ -1,7 +1,7 @@
 #pragma once
 // Losses of regression on the GPU: the contract of Ops (include/tutti/device/ops.hpp). outputs and doutputs
-// [N, K] in f32 or bf16, targets f32[N, K], differences f32[N, K] whatever the outputs are, so that a target
-// of many digits is not rounded.
+// [N, K] in f32 or bf16, targets f32[N, K] or none, differences f32[N, K] whatever the outputs are, so that a
+// target of many digits is not rounded.
 //
 // Moves, with L = N · K · (4 or 2) and F = N · K · 4 bytes: forward L + 2 F, backward F + L. Of 1024 x 2 that
 // is nothing: the time is that of three launches.

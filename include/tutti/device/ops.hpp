@@ -24,6 +24,8 @@
 #include "tutti/device/batch_norm_op.hpp"
 #include "tutti/device/conv_transpose2d_op.hpp"
 #include "tutti/device/cross_entropy_target.hpp"
+#include "tutti/device/dropout_address.hpp"
+#include "tutti/device/masking_ops.hpp"
 #include "tutti/device/pooled_conv2d_op.hpp"
 #include "tutti/device/regression_loss.hpp"
 #include "tutti/device/tensor_view.hpp"
@@ -113,15 +115,6 @@ struct Pool2dShape {
     std::int64_t out_width() const { return (width + 2 * padding_w - kernel_w) / stride_w + 1; }
 };
 
-/// Which numbers a dropout draws. Element e (counted in PyTorch's order, C before H before W) of the sample
-/// at positions[n] takes word e % 4 of RandomStream(seed, RandomPlace::dropout, epoch,
-/// position).bits(layer·2³² + e / 4); it is dropped when that is below probability·2³².
-struct DropoutAddress {
-    std::int64_t seed = 0, epoch = 0;
-    std::span<const std::int64_t> positions;  ///< one per sample; host memory
-    std::uint64_t layer = 0;                  ///< below 2¹⁶
-};
-
 /// torch.optim.SGD (PyTorch documentation, "SGD"): g += weight_decay·p; on the first step buf = g, later
 /// buf = momentum·buf + (1 − dampening)·g; g = nesterov ? g + momentum·buf : buf; p −= lr·g.
 /// Without momentum the buffer is undefined and not touched.
@@ -153,7 +146,7 @@ struct LambStep {
     std::int64_t step = 1;
 };
 
-class Ops : public TransformerOps {
+class Ops : public TransformerOps, public MaskingOps {
   public:
     virtual DType compute() const = 0;
     /// In which type values between layers, and their gradients, are best kept: T, or a shorter one that
@@ -239,7 +232,8 @@ class Ops : public TransformerOps {
                                                 double scale, const TensorView& dlogits,
                                                 const CrossEntropyTarget& target = {}) = 0;
 
-    /// differences[N, K] (of T) = outputs[N, K] − targets (f32[N, K]), K ≥ 1; differences may be outputs.
+    /// differences[N, K] (of T) = outputs[N, K] − targets (f32[N, K]; undefined: zeros), K ≥ 1; differences
+    /// may be outputs.
     /// sums (f64[3]) gets {Σ over rows of (1/K)·Σₖ l(d), N, 0}, with l of `kind`, of differences d widened to
     /// double, so that no square of an f32 overflows; rows in order.
     virtual void regression_loss_forward(const TensorView& outputs, const TensorView& targets,

@@ -1,0 +1,18 @@
+#pragma once
+// Where an operator that draws random numbers for samples finds them.
+
+#include <cstdint>
+#include <span>
+
+namespace tutti {
+
+/// Which numbers a dropout draws. Element e (counted in PyTorch's order, C before H before W) of the sample
+/// at positions[n] takes word e % 4 of RandomStream(seed, RandomPlace::dropout, epoch,
+/// position).bits(layer·2³² + e / 4); it is dropped when that is below probability·2³².
+struct DropoutAddress {
+    std::int64_t seed = 0, epoch = 0;
+    std::span<const std::int64_t> positions;  ///< one per sample; host memory
+    std::uint64_t layer = 0;                  ///< below 2¹⁶
+};
+
+}  // namespace tutti
