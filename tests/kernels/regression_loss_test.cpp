@@ -126,6 +126,22 @@ TEST_P(RegressionLossTest, no_bit_depends_on_the_number_of_threads) {
     }
 }
 
+TEST_P(RegressionLossTest, without_targets_they_are_zeros) {
+    for (const RegressionLoss kind : every_loss) {
+        auto outputs = random({3, 7}, 1), with = tensor({3, 7}), without = tensor({3, 7});
+        auto zeros = targets({3, 7}, std::vector<double>(21));
+        TestTensor sums_with(DType::f64, {3});
+        ops_->regression_loss_forward(outputs.view(), zeros.view(), kind, with.view(), sums_with.view());
+        ops_->regression_loss_forward(outputs.view(), {}, kind, without.view(), sums_.view());
+        EXPECT_EQ(without.bytes(), with.bytes());
+        EXPECT_EQ(sums_.bytes(), sums_with.bytes());
+        sums_ = TestTensor(DType::f64, {3});
+        ops_->regression_loss_forward(without.view(), {}, kind, without.view(), sums_.view());
+        EXPECT_EQ(without.bytes(), with.bytes());
+        EXPECT_EQ(sums_.bytes(), sums_with.bytes());
+    }
+}
+
 TEST_P(RegressionLossTest, squares_beyond_fp32_are_summed) {
     auto outputs = tensor({2, 1}, {0x1p100, -0x1p90}), differences = tensor({2, 1}),
          doutputs = tensor({2, 1});
