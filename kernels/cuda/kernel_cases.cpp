@@ -14,6 +14,8 @@ KernelCase moving(const char* kernel, const char* variant, DType dtype, std::int
 constexpr std::int64_t first_rows = 256 * 56 * 56, last_rows = 256 * 7 * 7;
 // ViT-B/16, 256 images of 197 tokens.
 constexpr std::int64_t tokens = 256 * 197, patch_tokens = 256 * 196, token_width = 768;
+// VideoMAE with ViT-B, 32 clips of 8 · 196 tokens, of which the encoder sees a tenth.
+constexpr std::int64_t clips = 32, clip_tokens = 1568, seen = 160, patch_width = 1536, decoder_width = 384;
 // A language model's head.
 constexpr std::int64_t sentences = 4096, words = 50304;
 constexpr std::int64_t parameters = 25'557'032;  // ResNet-50's
@@ -56,7 +58,16 @@ std::vector<KernelCase> kernel_cases() {
         moving("dropout_forward", "", bf16, patch_tokens, token_width, 2, patch_tokens * token_width),
         moving("drop_path", "", bf16, patch_tokens, token_width, 2),
         moving("pool_tokens_forward", "mean", bf16, patch_tokens, token_width, 1, 256 * token_width * 2),
-        moving("gather_tokens", "a quarter", bf16, patch_tokens / 4, token_width, 2),
+        moving("mask_tokens", "", DType::i64, clips, clip_tokens, 1),
+        moving("take_tokens", "of fp32", bf16, clips * seen, patch_width, 1, clips * seen * patch_width * 4),
+        moving("fill_tokens_forward", "", bf16, clips * clip_tokens, decoder_width, 1,
+               clips * seen * decoder_width * 2),
+        moving("fill_tokens_backward", "", bf16, clips * clip_tokens, decoder_width, 1,
+               clips * seen * decoder_width * 2),
+        moving("last_tokens_forward", "", bf16, clips * (clip_tokens - seen), decoder_width, 2),
+        moving("last_tokens_backward", "", bf16, clips * clip_tokens, decoder_width, 1,
+               clips * (clip_tokens - seen) * decoder_width * 2),
+        moving("patch_differences", "", f32, clips * (clip_tokens - seen), patch_width, 3),
         moving("extract_patches", "", bf16, 256 * 224, 224 * 3, 2),
         moving("normalize", "", bf16, 256 * 224 * 224, 3, 1, 256 * 224 * 224 * 3),
         moving("cast", "to fp32", bf16, 1, parameters, 1, parameters * 4),

@@ -5,6 +5,7 @@
 #include "bias.hpp"
 #include "dropout.hpp"
 #include "kernel_runs.hpp"
+#include "masking.hpp"
 #include "max_pool2d.hpp"
 #include "patches.hpp"
 #include "tokens.hpp"
@@ -72,15 +73,19 @@ TensorView samples(DeviceArena& arena, const KernelCase& c) {
     return arena.tensor(c.dtype, {c.rows / sample_tokens, sample_tokens, c.width});
 }
 
+DropoutPlace first_samples(DeviceArena& arena, std::int64_t count) {
+    std::vector<std::int64_t> numbers(static_cast<std::size_t>(count));
+    for (std::size_t n = 0; n < numbers.size(); ++n) numbers[n] = static_cast<std::int64_t>(n);
+    return {.seed = 1,
+            .layer = 2,
+            .epoch = arena.tensor(std::vector<std::int64_t>{3}),
+            .positions = arena.tensor(numbers)};
+}
+
 KernelRun drop(DeviceArena& arena, const KernelCase& c, bool whole_samples) {
     const TensorView x = samples(arena, c), y = samples(arena, c);
     const TensorView keep = arena.tensor(DType::u8, {c.rows, c.width});
-    std::vector<std::int64_t> numbers(static_cast<std::size_t>(c.rows / sample_tokens));
-    for (std::size_t n = 0; n < numbers.size(); ++n) numbers[n] = static_cast<std::int64_t>(n);
-    const DropoutPlace place{.seed = 1,
-                             .layer = 2,
-                             .epoch = arena.tensor(std::vector<std::int64_t>{3}),
-                             .positions = arena.tensor(numbers)};
+    const DropoutPlace place = first_samples(arena, c.rows / sample_tokens);
     if (whole_samples) return [=](Stream stream) { drop_path(place, 0.1, x, y, stream); };
     return [=](Stream stream) { dropout_forward(place, 0.1, x, y, keep, stream); };
 }
@@ -90,15 +95,65 @@ KernelRun mean_of_tokens(DeviceArena& arena, const KernelCase& c) {
     return [=](Stream stream) { pool_tokens_forward(TokenPooling::mean, x, y, stream); };
 }
 
-/// Every fourth token: masked autoencoders keep a quarter.
-KernelRun masking(DeviceArena& arena, const KernelCase& c) {
-    const std::int64_t kept = sample_tokens / 4, n = c.rows / kept;
-    const TensorView x = arena.tensor(c.dtype, {n, sample_tokens, c.width});
-    const TensorView y = arena.tensor(c.dtype, {n, kept, c.width});
-    std::vector<std::int64_t> places;
-    for (std::int64_t i = 0; i < n * kept; ++i) places.push_back(i % kept * 4);
-    const TensorView index = arena.tensor(places).reshaped({n, kept});
-    return [=](Stream stream) { gather_tokens(x, index, {}, y, stream); };
+/// VideoMAE's clips, as in kernel_cases.cpp.
+struct Masking {
+    static constexpr TubeMask mask{196, 8, 176};
+    std::int64_t samples, width;
+    DropoutPlace place;
+    TensorView order;
+    Masking(DeviceArena& arena, std::int64_t samples_, std::int64_t width_)
+        : samples(samples_),
+          width(width_),
+          place(first_samples(arena, samples_)),
+          order(arena.tensor(ascending(samples_)).reshaped({samples_, mask.tokens()})) {}
+    TensorView tokens(DeviceArena& arena, DType dtype, std::int64_t count) const {
+        return arena.tensor(dtype, {samples, count, width});
+    }
+    static std::vector<std::int64_t> ascending(std::int64_t samples) {
+        std::vector<std::int64_t> order;
+        for (std::int64_t i = 0; i < samples * mask.tokens(); ++i) order.push_back(i % mask.tokens());
+        return order;
+    }
+};
+
+KernelRun mask(DeviceArena& arena, const KernelCase& c) {
+    const Masking m(arena, c.rows, c.width);
+    return [=](Stream stream) { mask_tokens(m.place, Masking::mask, m.order, stream); };
+}
+KernelRun take(DeviceArena& arena, const KernelCase& c) {
+    const Masking m(arena, c.rows / Masking::mask.visible_tokens(), c.width);
+    const TensorView x = m.tokens(arena, DType::f32, Masking::mask.tokens()),
+                     y = m.tokens(arena, c.dtype, Masking::mask.visible_tokens());
+    return [=](Stream stream) { take_tokens(x, m.order, y, stream); };
+}
+KernelRun fill_up(DeviceArena& arena, const KernelCase& c, bool is_forward) {
+    const Masking m(arena, c.rows / Masking::mask.tokens(), c.width);
+    constexpr std::int64_t visible = Masking::mask.visible_tokens();
+    const TensorView x = m.tokens(arena, c.dtype, visible),
+                     y = m.tokens(arena, c.dtype, Masking::mask.tokens());
+    if (!is_forward) {
+        const TensorView dtoken = arena.tensor(DType::f32, {c.width});
+        const TensorView workspace = arena.tensor(DType::f64, {fill_tokens_workspace(y, visible)});
+        return [=](Stream stream) { fill_tokens_backward(y, workspace, x, dtoken, visible, stream); };
+    }
+    const TensorView token = arena.tensor(c.dtype, {c.width}),
+                     positions = arena.tensor(c.dtype, {Masking::mask.tokens(), c.width});
+    return [=](Stream stream) { fill_tokens_forward(x, token, positions, m.order, y, stream); };
+}
+KernelRun last(DeviceArena& arena, const KernelCase& c, bool is_forward) {
+    constexpr std::int64_t all = Masking::mask.tokens(), hidden = Masking::mask.hidden_tokens();
+    const Masking m(arena, c.rows / (is_forward ? hidden : all), c.width);
+    const TensorView x = m.tokens(arena, c.dtype, all), y = m.tokens(arena, c.dtype, hidden);
+    if (is_forward) return [=](Stream stream) { last_tokens_forward(x, y, stream); };
+    return [=](Stream stream) { last_tokens_backward(y, x, stream); };
+}
+KernelRun differences(DeviceArena& arena, const KernelCase& c) {
+    const Masking m(arena, c.rows / Masking::mask.hidden_tokens(), c.width);
+    const TensorView prediction = m.tokens(arena, c.dtype, Masking::mask.hidden_tokens()),
+                     patches = m.tokens(arena, c.dtype, Masking::mask.tokens()),
+                     out = m.tokens(arena, c.dtype, Masking::mask.hidden_tokens()),
+                     epsilon = arena.tensor(c.dtype, {3});
+    return [=](Stream stream) { patch_differences(prediction, patches, m.order, epsilon, out, stream); };
 }
 
 /// Images of 224 rows, in patches of 16 × 16.
@@ -129,7 +184,13 @@ constexpr NamedRun runs[] = {
     {"dropout_forward", [](DeviceArena& a, const KernelCase& c) { return drop(a, c, false); }},
     {"drop_path", [](DeviceArena& a, const KernelCase& c) { return drop(a, c, true); }},
     {"pool_tokens_forward", mean_of_tokens},
-    {"gather_tokens", masking},
+    {"mask_tokens", mask},
+    {"take_tokens", take},
+    {"fill_tokens_forward", [](DeviceArena& a, const KernelCase& c) { return fill_up(a, c, true); }},
+    {"fill_tokens_backward", [](DeviceArena& a, const KernelCase& c) { return fill_up(a, c, false); }},
+    {"last_tokens_forward", [](DeviceArena& a, const KernelCase& c) { return last(a, c, true); }},
+    {"last_tokens_backward", [](DeviceArena& a, const KernelCase& c) { return last(a, c, false); }},
+    {"patch_differences", differences},
     {"extract_patches", patches},
 };
 

@@ -89,34 +89,6 @@ __global__ void __launch_bounds__(256, 1)
     });
 }
 
-/// `tokens` are those that are written, of `from` for each sample.
-template <class T, int N>
-__global__ void __launch_bounds__(256, 1)
-    gather(Rows s, unsigned from, const T* RESTRICT x, const std::int64_t* RESTRICT index,
-           const T* RESTRICT fill, T* RESTRICT y) {
-    for_items(s.items, [&](unsigned item) {
-        const unsigned group = item % s.groups, row = item / s.groups;
-        const std::int64_t place = index[row];
-        float value[N] = {};
-        if (place >= 0)
-            load(x + ((static_cast<std::int64_t>(row / s.tokens) * from + place) * s.groups + group) * N,
-                 value);
-        else if (fill != nullptr)
-            load(fill + group * N, value);
-        store(y + std::int64_t{item} * N, value);
-    });
-}
-
-__global__ void __launch_bounds__(256) clear_index(std::int64_t* RESTRICT inverse, std::int64_t count) {
-    for (std::int64_t i = grid_thread(); i < count; i += grid_threads()) inverse[i] = -1;
-}
-__global__ void __launch_bounds__(256)
-    set_index(const std::int64_t* RESTRICT index, std::int64_t count, std::int64_t per_sample,
-              std::int64_t tokens, std::int64_t* RESTRICT inverse) {
-    for (std::int64_t i = grid_thread(); i < count; i += grid_threads())
-        if (index[i] >= 0) inverse[i / per_sample * tokens + index[i]] = i % per_sample;
-}
-
 unsigned narrow(std::int64_t size) {
     return static_cast<unsigned>(size);
 }
@@ -192,31 +164,6 @@ void pool_tokens_backward(TokenPooling pooling, const TensorView& dy, const Tens
             });
         });
     });
-}
-
-void gather_tokens(const TensorView& x, const TensorView& index, const TensorView& fill, const TensorView& y,
-                   Stream stream) {
-    const std::int64_t samples = x.shape[0], from = x.shape[1], width = x.shape[2], tokens = index.shape[1];
-    assert(index.count() == samples * tokens && y.count() == samples * tokens * width && x.dtype == y.dtype);
-    assert(!fill.defined() || (fill.count() == width && fill.dtype == x.dtype));
-    with_storage(x.dtype, [&]<class T>(Storage<T>) {
-        with_lanes<T>(wide<T>(width, x.data, fill.data, y.data), [&]<int N>(Lanes<N>) {
-            for_samples(samples, tokens * width / N, [&](std::int64_t first, std::int64_t, unsigned items) {
-                launch("gather_tokens", gather<T, N>, elementwise(items), stream,
-                       Rows{items, narrow(tokens), narrow(width / N)}, narrow(from),
-                       elements<const T>(x) + first * from * width, index.as<std::int64_t>() + first * tokens,
-                       elements<const T>(fill), elements<T>(y) + first * tokens * width);
-            });
-        });
-    });
-}
-
-void invert_index(const TensorView& index, const TensorView& inverse, Stream stream) {
-    assert(index.shape[0] == inverse.shape[0]);
-    launch("invert_index", clear_index, elementwise(inverse.count()), stream, inverse.as<std::int64_t>(),
-           inverse.count());
-    launch("invert_index", set_index, elementwise(index.count()), stream, index.as<std::int64_t>(),
-           index.count(), index.shape[1], inverse.shape[1], inverse.as<std::int64_t>());
 }
 
 }  // namespace tutti::cuda

@@ -15,9 +15,9 @@ namespace tutti {
 /// all their repeats, are hidden: 0 ≤ hidden < places.
 struct TubeMask {
     std::int64_t places = 0, repeats = 1, hidden = 0;
-    std::int64_t tokens() const { return places * repeats; }
-    std::int64_t hidden_tokens() const { return hidden * repeats; }
-    std::int64_t visible_tokens() const { return tokens() - hidden_tokens(); }
+    constexpr std::int64_t tokens() const { return places * repeats; }
+    constexpr std::int64_t hidden_tokens() const { return hidden * repeats; }
+    constexpr std::int64_t visible_tokens() const { return tokens() - hidden_tokens(); }
 };
 
 class MaskingOps {

@@ -209,6 +209,36 @@ TEST_F(CudaBf16Activations, of_tokens_whose_parameters_are_f32) {
     }
 }
 
+TEST_F(CudaBf16Activations, of_hidden_tokens_whose_parameters_are_f32_or_were_rounded_before) {
+    constexpr TubeMask mask{5, 1, 3};
+    const std::vector<std::int64_t> samples = {4, 9};
+    TestTensor order(DType::i64, {2, 5});
+    ops_.mask_tokens({.seed = 1, .positions = samples}, mask, order.view());
+    auto patches = TestTensor::random(DType::f32, {2, 5, 24}, 1);
+    BothResults x({2, 2, 24}), y({2, 5, 24});
+    ops_.take_tokens(patches.view(), order.view(), x.wide.view());
+    ops_.take_tokens(patches.view(), order.view(), x.narrow.view());
+    x.expect_alike();
+    Parameter token(ops_, {24}, 2), places(ops_, {5, 24}, 3);
+    ops_.fill_tokens_forward(x.wide.view(), token.given.view(), places.given.view(), order.view(),
+                             y.wide.view());
+    ops_.fill_tokens_forward(x.narrow.view(), token.given.view(), places.given.view(), order.view(),
+                             y.narrow.view());
+    y.expect_alike();
+    for (const TensorView& given : {token.given.view(), token.rounded.view()})
+        for (const TensorView& at : {places.given.view(), places.rounded.view()}) {
+            TestTensor same(DType::bf16, {2, 5, 24});
+            ops_.fill_tokens_forward(x.narrow.view(), given, at, order.view(), same.view());
+            EXPECT_TRUE(same.bytes() == y.narrow.bytes());
+        }
+    TestTensor dtoken(DType::f32, {24}), expected(DType::f32, {24}),
+        wide(DType::f32, {2, 5, 24}, y.narrow.values());
+    ops_.fill_tokens_backward(y.narrow.view(), x.narrow.view(), dtoken.view(), 2);
+    ops_.fill_tokens_backward(wide.view(), x.wide.view(), expected.view(), 2);
+    expect_near(dtoken.values(), expected.values(), 1e-5);
+    EXPECT_EQ(x.narrow.values(), x.wide.values());
+}
+
 TEST_F(CudaBf16Activations, are_added) {
     Both x({1000}, 1), y({1000}, 2);
     ops_.add(x.wide.view(), y.wide.view());

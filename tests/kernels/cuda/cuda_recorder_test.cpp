@@ -95,6 +95,60 @@ TEST_F(CudaRecorderTest, random_numbers_are_drawn_for_the_samples_of_each_run) {
     }
 }
 
+TEST_F(CudaRecorderTest, masks_are_drawn_for_the_samples_of_each_run) {
+    constexpr TubeMask mask{16, 2, 11};
+    memory_.push_back(device_.allocate(samples * 32 * sizeof(std::int64_t), "an order"));
+    const TensorView order = memory_.back().view(0, DType::i64, {samples, 32});
+    const auto fetched = [&] {
+        std::vector<std::int64_t> values(samples * 32);
+        device_.copy_to_host(values.data(), order);
+        return values;
+    };
+    set(1, 100);
+    const auto work = recorder_.record([&] { ops_.mask_tokens(address(1), mask, order); });
+    std::vector<std::vector<std::int64_t>> drawn;
+    for (const auto& [epoch, first] : {std::pair{1, 100}, {2, 100}, {1, 104}}) {
+        set(epoch, first);
+        work->run();
+        drawn.push_back(fetched());
+        ops_.mask_tokens(address(epoch), mask, order);
+        EXPECT_EQ(drawn.back(), fetched()) << "epoch " << epoch << ", position " << first;
+    }
+    EXPECT_NE(drawn[0], drawn[1]);
+    EXPECT_NE(drawn[0], drawn[2]);
+}
+
+/// No number from the host in any other of them.
+TEST_F(CudaRecorderTest, masked_pre_training_can_be_recorded) {
+    constexpr TubeMask mask{4, 1, 2};
+    set(0, 0);
+    memory_.push_back(device_.allocate(samples * 4 * sizeof(std::int64_t), "an order"));
+    const TensorView order = memory_.back().view(0, DType::i64, {samples, 4});
+    const auto tokens = [&](std::int64_t count, float value) {
+        return tensor(samples * count * width, value).reshaped({samples, count, width});
+    };
+    const TensorView patches = tokens(4, 3), seen = tokens(2, 0), all = tokens(4, 0), last = tokens(2, 0);
+    const TensorView token = tensor(width, 5), positions = tensor(4 * width, 0.5f).reshaped({4, width});
+    const TensorView epsilon = tensor(2, 1), dtoken = tensor(width, 0);
+    const auto issue = [&] {
+        ops_.mask_tokens(address(0), mask, order);
+        ops_.take_tokens(patches, order, seen);
+        ops_.fill_tokens_forward(seen, token, positions, order, all);
+        ops_.last_tokens_forward(all, last);
+        ops_.patch_differences(last, patches, order, epsilon, last);
+        ops_.last_tokens_backward(last, all);
+        ops_.fill_tokens_backward(all, seen, dtoken, 2);
+    };
+    issue();  // scratch is there
+    ops_.fill(dtoken, 0);
+    const auto work = recorder_.record(issue);
+    EXPECT_EQ(host(dtoken), std::vector<float>(width, 0));
+    work->run();
+    // Patches without contrast are zeros: 5.5 of each of two hidden tokens of each sample.
+    EXPECT_EQ(host(dtoken), std::vector<float>(width, 2 * samples * 5.5f));
+    EXPECT_EQ(host(seen), std::vector<float>(samples * 2 * width, 0));
+}
+
 TEST_F(CudaRecorderTest, the_loss_has_the_scale_of_each_run) {
     const TensorView probabilities = tensor(samples * width, 0.125f).reshaped({samples, width});
     const TensorView gradient = tensor(samples * width, 0).reshaped({samples, width});
@@ -139,6 +193,9 @@ TEST_F(CudaRecorderTest, numbers_that_a_run_could_not_set_are_refused) {
         },
         [&] {
             ops_.drop_path(address(1), 0.5, x.reshaped({samples, 2}), y.reshaped({samples, 2}));
+        },
+        [&] {
+            ops_.mask_tokens(address(1), {1, 1, 0}, {y.data, DType::i64, {samples, 1}});
         },
     };
     for (const auto& work : works)

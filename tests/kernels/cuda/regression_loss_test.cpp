@@ -97,6 +97,18 @@ TEST_P(CudaRegressionLossTest, targets_of_more_digits_than_the_outputs_have_are_
     EXPECT_EQ(b.sums.get(0), 0.015625);
 }
 
+TEST_P(CudaRegressionLossTest, without_targets_they_are_zeros) {
+    for (const DType dtype : storage_types)
+        for (const auto& [rows, width] : regression_batches) {
+            Batch b(dtype, rows, width);
+            TestTensor workspace(DType::f64, {rows}), expected(DType::f32, {rows, width}, b.outputs.values());
+            cuda::regression_loss_forward(b.outputs.view(), {}, workspace.view(), RegressionLoss::squared,
+                                          b.differences.view(), b.sums.view(), stream_);
+            EXPECT_EQ(b.differences.values(), expected.values());
+            EXPECT_NEAR(b.sums.get(0), dot(expected, expected) / static_cast<double>(width), 1e-12);
+        }
+}
+
 TEST_P(CudaRegressionLossTest, works_in_place) {
     for (const RegressionLoss kind : every_loss) {
         Batch b(DType::f32, 9, 31);

@@ -72,43 +72,5 @@ TEST_P(CudaTokensTest, pooling_has_the_bits_of_the_cpu) {
             }
 }
 
-/// Keeps every third token of each sample, from another one on in each.
-TEST_P(CudaTokensTest, masked_tokens_leave_and_come_back) {
-    for (const DType dtype : storage_types)
-        for (const std::int64_t width : {3, 16}) {
-            constexpr std::int64_t samples = 3, tokens = 10, kept = 3;
-            auto x = TestTensor::random(dtype, {samples, tokens, width}, 1);
-            auto mask_token = TestTensor::random(dtype, {width}, 2);
-            TestTensor index(DType::i64, {samples, kept}), inverse(DType::i64, {samples, tokens});
-            for (std::size_t i = 0; i < index.size(); ++i)
-                index.set(i, static_cast<double>((i % kept * 3 + i / kept * 2) % tokens));
-            TestTensor visible(dtype, {samples, kept, width}), again(dtype, {samples, tokens, width});
-            cuda::gather_tokens(x.view(), index.view(), {}, visible.view(), stream_);
-            cuda::invert_index(index.view(), inverse.view(), stream_);
-            cuda::gather_tokens(visible.view(), inverse.view(), mask_token.view(), again.view(), stream_);
-
-            std::vector<bool> is_kept(samples * tokens);
-            for (std::size_t i = 0; i < index.size(); ++i) {
-                const auto place = static_cast<std::size_t>(index.get(i));
-                is_kept[i / kept * tokens + place] = true;
-                for (std::size_t c = 0; c < static_cast<std::size_t>(width); ++c)
-                    EXPECT_EQ(visible.get(i * static_cast<std::size_t>(width) + c),
-                              x.get((i / kept * tokens + place) * static_cast<std::size_t>(width) + c));
-            }
-            for (std::size_t i = 0; i < again.size(); ++i) {
-                const std::size_t row = i / static_cast<std::size_t>(width);
-                EXPECT_EQ(again.get(i),
-                          is_kept[row] ? x.get(i) : mask_token.get(i % static_cast<std::size_t>(width)));
-            }
-        }
-}
-
-TEST_P(CudaTokensTest, gathering_from_no_samples_does_nothing) {
-    TestTensor x(DType::f32, {0, 4, 8}), index(DType::i64, {0, 2}), y(DType::f32, {0, 2, 8});
-    TestTensor inverse(DType::i64, {0, 4});
-    cuda::gather_tokens(x.view(), index.view(), {}, y.view(), stream_);
-    cuda::invert_index(index.view(), inverse.view(), stream_);
-}
-
 }  // namespace
 }  // namespace tutti::test
