@@ -109,9 +109,10 @@ void add_data(std::vector<Row>& rows) {
                 "attribute"),
             row("data.transforms", at(data, &D::transforms), transforms(),
                 "augmentations of training images, in order, before normalisation: horizontal_flip, "
-                "vertical_flip (p: 0.5), random_crop (size, padding: 0), center_crop (size), random_erasing "
-                "(p: 0.5, scale: [0.02, 0.33], ratio: [0.3, 3.3], value: 0 of 1); evaluations crop in the "
-                "centre and leave the rest out"),
+                "vertical_flip (p: 0.5), random_crop (size, padding: 0), center_crop (size), "
+                "multi_scale_crop (size, scales: [1, 0.875, 0.75, 0.66]), random_erasing (p: 0.5, scale: "
+                "[0.02, 0.33], ratio: [0.3, 3.3], value: 0 of 1); evaluations crop in the centre and leave "
+                "the rest out"),
             row("data.on_error", at(data, &D::on_error),
                 choice<OnError>({{"stop", OnError::stop}, {"skip", OnError::skip}}),
                 "what a sample that cannot be read does: stop ends the run; skip goes on without it, counts "

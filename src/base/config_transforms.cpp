@@ -72,6 +72,18 @@ Parameter range(const char* name, std::array<double, 2> Spec::*member, double hi
             }};
 }
 
+/// At least one, above 0 and up to 1.
+Parameter scales() {
+    const auto list = list_of(number({.low = 0, .high = 1, .low_open = true}));
+    return {"scales",
+            [=](const Setting& setting, Spec& spec) {
+                spec.scales = list.parse(setting);
+                if (spec.scales.empty())
+                    setting.fail("the list is empty", "give at least one scale, as in [1]");
+            },
+            [=](const Spec& spec) { return list.print(spec.scales); }};
+}
+
 const std::vector<KindOfTransform>& kinds() {
     static const std::vector<KindOfTransform> table = [] {
         const Kind<double> part = number({.low = 0, .high = 1});
@@ -83,6 +95,7 @@ const std::vector<KindOfTransform>& kinds() {
              Spec::Kind::random_crop,
              {size(), parameter("padding", &Spec::padding, integer(0, 1 << 16))}},
             {"center_crop", Spec::Kind::center_crop, {size()}},
+            {"multi_scale_crop", Spec::Kind::multi_scale_crop, {size(), scales()}},
             {"random_erasing",
              Spec::Kind::random_erasing,
              {p, range("scale", &Spec::scale, 1), range("ratio", &Spec::ratio, 1e6),
@@ -139,8 +152,9 @@ Spec parse_transform(const Setting& setting) {
     Spec spec;
     spec.kind = kind.kind;
     if (is_map) set_parameters(setting, kind, setting.node.begin()->second, spec);
-    const bool crops = spec.kind == Spec::Kind::random_crop || spec.kind == Spec::Kind::center_crop;
-    if (crops && spec.height == 0)
+    const bool has_size =
+        std::ranges::find(kind.parameters, std::string("size"), &Parameter::name) != kind.parameters.end();
+    if (has_size && spec.height == 0)
         setting.fail(fmt::format("{} has no size", kind.name),
                      fmt::format("write {{{}: {{size: 32}}}}", kind.name));
     return spec;

@@ -15,7 +15,8 @@ using Kind = TransformSpec::Kind;
 constexpr std::uint64_t draws = 64;
 
 bool is_crop(const TransformSpec& spec) {
-    return spec.kind == Kind::random_crop || spec.kind == Kind::center_crop;
+    return spec.kind == Kind::random_crop || spec.kind == Kind::center_crop ||
+           spec.kind == Kind::multi_scale_crop;
 }
 
 /// Uniform in 0, …, count − 1.
@@ -76,13 +77,20 @@ ImagePipeline::ImagePipeline(const std::string& name, const Shape& stored, DType
     pixel_ = static_cast<std::size_t>(stored[2]) * size_of(dtype);
     for (const TransformSpec& spec : transforms) {
         stages_.push_back({spec, shape_[0], shape_[1]});
-        if (!is_crop(spec)) continue;
-        if (spec.height > shape_[0] + 2 * spec.padding || spec.width > shape_[1] + 2 * spec.padding)
-            fail_size(name, spec, shape_);
-        shape_ = {spec.height, spec.width, stored[2]};
-        ++crops_;
-        largest_ = std::max(largest_, static_cast<std::size_t>(spec.height * spec.width) * pixel_);
+        if (is_crop(spec)) add_crop(name, spec);
     }
+}
+
+void ImagePipeline::add_crop(const std::string& name, const TransformSpec& spec) {
+    if (spec.kind == Kind::multi_scale_crop) {
+        stages_.back().multi_scale.emplace(spec, shape_[0], shape_[1], shape_[2], dtype_);
+        working_ = std::max(working_, stages_.back().multi_scale->working_bytes());
+    } else if (spec.height > shape_[0] + 2 * spec.padding || spec.width > shape_[1] + 2 * spec.padding) {
+        fail_size(name, spec, shape_);
+    }
+    shape_ = {spec.height, spec.width, shape_[2]};
+    ++crops_;
+    largest_ = std::max(largest_, static_cast<std::size_t>(spec.height * spec.width) * pixel_);
 }
 
 void ImagePipeline::apply(const RandomStream* random, std::byte* image, std::byte* spare,
@@ -94,7 +102,15 @@ void ImagePipeline::apply(const RandomStream* random, std::byte* image, std::byt
                    width = static_cast<std::size_t>(stage.width);
         if (is_crop(stage.spec)) {
             std::byte* const to = ++cropped == crops_ ? out : spare + cropped % 2 * largest_;
-            crop(stage, random, address, image, to);
+            if (const auto& multi_scale = stage.multi_scale) {
+                const std::int64_t base = multi_scale->base();
+                const auto cut =
+                    random ? multi_scale->random_cut(*random, address)
+                           : multi_scale->square(centre(stage.height, base), centre(stage.width, base));
+                multi_scale->apply(cut, image, spare + between_crops(), to);
+            } else {
+                crop(stage, random, address, image, to);
+            }
             image = to;
         } else if (random && random->uniform(address) < stage.spec.p) {
             if (stage.spec.kind == Kind::horizontal_flip)

@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "multi_scale_crop.hpp"
 #include "tutti/base/config.hpp"
 #include "tutti/base/dtype.hpp"
 #include "tutti/base/random.hpp"
@@ -24,7 +26,7 @@ class ImagePipeline {
     const Shape& output_shape() const { return shape_; }
     std::size_t crops() const { return crops_; }
     /// Bytes that apply() needs beside the image and the result.
-    std::size_t spare_bytes() const { return crops_ > 1 ? 2 * largest_ : 0; }
+    std::size_t spare_bytes() const { return between_crops() + working_; }
 
     /// `image` is overwritten. With a crop the result is in `out`, else in `image`. random: null for
     /// evaluation.
@@ -34,7 +36,10 @@ class ImagePipeline {
     struct Stage {
         TransformSpec spec;
         std::int64_t height, width;  ///< of what it is given
+        std::optional<MultiScaleCrop> multi_scale{};
     };
+    void add_crop(const std::string& name, const TransformSpec& spec);
+    std::size_t between_crops() const { return crops_ > 1 ? 2 * largest_ : 0; }
     void erase(const Stage& stage, const RandomStream& random, std::uint64_t address, std::byte* image) const;
     void crop(const Stage& stage, const RandomStream* random, std::uint64_t address, const std::byte* from,
               std::byte* to) const;
@@ -43,7 +48,7 @@ class ImagePipeline {
     Shape shape_;
     DType dtype_;
     std::size_t pixel_;  ///< bytes
-    std::size_t crops_ = 0, largest_ = 0;
+    std::size_t crops_ = 0, largest_ = 0, working_ = 0;
 };
 
 }  // namespace tutti

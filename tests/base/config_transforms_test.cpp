@@ -32,6 +32,30 @@ TEST(ConfigTransforms, may_be_plain_words_or_maps_with_parameters) {
     EXPECT_EQ(specs[4].value, 0);
 }
 
+TEST(ConfigTransforms, a_multi_scale_crop_has_a_size_and_scales) {
+    const auto specs = transforms_of(
+        "[{multi_scale_crop: {size: 224}}, {multi_scale_crop: {size: [96, 128], scales: [1, 0.5]}}]");
+    EXPECT_EQ(to_text(specs[0]), "{multi_scale_crop: {size: 224, scales: [1, 0.875, 0.75, 0.66]}}");
+    EXPECT_EQ(specs[1].kind, Kind::multi_scale_crop);
+    EXPECT_EQ(specs[1].height, 96);
+    EXPECT_EQ(specs[1].width, 128);
+    EXPECT_EQ(specs[1].scales, (std::vector{1, 0.5}));
+    EXPECT_EQ(transforms_of("[" + to_text(specs[1]) + "]")[0], specs[1]);
+    EXPECT_EQ(override_refusal("data.transforms=[multi_scale_crop]"),
+              "data.transforms[0]: multi_scale_crop has no size; write {multi_scale_crop: {size: 32}}");
+    EXPECT_EQ(
+        override_refusal("data.transforms=[{multi_scale_crop: {size: 4, scales: []}}]"),
+        "data.transforms[0].multi_scale_crop.scales: the list is empty; give at least one scale, as in [1]");
+    EXPECT_EQ(override_refusal("data.transforms=[{multi_scale_crop: {size: 4, scales: [1, 1.1]}}]"),
+              "data.transforms[0].multi_scale_crop.scales[1]: 1.1 is not a number above 0 and up to 1");
+    EXPECT_EQ(override_refusal("data.transforms=[{multi_scale_crop: {size: 4, scales: [0]}}]"),
+              "data.transforms[0].multi_scale_crop.scales[0]: 0 is not a number above 0 and up to 1");
+    EXPECT_EQ(
+        override_refusal("data.transforms=[{multi_scale_crop: {size: 4, scale: [1]}}]"),
+        "data.transforms[0].multi_scale_crop: scale is not a parameter of multi_scale_crop; did you mean "
+        "scales?");
+}
+
 TEST(ConfigTransforms, of_the_dump_are_read_back) {
     const Config config = parse(
         "data: {transforms: [horizontal_flip, {random_crop: {padding: 2, size: [3, 5]}}, "
@@ -46,7 +70,7 @@ TEST(ConfigTransforms, that_do_not_exist_are_refused_with_the_nearest_name) {
               "data.transforms[0]: horizontal_flp is not a transform; did you mean horizontal_flip?");
     EXPECT_EQ(override_refusal("data.transforms=[horizontal_flip, {crop: {size: 4}}]"),
               "data.transforms[1]: crop is not a transform; use one of horizontal_flip, vertical_flip, "
-              "random_crop, center_crop, random_erasing");
+              "random_crop, center_crop, multi_scale_crop, random_erasing");
     EXPECT_EQ(override_refusal("data.transforms=[{random_crop: {sise: 4}}]"),
               "data.transforms[0].random_crop: sise is not a parameter of random_crop; did you mean size?");
     EXPECT_EQ(refusal("data:\n  transforms: [{horizontal_flip: {padding: 4}}]"),

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
@@ -235,6 +236,50 @@ TEST(Transforms, crops_follow_each_other_and_set_the_shape) {
     EXPECT_EQ(image_at(*data, 0), (std::vector{first, first + 1, first + 2, second, second + 1, second + 2}));
 }
 
+TransformSpec multi_scale(std::int64_t side, std::vector<double> scales) {
+    TransformSpec spec = crop(Kind::multi_scale_crop, side, side);
+    spec.scales = std::move(scales);
+    return spec;
+}
+
+TEST(Transforms, a_multi_scale_crop_is_a_cut_at_one_of_thirteen_places_and_evaluates_the_centre) {
+    // 4 x 12 pixels in rows 1 …, 13 …, 25 …, 37 …. A 4 x 4 cut may begin in column 0, 2, 4, 6 or 8.
+    const Specs specs{multi_scale(4, {1})};
+    std::map<int, int> seen;
+    const auto data = transformed({4, 12, 1}, specs);
+    for (int p = 0; p < 2600; ++p) {
+        const std::vector<int> image = image_at(*data, p);
+        for (int i = 0; i < 16; ++i)
+            ASSERT_EQ(image[static_cast<std::size_t>(i)], image[0] + i / 4 * 12 + i % 4);
+        ++seen[image[0] - 1];
+    }
+    ASSERT_EQ(seen.size(), 5u);
+    for (const auto& [column, places] : {std::pair{0, 3}, {2, 2}, {4, 3}, {6, 2}, {8, 3}})
+        EXPECT_NEAR(seen[column], 200 * places, 5 * std::sqrt(200 * places)) << column;
+    const auto evaluation = transformed({4, 12, 1}, specs, TransformUse::evaluation);
+    for (int p = 0; p < 5; ++p) EXPECT_EQ(image_at(*evaluation, p).front(), 5);
+}
+
+TEST(Transforms, a_multi_scale_crop_gives_its_size_from_images_of_any_size_and_type) {
+    const Specs specs{crop(Kind::center_crop, 5, 4), multi_scale(2, {1, 0.5}), flip(Kind::horizontal_flip)};
+    for (const DType dtype : {DType::u8, DType::f32}) {
+        const auto data = transformed({7, 6, 1}, specs, TransformUse::evaluation, dtype);
+        EXPECT_EQ(data->info().sample_shape, (Shape{2, 2, 1}));
+        const std::vector<int> image = image_at(*data, 0);
+        // A gradient stays one, as even as rounding leaves it.
+        EXPECT_NEAR(image[0] + image[3], image[1] + image[2], 1) << "each is rounded";
+        EXPECT_GT(image[1], image[0]);
+        EXPECT_GT(image[2], image[1]);
+    }
+    const auto larger =
+        transformed({2, 3, 3}, {multi_scale(9, {1, 0.5})}, TransformUse::training, DType::f32);
+    for (int p = 0; p < 30; ++p)
+        for (const int value : image_at(*larger, p)) {
+            EXPECT_GE(value, 1);
+            EXPECT_LE(value, 18);
+        }
+}
+
 TEST(Transforms, refuse_what_is_no_image_and_crops_that_do_not_fit) {
     const auto refused = [](Shape shape, const Specs& specs) -> std::string {
         try {
@@ -257,9 +302,10 @@ TEST(Transforms, refuse_what_is_no_image_and_crops_that_do_not_fit) {
 std::map<std::int64_t, std::vector<std::byte>> epoch_by_position(std::int64_t ranks, int workers,
                                                                  std::int64_t batch, std::int64_t cursor) {
     constexpr std::int64_t samples = 50;
-    const auto data =
-        transformed({4, 4, 3}, {flip(Kind::horizontal_flip, 0.5), crop(Kind::random_crop, 4, 4, 2)},
-                    TransformUse::training, DType::u8, samples);
+    const auto data = transformed(
+        {4, 4, 3},
+        {flip(Kind::horizontal_flip, 0.5), crop(Kind::random_crop, 9, 9, 4), multi_scale(4, {1, 0.7, 0.4})},
+        TransformUse::training, DType::u8, samples);
     std::map<std::int64_t, std::vector<std::byte>> seen;
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
         Loader loader(*data, batch, workers, 3);
@@ -286,8 +332,9 @@ TEST(Transforms, that_move_pixels_are_refused_for_data_with_targets) {
     const auto allowed = with_targets({erasing}, TransformUse::training);
     EXPECT_EQ(allowed->info().targets, 2);
     EXPECT_EQ(std::vector(allowed->targets().begin(), allowed->targets().end()), std::vector(6, 0.5F));
-    for (const auto& moving : {flip(Kind::horizontal_flip), flip(Kind::vertical_flip, 0.5),
-                               crop(Kind::random_crop, 4, 4, 2), crop(Kind::center_crop, 2, 2)})
+    for (const auto& moving :
+         {flip(Kind::horizontal_flip), flip(Kind::vertical_flip, 0.5), crop(Kind::random_crop, 4, 4, 2),
+          crop(Kind::center_crop, 2, 2), multi_scale(4, {1})})
         for (const TransformUse use : {TransformUse::training, TransformUse::evaluation}) {
             try {
                 with_targets({erasing, moving}, use);

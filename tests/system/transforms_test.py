@@ -6,6 +6,7 @@ import system_test
 from recipes import TrainingTest
 
 AUGMENTED = "data.transforms=[horizontal_flip, {random_crop: {size: 6, padding: 2}}]"
+MULTI_SCALE = "data.transforms=[{multi_scale_crop: {size: 6, scales: [1, 0.7, 0.4]}}]"
 
 
 class Transforms(TrainingTest):
@@ -13,32 +14,39 @@ class Transforms(TrainingTest):
         return super().environment({"TUTTI_CACHE": str(self.dir / "cache"), **(extra or {})})
 
     def test_batches_do_not_depend_on_ranks_and_workers(self):
+        for transforms in AUGMENTED, MULTI_SCALE:
+            with self.subTest(transforms):
+                self.check_ranks_and_workers(transforms, "multi" if transforms == MULTI_SCALE else "crop")
+
+    def check_ranks_and_workers(self, transforms, runs):
         data, val = self.small_data(96), self.small_data(40, "val.h5")
         losses = {}
         for name, ranks, batch, workers in (("one", 1, 16, 0), ("three", 1, 16, 3), ("two", 2, 8, 2)):
-            settings = self.settings(data, name, train__batch_size=batch, data__workers=workers, train__epochs=2,
-                                     train__log_every=1, data__val=val) + [AUGMENTED]
+            settings = self.settings(data, f"{runs}_{name}", train__batch_size=batch, data__workers=workers,
+                                     train__epochs=2, train__log_every=1, data__val=val) + [transforms]
             self.assert_exit(self.mpirun(ranks, settings) if ranks > 1 else self.run_trainer(settings), 0)
-            losses[name] = self.losses(name)
+            losses[name] = self.losses(f"{runs}_{name}")
         self.assertEqual(len(losses["one"]), 12)
         self.assertEqual(losses["three"], losses["one"])
         for one, two in zip(losses["one"], losses["two"]):
             self.assertAlmostEqual(one, two, places=5)
-        plain = self.settings(data, "plain", train__batch_size=16, train__epochs=2, train__log_every=1)
+        plain = self.settings(data, f"{runs}_plain", train__batch_size=16, train__epochs=2, train__log_every=1)
         self.assert_exit(self.run_trainer(plain), 0)
-        self.assertNotEqual(self.losses("plain"), losses["one"])
+        self.assertNotEqual(self.losses(f"{runs}_plain"), losses["one"])
 
     def test_an_evaluation_crops_in_the_centre(self):
         data = self.small_data(96)
-        settings = self.settings(data, data__val=data, train__epochs=1) + [AUGMENTED]
-        self.assert_exit(self.run_trainer(settings), 0)
-        results = [self.run_trainer(["eval", "--run", self.dir / "run", "--json", f"run.seed={seed}"]) for seed in (1, 2)]
-        for result in results:
-            self.assert_exit(result, 0)
-        rows = [json.loads(result.stdout) for result in results]
-        self.assertEqual(rows[0]["loss"], rows[1]["loss"])
-        self.assertEqual(rows[0]["samples"], 96)
-        self.assertEqual(self.metrics("run", "eval")[-1]["correct"], rows[0]["correct"])
+        for run, transforms in ("crop", AUGMENTED), ("multi", MULTI_SCALE):
+            settings = self.settings(data, run, data__val=data, train__epochs=1) + [transforms]
+            self.assert_exit(self.run_trainer(settings), 0)
+            results = [self.run_trainer(["eval", "--run", self.dir / run, "--json", f"run.seed={seed}"])
+                       for seed in (1, 2)]
+            for result in results:
+                self.assert_exit(result, 0)
+            rows = [json.loads(result.stdout) for result in results]
+            self.assertEqual(rows[0]["loss"], rows[1]["loss"])
+            self.assertEqual(rows[0]["samples"], 96)
+            self.assertEqual(self.metrics(run, "eval")[-1]["correct"], rows[0]["correct"])
 
     def test_a_crop_of_another_size_is_evaluated_and_predicted(self):
         data, other = self.small_data(96), self.small_data(24, "other.h5")
@@ -86,7 +94,9 @@ class Transforms(TrainingTest):
         for transforms, said in (
                 ("[horizontal_flipp]", "did you mean horizontal_flip?"),
                 ("[{random_crop: {size: 9}}]", "which are [8, 8, 1] there; use a smaller size or more padding"),
-                ("[{random_crop: {pad: 9}}]", "pad is not a parameter of random_crop")):
+                ("[{random_crop: {pad: 9}}]", "pad is not a parameter of random_crop"),
+                ("[{multi_scale_crop: {size: 6, scales: [2]}}]",
+                 "data.transforms[0].multi_scale_crop.scales[0]: 2 is not a number")):
             for ranks in (1, 2):
                 settings = self.settings(data) + [f"data.transforms={transforms}"]
                 result = self.mpirun(ranks, settings) if ranks > 1 else self.run_trainer(settings)

@@ -53,16 +53,25 @@ struct LayerSpec {
 
 /// One entry of `data.transforms`: `horizontal_flip` or `{random_crop: {size: 32, padding: 4}}`. Names,
 /// parameters and defaults are torchvision's (RandomHorizontalFlip, RandomVerticalFlip, RandomCrop,
-/// CenterCrop, RandomErasing). What a kind does not know keeps its default here.
+/// CenterCrop, RandomErasing), and VideoMAE's (GroupMultiScaleCrop). What a kind does not know keeps its
+/// default here.
 struct TransformSpec {
-    enum class Kind { horizontal_flip, vertical_flip, random_crop, center_crop, random_erasing };
+    enum class Kind {
+        horizontal_flip,
+        vertical_flip,
+        random_crop,
+        center_crop,
+        multi_scale_crop,
+        random_erasing
+    };
     Kind kind = Kind::horizontal_flip;
-    double p = 0.5;                           ///< flips and erasing: how often
-    std::int64_t height = 0, width = 0;       ///< crops: of the result, in pixels
-    std::int64_t padding = 0;                 ///< random_crop: zeros on each side before
-    std::array<double, 2> scale{0.02, 0.33};  ///< random_erasing: of the image's area
-    std::array<double, 2> ratio{0.3, 3.3};    ///< random_erasing: height over width
-    double value = 0;                         ///< random_erasing: 0 black to 1 white
+    double p = 0.5;                                    ///< flips and erasing: how often
+    std::int64_t height = 0, width = 0;                ///< crops: of the result, in pixels
+    std::int64_t padding = 0;                          ///< random_crop: zeros on each side before
+    std::vector<double> scales{1, 0.875, 0.75, 0.66};  ///< multi_scale_crop: of the image's shorter side
+    std::array<double, 2> scale{0.02, 0.33};           ///< random_erasing: of the image's area
+    std::array<double, 2> ratio{0.3, 3.3};             ///< random_erasing: height over width
+    double value = 0;                                  ///< random_erasing: 0 black to 1 white
     friend bool operator==(const TransformSpec&, const TransformSpec&) = default;
 };
 

@@ -1,0 +1,92 @@
+#include "multi_scale_crop.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+namespace tutti {
+namespace {
+
+/// The last places in the list of scales that a height and a width may be apart (max_distort).
+constexpr std::int64_t distortion = 1;
+
+/// In fourths of the rows and of the columns beside the cut: corners, centre, middles of edges, centres of
+/// quarters.
+constexpr std::array<std::array<std::int64_t, 2>, 13> places{
+    {{0, 0}, {0, 4}, {4, 0}, {4, 4}, {2, 2}, {2, 0}, {2, 4}, {4, 2}, {0, 2}, {1, 1}, {1, 3}, {3, 1}, {3, 3}}};
+
+std::int64_t side(std::int64_t base, double scale, std::int64_t wanted, std::int64_t image) {
+    const auto scaled =
+        std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(base) * scale));
+    return std::abs(scaled - wanted) < 3 && wanted <= image ? wanted : scaled;
+}
+
+std::size_t draw_below(const RandomStream& random, std::uint64_t address, std::size_t count) {
+    return static_cast<std::size_t>(random.uniform(address) * static_cast<double>(count));
+}
+
+}  // namespace
+
+MultiScaleCrop::MultiScaleCrop(const TransformSpec& spec, std::int64_t height, std::int64_t width,
+                               std::int64_t channels, DType dtype)
+    : spec_(spec),
+      height_(height),
+      width_(width),
+      base_(std::min(height, width)),
+      channels_(static_cast<std::size_t>(channels)),
+      pixel_(channels_ * size_of(dtype)),
+      dtype_(dtype) {
+    const auto add = [this](std::int64_t h, std::int64_t w) {
+        down_.try_emplace(h, ScaledLine{h, spec_.height, 0, spec_.height});
+        across_.try_emplace(w, ScaledLine{w, spec_.width, 0, spec_.width});
+    };
+    add(base_, base_);
+    const auto scales = static_cast<std::int64_t>(spec.scales.size());
+    for (std::int64_t i = 0; i < scales; ++i)
+        for (std::int64_t k = std::max<std::int64_t>(0, i - distortion);
+             k < std::min(scales, i + distortion + 1); ++k) {
+            shapes_.emplace_back(side(base_, spec.scales[static_cast<std::size_t>(i)], spec.height, height),
+                                 side(base_, spec.scales[static_cast<std::size_t>(k)], spec.width, width));
+            add(shapes_.back().first, shapes_.back().second);
+        }
+}
+
+MultiScaleCrop::Cut MultiScaleCrop::random_cut(const RandomStream& random, std::uint64_t address) const {
+    const auto [h, w] = shapes_[draw_below(random, address, shapes_.size())];
+    const auto [down, right] = places[draw_below(random, address + 1, places.size())];
+    return {h, w, down * ((height_ - h) / 4), right * ((width_ - w) / 4)};
+}
+
+std::size_t MultiScaleCrop::working_bytes() const {
+    std::size_t most = 0;
+    for (const auto& [h, down] : down_)
+        for (const auto& [w, across] : across_)
+            most = std::max(most, resample_memory(down, across, channels_));
+    return most * sizeof(float) + alignof(float) - 1;
+}
+
+void MultiScaleCrop::apply(const Cut& cut, const std::byte* image, std::byte* memory, std::byte* to) const {
+    const std::byte* const from = image + static_cast<std::size_t>(cut.top * width_ + cut.left) * pixel_;
+    const auto image_width = static_cast<std::size_t>(width_);
+    if (cut.height == spec_.height && cut.width == spec_.width) {
+        const std::size_t row = static_cast<std::size_t>(cut.width) * pixel_;
+        for (std::size_t y = 0; y < static_cast<std::size_t>(cut.height); ++y)
+            std::memcpy(to + y * row, from + y * image_width * pixel_, row);
+        return;
+    }
+    void* working = memory;
+    std::size_t space = working_bytes();
+    std::align(alignof(float), sizeof(float), working, space);
+    const auto scale = [&](const auto* source, auto* result) {
+        resample(source, image_width * channels_, channels_, down_.at(cut.height), across_.at(cut.width),
+                 static_cast<float*>(working), result);
+    };
+    if (dtype_ == DType::f32)
+        scale(reinterpret_cast<const float*>(from), reinterpret_cast<float*>(to));
+    else
+        scale(from, to);
+}
+
+}  // namespace tutti
