@@ -50,6 +50,7 @@ struct TrainStep {
     TrainStep(const TrainStep&) = delete;
     TrainStep& operator=(const TrainStep&) = delete;
 
+    /// Those of model.init_from, else the default of run.seed.
     void initial_weights();
     /// Begins the epoch that `progress` stands in, at its position.
     void start_epoch();
@@ -117,6 +118,7 @@ struct TrainStep {
     std::vector<BatchWindow> windows;  // micro-batches of this epoch, from the cursor on
     std::size_t next_window = 0;
 
+    std::string initial_note;  ///< on rank 0: what of model.init_from was not taken; else nothing
     Progress progress;
     BatchStatistics batch_statistics{statistics_way ? *statistics_way : job.control};
     StepSums sums;

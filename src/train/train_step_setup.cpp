@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
+#include "pretrained_encoder.hpp"
 #include "train_step.hpp"
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/class_weights.hpp"
@@ -127,7 +129,13 @@ void TrainStep::initial_weights() {
     graph.initialize(config.run.seed);
     if (!config.model.init_from.empty()) {
         together_on_first_rank(job.control, "reading the initial weights", [&] {
-            graph.load(read_weights(config.model.init_from), config.model.init_from);
+            std::vector<NamedTensor> tensors = read_weights(config.model.init_from);
+            if (config.model.name == "videomae" && is_masked_autoencoder(tensors)) {
+                tensors = classifier_weights(std::move(tensors), graph.save());
+                initial_note =
+                    "model.init_from: the encoder of a masked autoencoder; fc_norm and head begin anew";
+            }
+            graph.load(tensors, config.model.init_from);
         });
         job.gradients.broadcast(graph.parameter_arena(), 0).wait();
         graph.parameters_changed();

@@ -138,7 +138,10 @@ void Trainer::write_to(RunDirectory* directory) {
         job.log.info("zero1: each rank keeps 1/" + std::to_string(impl_->training.world) +
                      " of the optimizer's state, " + format_bytes(state));
     }
-    if (!impl_->resumed_from.empty()) impl_->go_on_in_directory();
+    if (!impl_->resumed_from.empty())
+        impl_->go_on_in_directory();
+    else if (!impl_->training.initial_note.empty())
+        job.log.info(impl_->training.initial_note);
 }
 
 Trainer::~Trainer() = default;

@@ -1,0 +1,24 @@
+#pragma once
+// The encoder of a masked autoencoder as the beginning of a classifier.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tutti/base/named_tensor.hpp"
+
+namespace tutti {
+
+/// Whether these are the weights of a masked autoencoder under VideoMAE's names: there is
+/// encoder.patch_embed.proj.weight, and nothing that only a classifier has (patch_embed.proj.weight,
+/// fc_norm.*, head.*).
+bool is_masked_autoencoder(std::span<const NamedTensor> tensors);
+
+/// What a classifier `videomae` takes of a masked autoencoder, as VideoMAE's run_class_finetuning.py does:
+/// names that begin with encoder. go without it; encoder.norm.*, encoder_to_decoder.*, mask_token and
+/// decoder.* are left out; fc_norm.* and head.* come from `initial`, which holds the classifier's initial
+/// values. All else keeps its name, encoder.fc_norm.* and encoder.head.*, too, for Graph::load to refuse.
+std::vector<NamedTensor> classifier_weights(std::vector<NamedTensor> autoencoder,
+                                            std::vector<NamedTensor> initial);
+
+}  // namespace tutti
