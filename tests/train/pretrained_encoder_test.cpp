@@ -6,10 +6,13 @@
 #include <cstring>
 
 #include "support/error_message.hpp"
+#include "support/temp_dir.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/device/device.hpp"
 #include "tutti/model/graph.hpp"
 #include "tutti/model/zoo.hpp"
+#include "tutti/train/checkpoint.hpp"
+#include "tutti/train/weights_file.hpp"
 
 namespace tutti {
 namespace {
@@ -101,6 +104,26 @@ TEST(PretrainedEncoder, BeginsAClassifierWhoseHeadIsNew) {
     }
     EXPECT_EQ(fresh, 4u);
     EXPECT_EQ(after.size(), 2u + 2 * 13 + 4);
+}
+
+TEST(PretrainedEncoder, IsTakenFromACheckpointOfAPreTraining) {
+    const test::TempDir directory;
+    const std::string path = directory.path() + "/step-00000001.h5";
+    Checkpoint checkpoint;
+    checkpoint.model = autoencoder();
+    save_checkpoint(path, checkpoint);
+    const std::vector<NamedTensor> read = read_weights(path);
+    ASSERT_TRUE(is_masked_autoencoder(read));
+    const auto device = make_cpu_device(1);
+    Graph graph(small_classifier(), *device, DType::f32, 1);
+    graph.load(classifier_weights(read, graph.save()), path);
+    const std::vector<NamedTensor> loaded = graph.save();
+    for (const NamedTensor& tensor : autoencoder())
+        if (tensor.name.starts_with("encoder.blocks.")) {
+            const auto found = std::ranges::find(loaded, tensor.name.substr(8), &NamedTensor::name);
+            ASSERT_NE(found, loaded.end()) << tensor.name;
+            EXPECT_EQ(found->bytes, tensor.bytes) << tensor.name;
+        }
 }
 
 std::string refusal(const std::vector<NamedTensor>& file) {
