@@ -56,6 +56,7 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json) 
                   .seed = model.config.run.seed,
                   .topk = topk_of(model.config.train, model.graph->output_shape().count()),
                   .confusion = model.config.train.confusion,
+                  .loss_only = model.outputs.loss == LossChoice::reconstruction,
                   .skipped = &unreadable,
                   .log = &start.log});
     if (start.world.rank() != 0) return 0;
@@ -66,7 +67,7 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json) 
             row["mae"] = sums.mae();
             row["rmse"] = sums.rmse();
             row["distance"] = sums.distance();
-        } else {
+        } else if (!sums.loss_only) {
             add_metrics_of_classes(row, sums);
         }
         row["samples"] = static_cast<std::int64_t>(sums.weight);
@@ -76,6 +77,9 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json) 
         row["weights_sha256"] = model.weights_sha256;
         row["world_size"] = start.world.size();
         fmt::print("{}\n", row.dump());
+    } else if (sums.loss_only) {
+        if (sums.unreadable > 0) fmt::print("{} samples could not be read\n", sums.unreadable);
+        fmt::print("test loss {:.4f} ({})\n", sums.mean_loss(), score_text(sums));
     } else if (sums.targets > 0) {
         fmt::print("{}, loss {:.4f}", score_text(sums), sums.mean_loss());
         if (sums.unreadable > 0) fmt::print(", {} samples could not be read", sums.unreadable);

@@ -23,6 +23,7 @@
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/checkpoint.hpp"
 #include "tutti/train/evaluation.hpp"
+#include "tutti/train/objective.hpp"
 #include "tutti/train/precision.hpp"
 #include "tutti/train/run_directory.hpp"
 #include "tutti/train/weights_file.hpp"
@@ -164,12 +165,21 @@ void build(Inference& inference, InferenceUse use, bool with_embedding) {
     const std::int64_t batch = config.train.batch_size;
     if (info.samples == 0)
         throw DataError(inference.data->name() + ": there are no samples", "give data that have some");
-    GraphSpec spec = build_model(config.model, {info.sample_shape, inference.outputs.count});
+    if (inference.outputs.loss == LossChoice::reconstruction && use == InferenceUse::predictions)
+        throw UsageError(
+            "the model says hidden pixels of clips, which predict does not write",
+            "train a model that classifies with its encoder: model.name=videomae model.init_from=" +
+                inference.weights);
+    ModelInput input = model_input(info, config.data);
+    input.classes = inference.outputs.count;
+    input.targets = false;
+    GraphSpec spec = build_model(config.model, input);
     // A list of layers may give more than classes that are known; targets are as many as it gives.
     const std::int64_t given = spec.nodes().back().shape[0];
     if (inference.outputs.regression) inference.outputs.count = given;
     check_comparable(inference.outputs, *inference.data, use);
-    if (use == InferenceUse::metrics) check_topk(config.train, given);
+    if (use == InferenceUse::metrics && inference.outputs.loss != LossChoice::reconstruction)
+        check_topk(config.train, given);
     if (with_embedding) inference.embedding = keep_embedding(spec);
     inference.graph = std::make_unique<Graph>(std::move(spec), *inference.device,
                                               arithmetic_of(config.train.precision), batch);
@@ -242,7 +252,7 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
         inference.data = transform_images(
             open_datasets(arguments.data.empty() ? config.data.val : arguments.data,
                           file_memory_of_rank(ranks_beside(places, rank)),
-                          use == InferenceUse::predictions ? Labels::optional : Labels::required),
+                          use == InferenceUse::predictions ? Labels::optional : labels_needed(config)),
             config.data.transforms, config.run.seed, TransformUse::evaluation);
         inference.data->expect_reads(
             reads_on_host(static_cast<double>(inference.data->info().samples), places, rank));

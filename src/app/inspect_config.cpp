@@ -129,7 +129,7 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     check_deterministic(config, static_cast<int>(world));
     config.device = choice_of(config);
     check_zero1(config);
-    auto stored = open_datasets(config.data.train, stated_memory(world));
+    auto stored = open_datasets(config.data.train, stated_memory(world), labels_needed(config));
     const Shape stored_shape = stored->info().sample_shape;
     const auto dataset =
         transform_images(std::move(stored), config.data.transforms, config.run.seed, TransformUse::training);
@@ -145,7 +145,7 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     check_objective(config.train, dataset->info(), dataset->name());
     std::optional<Graph> made;
     const auto make = [&](int) {
-        made.emplace(build_model(config.model, model_input(dataset->info())), *device,
+        made.emplace(build_model(config.model, model_input(dataset->info(), config.data)), *device,
                      arithmetic_of(config.train.precision), batch, config.train.recompute, shards);
     };
     // As training does: a virtual shard is one thread's.

@@ -16,8 +16,8 @@ namespace tutti {
 namespace {
 
 GraphMemory memory_of(const Config& config, const DatasetInfo& data, Device& device, std::int64_t batch) {
-    return Graph(build_model(config.model, model_input(data)), device, arithmetic_of(config.train.precision),
-                 batch, config.train.recompute)
+    return Graph(build_model(config.model, model_input(data, config.data)), device,
+                 arithmetic_of(config.train.precision), batch, config.train.recompute)
         .memory();
 }
 

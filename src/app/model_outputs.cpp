@@ -28,8 +28,8 @@ std::optional<DatasetInfo> training_data(const Config& config) {
     });
     if (!there) return {};
     try {
-        return transform_images(open_datasets(train), config.data.transforms, config.run.seed,
-                                TransformUse::evaluation)
+        return transform_images(open_datasets(train, mapped_limit, labels_needed(config)),
+                                config.data.transforms, config.run.seed, TransformUse::evaluation)
             ->info();
     } catch (const DataError&) {
         if (!config.model.classes) throw;
@@ -64,12 +64,16 @@ ModelOutputs find_model_outputs(const Config& config, const std::string& weights
     if (outputs.loss == LossChoice::automatic)
         outputs.loss = of_run ? of_run->train.loss : loss_of_run(config.train, trained_on.value_or(info));
     outputs.regression = is_regression(outputs.loss);
+    if (outputs.loss == LossChoice::reconstruction) {
+        outputs.count = 1;
+        return outputs;
+    }
     if (config.model.classes)
         outputs.count = *config.model.classes;
     else if (of_run && of_run->model.classes)
         outputs.count = *of_run->model.classes;
     else
-        outputs.count = model_input(trained_on.value_or(info)).classes;
+        outputs.count = model_input(trained_on.value_or(info), config.data).classes;
     // A list of layers says it itself.
     if (outputs.count < 1 && !config.model.layers.empty()) outputs.count = 1;
     if (outputs.count < 1)
@@ -101,6 +105,7 @@ ModelOutputs share(Communicator& communicator, const ModelOutputs& outputs) {
 
 void check_comparable(const ModelOutputs& outputs, const Dataset& data, InferenceUse use) {
     const DatasetInfo& info = data.info();
+    if (outputs.loss == LossChoice::reconstruction) return;
     if (outputs.regression ? info.labelled : info.targets > 0) {
         if (use == InferenceUse::predictions) return;
         throw DataError(fmt::format("{} has {}, but the model was trained to give {}", data.name(),

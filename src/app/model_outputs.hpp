@@ -13,7 +13,7 @@ namespace tutti {
 
 /// The outputs of a model for one sample.
 struct ModelOutputs {
-    std::int64_t count = 0;
+    std::int64_t count = 0;                   ///< 1 of reconstruction, where nobody asks
     bool regression = false;                  ///< targets, else the logits of classes
     LossChoice loss = LossChoice::automatic;  ///< of training; automatic: cross_entropy
     std::vector<std::string> target_names;    ///< `count`, or none where they are not known
@@ -31,8 +31,9 @@ ModelOutputs share(Communicator& communicator, const ModelOutputs& outputs);
 /// Metrics may go without samples that cannot be read (data.on_error); predictions have a row for each.
 enum class InferenceUse { metrics, predictions };
 
-/// Throws DataError where labels or targets of `data` cannot be compared with the outputs. Of data to predict
-/// the others are left alone: a classifier takes data with targets, a model for regression labelled ones.
+/// Throws DataError where labels or targets of `data`, if the outputs are such, cannot be compared with the
+/// outputs. Of data to predict the others are left alone: a classifier takes data with targets, a model for
+/// regression labelled ones.
 void check_comparable(const ModelOutputs& outputs, const Dataset& data, InferenceUse use);
 
 }  // namespace tutti

@@ -149,8 +149,10 @@ int pack_clips_command(const Arguments& arguments) {
         parser.add_option("--csv", options.csv,
                           "table of clips: the first line names the columns, of which path (the "
                           "clip's folder) and label (a number from 0 on) are read");
-    const ParserOption bare =
-        parser.add_flag("--no-labels", no_labels, "the table has none: data to predict").needs(csv);
+    const ParserOption bare = parser
+                                  .add_flag("--no-labels", no_labels,
+                                            "the table has none: data to predict, or for masked pre-training")
+                                  .needs(csv);
     TableOptions table;
     table.add_target(parser).needs(csv).excludes(bare);
     table.add_keep(parser).needs(csv);

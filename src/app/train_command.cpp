@@ -19,6 +19,14 @@
 namespace tutti {
 namespace {
 
+void print_error(const char* name, const nlohmann::json& row, std::int64_t samples) {
+    const auto& value = row.at(name);
+    if (value.is_number())
+        fmt::print("test {} {:.4f} ({} samples)\n", name, value.get<double>(), samples);
+    else
+        fmt::print("test {} not finite ({} samples)\n", name, samples);
+}
+
 // The line that scripts look for is the last one on standard output.
 void print_result(const std::string& last_eval) {
     if (last_eval.empty()) return;
@@ -27,10 +35,8 @@ void print_result(const std::string& last_eval) {
     if (row.contains("accuracy"))
         fmt::print("test accuracy {:.4f} ({} of {})\n", row.at("accuracy").get<double>(),
                    row.at("correct").get<std::int64_t>(), samples);
-    else if (row.at("rmse").is_number())
-        fmt::print("test rmse {:.4f} ({} samples)\n", row.at("rmse").get<double>(), samples);
     else
-        fmt::print("test rmse not finite ({} samples)\n", samples);
+        print_error(row.contains("rmse") ? "rmse" : "loss", row, samples);
     std::fflush(stdout);
 }
 

@@ -73,7 +73,7 @@ void set_optimizer_defaults(OptimConfig& optim, const Settings& settings) {
 
 /// What is not given of a clip's transformer is VideoMAE's ViT-S/16.
 void set_model_defaults(ModelConfig& model, const Settings& settings) {
-    if (model.name != "videomae") return;
+    if (!model.name.starts_with("videomae")) return;
     const auto set = [&](const char* path, std::int64_t& value, std::int64_t usual) {
         if (settings.find(path) == nullptr) value = usual;
     };
@@ -81,6 +81,24 @@ void set_model_defaults(ModelConfig& model, const Settings& settings) {
     set("model.dim", model.dim, 384);
     set("model.depth", model.depth, 12);
     set("model.heads", model.heads, 6);
+}
+
+/// A model that sees a part of its input has one loss, which other models have not.
+void set_loss_of_model(Config& config, const Settings& settings) {
+    const bool reconstructs = config.model.name == "videomae_pretrain";
+    LossChoice& loss = config.train.loss;
+    if (reconstructs && loss == LossChoice::automatic) loss = LossChoice::reconstruction;
+    if (reconstructs && loss != LossChoice::reconstruction)
+        settings.find("train.loss")
+            ->fail("the model videomae_pretrain says hidden pixels, and nothing else",
+                   "set train.loss to reconstruction or auto");
+    if (!reconstructs && loss == LossChoice::reconstruction)
+        settings.find("train.loss")
+            ->fail("only the model videomae_pretrain hides anything",
+                   "set train.loss to auto, or model.name to videomae_pretrain");
+    if (reconstructs && config.model.classes)
+        settings.find("model.classes")
+            ->fail("the model videomae_pretrain says hidden pixels, and no classes", "remove it");
 }
 
 /// Metrics that are asked for must be measured.
@@ -143,6 +161,7 @@ Config resolve(const Settings& settings, const std::string& source) {
     }
     set_optimizer_defaults(result.optim, settings);
     set_model_defaults(result.model, settings);
+    set_loss_of_model(result, settings);
     if (result.run.dir.empty()) result.run.dir = "runs/" + std::filesystem::path(source).stem().string();
     check_combinations(result, settings);
     return result;

@@ -1,42 +1,12 @@
 #include "config_schema.hpp"
 
 #include <algorithm>
-#include <utility>
+
+#include "config_row.hpp"
+#include "config_schema_model.hpp"
 
 namespace tutti::config {
 namespace {
-
-/// at(&Config::train, &TrainConfig::epochs): the way from a Config to one of its values.
-template <class... Members>
-auto at(Members... members) {
-    return [=](auto& config) -> auto& {
-        return (config.*....*members);
-    };
-}
-
-const Config& defaults() {
-    static const Config config;
-    return config;
-}
-
-template <class Field, class T>
-Row row(const char* path, Field field, const Kind<T>& kind, const char* help) {
-    return {.path = path,
-            .type = kind.type,
-            .default_text = kind.print(field(defaults())),
-            .help = help,
-            .set = [=](const Setting& setting, Config& config) { field(config) = kind.parse(setting); },
-            .print = [=](const Config& config) { return kind.print(field(config)); }};
-}
-
-Row default_is(const char* text, Row row) {
-    row.default_text = text;
-    return row;
-}
-Row only(std::vector<std::string> owners, Row row) {
-    row.owners = std::move(owners);
-    return row;
-}
 
 /// Null is the default. An empty text is none: run.dir=$UNSET would go on in another run's folder.
 Kind<std::string> folder() {
@@ -117,77 +87,6 @@ void add_data(std::vector<Row>& rows) {
                 choice<OnError>({{"stop", OnError::stop}, {"skip", OnError::skip}}),
                 "what a sample that cannot be read does: stop ends the run; skip goes on without it, counts "
                 "and names it, and ends the run when more than half of an epoch cannot be read"),
-        });
-}
-
-void add_model(std::vector<Row>& rows) {
-    using M = ModelConfig;
-    const auto model = &Config::model;
-    const auto size = optional(integer(1));
-    const auto names = choice<std::string>({{"mlp", "mlp"},
-                                            {"lenet", "lenet"},
-                                            {"mnist", "mnist"},
-                                            {"resnet18", "resnet18"},
-                                            {"resnet34", "resnet34"},
-                                            {"resnet50", "resnet50"},
-                                            {"vit", "vit"},
-                                            {"videomae", "videomae"}});
-    const auto stems = choice<std::string>({{"imagenet", "imagenet"}, {"cifar", "cifar"}});
-    const auto gelu_forms = choice<std::string>({{"exact", "exact"}, {"tanh", "tanh"}});
-    const Range positive{.low = 0, .low_open = true};
-    const Range fraction{.low = 0, .high = 1, .high_open = true};
-    rows.insert(
-        rows.end(),
-        {
-            default_is("mlp", row("model.name", at(model, &M::name), names, "a built-in model")),
-            only({"mlp"}, row("model.hidden", at(model, &M::hidden), list_of(integer(1)),
-                              "widths of the hidden layers")),
-            row("model.classes", at(model, &M::classes), size, "outputs; null: the data set's"),
-            only({"lenet", "mnist", "resnet18", "resnet34", "resnet50", "vit", "videomae"},
-                 row("model.channels", at(model, &M::channels), size,
-                     "channels of the input (videomae: of all frames together); null: the data set's")),
-            only({"lenet", "mnist", "vit", "videomae"},
-                 row("model.image", at(model, &M::image), size,
-                     "height and width in pixels; null: the data set's")),
-            only({"resnet18", "resnet34", "resnet50"},
-                 row("model.stem", at(model, &M::stem), stems,
-                     "first layers; imagenet: 7x7 stride 2 and max-pool, cifar: 3x3 stride 1, no pool")),
-            only({"videomae"}, row("model.frames", at(model, &M::frames), integer(1), "frames of a clip")),
-            only({"videomae"}, row("model.tubelet", at(model, &M::tubelet), integer(1),
-                                   "frames of a token; divides model.frames")),
-            only({"vit", "videomae"},
-                 default_is("4, videomae: 16", row("model.patch", at(model, &M::patch), integer(1),
-                                                   "height and width of a patch in pixels; divides the "
-                                                   "image's"))),
-            only({"vit", "videomae"}, default_is("128, videomae: 384", row("model.dim", at(model, &M::dim),
-                                                                           integer(1), "width of a token"))),
-            only({"vit", "videomae"},
-                 default_is("4, videomae: 12", row("model.depth", at(model, &M::depth), integer(1, 4096),
-                                                   "transformer layers"))),
-            only({"vit", "videomae"},
-                 default_is("4, videomae: 6", row("model.heads", at(model, &M::heads), integer(1),
-                                                  "attention heads; divides model.dim"))),
-            only({"vit", "videomae"}, row("model.mlp_ratio", at(model, &M::mlp_ratio), number(positive),
-                                          "width of the hidden layer over that of a token")),
-            only({"vit", "videomae"},
-                 row("model.gelu", at(model, &M::gelu), gelu_forms,
-                     "activation of the hidden layers; exact: x times the normal distribution's "
-                     "function, as torch.nn.GELU(); tanh: approximate='tanh'")),
-            only({"vit"}, row("model.class_token", at(model, &M::class_token), boolean(),
-                              "classify by a token of its own; false: by the mean of all tokens")),
-            only({"vit", "videomae"}, row("model.norm_eps", at(model, &M::norm_eps), number(positive),
-                                          "added to the variance in layer norms")),
-            only({"vit", "videomae"},
-                 row("model.drop_path", at(model, &M::drop_path), number(fraction),
-                     "probability that a sample skips a branch of the last layer; rises from 0 at the "
-                     "first")),
-            only(
-                {layers_model},
-                row("model.layers", at(model, &M::layers), layers(),
-                    "the layers one by one, instead of a name: [{conv2d: {out: 32, kernel: 3}}, relu, ...]")),
-            row("model.init_from", at(model, &M::init_from), text("FILE", "none"),
-                "initial weights by PyTorch's names: a checkpoint, other HDF5 or safetensors; videomae also "
-                "takes the encoder of a masked autoencoder"),
         });
 }
 
@@ -281,10 +180,14 @@ void add_train(std::vector<Row>& rows) {
                                     {"cross_entropy", LossChoice::cross_entropy},
                                     {"mse", LossChoice::mse},
                                     {"l1", LossChoice::l1},
-                                    {"huber", LossChoice::huber}}),
+                                    {"huber", LossChoice::huber},
+                                    {"reconstruction", LossChoice::reconstruction}}),
                 "what training minimises: cross_entropy of classes, or of targets the mean of their squared "
                 "(mse) or absolute (l1) differences, or of the squares up to 1 and beyond that the "
-                "absolute ones (huber); auto: mse where the data have targets, else cross_entropy"),
+                "absolute ones (huber); reconstruction: the mean of the squares of what videomae_pretrain "
+                "says of "
+                "hidden pixels less what they are; auto: reconstruction for that model, mse where the data "
+                "have targets, else cross_entropy"),
             row("train.label_smoothing", at(train, &T::label_smoothing),
                 number({.low = 0, .high = 1, .high_open = true}),
                 "part of the training target that is spread evenly over all classes; evaluation goes "

@@ -16,7 +16,7 @@ class LossOnDevice : public Loss {
 
     LossSums forward(const TensorView& outputs, const TensorView& wanted,
                      const TensorView& gradient) override {
-        if (wanted.count() == 0) return {};
+        if (outputs.count() == 0) return {};
         issue_forward(outputs, wanted, gradient);
         double host[3];
         device_.copy_to_host(host, sums());
@@ -79,6 +79,19 @@ class Regression final : public LossOnDevice {
     const RegressionLoss kind_;
 };
 
+/// The same of outputs whose targets are all 0.
+class MeanSquare final : public LossOnDevice {
+  public:
+    using LossOnDevice::LossOnDevice;
+    void issue_forward(const TensorView& outputs, const TensorView&, const TensorView& gradient) override {
+        ops_.regression_loss_forward(outputs, {}, RegressionLoss::squared, gradient, sums());
+    }
+    void backward(const TensorView&, double scale, const TensorView& gradient) override {
+        if (gradient.count() == 0) return;
+        ops_.regression_loss_backward(gradient, RegressionLoss::squared, scale, gradient);
+    }
+};
+
 }  // namespace
 
 std::unique_ptr<Loss> make_softmax_cross_entropy(Device& device, DType compute, double label_smoothing,
@@ -88,6 +101,10 @@ std::unique_ptr<Loss> make_softmax_cross_entropy(Device& device, DType compute, 
 
 std::unique_ptr<Loss> make_regression_loss(Device& device, DType compute, RegressionLoss kind) {
     return std::make_unique<Regression>(device, compute, kind);
+}
+
+std::unique_ptr<Loss> make_mean_square_loss(Device& device, DType compute) {
+    return std::make_unique<MeanSquare>(device, compute);
 }
 
 }  // namespace tutti

@@ -25,7 +25,7 @@ double part(std::int64_t count, double of) {
 /// carries the loss, too.
 class EvaluationSums {
   public:
-    /// classes: 0 for data with targets.
+    /// classes: 0 where there are none.
     EvaluationSums(std::size_t classes, bool confusion)
         : classes_(classes), values_(header + 2 * classes + (confusion ? classes * classes : 0)) {}
 
@@ -161,8 +161,9 @@ class Pass {
         if (sums_.all_reduce(job_.communicator, loss, errors, failure_.code != ExitCode::done,
                              job_.virtual_shards > 0))
             agree(job_.communicator, failure_, "evaluation");
-        EvaluationResult result = sums_.result(job_.topk);
-        result.targets = job_.dataset.info().targets;
+        EvaluationResult result = sums_.result(classes() > 0 ? job_.topk : 0);
+        result.loss_only = job_.loss_only;
+        result.targets = job_.loss_only ? 0 : job_.dataset.info().targets;
         if (result.unreadable > 0) {
             job_.skipped->tell(job_.communicator, *job_.log);
             SkippedSamples::check_share(result.unreadable, job_.dataset.info().samples, job_.dataset.name());
@@ -178,10 +179,10 @@ class Pass {
         std::vector<float> targets;
     };
 
-    bool has_targets() const { return job_.dataset.info().targets > 0; }
+    bool has_targets() const { return job_.dataset.info().targets > 0 && !job_.loss_only; }
 
     std::size_t classes() const {
-        if (has_targets()) return 0;
+        if (has_targets() || job_.loss_only) return 0;
         return static_cast<std::size_t>(job_.lanes.front().graph.output_shape().count());
     }
 
@@ -214,7 +215,7 @@ class Pass {
         if (has_targets())
             errors = errors_of(on_host(lane.stage.device(), outputs), taken.targets,
                                static_cast<std::size_t>(job_.dataset.info().targets));
-        else
+        else if (!job_.loss_only)
             ranks = lane.stage.rank_labels(outputs);
         const LossSums loss = lane.loss.forward(outputs, lane.stage.wanted(), lane.graph.output_gradient(n));
         const std::lock_guard lock(turn_);
@@ -329,6 +330,7 @@ std::string accuracy_text(const LossSums& sums) {
 }
 
 std::string score_text(const EvaluationResult& result) {
+    if (result.loss_only) return fmt::format("{:.0f} samples", result.weight);
     if (result.targets == 0) return "accuracy " + accuracy_text(result);
     const std::string distance =
         result.targets > 1 ? fmt::format(", distance {:.4f}", result.distance()) : std::string();

@@ -58,7 +58,7 @@ class Replay {
           world_(static_cast<int>(failed.ranks.size())),
           together_(config.distributed.sync_batch_norm && world_ > 1),
           batch_(largest_micro_batch(config, world_) * (together_ ? world_ : 1)),
-          graph_(with_all_outputs(build_model(config.model, model_input(train.info()))), device,
+          graph_(with_all_outputs(build_model(config.model, model_input(train.info(), config.data))), device,
                  arithmetic_of(config.train.precision), batch_),
           loss_(
               make_training_loss(device, graph_.compute(), config.train, train.info(),

@@ -15,23 +15,43 @@ RegressionLoss kind_of(LossChoice choice) {
     return choice == LossChoice::huber ? RegressionLoss::huber : RegressionLoss::squared;
 }
 
-[[noreturn]] void refuse(const std::string& setting, const std::string& name, bool regression,
-                         const char* remedy = "leave it out") {
-    throw UsageError(fmt::format("{} is for {}, but {} has {}", setting, regression ? "classes" : "targets",
-                                 name, regression ? "targets" : "classes"),
+bool is_of_targets(const std::string& metric) {
+    return std::ranges::find(regression_metrics, metric) != regression_metrics.end();
+}
+
+/// setting: that of classes (or of targets).
+[[noreturn]] void refuse(const std::string& setting, bool of_targets, const std::string& name,
+                         Objective objective, const char* remedy = "leave it out") {
+    if (objective == Objective::hidden_input)
+        throw UsageError(fmt::format("{} is for {}, but the model says hidden pixels", setting,
+                                     of_targets ? "targets" : "classes"),
+                         remedy);
+    throw UsageError(fmt::format("{} is for {}, but {} has {}", setting, of_targets ? "targets" : "classes",
+                                 name, of_targets ? "classes" : "targets"),
                      remedy);
 }
 
-bool is_metric_of(const std::string& metric, bool regression) {
-    if (metric.empty() || metric == "val/loss") return true;
-    return std::ranges::find(regression_metrics, metric) != regression_metrics.end() ? regression
-                                                                                     : !regression;
+void check_metric(const std::string& setting, const std::string& metric, const std::string& name,
+                  Objective objective) {
+    if (metric.empty() || metric == "val/loss") return;
+    const bool of_targets = is_of_targets(metric);
+    if (objective == (of_targets ? Objective::targets : Objective::classes)) return;
+    const char* remedy = "give val/loss, val/accuracy, val/top5 or val/balanced_accuracy";
+    if (objective == Objective::targets) remedy = "give val/loss, val/mae, val/rmse or val/distance";
+    if (objective == Objective::hidden_input) remedy = "give val/loss";
+    refuse(setting + " " + metric, of_targets, name, objective, remedy);
 }
 
 }  // namespace
 
-bool is_regression(const TrainConfig& config, const DatasetInfo& data) {
-    return is_regression(loss_of_run(config, data));
+Objective objective_of(const TrainConfig& config, const DatasetInfo& data) {
+    const LossChoice loss = loss_of_run(config, data);
+    if (loss == LossChoice::reconstruction) return Objective::hidden_input;
+    return is_regression(loss) ? Objective::targets : Objective::classes;
+}
+
+Labels labels_needed(const Config& config) {
+    return config.train.loss == LossChoice::reconstruction ? Labels::optional : Labels::required;
 }
 
 LossChoice loss_of_run(const TrainConfig& config, const DatasetInfo& data) {
@@ -40,40 +60,45 @@ LossChoice loss_of_run(const TrainConfig& config, const DatasetInfo& data) {
 
 Config config_with_objective(Config config, const DatasetInfo& data) {
     config.train.loss = loss_of_run(config.train, data);
-    if (data.targets > 0 && config.model.layers.empty()) config.model.classes = data.targets;
+    if (objective_of(config.train, data) == Objective::targets && data.targets > 0 &&
+        config.model.layers.empty())
+        config.model.classes = data.targets;
     return config;
 }
 
-ModelInput model_input(const DatasetInfo& data) {
-    if (data.targets > 0) return {data.sample_shape, data.targets, true};
-    return {data.sample_shape, data.classes};
+ModelInput model_input(const DatasetInfo& data, const DataConfig& config) {
+    ModelInput input{data.sample_shape, data.targets > 0 ? data.targets : data.classes, data.targets > 0,
+                     data.std};
+    if (config.normalize) input.std.assign(config.normalize->std.begin(), config.normalize->std.end());
+    return input;
 }
 
 void check_objective(const TrainConfig& config, const DatasetInfo& data, const std::string& name) {
-    const bool regression = is_regression(config, data);
-    if (regression != (data.targets > 0))
+    const Objective objective = objective_of(config, data);
+    const bool regression = objective == Objective::targets;
+    if (objective != Objective::hidden_input && regression != (data.targets > 0))
         throw UsageError(
             fmt::format("train.loss is for {}, but {} has {}", regression ? "targets" : "classes", name,
                         regression ? "labels" : "targets"),
             regression
                 ? "set train.loss to auto or cross_entropy, or give data with /targets (data/README.md)"
                 : "set train.loss to auto, mse, l1 or huber");
-    const char* const metrics = regression ? "give val/loss, val/mae, val/rmse or val/distance"
-                                           : "give val/loss, val/accuracy, val/top5 or val/balanced_accuracy";
-    if (!is_metric_of(config.checkpoint.best, regression))
-        refuse("train.checkpoint.best " + config.checkpoint.best, name, regression, metrics);
-    if (config.early_stopping && !is_metric_of(config.early_stopping->metric, regression))
-        refuse("train.early_stopping.metric " + config.early_stopping->metric, name, regression, metrics);
-    if (!regression) return;
-    if (config.label_smoothing > 0) refuse("train.label_smoothing", name, true);
-    if (config.class_weights) refuse("train.class_weights", name, true);
-    if (config.topk && *config.topk > 0) refuse("train.topk", name, true);
-    if (config.confusion) refuse("train.confusion", name, true);
+    check_metric("train.checkpoint.best", config.checkpoint.best, name, objective);
+    if (config.early_stopping)
+        check_metric("train.early_stopping.metric", config.early_stopping->metric, name, objective);
+    if (objective == Objective::classes) return;
+    const auto of_classes = [&](const char* setting) { refuse(setting, false, name, objective); };
+    if (config.label_smoothing > 0) of_classes("train.label_smoothing");
+    if (config.class_weights) of_classes("train.class_weights");
+    if (config.topk && *config.topk > 0) of_classes("train.topk");
+    if (config.confusion) of_classes("train.confusion");
 }
 
 std::unique_ptr<Loss> make_training_loss(Device& device, DType compute, const TrainConfig& config,
                                          const DatasetInfo& data, std::span<const double> class_weights) {
-    if (is_regression(config, data)) return make_regression_loss(device, compute, kind_of(config.loss));
+    const Objective objective = objective_of(config, data);
+    if (objective == Objective::hidden_input) return make_mean_square_loss(device, compute);
+    if (objective == Objective::targets) return make_regression_loss(device, compute, kind_of(config.loss));
     return make_softmax_cross_entropy(device, compute, config.label_smoothing, class_weights);
 }
 

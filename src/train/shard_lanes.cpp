@@ -15,8 +15,8 @@ struct ShardLane::Own {
     Own(Device& first, const Graph& rank, const Config& config, const DatasetInfo& data,
         std::span<const double> class_weights)
         : device(first.make_lane()),
-          graph(build_model(config.model, model_input(data)), *device, arithmetic_of(config.train.precision),
-                rank),
+          graph(build_model(config.model, model_input(data, config.data)), *device,
+                arithmetic_of(config.train.precision), rank),
           loss(make_training_loss(*device, graph.compute(), config.train, data, class_weights)),
           stage(*device, data, config.data, graph.compute(), graph.max_batch()) {}
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <exception>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "pretrained_encoder.hpp"
@@ -10,10 +12,18 @@
 #include "tutti/train/class_weights.hpp"
 #include "tutti/train/objective.hpp"
 #include "tutti/train/precision.hpp"
+#include "tutti/train/run_directory.hpp"
 #include "tutti/train/weights_file.hpp"
 
 namespace tutti {
 namespace {
+
+/// Of a run directory that has one its latest checkpoint.
+std::string initial_file(const std::string& path) {
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(path, ignored)) return path;
+    return latest_checkpoint(path).value_or(path);
+}
 
 std::optional<ShardedArenas> make_shards(const TrainingJob& job, const Graph& graph) {
     if (!shards_optimizer(job.config, job.gradients.size())) return std::nullopt;
@@ -36,7 +46,7 @@ Graph make_graph(const TrainingJob& job, std::int64_t largest_micro_batch) {
     const int world = job.gradients.size();
     std::optional<Graph> graph;
     const auto make = [&](int) {
-        graph.emplace(build_model(config.model, model_input(job.train.info())), job.device,
+        graph.emplace(build_model(config.model, model_input(job.train.info(), config.data)), job.device,
                       arithmetic_of(config.train.precision), largest_micro_batch, config.train.recompute,
                       shards_optimizer(config, world) ? world : 1,
                       [&job](std::size_t bytes) { return job.gradients.allocate(bytes); });
@@ -129,13 +139,14 @@ void TrainStep::initial_weights() {
     graph.initialize(config.run.seed);
     if (!config.model.init_from.empty()) {
         together_on_first_rank(job.control, "reading the initial weights", [&] {
-            std::vector<NamedTensor> tensors = read_weights(config.model.init_from);
+            const std::string file = initial_file(config.model.init_from);
+            std::vector<NamedTensor> tensors = read_weights(file);
             if (config.model.name == "videomae" && is_masked_autoencoder(tensors)) {
                 tensors = classifier_weights(std::move(tensors), graph.save());
                 initial_note =
                     "model.init_from: the encoder of a masked autoencoder; fc_norm and head begin anew";
             }
-            graph.load(tensors, config.model.init_from);
+            graph.load(tensors, file);
         });
         job.gradients.broadcast(graph.parameter_arena(), 0).wait();
         graph.parameters_changed();

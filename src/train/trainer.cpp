@@ -47,12 +47,14 @@ void check_samples(const Dataset& data, const std::vector<std::string>& paths) {
             "see what it holds: trainer inspect " + (paths.size() == 1 ? shell_word(paths.front()) : "FILE"));
 }
 
-void check_same_samples(const Dataset& train, const Dataset& val) {
+void check_same_samples(const Config& config, const Dataset& train, const Dataset& val) {
     if (!(train.info().sample_shape == val.info().sample_shape))
         throw DataError("data.val " + val.name() + " has samples of shape " +
                             to_string(val.info().sample_shape) + ", data.train " + train.name() + " of " +
                             to_string(train.info().sample_shape),
                         "pack both from the same source");
+    // Neither labels nor targets are read.
+    if (config.train.loss == LossChoice::reconstruction) return;
     if (val.info().targets != train.info().targets)
         throw DataError(fmt::format("data.val {} has {}, data.train {} {}", val.name(),
                                     describe_wanted(val.info()), train.name(), describe_wanted(train.info())),
@@ -77,9 +79,10 @@ void check_training(const Config& config, const Dataset& train, const Dataset* v
     check_samples(train, config.data.train);
     if (val) check_samples(*val, config.data.val);
     check_batch(config, train, world_size);
-    if (val) check_same_samples(train, *val);
+    if (val) check_same_samples(config, train, *val);
     check_objective(config.train, train.info(), train.name());
-    const GraphSpec model = build_model(config.model, model_input(train.info()));
+    const GraphSpec model = build_model(config.model, model_input(train.info(), config.data));
+    if (objective_of(config.train, train.info()) != Objective::classes) return;
     const std::int64_t outputs = model.nodes().back().shape[0];
     check_topk(config.train, outputs);
     check_class_weights(config.train.class_weights, outputs);

@@ -17,7 +17,7 @@ std::string more_metrics(const EvaluationResult& result) {
     std::string text;
     if (result.topk > 0) text += fmt::format(R"("top{}": {:.17g}, )", result.topk, result.topk_accuracy());
     if (result.unreadable > 0) text += fmt::format(R"("unreadable": {}, )", result.unreadable);
-    if (result.targets > 0) return text;
+    if (result.targets > 0 || result.loss_only) return text;
     text += fmt::format(R"("balanced_accuracy": {:.17g}, )", result.balanced_accuracy());
     if (const auto detection = result.detection())
         text += fmt::format(R"("pod": {:.17g}, "far": {:.17g}, )", detection->probability,
@@ -34,6 +34,7 @@ std::string more_metrics(const EvaluationResult& result) {
 
 /// The members of an "eval" row between its loss and the number of samples.
 std::string metrics(const EvaluationResult& result) {
+    if (result.loss_only) return more_metrics(result);
     if (result.targets > 0)
         return fmt::format(R"("mae": {}, "rmse": {}, "distance": {}, {})", json_number(result.mae()),
                            json_number(result.rmse()), json_number(result.distance()), more_metrics(result));
@@ -62,6 +63,7 @@ void Trainer::Impl::report_eval() {
                            .seed = config.run.seed,
                            .topk = topk_of(config.train, graph.output_shape().count()),
                            .confusion = config.train.confusion,
+                           .loss_only = config.train.loss == LossChoice::reconstruction,
                            .skipped = &val_unreadable,
                            .log = &job.log,
                            .virtual_shards = config.run.deterministic ? config.run.virtual_shards : 0,

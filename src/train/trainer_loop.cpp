@@ -8,6 +8,7 @@
 #include "ready_order.hpp"
 #include "trainer_impl.hpp"
 #include "tutti/base/stop_signal.hpp"
+#include "tutti/train/objective.hpp"
 #include "tutti/train/schedule.hpp"
 
 namespace tutti {
@@ -173,7 +174,7 @@ void Trainer::Impl::end_epoch() {
     if (progress.loss_weight > 0)
         job.log.info(fmt::format(
             "epoch {}: training loss {:.4f}{}", progress.epoch + 1, progress.loss_sum / progress.loss_weight,
-            job.train.info().targets > 0
+            objective_of(config.train, job.train.info()) != Objective::classes
                 ? fmt::format(" ({:.0f} samples)", progress.loss_weight)
                 : ", accuracy " +
                       accuracy_text({progress.loss_sum, progress.loss_weight, progress.correct})));

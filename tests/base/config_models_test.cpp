@@ -16,7 +16,7 @@ TEST(ConfigModel, of_another_name_takes_its_own_keys) {
 TEST(ConfigModel, refuses_the_keys_of_other_models_and_names_them) {
     EXPECT_EQ(refusal("model:\n  image: 28"),
               "jobs/x.yaml:2: model.image: the model mlp does not know this key; remove it, or use lenet or "
-              "mnist or vit or videomae, which know it");
+              "mnist or vit or videomae or videomae_pretrain, which know it");
     EXPECT_EQ(
         refusal("model:\n  name: lenet\n  hidden: [512, 512]"),
         "jobs/x.yaml:3: model.hidden: the model lenet does not know this key; remove it, or use mlp, which "
@@ -47,8 +47,8 @@ TEST(ConfigModel, vit_has_keys_with_defaults_and_ranges) {
                               "norm_eps: 0", "drop_path: 1", "drop_path: -0.1"})
         EXPECT_NE(refusal(std::string("model: {name: vit, ") + wrong + "}"), "accepted") << wrong;
     EXPECT_EQ(override_refusal("model.patch=4"),
-              "model.patch: the model mlp does not know this key; remove it, or use vit or videomae, which "
-              "know it");
+              "model.patch: the model mlp does not know this key; remove it, or use vit or videomae or "
+              "videomae_pretrain, which know it");
 }
 
 TEST(ConfigModel, of_residual_networks_has_a_stem) {
@@ -76,10 +76,40 @@ TEST(ConfigModel, of_clips_has_the_defaults_of_its_small_size) {
     EXPECT_EQ(other.dim, 128);
     EXPECT_EQ(other.depth, 4);
     EXPECT_EQ(other.heads, 4);
-    EXPECT_EQ(
-        override_refusal("model.frames=8"),
-        "model.frames: the model mlp does not know this key; remove it, or use videomae, which knows it");
+    EXPECT_EQ(override_refusal("model.frames=8"),
+              "model.frames: the model mlp does not know this key; remove it, or use videomae or "
+              "videomae_pretrain, which know it");
     EXPECT_NE(refusal("model: {name: videomae, class_token: true}"), "accepted");
+}
+
+TEST(ConfigModel, that_hides_pixels_has_its_keys_and_its_loss) {
+    const Config usual = parse("model: {name: videomae_pretrain}");
+    EXPECT_EQ(usual.model.patch, 16);
+    EXPECT_EQ(usual.model.dim, 384);
+    EXPECT_EQ(usual.model.mask_ratio, 0.9);
+    EXPECT_FALSE(usual.model.decoder_dim);
+    EXPECT_EQ(usual.model.decoder_depth, 4);
+    EXPECT_FALSE(usual.model.decoder_heads);
+    EXPECT_EQ(usual.train.loss, LossChoice::reconstruction);
+    EXPECT_EQ(parse(to_yaml(usual)), usual);
+    const std::string given =
+        "model: {name: videomae_pretrain, mask_ratio: 0.75, decoder_dim: 512, decoder_depth: 8, "
+        "decoder_heads: "
+        "8}\ntrain: {loss: reconstruction}";
+    EXPECT_EQ(parse(given).model.decoder_dim, 512);
+    EXPECT_EQ(parse(to_yaml(parse(given))), parse(given));
+    for (const char* wrong : {"mask_ratio: 0", "mask_ratio: 1", "decoder_dim: 0", "decoder_depth: 0",
+                              "decoder_heads: 0", "classes: 2"})
+        EXPECT_NE(refusal(std::string("model: {name: videomae_pretrain, ") + wrong + "}"), "accepted")
+            << wrong;
+    EXPECT_NE(refusal("model: {name: videomae, mask_ratio: 0.5}"), "accepted");
+    EXPECT_EQ(
+        refusal("model: {name: videomae_pretrain}\ntrain: {loss: mse}"),
+        "jobs/x.yaml:2: train.loss: the model videomae_pretrain says hidden pixels, and nothing else; set "
+        "train.loss to reconstruction or auto");
+    EXPECT_EQ(refusal("model: {name: videomae}\ntrain: {loss: reconstruction}"),
+              "jobs/x.yaml:2: train.loss: only the model videomae_pretrain hides anything; set train.loss to "
+              "auto, or model.name to videomae_pretrain");
 }
 
 TEST(ConfigModel, takes_null_for_a_key_that_is_not_given) {
@@ -90,7 +120,7 @@ TEST(ConfigModel, of_an_unknown_name_is_refused_with_the_nearest) {
     EXPECT_EQ(
         refusal("model: {name: lennet}"),
         "jobs/x.yaml:1: model.name: lennet is not one of mlp, lenet, mnist, resnet18, resnet34, resnet50, "
-        "vit, videomae; did you mean lenet?");
+        "vit, videomae, videomae_pretrain; did you mean lenet?");
 }
 
 TEST(ConfigModel, refuses_sizes_below_one) {

@@ -23,26 +23,27 @@ BATCH = 3
 
 
 class Attention(torch.nn.Module):
-    def __init__(self):
+    def __init__(self, dim, heads):
         super().__init__()
-        self.q_bias = torch.nn.Parameter(torch.zeros(DIM))
-        self.v_bias = torch.nn.Parameter(torch.zeros(DIM))
-        self.qkv = torch.nn.Linear(DIM, 3 * DIM, bias=False)
-        self.proj = torch.nn.Linear(DIM, DIM)
+        self.heads = heads
+        self.q_bias = torch.nn.Parameter(torch.zeros(dim))
+        self.v_bias = torch.nn.Parameter(torch.zeros(dim))
+        self.qkv = torch.nn.Linear(dim, 3 * dim, bias=False)
+        self.proj = torch.nn.Linear(dim, dim)
 
     def forward(self, x):
         n, t, c = x.shape
         bias = torch.cat([self.q_bias, torch.zeros_like(self.v_bias), self.v_bias])
         qkv = torch.nn.functional.linear(x, self.qkv.weight, bias)
-        q, k, v = qkv.reshape(n, t, 3, HEADS, c // HEADS).permute(2, 0, 3, 1, 4)
-        scores = (q @ k.transpose(-2, -1)) * (c // HEADS) ** -0.5
+        q, k, v = qkv.reshape(n, t, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
+        scores = (q @ k.transpose(-2, -1)) * (c // self.heads) ** -0.5
         return self.proj((scores.softmax(dim=-1) @ v).transpose(1, 2).reshape(n, t, c))
 
 
 class Block(make_vit_reference.Block):
-    def __init__(self):
-        super().__init__(DIM, HEADS, "none")
-        self.attn = Attention()
+    def __init__(self, dim=DIM, heads=HEADS):
+        super().__init__(dim, heads, "none")
+        self.attn = Attention(dim, heads)
 
 
 class PatchEmbed(torch.nn.Module):
@@ -55,8 +56,8 @@ class PatchEmbed(torch.nn.Module):
         return self.proj(x).flatten(2).transpose(1, 2)
 
 
-def positions(tokens):
-    table = [[pos / 10000 ** (2 * (i // 2) / DIM) for i in range(DIM)] for pos in range(tokens)]
+def positions(tokens, dim=DIM):
+    table = [[pos / 10000 ** (2 * (i // 2) / dim) for i in range(dim)] for pos in range(tokens)]
     return torch.tensor([[math.sin(a) if i % 2 == 0 else math.cos(a) for i, a in enumerate(row)] for row in table],
                         dtype=torch.float64)
 
@@ -76,7 +77,10 @@ class VideoTransformer(torch.nn.Module):
 
 
 def model():
-    result = VideoTransformer()
+    return with_weights(VideoTransformer())
+
+
+def with_weights(result):
     source = torch_weights.generator(0)
     state = result.state_dict()
     for name in sorted(state):

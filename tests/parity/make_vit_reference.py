@@ -121,10 +121,14 @@ def losses(images, labels, make_optimizer, smoothing=0.0, gelu="none"):
 
 def write_first_step(path, network, pixels, targets, samples):
     """pixels: as the network takes them; samples: as a data set has them."""
-    loss = loss_of(network, pixels, targets)
+    write_gradients(path, network, loss_of(network, pixels, targets),
+                    {"pixels": ("U8", samples.contiguous()), "labels": ("I64", targets)})
+
+
+def write_gradients(path, network, loss, tensors):
+    """tensors: name -> (type, values), which are written, too."""
     loss.backward()
-    tensors = {"pixels": ("U8", samples.contiguous()), "labels": ("I64", targets),
-               "loss": ("F64", loss.detach().view(1))}
+    tensors = tensors | {"loss": ("F64", loss.detach().view(1))}
     for name, parameter in network.named_parameters():
         tensors["gradient." + name] = ("F64", parameter.grad)
     header, data = {}, b""

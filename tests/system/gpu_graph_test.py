@@ -32,6 +32,14 @@ CASES = {
         "model.name": "videomae", "model.hidden": "null", "model.frames": 1, "model.tubelet": 1, "model.patch": 4,
         "model.dim": 16, "model.depth": 2, "model.heads": 2, "train.recompute": "true", "optim.name": "adam",
         "optim.lr": 0.003, "train.class_weights": "[1,2,3,4]"},
+    "hidden clips, with an evaluation between the steps": {
+        "model.name": "videomae_pretrain", "model.hidden": "null", "model.frames": 1, "model.tubelet": 1, "model.patch": 2,
+        "model.dim": 16, "model.depth": 2, "model.heads": 2, "model.mask_ratio": 0.6, "model.decoder_depth": 1,
+        "optim.name": "adam", "optim.lr": 0.003, "data.val": "the training data"},
+    "hidden clips, bf16, recomputed": {
+        "model.name": "videomae_pretrain", "model.hidden": "null", "model.frames": 1, "model.tubelet": 1, "model.patch": 2,
+        "model.dim": 16, "model.depth": 2, "model.heads": 2, "model.mask_ratio": 0.6, "model.decoder_depth": 1,
+        "train.precision": "bf16", "train.recompute": "true", "optim.name": "adam", "optim.lr": 0.003},
     # Heads of 8 values: the library's fused attention, which also has a state for backward.
     "bf16, fused attention, recomputed, with an evaluation between the steps": {
         "model.name": "vit", "model.hidden": "null", "model.dim": 16, "model.depth": 2, "model.heads": 2,

@@ -91,7 +91,8 @@ class SlurmJobs(slurm_test.SlurmTest):
             self.assertIn("\n#SBATCH --requeue ", text)
 
     def test_cyclone_video_pretrain(self):
-        self.train("cyclone_video/pretrain", "mpirun", [*SMALL_CLIP, "model.classes=4"])
+        settings = [*SMALL_CLIP, "model.decoder_depth=1", "data.transforms=[{multi_scale_crop: {size: 8, scales: [1, 0.5]}}]"]
+        self.train("cyclone_video/pretrain", "mpirun", settings, said=r"loss \d\.\d{4} \(96 samples\)")
 
     def test_cyclone_video_neighbouring(self):
         self.train("cyclone_video/neighbouring", "mpirun", SMALL_CLIP, classes=3)

@@ -44,8 +44,8 @@ std::string refusal(const std::vector<std::string>& settings, const DatasetInfo&
 
 TEST(Objective, AutoFollowsTheData) {
     const Config config = config_of({});
-    EXPECT_FALSE(is_regression(config.train, with_classes()));
-    EXPECT_TRUE(is_regression(config.train, with_targets()));
+    EXPECT_EQ(objective_of(config.train, with_classes()), Objective::classes);
+    EXPECT_EQ(objective_of(config.train, with_targets()), Objective::targets);
     EXPECT_EQ(loss_of_run(config.train, with_classes()), LossChoice::automatic);
     EXPECT_EQ(loss_of_run(config.train, with_targets()), LossChoice::mse);
     EXPECT_EQ(loss_of_run(config_of({"train.loss=huber"}).train, with_targets()), LossChoice::huber);
@@ -54,14 +54,43 @@ TEST(Objective, AutoFollowsTheData) {
 TEST(Objective, WhatALossSaysHoldsWithoutTargetsToo) {
     DatasetInfo bare = with_classes();
     bare.labelled = false;
-    EXPECT_TRUE(is_regression(config_of({"train.loss=l1"}).train, bare));
-    EXPECT_FALSE(is_regression(config_of({"train.loss=cross_entropy"}).train, with_targets()));
+    EXPECT_EQ(objective_of(config_of({"train.loss=l1"}).train, bare), Objective::targets);
+    EXPECT_EQ(objective_of(config_of({"train.loss=cross_entropy"}).train, with_targets()),
+              Objective::classes);
+}
+
+TEST(Objective, AMaskedAutoencoderIsTrainedOnWhatItDoesNotSee) {
+    const Config config = config_of({"model.name=videomae_pretrain"});
+    for (const DatasetInfo& data : {with_classes(), with_targets(), DatasetInfo{}}) {
+        EXPECT_EQ(objective_of(config.train, data), Objective::hidden_input);
+        EXPECT_EQ(config_with_objective(config, data), config);
+        EXPECT_EQ(refusal({"model.name=videomae_pretrain"}, data), "");
+        EXPECT_EQ(refusal({"model.name=videomae_pretrain", "train.checkpoint.best=val/loss"}, data), "");
+        for (const char* setting :
+             {"train.label_smoothing=0.1", "train.class_weights=balanced", "train.topk=1",
+              "train.confusion=true", "train.checkpoint.best=val/accuracy", "train.checkpoint.best=val/mae",
+              "train.early_stopping={metric: val/rmse, patience: 2}"})
+            EXPECT_NE(refusal({"model.name=videomae_pretrain", setting}, data).find("hidden pixels"),
+                      std::string::npos)
+                << setting;
+    }
+    EXPECT_EQ(labels_needed(config), Labels::optional);
+    EXPECT_EQ(labels_needed(config_of({})), Labels::required);
 }
 
 TEST(Objective, AModelGivesOneNumberPerClassOrTarget) {
-    EXPECT_EQ(model_input(with_classes()).classes, 3);
-    EXPECT_EQ(model_input(with_targets()).classes, 2);
-    EXPECT_EQ(model_input(with_targets()).sample_shape, Shape{5});
+    EXPECT_EQ(model_input(with_classes(), {}).classes, 3);
+    EXPECT_EQ(model_input(with_targets(), {}).classes, 2);
+    EXPECT_EQ(model_input(with_targets(), {}).sample_shape, Shape{5});
+}
+
+TEST(Objective, AModelIsToldWhatPixelsAreDividedBy) {
+    DatasetInfo data = with_classes();
+    EXPECT_TRUE(model_input(data, {}).std.empty());
+    data.std = {0.5F};
+    EXPECT_EQ(model_input(data, {}).std, std::vector<float>{0.5F});
+    EXPECT_EQ(model_input(data, config_of({"data.normalize={mean: [0], std: [0.25]}"}).data).std,
+              std::vector<float>{0.25F});
 }
 
 TEST(Objective, LossAndDataMustGoTogether) {
@@ -96,7 +125,7 @@ TEST(Objective, SettingsOfTheOtherKindAreRefused) {
 TEST(Objective, AModelGivesExactlyTheTargets) {
     const auto built = [](const std::string& setting, const DatasetInfo& data) {
         try {
-            build_model(config_of({"model.name=mlp", setting}).model, model_input(data));
+            build_model(config_of({"model.name=mlp", setting}).model, model_input(data, {}));
         } catch (const UsageError& error) {
             return std::string(error.what());
         }
@@ -112,7 +141,7 @@ TEST(Objective, AModelGivesExactlyTheTargets) {
         Config config =
             config_of({"model.name=null", fmt::format("model.layers=[{{linear: {{out: {}}}}}]", out)});
         try {
-            build_model(config.model, model_input(data));
+            build_model(config.model, model_input(data, {}));
         } catch (const UsageError& error) {
             return std::string(error.what());
         }

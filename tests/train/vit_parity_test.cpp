@@ -1,8 +1,9 @@
 // Every gradient of a transformer's first step against PyTorch's in fp64 (tests/parity/make_vit_reference.py
-// and make_videomae_reference.py).
+// make_videomae_reference.py and make_videomae_pretrain_reference.py).
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <map>
 #include <random>
@@ -49,10 +50,28 @@ double distance(const NamedTensor& a, const NamedTensor& b) {
     return std::sqrt(difference / norm);
 }
 
-void expect_pytorchs_first_step(GraphSpec spec, const std::string& file) {
-    std::map<std::string, NamedTensor> reference;
+using Reference = std::map<std::string, NamedTensor>;
+
+Reference read_reference(const std::string& file) {
+    Reference reference;
     for (NamedTensor& tensor : read_weights(TUTTI_PARITY_FOLDER "/" + file))
         reference[tensor.name] = std::move(tensor);
+    return reference;
+}
+
+/// others: what the reference holds beside gradients.
+void expect_gradients(const Graph& graph, const Reference& reference, std::size_t others) {
+    const auto gradients = graph.save_arena(graph.gradient_arena(), "gradient.");
+    EXPECT_EQ(gradients.size() + others, reference.size());
+    for (const NamedTensor& gradient : gradients) {
+        ASSERT_TRUE(reference.contains(gradient.name)) << gradient.name;
+        ASSERT_EQ(gradient.shape, reference.at(gradient.name).shape) << gradient.name;
+        EXPECT_LT(distance(gradient, reference.at(gradient.name)), 1e-9) << gradient.name;
+    }
+}
+
+void expect_pytorchs_first_step(GraphSpec spec, const std::string& file) {
+    Reference reference = read_reference(file);
     NamedTensor& pixels = reference.at("pixels");
     NamedTensor& labels = reference.at("labels");
     const std::int64_t batch = pixels.shape[0];
@@ -73,14 +92,7 @@ void expect_pytorchs_first_step(GraphSpec spec, const std::string& file) {
     EXPECT_NEAR(mean, expected, 1e-12 * expected);
     loss->backward(targets, 1.0 / static_cast<double>(batch), graph.output_gradient(batch));
     graph.backward(batch, {}, {});
-
-    const auto gradients = graph.save_arena(graph.gradient_arena(), "gradient.");
-    EXPECT_EQ(gradients.size() + 3, reference.size()) << "besides pixels, labels and loss";
-    for (const NamedTensor& gradient : gradients) {
-        ASSERT_TRUE(reference.contains(gradient.name)) << gradient.name;
-        ASSERT_EQ(gradient.shape, reference.at(gradient.name).shape) << gradient.name;
-        EXPECT_LT(distance(gradient, reference.at(gradient.name)), 1e-9) << gradient.name;
-    }
+    expect_gradients(graph, reference, 3);  // pixels, labels and loss
 }
 
 TEST(VitParity, EveryGradientOfTheFirstStepIsPyTorchs) {
@@ -93,6 +105,35 @@ TEST(VideoMaeParity, EveryGradientOfTheFirstStepIsPyTorchs) {
     expect_pytorchs_first_step(
         build_videomae({8, 8, 12}, {.tubelet = tubelet, .dim = 16, .depth = 2, .heads = 2}, 3),
         "videomae_first_step.safetensors");
+}
+
+TEST(VideoMaeParity, EveryGradientOfPreTrainingsFirstStepIsPyTorchs) {
+    const std::array<float, 3> mean{0.485F, 0.456F, 0.406F}, std{0.229F, 0.224F, 0.225F};
+    Reference reference = read_reference("videomae_pretrain_first_step.safetensors");
+    const NamedTensor& pixels = reference.at("pixels");
+    const std::int64_t batch = pixels.shape[0];
+    const auto device = make_cpu_device(1);
+    Graph graph(build_videomae_pretrain(
+                    {16, 16, 12},
+                    {.tubelet = {.frames = 4, .depth = 2, .size = 4}, .dim = 16, .depth = 2, .heads = 2},
+                    {.ratio = 0.75, .decoder_dim = 8, .decoder_depth = 1, .decoder_heads = 1}, std),
+                *device, DType::f64, batch);
+    graph.load(weights_of(graph), "the test");
+    const auto input = graph.input(batch).span<double>();
+    for (std::size_t i = 0; i < input.size(); ++i) {
+        const float pixel = static_cast<float>(std::to_integer<int>(pixels.bytes[i])) / 255.0f;
+        input[i] = static_cast<double>((pixel - mean[i % 3]) / std[i % 3]);
+    }
+    const std::vector<std::int64_t> positions{7, 0, 3};
+    const StepContext step{.seed = 5, .epoch = 2, .positions = positions};
+    const auto loss = make_mean_square_loss(*device, DType::f64);
+    const TensorView differences = graph.forward(batch, step);
+    const LossSums sums = loss->forward(differences, {}, graph.output_gradient(batch));
+    const double expected = *reinterpret_cast<const double*>(reference.at("loss").bytes.data());
+    EXPECT_NEAR(sums.loss / sums.weight, expected, 1e-11 * expected);
+    loss->backward({}, 1.0 / static_cast<double>(batch), graph.output_gradient(batch));
+    graph.backward(batch, step, {});
+    expect_gradients(graph, reference, 2);  // pixels and loss
 }
 
 }  // namespace

@@ -122,6 +122,10 @@ struct ModelConfig {
     bool class_token = true;
     double norm_eps = 1e-6;
     double drop_path = 0;
+    double mask_ratio = 0.9;                  ///< these four: videomae_pretrain
+    std::optional<std::int64_t> decoder_dim;  ///< default: half of dim
+    std::int64_t decoder_depth = 4;
+    std::optional<std::int64_t> decoder_heads;  ///< default: half of heads
     std::vector<LayerSpec> layers;
     std::string init_from;
     friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
@@ -190,12 +194,14 @@ inline constexpr std::array<const char*, 7> validation_metrics{
 /// Those of targets (EvaluationResult). Better when lower, as val/loss.
 inline constexpr std::array<const char*, 3> regression_metrics{"val/mae", "val/rmse", "val/distance"};
 
-/// What training minimises. automatic: mse where the data have targets, else cross_entropy.
-enum class LossChoice { automatic, cross_entropy, mse, l1, huber };
+/// What training minimises. automatic: mse where the data have targets, else cross_entropy. reconstruction:
+/// what models that see a part of a sample say of the rest; they have no other, and other models not this
+/// one.
+enum class LossChoice { automatic, cross_entropy, mse, l1, huber, reconstruction };
 /// Whether a loss compares with targets. automatic does not: the config of a run that does says so
 /// (config_with_objective). Pure.
 constexpr bool is_regression(LossChoice loss) {
-    return loss != LossChoice::automatic && loss != LossChoice::cross_entropy;
+    return loss == LossChoice::mse || loss == LossChoice::l1 || loss == LossChoice::huber;
 }
 
 struct TrainConfig {

@@ -20,9 +20,10 @@ struct LinearInitial {
 std::unique_ptr<Layer> make_linear(const Shape& input, std::int64_t out, bool bias,
                                    const Shape& flattened_from = {}, const LinearInitial& initial = {});
 
-/// The same on tokens {T, C}, with the weight and the initial bias as they are given: the weight's arena
-/// shape is seen as {out, C}.
-std::unique_ptr<Layer> make_linear(const Shape& tokens, const ParameterSpec& weight, const Initializer& bias);
+/// The same on tokens {T, C}, with weight and bias as they are given: their arena shapes are seen as {out, C}
+/// and {out}.
+std::unique_ptr<Layer> make_linear(const Shape& tokens, const ParameterSpec& weight,
+                                   const ParameterSpec& bias);
 
 struct Conv2dOptions {
     std::int64_t out = 0;

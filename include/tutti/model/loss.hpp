@@ -58,4 +58,8 @@ std::unique_ptr<Loss> make_softmax_cross_entropy(Device& device, DType compute, 
 /// HuberLoss. No sample is correct (LossSums::correct is 0).
 std::unique_ptr<Loss> make_regression_loss(Device& device, DType compute, RegressionLoss kind);
 
+/// The mean of the squares of a sample's outputs [N, K], which are differences already: what is wanted is not
+/// read. No sample is correct.
+std::unique_ptr<Loss> make_mean_square_loss(Device& device, DType compute);
+
 }  // namespace tutti

@@ -17,12 +17,14 @@ struct ModelInput {
     Shape sample_shape;
     std::int64_t classes = 0;
     bool targets = false;
+    /// What pixels were divided by: one number or one per channel; empty: 1. For models that say pixels.
+    std::vector<float> std = {};
 };
 
 /// The model of a config. Config values that contradict the data are refused (UsageError naming both).
 /// Names of the parameters: mlp: fc1, fc2, …; lenet and mnist: conv1, conv2, fc1, fc2; resnet18, resnet34,
-/// resnet50: torchvision's; vit: timm's; videomae: VideoMAE's; a list of layers: the place in the list, as
-/// torch.nn.Sequential does.
+/// resnet50: torchvision's; vit: timm's; videomae and videomae_pretrain: VideoMAE's; a list of layers: the
+/// place in the list, as torch.nn.Sequential does.
 GraphSpec build_model(const ModelConfig& config, const ModelInput& input);
 
 /// torch.nn.Sequential of linear layers with ReLU between: hidden widths, then classes.
@@ -65,6 +67,17 @@ struct VideoMaeOptions {
 /// values are VideoMAE's; the default size is its ViT-S/16. input: {H, W, frames·C}, clips as `trainer pack
 /// clips` makes them.
 GraphSpec build_videomae(const Shape& input, const VideoMaeOptions& options, std::int64_t classes);
+struct MaskingOptions {
+    double ratio = 0.9;  ///< of the places of a frame that are hidden, rounded down
+    std::int64_t decoder_dim = 192, decoder_depth = 4;
+    std::int64_t decoder_heads = 3;  ///< divides decoder_dim
+};
+/// VideoMAE's pre-training: the encoder, which is build_videomae's up to the last block and a norm, sees the
+/// tokens that are not hidden (layers_masking.hpp), and a decoder says the pixels of the hidden ones. Output:
+/// the differences {M·D} from what they are (make_patch_differences, with `std`), of whose squares the mean
+/// is the loss. Names and initial values are VideoMAE's (PretrainVisionTransformer).
+GraphSpec build_videomae_pretrain(const Shape& input, const VideoMaeOptions& options,
+                                  const MaskingOptions& masking, std::span<const float> std = {});
 /// The layers of `model.layers`, one after the other.
 GraphSpec build_sequential(const Shape& input, std::span<const LayerSpec> layers);
 

@@ -39,6 +39,7 @@ struct EvaluationJob {
     std::int64_t seed = 0;
     std::int64_t topk = 0;   ///< k of the top-k accuracy; 0: none
     bool confusion = false;  ///< count every pair of label and prediction
+    bool loss_only = false;  ///< the outputs are neither logits nor compared with targets
     /// Told of samples that the loader skipped, and where rank 0 names them; null: the loader skips none.
     SkippedSamples* skipped = nullptr;
     Log* log = nullptr;
@@ -66,6 +67,7 @@ struct EvaluationResult : LossSums {
     std::vector<std::int64_t> of_label;      ///< [K]: samples of each class
     std::vector<std::int64_t> hit_of_label;  ///< [K]: those of them that were predicted right
     std::vector<std::int64_t> confusion;     ///< [K, K]: [label][prediction], or empty
+    bool loss_only = false;                  ///< as it was asked for: all counts here are 0
     std::int64_t targets = 0;                ///< K of data with targets, of which all counts above are 0
     TargetErrors errors;                     ///< of data with targets
 
@@ -103,7 +105,7 @@ EvaluationResult evaluate(const EvaluationJob& job);
 /// "0.8990 (8990 of 10000)"
 std::string accuracy_text(const LossSums& sums);
 /// "accuracy 0.8990 (8990 of 10000)", or of data with targets "rmse 1.2345, mae 0.9876 (10000 samples)", with
-/// the distance between them where a sample has several.
+/// the distance between them where a sample has several; of the loss alone "10000 samples".
 std::string score_text(const EvaluationResult& result);
 
 }  // namespace tutti

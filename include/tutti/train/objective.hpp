@@ -1,5 +1,5 @@
 #pragma once
-// What a model is trained to give: the class of a sample, or its targets.
+// What a model is trained to give: the class of a sample, its targets, or the part of it that was hidden.
 
 #include <memory>
 #include <span>
@@ -12,8 +12,14 @@
 
 namespace tutti {
 
-/// Whether train.loss, auto included, compares with targets. Pure.
-bool is_regression(const TrainConfig& config, const DatasetInfo& data);
+/// What the outputs of a model are compared with.
+enum class Objective { classes, targets, hidden_input };
+
+/// By train.loss, auto included. Pure.
+Objective objective_of(const TrainConfig& config, const DatasetInfo& data);
+
+/// Whether data must have labels or targets to be read as the config says. Pure.
+Labels labels_needed(const Config& config);
 
 /// For data with targets auto becomes the loss that it means there, so that a run's config says it; all else
 /// stays. Pure.
@@ -23,11 +29,12 @@ LossChoice loss_of_run(const TrainConfig& config, const DatasetInfo& data);
 /// model.classes: the run's config then says them to those who have the weights without these data. Pure.
 Config config_with_objective(Config config, const DatasetInfo& data);
 
-/// What build_model has to know of the data: as many outputs as classes, or as targets. Pure.
-ModelInput model_input(const DatasetInfo& data);
+/// What build_model has to know of the data: as many outputs as classes, or as targets, and what their pixels
+/// are divided by. Pure.
+ModelInput model_input(const DatasetInfo& data, const DataConfig& config);
 
 /// Throws UsageError where train.loss and the data do not go together, and where settings of classes are
-/// given for targets or the other way round. `name` of the data, for messages. Pure.
+/// given for another objective or the other way round. `name` of the data, for messages. Pure.
 void check_objective(const TrainConfig& config, const DatasetInfo& data, const std::string& name);
 
 /// The loss of training: with train.label_smoothing and `class_weights` (class_weights(); empty: none).

@@ -2,31 +2,13 @@
 
 #include <cmath>
 
+#include "tubelet_positions.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/model/layers.hpp"
 #include "tutti/model/layers_transformer.hpp"
 
 namespace tutti {
 namespace {
-
-void check(const Shape& clip, const Tubelet& t) {
-    if (clip.rank() != 3)
-        throw UsageError("tubelets: the input has shape " + to_string(clip),
-                         "clips [height, width, frames x channels] are needed");
-    if (t.frames < 1 || clip[2] % t.frames != 0)
-        throw UsageError(
-            "model.frames is " + std::to_string(t.frames) + ", but the data have " + std::to_string(clip[2]) +
-                " channels for all frames",
-            "give the number of frames with which the clips were packed (trainer pack clips --frames)");
-    if (t.depth < 1 || t.frames % t.depth != 0)
-        throw UsageError("model.tubelet is " + std::to_string(t.depth) + ", but a clip has " +
-                             std::to_string(t.frames) + " frames",
-                         "choose a divisor of model.frames");
-    if (t.size < 1 || clip[0] % t.size != 0 || clip[1] % t.size != 0)
-        throw UsageError("model.patch is " + std::to_string(t.size) + ", but the frames have " +
-                             std::to_string(clip[0]) + " x " + std::to_string(clip[1]) + " pixels",
-                         "choose a divisor of both");
-}
 
 /// A pixel holds the channels of all frames, so a clip is also an image of rows, columns and groups of
 /// t.depth frames, in that order: cutting it with rows for frames leaves groups as the tokens' last index.
@@ -75,13 +57,49 @@ class FixedPositions final : public Layer {
 
 }  // namespace
 
+void check_tubelets(const Shape& clip, const Tubelet& t) {
+    if (clip.rank() != 3)
+        throw UsageError("tubelets: the input has shape " + to_string(clip),
+                         "clips [height, width, frames x channels] are needed");
+    if (t.frames < 1 || clip[2] % t.frames != 0)
+        throw UsageError(
+            "model.frames is " + std::to_string(t.frames) + ", but the data have " + std::to_string(clip[2]) +
+                " channels for all frames",
+            "give the number of frames with which the clips were packed (trainer pack clips --frames)");
+    if (t.depth < 1 || t.frames % t.depth != 0)
+        throw UsageError("model.tubelet is " + std::to_string(t.depth) + ", but a clip has " +
+                             std::to_string(t.frames) + " frames",
+                         "choose a divisor of model.frames");
+    if (t.size < 1 || clip[0] % t.size != 0 || clip[1] % t.size != 0)
+        throw UsageError("model.patch is " + std::to_string(t.size) + ", but the frames have " +
+                             std::to_string(clip[0]) + " x " + std::to_string(clip[1]) + " pixels",
+                         "choose a divisor of both");
+}
+
+std::vector<double> tubelet_position_table(const Shape& clip, const Tubelet& tubelet, std::int64_t width) {
+    const std::int64_t places = clip[0] / tubelet.size * (clip[1] / tubelet.size);
+    const std::int64_t groups = tubelet.frames / tubelet.depth;
+    std::vector<double> table(static_cast<std::size_t>(places * groups * width));
+    for (std::int64_t token = 0; token < places * groups; ++token) {
+        const std::int64_t place = token / groups, group = token % groups;
+        const auto position = static_cast<double>(group * places + place);
+        for (std::int64_t i = 0; i < width; ++i) {
+            const double angle =
+                position / std::pow(10000.0, static_cast<double>(i / 2 * 2) / static_cast<double>(width));
+            table[static_cast<std::size_t>(token * width + i)] =
+                i % 2 == 0 ? std::sin(angle) : std::cos(angle);
+        }
+    }
+    return table;
+}
+
 std::unique_ptr<Layer> make_tubelets(const Shape& clip, const Tubelet& tubelet) {
-    check(clip, tubelet);
+    check_tubelets(clip, tubelet);
     return std::make_unique<Tubelets>(cut(clip, tubelet));
 }
 
 ParameterSpec tubelet_weight(const Shape& clip, const Tubelet& tubelet, std::int64_t out) {
-    check(clip, tubelet);
+    check_tubelets(clip, tubelet);
     const std::int64_t colours = clip[2] / tubelet.frames;
     const Shape file{out, colours, tubelet.depth, tubelet.size, tubelet.size};
     const double bound = 1.0 / std::sqrt(static_cast<double>(file.count() / out));
@@ -90,23 +108,13 @@ ParameterSpec tubelet_weight(const Shape& clip, const Tubelet& tubelet, std::int
 
 std::unique_ptr<Layer> make_tubelet_positions(const Shape& tokens, const Shape& clip,
                                               const Tubelet& tubelet) {
-    check(clip, tubelet);
-    const std::int64_t rows = clip[0] / tubelet.size, columns = clip[1] / tubelet.size;
-    const std::int64_t groups = tubelet.frames / tubelet.depth, width = tokens[1];
-    if (tokens[0] != rows * columns * groups)
+    check_tubelets(clip, tubelet);
+    const std::int64_t count =
+        clip[0] / tubelet.size * (clip[1] / tubelet.size) * (tubelet.frames / tubelet.depth);
+    if (tokens[0] != count)
         throw UsageError("fixed_positions: there are " + std::to_string(tokens[0]) + " tokens",
-                         "the clip has " + std::to_string(rows * columns * groups));
-    std::vector<double> table(static_cast<std::size_t>(tokens.count()));
-    for (std::int64_t token = 0; token < tokens[0]; ++token) {
-        const std::int64_t place = token / groups, group = token % groups;
-        const auto position = static_cast<double>(group * rows * columns + place);
-        for (std::int64_t i = 0; i < width; ++i) {
-            const double angle =
-                position / std::pow(10000.0, static_cast<double>(i / 2 * 2) / static_cast<double>(width));
-            table[static_cast<std::size_t>(token * width + i)] =
-                i % 2 == 0 ? std::sin(angle) : std::cos(angle);
-        }
-    }
+                         "the clip has " + std::to_string(count));
+    std::vector<double> table = tubelet_position_table(clip, tubelet, tokens[1]);
     return std::make_unique<FixedPositions>(tokens, std::move(table));
 }
 

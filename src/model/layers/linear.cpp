@@ -23,10 +23,10 @@ class Linear final : public Layer {
     }
 
     Linear(const Shape& output, const LinearShape& shape, const ParameterSpec& weight,
-           const Initializer& bias)
+           const ParameterSpec& bias)
         : Layer(output), shape_(shape) {
         add_parameter(weight);
-        add_parameter({"bias", {shape.out}, {shape.out}, {}, bias});
+        add_parameter(bias);
     }
 
     std::string kind() const override { return "linear"; }
@@ -79,7 +79,7 @@ class Linear final : public Layer {
         if (gelu_before_) return backward_gelu(call);
         const TensorView x = rows(call.inputs[0], shape_.in), dy = rows(call.output_gradient, shape_.out);
         const TensorView &weight = call.product_parameters[0], &dweight = call.parameter_gradients[0];
-        const TensorView dbias = shape_.bias ? call.parameter_gradients[1] : TensorView{};
+        const TensorView dbias = bias_gradient_of(call);
         TensorView dx = call.input_gradients[0];
         if (dx.defined()) dx = rows(dx, shape_.in);
         if (relu_op_)
@@ -100,15 +100,17 @@ class Linear final : public Layer {
         gelu_op_->backward_gelu(rows(call.inputs[0], shape_.in), rows(call.gelu_input, shape_.in),
                                 call.product_parameters[0], rows(call.output_gradient, shape_.out),
                                 rows(call.input_gradients[0], shape_.in), call.parameter_gradients[0],
-                                shape_.bias ? call.parameter_gradients[1] : TensorView{},
-                                call.parameter_gradients_final);
+                                bias_gradient_of(call), call.parameter_gradients_final);
     }
     static TensorView rows(const TensorView& x, std::int64_t width) {
         return x.reshaped({x.count() / width, width});
     }
     /// The product adds it in the type of its result.
     TensorView bias_of(const LayerCall& call) const {
-        return shape_.bias ? call.parameters_like(call.output)[1] : TensorView{};
+        return shape_.bias ? call.parameters_like(call.output)[1].reshaped({shape_.out}) : TensorView{};
+    }
+    TensorView bias_gradient_of(const LayerCall& call) const {
+        return shape_.bias ? call.parameter_gradients[1].reshaped({shape_.out}) : TensorView{};
     }
 
     LinearShape shape_;
@@ -131,12 +133,12 @@ std::unique_ptr<Layer> make_linear(const Shape& input, std::int64_t out, bool bi
 }
 
 std::unique_ptr<Layer> make_linear(const Shape& tokens, const ParameterSpec& weight,
-                                   const Initializer& bias) {
-    const std::int64_t out = weight.file_shape[0];
+                                   const ParameterSpec& bias) {
+    const std::int64_t out = bias.file_shape.count();
     if (tokens.rank() != 2 || weight.file_shape.count() != out * tokens[1])
         throw UsageError("linear: the input has shape " + to_string(tokens) + ", the weight " +
-                             to_string(weight.file_shape),
-                         "tokens [T, C] and a weight of out times C elements are needed");
+                             to_string(weight.file_shape) + ", the bias " + to_string(bias.file_shape),
+                         "tokens [T, C], a weight of out times C elements and a bias of out are needed");
     return std::make_unique<Linear>(Shape{tokens[0], out}, LinearShape{tokens[1], out, true}, weight, bias);
 }
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "tutti/base/error.hpp"
 #include "tutti/model/layers_transformer.hpp"
 #include "tutti/model/zoo.hpp"
@@ -40,10 +42,33 @@ void check_images(const ModelConfig& config, const Shape& sample) {
     }
 }
 
+VideoMaeOptions videomae_options(const ModelConfig& config) {
+    return {.tubelet = {config.frames, config.tubelet, config.patch},
+            .dim = config.dim,
+            .depth = config.depth,
+            .heads = config.heads,
+            .mlp_ratio = config.mlp_ratio,
+            .gelu = gelu_form(config.gelu, "model.gelu"),
+            .norm_eps = config.norm_eps,
+            .drop_path = config.drop_path};
+}
+
+MaskingOptions masking_options(const ModelConfig& config) {
+    const auto half = [](std::int64_t of) { return std::max<std::int64_t>(of / 2, 1); };
+    return {.ratio = config.mask_ratio,
+            .decoder_dim = config.decoder_dim.value_or(half(config.dim)),
+            .decoder_depth = config.decoder_depth,
+            .decoder_heads = config.decoder_heads.value_or(half(config.heads))};
+}
+
 }  // namespace
 
 GraphSpec build_model(const ModelConfig& config, const ModelInput& input) {
     const Shape& sample = input.sample_shape;
+    if (config.name == "videomae_pretrain") {
+        check_images(config, sample);
+        return build_videomae_pretrain(sample, videomae_options(config), masking_options(config), input.std);
+    }
     const std::int64_t classes = agreed_classes(config.classes, input.classes, input.targets);
     if (!config.layers.empty()) {
         GraphSpec graph = build_sequential(sample, config.layers);
@@ -83,19 +108,11 @@ GraphSpec build_model(const ModelConfig& config, const ModelInput& input) {
     }
     if (config.name == "videomae") {
         check_images(config, sample);
-        return build_videomae(sample,
-                              {.tubelet = {config.frames, config.tubelet, config.patch},
-                               .dim = config.dim,
-                               .depth = config.depth,
-                               .heads = config.heads,
-                               .mlp_ratio = config.mlp_ratio,
-                               .gelu = gelu_form(config.gelu, "model.gelu"),
-                               .norm_eps = config.norm_eps,
-                               .drop_path = config.drop_path},
-                              classes);
+        return build_videomae(sample, videomae_options(config), classes);
     }
-    throw UsageError("model.name is " + config.name + ", which is not a model",
-                     "there are mlp, lenet, mnist, resnet18, resnet34, resnet50, vit and videomae");
+    throw UsageError(
+        "model.name is " + config.name + ", which is not a model",
+        "there are mlp, lenet, mnist, resnet18, resnet34, resnet50, vit, videomae and videomae_pretrain");
 }
 
 }  // namespace tutti

@@ -16,17 +16,33 @@ struct TransformerShape {
     double norm_eps, drop_path;
 };
 
+/// How the weights of linear layers begin; biases at 0.
+enum class LinearStart {
+    truncated_normal,  ///< N(0, 0.02²), cut at ±2: timm (init_weights_vit_timm), VideoMAE's fine-tuning
+    xavier_uniform,    ///< torch.nn.init.xavier_uniform_: VideoMAE's pre-training
+};
+
 class TransformerBuilder {
   public:
     /// UsageErrors name the keys of `model`.
-    TransformerBuilder(const Shape& input, const TransformerShape& shape);
+    TransformerBuilder(const Shape& input, const TransformerShape& shape,
+                       LinearStart start = LinearStart::truncated_normal);
+    /// From here on blocks, norms and linear layers have names with `prefix` and this shape, whose keys begin
+    /// with `key`: "model." or "model.decoder_".
+    void begin_part(const std::string& prefix, const TransformerShape& shape,
+                    const std::string& key = "model.");
 
     const Shape& last() const { return graph_.shape(last_); }
+    NodeId last_node() const { return last_; }
     void append(const std::string& name, std::unique_ptr<Layer> layer) {
         last_ = graph_.add(name, std::move(layer), {last_});
     }
-    void norm(const std::string& name) { append(name, make_layer_norm(last(), shape_.norm_eps)); }
-    /// Weights N(0, (0.02·scale)²), cut at ±2, bias 0, as timm and VideoMAE begin (init_weights_vit_timm).
+    /// Of two values: the last one, and another.
+    void join(const std::string& name, std::unique_ptr<Layer> layer, NodeId other) {
+        last_ = graph_.add(name, std::move(layer), {last_, other});
+    }
+    void norm(const std::string& name) { append(prefix_ + name, make_layer_norm(last(), shape_.norm_eps)); }
+    /// scale: of the standard deviation of a truncated normal, cut at ±2.
     void linear(const std::string& name, std::int64_t out, double scale = 1);
 
     struct Block {
@@ -44,7 +60,11 @@ class TransformerBuilder {
     void end_branch(const std::string& block, const std::string& branch, NodeId shortcut, double probability,
                     std::uint64_t number);
 
+    Initializer weight(std::int64_t in, std::int64_t out, double scale = 1) const;
+
     TransformerShape shape_;
+    LinearStart start_;
+    std::string prefix_;
     GraphSpec graph_;
     NodeId last_;
 };

@@ -1,6 +1,7 @@
 #include "transformer_builder.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/model/layers.hpp"
+#include "tutti/model/layers_masking.hpp"
 
 namespace tutti {
 
@@ -10,12 +11,47 @@ GraphSpec build_videomae(const Shape& input, const VideoMaeOptions& o, std::int6
                                {o.dim, o.depth, o.heads, o.mlp_ratio, o.gelu, o.norm_eps, o.drop_path});
     builder.append("patch_embed", make_tubelets(input, o.tubelet));
     const ParameterSpec weight = tubelet_weight(input, o.tubelet, o.dim);
-    builder.append("patch_embed.proj", make_linear(builder.last(), weight, weight.initial));
+    builder.append("patch_embed.proj",
+                   make_linear(builder.last(), weight, {"bias", {o.dim}, {o.dim}, {}, weight.initial}));
     builder.append("positions", make_tubelet_positions(builder.last(), input, o.tubelet));
     for (std::int64_t i = 0; i < o.depth; ++i) builder.block({.index = i, .key_bias = false});
     builder.append("pool", make_pool_tokens(builder.last(), TokenPooling::mean));
     builder.norm("fc_norm");
     builder.linear("head", classes, head_scale);
+    return builder.finish();
+}
+
+GraphSpec build_videomae_pretrain(const Shape& input, const VideoMaeOptions& o, const MaskingOptions& masking,
+                                  std::span<const float> std) {
+    const TransformerShape encoder{o.dim, o.depth, o.heads, o.mlp_ratio, o.gelu, o.norm_eps, o.drop_path};
+    TransformerBuilder builder(input, encoder, LinearStart::xavier_uniform);
+    builder.append("tubelets", make_tubelets(input, o.tubelet));
+    const NodeId tubelets = builder.last_node();
+    const Shape tokens = builder.last();
+    const TubeMask mask = tube_mask(input, o.tubelet, masking.ratio);
+
+    // Each token is embedded by itself, so those that nobody sees are left out before.
+    builder.append("visible", make_visible_tokens(tokens, mask));
+    builder.begin_part("encoder.", encoder);
+    const ParameterSpec weight = tubelet_weight(input, o.tubelet, o.dim);
+    builder.append("encoder.patch_embed.proj",
+                   make_linear(builder.last(), weight, {"bias", {o.dim}, {o.dim}, {}, weight.initial}));
+    builder.append("encoder.positions", make_visible_positions(builder.last(), input, o.tubelet, mask));
+    for (std::int64_t i = 0; i < o.depth; ++i) builder.block({.index = i, .key_bias = false});
+    builder.norm("norm");
+
+    builder.begin_part("decoder.",
+                       {masking.decoder_dim, masking.decoder_depth, masking.decoder_heads, o.mlp_ratio,
+                        o.gelu, o.norm_eps, 0},
+                       "model.decoder_");
+    builder.append("encoder_to_decoder", make_linear(builder.last(), masking.decoder_dim, false));
+    builder.append("", make_mask_tokens(builder.last(), input, o.tubelet, mask));
+    for (std::int64_t i = 0; i < masking.decoder_depth; ++i) builder.block({.index = i, .key_bias = false});
+    builder.append("decoder.hidden", make_last_tokens(builder.last(), mask.hidden_tokens()));
+    builder.norm("norm");
+    builder.append("decoder.head", make_tubelet_head(builder.last(), input, o.tubelet));
+    builder.join("differences", make_patch_differences(builder.last(), tokens, input, o.tubelet, mask, std),
+                 tubelets);
     return builder.finish();
 }
 

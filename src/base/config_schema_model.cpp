@@ -1,0 +1,97 @@
+#include "config_schema_model.hpp"
+
+#include "config_row.hpp"
+
+namespace tutti::config {
+
+void add_model(std::vector<Row>& rows) {
+    using M = ModelConfig;
+    const auto model = &Config::model;
+    const auto size = optional(integer(1));
+    const auto names = choice<std::string>({{"mlp", "mlp"},
+                                            {"lenet", "lenet"},
+                                            {"mnist", "mnist"},
+                                            {"resnet18", "resnet18"},
+                                            {"resnet34", "resnet34"},
+                                            {"resnet50", "resnet50"},
+                                            {"vit", "vit"},
+                                            {"videomae", "videomae"},
+                                            {"videomae_pretrain", "videomae_pretrain"}});
+    const auto stems = choice<std::string>({{"imagenet", "imagenet"}, {"cifar", "cifar"}});
+    const auto gelu_forms = choice<std::string>({{"exact", "exact"}, {"tanh", "tanh"}});
+    const Range positive{.low = 0, .low_open = true};
+    const Range fraction{.low = 0, .high = 1, .high_open = true};
+    rows.insert(
+        rows.end(),
+        {
+            default_is("mlp", row("model.name", at(model, &M::name), names, "a built-in model")),
+            only({"mlp"}, row("model.hidden", at(model, &M::hidden), list_of(integer(1)),
+                              "widths of the hidden layers")),
+            row("model.classes", at(model, &M::classes), size, "outputs; null: the data set's"),
+            only({"lenet", "mnist", "resnet18", "resnet34", "resnet50", "vit", "videomae",
+                  "videomae_pretrain"},
+                 row("model.channels", at(model, &M::channels), size,
+                     "channels of the input (videomae: of all frames together); null: the data set's")),
+            only({"lenet", "mnist", "vit", "videomae", "videomae_pretrain"},
+                 row("model.image", at(model, &M::image), size,
+                     "height and width in pixels; null: the data set's")),
+            only({"resnet18", "resnet34", "resnet50"},
+                 row("model.stem", at(model, &M::stem), stems,
+                     "first layers; imagenet: 7x7 stride 2 and max-pool, cifar: 3x3 stride 1, no pool")),
+            only({"videomae", "videomae_pretrain"},
+                 row("model.frames", at(model, &M::frames), integer(1), "frames of a clip")),
+            only({"videomae", "videomae_pretrain"}, row("model.tubelet", at(model, &M::tubelet), integer(1),
+                                                        "frames of a token; divides model.frames")),
+            only({"vit", "videomae", "videomae_pretrain"},
+                 default_is("4, videomae: 16", row("model.patch", at(model, &M::patch), integer(1),
+                                                   "height and width of a patch in pixels; divides the "
+                                                   "image's"))),
+            only({"vit", "videomae", "videomae_pretrain"},
+                 default_is("128, videomae: 384",
+                            row("model.dim", at(model, &M::dim), integer(1), "width of a token"))),
+            only({"vit", "videomae", "videomae_pretrain"},
+                 default_is("4, videomae: 12", row("model.depth", at(model, &M::depth), integer(1, 4096),
+                                                   "transformer layers"))),
+            only({"vit", "videomae", "videomae_pretrain"},
+                 default_is("4, videomae: 6", row("model.heads", at(model, &M::heads), integer(1),
+                                                  "attention heads; divides model.dim"))),
+            only({"vit", "videomae", "videomae_pretrain"},
+                 row("model.mlp_ratio", at(model, &M::mlp_ratio), number(positive),
+                     "width of the hidden layer over that of a token")),
+            only({"vit", "videomae", "videomae_pretrain"},
+                 row("model.gelu", at(model, &M::gelu), gelu_forms,
+                     "activation of the hidden layers; exact: x times the normal distribution's "
+                     "function, as torch.nn.GELU(); tanh: approximate='tanh'")),
+            only({"vit"}, row("model.class_token", at(model, &M::class_token), boolean(),
+                              "classify by a token of its own; false: by the mean of all tokens")),
+            only({"vit", "videomae", "videomae_pretrain"},
+                 row("model.norm_eps", at(model, &M::norm_eps), number(positive),
+                     "added to the variance in layer norms")),
+            only({"vit", "videomae", "videomae_pretrain"},
+                 row("model.drop_path", at(model, &M::drop_path), number(fraction),
+                     "probability that a sample skips a branch of the last layer; rises from 0 at the "
+                     "first")),
+            only({"videomae_pretrain"},
+                 row("model.mask_ratio", at(model, &M::mask_ratio),
+                     number({.low = 0, .high = 1, .low_open = true, .high_open = true}),
+                     "part of the patches of a frame that is hidden, in all frames of a clip; rounded down")),
+            only({"videomae_pretrain"}, row("model.decoder_dim", at(model, &M::decoder_dim), size,
+                                            "width of a token in the decoder; null: half of model.dim")),
+            only({"videomae_pretrain"}, row("model.decoder_depth", at(model, &M::decoder_depth),
+                                            integer(1, 4096), "transformer layers of the decoder")),
+            only({"videomae_pretrain"},
+                 row("model.decoder_heads", at(model, &M::decoder_heads), size,
+                     "attention heads of the decoder; divides model.decoder_dim; null: half of "
+                     "model.heads")),
+            only(
+                {layers_model},
+                row("model.layers", at(model, &M::layers), layers(),
+                    "the layers one by one, instead of a name: [{conv2d: {out: 32, kernel: 3}}, relu, ...]")),
+            row("model.init_from", at(model, &M::init_from), text("FILE", "none"),
+                "initial weights by PyTorch's names: a checkpoint, a run directory (its latest), other HDF5 "
+                "or "
+                "safetensors; videomae also takes the encoder of a masked autoencoder"),
+        });
+}
+
+}  // namespace tutti::config
