@@ -66,6 +66,15 @@ struct Times {
     std::vector<std::size_t> again, backward;
 };
 
+/// Of the graph's input, and of what is computed from it without parameters, nobody needs a gradient.
+std::vector<bool> depends_on_parameters(const std::vector<GraphSpec::Node>& nodes) {
+    std::vector<bool> result(nodes.size(), false);
+    for (std::size_t i = 1; i < nodes.size(); ++i)
+        result[i] = !nodes[i].layer->parameters().empty() ||
+                    std::ranges::any_of(nodes[i].inputs, [&](NodeId input) { return result[input]; });
+    return result;
+}
+
 ActivationPlan plan(const std::vector<GraphSpec::Node>& nodes, const std::vector<DType>& types,
                     std::int64_t max_batch, const Segments& segment, std::span<const SampleRun> runs = {}) {
     const std::size_t last = nodes.size() - 1;
@@ -133,7 +142,10 @@ ActivationPlan plan(const std::vector<GraphSpec::Node>& nodes, const std::vector
     for (std::size_t i = 1; i <= last; ++i)
         if (times.again[i] > 0) add_value(i, 1, times.again[i]);
 
+    const std::vector<bool> trained = depends_on_parameters(nodes);
     for (std::size_t i = last; i >= 1; --i) {
+        scratch[i].assign(nodes[i].inputs.size(), ActivationPlan::none);
+        if (!trained[i] && i != last) continue;
         // Written first by the consumer that runs first in backward, or by the loss.
         if (gradient[i] == ActivationPlan::none) {
             const std::size_t first =
@@ -142,10 +154,9 @@ ActivationPlan plan(const std::vector<GraphSpec::Node>& nodes, const std::vector
         } else {
             buffers.extend(gradient[i], backward_time(i), backward_time(i));
         }
-        scratch[i].assign(nodes[i].inputs.size(), ActivationPlan::none);
         for (std::size_t k = 0; k < nodes[i].inputs.size(); ++k) {
             const NodeId input = nodes[i].inputs[k];
-            if (input == 0) continue;
+            if (!trained[input]) continue;
             const Layer& layer = *nodes[i].layer;
             const bool alone = uses[input].consumers.size() == 1;
             const auto before = nodes[i].inputs.begin() + static_cast<std::ptrdiff_t>(k);

@@ -381,7 +381,7 @@ void Graph::Impl::backward_layer(std::size_t node, std::int64_t n, const StepCon
                                  const std::function<void()>& parameters_final) {
     Calls& views = calls[node];
     if (n > 0 && views.again_from > 0) forward_again(views.again_from, node, step);
-    if (!takes_part(node, n, step)) return;
+    if (!takes_part(node, n, step) || !views.output_gradient.defined()) return;
     // A value with several readers gets the sum of their gradients: the first writes it, the others write to
     // scratch memory that is added.
     std::array<TensorView, most_inputs> targets;

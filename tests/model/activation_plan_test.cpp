@@ -30,18 +30,35 @@ TEST(ActivationPlan, ReluOnTheInputDoesNotOverwriteIt) {
 
 TEST(ActivationPlan, FlattenSharesTheMemoryOfItsInput) {
     GraphSpec graph({4, 4, 2});
-    const NodeId pool = graph.add("pool", make_max_pool2d({4, 4, 2}, {}), {0});
-    const NodeId flat = graph.add("flat", make_flatten(graph.shape(pool)), {pool});
-    graph.add("fc", make_linear(graph.shape(flat), 3, true, graph.shape(pool)), {flat});
+    Conv2dOptions options;
+    options.out = 2;
+    const NodeId conv = graph.add("conv", make_conv2d({4, 4, 2}, options), {0});
+    const NodeId flat = graph.add("flat", make_flatten(graph.shape(conv)), {conv});
+    graph.add("fc", make_linear(graph.shape(flat), 3, true, graph.shape(conv)), {flat});
     const ActivationPlan plan = plan_activations(graph.nodes(), test::of_f32(graph), 8);
     EXPECT_EQ(plan.value[2], plan.value[1]);
     EXPECT_EQ(plan.gradient[2], plan.gradient[1]);
+    EXPECT_NE(plan.gradient[2], none);
 }
 
 TEST(ActivationPlan, TheInputHasNoGradient) {
     const std::vector<std::int64_t> hidden = {16};
     const GraphSpec graph = build_mlp({8}, hidden, 4);
     EXPECT_EQ(plan_activations(graph.nodes(), test::of_f32(graph), 32).gradient[0], none);
+}
+
+TEST(ActivationPlan, NorHasWhatFollowsFromItWithoutParameters) {
+    GraphSpec graph({4, 4, 2});
+    const NodeId pool = graph.add("pool", make_max_pool2d({4, 4, 2}, {}), {0});
+    const NodeId flat = graph.add("flat", make_flatten(graph.shape(pool)), {pool});
+    const NodeId fc = graph.add("fc", make_linear(graph.shape(flat), 8, true, graph.shape(pool)), {flat});
+    graph.add("add", make_add({8}), {fc, flat});
+    const ActivationPlan plan = plan_activations(graph.nodes(), test::of_f32(graph), 8);
+    EXPECT_EQ(plan.gradient[pool], none);
+    EXPECT_EQ(plan.gradient[flat], none);
+    EXPECT_EQ(plan.scratch[fc][0], none);
+    EXPECT_EQ(plan.scratch[4][1], none);
+    EXPECT_NE(plan.gradient[fc], none);
 }
 
 TEST(ActivationPlan, AValueWithTwoReadersGetsScratchForOneOfThem) {

@@ -197,6 +197,15 @@ TEST(VideoMaePretrain, RecomputingChangesNoBit) {
         gradients.emplace_back(arena.begin(), arena.end());
     }
     EXPECT_EQ(gradients[0], gradients[1]);
+    const auto activations = [&](bool recompute) {
+        return Graph(build_videomae_pretrain(
+                         clip_shape, {.tubelet = masked_clip.tubelet, .dim = 24, .depth = 8, .heads = 2},
+                         small_decoder),
+                     *device, DType::f32, 16, recompute)
+            .memory()
+            .activations;
+    };
+    EXPECT_LT(2 * activations(true), activations(false));
 }
 
 TEST(VideoMaePretrain, WhatCannotBeIsRefusedWithTheKey) {

@@ -93,8 +93,9 @@ class Graph {
     /// In arena order.
     const std::vector<Parameter>& parameters() const;
     /// Number of layers, and for reports: name, kind, output shape, FLOPs of one sample
-    /// (Layer::forward_flops) of layer i. The gradient of the model's input is not computed, and so not
-    /// counted; what recompute does a second time is not, either.
+    /// (Layer::forward_flops) of layer i. Gradients of the model's input, and of what follows from it
+    /// without parameters, are not computed, and so not counted; what recompute does a second time is not,
+    /// either.
     struct LayerReport {
         std::string name, kind;
         Shape output;

@@ -33,9 +33,12 @@ class TransformerBuilder {
                     const std::string& key = "model.");
 
     const Shape& last() const { return graph_.shape(last_); }
-    NodeId last_node() const { return last_; }
     void append(const std::string& name, std::unique_ptr<Layer> layer) {
         last_ = graph_.add(name, std::move(layer), {last_});
+    }
+    /// Of the model's input, beside the last value.
+    NodeId of_input(const std::string& name, std::unique_ptr<Layer> layer) {
+        return graph_.add(name, std::move(layer), {graph_.input()});
     }
     /// Of two values: the last one, and another.
     void join(const std::string& name, std::unique_ptr<Layer> layer, NodeId other) {

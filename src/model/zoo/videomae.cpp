@@ -26,7 +26,6 @@ GraphSpec build_videomae_pretrain(const Shape& input, const VideoMaeOptions& o, 
     const TransformerShape encoder{o.dim, o.depth, o.heads, o.mlp_ratio, o.gelu, o.norm_eps, o.drop_path};
     TransformerBuilder builder(input, encoder, LinearStart::xavier_uniform);
     builder.append("tubelets", make_tubelets(input, o.tubelet));
-    const NodeId tubelets = builder.last_node();
     const Shape tokens = builder.last();
     const TubeMask mask = tube_mask(input, o.tubelet, masking.ratio);
 
@@ -50,8 +49,9 @@ GraphSpec build_videomae_pretrain(const Shape& input, const VideoMaeOptions& o, 
     builder.append("decoder.hidden", make_last_tokens(builder.last(), mask.hidden_tokens()));
     builder.norm("norm");
     builder.append("decoder.head", make_tubelet_head(builder.last(), input, o.tubelet));
+    // Cut once more: what reads the input alone lies across no segment of train.recompute.
     builder.join("differences", make_patch_differences(builder.last(), tokens, input, o.tubelet, mask, std),
-                 tubelets);
+                 builder.of_input("pixels", make_tubelets(input, o.tubelet)));
     return builder.finish();
 }
 
