@@ -42,7 +42,7 @@ RECIPES = {
     "masked autoencoder on two ranks": (2, {
         "model.name": "videomae_pretrain", "model.hidden": "null", "model.frames": 1, "model.tubelet": 1, "model.patch": 2,
         "model.dim": 8, "model.depth": 1, "model.heads": 2, "model.mask_ratio": 0.6, "model.decoder_depth": 1,
-        "optim.name": "adamw", "optim.lr": 0.003, "optim.decay_1d": "false"}),
+        "train.batch_size": 4, "optim.name": "adamw", "optim.lr": 0.003, "optim.decay_1d": "false"}),
     "augmented images on two ranks": (2, {
         "train.batch_size": 4, "data.workers": 2, "optim.momentum": 0.9,
         "data.transforms": "[horizontal_flip, {random_crop: {size: 6, padding: 1}}, {random_erasing: {p: 0.3}}]"}),
