@@ -4,6 +4,8 @@
 
 #include <cstddef>
 
+#include "amx_products.hpp"
+
 // Only what lies in the unnamed namespace may be inlined here: the linker might take this file's copy of a
 // shared inline function for processors that cannot run it.
 
@@ -108,7 +110,9 @@ bool has_bf16_tiles() {
 
 void multiply_bf16_pairs(std::int64_t rows, std::int64_t columns, const PairRuns& runs, const Bf16Pair* left,
                          const Bf16Pair* right, const PairSums& to) {
-    if (runs.left_row == 1)
+    if (has_amx_products())
+        multiply_amx_pairs(rows, columns, runs, left, right, to);
+    else if (runs.left_row == 1)
         multiply<true>(rows, columns, runs, left, right, to);
     else
         multiply<false>(rows, columns, runs, left, right, to);
