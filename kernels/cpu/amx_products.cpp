@@ -5,8 +5,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
-
 #include "amx_tiles.hpp"
 #include "bf16_transpose.hpp"
 
@@ -28,6 +26,7 @@ class AmxUnit {
         _tile_loadconfig(&layout);
     }
     static void release() { _tile_release(); }
+    static void bring(const void* from) { _mm_prefetch(from, _MM_HINT_T1); }
     // GCC's intrinsics take a register's number from the text of their argument, so not a template's.
     template <int T>
     static void zero() {
@@ -70,8 +69,8 @@ void turn(const Bf16Pair* from, std::int64_t step, std::int64_t pairs, std::int6
     for (std::int64_t pair = 0; pair < pairs; pair += bf16_lanes)
         for (std::int64_t row = 0; row < rows; row += bf16_lanes / 2) {
             __m256i of_pairs[bf16_lanes] = {};
-            const auto mask = static_cast<__mmask8>((1u << std::min<std::int64_t>(rows - row, 8)) - 1);
-            const std::int64_t there = std::min(bf16_lanes, pairs - pair);
+            const auto mask = static_cast<__mmask8>((1u << lesser(rows - row, 8)) - 1);
+            const std::int64_t there = lesser(bf16_lanes, pairs - pair);
             for (std::int64_t p = 0; p < there; ++p)
                 of_pairs[p] = _mm256_maskz_loadu_epi32(mask, from + (pair + p) * step + row);
             transpose_pairs(of_pairs, to + row * turned_pairs + pair, turned_pairs);
@@ -82,27 +81,27 @@ void turn(const Bf16Pair* from, std::int64_t step, std::int64_t pairs, std::int6
 /// one.
 void multiply_turned(std::int64_t rows, std::int64_t columns, const PairRuns& runs, const Bf16Pair* left,
                      const Bf16Pair* right, const PairSums& to) {
-    static thread_local std::array<Bf16Pair, turned_rows * turned_pairs> turned;
-    const std::int64_t length = std::clamp<std::int64_t>(runs.length, 1, turned_pairs);
+    alignas(64) static thread_local Bf16Pair turned[turned_rows * turned_pairs];
+    const std::int64_t length = runs.length > 0 ? lesser(runs.length, turned_pairs) : 1;
     const std::int64_t apart = (length + tile_side - 1) / tile_side * tile_side;
     const std::int64_t at_once = turned_pairs / apart;
     for (std::int64_t row = 0; row < rows; row += turned_rows) {
-        const std::int64_t height = std::min(turned_rows, rows - row);
+        const std::int64_t height = lesser(turned_rows, rows - row);
         PairSums sums = to;
         sums.c += row * to.c_row;
         const auto multiply = [&](std::int64_t run, std::int64_t count, std::int64_t at, std::int64_t pairs) {
             for (std::int64_t i = 0; i < count; ++i)
                 turn(left + (run + i) * runs.left_run + at * runs.left_step + row, runs.left_step, pairs,
-                     height, turned.data() + i * apart);
+                     height, turned + i * apart);
             const PairRuns part{count, pairs, apart, runs.right_run, 1, runs.right_step, turned_pairs};
             const Bf16Pair* const factors = right + run * runs.right_run + at * runs.right_step;
-            TileProduct<AmxUnit>(part, turned.data(), factors, sums).execute(height, columns);
+            TileProduct<AmxUnit>(part, turned, factors, sums).execute(height, columns);
             sums.add = true;
         };
         if (runs.runs * runs.length == 0) multiply(0, 0, 0, 0);
         for (std::int64_t run = 0; run < runs.runs; run += at_once)
             for (std::int64_t at = 0; at < runs.length; at += length)
-                multiply(run, std::min(at_once, runs.runs - run), at, std::min(length, runs.length - at));
+                multiply(run, lesser(at_once, runs.runs - run), at, lesser(length, runs.length - at));
     }
 }
 
@@ -119,6 +118,12 @@ void multiply_amx_pairs(std::int64_t rows, std::int64_t columns, const PairRuns&
         TileProduct<AmxUnit>(runs, left, right, to).execute(rows, columns);
     else
         multiply_turned(rows, columns, runs, left, right, to);
+}
+
+void multiply_amx_runs(std::int64_t rows, std::int64_t columns, const PairRuns& runs,
+                       const std::int64_t* left_at, const Bf16Pair* left, const Bf16Pair* right,
+                       const PairSums& to) {
+    TileProduct<AmxUnit>(runs, left, right, to, left_at).execute(rows, columns);
 }
 
 }  // namespace tutti

@@ -16,4 +16,10 @@ bool has_amx_products();
 void multiply_amx_pairs(std::int64_t rows, std::int64_t columns, const PairRuns& runs, const Bf16Pair* left,
                         const Bf16Pair* right, const PairSums& to);
 
+/// The same where left's runs begin left_at[run] pairs behind `left`, and columns are any multiple of
+/// bf16_lanes. runs: of left_step 1; left_run is not read.
+void multiply_amx_runs(std::int64_t rows, std::int64_t columns, const PairRuns& runs,
+                       const std::int64_t* left_at, const Bf16Pair* left, const Bf16Pair* right,
+                       const PairSums& to);
+
 }  // namespace tutti

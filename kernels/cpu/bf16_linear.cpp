@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "amx_products.hpp"
 #include "bf16_pairs.hpp"
 #include "bf16_tile.hpp"
 #include "parallel.hpp"
@@ -15,11 +16,20 @@ namespace tutti {
 namespace {
 
 constexpr std::int64_t slab = bf16_lanes * most_bf16_vectors;
-/// Rows that go through all weights together: 8 blocks of as many as the product's sums have.
-constexpr std::int64_t at_once = 48;
+/// Rows that go through all weights together: 8 blocks of as many as the product's sums have. A matrix unit
+/// multiplies so fast that weights which a core's cache does not hold must come for more rows, of which it
+/// holds some.
+std::int64_t rows_at_once(std::int64_t pairs, std::int64_t columns) {
+    constexpr std::int64_t cache = (std::int64_t{512} << 10) / sizeof(Bf16Pair);
+    constexpr std::int64_t block = 32, least = 64, most = 256;
+    if (!has_amx_products()) return 48;
+    if (pairs * columns <= cache) return least;
+    return std::clamp(2 * cache / pairs / block * block, least, most);
+}
 
 struct Product {
     std::int64_t rows, pairs, columns;
+    const std::int64_t at_once = rows_at_once(pairs, columns);
 
     std::int64_t weights_size() const { return pairs * columns; }
     std::int64_t slab_columns(std::int64_t first) const { return std::min(slab, columns - first); }
@@ -63,20 +73,20 @@ struct Product {
 }  // namespace
 
 bool takes_bf16_linear(const LinearShape& shape) {
-    constexpr std::int64_t most = 1024;
+    const std::int64_t most = has_amx_products() ? 16384 : 1024;
     return has_bf16_tiles() && shape.in % bf16_lanes == 0 && shape.out % bf16_lanes == 0 &&
            shape.in <= most && shape.out <= most;
 }
 
 bool takes_bf16_linear_backward(const LinearShape& shape, std::int64_t rows) {
-    constexpr std::int64_t least_rows = 512;
+    const std::int64_t least_rows = has_amx_products() ? 16 : 512;
     return rows >= least_rows && takes_bf16_linear(shape);
 }
 
 void bf16_linear_forward(const LinearShape& shape, std::int64_t rows, const float* x, const float* weight,
                          const float* bias, float* y, Workspace& workspace) {
     const Product product{rows, shape.in / 2, shape.out};
-    const std::int64_t rounded_size = at_once * product.pairs;
+    const std::int64_t rounded_size = product.at_once * product.pairs;
     auto* const weights = workspace.reserve_elements<Bf16Pair>(
         static_cast<std::size_t>(product.weights_size() + omp_get_max_threads() * rounded_size));
     for_ranges(

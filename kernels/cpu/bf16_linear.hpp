@@ -8,9 +8,9 @@
 namespace tutti {
 
 /// Whether these are the faster way forward: whole vectors of inputs and outputs, so few of them that a slab
-/// of the weights stays in a core's cache, and a processor with the instructions. The number of rows has no
-/// say: the same rows come in calls of more or fewer where activations are computed again, and must get the
-/// same bits.
+/// of the weights stays in a core's cache (any number with a matrix unit, where more rows come at a time),
+/// and a processor with the instructions. The number of rows has no say: the same rows come in calls of more
+/// or fewer where activations are computed again, and must get the same bits.
 bool takes_bf16_linear(const LinearShape& shape);
 /// And whether for the inputs' gradients of so many rows, all of a batch: enough to pack the weights for.
 bool takes_bf16_linear_backward(const LinearShape& shape, std::int64_t rows);

@@ -241,4 +241,47 @@ void transpose_bf16_pairs(const float* from, std::int64_t step, std::int64_t the
     }
 }
 
+void turn_bf16_pairs(const float* first, const float* second, std::int64_t count, std::int64_t times,
+                     std::int64_t step, Bf16Pair* to, std::int64_t to_row, const RoundedRows& rounded) {
+    const auto rounded_second = second ? rounded.first + (second - first) : nullptr;
+    for (std::int64_t at = 0; at < count; at += bf16_lanes)
+        for (std::int64_t time = 0; time < times; time += bf16_lanes) {
+            const std::int64_t numbers = count - at < bf16_lanes ? count - at : bf16_lanes,
+                               there = times - time < bf16_lanes ? times - time : bf16_lanes;
+            const auto mask = static_cast<__mmask16>((1u << numbers) - 1);
+            __m256i rows[2][bf16_lanes] = {};
+            __m512 sums = rounded.sums ? _mm512_maskz_loadu_ps(mask, rounded.sums + at) : _mm512_setzero_ps();
+            for (std::int64_t t = 0; t < there; ++t) {
+                const std::int64_t from = (time + t) * step + at;
+                const __m512 a = _mm512_maskz_loadu_ps(mask, first + from);
+                const __m512 b = second ? _mm512_maskz_loadu_ps(mask, second + from) : _mm512_setzero_ps();
+                const __m512i pairs = interleaved(a, b);
+                rows[0][t] = _mm512_castsi512_si256(pairs);
+                rows[1][t] = _mm512_extracti64x4_epi64(pairs, 1);
+                sums = _mm512_add_ps(sums, _mm512_add_ps(a, b));
+                if (!rounded.first) continue;
+                _mm256_mask_storeu_epi16(rounded.first + from, mask,
+                                         reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(a)));
+                if (second)
+                    _mm256_mask_storeu_epi16(rounded_second + from, mask,
+                                             reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(b)));
+            }
+            if (rounded.sums) _mm512_mask_storeu_ps(rounded.sums + at, mask, sums);
+            Bf16Pair* const turned = to + at * to_row + time;
+            if (numbers == bf16_lanes && there == bf16_lanes) {
+                for (std::size_t half = 0; half < 2; ++half)
+                    transpose_pairs(rows[half], turned + static_cast<std::int64_t>(half) * 8 * to_row,
+                                    to_row);
+                continue;
+            }
+            alignas(64) Bf16Pair block[bf16_lanes * bf16_lanes];
+            for (std::size_t half = 0; half < 2; ++half)
+                transpose_pairs(rows[half], block + half * 8 * bf16_lanes, bf16_lanes);
+            const auto these = static_cast<__mmask16>((1u << there) - 1);
+            for (std::int64_t n = 0; n < numbers; ++n)
+                _mm512_mask_storeu_epi32(turned + n * to_row, these,
+                                         _mm512_load_si512(block + n * bf16_lanes));
+        }
+}
+
 }  // namespace tutti

@@ -31,6 +31,11 @@ void make_bf16_pairs_in_slabs(const float* first, const float* second, std::int6
                               std::int64_t times, std::int64_t step, Bf16Pair* pairs, std::int64_t slab_step,
                               const RoundedRows& rounded = {});
 
+/// to[count][times] = pairs of first and second, turned: one row of `to` for each of so many numbers,
+/// `to_row` pairs apart. Both have `times` rows `step` elements apart; second may be null.
+void turn_bf16_pairs(const float* first, const float* second, std::int64_t count, std::int64_t times,
+                     std::int64_t step, Bf16Pair* to, std::int64_t to_row, const RoundedRows& rounded = {});
+
 /// to[rows, count] = from, in bf16; rows of from begin `step` elements apart.
 void round_to_bf16(const float* from, std::int64_t step, std::int64_t rows, std::int64_t count,
                    std::uint16_t* to);

@@ -12,6 +12,8 @@
 
 #include <algorithm>
 
+#include "amx_products.hpp"
+#include "amx_weight_gradient.hpp"
 #include "bf16_pairs.hpp"
 #include "bf16_tile.hpp"
 #include "parallel.hpp"
@@ -245,6 +247,7 @@ void bf16_weight_gradient(const Conv2dShape& shape, std::int64_t batch, const fl
 
 void bf16_weight_gradient(const LinearShape& shape, std::int64_t rows, const float* x, const float* dy,
                           float* dweight, const GradientOfOutput& also, Workspace& workspace) {
+    if (has_amx_products()) return amx_linear_weight_gradient(shape, rows, x, dy, dweight, also, workspace);
     // Some rows are the pixels of an image.
     constexpr std::int64_t most = 128;
     Conv2dShape some;

@@ -13,5 +13,9 @@ void multiply_amx_pairs(std::int64_t, std::int64_t, const PairRuns&, const Bf16P
                         const PairSums&) {
     std::abort();
 }
+void multiply_amx_runs(std::int64_t, std::int64_t, const PairRuns&, const std::int64_t*, const Bf16Pair*,
+                       const Bf16Pair*, const PairSums&) {
+    std::abort();
+}
 
 }  // namespace tutti

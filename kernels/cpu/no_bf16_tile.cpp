@@ -24,6 +24,10 @@ void make_bf16_pairs_in_slabs(const float*, const float*, std::int64_t, std::int
                               std::int64_t, Bf16Pair*, std::int64_t, const RoundedRows&) {
     std::abort();
 }
+void turn_bf16_pairs(const float*, const float*, std::int64_t, std::int64_t, std::int64_t, Bf16Pair*,
+                     std::int64_t, const RoundedRows&) {
+    std::abort();
+}
 void round_to_bf16(const float*, std::int64_t, std::int64_t, std::int64_t, std::uint16_t*) {
     std::abort();
 }

@@ -4,7 +4,10 @@
 // both products of backward take alike of dy is brought once. Weight gradients in bf16 are our own where
 // bf16_weight_gradient.hpp takes them, and dx is then a convolution forward where that is the faster; windows
 // of 3×3 in bf16 go by our own Winograd where bf16_winograd.hpp and bf16_winograd_gradient.hpp take them.
+// With a matrix unit all of bf16 that amx_convolution.hpp takes goes by that.
 
+#include "amx_convolution.hpp"
+#include "amx_weight_gradient.hpp"
 #include "bf16_weight_gradient.hpp"
 #include "bf16_winograd.hpp"
 #include "bf16_winograd_gradient.hpp"
@@ -22,6 +25,12 @@ namespace {
 
 using Pass = ConvolutionPass;
 
+struct ByMatrixUnit {
+    AmxConvolution products;
+    AmxWeightGradient weight_gradient;
+    explicit ByMatrixUnit(const Conv2dShape& shape) : products(shape), weight_gradient(shape) {}
+};
+
 class OnednnConv2d final : public Conv2dOp {
   public:
     OnednnConv2d(const Conv2dShape& shape, std::shared_ptr<OnednnContext> context,
@@ -36,13 +45,20 @@ class OnednnConv2d final : public Conv2dOp {
           own_winograd_(context_->products == dnnl::memory::data_type::bf16 && takes_bf16_winograd(shape)),
           fp32_winograd_(context_->products == dnnl::memory::data_type::f32 && compiled_for_avx() &&
                          takes_fp32_winograd(shape) && !library_has_winograd()),
-          turned_(shape, context_) {}
+          turned_(shape, context_) {
+        if (context_->products == dnnl::memory::data_type::bf16 && takes_amx_convolution(shape))
+            amx_ = std::make_unique<ByMatrixUnit>(shape);
+    }
 
     void forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
                  const TensorView& y) override {
         const std::int64_t batch = x.shape[0];
         assert(bias.defined() == shape_.bias);
         if (batch == 0) return;
+        if (amx_)
+            return amx_->products.forward(batch, x.as<float>(), weight.as<float>(),
+                                          shape_.bias ? bias.as<float>() : nullptr, y.as<float>(),
+                                          context_->workspace);
         if (own_winograd_)
             return bf16_winograd_forward(shape_, batch, x.as<float>(), weight.as<float>(),
                                          shape_.bias ? bias.as<float>() : nullptr, y.as<float>(),
@@ -68,6 +84,7 @@ class OnednnConv2d final : public Conv2dOp {
             fallback_->backward(x, weight, dy, dx, dweight, dbias, parameters_final);
         };
         if (batch == 0) return fall_back();
+        if (amx_) return backward_by_amx(x, weight, dy, dx, dweight, dbias, parameters_final);
         if (fp32_winograd_)
             return backward_by_fp32_winograd(x, weight, dy, dx, dweight, dbias, parameters_final);
         with_onednn_errors(name_, [&] {
@@ -94,6 +111,7 @@ class OnednnConv2d final : public Conv2dOp {
     void backward_data(const TensorView& weight, const TensorView& dy, const TensorView& dx) override {
         const std::int64_t batch = dy.shape[0];
         if (batch == 0) return;
+        if (amx_) return backward_data_by_amx(weight, dy, dx);
         if (own_winograd_ || fp32_winograd_) return backward_data_by_winograd(weight, dy, dx);
         with_onednn_errors(name_, [&] {
             const BatchDeal deal = deal_of(Pass::backward_data, batch);
@@ -191,6 +209,19 @@ class OnednnConv2d final : public Conv2dOp {
         const OnednnProduct::Source gradient =
             takes_rounded ? OnednnProduct::Source(also.rounded, true) : OnednnProduct::Source(dy.data);
         data->execute(*context_, gradient, weight.data, dx.data, nullptr, parts(deal, dy, dx));
+    }
+    void backward_by_amx(const TensorView& x, const TensorView& weight, const TensorView& dy,
+                         const TensorView& dx, const TensorView& dweight, const TensorView& dbias,
+                         const ParametersFinal* parameters_final) {
+        amx_->weight_gradient.compute(x.shape[0], x.as<float>(), dy.as<float>(), dweight.as<float>(),
+                                      shape_.bias ? dbias.as<float>() : nullptr, context_->workspace);
+        if (!dx.defined()) return;
+        if (parameters_final) (*parameters_final)();
+        backward_data_by_amx(weight, dy, dx);
+    }
+    void backward_data_by_amx(const TensorView& weight, const TensorView& dy, const TensorView& dx) {
+        amx_->products.backward_data(dx.shape[0], weight.as<float>(), dy.as<float>(), dx.as<float>(),
+                                     context_->workspace);
     }
     void backward_data_by_winograd(const TensorView& weight, const TensorView& dy, const TensorView& dx) {
         const auto compute = fp32_winograd_ ? fp32_winograd_backward_data : bf16_winograd_backward_data;
@@ -293,6 +324,7 @@ class OnednnConv2d final : public Conv2dOp {
     OnednnConvolutionPlans plans_;
     const bool own_weight_gradient_, own_winograd_, fp32_winograd_;
     OnednnTurnedConv2d turned_;
+    std::unique_ptr<ByMatrixUnit> amx_;  // null: not taken
 };
 
 }  // namespace

@@ -212,7 +212,8 @@ void add_train(std::vector<Row>& rows) {
                 "least 2048, go there by Winograd's method, their weights' gradients where that is the "
                 "faster; it rounds transformed tiles (about 1.9 times the error of rounded "
                 "pixels and weights where these are independent numbers, up to 3 times where they are "
-                "alike)"),
+                "alike); where the processor has a matrix unit (AMX), products go through that, and those "
+                "3x3 convolutions are computed as they are"),
             row("train.scale_lr_by_world_size", at(train, &T::scale_lr_by_world_size), boolean(),
                 "multiply the learning rate by the number of ranks"),
             row("train.recompute", at(train, &T::recompute), boolean(),

@@ -35,6 +35,7 @@ class EmulatedUnit {
         std::memset(registers_, 0, sizeof registers_);
         configured_ = true;
     }
+    static void bring(const void*) {}
     static void release() { configured_ = false; }
     static bool configured() { return configured_; }
     template <int T>
