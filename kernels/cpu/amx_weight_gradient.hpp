@@ -1,7 +1,7 @@
 #pragma once
 // Weight gradients in bf16 by the processor's matrix unit.
 
-#include <memory>
+#include <vector>
 
 #include "bf16_weight_gradient.hpp"
 #include "convolution_taps.hpp"
@@ -9,6 +9,11 @@
 #include "tutti/device/ops.hpp"
 
 namespace tutti {
+
+/// Where an output meets a place of the window.
+struct GradientTap {
+    std::int64_t plane, offset;
+};
 
 /// Of convolutions that takes_amx_convolution (amx_convolution.hpp) takes.
 class AmxWeightGradient {
@@ -24,7 +29,7 @@ class AmxWeightGradient {
   private:
     const Conv2dShape shape_;
     const TapAxis rows_, columns_;
-    std::vector<std::int64_t> starts_;  // pixels from an output's place to each place of the window
+    std::vector<GradientTap> taps_;
 };
 
 /// As bf16_weight_gradient of a linear layer.

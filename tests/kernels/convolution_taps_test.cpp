@@ -30,32 +30,48 @@ std::vector<std::int64_t> numbers(std::int64_t count) {
     return values;
 }
 
-/// What a kernel does with a TapAxis: places what is read into planes of zeros, then sums over taps.
+/// What a kernel does with a TapAxis: places what is read, the same three times, into planes of zeros and one
+/// behind the other, then sums over taps.
 std::vector<std::int64_t> sums(const TapAxis& axis, const std::vector<std::int64_t>& from,
                                const std::vector<std::int64_t>& window, std::int64_t outputs) {
+    constexpr std::int64_t times = 3;
     std::vector<std::vector<std::int64_t>> planes(
         static_cast<std::size_t>(axis.planes),
-        std::vector<std::int64_t>(static_cast<std::size_t>(axis.plane)));
+        std::vector<std::int64_t>(static_cast<std::size_t>((times - 1) * axis.pitch + axis.reach)));
     std::int64_t placed = 0;
-    for (std::int64_t plane = 0; plane < axis.planes; ++plane)
-        for (std::int64_t i = 0; i < axis.count_in(plane); ++i, ++placed) {
-            const std::int64_t at = axis.first_in(plane) + i * axis.planes;
-            planes.at(static_cast<std::size_t>(plane)).at(static_cast<std::size_t>(axis.place_of(at))) =
-                from.at(static_cast<std::size_t>(at));
-        }
-    EXPECT_EQ(placed, static_cast<std::int64_t>(from.size()));
-    std::vector<std::int64_t> to(static_cast<std::size_t>(outputs), 0);
+    for (std::int64_t time = 0; time < times; ++time)
+        for (std::int64_t plane = 0; plane < axis.planes; ++plane)
+            for (std::int64_t i = 0; i < axis.count_in(plane); ++i, ++placed) {
+                const std::int64_t at = axis.first_in(plane) + i * axis.planes;
+                std::int64_t& place =
+                    planes.at(static_cast<std::size_t>(plane))
+                        .at(static_cast<std::size_t>(time * axis.pitch + axis.place_of(at)));
+                EXPECT_EQ(place, 0);
+                place = from.at(static_cast<std::size_t>(at));
+            }
+    EXPECT_EQ(placed, times * static_cast<std::int64_t>(from.size()));
+    std::vector<std::int64_t> to(static_cast<std::size_t>(times * outputs), 0);
     std::int64_t written = 0;
-    for (const TapAxis::Grid& grid : axis.grids)
-        for (std::int64_t i = 0; i < grid.size; ++i, ++written) {
-            std::int64_t& sum = to.at(static_cast<std::size_t>(grid.phase + i * axis.step));
-            for (const TapAxis::Tap& tap : grid.taps)
-                sum += window.at(static_cast<std::size_t>(tap.window)) *
-                       planes.at(static_cast<std::size_t>(tap.plane))
-                           .at(static_cast<std::size_t>(i + tap.offset));
+    for (std::int64_t time = 0; time < times; ++time)
+        for (const TapAxis::Grid& grid : axis.grids) {
+            EXPECT_LE(grid.size, axis.pitch);
+            for (std::int64_t i = 0; i < grid.size; ++i, ++written) {
+                std::int64_t& sum =
+                    to.at(static_cast<std::size_t>(time * outputs + grid.phase + i * axis.step));
+                for (const TapAxis::Tap& tap : grid.taps)
+                    sum += window.at(static_cast<std::size_t>(tap.window)) *
+                           planes.at(static_cast<std::size_t>(tap.plane))
+                               .at(static_cast<std::size_t>(time * axis.pitch + i + tap.offset));
+            }
         }
-    EXPECT_EQ(written, outputs);
+    EXPECT_EQ(written, times * outputs);
     return to;
+}
+
+std::vector<std::int64_t> three_times(const std::vector<std::int64_t>& values) {
+    std::vector<std::int64_t> all;
+    for (int i = 0; i < 3; ++i) all.insert(all.end(), values.begin(), values.end());
+    return all;
 }
 
 TEST(ConvolutionTaps, are_the_definition) {
@@ -73,8 +89,10 @@ TEST(ConvolutionTaps, are_the_definition) {
                 y[out] += x[at] * window[static_cast<std::size_t>(k)];
                 dx[at] += dy[out] * window[static_cast<std::size_t>(k)];
             }
-        EXPECT_EQ(sums(TapAxis::forward(a.size, a.window, a.stride, a.padding), x, window, a.outputs()), y);
-        EXPECT_EQ(sums(TapAxis::backward(a.size, a.window, a.stride, a.padding), dy, window, a.size), dx);
+        EXPECT_EQ(sums(TapAxis::forward(a.size, a.window, a.stride, a.padding), x, window, a.outputs()),
+                  three_times(y));
+        EXPECT_EQ(sums(TapAxis::backward(a.size, a.window, a.stride, a.padding), dy, window, a.size),
+                  three_times(dx));
     }
 }
 
