@@ -75,8 +75,9 @@ class TileProduct {
 
     void pass(std::int64_t rows, std::int64_t columns, const Steps& steps, Sums from) const {
         constexpr std::int64_t most = 2 * tile_side;
-        for (std::int64_t row = 0, configured = 0; row < rows; row += most) {
-            const std::int64_t height = lesser(most, rows - row);
+        // Blocks of nearly the same height: registers are seldom configured anew.
+        for (std::int64_t left = (rows + most - 1) / most, row = 0, configured = 0; left > 0; --left) {
+            const std::int64_t height = (rows - row + left - 1) / left;
             if (height != configured) Unit::configure(shapes(height, steps.pairs));
             configured = height;
             for (std::int64_t column = 0; column < columns; column += most) {
@@ -88,6 +89,7 @@ class TileProduct {
                     wide ? block<false, true>(row, column, steps, from)
                          : block<false, false>(row, column, steps, from);
             }
+            row += height;
         }
     }
 

@@ -3,10 +3,12 @@
 
 #include "bf16_attention.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <utility>
 
+#include "amx_products.hpp"
 #include "attention_parts.hpp"
 #include "bf16_pairs.hpp"
 #include "bf16_softmax_tile.hpp"
@@ -19,12 +21,19 @@ std::int64_t half_up(std::int64_t count) {
     return (count + 1) / 2;
 }
 
-/// pairs[half_up(rows), columns] of neighbouring rows; an odd last one has zeros beside it.
+/// Pairs of so many rows that products sum over: with zeros up to whole steps of a matrix unit.
+std::int64_t pairs_of(std::int64_t rows) {
+    constexpr std::int64_t step = 16;
+    return has_amx_products() ? (half_up(rows) + step - 1) / step * step : half_up(rows);
+}
+
+/// pairs[pairs_of(rows), columns] of neighbouring rows; an odd last one has zeros beside it.
 void pair_rows(const float* from, std::int64_t stride, std::int64_t rows, std::int64_t columns,
                Bf16Pair* pairs) {
     make_bf16_pairs(from, from + stride, columns, rows / 2, 2 * stride, pairs);
     if (rows % 2 != 0)
         make_bf16_pairs(from + (rows - 1) * stride, nullptr, columns, 1, 0, pairs + rows / 2 * columns);
+    std::fill(pairs + half_up(rows) * columns, pairs + pairs_of(rows) * columns, Bf16Pair{0});
 }
 
 /// Pieces of scratch memory, each of whole vectors.
@@ -76,7 +85,7 @@ void multiply_transposed(std::int64_t rows, std::int64_t columns, std::int64_t t
                          MemoryAhead& ahead) {
     constexpr std::int64_t most = bf16_lanes * most_bf16_vectors;
     for (std::int64_t at = 0; at < columns; at += most)
-        multiply_bf16_pairs(rows, std::min(most, columns - at), {1, half_up(tokens), 0, 0, row, columns},
+        multiply_bf16_pairs(rows, std::min(most, columns - at), {1, pairs_of(tokens), 0, 0, row, columns},
                             left, right + at, {c + at, c_row, false, nullptr, &ahead});
 }
 
@@ -92,11 +101,14 @@ struct Head {
 
     // Of at least what Pieces hands out.
     std::int64_t forward_scratch() const {
-        return (width + tokens) * block * 2 + tokens * width * 2 + 16 * lanes<float>;
+        return (width + tokens) * block * 2 + tokens * width * 2 + 16 * lanes<float> + steps_filled();
     }
     std::int64_t backward_scratch() const {
-        return (2 * width + tokens) * block * 4 + (tokens + block) * width * 4 + 32 * lanes<float>;
+        return (2 * width + tokens) * block * 4 + (tokens + block) * width * 4 + 32 * lanes<float> +
+               steps_filled();
     }
+    /// What pairs_of adds.
+    std::int64_t steps_filled() const { return 16 * (block + 2 * width); }
 
     /// A block of queries, scaled, in pairs of their width: [width / 2, columns].
     void pair_width(const float* from, std::int64_t from_stride, std::int64_t rows, Bf16Pair* pairs) const {
@@ -106,13 +118,18 @@ struct Head {
                                  scale, pairs + r, columns);
     }
 
+    /// Zeros for the keys that there are not.
+    void fill_step(Bf16Pair* pairs, std::int64_t columns) const {
+        std::fill(pairs + half_up(tokens) * columns, pairs + pairs_of(tokens) * columns, Bf16Pair{0});
+    }
+
     void forward(const float* q, const float* k, const float* v, float* out, float* scratch,
                  MemoryAhead ahead) const {
         Pieces pieces(scratch);
         float* const p = pieces.floats(tokens * block);
         Bf16Pair *const queries = pieces.pairs(width / 2 * block),
-                        *const weights = pieces.pairs(half_up(tokens) * block),
-                        *const values = pieces.pairs(half_up(tokens) * width);
+                        *const weights = pieces.pairs(pairs_of(tokens) * block),
+                        *const values = pieces.pairs(pairs_of(tokens) * width);
         Rows keys(pieces, tokens, width);
         keys.set(k, stride, width);
         pair_rows(v, stride, tokens, width, values);
@@ -121,6 +138,7 @@ struct Head {
             pair_width(q + first * stride, stride, rows, queries);
             keys.multiply(width / 2, queries, columns, p, columns, false, ahead);
             softmax_to_bf16_pairs(p, tokens, columns, weights);
+            fill_step(weights, columns);
             multiply_transposed(rows, width, tokens, weights, columns, values, out + first * out_stride,
                                 out_stride, ahead);
         }
@@ -132,9 +150,9 @@ struct Head {
         Pieces pieces(scratch);
         float *const p = pieces.floats(tokens * block), *const ds = pieces.floats(tokens * block);
         Bf16Pair *const of_block = pieces.pairs(width / 2 * block),
-                        *const rows_of_block = pieces.pairs(half_up(block) * width),
-                        *const slopes = pieces.pairs(half_up(tokens) * block),
-                        *const key_pairs = pieces.pairs(half_up(tokens) * width);
+                        *const rows_of_block = pieces.pairs(pairs_of(block) * width),
+                        *const slopes = pieces.pairs(pairs_of(tokens) * block),
+                        *const key_pairs = pieces.pairs(pairs_of(tokens) * width);
         Rows keys(pieces, tokens, width), values(pieces, tokens, width), scores(pieces, tokens, block);
         keys.set(k, stride, width);
         values.set(v, stride, width);
@@ -142,19 +160,21 @@ struct Head {
         for (std::int64_t first = 0; first < tokens; first += block) {
             const std::int64_t rows = std::min(block, tokens - first), columns = padded<float>(rows);
             const float *const queries = q + first * stride, *const douts = dout + first * out_stride;
+            const std::int64_t summed = std::min(pairs_of(rows), columns / 2);
             const bool add = first > 0;
             pair_width(queries, stride, rows, of_block);
             keys.multiply(width / 2, of_block, columns, p, columns, false, ahead);
             softmax_to_bf16_rows(p, tokens, columns, scores.reset(columns));
             pair_rows(douts, out_stride, rows, width, rows_of_block);
-            scores.multiply(half_up(rows), rows_of_block, width, dv, stride, add, ahead);
+            scores.multiply(summed, rows_of_block, width, dv, stride, add, ahead);
             pair_width(douts, out_stride, rows, of_block);
             values.multiply(width / 2, of_block, columns, ds, columns, false, ahead);
             softmax_gradient_to_bf16(p, ds, tokens, columns, slopes, scores.reset(columns));
+            fill_step(slopes, columns);
             multiply_transposed(rows, width, tokens, slopes, columns, key_pairs, dq + first * stride, stride,
                                 ahead);
             pair_rows(queries, stride, rows, width, rows_of_block);
-            scores.multiply(half_up(rows), rows_of_block, width, dk, stride, add, ahead);
+            scores.multiply(summed, rows_of_block, width, dk, stride, add, ahead);
         }
     }
 

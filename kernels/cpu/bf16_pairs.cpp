@@ -244,8 +244,9 @@ void transpose_bf16_pairs(const float* from, std::int64_t step, std::int64_t the
 void turn_bf16_pairs(const float* first, const float* second, std::int64_t count, std::int64_t times,
                      std::int64_t step, Bf16Pair* to, std::int64_t to_row, const RoundedRows& rounded) {
     const auto rounded_second = second ? rounded.first + (second - first) : nullptr;
-    for (std::int64_t at = 0; at < count; at += bf16_lanes)
-        for (std::int64_t time = 0; time < times; time += bf16_lanes) {
+    // Along the rows, as memory is read ahead.
+    for (std::int64_t time = 0; time < times; time += bf16_lanes)
+        for (std::int64_t at = 0; at < count; at += bf16_lanes) {
             const std::int64_t numbers = count - at < bf16_lanes ? count - at : bf16_lanes,
                                there = times - time < bf16_lanes ? times - time : bf16_lanes;
             const auto mask = static_cast<__mmask16>((1u << numbers) - 1);
