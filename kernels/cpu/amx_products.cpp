@@ -60,8 +60,8 @@ bool system_grants_amx() {
     return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
 }
 
-/// Rows of a block and pairs that are turned at a time: they stay in the second-level cache.
-constexpr std::int64_t turned_rows = 64, turned_pairs = 512;
+/// Rows of a block and pairs that are turned at a time: 64 KiB of the stack.
+constexpr std::int64_t turned_rows = 64, turned_pairs = 256;
 
 /// to[rows, turned_pairs] = the transpose of from[pairs, rows], of which rows begin `step` apart. Rows and
 /// pairs beyond whole vectors: what lies there is written, too.
@@ -81,7 +81,7 @@ void turn(const Bf16Pair* from, std::int64_t step, std::int64_t pairs, std::int6
 /// one.
 void multiply_turned(std::int64_t rows, std::int64_t columns, const PairRuns& runs, const Bf16Pair* left,
                      const Bf16Pair* right, const PairSums& to) {
-    alignas(64) static thread_local Bf16Pair turned[turned_rows * turned_pairs];
+    alignas(64) Bf16Pair turned[turned_rows * turned_pairs];
     const std::int64_t length = runs.length > 0 ? lesser(runs.length, turned_pairs) : 1;
     const std::int64_t apart = (length + tile_side - 1) / tile_side * tile_side;
     const std::int64_t at_once = turned_pairs / apart;

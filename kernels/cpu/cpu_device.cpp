@@ -6,6 +6,7 @@
 #include <fstream>
 #include <optional>
 
+#include "amx_products.hpp"
 #include "computing_threads.hpp"
 #include "core_watch.hpp"
 #include "eigen_ops.hpp"
@@ -67,8 +68,8 @@ class CpuDevice final : public Device {
     }
 
     std::string description() const override {
-        return fmt::format("{}, {} thread{}, {}", processor_name(), threads_, threads_ == 1 ? "" : "s",
-                           fp32_library());
+        return fmt::format("{}, {} thread{}, {}{}", processor_name(), threads_, threads_ == 1 ? "" : "s",
+                           fp32_library(), has_amx_products() ? ", AMX" : "");
     }
 
     Buffer allocate(std::size_t bytes, const std::string& purpose) override {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "amx_products.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/device/device.hpp"
 
@@ -17,6 +18,7 @@ TEST(CpuDeviceTest, says_what_it_is) {
     const std::string two = make_cpu_device(2)->description();
     EXPECT_NE(two.find(", 2 threads, "), std::string::npos) << two;
     EXPECT_TRUE(two.find("oneDNN") != std::string::npos || two.find("Eigen") != std::string::npos) << two;
+    EXPECT_EQ(two.ends_with(", AMX"), has_amx_products()) << two;
 }
 
 TEST(CpuDeviceTest, sets_the_number_of_threads) {

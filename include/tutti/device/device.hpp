@@ -23,7 +23,8 @@ class Device {
 
     /// "cpu", "cuda".
     virtual std::string kind() const = 0;
-    /// For people: "AMD EPYC, 4 threads, oneDNN 2.6".
+    /// For people: "AMD EPYC, 4 threads, oneDNN 2.6"; ", AMX" behind it where bf16 goes through a matrix
+    /// unit.
     virtual std::string description() const = 0;
     /// Threads of the host that compute an operation together.
     virtual int threads() const { return 1; }
