@@ -5,7 +5,6 @@
 #include <omp.h>
 
 #include <bit>
-#include <cmath>
 #include <cstdint>
 
 #include "bf16_tile.hpp"
@@ -33,23 +32,6 @@ inline void expect_exactly(const TestTensor& tensor, const Sums& expected) {
     ASSERT_EQ(tensor.size(), expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i)
         ASSERT_EQ(tensor.get(i), expected[i].value) << "element " << i;
-}
-
-/// ‖tensor − expected‖ / ‖expected‖.
-template <class Number>
-double relative_error(const Number& number, const Sums& expected) {
-    double errors = 0, squares = 0;
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-        errors += std::pow(number(i) - expected[i].value, 2);
-        squares += std::pow(expected[i].value, 2);
-    }
-    return std::sqrt(errors / squares);
-}
-inline double relative_error(const TestTensor& tensor, const Sums& expected) {
-    return relative_error([&](std::size_t i) { return tensor.get(i); }, expected);
-}
-inline double relative_error(const Sums& sums, const Sums& expected) {
-    return relative_error([&](std::size_t i) { return sums[i].value; }, expected);
 }
 
 /// Of our own bf16 kernels; gives OpenMP its threads back.

@@ -25,6 +25,24 @@ struct Sum {
 };
 using Sums = std::vector<Sum>;
 
+/// ‖tensor − expected‖ / ‖expected‖: for kernels that spread errors, so that a single small element has no
+/// bound of its own.
+template <class Number>
+double relative_error(const Number& number, const Sums& expected) {
+    double errors = 0, squares = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+        errors += std::pow(number(i) - expected[i].value, 2);
+        squares += std::pow(expected[i].value, 2);
+    }
+    return std::sqrt(errors / squares);
+}
+inline double relative_error(const TestTensor& tensor, const Sums& expected) {
+    return relative_error([&](std::size_t i) { return tensor.get(i); }, expected);
+}
+inline double relative_error(const Sums& sums, const Sums& expected) {
+    return relative_error([&](std::size_t i) { return sums[i].value; }, expected);
+}
+
 /// Calls visit(i, j, k, n) for every dot product in the definition of y: y[k] has x[i + c]·w[j + c], 0 ≤ c <
 /// n.
 using VisitDotProduct = std::function<void(std::size_t, std::size_t, std::size_t, std::size_t)>;

@@ -37,18 +37,6 @@ std::vector<Conv2dShape> winograd_shapes() {
             shape_of(3, 3, 64, 64, 0, false), shape_of(8, 8, 96, 64, 1, true)};
 }
 
-/// ‖tensor − expected‖ / ‖expected‖. Winograd's errors spread over a tile: a single small element has no
-/// bound of its own.
-double relative_error(const TestTensor& tensor, const Sums& expected) {
-    double errors = 0, squares = 0;
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-        const double error = tensor.get(i) - expected[i].value;
-        errors += error * error;
-        squares += expected[i].value * expected[i].value;
-    }
-    return std::sqrt(errors / squares);
-}
-
 void WinogradTest::expect_the_definition(const Conv2dShape& shape, const std::vector<std::int64_t>& batches) {
     // Direct sums of these lengths were measured within 8 roundings, Winograd's within 16.
     const double tolerance = 32 * unit_roundoff_;
