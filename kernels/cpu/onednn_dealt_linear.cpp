@@ -74,8 +74,9 @@ std::size_t floats(std::int64_t count) {
 
 bool OnednnDealtLinear::takes(std::int64_t batch) const {
     const std::int64_t threads = omp_get_max_threads(), products = batch * shape_.in * shape_.out;
-    return threads > 1 && std::min(shape_.in, shape_.out) >= unit * threads && threads * batch < shape_.out &&
-           products >= worth_a_thread * threads && products <= too_many * threads;
+    return threads > 1 && std::min(shape_.in, shape_.out) >= unit * threads &&
+           threads * batch <= shape_.out && products >= worth_a_thread * threads &&
+           products <= too_many * threads;
 }
 
 OnednnDealtLinear::Run OnednnDealtLinear::run_of(std::int64_t features, int callers, std::int64_t part) {
@@ -256,19 +257,18 @@ void OnednnDealtLinear::backward(const TensorView& x, const TensorView& weight, 
             if (parameters_final) (*parameters_final)();
         },
         [&](int, std::int64_t part) {
-            const Run run = run_of(shape_.in, callers, part);
-            for (std::int64_t row = 0; row < batch; ++row) {
-                const std::int64_t begin = row * shape_.in + run.begin;
-                float* const __restrict out = dx.as<float>() + begin;
-                const float* const first = part_of_dx(0) + begin;
-                const float* const second = part_of_dx(1) + begin;
+            // Whole rows: what computes before this layer on the rows' samples goes on with its own.
+            const std::int64_t begin = share_begin(batch, callers, part) * shape_.in;
+            const std::int64_t count = share_begin(batch, callers, part + 1) * shape_.in - begin;
+            float* const __restrict out = dx.as<float>() + begin;
+            const float* const first = part_of_dx(0) + begin;
+            const float* const second = part_of_dx(1) + begin;
 #pragma omp simd
-                for (std::int64_t i = 0; i < run.count; ++i) out[i] = first[i] + second[i];
-                for (int other = 2; other < callers; ++other) {
-                    const float* const more = part_of_dx(other) + begin;
+            for (std::int64_t i = 0; i < count; ++i) out[i] = first[i] + second[i];
+            for (int other = 2; other < callers; ++other) {
+                const float* const more = part_of_dx(other) + begin;
 #pragma omp simd
-                    for (std::int64_t i = 0; i < run.count; ++i) out[i] += more[i];
-                }
+                for (std::int64_t i = 0; i < count; ++i) out[i] += more[i];
             }
         });
 }

@@ -24,7 +24,8 @@ class OnednnDealtLinear {
     OnednnDealtLinear(const LinearShape& shape, std::shared_ptr<OnednnContext> context)
         : shape_(shape), tiles_(takes_tile_linear(shape)), context_(std::move(context)) {}
 
-    /// Whether the threads of now have enough to do with `batch` rows, and fewer activations than weights.
+    /// Whether the threads of now have enough to do with `batch` rows, and their parts of the input's
+    /// gradient are no more than the weights.
     bool takes(std::int64_t batch) const;
 
     /// `with_relu`: y is max(·, 0).

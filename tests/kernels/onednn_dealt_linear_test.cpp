@@ -22,7 +22,7 @@ test::linear::Results dealt(LinearCase& of, OnednnDealtLinear& op, bool with_rel
 TEST(OnednnDealtLinear, AgreesWithTheDefinitionWhateverTheNumberOfThreads) {
     const auto context = std::make_shared<OnednnContext>();
     for (const LinearShape& shape : {LinearShape{.in = 130, .out = 150}, LinearShape{96, 200, false},
-                                     LinearShape{528, 304}, LinearShape{512, 512}}) {
+                                     LinearShape{528, 304}, LinearShape{512, 512}, LinearShape{3136, 128}}) {
         OnednnDealtLinear op(shape, context);
         for (const int threads : {2, 3, 4, 2}) {
             SCOPED_TRACE(threads);
@@ -59,7 +59,8 @@ TEST(OnednnDealtLinear, ForwardOfAWideLayerHasTheBitsOfACallThatIsNotDealt) {
 
 TEST(OnednnDealtLinear, LeavesOneThreadManyRowsAndSmallLayersToOthers) {
     const auto context = std::make_shared<OnednnContext>();
-    const OnednnDealtLinear layer({.in = 784, .out = 512}, context), last({.in = 512, .out = 10}, context);
+    const OnednnDealtLinear layer({.in = 784, .out = 512}, context), last({.in = 512, .out = 10}, context),
+        flattened({.in = 3136, .out = 128}, context);
     {
         const Threads limit(1);
         EXPECT_FALSE(layer.takes(64));
@@ -68,6 +69,8 @@ TEST(OnednnDealtLinear, LeavesOneThreadManyRowsAndSmallLayersToOthers) {
     EXPECT_TRUE(layer.takes(64));
     EXPECT_FALSE(layer.takes(512));
     EXPECT_FALSE(last.takes(64));
+    EXPECT_TRUE(flattened.takes(64));  // as many rows, in all threads, as it has outputs
+    EXPECT_FALSE(flattened.takes(65));
 }
 
 }  // namespace
