@@ -140,6 +140,19 @@ class Summary(unittest.TestCase):
                              (1, ["failed:", f"  {build}: s / a: exit code 1 (log: {build}/meson-logs/testlog.txt)",
                                   "", "0 passed, 1 failed, 0 skipped"]))
 
+    def test_what_a_failed_tap_case_said_is_below_it(self):
+        stdout = "1..3\nok 1 - a\n# a note\nnot ok 2 - b\n# Traceback\n#\n#   line 3\nnot ok 3 - c\n" + "# x\n" * 50
+        cases = '<testcase name="1 - a"/>' + "".join(f'<testcase name="{name}"><failure/></testcase>' for name in ("2 - b", "3 - c"))
+        with tempfile.TemporaryDirectory(prefix="tutti-") as root:
+            build = self.build(root, "one", [row("p:s / t", "FAIL", 1, stdout)])
+            pathlib.Path(build, "meson-logs/testlog.junit.xml").write_text(
+                f'<testsuites><testsuite name="p.p:s / t">{cases}</testsuite></testsuites>')
+            status, lines = self.run_main(build)
+        place = f"(log: {build}/meson-logs/testlog.txt)"
+        self.assertEqual((status, lines), (1, ["failed:", f"  {build}: s / t: b {place}", "    Traceback", "", "      line 3",
+                                               f"  {build}: s / t: c {place}", *["    x"] * 40,
+                                               "", "1 passed, 2 failed, 0 skipped"]))
+
     def test_a_build_without_results_is_a_failure(self):
         with tempfile.TemporaryDirectory(prefix="tutti-") as root:
             empty = self.build(root, "empty", [])

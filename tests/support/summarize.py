@@ -14,6 +14,8 @@ Meson 1.0.1 leaves two records in meson-logs/, and neither is enough:
   that crashed may be that of an earlier run.
 
 So the verdict is the JSON's, the cases are the XML's, and a bad verdict without a failed case is one more failure.
+Meson prints what failed GoogleTest programs said, but of TAP programs only standard error: below a failed TAP case stand
+the lines of diagnosis that followed it.
 """
 
 import json
@@ -23,8 +25,10 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from collections import namedtuple
 
-# outcome: passed, failed or skipped; reason: why it was skipped or what failed, one line, may be empty
-Case = namedtuple("Case", "test name outcome reason")
+# outcome: passed, failed or skipped; reason: why it was skipped or what failed, one line, may be empty;
+# said: lines of a failed TAP case
+Case = namedtuple("Case", "test name outcome reason said", defaults=[()])
+MOST_SAID = 40  # the last ones: where an assertion and the output that it quotes are
 
 # The name of a suite in the XML is PROJECT.TEST for TAP, PROJECT.TEST.SUITE for GoogleTest; TEST may contain dots.
 _Suite = namedtuple("_Suite", "name cases")
@@ -44,14 +48,28 @@ def is_gtest(suite, test):
     return suite.name.partition(".")[2] != test
 
 
-def case_of(test, suite, element):
+def tap_diagnosis(stdout):
+    """Number of each failed case → the lines that followed it, without their '# '."""
+    said, lines = {}, []
+    for line in stdout.splitlines():
+        number = re.match(r"(not )?ok\s+(\d+)", line)
+        if number:
+            lines = said.setdefault(number[2], []) if number[1] else []
+        elif line.startswith("#"):
+            lines.append(line[1:].removeprefix(" "))
+    return said
+
+
+def case_of(test, suite, element, said):
+    number = element.get("name", "").partition(" ")[0]
     name = re.sub(r"^\d+ - ", "", element.get("name", ""))  # TAP: number and name
     if is_gtest(suite, test):
         name = f"{element.get('classname', '')}.{name}".lstrip(".")
     for tag in ("failure", "error"):
         found = element.find(tag)
         if found is not None:
-            return Case(test, name, "failed", one_line(found.get("message") or found.text))
+            lines = () if is_gtest(suite, test) else said.get(number, ())
+            return Case(test, name, "failed", one_line(found.get("message") or found.text), tuple(lines[-MOST_SAID:]))
     found = element.find("skipped")
     if found is not None:
         # GoogleTest: "file:line", newline, reason. TAP: the reason is the case's output.
@@ -94,7 +112,8 @@ def cases_of_program(row, suites):
     if bad and row["returncode"] not in (0, 1):
         # GoogleTest writes its file when it ends in order, with 0 or 1: this file is not of this run.
         suites = [suite for suite in suites if not is_gtest(suite, test)]
-    cases = [case_of(test, suite, element) for suite in suites for element in suite.cases]
+    said = tap_diagnosis(stdout)
+    cases = [case_of(test, suite, element, said) for suite in suites for element in suite.cases]
 
     if bad:
         if not any(case.outcome == "failed" for case in cases):
@@ -141,7 +160,7 @@ def summary(builds):
                 label = ": ".join(part for part in (folder, test, case.name) if part)
                 reason = f": {case.reason}" if case.reason else ""
                 place = f" (log: {log})" if case.outcome == "failed" else ""
-                lines[case.outcome].append(f"  {label}{reason}{place}")
+                lines[case.outcome] += [f"  {label}{reason}{place}", *(f"    {line}".rstrip() for line in case.said)]
     output = []
     for outcome in ("skipped", "failed"):
         if lines[outcome]:

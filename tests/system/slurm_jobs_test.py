@@ -155,31 +155,34 @@ class SlurmJobs(slurm_test.SlurmTest):
         self.train("clip_selection/train", "srun", SMALL_MLP, classes=2)
 
     def test_a_preempted_job_is_requeued_by_its_own_script_and_finishes(self):
-        name = "clip_selection/train"
+        data = self.small_data(2000, classes=2)
         recipe = self.dir / "recipe.yaml"
         common = "model: {name: mlp, hidden: [8]}\noptim: {name: adam, lr: 1e-3}\ntrain: {epochs: 1000000"
+
+        def preempt(launcher, run):
+            recipe.write_text(common + "}\n")
+            job = self.submit("clip_selection/train",
+                              ["-c", recipe, "--launcher", launcher, f"data.train={data}", "data.val=[]", f"run.dir={run}",
+                               "train.batch_size=8", "train.log_every=10", "train.checkpoint={every: never}"],
+                              ["--nodes=2", "--ntasks-per-node=1", "--gres=gpu:1", "--cpus-per-task=1"])
+            metrics = self.dir / run / "metrics.jsonl"
+            self.wait_until_job(job, lambda _: metrics.exists() and metrics.stat().st_size > 500)
+            # What --signal=B:USR1@300 does 300 s before the limit: the batch shell alone is told.
+            self.slurm(["scancel", "--batch", "--signal=USR1", job])
+            self.wait_until_requeued(job)
+            # The end is set only now, so that no machine is too quick for the signal.
+            steps = int(self.latest(run).stem.removeprefix("step-")) // 10 * 10 + 200
+            recipe.write_text(f"{common}, max_steps: {steps}}}\n")
+            self.start_requeued(job)
+            self.assertIn("exit code 75, restart 0", self.output(job))
+            result = self.wait_for(job)
+            self.assertEqual(result.exit_code, 0, result.stdout)
+            self.assertIn("exit code 0, restart 1", result.stdout)
+            self.assertEqual([row["step"] for row in self.metrics(run, "step")], list(range(10, steps + 1, 10)))
+
         for launcher in "srun", "mpirun":
             with self.subTest(launcher=launcher):
-                data = self.small_data(2000, classes=2)
-                recipe.write_text(common + "}\n")
-                job = self.submit(name, ["-c", recipe, "--launcher", launcher, f"data.train={data}", "data.val=[]",
-                                         f"run.dir={launcher}", "train.batch_size=8", "train.log_every=10",
-                                         "train.checkpoint={every: never}"],
-                                  ["--nodes=2", "--ntasks-per-node=1", "--gres=gpu:1", "--cpus-per-task=1"])
-                metrics = self.dir / launcher / "metrics.jsonl"
-                self.wait_until_job(job, lambda _, path=metrics: path.exists() and path.stat().st_size > 500)
-                # What --signal=B:USR1@300 does 300 s before the limit: the batch shell alone is told.
-                self.slurm(["scancel", "--batch", "--signal=USR1", job])
-                self.wait_until_job(job, lambda facts: facts.get("Restarts") == "1" and facts["JobState"] == "PENDING")
-                # The end is set only now, so that no machine is too quick for the signal.
-                steps = int(self.latest(launcher).stem.removeprefix("step-")) // 10 * 10 + 200
-                recipe.write_text(f"{common}, max_steps: {steps}}}\n")
-                self.start_requeued(job)
-                self.assertIn("exit code 75, restart 0", self.output(job))
-                result = self.wait_for(job)
-                self.assertEqual(result.exit_code, 0, result.stdout)
-                self.assertIn("exit code 0, restart 1", result.stdout)
-                self.assertEqual([row["step"] for row in self.metrics(launcher, "step")], list(range(10, steps + 1, 10)))
+                self.requeue(lambda run, launcher=launcher: preempt(launcher, f"{launcher}_{run}"))
 
     def skip_without(self, *command):
         words = self.run_trainer([*command, "--help"])

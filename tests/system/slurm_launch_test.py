@@ -69,22 +69,35 @@ class SlurmLaunch(slurm_test.SlurmTest):
 
     def test_a_preempted_job_saves_and_the_requeued_one_goes_on_to_the_same_weights(self):
         data = self.small_data(2000)
-        recipe = self.recipe(data, train__epochs=400, train__checkpoint__every="never")
-        self.assert_exit(self.mpirun(4, [*recipe, *self.in_run("whole")]), 0)
-        train = " ".join(str(word) for word in (self.trainer, *recipe, *self.in_run("run")))
-        script = self.write_script([f"srun --mpi=pmix {train}", "code=$?", "echo restart ${SLURM_RESTART_COUNT:-0} code $code",
-                                    "[ $code = 75 ] && scontrol requeue $SLURM_JOB_ID", "exit $code"])
-        job = self.sbatch([*TWO_BY_TWO, "--requeue"], script)
-        metrics = self.dir / "run/metrics.jsonl"
-        self.wait_until_job(job, lambda _: metrics.exists() and metrics.stat().st_size > 2000)
-        self.assertEqual(self.slurm(["scancel", "--signal=USR1", job]).exit_code, 0)
-        self.start_requeued(job)
-        self.assertIn("restart 0 code 75", self.output(job))
-        result = self.wait_for(job)
-        self.assertEqual(result.exit_code, 0, result.stdout)
-        self.assertIn("restart 1 code 0", result.stdout)
-        self.assertEqual(self.losses("run"), self.losses("whole"))
-        self.assertEqual(self.weights("run"), self.weights("whole"))
+        recipe = self.recipe(data, train__epochs=1000000, train__checkpoint__every="never")
+        train = " ".join(str(word) for word in (self.trainer, *recipe))
+        end = self.dir / "end"
+
+        def preempt(run):
+            # The end is set only when the job has been told to stop, so that no machine is too quick for the signal.
+            end.write_text("")
+            script = self.write_script([f"srun --mpi=pmix {train} {self.in_run(run)[0]} $(cat {end})", "code=$?",
+                                        "echo restart ${SLURM_RESTART_COUNT:-0} code $code",
+                                        "[ $code = 75 ] && scontrol requeue $SLURM_JOB_ID", "exit $code"])
+            job = self.sbatch([*TWO_BY_TWO, "--requeue"], script)
+            metrics = self.dir / run / "metrics.jsonl"
+            self.wait_until_job(job, lambda _: metrics.exists() and metrics.stat().st_size > 2000)
+            self.assertEqual(self.slurm(["scancel", "--signal=USR1", job]).exit_code, 0)
+            self.wait_until_requeued(job)
+            stopped = int(self.latest(run).stem.removeprefix("step-"))
+            end.write_text(f"train.max_steps={stopped + 500}")
+            self.start_requeued(job)
+            self.assertIn("restart 0 code 75", self.output(job))
+            result = self.wait_for(job)
+            self.assertEqual(result.exit_code, 0, result.stdout)
+            self.assertIn("restart 1 code 0", result.stdout)
+            self.assertEqual(len(self.losses(run)), stopped + 500)
+            return run
+
+        run = self.requeue(preempt)
+        self.assert_exit(self.mpirun(4, [*recipe, *self.in_run("whole"), end.read_text()]), 0)
+        self.assertEqual(self.losses(run), self.losses("whole"))
+        self.assertEqual(self.weights(run), self.weights("whole"))
 
     def test_srun_without_pmix_trains_together_or_says_how_to_start(self):
         data = self.small_data(64)
