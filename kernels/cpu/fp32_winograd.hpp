@@ -1,11 +1,18 @@
 #pragma once
-// Convolutions of 3×3 in fp32 by Winograd's F(4×4, 3×3), 36 multiplications where the definition has 144: for
-// processors on which the library has none (oneDNN 2.6 has one for AVX-512 alone).
+// Convolutions of 3×3 in fp32 by Winograd's F(4×4, 3×3), 36 multiplications where the definition has 144.
 
 #include "host_memory.hpp"
+#include "tile_vector.hpp"
 #include "tutti/device/ops.hpp"
 
 namespace tutti {
+
+/// Whether these are faster than the library's Winograd, which oneDNN 2.6 has for AVX-512 alone. Measured on
+/// Zen 5, batch 64, one core, ms forward / both gradients, the library's and ours compiled for AVX-512:
+///     64→64, 28²    9.7 / 20.0    6.4 / 15.4        512→512, 4²   13.7 / 24.8    8.2 / 13.4
+///     128→128, 14²  11.0 / 21.0   6.4 / 14.1        32→64, 14²     1.5 / –       1.06 / –
+/// Compiled for AVX2 ours take 0.8 to 1.5 times as long as the library's with AVX-512.
+inline constexpr bool outpaces_library_winograd = vector_bytes >= 64;
 
 /// Whether forward and backward_data below compute this, and faster than a direct convolution: windows of 3×3
 /// that move by 1, one group, whole vectors of channels and many of them, and images of which tiles of 4×4

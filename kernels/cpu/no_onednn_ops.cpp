@@ -4,7 +4,7 @@
 
 namespace tutti {
 
-std::unique_ptr<Ops> make_onednn_ops() {
+std::unique_ptr<Ops> make_onednn_ops(Winograd /*winograd*/) {
     return nullptr;
 }
 

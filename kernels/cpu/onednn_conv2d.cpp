@@ -34,7 +34,7 @@ struct ByMatrixUnit {
 class OnednnConv2d final : public Conv2dOp {
   public:
     OnednnConv2d(const Conv2dShape& shape, std::shared_ptr<OnednnContext> context,
-                 std::unique_ptr<Conv2dOp> fallback)
+                 std::unique_ptr<Conv2dOp> fallback, Winograd winograd)
         : shape_(shape),
           name_(describe(shape)),
           context_(std::move(context)),
@@ -43,8 +43,10 @@ class OnednnConv2d final : public Conv2dOp {
           own_weight_gradient_(context_->products == dnnl::memory::data_type::bf16 &&
                                takes_bf16_weight_gradient(shape)),
           own_winograd_(context_->products == dnnl::memory::data_type::bf16 && takes_bf16_winograd(shape)),
-          fp32_winograd_(context_->products == dnnl::memory::data_type::f32 && compiled_for_avx() &&
-                         takes_fp32_winograd(shape) && !library_has_winograd()),
+          fp32_winograd_(
+              context_->products == dnnl::memory::data_type::f32 && compiled_for_avx() &&
+              takes_fp32_winograd(shape) &&
+              ((winograd == Winograd::faster && outpaces_library_winograd) || !library_has_winograd())),
           turned_(shape, context_) {
         if (context_->products == dnnl::memory::data_type::bf16 && takes_amx_convolution(shape))
             amx_ = std::make_unique<ByMatrixUnit>(shape);
@@ -330,9 +332,9 @@ class OnednnConv2d final : public Conv2dOp {
 }  // namespace
 
 std::unique_ptr<Conv2dOp> make_onednn_conv2d(const Conv2dShape& shape, std::shared_ptr<OnednnContext> context,
-                                             std::unique_ptr<Conv2dOp> fallback) {
+                                             std::unique_ptr<Conv2dOp> fallback, Winograd winograd) {
     check(shape);
-    return std::make_unique<OnednnConv2d>(shape, std::move(context), std::move(fallback));
+    return std::make_unique<OnednnConv2d>(shape, std::move(context), std::move(fallback), winograd);
 }
 
 }  // namespace tutti

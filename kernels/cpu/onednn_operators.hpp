@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "onednn_ops.hpp"
 #include "onednn_primitive.hpp"
 #include "tutti/device/ops.hpp"
 
@@ -15,6 +16,6 @@ std::unique_ptr<ReluLinearOp> make_onednn_relu_linear(const LinearShape& shape,
 
 /// `fallback` computes what oneDNN has only plain loops for.
 std::unique_ptr<Conv2dOp> make_onednn_conv2d(const Conv2dShape& shape, std::shared_ptr<OnednnContext> context,
-                                             std::unique_ptr<Conv2dOp> fallback);
+                                             std::unique_ptr<Conv2dOp> fallback, Winograd winograd);
 
 }  // namespace tutti

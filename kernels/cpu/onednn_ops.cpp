@@ -13,7 +13,10 @@ namespace {
 
 class OnednnOps final : public EigenOps<float> {
   public:
-    explicit OnednnOps(dnnl::memory::data_type products) { context_->products = products; }
+    explicit OnednnOps(dnnl::memory::data_type products, Winograd winograd = Winograd::faster)
+        : winograd_(winograd) {
+        context_->products = products;
+    }
 
     std::unique_ptr<LinearOp> linear(const LinearShape& shape) override {
         return make_onednn_linear(shape, context_);
@@ -22,7 +25,7 @@ class OnednnOps final : public EigenOps<float> {
         return make_onednn_relu_linear(shape, context_);
     }
     std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) override {
-        return make_onednn_conv2d(shape, context_, make_eigen_conv2d<float>(shape, workspace()));
+        return make_onednn_conv2d(shape, context_, make_eigen_conv2d<float>(shape, workspace()), winograd_);
     }
 
     void attention_forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
@@ -42,6 +45,7 @@ class OnednnOps final : public EigenOps<float> {
         return context_->products == dnnl::memory::data_type::bf16 && takes_bf16_attention(shape);
     }
 
+    const Winograd winograd_;
     std::shared_ptr<OnednnContext> context_ =
         with_onednn_errors("anything", [] { return std::make_shared<OnednnContext>(); });
 };
@@ -59,8 +63,8 @@ bool has_bf16_products(const OnednnContext& context) {
 
 }  // namespace
 
-std::unique_ptr<Ops> make_onednn_ops() {
-    return std::make_unique<OnednnOps>(dnnl::memory::data_type::f32);
+std::unique_ptr<Ops> make_onednn_ops(Winograd winograd) {
+    return std::make_unique<OnednnOps>(dnnl::memory::data_type::f32, winograd);
 }
 
 std::unique_ptr<Ops> make_onednn_bf16_ops() {

@@ -8,8 +8,11 @@
 
 namespace tutti {
 
+/// Who computes windows of 3×3 in fp32 by Winograd's method where oneDNN and fp32_winograd.hpp both can.
+enum class Winograd { faster, library };
+
 /// Null when Tutti was built without oneDNN.
-std::unique_ptr<Ops> make_onednn_ops();
+std::unique_ptr<Ops> make_onednn_ops(Winograd winograd = Winograd::faster);
 
 /// The same with the inputs of linear, conv2d and, where bf16_attention.hpp takes it, attention rounded to
 /// bf16 for their products; sums and results are fp32, and so is all the rest, the gradients of convolutions

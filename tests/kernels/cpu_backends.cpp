@@ -22,8 +22,8 @@ std::vector<Backend> backends() {
         result.push_back(
             {fmt::format("eigen_f64_threads{}", threads), DType::f64, make_eigen<double>, threads});
         if (make_onednn_ops())
-            result.push_back(
-                {fmt::format("onednn_f32_threads{}", threads), DType::f32, make_onednn_ops, threads});
+            result.push_back({fmt::format("onednn_f32_threads{}", threads), DType::f32,
+                              [] { return make_onednn_ops(); }, threads});
     }
     return result;
 }

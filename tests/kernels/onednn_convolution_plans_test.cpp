@@ -13,7 +13,6 @@ bool computes_with_avx512() {
     return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & avx512) == avx512;
 }
 
-// What is our own for processors without AVX-512 must not displace the library's there.
 TEST(OnednnConvolutionPlans, has_the_library_s_winograd_where_it_computes_with_avx512) {
     if (!computes_with_avx512()) GTEST_SKIP() << "oneDNN does not compute with AVX-512 here";
     EXPECT_TRUE(OnednnConvolutionPlans::has_winograd(OnednnContext()));

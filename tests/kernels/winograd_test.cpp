@@ -1,9 +1,10 @@
-// Convolutions of the shapes that oneDNN computes by Winograd's method, on every backend, and how threads
-// share a batch.
+// Convolutions of the shapes that Winograd's method computes, ours or oneDNN's, on every backend, and how
+// threads share a batch.
 
 #include <omp.h>
 
 #include "backend.hpp"
+#include "onednn_ops.hpp"
 #include "reference.hpp"
 
 namespace tutti::test {
@@ -14,7 +15,17 @@ class WinogradTest : public KernelTest {
     /// Of one operator, batch after batch.
     void expect_the_definition(const Conv2dShape& shape, const std::vector<std::int64_t>& batches);
 };
-TUTTI_TEST_ON(WinogradTest, backends);
+
+/// Also the library's Winograd where another is faster.
+std::vector<Backend> backends_with_either() {
+    std::vector<Backend> result = backends();
+    for (const int threads : {1, 2})
+        if (make_onednn_ops())
+            result.push_back({threads == 1 ? "onednn_library_f32_threads1" : "onednn_library_f32_threads2",
+                              DType::f32, [] { return make_onednn_ops(Winograd::library); }, threads});
+    return result;
+}
+TUTTI_TEST_ON(WinogradTest, backends_with_either);
 
 Conv2dShape shape_of(std::int64_t height, std::int64_t width, std::int64_t in, std::int64_t out,
                      std::int64_t padding, bool bias) {
@@ -71,7 +82,7 @@ TEST_P(WinogradTest, agrees_with_the_definition_while_the_batch_size_changes) {
 // Whole batches by all threads and parts by one thread each, of one size and in either order: each needs a
 // plan of its own.
 TEST_P(WinogradTest, two_threads_agree_with_the_definition_while_they_share_batches_in_other_ways) {
-    if (GetParam().name.find("onednn_f32_threads2") == std::string::npos)
+    if (GetParam().name.find("onednn") == std::string::npos || GetParam().threads != 2)
         GTEST_SKIP() << "plans are oneDNN's";
     Conv2dShape pointwise = shape_of(14, 14, 64, 128, 0, true);
     pointwise.kernel_h = pointwise.kernel_w = 1;
