@@ -1,9 +1,10 @@
 // The input's gradient is a convolution of dy with the window turned around and padding of 2 − p, so both are
 // one procedure. Of many tiles, some at a time are transformed and multiplied with all weights; few tiles are
-// transformed once, and slabs of the weights are while they are multiplied with all of them, so that weights
-// of which 36/9 as many are transformed do not go through memory.
+// transformed once, and the weights some at a time, which are multiplied with all tiles while they are in the
+// cache: transformed they are 36/9 as many.
 //
-//   weights  [slab of columns][product][strip of columns][summed channels][columns of the strip]
+//   weights  [slab of columns][product][strip of columns][summed channels][columns of the strip]; for few
+//            tiles [product][some summed channels][columns of a strip]
 //   tiles    [product][tile][summed channels]
 //   sums     [product][tile][columns of a slab]
 
@@ -26,6 +27,9 @@ constexpr std::int64_t strip = fp32_winograd_strip;
 /// A gap between products keeps them from lying a multiple of 4096 bytes apart, where they would push each
 /// other out of the cache.
 constexpr std::int64_t gap = 80;
+/// Summed channels whose weights for a strip are transformed and multiplied at a time, where tiles are few:
+/// 0.6 MB with vectors of 64 bytes, which the second-level cache keeps.
+constexpr std::int64_t most_depth = 128;
 
 std::int64_t divided_up(std::int64_t a, std::int64_t b) {
     return (a + b - 1) / b;
@@ -59,8 +63,12 @@ class WinogradConvolution {
           tiles_(batch * image_tiles_),
           shares_(tiles_, to.channels, threads_) {}
 
-    /// transform(first, count, to): writes the transformed weights of columns [first, first + count), a strip
-    /// of them, to[summed channels][count]; product p begins p · product_step() behind it.
+    /// Some columns, a strip at most, and of them some summed channels.
+    struct Weights {
+        std::int64_t column, columns, channel, channels;
+    };
+    /// transform(weights, to, step): writes these transformed, to[channels][columns]; product p begins p ·
+    /// step behind it.
     template <class Transform>
     void execute(const float* from, const float* bias, float* to, Workspace& workspace,
                  const Transform& transform) const {
@@ -70,9 +78,6 @@ class WinogradConvolution {
         float* const rest = memory + from_.channels;
         shares_.few ? execute_few(data, rest, transform) : execute_many(data, rest, transform);
     }
-
-    /// Of weights of a slab of so many columns.
-    std::int64_t product_step(std::int64_t columns) const { return from_.channels * columns + gap; }
 
   private:
     struct Data {
@@ -85,26 +90,22 @@ class WinogradConvolution {
     std::int64_t slab_columns(std::int64_t number) const {
         return std::min(shares_.slab, to_.channels - number * shares_.slab);
     }
+    /// Of weights of a slab of so many columns.
+    std::int64_t product_step(std::int64_t columns) const { return from_.channels * columns + gap; }
     std::int64_t weights_size() const { return products * product_step(shares_.slab); }  // of a slab
+    std::int64_t depth_step() const { return std::min(from_.channels, most_depth) * strip + gap; }
     std::int64_t tiles_step() const { return shares_.tiles_at_once * from_.channels + gap; }
     std::int64_t sums_step() const {
         return shares_.tiles_at_once * std::min(shares_.slab, to_.channels) + gap;
     }
     std::int64_t size() const {
         const std::int64_t tiles = products * tiles_step(), sums = products * sums_step();
-        return from_.channels + (shares_.few ? tiles + std::min(threads_, slabs()) * (weights_size() + sums)
-                                             : slabs() * weights_size() + threads_ * (tiles + sums));
+        return from_.channels + (shares_.few
+                                     ? tiles + std::min(threads_, slabs()) * (products * depth_step() + sums)
+                                     : slabs() * weights_size() + threads_ * (tiles + sums));
     }
 
-    template <class Transform>
-    void transform_slab(std::int64_t number, float* weights, const Transform& transform) const {
-        const std::int64_t columns = slab_columns(number);
-        for (std::int64_t c = 0; c < columns; c += strip)
-            transform(number * shares_.slab + c, std::min(strip, columns - c), weights + c * from_.channels,
-                      product_step(columns));
-    }
-
-    /// Threads share the tiles, then the slabs.
+    /// Threads share the tiles, then the strips of columns.
     template <class Transform>
     void execute_few(const Data& data, float* tiles, const Transform& transform) const {
         for_ranges(
@@ -115,11 +116,21 @@ class WinogradConvolution {
             },
             products * from_.channels);
         float* const scratch = tiles + products * tiles_step();
-        const std::int64_t each = weights_size() + products * sums_step();
+        const std::int64_t each = products * (depth_step() + sums_step());
         for_parts(shares_.items, callers(), [&](int caller, std::int64_t number) {
             float* const weights = scratch + caller * each;
-            transform_slab(number, weights, transform);
-            multiply_slab(number, 0, tiles_, tiles, weights, weights + weights_size(), data);
+            float* const sums = weights + products * depth_step();
+            const std::int64_t columns = slab_columns(number), all = from_.channels;
+            for (std::int64_t channel = 0; channel < all; channel += most_depth) {
+                const std::int64_t depth = std::min(most_depth, all - channel);
+                transform(Weights{number * strip, columns, channel, depth}, weights, depth_step());
+                for (std::int64_t p = 0; p < products; ++p)
+                    multiply_tiles(
+                        tiles_, columns, depth, TileView<float>{tiles + p * tiles_step() + channel, all, 1},
+                        weights + p * depth_step(), columns, sums + p * sums_step(), columns, channel > 0);
+            }
+            for (std::int64_t tile = 0; tile < tiles_; ++tile)
+                write(tile, sums + tile * columns, number * strip, columns, data);
             offer_progress();
         });
     }
@@ -133,7 +144,7 @@ class WinogradConvolution {
             [&](std::int64_t begin, std::int64_t end) {
                 for (std::int64_t s = begin; s < end; ++s) {
                     const std::int64_t column = s * strip, number = column / shares_.slab;
-                    transform(column, std::min(strip, to_.channels - column),
+                    transform(Weights{column, std::min(strip, to_.channels - column), 0, from_.channels},
                               weights + number * weights_size() + column % shares_.slab * from_.channels,
                               product_step(slab_columns(number)));
                 }
@@ -231,15 +242,15 @@ void fp32_winograd_forward(const Conv2dShape& s, std::int64_t batch, const float
                            const float* bias, float* y, Workspace& workspace) {
     const WinogradConvolution work({s.height, s.width, s.in}, {s.out_height(), s.out_width(), s.out},
                                    s.padding_h, s.padding_w, batch);
-    const auto transform = [&](std::int64_t first, std::int64_t count, float* to, std::int64_t product_step) {
+    const auto transform = [&](const WinogradConvolution::Weights& of, float* to, std::int64_t step) {
         constexpr std::int64_t inputs_at_once = 2 * lanes<float>;
         float places[9 * inputs_at_once * strip];
-        for (std::int64_t i = 0; i < s.in; i += inputs_at_once) {
-            const std::int64_t inputs = std::min(inputs_at_once, s.in - i), size = inputs * count;
+        for (std::int64_t i = 0; i < of.channels; i += inputs_at_once) {
+            const std::int64_t inputs = std::min(inputs_at_once, of.channels - i), size = inputs * of.columns;
             for (std::int64_t place = 0; place < 9; ++place)
-                transpose_tile(weight + (first * 9 + place) * s.in + i, 9 * s.in, count, inputs, 1.0f,
-                               places + place * size);
-            transform_fp32_winograd_windows(places, size, size, to + i * count, product_step);
+                transpose_tile(weight + (of.column * 9 + place) * s.in + of.channel + i, 9 * s.in, of.columns,
+                               inputs, 1.0f, places + place * size);
+            transform_fp32_winograd_windows(places, size, size, to + i * of.columns, step);
         }
     };
     work.execute(x, bias, y, workspace, transform);
@@ -249,10 +260,10 @@ void fp32_winograd_backward_data(const Conv2dShape& s, std::int64_t batch, const
                                  const float* dy, float* dx, Workspace& workspace) {
     const WinogradConvolution work({s.out_height(), s.out_width(), s.out}, {s.height, s.width, s.in},
                                    2 - s.padding_h, 2 - s.padding_w, batch);
-    const auto transform = [&](std::int64_t first, std::int64_t count, float* to, std::int64_t product_step) {
-        for (std::int64_t o = 0; o < s.out; ++o)  // the last place first: turned around
-            transform_fp32_winograd_windows(weight + (o * 9 + 8) * s.in + first, -s.in, count, to + o * count,
-                                            product_step);
+    const auto transform = [&](const WinogradConvolution::Weights& of, float* to, std::int64_t step) {
+        for (std::int64_t o = 0; o < of.channels; ++o)  // the last place first: turned around
+            transform_fp32_winograd_windows(weight + ((of.channel + o) * 9 + 8) * s.in + of.column, -s.in,
+                                            of.columns, to + o * of.columns, step);
     };
     work.execute(dy, nullptr, dx, workspace, transform);
 }

@@ -17,7 +17,7 @@ struct Fp32WinogradShares {
     Fp32WinogradShares(std::int64_t tiles, std::int64_t columns, std::int64_t threads)
         : few(2 * tiles <= columns),
           tiles_at_once(few ? tiles : block_of(tiles, threads)),
-          slab(few ? slab_of(columns, threads) : most_columns),
+          slab(few ? fp32_winograd_strip : most_columns),
           items(few ? divided_up(columns, slab) : divided_up(tiles, tiles_at_once)) {}
 
     /// So few tiles that all are multiplied at a time, and threads share slabs of columns, not blocks of
@@ -37,10 +37,6 @@ struct Fp32WinogradShares {
         if (threads == 1) return std::min(tiles, most_tiles);
         const std::int64_t rounds = divided_up(tiles, threads * most_tiles);
         return std::min(tiles, std::max(divided_up(tiles, rounds * threads), least_tiles));
-    }
-    static constexpr std::int64_t slab_of(std::int64_t columns, std::int64_t threads) {
-        const std::int64_t slabs = divided_up(columns, most_columns);
-        return slabs % threads != 0 && slabs < 4 * threads ? fp32_winograd_strip : most_columns;
     }
 };
 

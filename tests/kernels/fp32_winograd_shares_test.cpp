@@ -26,7 +26,8 @@ TEST(Fp32WinogradShares, each_thread_has_something_to_do) {
 
 TEST(Fp32WinogradShares, one_thread_has_the_greatest_blocks_and_slabs) {
     EXPECT_EQ(Fp32WinogradShares(3136, 64, 1).tiles_at_once, 48);
-    EXPECT_EQ(Fp32WinogradShares(64, 512, 1).slab, 4 * fp32_winograd_strip);
+    EXPECT_EQ(Fp32WinogradShares(3136, 512, 1).slab, 4 * fp32_winograd_strip);
+    EXPECT_EQ(Fp32WinogradShares(64, 512, 1).slab, fp32_winograd_strip);
     EXPECT_EQ(Fp32WinogradShares(5, 8, 1).tiles_at_once, 5);
     EXPECT_FALSE(Fp32WinogradGradientShares(1, 1).by_products);
     EXPECT_EQ(Fp32WinogradGradientShares(8, 1).runs, 1);

@@ -20,10 +20,12 @@ struct Fp32ForwardCase : Fp32WinogradCase {
     }
 };
 
-// Few tiles, which slabs of weights share, and many, in blocks of which the last is not full.
+// Few tiles, which strips of weights share, in one or two parts of the summed channels, and many, in blocks
+// of which the last is not full.
 TEST_F(Fp32Winograd, agrees_with_the_definition) {
     std::vector<std::pair<Conv2dShape, std::int64_t>> cases{{winograd_shape(9, 11, 32, 48, 1, 1), 6},
-                                                            {winograd_shape(5, 7, 16, 16, 0, 1), 25}};
+                                                            {winograd_shape(5, 7, 16, 16, 0, 1), 25},
+                                                            {winograd_shape(4, 3, 176, 144, 1, 1), 2}};
     for (const Conv2dShape& shape : winograd_shapes()) cases.emplace_back(shape, 3);
     for (const auto& [shape, batch] : cases) {
         SCOPED_TRACE(testing::Message() << name(shape) << ", batch " << batch);
