@@ -7,7 +7,9 @@
 #include "memory_check.hpp"
 #include "provenance.hpp"
 #include "synthetic_data.hpp"
+#include "tutti/base/memory_use.hpp"
 #include "tutti/base/stop_signal.hpp"
+#include "tutti/train/memory_bench.hpp"
 #include "tutti/train/precision.hpp"
 #include "tutti/train/product_bench.hpp"
 #include "tutti/train/step_bench.hpp"
@@ -17,7 +19,9 @@ namespace tutti {
 namespace {
 
 // Of each size, before the steps and again after them: the machine may have changed meanwhile.
-constexpr int product_repetitions = 5;
+constexpr int product_repetitions = 5, pass_repetitions = 20;
+// Of a pass over memory at most: more than caches hold, and little beside a model with as much.
+constexpr std::int64_t most_pass_bytes = std::int64_t{256} << 20;
 // Between looks at the stop signal.
 constexpr std::size_t steps_at_once = 5;
 
@@ -54,10 +58,18 @@ class StepBenchRun {
             products = std::make_unique<ProductBench>(*inputs_.device, arithmetic_of(config_.train.precision),
                                                       options_.products);
         });
-        measure_products(*products);
+        const StepBench::UpdateBytes update = bench_.update_bytes();
+        std::unique_ptr<MemoryBench> passes;
+        together(*control_, "preparing passes over memory", [&] {
+            passes = std::make_unique<MemoryBench>(*inputs_.device, update.dtype,
+                                                   std::min(update.memory, most_pass_bytes));
+        });
+        measure_yardsticks(*products, *passes);
         measure_steps();
-        measure_products(*products);
+        measure_yardsticks(*products, *passes);
         sum_products(products->times());
+        report_.update = {static_cast<double>(update.moved), passes->rate()};
+        take({&report_.update.bytes, &report_.update.pass_rate}, report_.slowest_rank);
     }
 
     static Config config_for_bench(const JobStart& start, const StepBenchOptions& options) {
@@ -104,10 +116,13 @@ class StepBenchRun {
     }
 
     /// On all ranks at the same time, as the steps are.
-    void measure_products(ProductBench& products) {
+    void measure_yardsticks(ProductBench& products, MemoryBench& passes) {
         start_.log.progress("matrix products");
         check_stop("measuring matrix products");
         products.run(product_repetitions);
+        start_.log.progress("passes over memory");
+        check_stop("measuring passes over memory");
+        passes.run(pass_repetitions);
     }
 
     void sum_products(std::span<const ProductTimes> times) {
@@ -130,7 +145,10 @@ class StepBenchRun {
         run_steps(steps, "warming up, step");
         steps.assign(options_.steps, bench_.make_timeline());
         const std::int64_t before = bench_.graph_steps();
+        const std::int64_t faults = page_faults();
         run_steps(steps, "measuring step");
+        report_.page_faults = static_cast<double>(page_faults() - faults) / static_cast<double>(steps.size());
+        control_->all_reduce(view_of(std::span(&report_.page_faults, 1)), ReduceOp::sum).wait();
         const auto graphs = static_cast<std::size_t>(bench_.graph_steps() - before);
         report_.cuda_graph = graphs == steps.size();
         report_.why_no_cuda_graph = bench_.why_no_graph();
@@ -190,6 +208,11 @@ class StepBenchRun {
                                     &profile.optimizer};
         for (auto* layers : {&profile.layer_forward, &profile.layer_backward})
             for (double& seconds : *layers) places.push_back(&seconds);
+        take(places, rank);
+    }
+
+    /// The numbers of that rank, on every rank.
+    void take(const std::vector<double*>& places, int rank) {
         std::vector<double> numbers;
         for (const double* place : places) numbers.push_back(*place);
         control_->broadcast(view_of(std::span(numbers)), rank).wait();

@@ -107,6 +107,12 @@ Json to_json(const StepReport& report) {
               {"exposed_communication", report.account.exposed},
               {"optimizer", report.account.optimizer},
               {"other", report.account.other}}},
+            {"update",
+             {{"bytes", report.update.bytes},
+              {"bytes_per_second", report.update_rate()},
+              {"pass_bytes_per_second", report.update.pass_rate},
+              {"share", report.update_share()}}},
+            {"page_faults_per_step", report.page_faults},
             {"layers", layers_json(report)},
             {"loss", {{"forward", report.profile.loss_forward}, {"backward", report.profile.loss_backward}}}};
 }

@@ -37,6 +37,13 @@ struct StepReport {
     StepAccount account;
     StepProfile profile;
     std::vector<Graph::LayerReport> layers;
+    /// The update of that rank, beside a plain pass over as much memory.
+    struct Update {
+        double bytes = 0;      ///< read and written
+        double pass_rate = 0;  ///< bytes per second of the pass, which all ranks made at once
+    };
+    Update update;
+    double page_faults = 0;  ///< of all ranks in a step, the mean
 
     struct Product {
         std::int64_t n = 0;
@@ -55,6 +62,9 @@ struct StepReport {
     double flops_per_second() const { return flops_per_sample() * samples_per_second(); }
     /// The fastest of the products, all ranks together.
     double peak() const;
+    /// Bytes per second of the update, and their share of the pass's; 0 where a part of a CUDA graph.
+    double update_rate() const { return account.optimizer > 0 ? update.bytes / account.optimizer : 0; }
+    double update_share() const { return update.pass_rate > 0 ? update_rate() / update.pass_rate : 0; }
 };
 
 /// What one layer does, on the slowest rank in one micro-batch.
@@ -73,6 +83,7 @@ std::vector<LayerRow> layer_rows(const StepReport& report);
 ///   step (spread), steps [seconds]; samples_per_second; flops_per_sample {forward, backward};
 ///   flops_per_second; gemm {threads, sizes [{n, flops_per_second}], flops_per_second, share}
 ///   slowest_rank; account {data, forward, backward, exposed_communication, optimizer, other}
+///   update {bytes, bytes_per_second, pass_bytes_per_second, share}; page_faults_per_step
 ///   layers [{name, kind, output, parameters, forward_flops, backward_flops (of one sample), forward,
 ///   backward
 ///     (seconds), flops_per_second, share_of_peak, share_of_step}]; loss {forward, backward}

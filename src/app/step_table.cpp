@@ -48,6 +48,15 @@ std::string account(const StepReport& report) {
     return text;
 }
 
+std::string memory(const StepReport& report) {
+    std::string text = fmt::format("\npage faults {:.2f} a step of all ranks\n", report.page_faults);
+    if (report.update_rate() > 0)
+        text += fmt::format(
+            "optimizer   {:.1f} MB at {:.1f} GB/s = {:.1f} % of a plain pass over as much memory\n",
+            report.update.bytes * 1e-6, report.update_rate() * giga, 100 * report.update_share());
+    return text;
+}
+
 std::string cuda_graph(const StepReport& report) {
     if (report.cuda_graph)
         return "\nThe gradients were a CUDA graph; run.cuda_graph=false shows the time of each layer.\n";
@@ -78,7 +87,7 @@ std::string layers(const StepReport& report) {
 }  // namespace
 
 std::string to_text(const StepReport& report) {
-    return head(report) + rates(report) + account(report) + cuda_graph(report) +
+    return head(report) + rates(report) + account(report) + memory(report) + cuda_graph(report) +
            (report.cuda_graph ? "" : layers(report));
 }
 

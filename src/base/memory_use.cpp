@@ -1,5 +1,7 @@
 #include "tutti/base/memory_use.hpp"
 
+#include <sys/resource.h>
+
 #include <fstream>
 #include <string>
 
@@ -25,6 +27,12 @@ std::int64_t resident_bytes() {
 
 std::int64_t peak_resident_bytes() {
     return from_status("VmHWM:");
+}
+
+std::int64_t page_faults() {
+    rusage use{};
+    getrusage(RUSAGE_SELF, &use);
+    return use.ru_minflt + use.ru_majflt;
 }
 
 }  // namespace tutti

@@ -59,6 +59,21 @@ void StepBench::spread_across_steps(bool spread) {
     impl_->training.spread_across_steps(spread);
 }
 
+StepBench::UpdateBytes StepBench::update_bytes() const {
+    const TrainStep& training = impl_->training;
+    const TensorView weights = graph().parameter_arena(), gradients = graph().gradient_arena();
+    const std::int64_t elements =
+        training.shards ? total_count(training.shards->plan().owned) : weights.count();
+    const auto bytes = [elements](const TensorView& arena) {
+        return elements * static_cast<std::int64_t>(size_of(arena.dtype));
+    };
+    std::int64_t state = 0;
+    for (const Optimizer::State& one : training.optimizer->state())
+        state += static_cast<std::int64_t>(one.arena.bytes());
+    return {2 * bytes(weights) + bytes(gradients) + 2 * state, bytes(weights) + bytes(gradients) + state,
+            weights.dtype};
+}
+
 std::int64_t StepBench::graph_steps() const {
     return impl_->training.step_graph.steps();
 }

@@ -44,6 +44,24 @@ TEST(StepReport, ALayersShareIsOfOneRanksPeakAndOfAllMicroBatches) {
     EXPECT_DOUBLE_EQ(rows[1].share_of_step, 2 * 0.25 / 4);
 }
 
+TEST(StepReport, AnUpdateIsComparedWithAPassOverMemory) {
+    StepReport all = report();
+    EXPECT_EQ(all.update_rate(), 0);  // a step without an update of its own
+    EXPECT_EQ(all.update_share(), 0);
+    all.account.optimizer = 0.5;
+    all.update = {30e9, 80e9};
+    all.page_faults = 0.25;
+    EXPECT_EQ(all.update_rate(), 60e9);
+    EXPECT_EQ(all.update_share(), 0.75);
+    const auto json = to_json(all);
+    EXPECT_EQ(json["update"]["bytes_per_second"], 60e9);
+    EXPECT_EQ(json["update"]["share"], 0.75);
+    EXPECT_EQ(json["page_faults_per_step"], 0.25);
+    const std::string text = to_text(all);
+    for (const char* words : {"30000.0 MB at 60.0 GB/s = 75.0 %", "page faults 0.25 a step"})
+        EXPECT_NE(text.find(words), std::string::npos) << words << "\n" << text;
+}
+
 TEST(StepReport, TheTableNamesLayersAndParts) {
     const std::string text = to_text(report());
     for (const char* words : {"2 ranks", "x 2 micro-batches", "4000.000 ms (2000.000 - 5000.000)", "50.0 %",

@@ -44,6 +44,11 @@ class BenchStep(TrainingTest):
             self.assertGreaterEqual(report["account"][part], 0, part)
         if ranks == 1:
             self.assertEqual(report["account"]["exposed_communication"], 0)
+        update = report["update"]
+        self.assertGreater(min(update["bytes"], update["pass_bytes_per_second"]), 0)
+        self.assertAlmostEqual(update["bytes_per_second"] * report["account"]["optimizer"] / update["bytes"], 1, places=9)
+        self.assertAlmostEqual(update["share"] * update["pass_bytes_per_second"] / update["bytes_per_second"], 1, places=9)
+        self.assertGreaterEqual(report["page_faults_per_step"], 0)
         for name in ("forward", "backward"):
             self.assertEqual(sum(layer[f"{name}_flops"] for layer in report["layers"]), flops[name])
             # Medians of the layers lie in that of the whole, but for the noise of the others.

@@ -94,6 +94,27 @@ TEST_P(StepBenchRanks, APlanChangesNoBitOfTheWeights) {
     });
 }
 
+TEST_P(StepBenchRanks, AnUpdateReadsGradientsAndReadsAndWritesWeightsAndState) {
+    struct Case {
+        std::vector<std::string> settings;
+        std::int64_t states, ranks;  // that share the update
+    };
+    const Case cases[] = {
+        {{"optim.name=sgd", "optim.momentum=0"}, 0, 1},
+        {{"optim.name=sgd", "optim.momentum=0.9"}, 1, 1},
+        {{"optim.name=adam", "optim.momentum=0"}, 2, 1},
+        {{"optim.name=adam", "optim.momentum=0", "distributed.strategy=zero1"}, 2, GetParam()}};
+    for (const Case& one : cases)
+        test::run_training(GetParam(), one.settings, [&one](const TrainingJob& job) {
+            StepBench bench(job);
+            const auto arena = static_cast<std::int64_t>(bench.graph().parameter_arena().bytes());
+            const StepBench::UpdateBytes update = bench.update_bytes();
+            EXPECT_EQ(update.dtype, DType::f32);
+            EXPECT_EQ(update.moved * one.ranks, arena * (3 + 2 * one.states));
+            EXPECT_EQ(update.memory * one.ranks, arena * (2 + one.states));
+        });
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, StepBenchRanks, ::testing::Values(1, 2, 3, 4));
 
 TEST(StepTimeline, CopiesOfTheSameGraphReuseTheirMemory) {

@@ -12,6 +12,9 @@ namespace tutti {
 std::int64_t resident_bytes();
 std::int64_t peak_resident_bytes();
 
+/// Pages that this process touched so far and had to be given, or given back, by the system (getrusage(2)).
+std::int64_t page_faults();
+
 /// Bytes, at least 0, that this process can still get without swapping, the page cache among them: the least
 /// of what the host has (MemAvailable of /proc/meminfo) and of what the limits of its control group, and of
 /// the groups around it, leave (version 2: memory.max and memory.high; version 1: memory.limit_in_bytes),

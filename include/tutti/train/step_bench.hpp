@@ -33,6 +33,15 @@ class StepBench {
     bool spreads_across_steps() const;
     void spread_across_steps(bool spread);
 
+    /// An update of this rank's part of the parameters: it reads the gradients, and reads and writes weights
+    /// and the optimizer's state. What clipping and a moving average do besides is not counted.
+    struct UpdateBytes {
+        std::int64_t moved = 0;   ///< read and written
+        std::int64_t memory = 0;  ///< in which these lie
+        DType dtype = DType::f32;
+    };
+    UpdateBytes update_bytes() const;
+
     /// Steps whose gradients were a CUDA graph; and why there are none, where there is more to say than that
     /// the graph was not asked for or the device has none.
     std::int64_t graph_steps() const;
