@@ -11,7 +11,7 @@ namespace tutti {
 /// Zen 5, batch 64, one core, ms forward / both gradients, the library's and ours compiled for AVX-512:
 ///     64→64, 28²    9.7 / 20.0    6.4 / 15.4        512→512, 4²   13.7 / 24.8    8.2 / 13.4
 ///     128→128, 14²  11.0 / 21.0   6.4 / 14.1        32→64, 14²     1.5 / –       1.06 / –
-/// Compiled for AVX2 ours take 0.8 to 1.5 times as long as the library's with AVX-512.
+/// Compiled for AVX2 ours take 0.7 to 1.5 times as long as the library's with AVX-512.
 inline constexpr bool outpaces_library_winograd = vector_bytes >= 64;
 
 /// Whether forward and backward_data below compute this, and faster than a direct convolution: windows of 3×3
