@@ -3,7 +3,8 @@
 // weight gradients back after, each call. With products in bf16 each call rounds its inputs. What
 // both products of backward take alike of dy is brought once. Weight gradients in bf16 are our own where
 // bf16_weight_gradient.hpp takes them, and dx is then a convolution forward where that is the faster; windows
-// of 3×3 in bf16 go by our own Winograd where bf16_winograd.hpp and bf16_winograd_gradient.hpp take them.
+// of 3×3 in bf16 go by our own Winograd where bf16_winograd.hpp and bf16_winograd_gradient.hpp take them, in
+// fp32 where fp32_winograd.hpp does and is faster than the library's.
 // With a matrix unit all of bf16 that amx_convolution.hpp takes goes by that.
 
 #include "amx_convolution.hpp"

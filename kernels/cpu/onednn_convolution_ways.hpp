@@ -25,10 +25,10 @@ struct ConvolutionWay {
 /// The ways to try, best first; the last, direct on NHWC, is always there. A pure function of the shape, not
 /// of measurements in the run, so that every rank and every resume computes the same bits.
 ///
-/// 3×3 windows with stride 1 go to Winograd's F(4×4, 3×3) (A. Lavin, S. Gray, "Fast Algorithms for
-/// Convolutional Neural Networks", 2015), in fp32: a quarter of the multiplications, with rounding errors of
-/// about twice the direct sum's. Images of up to 4×4 pixels are too small for NHWC's direct forward, which
-/// works on rows of pixels, and go through blocks of 16 channels.
+/// 3×3 windows with stride 1, where our own (fp32_winograd.hpp) does not take them, go to Winograd's F(4×4,
+/// 3×3) (A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks", 2015), in fp32: a quarter of
+/// the multiplications, with rounding errors of about twice the direct sum's. Images of up to 4×4 pixels are
+/// too small for NHWC's direct forward, which works on rows of pixels, and go through blocks of 16 channels.
 std::vector<ConvolutionWay> convolution_ways(const Conv2dShape& shape, ConvolutionPass pass,
                                              dnnl::memory::data_type products);
 
