@@ -1,13 +1,14 @@
 // Batch normalisation in two passes over x forward (moments, then x̂) and two over x and dy backward (sums,
 // then dx), also with a ReLU behind: whether a value passed it is computed again from x. Channels are side by
-// side, so every loop over them is a vector loop; sums are in double.
+// side, so every loop over them is a vector loop (batch_norm_rows.hpp); sums are in double, those of some
+// rows of bf16 in fp32.
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "../common/activations.hpp"
 #include "../common/batch_norm_math.hpp"
+#include "batch_norm_rows.hpp"
 #include "eigen_ops.hpp"
 #include "parallel.hpp"
 #include "tutti/base/error.hpp"
@@ -15,36 +16,8 @@
 namespace tutti {
 namespace {
 
-/// Rows whose terms are added before they touch the running sums: so many fewer loads and stores of these.
-constexpr std::int64_t rows_at_once = 4;
-
-/// Adds Σ first(row, c) and Σ second(row, c) over the rows to two sums per channel. The terms of a pair come
-/// from one call, term(row, c) -> {first, second}.
-template <class Term>
-void add_pairs(std::int64_t begin, std::int64_t end, std::int64_t channels, double* __restrict first,
-               double* __restrict second, const Term& term) {
-    std::int64_t row = begin;
-    for (; row + rows_at_once <= end; row += rows_at_once) {
-#pragma omp simd
-        for (std::int64_t c = 0; c < channels; ++c) {
-            const auto a = term(row, c), b = term(row + 1, c), d = term(row + 2, c), e = term(row + 3, c);
-            first[c] += (a.first + b.first) + (d.first + e.first);
-            second[c] += (a.second + b.second) + (d.second + e.second);
-        }
-    }
-    for (; row < end; ++row) {
-#pragma omp simd
-        for (std::int64_t c = 0; c < channels; ++c) {
-            const auto a = term(row, c);
-            first[c] += a.first;
-            second[c] += a.second;
-        }
-    }
-}
-
-struct Pair {
-    double first, second;
-};
+/// Rows whose sums are in fp32, where values are bf16.
+constexpr std::int64_t short_rows = 64;
 
 template <class T>
 class CpuBatchNorm final : public BatchNormOp {
@@ -56,23 +29,23 @@ class CpuBatchNorm final : public BatchNormOp {
           mean_(size()),
           scale_(size()),
           offset_(size()),
-          slope_(size()) {}
+          slope_(size()),
+          short_mean_(size()) {}
 
     void moments(const TensorView& x, const TensorView& shift, const TensorView& moments) override {
         const std::int64_t rows = rows_of(x);
         assert(moments.count() == 1 + 2 * channels_ && shift.count() == channels_);
-        const T* in = x.as<T>();
         const T* guess = shift.as<T>();
         double* out = moments.as<double>();
         out[0] = static_cast<double>(rows);
-        sum_pairs(
-            rows, out + 1,
-            [in, guess, channels = channels_](std::int64_t row, std::int64_t c) {
-                const double distance =
-                    static_cast<double>(in[row * channels + c]) - static_cast<double>(guess[c]);
-                return Pair{distance, distance * distance};
-            },
-            [](std::int64_t, std::int64_t) {});
+        as_stored<T>(x, [&]<class S>() {
+            const S* in = x.as<S>();
+            sum_pairs<S>(rows, out + 1,
+                         [=, channels = channels_](std::int64_t begin, std::int64_t end, auto* sums) {
+                             add_row_moments(end - begin, channels, in + begin * channels, guess, sums,
+                                             sums + channels);
+                         });
+        });
     }
 
     void normalizer(const TensorView& moments, const TensorView& shift, const TensorView& normalizer,
@@ -132,83 +105,37 @@ class CpuBatchNorm final : public BatchNormOp {
         const std::int64_t rows = rows_of(x);
         assert(y.count() == x.count() && normalizer.count() == 1 + 2 * channels_);
         set_scale(normalizer, weight);
-        const T* in = x.as<T>();
-        const T* middle = mean_.data();
-        const T* scale = scale_.data();
-        const T* offset = bias.as<T>();
-        T* out = y.as<T>();
-        const auto forward_rows = [&](const auto& behind) {
-            for_rows(rows, [=, channels = channels_](std::int64_t row) {
-                const T* from = in + row * channels;
-                T* to = out + row * channels;
-#pragma omp simd
-                for (std::int64_t c = 0; c < channels; ++c)
-                    to[c] = behind(BatchNormForward<T>{middle[c], scale[c], offset[c]}(from[c]));
+        as_stored<T>(x, [&]<class S>() {
+            for_rows(rows, [&, in = x.as<S>(), out = y.as<S>()](std::int64_t first, std::int64_t count) {
+                normalize_rows(count, channels_, in + first * channels_, normalizer_of(bias), shape_.relu,
+                               out + first * channels_);
             });
-        };
-        if (shape_.relu)
-            forward_rows([](T value) { return relu(value); });
-        else
-            forward_rows([](T value) { return value; });
+        });
     }
 
     void backward_sums(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
                        const TensorView& sums, const TensorView& dweight, const TensorView& dbias) override {
-        sums_of(x, dy, normalizer, sums, dweight, dbias, [](std::int64_t, std::int64_t) {});
+        sums_of(x, dy, normalizer, nullptr, sums, dweight, dbias);
     }
 
     void relu_backward_sums(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
                             const TensorView& weight, const TensorView& bias, const TensorView& sums,
                             const TensorView& dweight, const TensorView& dbias) override {
         set_scale(normalizer, weight);
-        const T* in = x.as<T>();
-        const T* middle = mean_.data();
-        const T* scale = scale_.data();
-        const T* offset = bias.as<T>();
-        T* dout = dy.as<T>();
-        sums_of(x, dy, normalizer, sums, dweight, dbias,
-                [=, channels = channels_](std::int64_t begin, std::int64_t end) {
-                    for (std::int64_t row = begin; row < end; ++row) {
-                        const T* from = in + row * channels;
-                        T* gradient = dout + row * channels;
-#pragma omp simd
-                        for (std::int64_t c = 0; c < channels; ++c) {
-                            const T given = gradient[c];  // read in any case, or a branch prevents vectors
-                            gradient[c] = relu_gradient(
-                                BatchNormForward<T>{middle[c], scale[c], offset[c]}(from[c]), given);
-                        }
-                    }
-                });
+        const RowNormalizer<T> relu = normalizer_of(bias);
+        sums_of(x, dy, normalizer, &relu, sums, dweight, dbias);
     }
 
     void backward(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
                   const TensorView& weight, const TensorView& sums, const TensorView& dx) override {
-        const std::int64_t rows = rows_of(x);
-        assert(dy.count() == x.count() && dx.count() == x.count());
-        const double* inverse = normalizer.as<double>() + 1 + channels_;
-        const double* plain = sums.as<double>();
-        const double* weighted = plain + channels_;
-        const double total = std::max(1.0, normalizer.as<double>()[0]);
-        set_scale(normalizer, weight);
-        for (std::size_t c = 0; c < size(); ++c) {
-            offset_[c] = static_cast<T>(plain[c] / total);
-            slope_[c] = static_cast<T>(inverse[c] * weighted[c] / total);
-        }
-        const T* in = x.as<T>();
-        const T* dout = dy.as<T>();
-        const T* middle = mean_.data();
-        const T* scale = scale_.data();
-        const T* offset = offset_.data();
-        const T* slope = slope_.data();
-        T* out = dx.as<T>();
-        for_rows(rows, [=, channels = channels_](std::int64_t row) {
-            const T* from = in + row * channels;
-            const T* gradient = dout + row * channels;
-            T* to = out + row * channels;
-#pragma omp simd
-            for (std::int64_t c = 0; c < channels; ++c)
-                to[c] = BatchNormBackward<T>{middle[c], scale[c], offset[c], slope[c]}(from[c], gradient[c]);
-        });
+        backward(x, dy, normalizer, weight, nullptr, sums, dx);
+    }
+
+    void relu_backward(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
+                       const TensorView& weight, const TensorView& bias, const TensorView& sums,
+                       const TensorView& dx) override {
+        const RowNormalizer<T> relu = normalizer_of(bias);
+        backward(x, dy, normalizer, weight, &relu, sums, dx);
     }
 
   private:
@@ -221,26 +148,60 @@ class CpuBatchNorm final : public BatchNormOp {
         }
     }
 
-    /// `before(begin, end)` is called on some rows before their terms are taken, while they are in the cache.
-    template <class Before>
+    /// After set_scale, and until the next.
+    RowNormalizer<T> normalizer_of(const TensorView& bias) const {
+        return {mean_.data(), scale_.data(), bias.as<T>()};
+    }
+
+    /// relu: null where there is none behind.
+    void backward(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
+                  const TensorView& weight, const RowNormalizer<T>* relu, const TensorView& sums,
+                  const TensorView& dx) {
+        const std::int64_t rows = rows_of(x);
+        assert(dy.count() == x.count() && dx.count() == x.count());
+        const double* inverse = normalizer.as<double>() + 1 + channels_;
+        const double* plain = sums.as<double>();
+        const double* weighted = plain + channels_;
+        const double total = std::max(1.0, normalizer.as<double>()[0]);
+        set_scale(normalizer, weight);
+        for (std::size_t c = 0; c < size(); ++c) {
+            offset_[c] = static_cast<T>(plain[c] / total);
+            slope_[c] = static_cast<T>(inverse[c] * weighted[c] / total);
+        }
+        const RowGradient<T> gradient{mean_.data(), scale_.data(), offset_.data(), slope_.data()};
+        as_stored<T>(x, [&]<class S>() {
+            for_rows(rows, [&, in = x.as<S>(), given = dy.as<S>(), out = dx.as<S>()](std::int64_t first,
+                                                                                     std::int64_t count) {
+                const std::int64_t at = first * channels_;
+                gradient_rows(count, channels_, in + at, given + at, relu, gradient, out + at);
+            });
+        });
+    }
+
     void sums_of(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
-                 const TensorView& sums, const TensorView& dweight, const TensorView& dbias,
-                 const Before& before) {
+                 const RowNormalizer<T>* relu, const TensorView& sums, const TensorView& dweight,
+                 const TensorView& dbias) {
         const std::int64_t rows = rows_of(x);
         assert(dy.count() == x.count() && sums.count() == 2 * channels_);
         const double* mean = normalizer.as<double>() + 1;
         const double* inverse = mean + channels_;
-        const T* in = x.as<T>();
-        const T* dout = dy.as<T>();
         double* plain = sums.as<double>();
         double* weighted = plain + channels_;
-        sum_pairs(
-            rows, plain,
-            [=, channels = channels_](std::int64_t row, std::int64_t c) {
-                const double gradient = static_cast<double>(dout[row * channels + c]);
-                return Pair{gradient, gradient * (static_cast<double>(in[row * channels + c]) - mean[c])};
-            },
-            before);
+        std::copy_n(mean, channels_, short_mean_.data());
+        as_stored<T>(x, [&]<class S>() {
+            const RowSum<S>* middle;
+            if constexpr (std::is_same_v<RowSum<S>, double>)
+                middle = mean;
+            else
+                middle = short_mean_.data();
+            sum_pairs<S>(
+                rows, plain,
+                [&, in = x.as<S>(), given = dy.as<S>()](std::int64_t begin, std::int64_t end, auto* to) {
+                    const std::int64_t at = begin * channels_;
+                    add_row_gradients(end - begin, channels_, in + at, given + at, relu, middle, to,
+                                      to + channels_);
+                });
+        });
         for (std::int64_t c = 0; c < channels_; ++c) {
             weighted[c] *= inverse[c];
             dbias.as<T>()[c] = static_cast<T>(plain[c]);
@@ -256,50 +217,57 @@ class CpuBatchNorm final : public BatchNormOp {
         return x.count() / channels_;
     }
 
+    /// body(first, count) for all rows.
     template <class Body>
     void for_rows(std::int64_t rows, const Body& body) const {
         for_ranges(
-            rows,
-            [&body](std::int64_t begin, std::int64_t end) {
-                for (std::int64_t row = begin; row < end; ++row) body(row);
-            },
-            channels_);
+            rows, [&body](std::int64_t begin, std::int64_t end) { body(begin, end - begin); }, channels_);
     }
 
-    /// out[2C]: the sums of term(row, c) over all rows; `before` as in sums_of. Each share of the rows has
-    /// its own, added in order.
-    template <class Term, class Before>
-    void sum_pairs(std::int64_t rows, double* out, const Term& term, const Before& before) {
+    /// out[2C]: what add(begin, end, sums) adds to sums[2C] for all rows. Each share of the rows has its own,
+    /// added in order.
+    template <class S, class Add>
+    void sum_pairs(std::int64_t rows, double* out, const Add& add) {
         std::fill_n(out, 2 * channels_, 0.0);
         const std::int64_t shares = rows * channels_ > elements_worth_threads
                                         ? std::min<std::int64_t>(omp_get_max_threads(), rows)
                                         : 1;
-        // A multiple of rows_at_once, so that the order of the sums does not depend on it.
-        const std::int64_t cached = std::max<std::int64_t>(1, 1024 / channels_) * rows_at_once;
-        const auto add = [&](std::int64_t begin, std::int64_t end, double* sums) {
-            std::int64_t since_offer = 0;
-            for (std::int64_t first = begin; first < end; first += cached) {
-                const std::int64_t last = std::min(first + cached, end);
-                before(first, last);
-                add_pairs(first, last, channels_, sums, sums + channels_, term);
-                if ((since_offer += (last - first) * channels_) < elements_between_offers) continue;
-                since_offer = 0;
-                offer_progress();
-            }
-        };
-        if (shares == 1) return add(0, rows, out);
         // A cache line apart at least: threads do not write into each other's lines.
-        const std::int64_t stride = (2 * channels_ + 15) / 8 * 8;
-        double* parts = workspace_->reserve_elements<double>(static_cast<std::size_t>(shares * stride));
+        const std::int64_t stride = (4 * channels_ + 15) / 8 * 8;
+        double* const parts = workspace_->reserve_elements<double>(static_cast<std::size_t>(shares * stride));
         for_shares(rows, shares, [&](std::int64_t share, std::int64_t begin, std::int64_t end) {
-            double* part = parts + share * stride;
+            double* const part = parts + share * stride;
             std::fill_n(part, 2 * channels_, 0.0);
-            add(begin, end, part);
+            if constexpr (std::is_same_v<RowSum<S>, double>)
+                for_some_rows(begin, end,
+                              [&](std::int64_t first, std::int64_t last) { add(first, last, part); });
+            else
+                for_some_rows(begin, end,
+                              [&, sums = reinterpret_cast<RowSum<S>*>(part + 2 * channels_)](
+                                  std::int64_t first, std::int64_t last) {
+                                  std::fill_n(sums, 2 * channels_, RowSum<S>(0));
+                                  add(first, last, sums);
+                                  for (std::int64_t i = 0; i < 2 * channels_; ++i)
+                                      part[i] += static_cast<double>(sums[i]);
+                              });
         });
         for (std::int64_t share = 0; share < shares; ++share) {
             const double* part = parts + share * stride;
 #pragma omp simd
             for (std::int64_t i = 0; i < 2 * channels_; ++i) out[i] += part[i];
+        }
+    }
+
+    /// body(first, last) for some rows after others, with offers of progress between them.
+    template <class Body>
+    void for_some_rows(std::int64_t begin, std::int64_t end, const Body& body) const {
+        std::int64_t since_offer = 0;
+        for (std::int64_t first = begin; first < end; first += short_rows) {
+            const std::int64_t last = std::min(first + short_rows, end);
+            body(first, last);
+            if ((since_offer += (last - first) * channels_) < elements_between_offers) continue;
+            since_offer = 0;
+            offer_progress();
         }
     }
 
@@ -315,6 +283,7 @@ class CpuBatchNorm final : public BatchNormOp {
     const std::int64_t channels_;
     const std::shared_ptr<Workspace> workspace_;
     std::vector<T> mean_, scale_, offset_, slope_;  // per channel, of one call
+    std::vector<float> short_mean_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "bf16_interleave.hpp"
 #include "bf16_transpose.hpp"
+#include "bf16_vectors.hpp"
 
 // The operands of products: rounding and pairing. As in bf16_tile.cpp, only what lies in the unnamed
 // namespace may be inlined here.
@@ -13,19 +14,47 @@
 namespace tutti {
 namespace {
 
-template <bool HasFirst, bool HasSecond>
-__m512i round_both(const float* first, const float* second, std::int64_t at, __mmask16 lanes) {
-    const __m512 a = HasFirst ? _mm512_maskz_loadu_ps(lanes, first + at) : _mm512_setzero_ps();
-    const __m512 b = HasSecond ? _mm512_maskz_loadu_ps(lanes, second + at) : _mm512_setzero_ps();
-    return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b, a));
+/// bf16_lanes numbers of a row in memory, and two rows in bf16, one in each half.
+template <class Value>
+struct Row;
+template <>
+struct Row<float> {
+    using Numbers = __m512;
+    static Numbers load(const float* from, __mmask16 lanes) { return _mm512_maskz_loadu_ps(lanes, from); }
+    static Numbers zeros() { return _mm512_setzero_ps(); }
+    static __m512 widened(Numbers row) { return row; }
+    static __m512i both(Numbers first, Numbers second) {
+        return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(second, first));
+    }
+};
+template <>
+struct Row<std::uint16_t> {
+    using Numbers = __m256i;
+    /// Whole rows without a mask: masked loads of 16 bits are slower.
+    static Numbers load(const std::uint16_t* from, __mmask16 lanes) {
+        return lanes == 0xffff ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))
+                               : _mm256_maskz_loadu_epi16(lanes, from);
+    }
+    static Numbers zeros() { return _mm256_setzero_si256(); }
+    static __m512 widened(Numbers row) { return widened_values(row); }
+    static __m512i both(Numbers first, Numbers second) {
+        return _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1);
+    }
+};
+
+template <bool HasFirst, bool HasSecond, class Value>
+__m512i round_both(const Value* first, const Value* second, std::int64_t at, __mmask16 lanes) {
+    using R = Row<Value>;
+    return R::both(HasFirst ? R::load(first + at, lanes) : R::zeros(),
+                   HasSecond ? R::load(second + at, lanes) : R::zeros());
 }
 
 __mmask16 lanes_from(std::int64_t at, std::int64_t count) {
     return count - at >= bf16_lanes ? __mmask16(0xffff) : static_cast<__mmask16>((1u << (count - at)) - 1);
 }
 
-template <bool HasFirst, bool HasSecond>
-void make_pairs(const float* first, const float* second, std::int64_t count, Bf16Pair* pairs) {
+template <bool HasFirst, bool HasSecond, class Value>
+void make_pairs(const Value* first, const Value* second, std::int64_t count, Bf16Pair* pairs) {
     std::int64_t at = 0;
     for (; at + bf16_lanes <= count; at += bf16_lanes)
         _mm512_storeu_si512(pairs + at,
@@ -38,10 +67,11 @@ void make_pairs(const float* first, const float* second, std::int64_t count, Bf1
 
 /// Vectors of channels, the last of them with these lanes only, of rows one after the other. Whole vectors
 /// are stored without a mask: masked stores of 16 bits take tens of cycles.
-template <std::size_t Vectors, bool HasSecond, bool Whole, bool Rounded>
-void make_pairs_of_rows(const float* first, const float* second, std::int64_t times, std::int64_t step,
+template <std::size_t Vectors, bool HasSecond, bool Whole, bool Rounded, class Value>
+void make_pairs_of_rows(const Value* first, const Value* second, std::int64_t times, std::int64_t step,
                         __mmask16 last_lanes, Bf16Pair* pairs, std::int64_t pairs_step,
                         const RoundedRows& rounded) {
+    using R = Row<Value>;
     const auto lanes = [&](std::size_t v) {
         return Whole || v + 1 < Vectors ? __mmask16(0xffff) : last_lanes;
     };
@@ -55,17 +85,17 @@ void make_pairs_of_rows(const float* first, const float* second, std::int64_t ti
     for (std::int64_t i = 0; i < times; ++i, first += step, pairs += pairs_step) {
 #pragma GCC unroll 4
         for (std::size_t v = 0; v < Vectors; ++v) {
-            const float* const from = first + v * bf16_lanes;
-            const __m512 a = _mm512_maskz_loadu_ps(lanes(v), from);
-            const __m512 b =
-                HasSecond ? _mm512_maskz_loadu_ps(lanes(v), from + between) : _mm512_setzero_ps();
-            const __m512i rows = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b, a));
+            const Value* const from = first + v * bf16_lanes;
+            const auto a = R::load(from, lanes(v));
+            const auto b = HasSecond ? R::load(from + between, lanes(v)) : R::zeros();
+            const __m512i rows = R::both(a, b);
             if (Whole || v + 1 < Vectors)
                 _mm512_storeu_si512(pairs + v * bf16_lanes, interleave(rows));
             else
                 _mm512_mask_storeu_epi32(pairs + v * bf16_lanes, last_lanes, interleave(rows));
             if constexpr (!Rounded) continue;
-            sums[v] = _mm512_add_ps(sums[v], HasSecond ? _mm512_add_ps(a, b) : a);
+            sums[v] = _mm512_add_ps(sums[v],
+                                    HasSecond ? _mm512_add_ps(R::widened(a), R::widened(b)) : R::widened(a));
             if (!low) continue;
             const auto store = [&](std::uint16_t* to, __m256i row) {
                 if (Whole || v + 1 < Vectors)
@@ -85,8 +115,8 @@ void make_pairs_of_rows(const float* first, const float* second, std::int64_t ti
         _mm512_mask_storeu_ps(rounded.sums + v * bf16_lanes, lanes(v), sums[v]);
 }
 
-template <std::size_t Vectors, bool HasSecond>
-void make_pairs_of_rows(const float* first, const float* second, std::int64_t times, std::int64_t step,
+template <std::size_t Vectors, bool HasSecond, class Value>
+void make_pairs_of_rows(const Value* first, const Value* second, std::int64_t times, std::int64_t step,
                         __mmask16 last, Bf16Pair* pairs, std::int64_t pairs_step,
                         const RoundedRows& rounded) {
     const bool more = rounded.first || rounded.sums;
@@ -101,29 +131,32 @@ void make_pairs_of_rows(const float* first, const float* second, std::int64_t ti
                                                             pairs_step, rounded);
 }
 
-template <std::size_t Vectors, bool HasSecond, bool Rounded>
-void make_pairs_in_slabs(const float* first, const float* second, std::int64_t slabs, std::int64_t times,
+template <std::size_t Vectors, bool HasSecond, bool Rounded, class Value>
+void make_pairs_in_slabs(const Value* first, const Value* second, std::int64_t slabs, std::int64_t times,
                          std::int64_t step, Bf16Pair* pairs, std::int64_t slab_step,
                          const RoundedRows& rounded) {
+    using R = Row<Value>;
     constexpr std::int64_t slab = static_cast<std::int64_t>(Vectors) * bf16_lanes;
     const std::int64_t between = HasSecond ? second - first : 0;
     std::uint16_t* low = rounded.first;
     float* const sums = rounded.sums;
     for (std::int64_t i = 0; i < times; ++i, first += step, pairs += slab) {
         for (std::int64_t s = 0; s < slabs; ++s) {
-            const float* const from = first + s * slab;
+            const Value* const from = first + s * slab;
             Bf16Pair* const to = pairs + s * slab_step;
 #pragma GCC unroll 4
             for (std::size_t v = 0; v < Vectors; ++v) {
                 const std::int64_t at = static_cast<std::int64_t>(v) * bf16_lanes;
-                const __m512 a = _mm512_loadu_ps(from + at);
-                const __m512 b = HasSecond ? _mm512_loadu_ps(from + between + at) : _mm512_setzero_ps();
-                const __m512i rows = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b, a));
+                const auto a = R::load(from + at, 0xffff);
+                const auto b = HasSecond ? R::load(from + between + at, 0xffff) : R::zeros();
+                const __m512i rows = R::both(a, b);
                 _mm512_storeu_si512(to + at, interleave(rows));
                 if constexpr (!Rounded) continue;
                 if (float* const sum = sums ? sums + s * slab + at : nullptr)
                     _mm512_storeu_ps(
-                        sum, _mm512_add_ps(_mm512_loadu_ps(sum), HasSecond ? _mm512_add_ps(a, b) : a));
+                        sum, _mm512_add_ps(
+                                 _mm512_loadu_ps(sum),
+                                 HasSecond ? _mm512_add_ps(R::widened(a), R::widened(b)) : R::widened(a)));
                 if (!low) continue;
                 auto* const row = reinterpret_cast<__m256i*>(low + s * slab + at);
                 _mm256_storeu_si256(row, _mm512_castsi512_si256(rows));
@@ -136,8 +169,8 @@ void make_pairs_in_slabs(const float* first, const float* second, std::int64_t s
     }
 }
 
-template <std::size_t Vectors>
-void make_pairs_in_slabs(const float* first, const float* second, std::int64_t slabs, std::int64_t times,
+template <std::size_t Vectors, class Value>
+void make_pairs_in_slabs(const Value* first, const Value* second, std::int64_t slabs, std::int64_t times,
                          std::int64_t step, Bf16Pair* pairs, std::int64_t slab_step,
                          const RoundedRows& rounded) {
     if (second && !rounded.first && !rounded.sums)
@@ -151,17 +184,17 @@ void make_pairs_in_slabs(const float* first, const float* second, std::int64_t s
                                                   rounded);
 }
 
-}  // namespace
-
-void make_bf16_pairs(const float* first, const float* second, std::int64_t count, Bf16Pair* pairs) {
+template <class Value>
+void make_any_pairs(const Value* first, const Value* second, std::int64_t count, Bf16Pair* pairs) {
     if (first && second) return make_pairs<true, true>(first, second, count, pairs);
     if (first) return make_pairs<true, false>(first, second, count, pairs);
     if (second) return make_pairs<false, true>(first, second, count, pairs);
     make_pairs<false, false>(first, second, count, pairs);
 }
 
-void make_bf16_pairs(const float* first, const float* second, std::int64_t count, std::int64_t times,
-                     std::int64_t step, Bf16Pair* pairs, const RoundedRows& rounded) {
+template <class Value>
+void make_pairs_of_rows(const Value* first, const Value* second, std::int64_t count, std::int64_t times,
+                        std::int64_t step, Bf16Pair* pairs, const RoundedRows& rounded) {
     constexpr std::int64_t most = most_bf16_vectors * bf16_lanes;
     for (std::int64_t at = 0; at < count; at += most) {
         const std::int64_t now = count - at < most ? count - at : most;
@@ -174,32 +207,62 @@ void make_bf16_pairs(const float* first, const float* second, std::int64_t count
                 make_pairs_of_rows<Vectors, true>(first + at, second + at, times, step, last, pairs + at,
                                                   count, part);
             else
-                make_pairs_of_rows<Vectors, false>(first + at, nullptr, times, step, last, pairs + at, count,
-                                                   part);
+                make_pairs_of_rows<Vectors, false, Value>(first + at, nullptr, times, step, last, pairs + at,
+                                                          count, part);
         };
         switch (vectors) {
             case 1:
-                make.operator()<1>();
+                make.template operator()<1>();
                 break;
             case 2:
-                make.operator()<2>();
+                make.template operator()<2>();
                 break;
             case 3:
-                make.operator()<3>();
+                make.template operator()<3>();
                 break;
             default:
-                make.operator()<4>();
+                make.template operator()<4>();
         }
     }
 }
 
-void make_bf16_pairs_in_slabs(const float* first, const float* second, std::int64_t slab, std::int64_t slabs,
-                              std::int64_t times, std::int64_t step, Bf16Pair* pairs, std::int64_t slab_step,
-                              const RoundedRows& rounded) {
+template <class Value>
+void make_pairs_in_slabs(const Value* first, const Value* second, std::int64_t slab, std::int64_t slabs,
+                         std::int64_t times, std::int64_t step, Bf16Pair* pairs, std::int64_t slab_step,
+                         const RoundedRows& rounded) {
     if (slab == 3 * bf16_lanes)
         make_pairs_in_slabs<3>(first, second, slabs, times, step, pairs, slab_step, rounded);
     else
         make_pairs_in_slabs<4>(first, second, slabs, times, step, pairs, slab_step, rounded);
+}
+
+}  // namespace
+
+void make_bf16_pairs(const float* first, const float* second, std::int64_t count, Bf16Pair* pairs) {
+    make_any_pairs(first, second, count, pairs);
+}
+void make_bf16_pairs(const float* first, const float* second, std::int64_t count, std::int64_t times,
+                     std::int64_t step, Bf16Pair* pairs, const RoundedRows& rounded) {
+    make_pairs_of_rows(first, second, count, times, step, pairs, rounded);
+}
+void make_bf16_pairs_in_slabs(const float* first, const float* second, std::int64_t slab, std::int64_t slabs,
+                              std::int64_t times, std::int64_t step, Bf16Pair* pairs, std::int64_t slab_step,
+                              const RoundedRows& rounded) {
+    make_pairs_in_slabs(first, second, slab, slabs, times, step, pairs, slab_step, rounded);
+}
+
+void make_bf16_pairs(const std::uint16_t* first, const std::uint16_t* second, std::int64_t count,
+                     Bf16Pair* pairs) {
+    make_any_pairs(first, second, count, pairs);
+}
+void make_bf16_pairs(const std::uint16_t* first, const std::uint16_t* second, std::int64_t count,
+                     std::int64_t times, std::int64_t step, Bf16Pair* pairs, const RoundedRows& rounded) {
+    make_pairs_of_rows(first, second, count, times, step, pairs, rounded);
+}
+void make_bf16_pairs_in_slabs(const std::uint16_t* first, const std::uint16_t* second, std::int64_t slab,
+                              std::int64_t slabs, std::int64_t times, std::int64_t step, Bf16Pair* pairs,
+                              std::int64_t slab_step, const RoundedRows& rounded) {
+    make_pairs_in_slabs(first, second, slab, slabs, times, step, pairs, slab_step, rounded);
 }
 
 void round_to_bf16(const float* from, std::int64_t step, std::int64_t rows, std::int64_t count,

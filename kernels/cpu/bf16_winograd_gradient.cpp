@@ -47,6 +47,7 @@ std::int64_t outputs_at_once(std::int64_t out, std::int64_t threads) {
     return best;
 }
 
+template <class X, class Y>
 class WinogradGradient {
   public:
     WinogradGradient(const Conv2dShape& shape, std::int64_t batch)
@@ -63,8 +64,8 @@ class WinogradGradient {
     /// In elements of 4 bytes.
     std::int64_t size() const { return zeros_size() + left_size() + right_size() + all_sums_size(); }
 
-    void execute(const float* x, const float* dy, float* dweight, float* memory) const {
-        float* const zeros = memory;
+    void execute(const X* x, const Y* dy, float* dweight, float* memory) const {
+        float* const zeros = memory;  // of either type
         auto* const left = reinterpret_cast<Bf16Pair*>(zeros + zeros_size());
         Bf16Pair* const right = left + left_size();
         auto* const sums = reinterpret_cast<float*>(right + right_size());
@@ -90,7 +91,8 @@ class WinogradGradient {
     struct Block {
         std::int64_t number, pairs;
         const Bf16Pair *left, *right;
-        const float *x, *dy;
+        const X* x;
+        const Y* dy;
     };
 
     std::int64_t in_slabs() const { return divided_up(s_.in, in_slab); }
@@ -121,14 +123,16 @@ class WinogradGradient {
         return (keeps_sums() ? in_slabs() * out_slabs() : std::min(out_slabs(), threads_)) * sums_size();
     }
 
-    void pack(std::int64_t pair, std::int64_t at, const float* x, const float* dy, const float* zeros,
-              Bf16Pair* left, Bf16Pair* right) const {
-        std::array<std::array<const float*, 16>, 2> pixels;
-        std::array<std::array<const float*, 4>, 2> gradients;
+    void pack(std::int64_t pair, std::int64_t at, const X* x, const Y* dy, const float* zeros, Bf16Pair* left,
+              Bf16Pair* right) const {
+        std::array<std::array<const X*, 16>, 2> pixels;
+        std::array<std::array<const Y*, 4>, 2> gradients;
         for (std::size_t i = 0; i < 2; ++i) {
             const std::int64_t tile = 2 * pair + static_cast<std::int64_t>(i);
-            find(tile, 4, s_.padding_h, s_.padding_w, x, s_.height, s_.width, s_.in, zeros, pixels[i].data());
-            find(tile, 2, 0, 0, dy, s_.out_height(), s_.out_width(), s_.out, zeros, gradients[i].data());
+            find(tile, 4, s_.padding_h, s_.padding_w, x, s_.height, s_.width, s_.in,
+                 reinterpret_cast<const X*>(zeros), pixels[i].data());
+            find(tile, 2, 0, 0, dy, s_.out_height(), s_.out_width(), s_.out,
+                 reinterpret_cast<const Y*>(zeros), gradients[i].data());
         }
         for (std::int64_t in = 0; in < in_slabs(); ++in) {
             const std::int64_t count = std::min(in_slab, s_.in - in * in_slab);
@@ -144,10 +148,11 @@ class WinogradGradient {
     }
 
     /// The pixels of a tile, `size` × `size` of them; zeros outside of the image and behind the last tile.
+    template <class Value>
     void find(std::int64_t tile, std::int64_t size, std::int64_t padding_h, std::int64_t padding_w,
-              const float* images, std::int64_t height, std::int64_t width, std::int64_t channels,
-              const float* zeros, const float** pixels) const {
-        const float* const image = images + tile / image_tiles_ * height * width * channels;
+              const Value* images, std::int64_t height, std::int64_t width, std::int64_t channels,
+              const Value* zeros, const Value** pixels) const {
+        const Value* const image = images + tile / image_tiles_ * height * width * channels;
         const std::int64_t top = tile % image_tiles_ / tile_columns_ * 2 - padding_h;
         const std::int64_t left = tile % tile_columns_ * 2 - padding_w;
         for (std::int64_t row = top; row < top + size; ++row)
@@ -223,13 +228,14 @@ class WinogradGradient {
 
     /// While this block is multiplied, the next one's pixels come into the cache, a share with each item.
     MemoryAhead share_ahead(const Block& block, std::int64_t items, std::int64_t item) const {
-        const auto share = [&](const float* images, std::int64_t image_size) {
+        const auto share = [&](const auto* images, std::int64_t image_size) {
+            constexpr std::int64_t in_line = 64 / sizeof(*images);
             const auto line = [&](std::int64_t of) {
-                return std::min(2 * of * at_once_, tiles_) * (image_size / image_tiles_) / bf16_lanes;
+                return std::min(2 * of * at_once_, tiles_) * (image_size / image_tiles_) / in_line;
             };
             const std::int64_t begin = line(block.number + 1), lines = line(block.number + 2) - begin;
             const std::int64_t from = share_begin(lines, items, item);
-            return MemoryAhead::Range{images + (begin + from) * bf16_lanes,
+            return MemoryAhead::Range{images + (begin + from) * in_line,
                                       share_begin(lines, items, item + 1) - from};
         };
         return {{share(block.x, s_.height * s_.width * s_.in),
@@ -255,13 +261,23 @@ bool takes_bf16_winograd_gradient(const Conv2dShape& s, std::int64_t batch) {
            direct / 10 * 9;
 }
 
-void bf16_winograd_weight_gradient(const Conv2dShape& shape, std::int64_t batch, const float* x,
-                                   const float* dy, float* dweight, float* dbias, Workspace& workspace) {
-    const WinogradGradient work(shape, batch);
+template <class X, class Y>
+void bf16_winograd_weight_gradient(const Conv2dShape& shape, std::int64_t batch, const X* x, const Y* dy,
+                                   float* dweight, float* dbias, Workspace& workspace) {
+    const WinogradGradient<X, Y> work(shape, batch);
     const std::int64_t size = std::max(work.size(), dbias ? batch * shape.out : 0);
     auto* const memory = workspace.reserve_elements<float>(static_cast<std::size_t>(size));
     if (dbias) sum_bias(batch, shape.out_height() * shape.out_width(), shape.out, dy, dbias, memory);
     work.execute(x, dy, dweight, memory);
 }
+
+template void bf16_winograd_weight_gradient(const Conv2dShape&, std::int64_t, const float*, const float*,
+                                            float*, float*, Workspace&);
+template void bf16_winograd_weight_gradient(const Conv2dShape&, std::int64_t, const float*,
+                                            const std::uint16_t*, float*, float*, Workspace&);
+template void bf16_winograd_weight_gradient(const Conv2dShape&, std::int64_t, const std::uint16_t*,
+                                            const float*, float*, float*, Workspace&);
+template void bf16_winograd_weight_gradient(const Conv2dShape&, std::int64_t, const std::uint16_t*,
+                                            const std::uint16_t*, float*, float*, Workspace&);
 
 }  // namespace tutti

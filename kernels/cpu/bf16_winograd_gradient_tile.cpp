@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "bf16_interleave.hpp"
+#include "bf16_vectors.hpp"
 
 // As in bf16_tile.cpp, only what lies in the unnamed namespace may be inlined here.
 
@@ -21,9 +22,9 @@ void store_pairs(const __m512 (&a)[4], const __m512 (&b)[4], Bf16Pair* to, std::
 }
 
 /// Row `Row` of Bᵀ·d: the sum or difference of two rows of pixels.
-template <std::size_t Row>
-__m512 row_of_pixels(const float* const* pixels, std::size_t column, std::int64_t channel) {
-    const auto pixel = [&](std::size_t row) { return _mm512_loadu_ps(pixels[row * 4 + column] + channel); };
+template <std::size_t Row, class Value>
+__m512 row_of_pixels(const Value* const* pixels, std::size_t column, std::int64_t channel) {
+    const auto pixel = [&](std::size_t row) { return load_values(pixels[row * 4 + column] + channel); };
     if constexpr (Row == 0) return _mm512_sub_ps(pixel(0), pixel(2));
     if constexpr (Row == 1) return _mm512_add_ps(pixel(1), pixel(2));
     if constexpr (Row == 2) return _mm512_sub_ps(pixel(2), pixel(1));
@@ -31,8 +32,8 @@ __m512 row_of_pixels(const float* const* pixels, std::size_t column, std::int64_
 }
 
 /// Row `Row` of Bᵀ·d·B.
-template <std::size_t Row>
-void transform_pixels(const float* const* pixels, std::int64_t channel, __m512 (&to)[4]) {
+template <std::size_t Row, class Value>
+void transform_pixels(const Value* const* pixels, std::int64_t channel, __m512 (&to)[4]) {
     __m512 d[4];
 #pragma GCC unroll 4
     for (std::size_t column = 0; column < 4; ++column)
@@ -43,8 +44,8 @@ void transform_pixels(const float* const* pixels, std::int64_t channel, __m512 (
     to[3] = _mm512_sub_ps(d[1], d[3]);
 }
 
-template <std::size_t Row>
-void pair_pixels(const float* const* first, const float* const* second, std::int64_t channel, Bf16Pair* to,
+template <std::size_t Row, class Value>
+void pair_pixels(const Value* const* first, const Value* const* second, std::int64_t channel, Bf16Pair* to,
                  std::int64_t product_step) {
     __m512 a[4], b[4];
     transform_pixels<Row>(first, channel, a);
@@ -53,10 +54,10 @@ void pair_pixels(const float* const* first, const float* const* second, std::int
 }
 
 /// Row `Row` of A·dy·Aᵀ.
-template <std::size_t Row>
-void transform_gradients(const float* const* pixels, std::int64_t channel, __m512 (&to)[4]) {
+template <std::size_t Row, class Value>
+void transform_gradients(const Value* const* pixels, std::int64_t channel, __m512 (&to)[4]) {
     const auto column = [&](std::size_t at) {
-        const auto pixel = [&](std::size_t row) { return _mm512_loadu_ps(pixels[row * 2 + at] + channel); };
+        const auto pixel = [&](std::size_t row) { return load_values(pixels[row * 2 + at] + channel); };
         if constexpr (Row == 0) return pixel(0);
         if constexpr (Row == 1) return _mm512_add_ps(pixel(0), pixel(1));
         if constexpr (Row == 2) return _mm512_sub_ps(pixel(0), pixel(1));
@@ -69,8 +70,8 @@ void transform_gradients(const float* const* pixels, std::int64_t channel, __m51
     to[3] = right;
 }
 
-template <std::size_t Row>
-void pair_gradients(const float* const* first, const float* const* second, std::int64_t channel, Bf16Pair* to,
+template <std::size_t Row, class Value>
+void pair_gradients(const Value* const* first, const Value* const* second, std::int64_t channel, Bf16Pair* to,
                     std::int64_t product_step) {
     __m512 a[4], b[4];
     transform_gradients<Row>(first, channel, a);
@@ -87,11 +88,9 @@ void transform_sums(const __m512 (&m)[4], __m512 (&to)[3]) {
     to[2] = _mm512_sub_ps(sum, m[3]);
 }
 
-}  // namespace
-
-void transform_winograd_pixel_pairs(const float* const* first, const float* const* second,
-                                    std::int64_t channel, std::int64_t count, Bf16Pair* to,
-                                    std::int64_t product_step) {
+template <class Value>
+void pair_all_pixels(const Value* const* first, const Value* const* second, std::int64_t channel,
+                     std::int64_t count, Bf16Pair* to, std::int64_t product_step) {
     for (const std::int64_t end = channel + count; channel < end; channel += bf16_lanes, to += bf16_lanes) {
         pair_pixels<0>(first, second, channel, to, product_step);
         pair_pixels<1>(first, second, channel, to, product_step);
@@ -100,15 +99,39 @@ void transform_winograd_pixel_pairs(const float* const* first, const float* cons
     }
 }
 
-void transform_winograd_gradient_pairs(const float* const* first, const float* const* second,
-                                       std::int64_t channel, std::int64_t count, Bf16Pair* to,
-                                       std::int64_t product_step) {
+template <class Value>
+void pair_all_gradients(const Value* const* first, const Value* const* second, std::int64_t channel,
+                        std::int64_t count, Bf16Pair* to, std::int64_t product_step) {
     for (const std::int64_t end = channel + count; channel < end; channel += bf16_lanes, to += bf16_lanes) {
         pair_gradients<0>(first, second, channel, to, product_step);
         pair_gradients<1>(first, second, channel, to, product_step);
         pair_gradients<2>(first, second, channel, to, product_step);
         pair_gradients<3>(first, second, channel, to, product_step);
     }
+}
+
+}  // namespace
+
+void transform_winograd_pixel_pairs(const float* const* first, const float* const* second,
+                                    std::int64_t channel, std::int64_t count, Bf16Pair* to,
+                                    std::int64_t product_step) {
+    pair_all_pixels(first, second, channel, count, to, product_step);
+}
+void transform_winograd_pixel_pairs(const std::uint16_t* const* first, const std::uint16_t* const* second,
+                                    std::int64_t channel, std::int64_t count, Bf16Pair* to,
+                                    std::int64_t product_step) {
+    pair_all_pixels(first, second, channel, count, to, product_step);
+}
+
+void transform_winograd_gradient_pairs(const float* const* first, const float* const* second,
+                                       std::int64_t channel, std::int64_t count, Bf16Pair* to,
+                                       std::int64_t product_step) {
+    pair_all_gradients(first, second, channel, count, to, product_step);
+}
+void transform_winograd_gradient_pairs(const std::uint16_t* const* first, const std::uint16_t* const* second,
+                                       std::int64_t channel, std::int64_t count, Bf16Pair* to,
+                                       std::int64_t product_step) {
+    pair_all_gradients(first, second, channel, count, to, product_step);
 }
 
 void transform_winograd_gradient_sums(const float* sums, std::int64_t product_step, std::int64_t count,

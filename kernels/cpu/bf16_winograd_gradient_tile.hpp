@@ -10,13 +10,19 @@ namespace tutti {
 
 /// to[p][count] = pairs of (Bᵀ·d·B)[p] of two tiles, product p `product_step` pairs behind the one before.
 /// first, second: 4×4 pixels each, row by row, of which `count` channels (a multiple of bf16_lanes) from
-/// `channel` on are taken.
+/// `channel` on are taken, in fp32 or bf16.
 void transform_winograd_pixel_pairs(const float* const* first, const float* const* second,
+                                    std::int64_t channel, std::int64_t count, Bf16Pair* to,
+                                    std::int64_t product_step);
+void transform_winograd_pixel_pairs(const std::uint16_t* const* first, const std::uint16_t* const* second,
                                     std::int64_t channel, std::int64_t count, Bf16Pair* to,
                                     std::int64_t product_step);
 
 /// The same of (A·dy·Aᵀ)[p] of two tiles of 2×2.
 void transform_winograd_gradient_pairs(const float* const* first, const float* const* second,
+                                       std::int64_t channel, std::int64_t count, Bf16Pair* to,
+                                       std::int64_t product_step);
+void transform_winograd_gradient_pairs(const std::uint16_t* const* first, const std::uint16_t* const* second,
                                        std::int64_t channel, std::int64_t count, Bf16Pair* to,
                                        std::int64_t product_step);
 

@@ -6,6 +6,7 @@
 
 #include "bf16_interleave.hpp"
 #include "bf16_transpose.hpp"
+#include "bf16_vectors.hpp"
 
 // As in bf16_tile.cpp, only what lies in the unnamed namespace may be inlined here.
 
@@ -56,17 +57,16 @@ void transform_window(const float* window, std::int64_t in, __m512 (&to)[4][4]) 
     for (std::size_t row = 0; row < 4; ++row) transform_window(half[row], to[row]);
 }
 
-}  // namespace
-
-void transform_winograd_pixels(const float* const* pixels, std::int64_t channels, Bf16Pair* to,
-                               std::int64_t product_step) {
+template <class Value>
+void transform_pixels(const Value* const* pixels, std::int64_t channels, Bf16Pair* to,
+                      std::int64_t product_step) {
     for (std::int64_t c = 0; c < channels; c += bf16_lanes, to += bf16_lanes / 2) {
         __m512 half[4][4];
 #pragma GCC unroll 4
         for (std::size_t column = 0; column < 4; ++column) {
             __m512 d[4], result[4];
 #pragma GCC unroll 4
-            for (std::size_t row = 0; row < 4; ++row) d[row] = _mm512_loadu_ps(pixels[row * 4 + column] + c);
+            for (std::size_t row = 0; row < 4; ++row) d[row] = load_values(pixels[row * 4 + column] + c);
             transform_pixels(d, result);
 #pragma GCC unroll 4
             for (std::size_t row = 0; row < 4; ++row) half[row][column] = result[row];
@@ -84,8 +84,9 @@ void transform_winograd_pixels(const float* const* pixels, std::int64_t channels
     }
 }
 
-void transform_winograd_sums(const float* sums, std::int64_t product_step, std::int64_t channels,
-                             const float* bias, float* const* y) {
+template <class Value>
+void transform_sums(const float* sums, std::int64_t product_step, std::int64_t channels, const float* bias,
+                    Value* const* y) {
     for (std::int64_t c = 0; c < channels; c += bf16_lanes) {
         __m512 half[2][4];
 #pragma GCC unroll 4
@@ -106,10 +107,30 @@ void transform_winograd_sums(const float* sums, std::int64_t product_step, std::
             transform_sums(half[row], result);
 #pragma GCC unroll 2
             for (std::size_t column = 0; column < 2; ++column)
-                if (float* const to = y[row * 2 + column])
-                    _mm512_storeu_ps(to + c, _mm512_add_ps(result[column], shift));
+                if (Value* const to = y[row * 2 + column])
+                    store_values(_mm512_add_ps(result[column], shift), to + c);
         }
     }
+}
+
+}  // namespace
+
+void transform_winograd_pixels(const float* const* pixels, std::int64_t channels, Bf16Pair* to,
+                               std::int64_t product_step) {
+    transform_pixels(pixels, channels, to, product_step);
+}
+void transform_winograd_pixels(const std::uint16_t* const* pixels, std::int64_t channels, Bf16Pair* to,
+                               std::int64_t product_step) {
+    transform_pixels(pixels, channels, to, product_step);
+}
+
+void transform_winograd_sums(const float* sums, std::int64_t product_step, std::int64_t channels,
+                             const float* bias, float* const* y) {
+    transform_sums(sums, product_step, channels, bias, y);
+}
+void transform_winograd_sums(const float* sums, std::int64_t product_step, std::int64_t channels,
+                             const float* bias, std::uint16_t* const* y) {
+    transform_sums(sums, product_step, channels, bias, y);
 }
 
 void transform_winograd_weights(const float* weight, std::int64_t in, Bf16Pair* to, std::int64_t product_step,

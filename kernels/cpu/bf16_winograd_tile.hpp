@@ -12,14 +12,19 @@ namespace tutti {
 inline constexpr std::int64_t winograd_products = 16;
 
 /// to[p][pairs of neighbouring channels] = (Bᵀ·d·B)[p], product p `product_step` pairs behind the one before.
-/// pixels: 4×4, row by row, each `channels` (a multiple of bf16_lanes) numbers.
+/// pixels: 4×4, row by row, each `channels` (a multiple of bf16_lanes) numbers, in fp32 or bf16.
 void transform_winograd_pixels(const float* const* pixels, std::int64_t channels, Bf16Pair* to,
+                               std::int64_t product_step);
+void transform_winograd_pixels(const std::uint16_t* const* pixels, std::int64_t channels, Bf16Pair* to,
                                std::int64_t product_step);
 
 /// y[2×2] = Aᵀ·sums·A + bias, for `channels` (a multiple of bf16_lanes) channels; sums of product p lie
 /// `product_step` behind those of the one before. No bias where it is null; a pixel that is null is left out.
+/// y: fp32, or rounded to bf16.
 void transform_winograd_sums(const float* sums, std::int64_t product_step, std::int64_t channels,
                              const float* bias, float* const* y);
+void transform_winograd_sums(const float* sums, std::int64_t product_step, std::int64_t channels,
+                             const float* bias, std::uint16_t* const* y);
 
 /// to[p][pairs of inputs][bf16_lanes outputs] = (G·g·Gᵀ)[p] of the windows of bf16_lanes outputs.
 /// weight: [outputs, 3, 3, in]; in is a multiple of bf16_lanes. Pairs begin `pair_step` after one another.

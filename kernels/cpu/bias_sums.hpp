@@ -5,20 +5,29 @@
 #include <cstdint>
 
 #include "parallel.hpp"
+#include "tutti/base/bf16.hpp"
 
 namespace tutti {
 
-/// dbias[O] = the sum of dy[N, pixels, O]: of each image, into parts[N, O], then of these in their order,
-/// whatever the number of threads.
-inline void sum_bias(std::int64_t batch, std::int64_t pixels, std::int64_t out, const float* dy, float* dbias,
-                     float* parts) {
+inline float number_of(float stored) {
+    return stored;
+}
+inline float number_of(std::uint16_t bf16) {
+    return float_of_bf16(bf16);
+}
+
+/// dbias[O] = the sum of dy[N, pixels, O], of fp32 or (std::uint16_t) bf16: of each image, into parts[N, O],
+/// then of these in their order, whatever the number of threads.
+template <class Value>
+void sum_bias(std::int64_t batch, std::int64_t pixels, std::int64_t out, const Value* dy, float* dbias,
+              float* parts) {
     const auto of_images = [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t image = begin; image < end; ++image) {
             float* const sums = parts + image * out;
             std::fill_n(sums, out, 0.0f);
-            for (const float* from = dy + image * pixels * out; from < dy + (image + 1) * pixels * out;
+            for (const Value* from = dy + image * pixels * out; from < dy + (image + 1) * pixels * out;
                  from += out)
-                for (std::int64_t o = 0; o < out; ++o) sums[o] += from[o];
+                for (std::int64_t o = 0; o < out; ++o) sums[o] += number_of(from[o]);
         }
     };
     for_ranges(batch, of_images, pixels * out);

@@ -24,6 +24,17 @@ void make_bf16_pairs_in_slabs(const float*, const float*, std::int64_t, std::int
                               std::int64_t, Bf16Pair*, std::int64_t, const RoundedRows&) {
     std::abort();
 }
+void make_bf16_pairs(const std::uint16_t*, const std::uint16_t*, std::int64_t, Bf16Pair*) {
+    std::abort();
+}
+void make_bf16_pairs(const std::uint16_t*, const std::uint16_t*, std::int64_t, std::int64_t, std::int64_t,
+                     Bf16Pair*, const RoundedRows&) {
+    std::abort();
+}
+void make_bf16_pairs_in_slabs(const std::uint16_t*, const std::uint16_t*, std::int64_t, std::int64_t,
+                              std::int64_t, std::int64_t, Bf16Pair*, std::int64_t, const RoundedRows&) {
+    std::abort();
+}
 void turn_bf16_pairs(const float*, const float*, std::int64_t, std::int64_t, std::int64_t, Bf16Pair*,
                      std::int64_t, const RoundedRows&) {
     std::abort();
@@ -52,6 +63,12 @@ void softmax_gradient_to_bf16(const float*, const float*, std::int64_t, std::int
 void transform_winograd_pixels(const float* const*, std::int64_t, Bf16Pair*, std::int64_t) {
     std::abort();
 }
+void transform_winograd_pixels(const std::uint16_t* const*, std::int64_t, Bf16Pair*, std::int64_t) {
+    std::abort();
+}
+void transform_winograd_sums(const float*, std::int64_t, std::int64_t, const float*, std::uint16_t* const*) {
+    std::abort();
+}
 void transform_winograd_sums(const float*, std::int64_t, std::int64_t, const float*, float* const*) {
     std::abort();
 }
@@ -68,6 +85,14 @@ void transform_winograd_pixel_pairs(const float* const*, const float* const*, st
 }
 void transform_winograd_gradient_pairs(const float* const*, const float* const*, std::int64_t, std::int64_t,
                                        Bf16Pair*, std::int64_t) {
+    std::abort();
+}
+void transform_winograd_pixel_pairs(const std::uint16_t* const*, const std::uint16_t* const*, std::int64_t,
+                                    std::int64_t, Bf16Pair*, std::int64_t) {
+    std::abort();
+}
+void transform_winograd_gradient_pairs(const std::uint16_t* const*, const std::uint16_t* const*, std::int64_t,
+                                       std::int64_t, Bf16Pair*, std::int64_t) {
     std::abort();
 }
 void transform_winograd_gradient_sums(const float*, std::int64_t, std::int64_t, float*, std::int64_t) {

@@ -25,6 +25,20 @@ namespace tutti {
 namespace {
 
 using Pass = ConvolutionPass;
+using Types = OnednnConvolutionPlans::Types;
+
+/// compute(values), as they lie in memory: const float* or const std::uint16_t*, which is bf16.
+template <class Compute>
+void with_values(const TensorView& values, const Compute& compute) {
+    if (values.dtype == DType::bf16)
+        compute(reinterpret_cast<std::uint16_t*>(values.data));
+    else
+        compute(values.as<float>());
+}
+template <class Compute>
+void with_values(const TensorView& first, const TensorView& second, const Compute& compute) {
+    with_values(first, [&](auto* a) { with_values(second, [&](auto* b) { compute(a, b); }); });
+}
 
 struct ByMatrixUnit {
     AmxConvolution products;
@@ -63,16 +77,18 @@ class OnednnConv2d final : public Conv2dOp {
                                           shape_.bias ? bias.as<float>() : nullptr, y.as<float>(),
                                           context_->workspace);
         if (own_winograd_)
-            return bf16_winograd_forward(shape_, batch, x.as<float>(), weight.as<float>(),
-                                         shape_.bias ? bias.as<float>() : nullptr, y.as<float>(),
-                                         context_->workspace);
+            return with_values(x, y, [&](const auto* from, auto* to) {
+                bf16_winograd_forward(shape_, batch, from, weight.as<float>(),
+                                      shape_.bias ? bias.as<float>() : nullptr, to, context_->workspace);
+            });
         if (fp32_winograd_)
             return fp32_winograd_forward(shape_, batch, x.as<float>(), weight.as<float>(),
                                          shape_.bias ? bias.as<float>() : nullptr, y.as<float>(),
                                          context_->workspace);
         with_onednn_errors(name_, [&] {
             const BatchDeal deal = deal_of(Pass::forward, batch);
-            OnednnProduct& plan = find(Pass::forward, batch / deal.parts, deal.callers);
+            OnednnProduct& plan =
+                find(Pass::forward, batch / deal.parts, {type_of(x), type_of(y)}, deal.callers);
             if (!plan) return fallback_->forward(x, weight, bias, y);
             plan.execute(*context_, x.data, weight.data, y.data, bias.data, parts(deal, x, y));
         });
@@ -90,16 +106,17 @@ class OnednnConv2d final : public Conv2dOp {
         if (amx_) return backward_by_amx(x, weight, dy, dx, dweight, dbias, parameters_final);
         if (fp32_winograd_)
             return backward_by_fp32_winograd(x, weight, dy, dx, dweight, dbias, parameters_final);
+        const Types types{type_of(x), type_of(dy)};
         with_onednn_errors(name_, [&] {
-            if (own_weight_gradient_ && (!dx.defined() || computes_data_of_pairs(batch)))
+            if (own_weight_gradient_ && (!dx.defined() || computes_data_of_pairs(batch, types)))
                 return backward_in_pairs(x, weight, dy, dx, dweight, dbias, parameters_final);
             if (!dx.defined()) {
-                OnednnProduct& alone = find(Pass::backward_weight, batch);
+                OnednnProduct& alone = find(Pass::backward_weight, batch, types);
                 if (!alone) return fall_back();
                 return alone.execute(*context_, x.data, dy.data, dweight.data, dbias.data);
             }
             const BatchDeal deal = deal_of(Pass::backward_weight, batch);
-            if (!has_backward_plans(batch, deal)) return fall_back();
+            if (!has_backward_plans(batch, types, deal)) return fall_back();
             const Slices slices{x, dy, dx, batch, deal.parts};
             if (deal.callers > 1) {
                 backward_at_once(slices, weight, dweight, dbias, deal.callers);
@@ -118,7 +135,8 @@ class OnednnConv2d final : public Conv2dOp {
         if (own_winograd_ || fp32_winograd_) return backward_data_by_winograd(weight, dy, dx);
         with_onednn_errors(name_, [&] {
             const BatchDeal deal = deal_of(Pass::backward_data, batch);
-            OnednnProduct& plan = find(Pass::backward_data, batch / deal.parts, deal.callers);
+            OnednnProduct& plan =
+                find(Pass::backward_data, batch / deal.parts, {type_of(dx), type_of(dy)}, deal.callers);
             if (!plan) return fallback_->backward_data(weight, dy, dx);
             plan.execute(*context_, dy.data, weight.data, dx.data, nullptr, parts(deal, dy, dx));
         });
@@ -150,8 +168,8 @@ class OnednnConv2d final : public Conv2dOp {
     BatchDeal deal_of(Pass pass, std::int64_t batch) const {
         return tutti::deal(shape_, pass, context_->products, batch, omp_get_max_threads());
     }
-    OnednnProduct& find(Pass pass, std::int64_t batch, int callers = 1) {
-        return plans_.find(*context_, pass, batch, callers);
+    OnednnProduct& find(Pass pass, std::int64_t batch, const Types& types, int callers = 1) {
+        return plans_.find(*context_, pass, batch, types, callers);
     }
     static OnednnProduct::Parts parts(const BatchDeal& deal, const TensorView& from, const TensorView& to) {
         const auto count = static_cast<std::size_t>(deal.parts);
@@ -163,11 +181,11 @@ class OnednnConv2d final : public Conv2dOp {
         return callers > 1 ? BatchDeal{1, callers} : deal_of(Pass::backward_data, images);
     }
     /// Makes them, too: there are slices of two sizes at most.
-    bool has_backward_plans(std::int64_t batch, const BatchDeal& deal) {
+    bool has_backward_plans(std::int64_t batch, const Types& types, const BatchDeal& deal) {
         for (const std::int64_t images : {batch / deal.parts, share_begin(batch, deal.parts, 1)}) {
             const BatchDeal data = deal_of_slice(images, deal.callers);
-            if (!find(Pass::backward_weight, images, deal.callers) ||
-                !find(Pass::backward_data, images / data.parts, data.callers))
+            if (!find(Pass::backward_weight, images, types, deal.callers) ||
+                !find(Pass::backward_data, images / data.parts, types, data.callers))
                 return false;
         }
         return true;
@@ -177,40 +195,47 @@ class OnednnConv2d final : public Conv2dOp {
     std::int64_t turned_parts(std::int64_t batch) const {
         return tutti::deal(shape_, Pass::backward_data, context_->products, batch, 1).parts;
     }
-    bool computes_data_of_pairs(std::int64_t batch) {
-        if (own_winograd_ || turned_.takes(batch / turned_parts(batch))) return true;
+    bool computes_data_of_pairs(std::int64_t batch, const Types& types) {
+        if (own_winograd_ || turned_.takes(batch / turned_parts(batch), types.x)) return true;
         const BatchDeal deal = deal_of(Pass::backward_data, batch);
-        return static_cast<bool>(find(Pass::backward_data, batch / deal.parts, deal.callers));
+        return static_cast<bool>(find(Pass::backward_data, batch / deal.parts, types, deal.callers));
     }
 
-    /// backward with the weight gradient of bf16_weight_gradient.hpp, which rounds dy on its way.
+    /// backward with the weight gradient of bf16_weight_gradient.hpp, which rounds dy on its way, if it is
+    /// fp32.
     void backward_in_pairs(const TensorView& x, const TensorView& weight, const TensorView& dy,
                            const TensorView& dx, const TensorView& dweight, const TensorView& dbias,
                            const ParametersFinal* parameters_final) {
         const std::int64_t batch = x.shape[0];
         const bool by_library = dx.defined() && !own_winograd_;
-        const bool turned = by_library && turned_.takes(batch / turned_parts(batch));
+        const Types types{type_of(x), type_of(dy)};
+        const bool turned = by_library && turned_.takes(batch / turned_parts(batch), types.x);
         const BatchDeal deal = by_library ? deal_of(Pass::backward_data, batch) : BatchDeal();
-        OnednnProduct* const data =
-            by_library && !turned ? &find(Pass::backward_data, batch / deal.parts, deal.callers) : nullptr;
+        OnednnProduct* const data = by_library && !turned
+                                        ? &find(Pass::backward_data, batch / deal.parts, types, deal.callers)
+                                        : nullptr;
+        const bool is_rounded = dy.dtype == DType::bf16;
         const bool takes_rounded = turned || (data && data->first_taken() == rounded_y(batch / deal.parts));
         GradientOfOutput also;
         if (shape_.bias) also.bias = dbias.as<float>();
-        if (takes_rounded)
+        if (takes_rounded && !is_rounded)
             also.rounded =
                 context_->shared.reserve_elements<std::uint16_t>(static_cast<std::size_t>(dy.count()));
-        if (takes_bf16_winograd_gradient(shape_, batch))
-            bf16_winograd_weight_gradient(shape_, batch, x.as<float>(), dy.as<float>(), dweight.as<float>(),
-                                          also.bias, context_->workspace);
-        else
-            bf16_weight_gradient(shape_, batch, x.as<float>(), dy.as<float>(), dweight.as<float>(), also,
-                                 false, context_->workspace);
+        with_values(x, dy, [&](const auto* pixels, const auto* gradient) {
+            if (takes_bf16_winograd_gradient(shape_, batch))
+                bf16_winograd_weight_gradient(shape_, batch, pixels, gradient, dweight.as<float>(), also.bias,
+                                              context_->workspace);
+            else
+                bf16_weight_gradient(shape_, batch, pixels, gradient, dweight.as<float>(), also, false,
+                                     context_->workspace);
+        });
         if (!dx.defined()) return;
         if (parameters_final) (*parameters_final)();
         if (own_winograd_) return backward_data_by_winograd(weight, dy, dx);
-        if (turned) return turned_.execute(also.rounded, weight, dx, turned_parts(batch));
+        const auto* const rounded = is_rounded ? reinterpret_cast<std::uint16_t*>(dy.data) : also.rounded;
+        if (turned) return turned_.execute(rounded, weight, dx, turned_parts(batch));
         const OnednnProduct::Source gradient =
-            takes_rounded ? OnednnProduct::Source(also.rounded, true) : OnednnProduct::Source(dy.data);
+            takes_rounded ? OnednnProduct::Source(rounded, true) : OnednnProduct::Source(dy.data);
         data->execute(*context_, gradient, weight.data, dx.data, nullptr, parts(deal, dy, dx));
     }
     void backward_by_amx(const TensorView& x, const TensorView& weight, const TensorView& dy,
@@ -227,8 +252,13 @@ class OnednnConv2d final : public Conv2dOp {
                                      context_->workspace);
     }
     void backward_data_by_winograd(const TensorView& weight, const TensorView& dy, const TensorView& dx) {
-        const auto compute = fp32_winograd_ ? fp32_winograd_backward_data : bf16_winograd_backward_data;
-        compute(shape_, dx.shape[0], weight.as<float>(), dy.as<float>(), dx.as<float>(), context_->workspace);
+        if (fp32_winograd_)
+            return fp32_winograd_backward_data(shape_, dx.shape[0], weight.as<float>(), dy.as<float>(),
+                                               dx.as<float>(), context_->workspace);
+        with_values(dy, dx, [&](const auto* from, auto* to) {
+            bf16_winograd_backward_data(shape_, dx.shape[0], weight.as<float>(), from, to,
+                                        context_->workspace);
+        });
     }
     void backward_by_fp32_winograd(const TensorView& x, const TensorView& weight, const TensorView& dy,
                                    const TensorView& dx, const TensorView& dweight, const TensorView& dbias,
@@ -252,8 +282,10 @@ class OnednnConv2d final : public Conv2dOp {
         const TensorView x = slices.part(slices.x, slice), dy = slices.part(slices.dy, slice),
                          dx = slices.part(slices.dx, slice);
         const BatchDeal deal = deal_of_slice(slices.images(slice), 1);  // of dx, which threads may share
-        OnednnProduct& for_weight = find(Pass::backward_weight, slices.images(slice));
-        OnednnProduct& for_data = find(Pass::backward_data, slices.images(slice) / deal.parts, deal.callers);
+        const Types types{type_of(x), type_of(dy)};
+        OnednnProduct& for_weight = find(Pass::backward_weight, slices.images(slice), types);
+        OnednnProduct& for_data =
+            find(Pass::backward_data, slices.images(slice) / deal.parts, types, deal.callers);
         const auto gradient = for_weight.bring_shared(*context_, for_data, dy.data);
         if (slice > 0) {
             float* const part = reserve_sums(1);
@@ -270,13 +302,15 @@ class OnednnConv2d final : public Conv2dOp {
     /// backward of all slices, each by one thread. Sums are added in the order of the slices.
     void backward_at_once(const Slices& slices, const TensorView& weight, const TensorView& dweight,
                           const TensorView& dbias, int callers) {
+        const Types types{type_of(slices.x), type_of(slices.dy)};
         float* const sums = reserve_sums(slices.count - 1);
         const auto weight_taken =
-            find(Pass::backward_data, slices.images(0), callers).bring_common(*context_, weight.data);
+            find(Pass::backward_data, slices.images(0), types, callers).bring_common(*context_, weight.data);
         std::size_t workspace_bytes = 0, shared_bytes = 0;
         for (std::int64_t slice = 0; slice < slices.count; ++slice) {
-            const OnednnProduct &for_weight = find(Pass::backward_weight, slices.images(slice), callers),
-                                &for_data = find(Pass::backward_data, slices.images(slice), callers);
+            const OnednnProduct &for_weight =
+                                    find(Pass::backward_weight, slices.images(slice), types, callers),
+                                &for_data = find(Pass::backward_data, slices.images(slice), types, callers);
             workspace_bytes =
                 std::max({workspace_bytes, for_weight.workspace_bytes(), for_data.workspace_bytes()});
             shared_bytes = std::max(shared_bytes, for_weight.shared_bytes(for_data));
@@ -284,8 +318,8 @@ class OnednnConv2d final : public Conv2dOp {
         context_->ready_callers(callers, workspace_bytes, shared_bytes);
         for_parts(slices.count, callers, [&](int caller, std::int64_t slice) {
             OnednnContext& own = context_->of(caller);
-            OnednnProduct& for_weight = find(Pass::backward_weight, slices.images(slice), callers);
-            OnednnProduct& for_data = find(Pass::backward_data, slices.images(slice), callers);
+            OnednnProduct& for_weight = find(Pass::backward_weight, slices.images(slice), types, callers);
+            OnednnProduct& for_data = find(Pass::backward_data, slices.images(slice), types, callers);
             const auto gradient = for_weight.bring_shared(own, for_data, slices.part(slices.dy, slice).data);
             void *sum = dweight.data, *bias_sum = dbias.data;
             if (slice > 0) {

@@ -24,14 +24,20 @@ auto described(int callers, const Describe& describe) {
     return describe();
 }
 
+/// As which a result that is kept as `stored` leaves the products: what was computed in fp32 is rounded
+/// after.
+memory::data_type left_as(memory::data_type stored, const ConvolutionWay& way) {
+    return way.products == stored ? stored : memory::data_type::f32;
+}
+
 }  // namespace
 
 OnednnProduct& OnednnConvolutionPlans::find(const OnednnContext& context, ConvolutionPass pass,
-                                            std::int64_t batch, int callers) {
-    const auto [found, absent] = plans_.try_emplace({pass, batch, callers});
+                                            std::int64_t batch, const Types& types, int callers) {
+    const auto [found, absent] = plans_.try_emplace({pass, batch, types, callers});
     if (!absent) return found->second;
     for (const ConvolutionWay& way : convolution_ways(shape_, pass, context.products))
-        if (!found->second) found->second = plan(context, pass, batch, way, callers);
+        if (!found->second) found->second = plan(context, pass, batch, types, way, callers);
     return found->second;
 }
 
@@ -46,31 +52,32 @@ bool OnednnConvolutionPlans::has_winograd(const OnednnContext& context) {
                                         .kernel_w = 3,
                                         .padding_h = 1,
                                         .padding_w = 1});
-    return is_fast(
-        plans.describe_forward(context, 1, {dnnl::algorithm::convolution_winograd, Tag::any, Type::f32}));
+    return is_fast(plans.describe_forward(context, 1, Type::f32,
+                                          {dnnl::algorithm::convolution_winograd, Tag::any, Type::f32}));
 }
 
 OnednnProduct OnednnConvolutionPlans::plan(const OnednnContext& context, ConvolutionPass pass,
-                                           std::int64_t batch, const ConvolutionWay& way, int callers) const {
+                                           std::int64_t batch, const Types& types, const ConvolutionWay& way,
+                                           int callers) const {
     switch (pass) {
         case ConvolutionPass::forward:
-            return plan_forward(context, batch, way, callers);
+            return plan_forward(context, batch, types, way, callers);
         case ConvolutionPass::backward_data:
-            return plan_backward_data(context, batch, way, callers);
+            return plan_backward_data(context, batch, types, way, callers);
         case ConvolutionPass::backward_weight:
-            return plan_backward_weight(context, batch, way, callers);
+            return plan_backward_weight(context, batch, types, way, callers);
     }
     return {};
 }
 
 dnnl::convolution_forward::primitive_desc OnednnConvolutionPlans::describe_forward(
-    const OnednnContext& context, std::int64_t batch, const ConvolutionWay& way) const {
+    const OnednnContext& context, std::int64_t batch, Type y, const ConvolutionWay& way) const {
     return {{dnnl::prop_kind::forward_training,
              way.algorithm,
              {x_dims(batch), way.products, way.activations},
              weight_layout(way.products),
              bias_layout(),
-             {y_dims(batch), Type::f32, way.activations},
+             {y_dims(batch), left_as(y, way), way.activations},
              strides(),
              padding(),
              padding()},
@@ -80,26 +87,29 @@ dnnl::convolution_forward::primitive_desc OnednnConvolutionPlans::describe_forwa
 }
 
 OnednnProduct OnednnConvolutionPlans::plan_forward(const OnednnContext& context, std::int64_t batch,
-                                                   const ConvolutionWay& way, int callers) const {
-    const auto description = described(callers, [&] { return describe_forward(context, batch, way); });
+                                                   const Types& types, const ConvolutionWay& way,
+                                                   int callers) const {
+    const auto description =
+        described(callers, [&] { return describe_forward(context, batch, types.y, way); });
     if (!is_fast(description)) return {};
     return {context,
             description,
-            {DNNL_ARG_SRC, plain_x(batch), description.src_desc()},
+            {DNNL_ARG_SRC, plain_x(batch, types.x), description.src_desc()},
             {DNNL_ARG_WEIGHTS, plain_weight(), description.weights_desc(), /*common=*/true},
-            {DNNL_ARG_DST, plain_y(batch), description.dst_desc()},
+            {DNNL_ARG_DST, plain_y(batch, types.y), description.dst_desc()},
             bias(DNNL_ARG_BIAS),
             callers};
 }
 
 OnednnProduct OnednnConvolutionPlans::plan_backward_data(const OnednnContext& context, std::int64_t batch,
-                                                         const ConvolutionWay& way, int callers) const {
+                                                         const Types& types, const ConvolutionWay& way,
+                                                         int callers) const {
     const auto description = described(callers, [&] {
-        const auto hint = describe_forward(context, batch, way);
+        const auto hint = describe_forward(context, batch, Type::f32, way);
         if (!hint) return dnnl::convolution_backward_data::primitive_desc();
         return dnnl::convolution_backward_data::primitive_desc(
             {way.algorithm,
-             {x_dims(batch), Type::f32, way.activations},
+             {x_dims(batch), left_as(types.x, way), way.activations},
              weight_layout(way.products),
              {y_dims(batch), way.products, way.activations},
              strides(),
@@ -110,17 +120,18 @@ OnednnProduct OnednnConvolutionPlans::plan_backward_data(const OnednnContext& co
     if (!is_fast(description)) return {};
     return {context,
             description,
-            {DNNL_ARG_DIFF_DST, plain_y(batch), description.diff_dst_desc()},
+            {DNNL_ARG_DIFF_DST, plain_y(batch, types.y), description.diff_dst_desc()},
             {DNNL_ARG_WEIGHTS, plain_weight(), description.weights_desc(), /*common=*/true},
-            {DNNL_ARG_DIFF_SRC, plain_x(batch), description.diff_src_desc()},
+            {DNNL_ARG_DIFF_SRC, plain_x(batch, types.x), description.diff_src_desc()},
             {},
             callers};
 }
 
 OnednnProduct OnednnConvolutionPlans::plan_backward_weight(const OnednnContext& context, std::int64_t batch,
-                                                           const ConvolutionWay& way, int callers) const {
+                                                           const Types& types, const ConvolutionWay& way,
+                                                           int callers) const {
     const auto description = described(callers, [&] {
-        const auto hint = describe_forward(context, batch, way);
+        const auto hint = describe_forward(context, batch, Type::f32, way);
         if (!hint) return dnnl::convolution_backward_weights::primitive_desc();
         return dnnl::convolution_backward_weights::primitive_desc(
             {way.algorithm,
@@ -136,8 +147,8 @@ OnednnProduct OnednnConvolutionPlans::plan_backward_weight(const OnednnContext& 
     if (!is_fast(description)) return {};
     return {context,
             description,
-            {DNNL_ARG_SRC, plain_x(batch), description.src_desc()},
-            {DNNL_ARG_DIFF_DST, plain_y(batch), description.diff_dst_desc()},
+            {DNNL_ARG_SRC, plain_x(batch, types.x), description.src_desc()},
+            {DNNL_ARG_DIFF_DST, plain_y(batch, types.y), description.diff_dst_desc()},
             {DNNL_ARG_DIFF_WEIGHTS, plain_weight(), description.diff_weights_desc()},
             bias(DNNL_ARG_DIFF_BIAS),
             callers};
@@ -155,11 +166,11 @@ memory::dims OnednnConvolutionPlans::weight_dims() const {
             shape_.kernel_w};
 }
 
-memory::desc OnednnConvolutionPlans::plain_x(std::int64_t batch) const {
-    return {x_dims(batch), Type::f32, Tag::nhwc};
+memory::desc OnednnConvolutionPlans::plain_x(std::int64_t batch, Type type) const {
+    return {x_dims(batch), type, Tag::nhwc};
 }
-memory::desc OnednnConvolutionPlans::plain_y(std::int64_t batch) const {
-    return {y_dims(batch), Type::f32, Tag::nhwc};
+memory::desc OnednnConvolutionPlans::plain_y(std::int64_t batch, Type type) const {
+    return {y_dims(batch), type, Tag::nhwc};
 }
 memory::desc OnednnConvolutionPlans::plain_weight() const {
     return {weight_dims(), Type::f32, shape_.groups == 1 ? Tag::ohwi : Tag::gohwi};

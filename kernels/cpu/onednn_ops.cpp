@@ -4,9 +4,11 @@
 
 #include <string_view>
 
+#include "amx_products.hpp"
 #include "bf16_attention.hpp"
 #include "eigen_ops.hpp"
 #include "onednn_operators.hpp"
+#include "ops_in_fp32.hpp"
 
 namespace tutti {
 namespace {
@@ -18,14 +20,23 @@ class OnednnOps final : public EigenOps<float> {
         context_->products = products;
     }
 
+    /// Half of the memory that passes between operators that compute little. The kernels for a matrix unit
+    /// take fp32.
+    DType images() const override {
+        return rounds_products() && !has_amx_products() ? DType::bf16 : DType::f32;
+    }
+
     std::unique_ptr<LinearOp> linear(const LinearShape& shape) override {
-        return make_onednn_linear(shape, context_);
+        auto op = make_onednn_linear(shape, context_);
+        return images() == DType::bf16 ? in_fp32(std::move(op)) : std::move(op);
     }
     std::unique_ptr<ReluLinearOp> relu_linear(const LinearShape& shape) override {
         return make_onednn_relu_linear(shape, context_);
     }
     std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) override {
-        return make_onednn_conv2d(shape, context_, make_eigen_conv2d<float>(shape, workspace()), winograd_);
+        auto fallback = make_eigen_conv2d<float>(shape, workspace());
+        if (images() == DType::bf16) fallback = in_fp32(std::move(fallback));
+        return make_onednn_conv2d(shape, context_, std::move(fallback), winograd_);
     }
 
     void attention_forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
@@ -41,8 +52,9 @@ class OnednnOps final : public EigenOps<float> {
     }
 
   private:
+    bool rounds_products() const { return context_->products == dnnl::memory::data_type::bf16; }
     bool attends_in_bf16(const AttentionShape& shape) const {
-        return context_->products == dnnl::memory::data_type::bf16 && takes_bf16_attention(shape);
+        return rounds_products() && takes_bf16_attention(shape);
     }
 
     const Winograd winograd_;

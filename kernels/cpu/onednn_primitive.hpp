@@ -14,8 +14,14 @@
 
 #include "host_memory.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/device/tensor_view.hpp"
 
 namespace tutti {
+
+/// Of values between layers: fp32, or bf16.
+inline dnnl::memory::data_type type_of(const TensorView& values) {
+    return values.dtype == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+}
 
 /// One per Ops, shared by its operators.
 struct OnednnContext {

@@ -17,14 +17,14 @@ using Type = memory::data_type;
 OnednnTurnedConv2d::OnednnTurnedConv2d(const Conv2dShape& shape, std::shared_ptr<OnednnContext> context)
     : shape_(shape), context_(std::move(context)) {}
 
-bool OnednnTurnedConv2d::takes(std::int64_t batch) {
-    return static_cast<bool>(plan(batch).product);
+bool OnednnTurnedConv2d::takes(std::int64_t batch, Type dx) {
+    return static_cast<bool>(plan(batch, dx).product);
 }
 
 void OnednnTurnedConv2d::execute(const std::uint16_t* dy, const TensorView& weight, const TensorView& dx,
                                  std::int64_t parts) {
     const std::int64_t batch = dx.shape[0];
-    Plan& plan = this->plan(batch / parts);
+    Plan& plan = this->plan(batch / parts, type_of(dx));
     auto* const turned =
         context_->common.reserve_elements<Bf16Pair>(static_cast<std::size_t>(weight.count() / 2));
     turn(weight.as<float>(), plan.layout, turned);
@@ -34,8 +34,8 @@ void OnednnTurnedConv2d::execute(const std::uint16_t* dy, const TensorView& weig
                           dx.bytes() / static_cast<std::size_t>(parts)});
 }
 
-OnednnTurnedConv2d::Plan& OnednnTurnedConv2d::plan(std::int64_t batch) {
-    const auto found = plans_.find(batch);
+OnednnTurnedConv2d::Plan& OnednnTurnedConv2d::plan(std::int64_t batch, Type dx) {
+    const auto found = plans_.find({batch, dx});
     if (found != plans_.end()) return found->second;
     Plan plan;
     const bool fits = context_->products == Type::bf16 && has_bf16_tiles() && shape_.groups == 1 &&
@@ -43,12 +43,13 @@ OnednnTurnedConv2d::Plan& OnednnTurnedConv2d::plan(std::int64_t batch) {
                       shape_.padding_w < shape_.kernel_w && shape_.out % 2 == 0;
     // As forward: rows of so few pixels are slow in NHWC.
     const bool small = shape_.height * shape_.width <= 16 && shape_.in % 16 == 0 && shape_.out % 16 == 0;
-    if (fits && small) plan = make_plan(batch, Tag::nChw16c);
-    if (fits && !plan.product) plan = make_plan(batch, Tag::nhwc);
-    return plans_.emplace(batch, std::move(plan)).first->second;
+    if (fits && small) plan = make_plan(batch, dx, Tag::nChw16c);
+    if (fits && !plan.product) plan = make_plan(batch, dx, Tag::nhwc);
+    return plans_.emplace(std::pair(batch, dx), std::move(plan)).first->second;
 }
 
-OnednnTurnedConv2d::Plan OnednnTurnedConv2d::make_plan(std::int64_t batch, Tag activations) const {
+OnednnTurnedConv2d::Plan OnednnTurnedConv2d::make_plan(std::int64_t batch, Type of_dx,
+                                                       Tag activations) const {
     const memory::dims dy{batch, shape_.out, shape_.out_height(), shape_.out_width()};
     const memory::dims dx{batch, shape_.in, shape_.height, shape_.width};
     const memory::dims weights{shape_.in, shape_.out, shape_.kernel_h, shape_.kernel_w};
@@ -58,7 +59,7 @@ OnednnTurnedConv2d::Plan OnednnTurnedConv2d::make_plan(std::int64_t batch, Tag a
                                                                  dnnl::algorithm::convolution_direct,
                                                                  {dy, Type::bf16, activations},
                                                                  {weights, Type::bf16, Tag::any},
-                                                                 {dx, Type::f32, activations},
+                                                                 {dx, of_dx, activations},
                                                                  {1, 1},
                                                                  padding,
                                                                  padding},
@@ -72,7 +73,7 @@ OnednnTurnedConv2d::Plan OnednnTurnedConv2d::make_plan(std::int64_t batch, Tag a
                     description,
                     {DNNL_ARG_SRC, {dy, Type::bf16, Tag::nhwc}, description.src_desc()},
                     {DNNL_ARG_WEIGHTS, description.weights_desc(), description.weights_desc()},
-                    {DNNL_ARG_DST, {dx, Type::f32, Tag::nhwc}, description.dst_desc()}};
+                    {DNNL_ARG_DST, {dx, of_dx, Tag::nhwc}, description.dst_desc()}};
     return plan;
 }
 

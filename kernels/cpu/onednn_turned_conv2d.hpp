@@ -17,8 +17,8 @@ class OnednnTurnedConv2d {
   public:
     OnednnTurnedConv2d(const Conv2dShape& shape, std::shared_ptr<OnednnContext> context);
 
-    /// Whether this computes batches of so many images.
-    bool takes(std::int64_t batch);
+    /// Whether this computes batches of so many images, dx in this type.
+    bool takes(std::int64_t batch, dnnl::memory::data_type dx);
     /// dy: bf16, in `parts` equal parts of as many images as takes() was asked for. Reserves the context's
     /// workspaces, but `shared`.
     void execute(const std::uint16_t* dy, const TensorView& weight, const TensorView& dx, std::int64_t parts);
@@ -34,14 +34,15 @@ class OnednnTurnedConv2d {
         OnednnProduct product;
         Layout layout;
     };
-    Plan& plan(std::int64_t batch);
-    Plan make_plan(std::int64_t batch, dnnl::memory::format_tag activations) const;
+    Plan& plan(std::int64_t batch, dnnl::memory::data_type dx);
+    Plan make_plan(std::int64_t batch, dnnl::memory::data_type dx,
+                   dnnl::memory::format_tag activations) const;
     bool find_layout(const dnnl::memory::desc& weights, Layout& layout) const;
     void turn(const float* weight, const Layout& layout, Bf16Pair* to) const;
 
     const Conv2dShape shape_;
     const std::shared_ptr<OnednnContext> context_;
-    std::map<std::int64_t, Plan> plans_;  // by batch size
+    std::map<std::pair<std::int64_t, dnnl::memory::data_type>, Plan> plans_;  // by batch size
 };
 
 }  // namespace tutti

@@ -83,7 +83,7 @@ void Graph::Impl::lay_out_activations(bool recompute) {
     // What is computed again must get the same bits, and runs save nothing there that would be worth a second
     // plan.
     if (!recompute) runs = find_sample_runs(nodes, size_of(compute), max_batch, ops->cache_bytes());
-    const std::vector<DType> types = value_types(nodes, compute, ops->activations());
+    const std::vector<DType> types = value_types(nodes, {compute, ops->activations(), ops->images()});
     const ActivationPlan plan = recompute ? plan_recomputation(nodes, types, max_batch)
                                           : plan_activations(nodes, types, max_batch, runs);
     activation_memory = device->allocate(plan.bytes, "activations");

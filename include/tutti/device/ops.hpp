@@ -155,6 +155,10 @@ class Ops : public TransformerOps, public MaskingOps {
     /// parameters and their gradients stay T. Each value is computed in T and rounded once; of linear layers
     /// and convolutions the bias, or the sum before it, is rounded, too.
     virtual DType activations() const { return compute(); }
+    /// The same where the values are those of convolutional networks: not all operations take the shorter
+    /// type then, but convolutions (without a pooling of their own), batch normalisation, ReLU, sums,
+    /// poolings, fill and copy do, and linear layers as x and dx.
+    virtual DType images() const { return activations(); }
     /// Into which type inputs of products are rounded, where that is best done once for several of them: then
     /// the weight of a linear layer or convolution, and the bias of a linear layer and the parameters of
     /// embed_tokens whose y is of it, may be given in it, and give the same bits. T where there is nothing to

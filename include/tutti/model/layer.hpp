@@ -103,6 +103,10 @@ class Layer {
     /// True when the input and its gradient may be of another type than the output and its gradient, where
     /// the operations have several (Ops::activations).
     virtual bool converts() const { return false; }
+    /// True when the layer uses operations that take the type of Ops::images() for its inputs and their
+    /// gradients; for its output and that one's. Asked when all fusing is done.
+    virtual bool reads_images() const { return is_view(); }
+    virtual bool writes_images() const { return reads_images(); }
     /// Asked before the memory is planned, on backends that fuse (Ops::fuses_relu): a ReLU that directly
     /// follows is the only reader of the output. True when the layer applies it from now on: forward gives
     /// max(output, 0), and backward gets the gradient of that.

@@ -7,6 +7,7 @@ class Add final : public Layer {
   public:
     using Layer::Layer;
     std::string kind() const override { return "add"; }
+    bool reads_images() const override { return true; }
     bool treats_samples_apart() const override { return true; }
     bool works_in_place() const override { return true; }
     bool backward_reads_output() const override { return relu_; }

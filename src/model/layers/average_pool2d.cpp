@@ -18,6 +18,7 @@ class AveragePool2d final : public Layer {
           shape_(shape) {}
 
     std::string kind() const override { return kind_; }
+    bool reads_images() const override { return true; }
     double forward_flops() const override {
         const auto span = [](const std::vector<PoolWindow>& windows) {
             std::int64_t sum = 0;

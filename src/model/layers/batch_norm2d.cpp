@@ -23,6 +23,7 @@ class BatchNorm2d final : public Layer {
     }
 
     std::string kind() const override { return "batch_norm2d"; }
+    bool reads_images() const override { return true; }
     bool backward_reads_input() const override { return true; }
     /// What the ReLU behind a sum let pass cannot be computed again from the normalisation alone.
     bool backward_reads_output() const override { return adds_ && shape_.relu; }

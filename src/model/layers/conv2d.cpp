@@ -25,6 +25,7 @@ class Conv2d final : public Layer {
 
     std::string kind() const override { return "conv2d"; }
     bool converts() const override { return true; }
+    bool reads_images() const override { return !pooled_; }
     bool backward_reads_input() const override { return true; }
     double forward_flops() const override {
         return 2.0 * static_cast<double>(output_of(shape_).count()) *

@@ -31,6 +31,8 @@ class Linear final : public Layer {
 
     std::string kind() const override { return "linear"; }
     bool converts() const override { return true; }
+    bool reads_images() const override { return !relu_op_ && !gelu_behind_ && !gelu_before_; }
+    bool writes_images() const override { return false; }
     bool treats_samples_apart() const override { return true; }
     bool backward_reads_input() const override { return true; }
     bool backward_reads_output() const override { return relu_op_ != nullptr; }

@@ -13,6 +13,7 @@ class MaxPool2d final : public Layer {
         : Layer({shape.out_height(), shape.out_width(), shape.channels}), shape_(shape) {}
 
     std::string kind() const override { return "max_pool2d"; }
+    bool reads_images() const override { return true; }
     std::int64_t state_bytes_per_sample() const override { return output_shape().count(); }
     bool fuse_relu_before() override {
         // max(max(x, 0) over the window) = max(max over the window, 0): so many fewer comparisons.

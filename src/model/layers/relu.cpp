@@ -7,6 +7,7 @@ class Relu final : public Layer {
   public:
     using Layer::Layer;
     std::string kind() const override { return "relu"; }
+    bool reads_images() const override { return true; }
     bool backward_reads_output() const override { return true; }
     bool works_in_place() const override { return true; }
     void forward(const LayerCall& call) override { ops().relu_forward(call.inputs[0], call.output); }
