@@ -2,7 +2,7 @@
 // one procedure: some tiles at a time are transformed and multiplied with all weights, slab of columns after
 // slab, while they are in the cache.
 //
-//   weights  [slab of columns][product][pairs of the summed channels][columns of the slab]
+//   weights  as bf16_winograd_weights.hpp has them
 //   tiles    [product][tile][pairs of the summed channels]
 //   sums     [product][tile][columns of a slab]
 
@@ -11,13 +11,13 @@
 #include <algorithm>
 #include <array>
 
-#include "bf16_winograd_tile.hpp"
+#include "bf16_winograd_weights.hpp"
 #include "parallel.hpp"
 
 namespace tutti {
 namespace {
 
-constexpr std::int64_t slab = bf16_lanes * most_bf16_vectors;
+constexpr std::int64_t slab = WinogradWeights::slab;
 
 class WinogradConvolution {
   public:
@@ -28,21 +28,12 @@ class WinogradConvolution {
     WinogradConvolution(const Image& from, const Image& to, std::int64_t padding_h, std::int64_t padding_w)
         : from_(from), to_(to), padding_h_(padding_h), padding_w_(padding_w) {}
 
-    std::int64_t weights_size() const { return winograd_products * from_.channels / 2 * to_.channels; }
     /// What a thread needs besides; both in elements of 4 bytes, the zeros first, which take part in it.
     std::int64_t scratch_size() const {
         return from_.channels + winograd_products * (tiles_step() + sums_step());
     }
 
-    /// Where the transformed weights of column `column` of pair 0 lie.
-    struct Place {
-        std::int64_t at, product_step, pair_step;
-    };
-    Place place(std::int64_t column) const {
-        const std::int64_t first = column / slab * slab, columns = std::min(slab, to_.channels - first);
-        const std::int64_t product = from_.channels / 2 * columns;
-        return {winograd_products * from_.channels / 2 * first + column - first, product, columns};
-    }
+    const WinogradWeights& weights() const { return weights_; }
 
     template <class From, class To>
     void execute(std::int64_t batch, const From* from, const Bf16Pair* weights, const float* bias, To* to,
@@ -89,7 +80,7 @@ class WinogradConvolution {
         // While these are multiplied, the next tiles' pixels come into the cache.
         MemoryAhead ahead{{pixels_ahead(from, from_, end, all), pixels_ahead(to, to_, end, all)}};
         for (std::int64_t column = 0; column < to_.channels; column += slab) {
-            const Place right = place(column);
+            const WinogradWeights::Place right = weights_.place(column);
             const PairRuns runs{1, pairs, 0, 0, 1, right.pair_step, pairs};
             for (std::int64_t p = 0; p < winograd_products; ++p)
                 multiply_bf16_pairs(end - begin, right.pair_step, runs, tiles + p * tiles_step(),
@@ -146,6 +137,7 @@ class WinogradConvolution {
     }
 
     const Image from_, to_;
+    const WinogradWeights weights_{from_.channels, to_.channels};
     const std::int64_t padding_h_, padding_w_;
 };
 
@@ -153,10 +145,10 @@ class WinogradConvolution {
 template <class From, class To, class Transform>
 void convolve(const WinogradConvolution& work, std::int64_t batch, const From* from, const float* bias,
               To* to, Workspace& workspace, const Transform& transform) {
-    const std::int64_t size = work.weights_size() + omp_get_max_threads() * work.scratch_size();
+    const std::int64_t size = work.weights().size() + omp_get_max_threads() * work.scratch_size();
     auto* const weights = workspace.reserve_elements<Bf16Pair>(static_cast<std::size_t>(size));
     transform(weights);
-    work.execute(batch, from, weights, bias, to, reinterpret_cast<float*>(weights + work.weights_size()));
+    work.execute(batch, from, weights, bias, to, reinterpret_cast<float*>(weights + work.weights().size()));
 }
 
 }  // namespace
@@ -173,16 +165,8 @@ void bf16_winograd_forward(const Conv2dShape& s, std::int64_t batch, const X* x,
                            const float* bias, Y* y, Workspace& workspace) {
     const WinogradConvolution work({s.height, s.width, s.in}, {s.out_height(), s.out_width(), s.out},
                                    s.padding_h, s.padding_w);
-    convolve(work, batch, x, bias, y, workspace, [&](Bf16Pair* to) {
-        const auto of_outputs = [&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t o = begin * bf16_lanes; o < end * bf16_lanes; o += bf16_lanes) {
-                const auto place = work.place(o);
-                transform_winograd_weights(weight + o * 9 * s.in, s.in, to + place.at, place.product_step,
-                                           place.pair_step);
-            }
-        };
-        for_ranges(s.out / bf16_lanes, of_outputs, 9 * s.in * bf16_lanes);
-    });
+    convolve(work, batch, x, bias, y, workspace,
+             [&](Bf16Pair* to) { transform_weights_for_outputs(WindowTransform::winograd, s, weight, to); });
 }
 
 template <class Y, class X>
@@ -190,20 +174,8 @@ void bf16_winograd_backward_data(const Conv2dShape& s, std::int64_t batch, const
                                  X* dx, Workspace& workspace) {
     const WinogradConvolution work({s.out_height(), s.out_width(), s.out}, {s.height, s.width, s.in},
                                    2 - s.padding_h, 2 - s.padding_w);
-    convolve(work, batch, dy, nullptr, dx, workspace, [&](Bf16Pair* to) {
-        const auto of_pairs = [&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t pair = begin; pair < end; ++pair) {
-                const float* const first = weight + 2 * pair * 9 * s.in;
-                for (std::int64_t i = 0; i < s.in; i += slab) {
-                    const auto place = work.place(i);
-                    transform_turned_winograd_weights(first + i, first + 9 * s.in + i, s.in, place.pair_step,
-                                                      to + place.at + pair * place.pair_step,
-                                                      place.product_step);
-                }
-            }
-        };
-        for_ranges(s.out / 2, of_pairs, 2 * 9 * s.in);
-    });
+    convolve(work, batch, dy, nullptr, dx, workspace,
+             [&](Bf16Pair* to) { transform_weights_for_inputs(WindowTransform::winograd, s, weight, to); });
 }
 
 template void bf16_winograd_forward(const Conv2dShape&, std::int64_t, const float*, const float*,

@@ -222,7 +222,7 @@ class WinogradGradient {
                 float* dweight) const {
         const std::int64_t columns = std::min(in_slab, s_.in - in * in_slab);
         for (std::int64_t o = begin; o < end; ++o, sums += in_slab)
-            transform_winograd_gradient_sums(sums, sums_step(), columns,
+            transform_winograd_gradient_sums(WindowTransform::winograd, sums, sums_step(), columns,
                                              dweight + o * 9 * s_.in + in * in_slab, s_.in);
     }
 

@@ -80,12 +80,19 @@ void pair_gradients(const Value* const* first, const Value* const* second, std::
 }
 
 /// Gᵀ·m of a column of four.
+template <WindowTransform Transform>
 void transform_sums(const __m512 (&m)[4], __m512 (&to)[3]) {
-    const __m512 half = _mm512_set1_ps(0.5f);
-    const __m512 sum = _mm512_mul_ps(half, _mm512_add_ps(m[1], m[2]));
-    to[0] = _mm512_add_ps(m[0], sum);
-    to[1] = _mm512_mul_ps(half, _mm512_sub_ps(m[1], m[2]));
-    to[2] = _mm512_sub_ps(sum, m[3]);
+    if constexpr (Transform == WindowTransform::phases) {
+        to[0] = _mm512_add_ps(m[0], m[1]);
+        to[1] = m[3];
+        to[2] = _mm512_add_ps(m[1], m[2]);
+    } else {
+        const __m512 half = _mm512_set1_ps(0.5f);
+        const __m512 sum = _mm512_mul_ps(half, _mm512_add_ps(m[1], m[2]));
+        to[0] = _mm512_add_ps(m[0], sum);
+        to[1] = _mm512_mul_ps(half, _mm512_sub_ps(m[1], m[2]));
+        to[2] = _mm512_sub_ps(sum, m[3]);
+    }
 }
 
 template <class Value>
@@ -107,6 +114,34 @@ void pair_all_gradients(const Value* const* first, const Value* const* second, s
         pair_gradients<1>(first, second, channel, to, product_step);
         pair_gradients<2>(first, second, channel, to, product_step);
         pair_gradients<3>(first, second, channel, to, product_step);
+    }
+}
+
+template <WindowTransform Transform>
+void transform_gradient_sums(const float* sums, std::int64_t product_step, std::int64_t count, float* dweight,
+                             std::int64_t in) {
+    for (std::int64_t i = 0; i < count; i += bf16_lanes) {
+        __m512 half[3][4];
+#pragma GCC unroll 4
+        for (std::size_t column = 0; column < 4; ++column) {
+            __m512 m[4], result[3];
+#pragma GCC unroll 4
+            for (std::size_t row = 0; row < 4; ++row)
+                m[row] =
+                    _mm512_loadu_ps(sums + static_cast<std::int64_t>(row * 4 + column) * product_step + i);
+            transform_sums<Transform>(m, result);
+#pragma GCC unroll 3
+            for (std::size_t row = 0; row < 3; ++row) half[row][column] = result[row];
+        }
+#pragma GCC unroll 3
+        for (std::size_t row = 0; row < 3; ++row) {
+            __m512 result[3];
+            transform_sums<Transform>(half[row], result);
+#pragma GCC unroll 3
+            for (std::size_t column = 0; column < 3; ++column)
+                _mm512_storeu_ps(dweight + static_cast<std::int64_t>(row * 3 + column) * in + i,
+                                 result[column]);
+        }
     }
 }
 
@@ -134,31 +169,12 @@ void transform_winograd_gradient_pairs(const std::uint16_t* const* first, const 
     pair_all_gradients(first, second, channel, count, to, product_step);
 }
 
-void transform_winograd_gradient_sums(const float* sums, std::int64_t product_step, std::int64_t count,
-                                      float* dweight, std::int64_t in) {
-    for (std::int64_t i = 0; i < count; i += bf16_lanes) {
-        __m512 half[3][4];
-#pragma GCC unroll 4
-        for (std::size_t column = 0; column < 4; ++column) {
-            __m512 m[4], result[3];
-#pragma GCC unroll 4
-            for (std::size_t row = 0; row < 4; ++row)
-                m[row] =
-                    _mm512_loadu_ps(sums + static_cast<std::int64_t>(row * 4 + column) * product_step + i);
-            transform_sums(m, result);
-#pragma GCC unroll 3
-            for (std::size_t row = 0; row < 3; ++row) half[row][column] = result[row];
-        }
-#pragma GCC unroll 3
-        for (std::size_t row = 0; row < 3; ++row) {
-            __m512 result[3];
-            transform_sums(half[row], result);
-#pragma GCC unroll 3
-            for (std::size_t column = 0; column < 3; ++column)
-                _mm512_storeu_ps(dweight + static_cast<std::int64_t>(row * 3 + column) * in + i,
-                                 result[column]);
-        }
-    }
+void transform_winograd_gradient_sums(WindowTransform transform, const float* sums, std::int64_t product_step,
+                                      std::int64_t count, float* dweight, std::int64_t in) {
+    const auto compute = transform == WindowTransform::winograd
+                             ? transform_gradient_sums<WindowTransform::winograd>
+                             : transform_gradient_sums<WindowTransform::phases>;
+    compute(sums, product_step, count, dweight, in);
 }
 
 }  // namespace tutti

@@ -26,9 +26,10 @@ void transform_winograd_gradient_pairs(const std::uint16_t* const* first, const 
                                        std::int64_t channel, std::int64_t count, Bf16Pair* to,
                                        std::int64_t product_step);
 
-/// dweight[3×3][count] = Gᵀ·sums·G of `count` (a multiple of bf16_lanes) neighbouring inputs of an output;
-/// sums of product p lie `product_step` behind those of the one before, places of the window `in` apart.
-void transform_winograd_gradient_sums(const float* sums, std::int64_t product_step, std::int64_t count,
-                                      float* dweight, std::int64_t in);
+/// dweight[3×3][count] = Gᵀ·sums·G (G of `transform`) of `count` (a multiple of bf16_lanes) neighbouring
+/// inputs of an output; sums of product p lie `product_step` behind those of the one before, places of the
+/// window `in` apart.
+void transform_winograd_gradient_sums(WindowTransform transform, const float* sums, std::int64_t product_step,
+                                      std::int64_t count, float* dweight, std::int64_t in);
 
 }  // namespace tutti

@@ -26,14 +26,20 @@ void transform_winograd_sums(const float* sums, std::int64_t product_step, std::
 void transform_winograd_sums(const float* sums, std::int64_t product_step, std::int64_t channels,
                              const float* bias, std::uint16_t* const* y);
 
+/// What becomes of a column of a window: F(2×2, 3×3)'s G, or that of bf16_phase_tile.hpp, which has as many
+/// rows.
+enum class WindowTransform { winograd, phases };
+
 /// to[p][pairs of inputs][bf16_lanes outputs] = (G·g·Gᵀ)[p] of the windows of bf16_lanes outputs.
 /// weight: [outputs, 3, 3, in]; in is a multiple of bf16_lanes. Pairs begin `pair_step` after one another.
-void transform_winograd_weights(const float* weight, std::int64_t in, Bf16Pair* to, std::int64_t product_step,
-                                std::int64_t pair_step);
+void transform_winograd_weights(WindowTransform transform, const float* weight, std::int64_t in, Bf16Pair* to,
+                                std::int64_t product_step, std::int64_t pair_step);
 
-/// to[p][inputs] = (G·g·Gᵀ)[p] of windows turned around in both axes, pairs of the outputs `first` and
-/// `second`. These: [3, 3, in], of which `count` inputs (a multiple of bf16_lanes) are taken.
-void transform_turned_winograd_weights(const float* first, const float* second, std::int64_t in,
-                                       std::int64_t count, Bf16Pair* to, std::int64_t product_step);
+/// to[p][inputs] = (G·g·Gᵀ)[p] of windows, for WindowTransform::winograd turned around in both axes, pairs of
+/// the outputs `first` and `second`. These: [3, 3, in], of which `count` inputs (a multiple of bf16_lanes)
+/// are taken.
+void transform_winograd_weight_pairs(WindowTransform transform, const float* first, const float* second,
+                                     std::int64_t in, std::int64_t count, Bf16Pair* to,
+                                     std::int64_t product_step);
 
 }  // namespace tutti

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "bf16_pairs.hpp"
+#include "bf16_phase_tile.hpp"
 #include "bf16_softmax_tile.hpp"
 #include "bf16_tile.hpp"
 #include "bf16_winograd_gradient_tile.hpp"
@@ -72,11 +73,12 @@ void transform_winograd_sums(const float*, std::int64_t, std::int64_t, const flo
 void transform_winograd_sums(const float*, std::int64_t, std::int64_t, const float*, float* const*) {
     std::abort();
 }
-void transform_winograd_weights(const float*, std::int64_t, Bf16Pair*, std::int64_t, std::int64_t) {
+void transform_winograd_weights(WindowTransform, const float*, std::int64_t, Bf16Pair*, std::int64_t,
+                                std::int64_t) {
     std::abort();
 }
-void transform_turned_winograd_weights(const float*, const float*, std::int64_t, std::int64_t, Bf16Pair*,
-                                       std::int64_t) {
+void transform_winograd_weight_pairs(WindowTransform, const float*, const float*, std::int64_t, std::int64_t,
+                                     Bf16Pair*, std::int64_t) {
     std::abort();
 }
 void transform_winograd_pixel_pairs(const float* const*, const float* const*, std::int64_t, std::int64_t,
@@ -95,7 +97,48 @@ void transform_winograd_gradient_pairs(const std::uint16_t* const*, const std::u
                                        std::int64_t, Bf16Pair*, std::int64_t) {
     std::abort();
 }
-void transform_winograd_gradient_sums(const float*, std::int64_t, std::int64_t, float*, std::int64_t) {
+void transform_winograd_gradient_sums(WindowTransform, const float*, std::int64_t, std::int64_t, float*,
+                                      std::int64_t) {
+    std::abort();
+}
+void transform_phase_pixels(const float* const*, std::int64_t, Bf16Pair* const*) {
+    std::abort();
+}
+void transform_phase_pixels(const std::uint16_t* const*, std::int64_t, Bf16Pair* const*) {
+    std::abort();
+}
+void transform_phase_sums(const float* const*, std::int64_t, const float*, float* const*) {
+    std::abort();
+}
+void transform_phase_sums(const float* const*, std::int64_t, const float*, std::uint16_t* const*) {
+    std::abort();
+}
+void transform_phase_gradients(const float* const*, std::int64_t, Bf16Pair* const*) {
+    std::abort();
+}
+void transform_phase_gradients(const std::uint16_t* const*, std::int64_t, Bf16Pair* const*) {
+    std::abort();
+}
+void transform_phase_gradient_sums(const float* const*, std::int64_t, float* const*) {
+    std::abort();
+}
+void transform_phase_gradient_sums(const float* const*, std::int64_t, std::uint16_t* const*) {
+    std::abort();
+}
+void transform_phase_pixel_pairs(const float* const*, const float* const*, std::int64_t, std::int64_t,
+                                 Bf16Pair* const*) {
+    std::abort();
+}
+void transform_phase_pixel_pairs(const std::uint16_t* const*, const std::uint16_t* const*, std::int64_t,
+                                 std::int64_t, Bf16Pair* const*) {
+    std::abort();
+}
+void transform_phase_gradient_pairs(const float* const*, const float* const*, std::int64_t, std::int64_t,
+                                    Bf16Pair* const*) {
+    std::abort();
+}
+void transform_phase_gradient_pairs(const std::uint16_t* const*, const std::uint16_t* const*, std::int64_t,
+                                    std::int64_t, Bf16Pair* const*) {
     std::abort();
 }
 

@@ -1,14 +1,16 @@
 // Convolution on NHWC activations, each pass in the way that onednn_convolution_ways.hpp chooses. oneDNN
 // chooses the order of the weights; the plain weights [O, KH, KW, I/groups] are brought into it before, and
-// weight gradients back after, each call. With products in bf16 each call rounds its inputs. What
-// both products of backward take alike of dy is brought once. Weight gradients in bf16 are our own where
-// bf16_weight_gradient.hpp takes them, and dx is then a convolution forward where that is the faster; windows
-// of 3×3 in bf16 go by our own Winograd where bf16_winograd.hpp and bf16_winograd_gradient.hpp take them, in
-// fp32 where fp32_winograd.hpp does and is faster than the library's.
-// With a matrix unit all of bf16 that amx_convolution.hpp takes goes by that.
+// weight gradients back after, each call. With products in bf16 each call rounds its inputs that are not
+// bf16. What both products of backward take alike of dy is brought once. Weight gradients in bf16 are our own
+// where bf16_weight_gradient.hpp takes them, and dx is then a convolution forward where that is the faster;
+// windows of 3×3 in bf16 go by our own Winograd where bf16_winograd.hpp and bf16_winograd_gradient.hpp take
+// them, those that move by 2 where bf16_phases.hpp does, in fp32 where fp32_winograd.hpp does and is faster
+// than the library's. With a matrix unit all of bf16 that amx_convolution.hpp takes goes by that.
 
 #include "amx_convolution.hpp"
 #include "amx_weight_gradient.hpp"
+#include "bf16_phase_gradient.hpp"
+#include "bf16_phases.hpp"
 #include "bf16_weight_gradient.hpp"
 #include "bf16_winograd.hpp"
 #include "bf16_winograd_gradient.hpp"
@@ -58,6 +60,7 @@ class OnednnConv2d final : public Conv2dOp {
           own_weight_gradient_(context_->products == dnnl::memory::data_type::bf16 &&
                                takes_bf16_weight_gradient(shape)),
           own_winograd_(context_->products == dnnl::memory::data_type::bf16 && takes_bf16_winograd(shape)),
+          own_phases_(context_->products == dnnl::memory::data_type::bf16 && takes_bf16_phases(shape)),
           fp32_winograd_(
               context_->products == dnnl::memory::data_type::f32 && compiled_for_avx() &&
               takes_fp32_winograd(shape) &&
@@ -80,6 +83,11 @@ class OnednnConv2d final : public Conv2dOp {
             return with_values(x, y, [&](const auto* from, auto* to) {
                 bf16_winograd_forward(shape_, batch, from, weight.as<float>(),
                                       shape_.bias ? bias.as<float>() : nullptr, to, context_->workspace);
+            });
+        if (own_phases_)
+            return with_values(x, y, [&](const auto* from, auto* to) {
+                bf16_phases_forward(shape_, batch, from, weight.as<float>(),
+                                    shape_.bias ? bias.as<float>() : nullptr, to, context_->workspace);
             });
         if (fp32_winograd_)
             return fp32_winograd_forward(shape_, batch, x.as<float>(), weight.as<float>(),
@@ -132,7 +140,7 @@ class OnednnConv2d final : public Conv2dOp {
         const std::int64_t batch = dy.shape[0];
         if (batch == 0) return;
         if (amx_) return backward_data_by_amx(weight, dy, dx);
-        if (own_winograd_ || fp32_winograd_) return backward_data_by_winograd(weight, dy, dx);
+        if (computes_data_itself()) return backward_data_by_ours(weight, dy, dx);
         with_onednn_errors(name_, [&] {
             const BatchDeal deal = deal_of(Pass::backward_data, batch);
             OnednnProduct& plan =
@@ -196,7 +204,7 @@ class OnednnConv2d final : public Conv2dOp {
         return tutti::deal(shape_, Pass::backward_data, context_->products, batch, 1).parts;
     }
     bool computes_data_of_pairs(std::int64_t batch, const Types& types) {
-        if (own_winograd_ || turned_.takes(batch / turned_parts(batch), types.x)) return true;
+        if (computes_data_itself() || turned_.takes(batch / turned_parts(batch), types.x)) return true;
         const BatchDeal deal = deal_of(Pass::backward_data, batch);
         return static_cast<bool>(find(Pass::backward_data, batch / deal.parts, types, deal.callers));
     }
@@ -207,7 +215,7 @@ class OnednnConv2d final : public Conv2dOp {
                            const TensorView& dx, const TensorView& dweight, const TensorView& dbias,
                            const ParametersFinal* parameters_final) {
         const std::int64_t batch = x.shape[0];
-        const bool by_library = dx.defined() && !own_winograd_;
+        const bool by_library = dx.defined() && !computes_data_itself();
         const Types types{type_of(x), type_of(dy)};
         const bool turned = by_library && turned_.takes(batch / turned_parts(batch), types.x);
         const BatchDeal deal = by_library ? deal_of(Pass::backward_data, batch) : BatchDeal();
@@ -222,7 +230,10 @@ class OnednnConv2d final : public Conv2dOp {
             also.rounded =
                 context_->shared.reserve_elements<std::uint16_t>(static_cast<std::size_t>(dy.count()));
         with_values(x, dy, [&](const auto* pixels, const auto* gradient) {
-            if (takes_bf16_winograd_gradient(shape_, batch))
+            if (own_phases_)
+                bf16_phases_weight_gradient(shape_, batch, pixels, gradient, dweight.as<float>(), also.bias,
+                                            context_->workspace);
+            else if (takes_bf16_winograd_gradient(shape_, batch))
                 bf16_winograd_weight_gradient(shape_, batch, pixels, gradient, dweight.as<float>(), also.bias,
                                               context_->workspace);
             else
@@ -231,7 +242,7 @@ class OnednnConv2d final : public Conv2dOp {
         });
         if (!dx.defined()) return;
         if (parameters_final) (*parameters_final)();
-        if (own_winograd_) return backward_data_by_winograd(weight, dy, dx);
+        if (computes_data_itself()) return backward_data_by_ours(weight, dy, dx);
         const auto* const rounded = is_rounded ? reinterpret_cast<std::uint16_t*>(dy.data) : also.rounded;
         if (turned) return turned_.execute(rounded, weight, dx, turned_parts(batch));
         const OnednnProduct::Source gradient =
@@ -251,13 +262,18 @@ class OnednnConv2d final : public Conv2dOp {
         amx_->products.backward_data(dx.shape[0], weight.as<float>(), dy.as<float>(), dx.as<float>(),
                                      context_->workspace);
     }
-    void backward_data_by_winograd(const TensorView& weight, const TensorView& dy, const TensorView& dx) {
+    bool computes_data_itself() const { return own_winograd_ || own_phases_ || fp32_winograd_; }
+    void backward_data_by_ours(const TensorView& weight, const TensorView& dy, const TensorView& dx) {
         if (fp32_winograd_)
             return fp32_winograd_backward_data(shape_, dx.shape[0], weight.as<float>(), dy.as<float>(),
                                                dx.as<float>(), context_->workspace);
         with_values(dy, dx, [&](const auto* from, auto* to) {
-            bf16_winograd_backward_data(shape_, dx.shape[0], weight.as<float>(), from, to,
-                                        context_->workspace);
+            const auto compute = own_phases_
+                                     ? bf16_phases_backward_data<std::remove_cvref_t<decltype(*from)>,
+                                                                 std::remove_cvref_t<decltype(*to)>>
+                                     : bf16_winograd_backward_data<std::remove_cvref_t<decltype(*from)>,
+                                                                   std::remove_cvref_t<decltype(*to)>>;
+            compute(shape_, dx.shape[0], weight.as<float>(), from, to, context_->workspace);
         });
     }
     void backward_by_fp32_winograd(const TensorView& x, const TensorView& weight, const TensorView& dy,
@@ -267,7 +283,7 @@ class OnednnConv2d final : public Conv2dOp {
                                       shape_.bias ? dbias.as<float>() : nullptr, context_->workspace);
         if (!dx.defined()) return;
         if (parameters_final) (*parameters_final)();
-        backward_data_by_winograd(weight, dy, dx);
+        backward_data_by_ours(weight, dy, dx);
     }
     dnnl::memory::desc rounded_y(std::int64_t batch) const {
         return {{batch, shape_.out, shape_.out_height(), shape_.out_width()},
@@ -359,7 +375,7 @@ class OnednnConv2d final : public Conv2dOp {
     const std::unique_ptr<Conv2dOp> fallback_;
     Workspace sums_;  // dweight and dbias of slices
     OnednnConvolutionPlans plans_;
-    const bool own_weight_gradient_, own_winograd_, fp32_winograd_;
+    const bool own_weight_gradient_, own_winograd_, own_phases_, fp32_winograd_;
     OnednnTurnedConv2d turned_;
     std::unique_ptr<ByMatrixUnit> amx_;  // null: not taken
 };

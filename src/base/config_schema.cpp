@@ -200,22 +200,21 @@ void add_train(std::vector<Row>& rows) {
                                    {"tf32", Precision::tf32},
                                    {"bf16", Precision::bf16},
                                    {"fp64", Precision::fp64}}),
-                "type of the arithmetic; fp64 is the CPU's reference mode; tf32, the GPU's alone, is fp32 "
-                "whose products round their inputs to 10 bits of mantissa; bf16 is mixed: linear layers, "
-                "convolutions and attention multiply in bf16 and sum in fp32, and GPUs keep the values "
-                "between layers in bf16, CPUs without a matrix unit those between convolutions, batch "
-                "normalisations, sums, ReLUs and poolings; all else, the weights too, is fp32. CPUs without "
-                "AVX-512 refuse it: "
-                "they have no products in bf16. On others fp32 are also the first convolution where it is "
-                "computed in one with its max pooling, the gradients of a 3x3 "
-                "convolution in front of a 2x2 max pooling, and attention in heads whose width is no "
-                "multiple of 16 or in a build without AVX-512 and its bf16 products; 3x3 convolutions of "
-                "stride 1 and one group, whose channels are multiples of 16, at least 32, their product at "
-                "least 2048, go there by Winograd's method, their weights' gradients where that is the "
-                "faster; it rounds transformed tiles (about 1.9 times the error of rounded "
-                "pixels and weights where these are independent numbers, up to 3 times where they are "
-                "alike); where the processor has a matrix unit (AMX), products go through that, and those "
-                "3x3 convolutions are computed as they are"),
+                "type of the arithmetic; fp64 is the CPU's reference mode; tf32, the GPU's alone, is "
+                "fp32 whose products round their inputs to 10 bits of mantissa; bf16 is mixed: linear "
+                "layers, convolutions and attention multiply in bf16 and sum in fp32, and GPUs keep the "
+                "values between layers in bf16, CPUs without a matrix unit those between convolutions, "
+                "batch normalisations, sums, ReLUs and poolings; all else, the weights too, is fp32. "
+                "CPUs without AVX-512 refuse it: they have no products in bf16. On others fp32 are also "
+                "the first convolution where it is computed in one with its max pooling, the gradients "
+                "of a 3x3 convolution in front of a 2x2 max pooling, and attention in heads whose width "
+                "is no multiple of 16 or in a build without AVX-512 and its bf16 products; 3x3 "
+                "convolutions of stride 1 or 2 and one group, whose channels are multiples of 16, at "
+                "least 32, their product at least 2048, go there by Winograd's method, their weights' "
+                "gradients where that is the faster; it rounds transformed tiles (about 1.9 times the "
+                "error of rounded pixels and weights where these are independent numbers, up to 3 times "
+                "where they are alike); where the processor has a matrix unit (AMX), products go through "
+                "that, and those 3x3 convolutions are computed as they are"),
             row("train.scale_lr_by_world_size", at(train, &T::scale_lr_by_world_size), boolean(),
                 "multiply the learning rate by the number of ranks"),
             row("train.recompute", at(train, &T::recompute), boolean(),
