@@ -28,7 +28,7 @@ std::int64_t divided_up(std::int64_t a, std::int64_t b) {
     return (a + b - 1) / b;
 }
 
-template <class X, class Y>
+template <class Value>
 class PhaseGradient {
   public:
     PhaseGradient(const Conv2dShape& shape, std::int64_t batch)
@@ -45,7 +45,7 @@ class PhaseGradient {
         return zeros_size() + out_slabs() * left_.size() + in_slabs() * right_.size() + slabs() * sums_size;
     }
 
-    void execute(const X* x, const Y* dy, float* dweight, float* memory) const {
+    void execute(const Value* x, const Value* dy, float* dweight, float* memory) const {
         float* const zeros = memory;  // of either type
         auto* const left = reinterpret_cast<Bf16Pair*>(zeros + zeros_size());
         Bf16Pair* const right = left + out_slabs() * left_.size();
@@ -92,20 +92,20 @@ class PhaseGradient {
     }
 
     /// A row of tiles.
-    void pack(std::int64_t pair, std::int64_t at, std::int64_t i, const X* x, const Y* dy, const float* zeros,
-              Bf16Pair* left, Bf16Pair* right) const {
-        std::array<std::array<const X*, 25>, 2> pixels;
-        std::array<std::array<const Y*, 4>, 2> gradients;
+    void pack(std::int64_t pair, std::int64_t at, std::int64_t i, const Value* x, const Value* dy,
+              const float* zeros, Bf16Pair* left, Bf16Pair* right) const {
+        std::array<std::array<const Value*, 25>, 2> pixels;
+        std::array<std::array<const Value*, 4>, 2> gradients;
         for (std::int64_t j = 0; j < planes_.tile_columns(); ++j) {
             for (std::size_t n = 0; n < 2; ++n) {
                 const std::int64_t image = 2 * pair + static_cast<std::int64_t>(n);
                 const bool there = image < batch_;
                 find_pixels<5>(x + image * s_.height * s_.width * s_.in, there ? s_.height : 0, s_.width,
                                s_.in, 4 * i - s_.padding_h, 4 * j - s_.padding_w,
-                               reinterpret_cast<const X*>(zeros), pixels[n].data());
+                               reinterpret_cast<const Value*>(zeros), pixels[n].data());
                 find_pixels<2>(dy + image * s_.out_height() * s_.out_width() * s_.out,
                                there ? s_.out_height() : 0, s_.out_width(), s_.out, 2 * i, 2 * j,
-                               reinterpret_cast<const Y*>(zeros), gradients[n].data());
+                               reinterpret_cast<const Value*>(zeros), gradients[n].data());
             }
             for (std::int64_t in = 0; in < in_slabs(); ++in)
                 transform_phase_pixel_pairs(pixels[0].data(), pixels[1].data(), in * in_slab,
@@ -152,10 +152,10 @@ class PhaseGradient {
 
 }  // namespace
 
-template <class X, class Y>
-void bf16_phases_weight_gradient(const Conv2dShape& shape, std::int64_t batch, const X* x, const Y* dy,
-                                 float* dweight, float* dbias, Workspace& workspace) {
-    const PhaseGradient<X, Y> work(shape, batch);
+template <class Value>
+void bf16_phases_weight_gradient(const Conv2dShape& shape, std::int64_t batch, const Value* x,
+                                 const Value* dy, float* dweight, float* dbias, Workspace& workspace) {
+    const PhaseGradient<Value> work(shape, batch);
     const std::int64_t size = std::max(work.size(), dbias ? batch * shape.out : 0);
     auto* const memory = workspace.reserve_elements<float>(static_cast<std::size_t>(size));
     if (dbias) sum_bias(batch, shape.out_height() * shape.out_width(), shape.out, dy, dbias, memory);
@@ -164,10 +164,6 @@ void bf16_phases_weight_gradient(const Conv2dShape& shape, std::int64_t batch, c
 
 template void bf16_phases_weight_gradient(const Conv2dShape&, std::int64_t, const float*, const float*,
                                           float*, float*, Workspace&);
-template void bf16_phases_weight_gradient(const Conv2dShape&, std::int64_t, const float*,
-                                          const std::uint16_t*, float*, float*, Workspace&);
-template void bf16_phases_weight_gradient(const Conv2dShape&, std::int64_t, const std::uint16_t*,
-                                          const float*, float*, float*, Workspace&);
 template void bf16_phases_weight_gradient(const Conv2dShape&, std::int64_t, const std::uint16_t*,
                                           const std::uint16_t*, float*, float*, Workspace&);
 

@@ -20,11 +20,9 @@ class PhasePlanes {
     /// Of plane p in an image.
     std::int64_t rows(std::int64_t p) const { return along(p / 4, height_) * along(p % 4, width_); }
     /// Of all planes.
-    std::int64_t rows() const { return rows_before(winograd_products); }
-    /// Of the planes before plane p.
-    std::int64_t rows_before(std::int64_t p) const {
+    std::int64_t rows() const {
         std::int64_t sum = 0;
-        for (std::int64_t q = 0; q < p; ++q) sum += rows(q);
+        for (std::int64_t p = 0; p < winograd_products; ++p) sum += rows(p);
         return sum;
     }
 
@@ -83,12 +81,18 @@ class PhaseMemory {
     std::array<Element*, entries> find(Element* memory, std::int64_t image, std::int64_t i,
                                        std::int64_t j) const {
         std::array<Element*, entries> places;
-        for (std::size_t e = 0; e < entries; ++e)
-            places[e] = memory + (first_[e] + image * of_image_[e] + i * of_i_[e] + j * of_j_[e]);
+        const auto place = [&](std::size_t e) {
+            return memory + (first_[e] + image * of_image_[e] + i * of_i_[e] + j * of_j_[e]);
+        };
         // The last entry is the first to be absent.
-        if (i >= 0 && j >= 0 && i < tile_rows_[entries - 1] && j < tile_columns_[entries - 1]) return places;
-        for (std::size_t e = 0; e < entries; ++e)
-            if (i < 0 || j < 0 || i >= tile_rows_[e] || j >= tile_columns_[e]) places[e] = nullptr;
+        if (i >= 0 && j >= 0 && i < tile_rows_[entries - 1] && j < tile_columns_[entries - 1]) {
+            for (std::size_t e = 0; e < entries; ++e) places[e] = place(e);
+            return places;
+        }
+        for (std::size_t e = 0; e < entries; ++e) {
+            const bool there = i >= 0 && j >= 0 && i < tile_rows_[e] && j < tile_columns_[e];
+            places[e] = there ? place(e) : nullptr;
+        }
         return places;
     }
 

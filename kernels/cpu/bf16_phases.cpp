@@ -23,12 +23,13 @@ struct Image {
 };
 
 /// What a convolution of tiles of outputs reads and writes.
-template <class X, class Y>
+template <class Value>
 struct Outputs {
+    using Number = Value;
     const Image x, y;
     const std::int64_t padding_h, padding_w;
-    const X* const from;
-    Y* const to;
+    const Value* const from;
+    Value* const to;
     const float* const bias;
 
     const Image& read() const { return x; }
@@ -36,9 +37,9 @@ struct Outputs {
     /// Tiles beyond the last ones, which write, too.
     static constexpr std::int64_t more_tiles = 0;
 
-    void transform(std::int64_t image, std::int64_t i, std::int64_t j, const X* zeros,
+    void transform(std::int64_t image, std::int64_t i, std::int64_t j, const Value* zeros,
                    Bf16Pair* const* entries) const {
-        std::array<const X*, 25> pixels;
+        std::array<const Value*, 25> pixels;
         find_pixels<5>(from + image * x.size(), x.height, x.width, x.channels, 4 * i - padding_h,
                        4 * j - padding_w, zeros, pixels.data());
         transform_phase_pixels(pixels.data(), x.channels, entries);
@@ -51,30 +52,31 @@ struct Outputs {
         for (std::int64_t j = 0; j < tiles; ++j) {
             auto of_tile = memory.find(sums, number, i, j);
             std::ranges::replace(of_tile, nullptr, zeros);
-            std::array<Y*, 4> pixels;
+            std::array<Value*, 4> pixels;
             find_pixels<2>(to + image * y.size() + column, y.height, y.width, y.channels, 2 * i, 2 * j,
-                           static_cast<Y*>(nullptr), pixels.data());
+                           static_cast<Value*>(nullptr), pixels.data());
             transform_phase_sums(of_tile.data(), columns, bias ? bias + column : nullptr, pixels.data());
         }
     }
 };
 
 /// The same of the inputs' gradients.
-template <class X, class Y>
+template <class Value>
 struct InputGradients {
+    using Number = Value;
     const Image x, y;
     const std::int64_t padding_h, padding_w;
-    const Y* const from;
-    X* const to;
+    const Value* const from;
+    Value* const to;
 
     const Image& read() const { return y; }
     const Image& written() const { return x; }
     /// Behind the last tile lies the last window's last pixel, and what no window has.
     static constexpr std::int64_t more_tiles = 1;
 
-    void transform(std::int64_t image, std::int64_t i, std::int64_t j, const Y* zeros,
+    void transform(std::int64_t image, std::int64_t i, std::int64_t j, const Value* zeros,
                    Bf16Pair* const* entries) const {
-        std::array<const Y*, 4> gradients;
+        std::array<const Value*, 4> gradients;
         find_pixels<2>(from + image * y.size(), y.height, y.width, y.channels, 2 * i, 2 * j, zeros,
                        gradients.data());
         transform_phase_gradients(gradients.data(), y.channels, entries);
@@ -95,9 +97,9 @@ struct InputGradients {
                 for (std::size_t k = 0; k < n; ++k) all[6 * (1 + e) + 1 + k] = here[e * n + k];
             }
             std::ranges::replace(all, nullptr, zeros);
-            std::array<X*, 16> pixels;
+            std::array<Value*, 16> pixels;
             find_pixels<4>(to + image * x.size() + column, x.height, x.width, x.channels, 4 * i - padding_h,
-                           4 * j - padding_w, static_cast<X*>(nullptr), pixels.data());
+                           4 * j - padding_w, static_cast<Value*>(nullptr), pixels.data());
             transform_phase_gradient_sums(all.data(), columns, pixels.data());
             before = here;
             above_before = above;
@@ -152,7 +154,6 @@ class PhaseConvolution {
     }
 
     void compute(std::int64_t begin, std::int64_t end, const Bf16Pair* weights, float* scratch) const {
-        using Value = std::remove_cvref_t<decltype(*tiles_.from)>;
         const float* const zeros = scratch;
         float* const sums = scratch + zeros_size();
         auto* const entries = reinterpret_cast<Bf16Pair*>(sums + sums_.size());
@@ -160,7 +161,7 @@ class PhaseConvolution {
         for (std::int64_t image = begin; image < end; ++image)
             for (std::int64_t i = 0; i < planes_.tile_rows(); ++i)
                 for (std::int64_t j = 0; j < planes_.tile_columns(); ++j)
-                    tiles_.transform(image, i, j, reinterpret_cast<const Value*>(zeros),
+                    tiles_.transform(image, i, j, reinterpret_cast<const typename Tiles::Number*>(zeros),
                                      entries_.find(entries, image - begin, i, j).data());
         const std::int64_t pairs = tiles_.read().channels / 2;
         for (std::int64_t column = 0; column < tiles_.written().channels; column += slab) {
@@ -205,24 +206,24 @@ bool takes_bf16_phases(const Conv2dShape& s) {
            s.in * s.out >= least_products && s.in % bf16_lanes == 0 && s.out % bf16_lanes == 0;
 }
 
-template <class X, class Y>
-void bf16_phases_forward(const Conv2dShape& s, std::int64_t batch, const X* x, const float* weight,
-                         const float* bias, Y* y, Workspace& workspace) {
-    const Outputs<X, Y> tiles{{s.height, s.width, s.in},
-                              {s.out_height(), s.out_width(), s.out},
-                              s.padding_h,
-                              s.padding_w,
-                              x,
-                              y,
-                              bias};
+template <class Value>
+void bf16_phases_forward(const Conv2dShape& s, std::int64_t batch, const Value* x, const float* weight,
+                         const float* bias, Value* y, Workspace& workspace) {
+    const Outputs<Value> tiles{{s.height, s.width, s.in},
+                               {s.out_height(), s.out_width(), s.out},
+                               s.padding_h,
+                               s.padding_w,
+                               x,
+                               y,
+                               bias};
     convolve(s, batch, tiles, workspace,
              [&](Bf16Pair* to) { transform_weights_for_outputs(WindowTransform::phases, s, weight, to); });
 }
 
-template <class Y, class X>
-void bf16_phases_backward_data(const Conv2dShape& s, std::int64_t batch, const float* weight, const Y* dy,
-                               X* dx, Workspace& workspace) {
-    const InputGradients<X, Y> tiles{
+template <class Value>
+void bf16_phases_backward_data(const Conv2dShape& s, std::int64_t batch, const float* weight, const Value* dy,
+                               Value* dx, Workspace& workspace) {
+    const InputGradients<Value> tiles{
         {s.height, s.width, s.in}, {s.out_height(), s.out_width(), s.out}, s.padding_h, s.padding_w, dy, dx};
     convolve(s, batch, tiles, workspace,
              [&](Bf16Pair* to) { transform_weights_for_inputs(WindowTransform::phases, s, weight, to); });
@@ -232,14 +233,6 @@ template void bf16_phases_forward(const Conv2dShape&, std::int64_t, const float*
                                   float*, Workspace&);
 template void bf16_phases_backward_data(const Conv2dShape&, std::int64_t, const float*, const float*, float*,
                                         Workspace&);
-template void bf16_phases_forward(const Conv2dShape&, std::int64_t, const float*, const float*, const float*,
-                                  std::uint16_t*, Workspace&);
-template void bf16_phases_backward_data(const Conv2dShape&, std::int64_t, const float*, const float*,
-                                        std::uint16_t*, Workspace&);
-template void bf16_phases_forward(const Conv2dShape&, std::int64_t, const std::uint16_t*, const float*,
-                                  const float*, float*, Workspace&);
-template void bf16_phases_backward_data(const Conv2dShape&, std::int64_t, const float*, const std::uint16_t*,
-                                        float*, Workspace&);
 template void bf16_phases_forward(const Conv2dShape&, std::int64_t, const std::uint16_t*, const float*,
                                   const float*, std::uint16_t*, Workspace&);
 template void bf16_phases_backward_data(const Conv2dShape&, std::int64_t, const float*, const std::uint16_t*,

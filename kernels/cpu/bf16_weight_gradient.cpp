@@ -45,9 +45,9 @@ class WeightGradient {
     }
 
     /// One image, as the image-th of `packed`.
-    template <class X, class Y>
-    void pack(std::int64_t image, const X* x, const Y* dy, const GradientOfOutput& also, float* bias_part,
-              Bf16Pair* packed) const {
+    template <class Value>
+    void pack(std::int64_t image, const Value* x, const Value* dy, const GradientOfOutput& also,
+              float* bias_part, Bf16Pair* packed) const {
         pack_gradient(image, dy, also, bias_part, packed);
         pack_input(image, x, packed);
     }
@@ -112,13 +112,13 @@ class WeightGradient {
                divided_up(s_.out, out_slab) * gap;
     }
 
-    template <class Y>
-    void pack_gradient(std::int64_t image, const Y* dy, const GradientOfOutput& also, float* bias_part,
+    template <class Value>
+    void pack_gradient(std::int64_t image, const Value* dy, const GradientOfOutput& also, float* bias_part,
                        Bf16Pair* packed) const {
         const std::int64_t width = s_.out_width(), slabs = s_.out / out_slab, in_slabs = slabs * out_slab;
         // Of `times` pairs of pixels, or of one alone.
         const auto make = [&](std::int64_t pixel, bool pair, std::int64_t times, std::int64_t pairs_before) {
-            const Y* const first = dy + pixel * s_.out;
+            const Value* const first = dy + pixel * s_.out;
             const auto rounded = [&](std::int64_t out) {
                 RoundedRows rows;
                 if (also.rounded) rows.first = also.rounded + pixel * s_.out + out;
@@ -141,14 +141,14 @@ class WeightGradient {
         }
     }
 
-    template <class X>
-    void pack_input(std::int64_t image, const X* x, Bf16Pair* packed) const {
+    template <class Value>
+    void pack_input(std::int64_t image, const Value* x, Bf16Pair* packed) const {
         const std::int64_t slabs = s_.in / in_slab, in_slabs = slabs * in_slab;
         for (std::int64_t kw = 0; kw < s_.kernel_w; ++kw)
             for (std::int64_t h = 0; h < s_.height; ++h) {
                 const std::int64_t padded = h + s_.padding_h;
                 const std::int64_t row = padded % s_.stride_h * rows_of_phase_ + padded / s_.stride_h;
-                const X* const from = x + h * s_.width * s_.in;
+                const Value* const from = x + h * s_.width * s_.in;
                 if (slabs > 0)
                     pack_row(from, kw, in_slab, slabs,
                              right(packed, image, 0, kw) + row * row_pairs_ * in_slab);
@@ -158,8 +158,8 @@ class WeightGradient {
             }
     }
     /// `slabs` of so many channels each.
-    template <class X>
-    void pack_row(const X* x, std::int64_t kw, std::int64_t channels, std::int64_t slabs,
+    template <class Value>
+    void pack_row(const Value* x, std::int64_t kw, std::int64_t channels, std::int64_t slabs,
                   Bf16Pair* to) const {
         const std::int64_t slab_step = (at_once_ * in_slab * version_pairs_ + gap) * s_.kernel_w;
         const std::int64_t step = 2 * s_.stride_w, offset = kw - s_.padding_w;
@@ -178,8 +178,8 @@ class WeightGradient {
         };
         for (std::int64_t pair = 0; pair < first; ++pair) at_edge(pair);
         if (first < end) {
-            const X* const from = x + (step * first + offset) * s_.in;
-            const X* const beside = from + s_.stride_w * s_.in;
+            const Value* const from = x + (step * first + offset) * s_.in;
+            const Value* const beside = from + s_.stride_w * s_.in;
             if (channels == in_slab)
                 make_bf16_pairs_in_slabs(from, beside, in_slab, slabs, end - first, step * s_.in,
                                          to + first * channels, slab_step);
@@ -202,8 +202,8 @@ bool takes_bf16_weight_gradient(const LinearShape& shape) {
     return has_bf16_tiles() && shape.in % bf16_lanes == 0;
 }
 
-template <class X, class Y>
-void bf16_weight_gradient(const Conv2dShape& shape, std::int64_t batch, const X* x, const Y* dy,
+template <class Value>
+void bf16_weight_gradient(const Conv2dShape& shape, std::int64_t batch, const Value* x, const Value* dy,
                           float* dweight, const GradientOfOutput& also, bool add, Workspace& workspace) {
     const WeightGradient work(shape, batch);
     const std::int64_t at_once = work.at_once();
@@ -252,10 +252,6 @@ void bf16_weight_gradient(const Conv2dShape& shape, std::int64_t batch, const X*
 
 template void bf16_weight_gradient(const Conv2dShape&, std::int64_t, const float*, const float*, float*,
                                    const GradientOfOutput&, bool, Workspace&);
-template void bf16_weight_gradient(const Conv2dShape&, std::int64_t, const float*, const std::uint16_t*,
-                                   float*, const GradientOfOutput&, bool, Workspace&);
-template void bf16_weight_gradient(const Conv2dShape&, std::int64_t, const std::uint16_t*, const float*,
-                                   float*, const GradientOfOutput&, bool, Workspace&);
 template void bf16_weight_gradient(const Conv2dShape&, std::int64_t, const std::uint16_t*,
                                    const std::uint16_t*, float*, const GradientOfOutput&, bool, Workspace&);
 

@@ -18,11 +18,11 @@ struct GradientOfOutput {
     float* bias = nullptr;             ///< dbias[O], the sum of dy before rounding
 };
 /// dweight[O, KH, KW, I] = Σ over images and pixels of dy[N, OH, OW, O]·x[N, H, W, I], of which x and dy are
-/// bf16 or rounded to it, each as it likes (std::uint16_t or float), and sums are fp32; added to what is in
+/// both bf16 or rounded to it (std::uint16_t or float), and sums are fp32; added to what is in
 /// dweight (and bias) when `add`. Reads x and dy once, some images at a time. The bits depend neither on the
 /// number of threads nor on `workspace`.
-template <class X, class Y>
-void bf16_weight_gradient(const Conv2dShape& shape, std::int64_t batch, const X* x, const Y* dy,
+template <class Value>
+void bf16_weight_gradient(const Conv2dShape& shape, std::int64_t batch, const Value* x, const Value* dy,
                           float* dweight, const GradientOfOutput& also, bool add, Workspace& workspace);
 
 /// dweight[O, I] of rows x[N, I] and dy[N, O], all fp32.

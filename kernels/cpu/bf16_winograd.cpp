@@ -35,8 +35,8 @@ class WinogradConvolution {
 
     const WinogradWeights& weights() const { return weights_; }
 
-    template <class From, class To>
-    void execute(std::int64_t batch, const From* from, const Bf16Pair* weights, const float* bias, To* to,
+    template <class Value>
+    void execute(std::int64_t batch, const Value* from, const Bf16Pair* weights, const float* bias, Value* to,
                  float* scratch) const {
         const std::int64_t all = batch * image_tiles();
         const std::int64_t blocks = (all + at_once - 1) / at_once;
@@ -67,14 +67,14 @@ class WinogradConvolution {
     std::int64_t tile_columns() const { return (to_.width + 1) / 2; }
     std::int64_t image_tiles() const { return (to_.height + 1) / 2 * tile_columns(); }
 
-    template <class From, class To>
-    void compute(std::int64_t begin, std::int64_t end, std::int64_t all, const From* from,
-                 const Bf16Pair* weights, const float* bias, To* to, float* scratch) const {
-        auto* const zeros = reinterpret_cast<From*>(scratch);
+    template <class Value>
+    void compute(std::int64_t begin, std::int64_t end, std::int64_t all, const Value* from,
+                 const Bf16Pair* weights, const float* bias, Value* to, float* scratch) const {
+        auto* const zeros = reinterpret_cast<Value*>(scratch);
         float* const sums = scratch + from_.channels;
         auto* const tiles = reinterpret_cast<Bf16Pair*>(sums + winograd_products * sums_step());
         const std::int64_t pairs = from_.channels / 2;
-        std::fill_n(zeros, from_.channels, From(0));
+        std::fill_n(zeros, from_.channels, Value(0));
         for (std::int64_t tile = begin; tile < end; ++tile)
             read(tile, from, zeros, tiles + (tile - begin) * pairs);
         // While these are multiplied, the next tiles' pixels come into the cache.
@@ -104,13 +104,13 @@ class WinogradConvolution {
         return {images + begin, (end - begin) / line};
     }
 
-    template <class From>
-    void read(std::int64_t tile, const From* from, const From* zeros, Bf16Pair* to) const {
+    template <class Value>
+    void read(std::int64_t tile, const Value* from, const Value* zeros, Bf16Pair* to) const {
         const std::int64_t in_image = tile % image_tiles();
-        const From* const image = from + tile / image_tiles() * from_.size();
+        const Value* const image = from + tile / image_tiles() * from_.size();
         const std::int64_t top = in_image / tile_columns() * 2 - padding_h_;
         const std::int64_t left = in_image % tile_columns() * 2 - padding_w_;
-        std::array<const From*, 16> pixels;
+        std::array<const Value*, 16> pixels;
         for (std::int64_t i = 0; i < 16; ++i) {
             const std::int64_t row = top + i / 4, column = left + i % 4;
             const bool inside = row >= 0 && row < from_.height && column >= 0 && column < from_.width;
@@ -120,13 +120,13 @@ class WinogradConvolution {
         transform_winograd_pixels(pixels.data(), from_.channels, to, tiles_step());
     }
 
-    template <class To>
+    template <class Value>
     void write(std::int64_t tile, const float* sums, std::int64_t channel, std::int64_t channels,
-               const float* bias, To* to) const {
+               const float* bias, Value* to) const {
         const std::int64_t in_image = tile % image_tiles();
-        To* const image = to + tile / image_tiles() * to_.size() + channel;
+        Value* const image = to + tile / image_tiles() * to_.size() + channel;
         const std::int64_t top = in_image / tile_columns() * 2, left = in_image % tile_columns() * 2;
-        std::array<To*, 4> pixels;
+        std::array<Value*, 4> pixels;
         for (std::int64_t i = 0; i < 4; ++i) {
             const std::int64_t row = top + i / 2, column = left + i % 2;
             pixels[static_cast<std::size_t>(i)] = row < to_.height && column < to_.width
@@ -142,9 +142,9 @@ class WinogradConvolution {
 };
 
 /// Transforms the weights and convolves. transform(work, to): writes the weights' pairs.
-template <class From, class To, class Transform>
-void convolve(const WinogradConvolution& work, std::int64_t batch, const From* from, const float* bias,
-              To* to, Workspace& workspace, const Transform& transform) {
+template <class Value, class Transform>
+void convolve(const WinogradConvolution& work, std::int64_t batch, const Value* from, const float* bias,
+              Value* to, Workspace& workspace, const Transform& transform) {
     const std::int64_t size = work.weights().size() + omp_get_max_threads() * work.scratch_size();
     auto* const weights = workspace.reserve_elements<Bf16Pair>(static_cast<std::size_t>(size));
     transform(weights);
@@ -160,18 +160,18 @@ bool takes_bf16_winograd(const Conv2dShape& s) {
            s.in * s.out >= least_products && s.in % bf16_lanes == 0 && s.out % bf16_lanes == 0;
 }
 
-template <class X, class Y>
-void bf16_winograd_forward(const Conv2dShape& s, std::int64_t batch, const X* x, const float* weight,
-                           const float* bias, Y* y, Workspace& workspace) {
+template <class Value>
+void bf16_winograd_forward(const Conv2dShape& s, std::int64_t batch, const Value* x, const float* weight,
+                           const float* bias, Value* y, Workspace& workspace) {
     const WinogradConvolution work({s.height, s.width, s.in}, {s.out_height(), s.out_width(), s.out},
                                    s.padding_h, s.padding_w);
     convolve(work, batch, x, bias, y, workspace,
              [&](Bf16Pair* to) { transform_weights_for_outputs(WindowTransform::winograd, s, weight, to); });
 }
 
-template <class Y, class X>
-void bf16_winograd_backward_data(const Conv2dShape& s, std::int64_t batch, const float* weight, const Y* dy,
-                                 X* dx, Workspace& workspace) {
+template <class Value>
+void bf16_winograd_backward_data(const Conv2dShape& s, std::int64_t batch, const float* weight,
+                                 const Value* dy, Value* dx, Workspace& workspace) {
     const WinogradConvolution work({s.out_height(), s.out_width(), s.out}, {s.height, s.width, s.in},
                                    2 - s.padding_h, 2 - s.padding_w);
     convolve(work, batch, dy, nullptr, dx, workspace,
@@ -182,14 +182,6 @@ template void bf16_winograd_forward(const Conv2dShape&, std::int64_t, const floa
                                     const float*, float*, Workspace&);
 template void bf16_winograd_backward_data(const Conv2dShape&, std::int64_t, const float*, const float*,
                                           float*, Workspace&);
-template void bf16_winograd_forward(const Conv2dShape&, std::int64_t, const float*, const float*,
-                                    const float*, std::uint16_t*, Workspace&);
-template void bf16_winograd_backward_data(const Conv2dShape&, std::int64_t, const float*, const float*,
-                                          std::uint16_t*, Workspace&);
-template void bf16_winograd_forward(const Conv2dShape&, std::int64_t, const std::uint16_t*, const float*,
-                                    const float*, float*, Workspace&);
-template void bf16_winograd_backward_data(const Conv2dShape&, std::int64_t, const float*,
-                                          const std::uint16_t*, float*, Workspace&);
 template void bf16_winograd_forward(const Conv2dShape&, std::int64_t, const std::uint16_t*, const float*,
                                     const float*, std::uint16_t*, Workspace&);
 template void bf16_winograd_backward_data(const Conv2dShape&, std::int64_t, const float*,

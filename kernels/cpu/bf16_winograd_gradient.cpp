@@ -47,7 +47,7 @@ std::int64_t outputs_at_once(std::int64_t out, std::int64_t threads) {
     return best;
 }
 
-template <class X, class Y>
+template <class Value>
 class WinogradGradient {
   public:
     WinogradGradient(const Conv2dShape& shape, std::int64_t batch)
@@ -64,7 +64,7 @@ class WinogradGradient {
     /// In elements of 4 bytes.
     std::int64_t size() const { return zeros_size() + left_size() + right_size() + all_sums_size(); }
 
-    void execute(const X* x, const Y* dy, float* dweight, float* memory) const {
+    void execute(const Value* x, const Value* dy, float* dweight, float* memory) const {
         float* const zeros = memory;  // of either type
         auto* const left = reinterpret_cast<Bf16Pair*>(zeros + zeros_size());
         Bf16Pair* const right = left + left_size();
@@ -91,8 +91,8 @@ class WinogradGradient {
     struct Block {
         std::int64_t number, pairs;
         const Bf16Pair *left, *right;
-        const X* x;
-        const Y* dy;
+        const Value* x;
+        const Value* dy;
     };
 
     std::int64_t in_slabs() const { return divided_up(s_.in, in_slab); }
@@ -123,16 +123,16 @@ class WinogradGradient {
         return (keeps_sums() ? in_slabs() * out_slabs() : std::min(out_slabs(), threads_)) * sums_size();
     }
 
-    void pack(std::int64_t pair, std::int64_t at, const X* x, const Y* dy, const float* zeros, Bf16Pair* left,
-              Bf16Pair* right) const {
-        std::array<std::array<const X*, 16>, 2> pixels;
-        std::array<std::array<const Y*, 4>, 2> gradients;
+    void pack(std::int64_t pair, std::int64_t at, const Value* x, const Value* dy, const float* zeros,
+              Bf16Pair* left, Bf16Pair* right) const {
+        std::array<std::array<const Value*, 16>, 2> pixels;
+        std::array<std::array<const Value*, 4>, 2> gradients;
         for (std::size_t i = 0; i < 2; ++i) {
             const std::int64_t tile = 2 * pair + static_cast<std::int64_t>(i);
             find(tile, 4, s_.padding_h, s_.padding_w, x, s_.height, s_.width, s_.in,
-                 reinterpret_cast<const X*>(zeros), pixels[i].data());
+                 reinterpret_cast<const Value*>(zeros), pixels[i].data());
             find(tile, 2, 0, 0, dy, s_.out_height(), s_.out_width(), s_.out,
-                 reinterpret_cast<const Y*>(zeros), gradients[i].data());
+                 reinterpret_cast<const Value*>(zeros), gradients[i].data());
         }
         for (std::int64_t in = 0; in < in_slabs(); ++in) {
             const std::int64_t count = std::min(in_slab, s_.in - in * in_slab);
@@ -148,7 +148,6 @@ class WinogradGradient {
     }
 
     /// The pixels of a tile, `size` × `size` of them; zeros outside of the image and behind the last tile.
-    template <class Value>
     void find(std::int64_t tile, std::int64_t size, std::int64_t padding_h, std::int64_t padding_w,
               const Value* images, std::int64_t height, std::int64_t width, std::int64_t channels,
               const Value* zeros, const Value** pixels) const {
@@ -261,10 +260,10 @@ bool takes_bf16_winograd_gradient(const Conv2dShape& s, std::int64_t batch) {
            direct / 10 * 9;
 }
 
-template <class X, class Y>
-void bf16_winograd_weight_gradient(const Conv2dShape& shape, std::int64_t batch, const X* x, const Y* dy,
-                                   float* dweight, float* dbias, Workspace& workspace) {
-    const WinogradGradient<X, Y> work(shape, batch);
+template <class Value>
+void bf16_winograd_weight_gradient(const Conv2dShape& shape, std::int64_t batch, const Value* x,
+                                   const Value* dy, float* dweight, float* dbias, Workspace& workspace) {
+    const WinogradGradient<Value> work(shape, batch);
     const std::int64_t size = std::max(work.size(), dbias ? batch * shape.out : 0);
     auto* const memory = workspace.reserve_elements<float>(static_cast<std::size_t>(size));
     if (dbias) sum_bias(batch, shape.out_height() * shape.out_width(), shape.out, dy, dbias, memory);
@@ -273,10 +272,6 @@ void bf16_winograd_weight_gradient(const Conv2dShape& shape, std::int64_t batch,
 
 template void bf16_winograd_weight_gradient(const Conv2dShape&, std::int64_t, const float*, const float*,
                                             float*, float*, Workspace&);
-template void bf16_winograd_weight_gradient(const Conv2dShape&, std::int64_t, const float*,
-                                            const std::uint16_t*, float*, float*, Workspace&);
-template void bf16_winograd_weight_gradient(const Conv2dShape&, std::int64_t, const std::uint16_t*,
-                                            const float*, float*, float*, Workspace&);
 template void bf16_winograd_weight_gradient(const Conv2dShape&, std::int64_t, const std::uint16_t*,
                                             const std::uint16_t*, float*, float*, Workspace&);
 

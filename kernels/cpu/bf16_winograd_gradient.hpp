@@ -12,12 +12,12 @@ namespace tutti {
 /// pure function of shape, batch and processor.
 bool takes_bf16_winograd_gradient(const Conv2dShape& shape, std::int64_t batch);
 
-/// dweight[O, 3, 3, I] = Σ over images and pixels of dy[N, OH, OW, O]·x[N, H, W, I]; x and dy are fp32 or
-/// bf16, each as it likes (float or std::uint16_t), the rest fp32. What is rounded to bf16 are transformed
+/// dweight[O, 3, 3, I] = Σ over images and pixels of dy[N, OH, OW, O]·x[N, H, W, I]; x and dy are both
+/// fp32 or bf16 (float or std::uint16_t), the rest fp32. What is rounded to bf16 are transformed
 /// tiles of x and of dy, once each; sums and transforms are fp32. dbias[O] = the sum of dy, or null. The bits
 /// depend neither on the number of threads nor on `workspace`.
-template <class X, class Y>
-void bf16_winograd_weight_gradient(const Conv2dShape& shape, std::int64_t batch, const X* x, const Y* dy,
-                                   float* dweight, float* dbias, Workspace& workspace);
+template <class Value>
+void bf16_winograd_weight_gradient(const Conv2dShape& shape, std::int64_t batch, const Value* x,
+                                   const Value* dy, float* dweight, float* dbias, Workspace& workspace);
 
 }  // namespace tutti

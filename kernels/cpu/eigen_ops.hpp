@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "host_memory.hpp"
+#include "pixel_table.hpp"
 #include "tutti/device/ops.hpp"
 
 namespace tutti {
@@ -128,6 +129,7 @@ class EigenOps : public Ops {
     // Shared, because operators may outlive the Ops that made them.
     std::shared_ptr<Workspace> workspace_ = std::make_shared<Workspace>();
     std::shared_ptr<Workspace> sums_ = std::make_shared<Workspace>();  // what convolutions leave for pooling
+    PixelTable<T> pixels_;
 };
 
 template <class T>

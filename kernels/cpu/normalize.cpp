@@ -4,7 +4,6 @@
 
 namespace tutti {
 
-/// A pixel has 256 values: the two divisions are made once for each, per channel. Features have any.
 template <class T>
 void EigenOps<T>::normalize(const TensorView& x, std::span<const float> mean, std::span<const float> std,
                             const TensorView& y) {
@@ -27,22 +26,13 @@ void EigenOps<T>::normalize(const TensorView& x, std::span<const float> mean, st
             channels);
         return;
     }
-    T* table = workspace_->reserve_elements<T>(256 * mean.size());
-    for (std::size_t value = 0; value < 256; ++value)
-        for (std::size_t c = 0; c < mean.size(); ++c)
-            table[value * mean.size() + c] =
-                static_cast<T>(normalized_pixel(static_cast<float>(value), mean[c], std[c]));
-    const unsigned char* pixels = x.as<unsigned char>();
-    T* out = y.as<T>();
-    if (channels == 1)
-        return for_ranges(x.count(), [=](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t i = begin; i < end; ++i) out[i] = table[pixels[i]];
-        });
+    pixels_.set(mean, std);
+    const unsigned char* const pixels = x.as<unsigned char>();
+    T* const out = y.as<T>();
     for_ranges(
         x.count() / channels,
-        [=](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t i = begin * channels; i < end * channels; i += channels)
-                for (std::int64_t c = 0; c < channels; ++c) out[i + c] = table[pixels[i + c] * channels + c];
+        [=, this](std::int64_t begin, std::int64_t end) {
+            pixels_.apply(pixels + begin * channels, end - begin, out + begin * channels);
         },
         channels);
 }

@@ -19,6 +19,7 @@
 #include "onednn_convolution_plans.hpp"
 #include "onednn_operators.hpp"
 #include "onednn_turned_conv2d.hpp"
+#include "ops_in_fp32.hpp"
 #include "parallel.hpp"
 #include "shape_checks.hpp"
 #include "tile_vector.hpp"
@@ -37,9 +38,12 @@ void with_values(const TensorView& values, const Compute& compute) {
     else
         compute(values.as<float>());
 }
+/// Of two that are of one type.
 template <class Compute>
 void with_values(const TensorView& first, const TensorView& second, const Compute& compute) {
-    with_values(first, [&](auto* a) { with_values(second, [&](auto* b) { compute(a, b); }); });
+    assert(first.dtype == second.dtype);
+    with_values(first,
+                [&]<class Value>(Value* values) { compute(values, reinterpret_cast<Value*>(second.data)); });
 }
 
 struct ByMatrixUnit {
@@ -268,11 +272,9 @@ class OnednnConv2d final : public Conv2dOp {
             return fp32_winograd_backward_data(shape_, dx.shape[0], weight.as<float>(), dy.as<float>(),
                                                dx.as<float>(), context_->workspace);
         with_values(dy, dx, [&](const auto* from, auto* to) {
-            const auto compute = own_phases_
-                                     ? bf16_phases_backward_data<std::remove_cvref_t<decltype(*from)>,
-                                                                 std::remove_cvref_t<decltype(*to)>>
-                                     : bf16_winograd_backward_data<std::remove_cvref_t<decltype(*from)>,
-                                                                   std::remove_cvref_t<decltype(*to)>>;
+            using Value = std::remove_cvref_t<decltype(*to)>;
+            const auto compute =
+                own_phases_ ? bf16_phases_backward_data<Value> : bf16_winograd_backward_data<Value>;
             compute(shape_, dx.shape[0], weight.as<float>(), from, to, context_->workspace);
         });
     }
@@ -385,7 +387,13 @@ class OnednnConv2d final : public Conv2dOp {
 std::unique_ptr<Conv2dOp> make_onednn_conv2d(const Conv2dShape& shape, std::shared_ptr<OnednnContext> context,
                                              std::unique_ptr<Conv2dOp> fallback, Winograd winograd) {
     check(shape);
-    return std::make_unique<OnednnConv2d>(shape, std::move(context), std::move(fallback), winograd);
+    const bool ours =
+        context->products == dnnl::memory::data_type::bf16 &&
+        (takes_bf16_winograd(shape) || takes_bf16_phases(shape) || takes_bf16_weight_gradient(shape));
+    std::unique_ptr<Conv2dOp> op =
+        std::make_unique<OnednnConv2d>(shape, std::move(context), std::move(fallback), winograd);
+    // Our own kernels have one type in and out, which keeps the program small; that they differ is rare.
+    return ours ? in_fp32_where_types_differ(std::move(op)) : std::move(op);
 }
 
 }  // namespace tutti

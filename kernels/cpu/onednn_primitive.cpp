@@ -22,10 +22,8 @@ void OnednnContext::ready_callers(int callers, std::size_t workspace_bytes, std:
         ready &= of(number).workspace.holds(workspace_bytes) && of(number).shared.holds(shared_bytes);
     if (ready) return;
     std::exception_ptr failure;
-#pragma omp parallel num_threads(callers)
-    {
-        const OneThread alone;
-        OnednnContext& own = of(omp_get_thread_num());
+    run_together(callers, [&](int number, int) {
+        OnednnContext& own = of(number);
         try {
             own.workspace.reserve(workspace_bytes);
             own.shared.reserve(shared_bytes);
@@ -33,7 +31,7 @@ void OnednnContext::ready_callers(int callers, std::size_t workspace_bytes, std:
 #pragma omp critical(tutti_ready_callers)
             if (!failure) failure = std::current_exception();
         }
-    }
+    });
     if (failure) std::rethrow_exception(failure);
 }
 

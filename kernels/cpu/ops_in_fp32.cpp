@@ -48,26 +48,35 @@ class InFp32 {
 
 class Conv2dInFp32 final : public Conv2dOp {
   public:
-    explicit Conv2dInFp32(std::unique_ptr<Conv2dOp> op) : op_(std::move(op)) {}
+    Conv2dInFp32(std::unique_ptr<Conv2dOp> op, bool takes_one_type)
+        : op_(std::move(op)), takes_one_type_(takes_one_type) {}
 
     void forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
                  const TensorView& y) override {
+        if (takes(x, y)) return op_->forward(x, weight, bias, y);
         op_->forward(x_.of(x), weight, bias, dy_.room_for(y));
         dy_.round_to(y);
     }
     void backward(const TensorView& x, const TensorView& weight, const TensorView& dy, const TensorView& dx,
                   const TensorView& dweight, const TensorView& dbias,
                   const ParametersFinal* parameters_final) override {
+        if (takes(x, dy)) return op_->backward(x, weight, dy, dx, dweight, dbias, parameters_final);
         op_->backward(x_.of(x), weight, dy_.of(dy), dx_.room_for(dx), dweight, dbias, parameters_final);
         dx_.round_to(dx);
     }
     void backward_data(const TensorView& weight, const TensorView& dy, const TensorView& dx) override {
+        if (takes(dx, dy)) return op_->backward_data(weight, dy, dx);
         op_->backward_data(weight, dy_.of(dy), dx_.room_for(dx));
         dx_.round_to(dx);
     }
 
   private:
+    bool takes(const TensorView& x, const TensorView& y) const {
+        return takes_one_type_ && x.dtype == y.dtype;
+    }
+
     const std::unique_ptr<Conv2dOp> op_;
+    const bool takes_one_type_;
     InFp32 x_, dy_, dx_;
 };
 
@@ -94,7 +103,10 @@ class LinearInFp32 final : public LinearOp {
 }  // namespace
 
 std::unique_ptr<Conv2dOp> in_fp32(std::unique_ptr<Conv2dOp> op) {
-    return std::make_unique<Conv2dInFp32>(std::move(op));
+    return std::make_unique<Conv2dInFp32>(std::move(op), false);
+}
+std::unique_ptr<Conv2dOp> in_fp32_where_types_differ(std::unique_ptr<Conv2dOp> op) {
+    return std::make_unique<Conv2dInFp32>(std::move(op), true);
 }
 std::unique_ptr<LinearOp> in_fp32(std::unique_ptr<LinearOp> op) {
     return std::make_unique<LinearInFp32>(std::move(op));

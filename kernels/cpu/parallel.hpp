@@ -51,20 +51,6 @@ void run_parts(const Body& body, std::int64_t begin, std::int64_t end, std::int6
               end);
 }
 
-/// Calls body(share, begin, end) for `shares` contiguous parts of [0, count), concurrently. The parts do not
-/// depend on how many threads OpenMP really provides.
-template <class Body>
-void for_shares(std::int64_t count, std::int64_t shares, const Body& body) {
-    if (shares == 1) {
-        run_share(body, 0, 0, count);
-        return offer_progress();
-    }
-#pragma omp parallel for schedule(static, 1)
-    for (std::int64_t i = 0; i < shares; ++i)
-        run_share(body, i, share_begin(count, shares, i), share_begin(count, shares, i + 1));
-    offer_progress();
-}
-
 /// While it lives, parallel regions that this thread opens, and what libraries plan, are for one thread,
 /// which computes.
 class OneThread {
@@ -80,6 +66,35 @@ class OneThread {
   private:
     const int before_ = omp_get_max_threads();
 };
+
+/// Calls call(body, caller, there) at once from `callers` threads, or fewer, `there`, each with its own
+/// number from 0 on, which is the calling thread's. Returns when all have ended. Inside, parallel regions
+/// have one thread. The call must not throw.
+void run_together(int callers, void (*call)(const void* body, int caller, int there), const void* body);
+
+/// The same of body(caller, there), which so is compiled once.
+template <class Body>
+void run_together(int callers, const Body& body) {
+    run_together(
+        callers,
+        [](const void* of, int caller, int there) { (*static_cast<const Body*>(of))(caller, there); }, &body);
+}
+
+/// Calls body(share, begin, end) for `shares` contiguous parts of [0, count), concurrently. The parts do not
+/// depend on how many threads there really are.
+template <class Body>
+void for_shares(std::int64_t count, std::int64_t shares, const Body& body) {
+    if (shares == 1) {
+        run_share(body, 0, 0, count);
+        return offer_progress();
+    }
+    const int callers = static_cast<int>(std::min<std::int64_t>(shares, omp_get_max_threads()));
+    run_together(callers, [&](int caller, int there) {
+        for (std::int64_t i = caller; i < shares; i += there)
+            run_share(body, i, share_begin(count, shares, i), share_begin(count, shares, i + 1));
+    });
+    offer_progress();
+}
 
 /// Calls body(caller, part) for every part of [0, count) from `callers` threads at once, each with its own
 /// number from 0 on, which is the calling thread's. A caller goes through its own contiguous share, then
@@ -98,10 +113,7 @@ void for_parts(std::int64_t count, int callers, const Body& body) {
         share_of[static_cast<std::size_t>(s)].next.store(share_begin(count, shares, s),
                                                          std::memory_order_relaxed);
     std::exception_ptr failure;
-#pragma omp parallel num_threads(callers)
-    {
-        const OneThread alone;
-        const int caller = omp_get_thread_num();
+    run_together(callers, [&](int caller, int) {
         try {
             for (int turn = 0; turn < shares; ++turn) {
                 const int s = (caller + turn) % shares;
@@ -114,7 +126,7 @@ void for_parts(std::int64_t count, int callers, const Body& body) {
 #pragma omp critical(tutti_for_parts)
             if (!failure) failure = std::current_exception();
         }
-    }
+    });
     if (failure) std::rethrow_exception(failure);
     offer_progress();
 }
@@ -245,16 +257,13 @@ template <class First, class Between, class Second>
 void for_parts_twice(std::int64_t count, int callers, const First& first, const Between& between,
                      const Second& second) {
     DealtParts firsts(count, callers), seconds(count, callers);
-#pragma omp parallel num_threads(callers)
-    {
-        const OneThread alone;
-        const int caller = omp_get_thread_num();
+    run_together(callers, [&](int caller, int) {
         firsts.take(caller, first);
         if (firsts.wait()) {
             if (caller == 0) seconds.attempt(between);
             seconds.take(caller, second);
         }
-    }
+    });
     firsts.rethrow();
     seconds.rethrow();
     offer_progress();

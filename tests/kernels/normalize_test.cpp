@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "backend.hpp"
 
 namespace tutti::test {
@@ -47,6 +49,24 @@ TEST_P(NormalizeTest, one_channel_at_a_size_that_threads_share) {
     }
     ops_->normalize(x.view(), mean, std, y.view());
     expect_equal(y, expected);
+}
+
+/// Whatever mean and std make of 256 values, one after the other with the same operations.
+TEST_P(NormalizeTest, has_the_bits_of_divisions_for_any_mean_and_std) {
+    const std::int64_t pixels = 1024;
+    TestTensor x(DType::u8, {pixels, 1});
+    for (std::size_t i = 0; i < x.size(); ++i) x.set(i, static_cast<double>(i * 37 % 256));
+    auto y = tensor({pixels, 1});
+    for (unsigned seed = 0; seed < 100; ++seed) {
+        TestTensor statistics = TestTensor::random(DType::f32, {2}, seed);
+        const float mean[] = {static_cast<float>(statistics.get(0))};
+        const float std[] = {std::exp2(10 * static_cast<float>(statistics.get(1)))};
+        std::vector<double> expected(x.size());
+        for (std::size_t i = 0; i < x.size(); ++i)
+            expected[i] = static_cast<double>((static_cast<float>(x.get(i)) / 255.0f - mean[0]) / std[0]);
+        ops_->normalize(x.view(), mean, std, y.view());
+        expect_equal(y, expected);
+    }
 }
 
 TEST_P(NormalizeTest, features_are_taken_as_they_are_and_not_divided_by_255) {
