@@ -41,7 +41,7 @@ std::vector<Conv2dShape> strided_shapes() {
             strided(12, 2, 64, 32, 1, 1, false), strided(13, 11, 64, 112, 2, 2)};
 }
 
-std::string name(const Conv2dShape& s) {
+std::string strided_name(const Conv2dShape& s) {
     return to_string(Shape{s.height, s.width, s.in}) + " -> " + std::to_string(s.out) + ", padding " +
            to_string(Shape{s.padding_h, s.padding_w});
 }
@@ -87,7 +87,7 @@ struct StridedCase {
 TEST_F(Bf16Phases, are_exact_where_bf16_has_the_transformed_numbers) {
     for (const Conv2dShape& shape : strided_shapes())
         for (const std::int64_t batch : {1, 5}) {
-            SCOPED_TRACE(testing::Message() << name(shape) << ", batch " << batch);
+            SCOPED_TRACE(testing::Message() << strided_name(shape) << ", batch " << batch);
             ASSERT_TRUE(takes_bf16_phases(shape));
             StridedCase one(shape, batch);
             one.make_whole();
@@ -116,7 +116,7 @@ TEST_F(Bf16Phases, are_exact_over_many_images) {
 
 TEST_F(Bf16Phases, have_errors_like_a_direct_convolution_of_rounded_inputs) {
     for (const Conv2dShape& shape : {strided(16, 16, 64, 64, 1, 1), strided(13, 17, 128, 64, 1, 1, false)}) {
-        SCOPED_TRACE(name(shape));
+        SCOPED_TRACE(strided_name(shape));
         StridedCase one(shape, 3);
         one.run();
         StridedCase direct(shape, 3);
