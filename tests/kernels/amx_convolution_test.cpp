@@ -7,6 +7,7 @@
 #include "amx_weight_gradient.hpp"
 #include "backend.hpp"
 #include "bf16_reference.hpp"
+#include "images_alone.hpp"
 #include "reference.hpp"
 
 namespace tutti::test {
@@ -146,16 +147,7 @@ TEST_F(AmxConvolutionTest, has_the_same_bits_with_any_number_of_threads) {
 TEST_F(AmxConvolutionTest, images_have_the_same_bits_alone_and_in_a_batch) {
     const Conv2dShape shape = window(7, 5, 64, 80, 3, 2, 1);
     AmxConvolutionCase all(shape, 9), one(shape, 1);
-    all.run();
-    for (std::size_t n = 0; n < 9; ++n) {
-        for (std::size_t i = 0; i < one.x.size(); ++i) one.x.set(i, all.x.get(n * one.x.size() + i));
-        for (std::size_t i = 0; i < one.dy.size(); ++i) one.dy.set(i, all.dy.get(n * one.dy.size() + i));
-        one.run();
-        for (std::size_t i = 0; i < one.y.size(); ++i)
-            ASSERT_EQ(one.y.get(i), all.y.get(n * one.y.size() + i)) << "image " << n;
-        for (std::size_t i = 0; i < one.dx.size(); ++i)
-            ASSERT_EQ(one.dx.get(i), all.dx.get(n * one.dx.size() + i)) << "image " << n;
-    }
+    expect_images_as_alone(all, one, 9);
 }
 
 TEST_F(AmxConvolutionTest, takes_no_shapes_that_it_cannot_compute) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fp32_winograd_case.hpp"
+#include "images_alone.hpp"
 
 namespace tutti::test {
 namespace {
@@ -60,16 +61,7 @@ TEST_F(Fp32Winograd, has_the_same_bits_with_any_number_of_threads) {
 TEST_F(Fp32Winograd, images_have_the_same_bits_alone_and_in_a_batch) {
     const Conv2dShape shape = winograd_shape(7, 5, 64, 80, 1, 1);
     Fp32ForwardCase all(shape, 40), one(shape, 1);
-    all.run();
-    for (std::size_t n = 0; n < 40; n += 13) {
-        for (std::size_t i = 0; i < one.x.size(); ++i) one.x.set(i, all.x.get(n * one.x.size() + i));
-        for (std::size_t i = 0; i < one.dy.size(); ++i) one.dy.set(i, all.dy.get(n * one.dy.size() + i));
-        one.run();
-        for (std::size_t i = 0; i < one.y.size(); ++i)
-            ASSERT_EQ(one.y.get(i), all.y.get(n * one.y.size() + i)) << "image " << n;
-        for (std::size_t i = 0; i < one.dx.size(); ++i)
-            ASSERT_EQ(one.dx.get(i), all.dx.get(n * one.dx.size() + i)) << "image " << n;
-    }
+    expect_images_as_alone(all, one, 40, 13);
 }
 
 TEST_F(Fp32Winograd, takes_what_it_computes_faster) {
