@@ -187,13 +187,14 @@ class CpuBatchNorm final : public BatchNormOp {
         const double* inverse = mean + channels_;
         double* plain = sums.as<double>();
         double* weighted = plain + channels_;
-        std::copy_n(mean, channels_, short_mean_.data());
         as_stored<T>(x, [&]<class S>() {
-            const RowSum<S>* middle;
-            if constexpr (std::is_same_v<RowSum<S>, double>)
+            const RowSum<S>* middle = nullptr;
+            if constexpr (std::is_same_v<RowSum<S>, double>) {
                 middle = mean;
-            else
+            } else {
+                std::copy_n(mean, channels_, short_mean_.data());
                 middle = short_mean_.data();
+            }
             sum_pairs<S>(
                 rows, plain,
                 [&, in = x.as<S>(), given = dy.as<S>()](std::int64_t begin, std::int64_t end, auto* to) {

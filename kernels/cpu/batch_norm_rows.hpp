@@ -9,8 +9,8 @@
 
 namespace tutti {
 
-/// In which values that lie in memory as S are summed up: bf16, a hundredth of whose rounding that is, in
-/// fp32 over some rows at a time.
+/// In which values that lie in memory as S are summed up: bf16, whose rounding is far coarser, in fp32 over
+/// some rows at a time.
 template <class S>
 using RowSum = std::conditional_t<std::is_same_v<S, Bf16Value>, float, double>;
 

@@ -30,7 +30,7 @@ struct Row<float> {
 template <>
 struct Row<std::uint16_t> {
     using Numbers = __m256i;
-    /// Whole rows without a mask: masked loads of 16 bits are slower.
+    /// Whole rows without a mask, as they are stored.
     static Numbers load(const std::uint16_t* from, __mmask16 lanes) {
         return lanes == 0xffff ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))
                                : _mm256_maskz_loadu_epi16(lanes, from);

@@ -13,6 +13,7 @@
 #include "bf16_phase_planes.hpp"
 #include "bf16_winograd_gradient_tile.hpp"
 #include "bias_sums.hpp"
+#include "image_pixels.hpp"
 #include "parallel.hpp"
 
 namespace tutti {
@@ -99,13 +100,13 @@ class PhaseGradient {
         for (std::int64_t j = 0; j < planes_.tile_columns(); ++j) {
             for (std::size_t n = 0; n < 2; ++n) {
                 const std::int64_t image = 2 * pair + static_cast<std::int64_t>(n);
-                const bool there = image < batch_;
-                find_pixels<5>(x + image * s_.height * s_.width * s_.in, there ? s_.height : 0, s_.width,
-                               s_.in, 4 * i - s_.padding_h, 4 * j - s_.padding_w,
-                               reinterpret_cast<const Value*>(zeros), pixels[n].data());
-                find_pixels<2>(dy + image * s_.out_height() * s_.out_width() * s_.out,
-                               there ? s_.out_height() : 0, s_.out_width(), s_.out, 2 * i, 2 * j,
-                               reinterpret_cast<const Value*>(zeros), gradients[n].data());
+                // Behind the last image there are no rows.
+                const ImageShape of_x{image < batch_ ? s_.height : 0, s_.width, s_.in},
+                    of_y{image < batch_ ? s_.out_height() : 0, s_.out_width(), s_.out};
+                find_pixels(x + image * s_.height * s_.width * s_.in, of_x, 4 * i - s_.padding_h,
+                            4 * j - s_.padding_w, 5, reinterpret_cast<const Value*>(zeros), pixels[n].data());
+                find_pixels(dy + image * s_.out_height() * s_.out_width() * s_.out, of_y, 2 * i, 2 * j, 2,
+                            reinterpret_cast<const Value*>(zeros), gradients[n].data());
             }
             for (std::int64_t in = 0; in < in_slabs(); ++in)
                 transform_phase_pixel_pairs(pixels[0].data(), pixels[1].data(), in * in_slab,

@@ -106,16 +106,4 @@ class PhaseMemory {
     std::int64_t size_;
 };
 
-/// pixels[size × size], row by row, of NHWC images from (top, left) on; `outside` where there is none.
-template <std::int64_t Size, class Value>
-void find_pixels(Value* image, std::int64_t height, std::int64_t width, std::int64_t channels,
-                 std::int64_t top, std::int64_t left, Value* outside, Value** pixels) {
-    const bool inside = top >= 0 && left >= 0 && top + Size <= height && left + Size <= width;
-    for (std::int64_t row = top; row < top + Size; ++row)
-        for (std::int64_t column = left; column < left + Size; ++column, ++pixels) {
-            const bool there = inside || (row >= 0 && row < height && column >= 0 && column < width);
-            *pixels = there ? image + (row * width + column) * channels : outside;
-        }
-}
-
 }  // namespace tutti

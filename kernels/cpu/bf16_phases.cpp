@@ -12,36 +12,32 @@
 
 #include "bf16_phase_planes.hpp"
 #include "bf16_winograd_weights.hpp"
+#include "image_pixels.hpp"
 #include "parallel.hpp"
 
 namespace tutti {
 namespace {
 
-struct Image {
-    std::int64_t height, width, channels;
-    std::int64_t size() const { return height * width * channels; }
-};
-
 /// What a convolution of tiles of outputs reads and writes.
 template <class Value>
 struct Outputs {
     using Number = Value;
-    const Image x, y;
+    const ImageShape x, y;
     const std::int64_t padding_h, padding_w;
     const Value* const from;
     Value* const to;
     const float* const bias;
 
-    const Image& read() const { return x; }
-    const Image& written() const { return y; }
+    const ImageShape& read() const { return x; }
+    const ImageShape& written() const { return y; }
     /// Tiles beyond the last ones, which write, too.
     static constexpr std::int64_t more_tiles = 0;
 
     void transform(std::int64_t image, std::int64_t i, std::int64_t j, const Value* zeros,
                    Bf16Pair* const* entries) const {
         std::array<const Value*, 25> pixels;
-        find_pixels<5>(from + image * x.size(), x.height, x.width, x.channels, 4 * i - padding_h,
-                       4 * j - padding_w, zeros, pixels.data());
+        find_pixels(from + image * x.size(), x, 4 * i - padding_h, 4 * j - padding_w, 5, zeros,
+                    pixels.data());
         transform_phase_pixels(pixels.data(), x.channels, entries);
     }
     /// A row of `tiles` tiles, of `columns` channels from `column` on. The sums are those of image `number`
@@ -53,8 +49,8 @@ struct Outputs {
             auto of_tile = memory.find(sums, number, i, j);
             std::ranges::replace(of_tile, nullptr, zeros);
             std::array<Value*, 4> pixels;
-            find_pixels<2>(to + image * y.size() + column, y.height, y.width, y.channels, 2 * i, 2 * j,
-                           static_cast<Value*>(nullptr), pixels.data());
+            find_pixels(to + image * y.size() + column, y, 2 * i, 2 * j, 2, static_cast<Value*>(nullptr),
+                        pixels.data());
             transform_phase_sums(of_tile.data(), columns, bias ? bias + column : nullptr, pixels.data());
         }
     }
@@ -64,21 +60,20 @@ struct Outputs {
 template <class Value>
 struct InputGradients {
     using Number = Value;
-    const Image x, y;
+    const ImageShape x, y;
     const std::int64_t padding_h, padding_w;
     const Value* const from;
     Value* const to;
 
-    const Image& read() const { return y; }
-    const Image& written() const { return x; }
+    const ImageShape& read() const { return y; }
+    const ImageShape& written() const { return x; }
     /// Behind the last tile lies the last window's last pixel, and what no window has.
     static constexpr std::int64_t more_tiles = 1;
 
     void transform(std::int64_t image, std::int64_t i, std::int64_t j, const Value* zeros,
                    Bf16Pair* const* entries) const {
         std::array<const Value*, 4> gradients;
-        find_pixels<2>(from + image * y.size(), y.height, y.width, y.channels, 2 * i, 2 * j, zeros,
-                       gradients.data());
+        find_pixels(from + image * y.size(), y, 2 * i, 2 * j, 2, zeros, gradients.data());
         transform_phase_gradients(gradients.data(), y.channels, entries);
     }
     void write_row(std::int64_t image, std::int64_t i, std::int64_t tiles, std::int64_t column,
@@ -98,8 +93,8 @@ struct InputGradients {
             }
             std::ranges::replace(all, nullptr, zeros);
             std::array<Value*, 16> pixels;
-            find_pixels<4>(to + image * x.size() + column, x.height, x.width, x.channels, 4 * i - padding_h,
-                           4 * j - padding_w, static_cast<Value*>(nullptr), pixels.data());
+            find_pixels(to + image * x.size() + column, x, 4 * i - padding_h, 4 * j - padding_w, 4,
+                        static_cast<Value*>(nullptr), pixels.data());
             transform_phase_gradient_sums(all.data(), columns, pixels.data());
             before = here;
             above_before = above;
@@ -119,8 +114,8 @@ class PhaseConvolution {
           entries_(planes, at_once_, tiles.read().channels / 2),
           sums_(planes, at_once_, std::min(slab, tiles.written().channels)) {}
 
-    std::int64_t weights_size() const { return weights_.size(); }
-    /// What a thread needs besides; both in elements of 4 bytes, the zeros first.
+    const WinogradWeights& weights() const { return weights_; }
+    /// What a thread needs besides, in elements of 4 bytes, the zeros first.
     std::int64_t scratch_size() const { return zeros_size() + entries_.size() + sums_.size(); }
 
     void execute(const Bf16Pair* weights, float* scratch) const {
@@ -191,19 +186,14 @@ template <class Tiles, class Transform>
 void convolve(const Conv2dShape& shape, std::int64_t batch, const Tiles& tiles, Workspace& workspace,
               const Transform& transform) {
     const PhaseConvolution<Tiles> work(PhasePlanes(shape.out_height(), shape.out_width()), tiles, batch);
-    const std::int64_t size = work.weights_size() + omp_get_max_threads() * work.scratch_size();
-    auto* const weights = workspace.reserve_elements<Bf16Pair>(static_cast<std::size_t>(size));
-    transform(weights);
-    work.execute(weights, reinterpret_cast<float*>(weights + work.weights_size()));
+    with_winograd_weights(work.weights(), work.scratch_size(), workspace, transform,
+                          [&](const Bf16Pair* weights, float* scratch) { work.execute(weights, scratch); });
 }
 
 }  // namespace
 
 bool takes_bf16_phases(const Conv2dShape& s) {
-    constexpr std::int64_t least = 32, least_products = 32 * 64;
-    return has_bf16_tiles() && s.kernel_h == 3 && s.kernel_w == 3 && s.stride_h == 2 && s.stride_w == 2 &&
-           s.padding_h <= 2 && s.padding_w <= 2 && s.groups == 1 && s.in >= least && s.out >= least &&
-           s.in * s.out >= least_products && s.in % bf16_lanes == 0 && s.out % bf16_lanes == 0;
+    return s.stride_h == 2 && s.stride_w == 2 && suits_winograd_weights(s);
 }
 
 template <class Value>

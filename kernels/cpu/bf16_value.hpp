@@ -15,10 +15,10 @@ enum class Bf16Value : std::uint16_t {};
 template <>
 inline constexpr DType dtype_of<Bf16Value> = DType::bf16;
 
-/// A stored value as a number to compute with: of T, float or Bf16Value.
+/// A stored value as a number to compute with: of T, float, Bf16Value, or its bits (std::uint16_t).
 template <class T, class S>
 T number_of(S stored) {
-    if constexpr (std::is_same_v<S, Bf16Value>)
+    if constexpr (std::is_same_v<S, Bf16Value> || std::is_same_v<S, std::uint16_t>)
         return static_cast<T>(float_of_bf16(static_cast<std::uint16_t>(stored)));
     else
         return static_cast<T>(stored);

@@ -12,6 +12,7 @@
 #include <array>
 
 #include "bf16_winograd_weights.hpp"
+#include "image_pixels.hpp"
 #include "parallel.hpp"
 
 namespace tutti {
@@ -21,11 +22,8 @@ constexpr std::int64_t slab = WinogradWeights::slab;
 
 class WinogradConvolution {
   public:
-    struct Image {
-        std::int64_t height, width, channels;
-        std::int64_t size() const { return height * width * channels; }
-    };
-    WinogradConvolution(const Image& from, const Image& to, std::int64_t padding_h, std::int64_t padding_w)
+    WinogradConvolution(const ImageShape& from, const ImageShape& to, std::int64_t padding_h,
+                        std::int64_t padding_w)
         : from_(from), to_(to), padding_h_(padding_h), padding_w_(padding_w) {}
 
     /// What a thread needs besides; both in elements of 4 bytes, the zeros first, which take part in it.
@@ -94,7 +92,7 @@ class WinogradConvolution {
 
     /// About the pixels of `image`s behind those of the tiles up to `tile`, as many as the next tiles have.
     template <class Value>
-    MemoryAhead::Range pixels_ahead(const Value* images, const Image& image, std::int64_t tile,
+    MemoryAhead::Range pixels_ahead(const Value* images, const ImageShape& image, std::int64_t tile,
                                     std::int64_t all) const {
         constexpr std::int64_t line = 64 / sizeof(Value);
         const auto offset = [&](std::int64_t of) {
@@ -111,12 +109,7 @@ class WinogradConvolution {
         const std::int64_t top = in_image / tile_columns() * 2 - padding_h_;
         const std::int64_t left = in_image % tile_columns() * 2 - padding_w_;
         std::array<const Value*, 16> pixels;
-        for (std::int64_t i = 0; i < 16; ++i) {
-            const std::int64_t row = top + i / 4, column = left + i % 4;
-            const bool inside = row >= 0 && row < from_.height && column >= 0 && column < from_.width;
-            pixels[static_cast<std::size_t>(i)] =
-                inside ? image + (row * from_.width + column) * from_.channels : zeros;
-        }
+        find_pixels(image, from_, top, left, 4, zeros, pixels.data());
         transform_winograd_pixels(pixels.data(), from_.channels, to, tiles_step());
     }
 
@@ -127,16 +120,11 @@ class WinogradConvolution {
         Value* const image = to + tile / image_tiles() * to_.size() + channel;
         const std::int64_t top = in_image / tile_columns() * 2, left = in_image % tile_columns() * 2;
         std::array<Value*, 4> pixels;
-        for (std::int64_t i = 0; i < 4; ++i) {
-            const std::int64_t row = top + i / 2, column = left + i % 2;
-            pixels[static_cast<std::size_t>(i)] = row < to_.height && column < to_.width
-                                                      ? image + (row * to_.width + column) * to_.channels
-                                                      : nullptr;
-        }
+        find_pixels(image, to_, top, left, 2, static_cast<Value*>(nullptr), pixels.data());
         transform_winograd_sums(sums, sums_step(), channels, bias, pixels.data());
     }
 
-    const Image from_, to_;
+    const ImageShape from_, to_;
     const WinogradWeights weights_{from_.channels, to_.channels};
     const std::int64_t padding_h_, padding_w_;
 };
@@ -145,19 +133,16 @@ class WinogradConvolution {
 template <class Value, class Transform>
 void convolve(const WinogradConvolution& work, std::int64_t batch, const Value* from, const float* bias,
               Value* to, Workspace& workspace, const Transform& transform) {
-    const std::int64_t size = work.weights().size() + omp_get_max_threads() * work.scratch_size();
-    auto* const weights = workspace.reserve_elements<Bf16Pair>(static_cast<std::size_t>(size));
-    transform(weights);
-    work.execute(batch, from, weights, bias, to, reinterpret_cast<float*>(weights + work.weights().size()));
+    with_winograd_weights(work.weights(), work.scratch_size(), workspace, transform,
+                          [&](const Bf16Pair* weights, float* scratch) {
+                              work.execute(batch, from, weights, bias, to, scratch);
+                          });
 }
 
 }  // namespace
 
 bool takes_bf16_winograd(const Conv2dShape& s) {
-    constexpr std::int64_t least = 32, least_products = 32 * 64;
-    return has_bf16_tiles() && s.kernel_h == 3 && s.kernel_w == 3 && s.stride_h == 1 && s.stride_w == 1 &&
-           s.padding_h <= 2 && s.padding_w <= 2 && s.groups == 1 && s.in >= least && s.out >= least &&
-           s.in * s.out >= least_products && s.in % bf16_lanes == 0 && s.out % bf16_lanes == 0;
+    return s.stride_h == 1 && s.stride_w == 1 && suits_winograd_weights(s);
 }
 
 template <class Value>

@@ -13,6 +13,7 @@
 #include "bf16_winograd.hpp"
 #include "bf16_winograd_gradient_tile.hpp"
 #include "bias_sums.hpp"
+#include "image_pixels.hpp"
 #include "parallel.hpp"
 
 namespace tutti {
@@ -151,15 +152,10 @@ class WinogradGradient {
     void find(std::int64_t tile, std::int64_t size, std::int64_t padding_h, std::int64_t padding_w,
               const Value* images, std::int64_t height, std::int64_t width, std::int64_t channels,
               const Value* zeros, const Value** pixels) const {
-        const Value* const image = images + tile / image_tiles_ * height * width * channels;
-        const std::int64_t top = tile % image_tiles_ / tile_columns_ * 2 - padding_h;
-        const std::int64_t left = tile % tile_columns_ * 2 - padding_w;
-        for (std::int64_t row = top; row < top + size; ++row)
-            for (std::int64_t column = left; column < left + size; ++column, ++pixels) {
-                const bool inside =
-                    tile < tiles_ && row >= 0 && row < height && column >= 0 && column < width;
-                *pixels = inside ? image + (row * width + column) * channels : zeros;
-            }
+        const ImageShape shape{tile < tiles_ ? height : 0, width, channels};
+        find_pixels(images + tile / image_tiles_ * height * width * channels, shape,
+                    tile % image_tiles_ / tile_columns_ * 2 - padding_h, tile % tile_columns_ * 2 - padding_w,
+                    size, zeros, pixels);
     }
 
     /// Threads share the outputs, and what one has summed it finishes while that is in its cache.

@@ -4,6 +4,13 @@
 
 namespace tutti {
 
+bool suits_winograd_weights(const Conv2dShape& s) {
+    constexpr std::int64_t least = 32, least_products = 32 * 64;
+    return has_bf16_tiles() && s.kernel_h == 3 && s.kernel_w == 3 && s.padding_h <= 2 && s.padding_w <= 2 &&
+           s.groups == 1 && s.in >= least && s.out >= least && s.in * s.out >= least_products &&
+           s.in % bf16_lanes == 0 && s.out % bf16_lanes == 0;
+}
+
 void transform_weights_for_outputs(WindowTransform transform, const Conv2dShape& s, const float* weight,
                                    Bf16Pair* to) {
     const WinogradWeights layout(s.in, s.out);

@@ -3,7 +3,10 @@
 //
 //   [slab of columns][product][pairs of the summed channels][columns of the slab]
 
+#include <omp.h>
+
 #include "bf16_winograd_tile.hpp"
+#include "host_memory.hpp"
 #include "tutti/device/ops.hpp"
 
 namespace tutti {
@@ -37,5 +40,20 @@ void transform_weights_for_outputs(WindowTransform transform, const Conv2dShape&
                                    Bf16Pair* to);
 void transform_weights_for_inputs(WindowTransform transform, const Conv2dShape& shape, const float* weight,
                                   Bf16Pair* to);
+
+/// What convolutions of 3×3 by these weights have in common, whatever they move by: one group, whole vectors
+/// of channels and many of them, and a processor with the instructions.
+bool suits_winograd_weights(const Conv2dShape& shape);
+
+/// transform(weights) writes the weights' pairs, then compute(weights, scratch): with memory of the
+/// workspace, of which scratch has `scratch_size` elements of 4 bytes for each thread.
+template <class Transform, class Compute>
+void with_winograd_weights(const WinogradWeights& layout, std::int64_t scratch_size, Workspace& workspace,
+                           const Transform& transform, const Compute& compute) {
+    const std::int64_t size = layout.size() + omp_get_max_threads() * scratch_size;
+    auto* const weights = workspace.reserve_elements<Bf16Pair>(static_cast<std::size_t>(size));
+    transform(weights);
+    compute(weights, reinterpret_cast<float*>(weights + layout.size()));
+}
 
 }  // namespace tutti

@@ -4,17 +4,10 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "bf16_value.hpp"
 #include "parallel.hpp"
-#include "tutti/base/bf16.hpp"
 
 namespace tutti {
-
-inline float number_of(float stored) {
-    return stored;
-}
-inline float number_of(std::uint16_t bf16) {
-    return float_of_bf16(bf16);
-}
 
 /// dbias[O] = the sum of dy[N, pixels, O], of fp32 or (std::uint16_t) bf16: of each image, into parts[N, O],
 /// then of these in their order, whatever the number of threads.
@@ -27,7 +20,7 @@ void sum_bias(std::int64_t batch, std::int64_t pixels, std::int64_t out, const V
             std::fill_n(sums, out, 0.0f);
             for (const Value* from = dy + image * pixels * out; from < dy + (image + 1) * pixels * out;
                  from += out)
-                for (std::int64_t o = 0; o < out; ++o) sums[o] += number_of(from[o]);
+                for (std::int64_t o = 0; o < out; ++o) sums[o] += number_of<float>(from[o]);
         }
     };
     for_ranges(batch, of_images, pixels * out);

@@ -15,6 +15,7 @@
 
 #include "fp32_winograd_shares.hpp"
 #include "fp32_winograd_tile.hpp"
+#include "image_pixels.hpp"
 #include "parallel.hpp"
 #include "tile_product.hpp"
 #include "tile_transpose.hpp"
@@ -47,12 +48,8 @@ std::int64_t inner_places(std::int64_t size, std::int64_t padding) {
 
 class WinogradConvolution {
   public:
-    struct Image {
-        std::int64_t height, width, channels;
-        std::int64_t size() const { return height * width * channels; }
-    };
-    WinogradConvolution(const Image& from, const Image& to, std::int64_t padding_h, std::int64_t padding_w,
-                        std::int64_t batch)
+    WinogradConvolution(const ImageShape& from, const ImageShape& to, std::int64_t padding_h,
+                        std::int64_t padding_w, std::int64_t batch)
         : from_(from),
           to_(to),
           padding_h_(padding_h),
@@ -189,12 +186,7 @@ class WinogradConvolution {
         const std::int64_t top = in_image / tile_columns_ * tile_output - padding_h_;
         const std::int64_t left = in_image % tile_columns_ * tile_output - padding_w_;
         std::array<const float*, fp32_winograd_input * fp32_winograd_input> pixels;
-        auto* pixel = pixels.data();
-        for (std::int64_t row = top; row < top + fp32_winograd_input; ++row)
-            for (std::int64_t column = left; column < left + fp32_winograd_input; ++column) {
-                const bool inside = row >= 0 && row < from_.height && column >= 0 && column < from_.width;
-                *pixel++ = inside ? image + (row * from_.width + column) * from_.channels : data.zeros;
-            }
+        find_pixels(image, from_, top, left, fp32_winograd_input, data.zeros, pixels.data());
         transform_fp32_winograd_pixels(pixels.data(), 0, from_.channels, to, tiles_step());
     }
 
@@ -215,7 +207,7 @@ class WinogradConvolution {
                                      pixels.data());
     }
 
-    const Image from_, to_;
+    const ImageShape from_, to_;
     const std::int64_t padding_h_, padding_w_, threads_, tile_columns_, image_tiles_, tiles_;
     const Fp32WinogradShares shares_;
 };

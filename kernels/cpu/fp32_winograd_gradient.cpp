@@ -12,6 +12,7 @@
 #include "bias_sums.hpp"
 #include "fp32_winograd_shares.hpp"
 #include "fp32_winograd_tile.hpp"
+#include "image_pixels.hpp"
 #include "parallel.hpp"
 #include "tile_product.hpp"
 
@@ -133,20 +134,12 @@ class WinogradGradient {
         }
     }
 
-    struct Image {
-        std::int64_t height, width, channels;
-    };
     /// The pixels of a tile, `size` × `size` of them; zeros outside of the image.
     void find(std::int64_t tile, std::int64_t size, std::int64_t padding_h, std::int64_t padding_w,
-              const float* images, const Image& of, const float* zeros, const float** pixels) const {
-        const float* const image = images + tile / image_tiles_ * of.height * of.width * of.channels;
-        const std::int64_t top = tile % image_tiles_ / tile_columns_ * tile_output - padding_h;
-        const std::int64_t left = tile % tile_columns_ * tile_output - padding_w;
-        for (std::int64_t row = top; row < top + size; ++row)
-            for (std::int64_t column = left; column < left + size; ++column) {
-                const bool inside = row >= 0 && row < of.height && column >= 0 && column < of.width;
-                *pixels++ = inside ? image + (row * of.width + column) * of.channels : zeros;
-            }
+              const float* images, const ImageShape& of, const float* zeros, const float** pixels) const {
+        find_pixels(images + tile / image_tiles_ * of.size(), of,
+                    tile % image_tiles_ / tile_columns_ * tile_output - padding_h,
+                    tile % tile_columns_ * tile_output - padding_w, size, zeros, pixels);
     }
 
     void multiply_by_products(std::int64_t tiles, bool add, const float* left, const float* right,

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "bf16_value.hpp"
+#include "tile_numbers.hpp"
 #include "tile_vector.hpp"
 
 namespace tutti {
@@ -41,8 +41,11 @@ struct MaxPoolLanes {
         winner = dead ? Places{} + no_winner : winner;
     }
     static void store(Values best, Places winner, T* y, unsigned char* winners) {
-        const Bytes bytes = lowest_bytes(winner);
         std::memcpy(y, &best, sizeof best);
+        store_places(winner, winners);
+    }
+    static void store_places(Places winner, unsigned char* winners) {
+        const Bytes bytes = lowest_bytes(winner);
         std::memcpy(winners, &bytes, sizeof bytes);
     }
 
@@ -75,23 +78,13 @@ struct MaxPoolLanes {
 /// Of bf16 in memory: what wins, or 0, is a number that bf16 has.
 template <>
 struct MaxPoolLanes<Bf16Value> : MaxPoolLanes<float> {
-    typedef std::uint32_t Bits __attribute__((vector_size(vector_bytes)));
-    typedef std::uint16_t UpperHalves __attribute__((vector_size(vector_bytes / 2)));
-
-    static Values load(const Bf16Value* x) {
-        UpperHalves halves;
-        std::memcpy(&halves, x, sizeof halves);
-        return reinterpret_cast<Values>(__builtin_convertvector(halves, Bits) << 16);
-    }
+    static Values load(const Bf16Value* x) { return load_numbers<float, count>(x, WholeVector<count>()); }
     static void store(Values best, Places winner, Bf16Value* y, unsigned char* winners) {
-        alignas(vector_bytes) float numbers[static_cast<std::size_t>(count)];
-        MaxPoolLanes<float>::store(best, winner, numbers, winners);
         store(best, y);
+        store_places(winner, winners);
     }
     /// Rounds.
-    static void store(Values values, Bf16Value* y) {
-        for (std::int64_t i = 0; i < count; ++i) y[i] = stored_as<Bf16Value>(values[i]);
-    }
+    static void store(Values values, Bf16Value* y) { store_numbers<count>(values, y, WholeVector<count>()); }
 };
 
 }  // namespace tutti

@@ -1,12 +1,11 @@
-// A quotient needs 16 to 24 cycles of a vector, and a look-up one of each number: faster are the product with
-// the divisor's reciprocal and a step of correction by what is left, which gives the quotient's bits where
-// the reciprocal is near enough (P. Markstein, "Computation of elementary functions on the IBM RISC
-// System/6000 processor", 1990). That is looked at for all 256 values.
+// Faster than to divide, or to look each number up, is the product with the divisor's reciprocal and a step
+// of correction by what is left, which gives the quotient's bits where the reciprocal is near enough (P.
+// Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990). That is
+// looked at for all 256 values.
 
 #include "pixel_table.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cassert>
 #include <cmath>
