@@ -20,6 +20,9 @@ MODELS = {
                          "{linear: {out: 4}}]"},
     "lenet": {"model__name": "lenet", "model__hidden": "null", "optim__lr": 0.02},
     "resnet18": {"model__name": "resnet18", "model__hidden": "null", "model__stem": "cifar", "train__max_steps": 2},
+    # Where values between layers may be bf16, too.
+    "resnet18_bf16": {"model__name": "resnet18", "model__hidden": "null", "model__stem": "cifar", "train__max_steps": 2,
+                      "train__precision": "bf16"},
     "vit": {"model__name": "vit", "model__hidden": "null", "model__dim": 8, "model__depth": 2, "model__heads": 2,
             "model__drop_path": 0.4, "optim__name": "adamw", "optim__lr": 0.003, "optim__momentum": 0,
             "train__label_smoothing": 0.1},
@@ -70,6 +73,7 @@ class Deterministic(TrainingTest):
     @unittest.skipUnless(has_avx512(), "bf16 needs AVX-512")
     def test_bf16(self):
         self.check("mlp_bf16", [(2, 1, {})])
+        self.check("resnet18_bf16", [(2, 1, {}), (4, 2, {"train__recompute": "true"})])
 
     def test_fp64(self):
         self.check("mlp_fp64", [(4, 1, {})])
