@@ -6,17 +6,15 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <utility>
 
 #include "bus_error_guard.hpp"
+#include "gather.hpp"
 
 namespace tutti {
 namespace {
 
-/// Random places in memory: while one sample is copied, those after it are on their way, and the addresses of
-/// the pages of many more are being looked up (several at once, where lines of one page wait for one
-/// look-up).
+/// What may end in a bus error.
 struct Copy {
     const std::byte* samples;
     std::span<const std::int64_t> indices;
@@ -24,29 +22,10 @@ struct Copy {
     std::byte* out;
     const volatile std::byte* last_page;
 
-    const std::byte* at(std::size_t i) const {
-        return samples + static_cast<std::size_t>(indices[i]) * bytes;
-    }
-
-    void fetch(std::size_t i) const {
-        constexpr std::size_t line = 64, most = 1024;
-        const std::byte* const sample = at(i);
-        for (std::size_t k = 0; k < std::min(bytes, most); k += line) __builtin_prefetch(sample + k);
-    }
-
-    void look_up(std::size_t i) const { __builtin_prefetch(at(i)); }
-
     void operator()() const {
-        constexpr std::size_t looked_up = 64;  // entries of the first table of addresses (TLB) of a core
-        for (std::size_t i = 0; i < std::min(looked_up, indices.size()); ++i) look_up(i);
-        constexpr std::size_t under_way = 8192;
-        const std::size_t ahead = std::min(std::clamp<std::size_t>(under_way / bytes, 1, 16), indices.size());
-        for (std::size_t i = 0; i < ahead; ++i) fetch(i);
-        for (std::size_t i = 0; i < indices.size(); ++i) {
-            if (i + looked_up < indices.size()) look_up(i + looked_up);
-            if (i + ahead < indices.size()) fetch(i + ahead);
-            std::memcpy(out + i * bytes, at(i), bytes);
-        }
+        gather(
+            indices.size(), bytes,
+            [this](std::size_t i) { return samples + static_cast<std::size_t>(indices[i]) * bytes; }, out);
         // Whoever cuts a file takes its pages away before the rest of the last one becomes zeros. What was
         // copied is therefore read before the page is looked for.
         std::atomic_thread_fence(std::memory_order_acquire);

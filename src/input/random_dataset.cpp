@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "gather.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/random.hpp"
 
@@ -43,9 +44,12 @@ class RandomDataset final : public Dataset {
     void read(std::span<const std::int64_t> indices, std::span<std::byte> samples,
               std::span<std::int64_t> labels) const override {
         const auto bytes = static_cast<std::size_t>(info_.sample_bytes());
-        for (std::size_t i = 0; i < indices.size(); ++i)
-            std::memcpy(samples.data() + i * bytes,
-                        pool_.data() + static_cast<std::size_t>(indices[i] % in_pool_) * bytes, bytes);
+        gather(
+            indices.size(), bytes,
+            [&](std::size_t i) {
+                return pool_.data() + static_cast<std::size_t>(indices[i] % in_pool_) * bytes;
+            },
+            samples.data());
         read_labels(indices, labels);
     }
     void read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const override {

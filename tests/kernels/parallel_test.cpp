@@ -16,19 +16,21 @@ class ForParts : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Callers, ForParts, testing::Values(1, 2, 3, 70), testing::PrintToStringParamName());
 
 TEST_P(ForParts, each_part_is_computed_once_and_by_callers_with_numbers_of_their_own) {
-    for (const std::int64_t count : {0, 1, 2, 7, 100}) {
-        std::vector<std::atomic<int>> times(static_cast<std::size_t>(count));
-        std::vector<std::atomic<int>> inside(static_cast<std::size_t>(GetParam()));
-        std::atomic<int> wrong = 0;
-        for_parts(count, GetParam(), [&](int caller, std::int64_t part) {
-            auto& mine = inside[static_cast<std::size_t>(caller)];
-            wrong += mine.exchange(1);
-            ++times[static_cast<std::size_t>(part)];
-            mine = 0;
-        });
-        EXPECT_EQ(wrong, 0);
-        for (const auto& one : times) EXPECT_EQ(one, 1);
-    }
+    for (const Taking taking : {Taking::at_once, Taking::after_a_wait})
+        for (const std::int64_t count : {0, 1, 2, 7, 100}) {
+            std::vector<std::atomic<int>> times(static_cast<std::size_t>(count));
+            std::vector<std::atomic<int>> inside(static_cast<std::size_t>(GetParam()));
+            std::atomic<int> wrong = 0;
+            const auto note = [&](int caller, std::int64_t part) {
+                auto& mine = inside[static_cast<std::size_t>(caller)];
+                wrong += mine.exchange(1);
+                ++times[static_cast<std::size_t>(part)];
+                mine = 0;
+            };
+            for_parts(count, GetParam(), note, taking);
+            EXPECT_EQ(wrong, 0);
+            for (const auto& one : times) EXPECT_EQ(one, 1);
+        }
 }
 
 // The caller that runs first waits until the others have done all the rest, its own share but one part, too.
@@ -42,14 +44,27 @@ TEST_P(ForParts, nobody_waits_for_a_caller_that_is_held_up) {
 #pragma omp single
     callers = omp_get_num_threads();
     if (callers < 2) GTEST_SKIP() << "only one thread";
-    for_parts(count, GetParam(), [&](int, std::int64_t) {
+    const auto work = [&](int, std::int64_t) {
         if (!taken.exchange(true))
             while (done < count - 1) {
 #pragma omp taskyield
             }
         ++done;
-    });
-    EXPECT_EQ(done, count);
+    };
+    for (const Taking taking : {Taking::at_once, Taking::after_a_wait}) {
+        done = 0;
+        taken = false;
+        for_parts(count, GetParam(), work, taking);
+        EXPECT_EQ(done, count);
+    }
+}
+
+TEST(PatienceAfter, is_a_quarter_of_long_shares_and_no_longer_than_short_ones) {
+    using std::chrono::microseconds;
+    EXPECT_EQ(patience_after(microseconds{0}), microseconds{0});
+    EXPECT_EQ(patience_after(microseconds{7}), microseconds{7});
+    EXPECT_EQ(patience_after(microseconds{30}), microseconds{20});
+    EXPECT_EQ(patience_after(microseconds{400}), microseconds{100});
 }
 
 TEST_P(ForParts, regions_inside_have_one_thread_and_those_behind_as_many_as_before) {

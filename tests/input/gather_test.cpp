@@ -1,0 +1,32 @@
+#include "input/gather.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace tutti {
+namespace {
+
+// As many as are fetched and looked up ahead, fewer and more; shorter and longer than what is fetched of
+// each.
+TEST(Gather, copies_each_sample_to_its_place_and_nothing_behind) {
+    for (const std::size_t bytes : {1U, 63U, 784U, 1025U, 9000U})
+        for (const std::size_t count : {0U, 1U, 15U, 16U, 64U, 65U, 200U}) {
+            constexpr std::size_t samples = 37;
+            std::vector<std::byte> pool(samples * bytes);
+            for (std::size_t i = 0; i < pool.size(); ++i) pool[i] = static_cast<std::byte>(i * 7 + i / 251);
+            const auto place = [&](std::size_t i) { return (i * 11 + 5) % samples * bytes; };
+
+            constexpr std::byte untouched{0xA5};
+            std::vector<std::byte> out(count * bytes + 1, untouched), expected = out;
+            for (std::size_t i = 0; i < count; ++i)
+                for (std::size_t k = 0; k < bytes; ++k) expected[i * bytes + k] = pool[place(i) + k];
+            gather(
+                count, bytes, [&](std::size_t i) { return pool.data() + place(i); }, out.data());
+            EXPECT_EQ(out, expected) << count << " samples of " << bytes << " bytes";
+        }
+}
+
+}  // namespace
+}  // namespace tutti
