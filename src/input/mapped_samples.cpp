@@ -23,9 +23,7 @@ struct Copy {
     const volatile std::byte* last_page;
 
     void operator()() const {
-        gather(
-            indices.size(), bytes,
-            [this](std::size_t i) { return samples + static_cast<std::size_t>(indices[i]) * bytes; }, out);
+        gather(samples, bytes, indices, out);
         // Whoever cuts a file takes its pages away before the rest of the last one becomes zeros. What was
         // copied is therefore read before the page is looked for.
         std::atomic_thread_fence(std::memory_order_acquire);

@@ -1,6 +1,7 @@
 #include "tutti/input/random_dataset.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "gather.hpp"
@@ -44,12 +45,12 @@ class RandomDataset final : public Dataset {
     void read(std::span<const std::int64_t> indices, std::span<std::byte> samples,
               std::span<std::int64_t> labels) const override {
         const auto bytes = static_cast<std::size_t>(info_.sample_bytes());
-        gather(
-            indices.size(), bytes,
-            [&](std::size_t i) {
-                return pool_.data() + static_cast<std::size_t>(indices[i] % in_pool_) * bytes;
-            },
-            samples.data());
+        std::array<std::int64_t, 64> places;
+        for (std::size_t first = 0; first < indices.size(); first += places.size()) {
+            const std::size_t count = std::min(places.size(), indices.size() - first);
+            for (std::size_t i = 0; i < count; ++i) places[i] = indices[first + i] % in_pool_;
+            gather(pool_.data(), bytes, std::span(places).first(count), samples.data() + first * bytes);
+        }
         read_labels(indices, labels);
     }
     void read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const override {

@@ -16,14 +16,17 @@ TEST(Gather, copies_each_sample_to_its_place_and_nothing_behind) {
             constexpr std::size_t samples = 37;
             std::vector<std::byte> pool(samples * bytes);
             for (std::size_t i = 0; i < pool.size(); ++i) pool[i] = static_cast<std::byte>(i * 7 + i / 251);
-            const auto place = [&](std::size_t i) { return (i * 11 + 5) % samples * bytes; };
+            // Neighbours, single samples and one twice.
+            std::vector<std::int64_t> indices(count);
+            for (std::size_t i = 0; i < count; ++i)
+                indices[i] = static_cast<std::int64_t>((i % 7 < 4 ? i : i / 2 * 11) % samples);
 
             constexpr std::byte untouched{0xA5};
             std::vector<std::byte> out(count * bytes + 1, untouched), expected = out;
             for (std::size_t i = 0; i < count; ++i)
-                for (std::size_t k = 0; k < bytes; ++k) expected[i * bytes + k] = pool[place(i) + k];
-            gather(
-                count, bytes, [&](std::size_t i) { return pool.data() + place(i); }, out.data());
+                for (std::size_t k = 0; k < bytes; ++k)
+                    expected[i * bytes + k] = pool[static_cast<std::size_t>(indices[i]) * bytes + k];
+            gather(pool.data(), bytes, indices, out.data());
             EXPECT_EQ(out, expected) << count << " samples of " << bytes << " bytes";
         }
 }
