@@ -99,6 +99,25 @@ class Launch(TrainingTest):
         document = json.loads((self.dir / "two/provenance.json").read_text())
         self.assertEqual([row["threads"] for row in document["ranks"]], [max(1, len(cores) // 2)] * 2)
 
+    def test_openmp_s_binding_takes_no_core_from_a_rank(self):
+        import os
+        cores = sorted(os.sched_getaffinity(0))
+        data = self.small_data(64)
+        every = f"{{{'},{'.join(map(str, cores))}}}"
+        for number, (env, places) in enumerate((({"OMP_PROC_BIND": "close"}, cores),
+                                                ({"OMP_PROC_BIND": "spread", "OMP_PLACES": "cores"}, cores),
+                                                ({"OMP_PLACES": every}, cores),
+                                                ({"OMP_PLACES": f"{{{cores[-1]}}}"}, cores[-1:]),
+                                                ({"GOMP_CPU_AFFINITY": " ".join(map(str, cores))}, cores))):
+            for ranks in (1, 2):
+                with self.subTest(env=env, ranks=ranks):
+                    run = f"run{number}of{ranks}"
+                    settings = self.settings(data, run, train__batch_size=8)
+                    result = self.mpirun(ranks, settings, env=env) if ranks > 1 else self.run_trainer(settings, env=env)
+                    self.assert_exit(result, 0)
+                    for row in json.loads((self.dir / run / "provenance.json").read_text())["ranks"]:
+                        self.assertEqual((row["cores"], row["threads"]), (places, max(1, len(places) // ranks)))
+
 
 if __name__ == "__main__":
     system_test.main()
