@@ -59,10 +59,12 @@ void for_parts(std::int64_t count, int callers, void (*call)(const void* body, i
     using Clock = std::chrono::steady_clock;
     Shares shares(count, callers);
     std::exception_ptr failure;
-    run_together(callers, [&](int caller, int) {
+    run_together(callers, [&](int caller, int there) {
         const auto take = [&](std::int64_t part) { call(body, caller, part); };
         try {
-            const bool waits = taking == Taking::after_a_wait && shares.count() > 1;
+            // For a share that has no caller of its own nobody waits.
+            const bool waits =
+                taking == Taking::after_a_wait && shares.count() > 1 && there >= shares.count();
             const Clock::time_point begin = waits ? Clock::now() : Clock::time_point{};
             shares.go_through(caller % shares.count(), take);
             if (waits) {
