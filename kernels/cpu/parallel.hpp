@@ -113,7 +113,7 @@ enum class Taking {
 /// How long a caller that is done with its own share waits, with Taking::after_a_wait, before it takes what
 /// is another's: a quarter of the time that its own took; of short shares, with which others may only have
 /// begun later, 20 µs of it. (Where cores share no cache, parts that move to another core and back cost more:
-/// far cores took 57 µs for an update that takes 75 where parts move, of 669,706 elements with momentum.)
+/// far cores took 58 µs for an update that takes 75 where parts move, of 669,706 elements with momentum.)
 constexpr std::chrono::nanoseconds patience_after(std::chrono::nanoseconds own) {
     return std::min(own, std::max(own / 4, std::chrono::nanoseconds{20'000}));
 }
@@ -181,30 +181,62 @@ void for_lanes(int lanes, const Body& body) {
     offer_progress();
 }
 
-/// Parts [0, count) of work that callers of for_parts_twice go through at once: each its own contiguous
-/// share, then what others have not begun of theirs.
+/// Parts [0, count) in a contiguous share for each caller. `apart`: bytes from one share's counter to the
+/// next's; a cache line where callers are busy with their own for long, less where they soon touch all.
+template <std::size_t apart>
+class Shares {
+  public:
+    Shares(std::int64_t parts, int callers)
+        : parts_(parts), count_(std::clamp(callers, 1, static_cast<int>(most))) {
+        for (int s = 0; s < count_; ++s) next_of(s).store(share_begin(s), std::memory_order_relaxed);
+    }
+
+    int count() const { return count_; }
+    std::int64_t parts() const { return parts_; }
+    /// take(part) for what nobody has begun of a share.
+    template <class Take>
+    void go_through(int share, const Take& take) {
+        const std::int64_t end = share_begin(share + 1);
+        for (std::int64_t part; (part = next_of(share).fetch_add(1, std::memory_order_relaxed)) < end;)
+            take(part);
+    }
+    bool all_are_begun() const {
+        for (int s = 0; s < count_; ++s)
+            if (next_of(s).load(std::memory_order_relaxed) < share_begin(s + 1)) return false;
+        return true;
+    }
+
+  private:
+    static constexpr std::size_t most = 64;
+    struct alignas(apart) Next {
+        std::atomic<std::int64_t> part;
+    };
+    std::int64_t share_begin(int share) const { return tutti::share_begin(parts_, count_, share); }
+    std::atomic<std::int64_t>& next_of(int share) { return next_[static_cast<std::size_t>(share)].part; }
+    const std::atomic<std::int64_t>& next_of(int share) const {
+        return next_[static_cast<std::size_t>(share)].part;
+    }
+
+    std::int64_t parts_;
+    int count_;
+    std::array<Next, most> next_;
+};
+
+/// Parts of work that callers of for_parts_twice go through at once: each its own share, then what others
+/// have not begun of theirs.
 class DealtParts {
   public:
-    DealtParts(std::int64_t count, int callers)
-        : count_(count), shares_(std::clamp(callers, 1, static_cast<int>(most_shares))) {
-        for (int s = 0; s < shares_; ++s)
-            next_[static_cast<std::size_t>(s)].store(share_begin(count, shares_, s),
-                                                     std::memory_order_relaxed);
-    }
+    DealtParts(std::int64_t count, int callers) : shares_(count, callers) {}
 
     /// What caller `caller` gets to do; what a body throws is the caller's last.
     template <class Body>
     void take(int caller, const Body& body) {
         attempt([&] {
-            for (int turn = 0; turn < shares_; ++turn) {
-                const int s = (caller + turn) % shares_;
-                const std::int64_t end = share_begin(count_, shares_, s + 1);
-                auto& next = next_[static_cast<std::size_t>(s)];
-                for (std::int64_t part; (part = next.fetch_add(1, std::memory_order_relaxed)) < end;) {
+            for (int turn = 0; turn < shares_.count(); ++turn)
+                shares_.go_through((caller + turn) % shares_.count(), [&](std::int64_t part) {
                     body(caller, part);
                     ended_.fetch_add(1, std::memory_order_release);
-                }
-            }
+                });
         });
     }
     /// Calls work(); the first of what is thrown is kept.
@@ -222,7 +254,7 @@ class DealtParts {
     bool wait() const {
         // Others are in the midst of their last parts. Where they have no processor, they need this one.
         constexpr int turns_before_yielding = 4096;
-        for (int turn = 0; ended_.load(std::memory_order_acquire) < count_; ++turn) {
+        for (int turn = 0; ended_.load(std::memory_order_acquire) < shares_.parts(); ++turn) {
             if (failed_.load(std::memory_order_acquire)) return false;
             if (turn < turns_before_yielding)
                 pause_in_loop();
@@ -237,15 +269,11 @@ class DealtParts {
     }
 
   private:
-    static constexpr std::size_t most_shares = 64;
-    const std::int64_t count_;
-    const int shares_;
     // What callers touch one after the other lies together: a part takes many times as long as a cache line
     // from one core to another, and each line more is one more to wait for.
     alignas(64) std::atomic<std::int64_t> ended_{0};
     std::atomic<bool> failed_{false};
-    /// Of each share, what nobody has begun.
-    std::array<std::atomic<std::int64_t>, most_shares> next_;
+    Shares<alignof(std::atomic<std::int64_t>)> shares_;
     std::exception_ptr failure_;
 };
 
