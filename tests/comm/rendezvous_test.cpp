@@ -171,7 +171,7 @@ TEST(rendezvous, names_who_came_and_fell_silent) {
         ranks.emplace_back([&, rank] {
             try {
                 Rendezvous rendezvous(rank, 3, point, 1, {});
-                while (rank == 2 && !over) std::this_thread::sleep_for(10ms);
+                if (rank == 2) over.wait(false);
                 if (rank != 2) rendezvous.exchange("here");
             } catch (const PeerError& error) {
                 said[static_cast<std::size_t>(rank)] = error.what();
@@ -180,6 +180,7 @@ TEST(rendezvous, names_who_came_and_fell_silent) {
     ranks[0].join();
     ranks[1].join();
     over = true;
+    over.notify_all();
     ranks[2].join();
     EXPECT_NE(said[0].find(": rank 2 has come, but says nothing more since 1 s; "), std::string::npos)
         << said[0];
