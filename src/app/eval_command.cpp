@@ -76,7 +76,7 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json) 
         row["weights"] = model.weights;
         row["weights_sha256"] = model.weights_sha256;
         row["world_size"] = start.world.size();
-        fmt::print("{}\n", row.dump());
+        fmt::print("{}\n", row.dump(-1, ' ', false, decltype(row)::error_handler_t::replace));
     } else if (sums.loss_only) {
         if (sums.unreadable > 0) fmt::print("{} samples could not be read\n", sums.unreadable);
         fmt::print("test loss {:.4f} ({})\n", sums.mean_loss(), score_text(sums));

@@ -112,7 +112,7 @@ std::string to_json(const ReplayReport& report) {
                         {"first", std::move(first)},
                         {"samples", std::move(samples)},
                         {"gradient_norm", json(now.gradient_norm)}};
-    return document.dump(1) + "\n";
+    return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string to_text(const ReplayReport& report) {

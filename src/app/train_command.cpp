@@ -2,12 +2,14 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "command_line.hpp"
 #include "job_start.hpp"
 #include "provenance.hpp"
+#include "requeue.hpp"
 #include "training_recipe.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/familiar_options.hpp"
@@ -44,6 +46,22 @@ bool names_checkpoint(const Config& config) {
     return config.run.resume != "auto" && config.run.resume != "never";
 }
 
+/// A job that is requeued has the command line that it had: what it says of an earlier run must not throw
+/// away what the job itself has saved since.
+void go_on_after_requeue(const JobStart& start, Config& config) {
+    if (config.run.resume == "auto") return;
+    bool saved = false;
+    together_on_first_rank(start.world, "looking at the run directory",
+                           [&] { saved = has_saved_before_requeue(start.environment, config.run.dir); });
+    if (broadcast_text(start.world, saved ? "saved" : "", 0).empty()) return;
+    start.log.warning(
+        fmt::format("run.resume is {}, but Slurm has requeued this job, which has saved a checkpoint in {} "
+                    "before: it goes "
+                    "on from that (run.resume=auto)",
+                    config.run.resume, config.run.dir));
+    config.run.resume = "auto";
+}
+
 /// checkpoint: the directory's latest, where the run is to go on from that.
 std::unique_ptr<RunDirectory> open_run_directory(Communicator& world, const Config& config,
                                                  std::optional<std::string>& checkpoint) {
@@ -62,7 +80,11 @@ std::unique_ptr<RunDirectory> open_run_directory(Communicator& world, const Conf
 int train(const JobStart& start, const RecipeArguments& arguments) {
     auto& [session, world, log, environment] = start;
     const StopSignal signals;  // from here on: a signal during a long start must not be lost
+    // Who reads the messages may end first (`2>&1 | tee log`, which Ctrl-C ends, too), which must not end a
+    // training before it has saved.
+    std::signal(SIGPIPE, SIG_IGN);
     Config config = read_training_config(start, arguments);
+    go_on_after_requeue(start, config);
     const auto timed = start.timed_world(config.distributed);
     const TrainingInputs inputs = open_training(start.over(*timed), config, true);
     const auto& [places, device, gpu, train_data, val_data] = inputs;

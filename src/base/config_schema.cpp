@@ -31,7 +31,8 @@ void add_run(std::vector<Row>& rows) {
                        row("run.dir", at(run, &R::dir), folder(), "folder of this run's files")),
             row("run.seed", at(run, &R::seed), integer(), "seed of everything random"),
             row("run.resume", at(run, &R::resume), text("auto | never | FILE"),
-                "auto goes on in a used folder, never starts anew, FILE goes on from that checkpoint"),
+                "auto goes on in a used folder, never starts anew, FILE goes on from that checkpoint; a job "
+                "that Slurm has requeued goes on from its own"),
             row("run.log_level", at(run, &R::log_level), levels, "least important messages that are shown"),
             row("run.deterministic", at(run, &R::deterministic), boolean(),
                 "the same bits on any power-of-two number of ranks; device: auto is the CPU then"),

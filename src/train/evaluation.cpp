@@ -11,6 +11,7 @@
 
 #include "host_values.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/stop_signal.hpp"
 #include "tutti/comm/butterfly.hpp"
 #include "tutti/train/virtual_shards.hpp"
 
@@ -45,14 +46,15 @@ class EvaluationSums {
 
     void add_skipped(std::int64_t samples) { values_[5] += static_cast<double>(samples); }
 
-    /// loss, errors: of this rank. True when a rank failed.
+    /// loss, errors, stopped: of this rank. True when a rank failed.
     bool all_reduce(Communicator& communicator, double loss, const TargetErrors& errors, bool failed,
-                    bool along_tree) {
+                    bool stopped, bool along_tree) {
         values_[0] = loss;
         values_[6] = errors.absolute;
         values_[7] = errors.squared;
         values_[8] = errors.distance;
         values_[3] = failed ? 1 : 0;
+        values_[9] = stopped ? 1 : 0;
         if (along_tree)
             butterfly_sum(communicator, view_of(std::span(values_)));
         else
@@ -67,6 +69,7 @@ class EvaluationSums {
         result.correct = static_cast<std::int64_t>(values_[2]);
         result.unreadable = static_cast<std::int64_t>(values_[5]);
         result.errors = {values_[6], values_[7], values_[8]};
+        result.stopped = values_[9] > 0;
         result.topk = topk;
         result.in_topk = static_cast<std::int64_t>(values_[4]);
         result.of_label = counts(header, classes_);
@@ -77,8 +80,8 @@ class EvaluationSums {
     }
 
   private:
-    // loss, weight, correct, failed, in top-k, skipped, three of TargetErrors
-    static constexpr std::size_t header = 9;
+    // loss, weight, correct, failed, in top-k, skipped, three of TargetErrors, stopped
+    static constexpr std::size_t header = 10;
 
     std::vector<std::int64_t> counts(std::size_t begin, std::size_t count) const {
         std::vector<std::int64_t> result(count);
@@ -158,13 +161,13 @@ class Pass {
         const TargetErrors errors{sum_of([](const WindowSums& sums) { return sums.errors.absolute; }),
                                   sum_of([](const WindowSums& sums) { return sums.errors.squared; }),
                                   sum_of([](const WindowSums& sums) { return sums.errors.distance; })};
-        if (sums_.all_reduce(job_.communicator, loss, errors, failure_.code != ExitCode::done,
+        if (sums_.all_reduce(job_.communicator, loss, errors, failure_.code != ExitCode::done, stopped_,
                              job_.virtual_shards > 0))
             agree(job_.communicator, failure_, "evaluation");
         EvaluationResult result = sums_.result(classes() > 0 ? job_.topk : 0);
         result.loss_only = job_.loss_only;
         result.targets = job_.loss_only ? 0 : job_.dataset.info().targets;
-        if (result.unreadable > 0) {
+        if (result.unreadable > 0 && !result.stopped) {
             job_.skipped->tell(job_.communicator, *job_.log);
             SkippedSamples::check_share(result.unreadable, job_.dataset.info().samples, job_.dataset.name());
         }
@@ -186,10 +189,15 @@ class Pass {
         return static_cast<std::size_t>(job_.lanes.front().graph.output_shape().count());
     }
 
+    bool must_stop() const { return job_.ends_on_signal && StopSignal::pending() != 0; }
+
     /// The next batch with samples. Who takes it reads them, too: the loader gives batches in their order.
     bool take_next(const EvaluationLane& lane, Taken& taken) {
         const std::lock_guard lock(turn_);
         while (failure_.code == ExitCode::done) {
+            const bool all = next_ == windows_.first.size();
+            stopped_ = stopped_ || (!all && must_stop());
+            if (stopped_) return false;
             const std::optional<HostBatch> batch = lane.stage.next(job_.loader);
             if (!batch) return false;
             taken.window = next_++;
@@ -239,6 +247,7 @@ class Pass {
     const std::pair<std::vector<BatchWindow>, std::size_t> windows_;
     std::mutex turn_;
     std::size_t next_ = 0;
+    bool stopped_ = false;
     Failure failure_;
     std::vector<WindowSums> window_sums_;
 };

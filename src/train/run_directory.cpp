@@ -95,6 +95,17 @@ void remove_temporaries(const fs::path& directory, const std::string& spare) {
             remove_file(directory / name);
 }
 
+/// The same of what a run writes into its directory; other programs may be writing theirs there now
+/// (`trainer predict -o RUN_DIR/out.h5`).
+void remove_own_temporaries(const fs::path& directory) {
+    constexpr std::array own = {"config.yaml.", "provenance.json.", "metrics.jsonl.", "trace.json.",
+                                "failed-step-"};
+    for (const std::string& name : names_in(directory))
+        if (file::is_temporary(name) &&
+            std::ranges::any_of(own, [&](const char* prefix) { return name.starts_with(prefix); }))
+            remove_file(directory / name);
+}
+
 std::string without_trailing_slash(std::string path) {
     while (path.size() > 1 && path.back() == '/') path.pop_back();
     return path;
@@ -168,7 +179,7 @@ RunDirectory::RunDirectory(const std::string& path, bool fresh) {
     const std::string directory = without_trailing_slash(path);
     make_directory(directory);
     state_ = std::make_unique<State>(directory);
-    remove_temporaries(directory, "");
+    remove_own_temporaries(directory);
     remove_temporaries(state_->checkpoints(), "");
     if (fresh) move_old_content(directory);
     guarded("cannot create " + state_->checkpoints(), [&] { fs::create_directories(state_->checkpoints()); });

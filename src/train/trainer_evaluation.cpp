@@ -44,7 +44,7 @@ std::string metrics(const EvaluationResult& result) {
 
 }  // namespace
 
-void Trainer::Impl::report_eval() {
+bool Trainer::Impl::report_eval() {
     const double begin = seconds_since_start();
     watch.restart();
     training.complete();
@@ -66,8 +66,13 @@ void Trainer::Impl::report_eval() {
                            .loss_only = config.train.loss == LossChoice::reconstruction,
                            .skipped = &val_unreadable,
                            .log = &job.log,
+                           .ends_on_signal = !stopping,
                            .virtual_shards = config.run.deterministic ? config.run.virtual_shards : 0,
                            .device = config.run.deterministic ? &job.device : nullptr});
+    }
+    if (result.stopped) {
+        watch.lap(account.evaluation);
+        return false;
     }
     last_eval_step = progress.step;
     // After max_steps an epoch may be unfinished: it counts as the one in progress.
@@ -86,6 +91,7 @@ void Trainer::Impl::report_eval() {
     if (progress.position == 0) note_for_early_stopping(result);
     watch.lap(account.evaluation);
     if (wall_time) wall_time->evaluated(seconds_since_start() - begin);
+    return true;
 }
 
 void Trainer::Impl::note_best(const EvaluationResult& result) {

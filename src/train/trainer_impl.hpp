@@ -39,6 +39,7 @@ struct Trainer::Impl {
     void verify_weights();
     void after_update(bool skipped);
     void end_epoch();
+    void final_evaluation();
     void finish_epoch(bool skipped = false);
     void save_if_due(bool epoch_ended, bool skipped);
     void report_step(const UpdateReport& update);
@@ -73,7 +74,8 @@ struct Trainer::Impl {
     void record_if_needed();
 
     // trainer_evaluation.cpp: metrics of data.val, and what follows from them
-    void report_eval();
+    /// Ends early on a signal, but not on one that has stopped the training: false, and nothing is changed.
+    bool report_eval();
     void note_best(const EvaluationResult& result);
     void note_for_early_stopping(const EvaluationResult& result);
 

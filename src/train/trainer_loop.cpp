@@ -73,15 +73,9 @@ TrainingResult Trainer::Impl::run() {
     training.complete();
     if (trace) write_trace();
     if (tuner) job.log.info("buckets: the run ended before it had measured enough steps to choose");
-    // A checkpoint holds the last evaluation: one that was written before it is written again.
-    bool save_again = last_save_samples != progress.samples;
     const bool time_is_over = stopping && training.sums.time_is_over();
-    // A signal of a run that has made its last update leaves the time for the evaluation; a limit does not.
-    if ((!stopping || (finished() && !time_is_over)) && !evaluated()) {
-        report_eval();
-        save_again = true;
-    }
-    if (save_again) save();
+    if (!evaluated()) final_evaluation();
+    if (last_save_samples != progress.samples) save();
     append_row(memory_row(job.control, progress.step));
     agree(job.control, unwritten, "writing the metrics");
     const bool complete = finished() && evaluated();
@@ -90,6 +84,18 @@ TrainingResult Trainer::Impl::run() {
     result.progress = progress;
     result.last_eval = last_eval;
     return result;
+}
+
+void Trainer::Impl::final_evaluation() {
+    // A signal of a run that has made its last update leaves the time for the evaluation; a limit does not,
+    // nor does a signal that has stopped one.
+    if (stopping && (!finished() || training.sums.time_is_over() || !training.sums.stop())) return;
+    // Lest all be lost where that time is too short.
+    if (stopping && last_save_samples != progress.samples) save();
+    if (report_eval())
+        last_save_samples = -1;  // a checkpoint holds the last evaluation: it is written again
+    else
+        stopping = true;
 }
 
 void Trainer::Impl::step() {
@@ -160,7 +166,7 @@ void Trainer::Impl::after_update(bool skipped) {
 
 void Trainer::Impl::finish_epoch(bool skipped) {
     end_epoch();
-    save_if_due(true, skipped);
+    if (!stopping) save_if_due(true, skipped);
 }
 
 void Trainer::Impl::save_if_due(bool epoch_ended, bool skipped) {
@@ -181,13 +187,18 @@ void Trainer::Impl::end_epoch() {
     if (progress.unreadable > 0)
         job.log.warning(fmt::format("epoch {}: {} of {} samples could not be read and were skipped",
                                     progress.epoch + 1, progress.unreadable, training.epoch_limit()));
+    const Progress before = progress;
     ++progress.epoch;
     progress.unreadable = 0;
     progress.position = 0;
     progress.loss_sum = progress.loss_weight = 0;
     progress.correct = 0;
     const std::int64_t every = config.train.eval_every;
-    if (job.val && every > 0 && progress.epoch % every == 0) report_eval();
+    if (job.val && every > 0 && progress.epoch % every == 0 && !report_eval()) {
+        // Left to the resume, as after a signal in the epoch's last update.
+        progress = before;
+        stopping = true;
+    }
 }
 
 bool Trainer::Impl::save_scheduled(bool epoch_ended, bool skipped) const {

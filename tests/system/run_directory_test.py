@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import signal
+import subprocess
 import time
 
 import system_test
@@ -101,6 +102,37 @@ class RunDirectory(TrainingTest):
         os.link(data, odd)
         self.assert_exit(self.run_trainer(self.settings(os.fsdecode(odd))), 0)
         json.loads((self.dir / "run/provenance.json").read_text())
+        evaluated = self.run_trainer(["eval", "--run", self.dir / "run", "--data", os.fsdecode(odd), "--json"])
+        self.assert_exit(evaluated, 0)
+        self.assertIn("\N{REPLACEMENT CHARACTER}", json.loads(evaluated.stdout)["data"])
+
+    def test_a_requeued_job_goes_on_whatever_it_was_told_of_earlier_runs(self):
+        data = self.small_data(64)
+        self.assert_exit(self.run_trainer(self.settings(data, train__max_steps=1)), 0)  # an earlier run
+        first = self.dir / "first.h5"
+        shutil.copy(self.latest("run"), first)
+        for resume in ("never", first):
+            settings = self.settings(data, train__max_steps=3, train__log_every=1, run__resume=resume)
+            self.assert_exit(self.run_trainer(settings, env={"SLURM_JOB_ID": "77"}), 0)
+            others = [{"SLURM_JOB_ID": "78", "SLURM_RESTART_COUNT": "1"}, {"SLURM_JOB_ID": "77", "SLURM_RESTART_COUNT": "0"}]
+            requeued = self.run_trainer(settings, env={"SLURM_JOB_ID": "77", "SLURM_RESTART_COUNT": "1"})
+            self.assert_exit(requeued, 0)
+            self.assertIn(f"run.resume is {resume}, but Slurm has requeued this job", requeued.stderr)
+            self.assertIn("is finished: 3 steps", requeued.stderr)
+            for other in others:
+                anew = self.run_trainer(settings, env=other)
+                self.assert_exit(anew, 0)
+                self.assertNotIn("requeued", anew.stderr)
+                self.assertIn("finished after 3 steps", anew.stderr)
+
+    def test_who_reads_the_messages_may_end_first(self):
+        data = self.small_data(64)
+        # head ends with the first byte that it reads.
+        script = '"$0" "$@" 2>&1 >/dev/null | head -c 1 >/dev/null; exit "${PIPESTATUS[0]}"'
+        command = ["bash", "-c", script, self.trainer, *self.settings(data, train__epochs=20)]
+        self.assertEqual(subprocess.run(command, env=self.environment(), check=False).returncode, 0)
+        self.assertEqual(self.metrics("run", "memory")[-1]["step"], 160)
+        self.assertEqual(self.latest("run").name, "step-00000160.h5")
 
     def test_going_back_to_an_older_checkpoint_sets_the_later_ones_aside(self):
         data = self.small_data(120)
@@ -267,6 +299,41 @@ class RunDirectory(TrainingTest):
         for kind in ("step", "eval"):
             resumed, whole = ([{**row, "account": None} for row in self.metrics(run, kind)] for run in ("run", "whole"))
             self.assertEqual(resumed, whole)
+
+    def stopped_in_its_evaluation(self, settings):
+        """On two ranks, by the preemption signal, in the evaluation behind the first update."""
+        with self.start_mpirun(2, settings) as job:
+            job.wait_for_metrics(self.dir / "run")
+            job.signal(signal.SIGUSR1)
+            self.assert_exit(job.wait(), 75)
+        self.assertEqual([row["step"] for row in self.metrics("run", "step")], [1])
+        self.assertEqual(self.metrics("run", "eval"), [])
+        self.assertEqual(self.latest("run").name, "step-00000001.h5")
+        self.assertEqual(list((self.dir / "run").rglob("*.tmp")), [])
+
+    def goes_on_as_a_whole_run(self, settings):
+        self.assert_exit(self.mpirun(2, settings), 0)
+        self.assert_exit(self.mpirun(2, settings + [f"run.dir={self.dir}/whole"]), 0)
+        for kind in ("step", "eval"):
+            resumed, whole = ([{**row, "account": None} for row in self.metrics(run, kind)] for run in ("run", "whole"))
+            self.assertEqual(resumed, whole)
+
+    def long_evaluation(self, **more):
+        """One update an epoch, and evaluations of some seconds."""
+        data, val = self.small_data(64), self.small_data(4000, "val.h5")
+        given = {"data.train": data, "data.val": val, "run.dir": self.dir / "run", "model.name": "resnet18",
+                 "model.stem": "cifar", "train.batch_size": 32, "train.log_every": 1, "optim.lr": 0.01}
+        return [f"{key}={value}" for key, value in (given | more).items()]
+
+    def test_the_preemption_signal_in_an_evaluation_leaves_it_to_the_resume(self):
+        settings = self.long_evaluation(**{"train.epochs": 2})
+        self.stopped_in_its_evaluation(settings)
+        self.goes_on_as_a_whole_run(settings)
+
+    def test_the_preemption_signal_in_the_last_evaluation_leaves_it_to_the_resume(self):
+        settings = self.long_evaluation(**{"train.max_steps": 1, "train.eval_every": 5})
+        self.stopped_in_its_evaluation(settings)
+        self.goes_on_as_a_whole_run(settings)
 
     def test_a_run_ends_within_its_walltime_and_goes_on_with_the_same_bits(self):
         data, val = self.small_data(240), self.small_data(40, "val.h5")

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <csignal>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "training_fixture.hpp"
+#include "tutti/base/stop_signal.hpp"
 #include "tutti/input/loader.hpp"
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/precision.hpp"
@@ -68,10 +70,11 @@ class PatternTargets final : public Dataset {
 const std::vector<std::string> evaluated_settings{"model.hidden=[6, 5]"};
 
 /// An mlp evaluated on `ranks` ranks, in deterministic mode by so many lanes each; lanes = 0: not in that
-/// mode. more: settings, of which train.precision counts; kind: for data with targets.
+/// mode. more: settings, of which train.precision counts; kind: for data with targets; a signal ends it early
+/// where it may.
 EvaluationResult evaluated(int ranks, int lanes, const Dataset& data,
                            const std::vector<std::string>& more = {},
-                           RegressionLoss kind = RegressionLoss::squared) {
+                           RegressionLoss kind = RegressionLoss::squared, bool ends_on_signal = false) {
     std::vector<std::string> settings = evaluated_settings;
     settings.insert(settings.end(), more.begin(), more.end());
     const Config config = parse_config("", "test.yaml", settings);
@@ -120,6 +123,7 @@ EvaluationResult evaluated(int ranks, int lanes, const Dataset& data,
                                                                     .batch_size = batch_size,
                                                                     .topk = regression ? 0 : 2,
                                                                     .confusion = !regression,
+                                                                    .ends_on_signal = ends_on_signal,
                                                                     .virtual_shards = lanes > 0 ? 4 : 0,
                                                                     .device = lanes > 0 ? &first : nullptr});
     });
@@ -175,6 +179,24 @@ TEST(Evaluation, EndsOnAllRanksWhereALaneCannotReadASample) {
         } catch (const Error& error) {
             EXPECT_NE(std::string(error.what()).find("sample 101 is bad"), std::string::npos) << error.what();
         }
+    }
+}
+
+TEST(Evaluation, EndsEarlyOnASignalWhereItMay) {
+    const StopSignal signals;
+    const test::PatternDataset data(203);
+    const auto run = [&](int lanes, bool may) {
+        return evaluated(2, lanes, data, {}, RegressionLoss::squared, may);
+    };
+    EXPECT_FALSE(run(2, true).stopped) << "there was none";
+    std::raise(SIGUSR1);
+    const EvaluationResult whole = run(2, false);
+    EXPECT_FALSE(whole.stopped);
+    EXPECT_EQ(whole.weight, 203);
+    for (const int lanes : {0, 1, 3}) {
+        const EvaluationResult part = run(lanes, true);
+        EXPECT_TRUE(part.stopped) << lanes << " lanes";
+        EXPECT_LT(part.weight, 203);
     }
 }
 

@@ -234,9 +234,12 @@ TEST_F(RunDirectoryTest, StaleTemporariesAreRemoved) {
 TEST_F(RunDirectoryTest, OpeningRemovesTemporariesOfADeadRun) {
     { const RunDirectory run(path_, false); }
     write_file(checkpoint(7) + "." + std::to_string(getpid()) + ".tmp", "x");
-    write_file(path_ + "/config.yaml.99.tmp", "x");
+    for (const char* name : {"config.yaml", "provenance.json", "metrics.jsonl", "trace.json",
+                             "failed-step-00000003.h5", "predictions.h5"})
+        write_file(path_ + "/" + name + ".99.tmp", "x");
     const RunDirectory run(path_, false);
-    EXPECT_EQ(names_in(path_), (Names{"checkpoints", "lock"}));
+    EXPECT_EQ(names_in(path_), (Names{"checkpoints", "lock", "predictions.h5.99.tmp"}))
+        << "another program's may be in the making";
     EXPECT_TRUE(names_in(path_ + "/checkpoints").empty());
 }
 

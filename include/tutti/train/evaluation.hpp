@@ -43,6 +43,8 @@ struct EvaluationJob {
     /// Told of samples that the loader skipped, and where rank 0 names them; null: the loader skips none.
     SkippedSamples* skipped = nullptr;
     Log* log = nullptr;
+    /// Ends early where a StopSignal has noted a signal on a rank; the result then says so.
+    bool ends_on_signal = false;
     /// In deterministic mode: the data set is cut into that many shards as a global batch is (ShardLayout),
     /// and the losses of each are added up along their tree. 0: none.
     std::int64_t virtual_shards = 0;
@@ -70,6 +72,7 @@ struct EvaluationResult : LossSums {
     bool loss_only = false;                  ///< as it was asked for: all counts here are 0
     std::int64_t targets = 0;                ///< K of data with targets, of which all counts above are 0
     TargetErrors errors;                     ///< of data with targets
+    bool stopped = false;                    ///< by a signal: the sums are of a part of the data
 
     /// 0 without samples.
     double mean_loss() const;
@@ -99,7 +102,8 @@ bool improves(const std::string& name, double value, double best, double min_del
 
 /// Rank r computes the samples r, r+R, … < N; one all-reduce at the end, sums in double. Collective: a rank
 /// that cannot read its samples makes all ranks throw the same DataError (AgreedError), and so do more than
-/// half of the samples that were skipped.
+/// half of the samples that were skipped. One that a signal stops ends on all ranks when each has stopped or
+/// is through: at once where all were sent it, as launchers do.
 EvaluationResult evaluate(const EvaluationJob& job);
 
 /// "0.8990 (8990 of 10000)"

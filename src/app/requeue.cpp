@@ -1,0 +1,23 @@
+#include "requeue.hpp"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tutti/train/run_directory.hpp"
+
+namespace tutti {
+
+bool has_saved_before_requeue(const Environment& environment, const std::string& run_directory) {
+    const auto value = [&](const char* name) {
+        const auto found = environment.find(name);
+        return found == environment.end() ? std::string() : found->second;
+    };
+    const std::string restarts = value("SLURM_RESTART_COUNT"), job = value("SLURM_JOB_ID");
+    if (restarts.empty() || restarts == "0" || job.empty()) return false;
+    std::ifstream file(run_directory + "/provenance.json");
+    const auto provenance = nlohmann::json::parse(file, nullptr, false);
+    return provenance.is_object() && provenance.value("slurm_job", nlohmann::json()) == job &&
+           latest_checkpoint(run_directory).has_value();
+}
+
+}  // namespace tutti
