@@ -27,6 +27,19 @@ TensorView rows(const TensorView& statistics, const AttentionShape& shape, std::
             {count, shape.heads, shape.tokens}};
 }
 
+/// Why an engine that cuDNN has must not be asked, or nothing. By NVIDIA's notes on releases: cuDNN Frontend
+/// 1.16.0, "Bug Fix" (an invalid memory access of backward in CUDA graphs, where there is no padding mask and
+/// the tokens are no multiple of 128), and cuDNN 9.18.1, "Known Issues" (no backward of a single token).
+std::string unsafe(const AttentionProblem& problem) {
+    if (problem.pass == AttentionPass::forward) return {};
+    if (problem.shape.tokens == 1) return "cuDNN has no backward of one token";
+    constexpr std::size_t mended = 91501;  // 9.15.1 (cudnn_version.h)
+    if (problem.shape.tokens % 128 == 0 || cudnnGetVersion() >= mended) return {};
+    return "before 9.15.1 cuDNN's backward reads outside of its memory in CUDA graphs where the tokens are "
+           "no "
+           "multiple of 128";
+}
+
 /// Whether cuDNN may read and write there (AttentionTensors).
 bool reachable(const TensorView& statistics) {
     return statistics.defined() && reinterpret_cast<std::uintptr_t>(statistics.data) % 16 == 0;
@@ -49,6 +62,10 @@ AttentionPlan* FusedAttention::plan(const AttentionProblem& problem) {
     const Key key{problem.pass, problem.batch, {s.tokens, s.heads, s.width}};
     if (refused_.contains(key)) return nullptr;
     if (const auto known = plans_.find(key); known != plans_.end()) return known->second.get();
+    if (const std::string why = unsafe(problem); !why.empty()) {
+        refuse(key, problem, why);
+        return nullptr;
+    }
     const CudnnTarget target{.handle = context_->cudnn()};
     try {
         auto made = std::make_unique<AttentionPlan>(problem, target);

@@ -14,10 +14,11 @@ namespace tutti::cuda {
 
 /// Decides once for each pass, shape and number of samples, so that no result depends on what was computed
 /// before: where cuDNN has no engine (widths that are no multiple of 8, GPUs before
-/// Ampere) or does not know the operation, it does nothing and says so, to the user too (the context's
-/// notice), and products with a softmax between take its place. Other failures of cuDNN are errors. What is
-/// rounded to bf16: q, k, v, the result and its gradient, the probabilities and the gradients of the scores
-/// where they are operands of products; scores, sums and statistics are fp32. The same bits each time.
+/// Ampere), does not know the operation or has it with a known fault, it does nothing and says so, to the
+/// user too (the context's notice), and products with a softmax between take its place. Other failures of
+/// cuDNN are errors. What is rounded to bf16: q, k, v, the result and its gradient, the probabilities and the
+/// gradients of the scores where they are operands of products; scores, sums and statistics are fp32. The
+/// same bits each time.
 class FusedAttention {
   public:
     /// As many samples at a time as bring backward's workspace up to `most_workspace` bytes.

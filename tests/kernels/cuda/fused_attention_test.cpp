@@ -51,7 +51,7 @@ double largest_distance(const TestTensor& a, const TestTensor& b) {
 TEST_F(FusedAttentionTest, is_one_plan_each_way_and_stays_near_fp32) {
     const auto context = std::make_shared<cuda::CudaContext>();
     cuda::CudaOps ops(context, cuda::ProductType::bf16), exact(context, cuda::ProductType::fp32);
-    for (const AttentionShape& shape : {AttentionShape{1, 1, 8}, AttentionShape{5, 3, 8},
+    for (const AttentionShape& shape : {AttentionShape{2, 1, 8}, AttentionShape{5, 3, 8},
                                         AttentionShape{50, 4, 32}, AttentionShape{131, 2, 16}})
         for (const std::int64_t batch : {1, 3}) {
             SCOPED_TRACE(testing::Message() << shape.tokens << " tokens, " << shape.heads << " heads of "
@@ -154,6 +154,32 @@ TEST_F(FusedAttentionTest, that_only_backward_refuses_is_products_backward_and_a
     EXPECT_EQ(notices, 1);
     EXPECT_EQ(attention.out.bytes(), first.bytes());
     EXPECT_EQ(attention.dqkv.bytes(), expected.dqkv.bytes());
+}
+
+TEST_F(FusedAttentionTest, backward_is_not_cudnns_where_that_has_a_known_fault) {
+    struct Case {
+        std::size_t version;
+        std::int64_t tokens;
+        bool fused;
+    };
+    for (const Case& one : {Case{91500, 127, false}, Case{91500, 128, true}, Case{91501, 127, true},
+                            Case{91300, 5, false}, Case{91900, 1, false}}) {
+        SCOPED_TRACE(testing::Message() << one.tokens << " tokens, cuDNN " << one.version);
+        fake_gpu::reset();
+        fake_gpu::set_cudnn_version(one.version);
+        const auto context = std::make_shared<cuda::CudaContext>();
+        std::vector<std::string> notices;
+        context->set_notice([&](const std::string& text) { notices.push_back(text); });
+        cuda::CudaOps ops(context, cuda::ProductType::bf16), exact(context, cuda::ProductType::fp32);
+        AttentionRun attention({one.tokens, 1, 8}, 1), expected({one.tokens, 1, 8}, 1);
+        expected.run(exact);
+        fake_gpu::clear_record();
+        attention.run(ops);
+        EXPECT_EQ(recorded("attention forward"), 1);
+        EXPECT_EQ(recorded("attention backward"), one.fused ? 1 : 0);
+        EXPECT_EQ(notices.size(), one.fused ? 0u : 1u);
+        EXPECT_LT(largest_distance(attention.dqkv, expected.dqkv), 0.06);
+    }
 }
 
 TEST_F(FusedAttentionTest, that_is_refused_for_one_batch_size_is_fused_for_the_others) {

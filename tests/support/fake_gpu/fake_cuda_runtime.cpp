@@ -58,6 +58,7 @@ struct State : kcpu::LaunchObserver {
     std::set<CUstream_st*> open_streams;
     std::set<int> held_back;
     std::string forgotten_wait;
+    std::size_t cudnn_version = 91900;
 };
 State& state() {
     static State one;
@@ -76,6 +77,7 @@ void reset() {
     state().last_error = 0;
     state().devices = 1;
     state().unlike = false;
+    state().cudnn_version = 91900;
     state().streams = state().events = 0;
     state().forgotten_wait.clear();
     hold_back({});
@@ -99,6 +101,12 @@ void fail_next(const std::string& function, int code) {
 }
 void set_device_count(int count) {
     state().devices = count;
+}
+void set_cudnn_version(std::size_t version) {
+    state().cudnn_version = version;
+}
+std::size_t cudnn_version() {
+    return state().cudnn_version;
 }
 void make_devices_unlike() {
     state().unlike = true;

@@ -185,7 +185,7 @@ constexpr std::int64_t workspace_bytes = 1024;
 extern "C" {
 
 std::size_t cudnnGetVersion() {
-    return 91900;
+    return tutti::fake_gpu::cudnn_version();
 }
 const char* cudnnGetErrorString(cudnnStatus_t status) {
     return status == CUDNN_STATUS_BAD_PARAM          ? "CUDNN_STATUS_BAD_PARAM"

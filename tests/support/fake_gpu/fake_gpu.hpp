@@ -44,6 +44,9 @@ void fail_next(const std::string& function, int code);
 /// GPUs that cudaGetDeviceCount reports; 1 after a reset.
 void set_device_count(int count);
 
+/// What cudnnGetVersion says; 91900 after a reset.
+void set_cudnn_version(std::size_t version);
+
 /// From now on they have different numbers of multiprocessors.
 void make_devices_unlike();
 
@@ -62,6 +65,7 @@ int issue(const void* stream, const std::string& what, std::function<void()> wor
 void enqueue(const void* stream, const void* shown_as, const std::string& what, std::function<void()> work);
 
 void note_host(const std::string& what);
+std::size_t cudnn_version();
 std::string name_of_stream(const void* stream);
 /// 0, or what fail_next has asked of this function.
 int failure_of(const std::string& function);
