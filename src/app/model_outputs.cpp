@@ -48,6 +48,19 @@ std::optional<Config> config_in(const std::string& weights) {
     }
 }
 
+/// Rank 0's, on every rank. Collective.
+std::vector<std::string> share(Communicator& communicator, const std::vector<std::string>& names) {
+    std::string text;  // names are of any bytes but 0, behind which each ends
+    for (const std::string& name : names) text += name + '\0';
+    text = broadcast_text(communicator, text, 0);
+    std::vector<std::string> shared;
+    for (std::size_t begin = 0, end; begin < text.size(); begin = end + 1) {
+        end = text.find('\0', begin);
+        shared.push_back(text.substr(begin, end - begin));
+    }
+    return shared;
+}
+
 }  // namespace
 
 ModelOutputs find_model_outputs(const Config& config, const std::string& weights, const Dataset& data) {
@@ -85,6 +98,8 @@ ModelOutputs find_model_outputs(const Config& config, const std::string& weights
     if (outputs.regression)
         outputs.target_names =
             trained_on && trained_on->targets > 0 ? trained_on->target_names : info.target_names;
+    else if (trained_on)
+        outputs.class_names = trained_on->class_names;
     return outputs;
 }
 
@@ -92,15 +107,8 @@ ModelOutputs share(Communicator& communicator, const ModelOutputs& outputs) {
     std::array<std::int64_t, 3> numbers{outputs.count, outputs.regression ? 1 : 0,
                                         static_cast<std::int64_t>(outputs.loss)};
     communicator.broadcast(view_of(std::span(numbers)), 0).wait();
-    std::string names;  // of any bytes but 0, behind which each ends
-    for (const std::string& name : outputs.target_names) names += name + '\0';
-    names = broadcast_text(communicator, names, 0);
-    ModelOutputs shared{numbers[0], numbers[1] != 0, static_cast<LossChoice>(numbers[2]), {}};
-    for (std::size_t begin = 0, end; begin < names.size(); begin = end + 1) {
-        end = names.find('\0', begin);
-        shared.target_names.push_back(names.substr(begin, end - begin));
-    }
-    return shared;
+    return {numbers[0], numbers[1] != 0, static_cast<LossChoice>(numbers[2]),
+            share(communicator, outputs.target_names), share(communicator, outputs.class_names)};
 }
 
 void check_comparable(const ModelOutputs& outputs, const Dataset& data, InferenceUse use) {
@@ -117,6 +125,11 @@ void check_comparable(const ModelOutputs& outputs, const Dataset& data, Inferenc
         throw DataError(fmt::format("{} has {} classes, but the model was trained on {}", data.name(),
                                     info.classes, outputs.count),
                         "give data with the classes that the model knows");
+    if (const std::string other =
+            other_class_name(outputs.class_names, info.class_names, "in the training data");
+        info.labelled && !other.empty())
+        throw DataError(data.name() + ": " + other,
+                        "pack the data with the classes of training, in their order");
     if (outputs.regression && info.targets > 0 && info.targets != outputs.count)
         throw DataError(fmt::format("{} has {} targets, but the model gives {}", data.name(), info.targets,
                                     outputs.count),

@@ -57,6 +57,23 @@ std::string describe_wanted(const DatasetInfo& info) {
            (info.labelled ? "" : ", no labels");
 }
 
+std::string other_class_name(const std::vector<std::string>& trained, const std::vector<std::string>& names,
+                             const std::string& where) {
+    // What packers write where nobody has named the classes.
+    const auto are_numbers = [](const std::vector<std::string>& list) {
+        for (std::size_t i = 0; i < list.size(); ++i)
+            if (list[i] != std::to_string(i)) return false;
+        return true;
+    };
+    if (are_numbers(trained) || are_numbers(names)) return {};
+    const std::size_t both = std::min(trained.size(), names.size());
+    for (std::size_t i = 0; i < both; ++i)
+        if (trained[i] != names[i])
+            return "class " + std::to_string(i) + " is " + names[i] + ", but " + where + " it is " +
+                   trained[i];
+    return {};
+}
+
 void Dataset::read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const {
     std::vector<std::byte> samples(indices.size() * static_cast<std::size_t>(info().sample_bytes()));
     read(indices, samples, labels);

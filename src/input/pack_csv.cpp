@@ -89,7 +89,10 @@ class LabelColumn {
     explicit LabelColumn(const PackCsvOptions& options)
         : options_(options), where_("the column " + options.label) {}
 
-    void add(const std::string& text, std::int64_t line) { labels_.try_emplace(text, Label{0, line}); }
+    /// Blanks around a label are none of it, as around a number.
+    void add(const std::string& text, std::int64_t line) {
+        labels_.try_emplace(std::string(trimmed(text)), Label{0, line});
+    }
 
     /// Whole numbers from 0 on stay what they are; anything else is a name, numbered in sorted order.
     void number_classes(DatasetInfo& info, const Warn& warn) {
@@ -111,7 +114,7 @@ class LabelColumn {
 
     /// Of a text that was added.
     std::optional<std::int64_t> operator[](const std::string& text) const {
-        const auto found = labels_.find(text);
+        const auto found = labels_.find(std::string(trimmed(text)));
         if (found == labels_.end()) return std::nullopt;
         return found->second.number;
     }
@@ -203,7 +206,7 @@ DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(con
             if (!choice.take(reader, fields)) continue;
             ++info.samples;
             if (!columns.label) continue;
-            if (fields[*columns.label].empty())
+            if (trimmed(fields[*columns.label]).empty())
                 reader.fail("column " + options.label + ": there is no label",
                             "give the row one, leave it out, or pack without labels: --no-labels");
             labels.add(fields[*columns.label], reader.line());

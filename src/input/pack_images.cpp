@@ -29,8 +29,12 @@ std::vector<std::string> images_below(const std::string& folder, const std::stri
          !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
         end_if_stopped(output);
         const std::string name = entry->path().filename().string();
-        if (!name.starts_with('.') && has_image_name(name) && !entry->is_directory(ignored))
+        const bool folder_below = entry->is_directory(ignored);
+        if (name.starts_with('.')) {
+            if (folder_below) entry.disable_recursion_pending();
+        } else if (has_image_name(name) && !folder_below) {
             paths.push_back(entry->path().string());
+        }
     }
     if (error) fail_listing(folder, error.message());
     if (paths.empty())

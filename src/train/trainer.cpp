@@ -69,6 +69,11 @@ void check_same_samples(const Config& config, const Dataset& train, const Datase
                             " classes, data.train " + train.name() + " only " +
                             std::to_string(train.info().classes),
                         "pack both with the same class names");
+    if (const std::string other = other_class_name(train.info().class_names, val.info().class_names,
+                                                   "in data.train " + train.name());
+        !other.empty())
+        throw DataError("data.val " + val.name() + ": " + other,
+                        "pack both with the same classes in the same order");
 }
 
 }  // namespace

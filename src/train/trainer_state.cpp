@@ -166,7 +166,8 @@ void Trainer::Impl::forget_other_metrics(const Config& before) {
     }
     const auto& then = before.train.early_stopping;
     const auto& now = config.train.early_stopping;
-    if (then && now && is_other(then->metric, now->metric)) {
+    // Without early stopping nobody has counted.
+    if (then.has_value() != now.has_value() || (then && is_other(then->metric, now->metric))) {
         progress.has_stop_metric = false;
         progress.stale_evals = 0;
     }

@@ -73,6 +73,19 @@ std::size_t pages_not_in_memory(const std::string& path) {
         std::ranges::count_if(pages, [](unsigned char flags) { return (flags & 1U) == 0; }));
 }
 
+TEST(OtherClassName, IsTheFirstThatDiffers) {
+    using Names = std::vector<std::string>;
+    const Names trained{"cat", "dog", "horse"};
+    EXPECT_EQ(other_class_name(trained, {"cat", "horse"}, "there"), "class 1 is horse, but there it is dog");
+    EXPECT_EQ(other_class_name(trained, trained, ""), "");
+    EXPECT_EQ(other_class_name(trained, {"cat", "dog"}, ""), "") << "the last has no samples there";
+    for (const Names& unnamed : {Names{}, Names{"0", "1", "2"}}) {
+        EXPECT_EQ(other_class_name(trained, unnamed, ""), "");
+        EXPECT_EQ(other_class_name(unnamed, trained, ""), "");
+    }
+    EXPECT_EQ(other_class_name({"-1", "1"}, {"1", "-1"}, "there"), "class 0 is 1, but there it is -1");
+}
+
 TEST_F(OpenDatasets, ReadsFilesOneAfterTheOther) {
     const std::vector<std::string> paths{write("a.h5", with_labels_from(0, 3)),
                                          write("b.h5", with_labels_from(3, 0)),

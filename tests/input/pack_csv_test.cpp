@@ -83,6 +83,7 @@ TEST_F(PackCsv, WhatIsWrongIsNamedWithItsLine) {
     EXPECT_EQ(refused("x,y\n1,\n"), "4 " + at("in.csv") +
                                         ":2: column y: there is no label; give the row one, leave it out, or "
                                         "pack without labels: --no-labels");
+    EXPECT_EQ(refused("x,y\n1,0\n2, \n"), refused("x,y\n1,0\n2,\n"));
     EXPECT_EQ(refused("x,y\n\"1\"2,0\n"),
               "4 " + at("in.csv") +
                   ":2: there is text after a closing quote; double the quotes inside a quoted field");
@@ -148,6 +149,9 @@ TEST_F(PackCsv, LabelsThatSurpriseAreWarnedOf) {
                                           "classes have samples"}));
     write("in.csv", "x,y\n1,0\n2,1\n3,3\n");
     pack_csv(options_, note);
+    EXPECT_EQ(said.size(), 2U);
+    write("in.csv", "x,y\n1, b\n2,a \n3,b\n");
+    EXPECT_EQ(pack_csv(options_, note).class_names, (std::vector<std::string>{"a", "b"}));
     EXPECT_EQ(said.size(), 2U);
 }
 

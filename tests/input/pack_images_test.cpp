@@ -72,6 +72,8 @@ TEST_F(PackImages, ClassesAreTheSortedFoldersAndSamplesTheSortedFiles) {
     write("in/cat/z.png", png(1, 2, 0, "\x01\x02"));
     write("in/cat/notes.txt", "not an image");
     write("in/.hidden/x.png", "");
+    write("in/dog/.ipynb_checkpoints/deep/b.png", "");
+    write("in/dog/._b.png", "");
     const DatasetInfo info = pack_images(options_);
     EXPECT_EQ(info.samples, 3);
     const auto data = open_hdf5_dataset(options_.output);

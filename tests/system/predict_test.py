@@ -56,6 +56,23 @@ class Predict(TrainingTest):
         self.assertIn(f"top-2 accuracy {last['top2']:.4f}", text)
         self.assertIn("confusion, a row per label", text)
 
+    def test_data_whose_classes_have_other_names_are_refused(self):
+        images = self.synthetic_idx(64, classes=4, side=8)
+        data = self.pack(*images, options=["--class-names", "ash,elm,fir,oak"])
+        other = self.pack(*images, name="other.h5", options=["--class-names", "ash,fir,oak,yew"])
+        self.assert_exit(self.run_trainer(self.settings(data, data__val=data)), 0)
+        wrong = "class 1 is fir, but in the training data it is elm; pack the data with the classes of training"
+        for command in (["eval"], ["predict", "-o", self.dir / "out.csv"]):
+            result = self.mpirun(2, [*command, "--run", self.dir / "run", "--data", other])
+            self.assert_exit(result, 4)
+            self.assertIn(wrong, result.stderr)
+        refused = self.run_trainer(self.settings(data, data__val=other, run="other"))
+        self.assert_exit(refused, 4)
+        self.assertIn("class 1 is fir, but in data.train", refused.stderr)
+        self.assertFalse((self.dir / "other").exists())
+        self.pack(*images, name="unnamed.h5")
+        self.assert_exit(self.run_trainer(["eval", "--run", self.dir / "run", "--data", self.dir / "unnamed.h5"]), 0)
+
     def test_eval_ends_with_the_line_that_scripts_look_for(self):
         run, _ = self.trained()
         result = self.run_trainer(["eval", "--checkpoint", run])

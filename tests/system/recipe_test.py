@@ -151,6 +151,16 @@ class Recipes(TrainingTest):
         self.train(2, data, "run", train__early_stopping="{patience: 4}", **common)
         self.assertEqual(len(self.metrics("run", "eval")), 5)
 
+    def test_early_stopping_that_was_left_out_counts_anew(self):
+        data, val = self.small_data(64), self.small_data(40, "val.h5")
+        common = {"data__val": val, "train__batch_size": 32, "optim__lr": 0}
+        for epochs, stop in ((9, "{patience: 2}"), (4, "null")):
+            self.train(1, data, "run", train__epochs=epochs, train__early_stopping=stop, **common)
+        self.assertEqual(len(self.metrics("run", "eval")), 4)
+        # The first evaluation sets the mark, and two that are no better end the run.
+        self.train(1, data, "run", train__epochs=9, train__early_stopping="{patience: 2}", **common)
+        self.assertEqual(len(self.metrics("run", "eval")), 7)
+
     def test_early_stopping_goes_on_while_the_metric_improves(self):
         data, val = self.small_data(64), self.small_data(40, "val.h5")
         self.train(1, data, "run", data__val=val, train__epochs=4, train__batch_size=8,

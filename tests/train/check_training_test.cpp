@@ -13,7 +13,8 @@ namespace {
 /// Samples that nobody reads.
 class Images final : public Dataset {
   public:
-    explicit Images(std::int64_t samples) {
+    explicit Images(std::int64_t samples, std::vector<std::string> class_names = {}) {
+        info_.class_names = std::move(class_names);
         info_.samples = samples;
         info_.sample_shape = {8, 8, 1};
         info_.classes = 4;
@@ -52,6 +53,19 @@ TEST(CheckTraining, data_without_samples_are_bad_data) {
     config.data.train = {"a.h5", "b.h5"};
     EXPECT_EQ(refusal<DataError>([&] { check_training(config, none, nullptr, 1); }),
               "images.h5: there are no samples; see what it holds: trainer inspect FILE");
+}
+
+TEST(CheckTraining, validation_data_with_other_classes_are_bad_data) {
+    const Images train(64, {"cat", "dog", "horse", "sheep"}), val(64, {"cat", "horse", "sheep", "wolf"});
+    Config config;
+    config.data.train = config.data.val = {"images.h5"};
+    config.model.name = "mlp";
+    config.train.batch_size = 2;
+    EXPECT_EQ(
+        refusal<DataError>([&] { check_training(config, train, &val, 1); }),
+        "data.val images.h5: class 1 is horse, but in data.train images.h5 it is dog; pack both with the "
+        "same classes in the same order");
+    EXPECT_EQ(refusal<DataError>([&] { check_training(config, train, &train, 1); }), "accepted");
 }
 
 TEST(CheckTraining, a_batch_larger_than_the_data_says_the_largest) {

@@ -34,6 +34,12 @@ struct DatasetInfo {
 /// of data that are only predicted. Pure.
 std::string describe_wanted(const DatasetInfo& info);
 
+/// The first class that has another name in `names` than in those of training, of which the last may be
+/// missing: "class 1 is horse, but WHERE it is dog". Empty: there is none, or one of both has no names (or
+/// numbers, as packers write them). Pure.
+std::string other_class_name(const std::vector<std::string>& trained, const std::vector<std::string>& names,
+                             const std::string& where);
+
 /// Where images look as if their channels came first ([3, 32, 32]), which nothing but the numbers can tell:
 /// what they are taken for, and what to do; else nothing.
 std::string doubt_about_layout(const DatasetInfo& info);
