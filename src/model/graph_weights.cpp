@@ -85,6 +85,15 @@ std::vector<const NamedTensor*> match(const std::vector<Wanted>& wanted, std::sp
     return result;
 }
 
+/// The order of a buffer in files and in memory, as that of a parameter.
+ParameterSpec order_of(const BufferSpec& buffer) {
+    return {buffer.name,
+            buffer.shape,
+            buffer.view.rank() > 0 ? buffer.view : buffer.shape,
+            buffer.permutation,
+            {}};
+}
+
 double initial_value(const Initializer& initial, const RandomStream& random, std::int64_t element,
                      std::int64_t count) {
     auto index = static_cast<std::uint64_t>(element);
@@ -167,11 +176,14 @@ std::vector<NamedTensor> Graph::save() const {
         for (std::size_t k = 0; k < node.layer->parameters().size(); ++k)
             result.push_back(std::move(*next++));
         for (std::size_t k = 0; k < node.layer->buffers().size(); ++k) {
-            if (!node.layer->buffers()[k].saved) continue;
+            const BufferSpec& one = node.layer->buffers()[k];
+            if (!one.saved) continue;
             const TensorView& view = impl_->calls[i].buffers[k];
-            NamedTensor tensor{node.name + "." + node.layer->buffers()[k].name, view.dtype, view.shape, {}};
+            NamedTensor tensor{node.name + "." + one.name, view.dtype, view.shape, {}};
+            std::vector<std::byte> host(view.bytes());
+            impl_->device->copy_to_host(host.data(), view);
             tensor.bytes.resize(view.bytes());
-            impl_->device->copy_to_host(tensor.bytes.data(), view);
+            reorder_to_file(order_of(one), size_of(view.dtype), host.data(), tensor.bytes.data());
             result.push_back(std::move(tensor));
         }
     }
@@ -181,6 +193,7 @@ std::vector<NamedTensor> Graph::save() const {
 void Graph::load(std::span<const NamedTensor> tensors, const std::string& source) {
     std::vector<Wanted> all = wanted(impl_->parameters);
     std::vector<TensorView> buffers;
+    std::vector<ParameterSpec> orders;
     for (std::size_t i = 1; i < impl_->calls.size(); ++i) {
         const GraphSpec::Node& node = impl_->spec.nodes()[i];
         for (std::size_t k = 0; k < node.layer->buffers().size(); ++k) {
@@ -188,6 +201,7 @@ void Graph::load(std::span<const NamedTensor> tensors, const std::string& source
             if (!one.saved) continue;
             all.push_back({node.name + "." + one.name, one.shape, one.may_be_absent});
             buffers.push_back(impl_->calls[i].buffers[k]);
+            orders.push_back(order_of(one));
         }
     }
     const auto matched = match(all, tensors, "", source);
@@ -198,8 +212,12 @@ void Graph::load(std::span<const NamedTensor> tensors, const std::string& source
         impl_->set_parameter(parameter_arena(), impl_->parameters[i], *matched[i]);
     parameters_changed();
     for (std::size_t i = 0; i < buffers.size(); ++i)
-        if (const NamedTensor* tensor = matched[parameters + i])
-            impl_->device->copy_from_host(buffers[i], converted(*tensor, buffers[i].dtype).data());
+        if (const NamedTensor* tensor = matched[parameters + i]) {
+            const std::vector<std::byte> file = converted(*tensor, buffers[i].dtype);
+            std::vector<std::byte> host(file.size());
+            reorder_to_arena(orders[i], size_of(buffers[i].dtype), file.data(), host.data());
+            impl_->device->copy_from_host(buffers[i], host.data());
+        }
 }
 
 }  // namespace tutti

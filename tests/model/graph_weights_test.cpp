@@ -38,6 +38,45 @@ TEST_F(GraphWeights, LoadGivesBackWhatWasSaved) {
     for (std::size_t i = 0; i < saved.size(); ++i) EXPECT_EQ(saved[i].bytes, again[i].bytes) << saved[i].name;
 }
 
+/// torch.nn.Flatten and BatchNorm1d see the features of an image of 2 x 3 with 2 channels in the order (C, H,
+/// W), and ours lie in (H, W, C).
+TEST_F(GraphWeights, OfABatchNormBehindAFlattenedImageAreInPyTorchsOrder) {
+    constexpr std::int64_t height = 2, width = 3, channels = 2, features = height * width * channels;
+    const std::vector<LayerSpec> layers = {{"flatten", {}, "0"}, {"batch_norm2d", {}, "1"}};
+    Graph graph(build_sequential({height, width, channels}, layers), *device_, DType::f64, 1);
+    graph.initialize(0);
+    std::vector<NamedTensor> given;
+    const auto value = [](std::size_t tensor, std::int64_t feature) {
+        return static_cast<double>(tensor + 1) + 0.1 * static_cast<double>(feature);
+    };
+    for (const std::string name : {"1.weight", "1.bias", "1.running_mean", "1.running_var"}) {
+        NamedTensor tensor{name, DType::f64, {features}, {}};
+        tensor.bytes.resize(features * sizeof(double));
+        for (std::int64_t i = 0; i < features; ++i)
+            reinterpret_cast<double*>(tensor.bytes.data())[i] = value(given.size(), i);
+        given.push_back(std::move(tensor));
+    }
+    graph.load(given, "memory");
+    for (const NamedTensor& tensor : given)
+        EXPECT_EQ(find(graph.save(), tensor.name).bytes, tensor.bytes) << tensor.name;
+
+    std::vector<double> x(features), y(features);
+    for (std::int64_t i = 0; i < features; ++i)
+        x[static_cast<std::size_t>(i)] = std::sin(static_cast<double>(i));
+    device_->copy_from_host(graph.input(1), x.data());
+    device_->copy_to_host(y.data(), graph.forward(1, {Phase::evaluate, 0, 0, {}}));
+    for (std::int64_t h = 0; h < height; ++h)
+        for (std::int64_t w = 0; w < width; ++w)
+            for (std::int64_t c = 0; c < channels; ++c) {
+                const auto here = static_cast<std::size_t>((h * width + w) * channels + c);
+                const std::int64_t feature = (c * height + h) * width + w;
+                const double expected =
+                    (x[here] - value(2, feature)) / std::sqrt(value(3, feature) + 1e-5) * value(0, feature) +
+                    value(1, feature);
+                EXPECT_NEAR(y[here], expected, 1e-12) << h << ' ' << w << ' ' << c;
+            }
+}
+
 TEST_F(GraphWeights, InitialValuesFollowSeedAndBound) {
     graph_.initialize(5);
     const auto first = graph_.save();

@@ -58,6 +58,15 @@ TEST(Zoo, SequentialRemembersTheImageThroughElementwiseLayers) {
     EXPECT_EQ(graph.nodes()[4].layer->parameters()[0].view.rank(), 2u);
 }
 
+TEST(Zoo, SequentialForgetsTheImageBehindALinearLayerOfItsSize) {
+    const std::vector<LayerSpec> layers = {layer("flatten"), layer("flatten"),
+                                           layer("linear", {{"out", {"12"}}}), layer("relu"),
+                                           layer("linear", {{"out", {"2"}}})};
+    const GraphSpec graph = build_sequential({2, 2, 3}, layers);
+    EXPECT_EQ(graph.nodes()[3].layer->parameters()[0].view.rank(), 4u);
+    EXPECT_EQ(graph.nodes()[5].layer->parameters()[0].view.rank(), 2u);
+}
+
 TEST(Zoo, PairsMayBeGivenAsHeightAndWidth) {
     const std::vector<LayerSpec> layers = {layer("conv2d", {{"out", {"4"}}, {"kernel", {"3", "5"}}})};
     EXPECT_EQ(build_sequential({8, 8, 1}, layers).nodes().back().shape, (Shape{6, 4, 4}));

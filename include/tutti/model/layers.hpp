@@ -59,8 +59,10 @@ struct BatchNormOptions {
 /// normalises with the batch's mean and biased variance: of this rank's samples, or with
 /// sync_batch_statistics of all ranks'. The running statistics follow the mean, weighted by sample count, of
 /// the ranks' means and unbiased variances. Where PyTorch refuses to train, with one value per channel, the
-/// output is the bias and running_var stays. Evaluation normalises with the running statistics.
-std::unique_ptr<Layer> make_batch_norm2d(const Shape& input, const BatchNormOptions& options);
+/// output is the bias and running_var stays. Evaluation normalises with the running statistics. Behind a
+/// flattened image, given as `image` {H, W, C}, a file holds all of them in PyTorch's order (C, H, W).
+std::unique_ptr<Layer> make_batch_norm2d(const Shape& input, const BatchNormOptions& options,
+                                         const Shape& image = {});
 
 /// The sum of two inputs of any one shape: the end of a residual block.
 std::unique_ptr<Layer> make_add(const Shape& input);

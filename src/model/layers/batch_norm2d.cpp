@@ -12,13 +12,25 @@ std::int64_t moments_size(std::int64_t channels) {
 
 class BatchNorm2d final : public Layer {
   public:
-    BatchNorm2d(const Shape& input, const BatchNormOptions& options)
+    BatchNorm2d(const Shape& input, const BatchNormOptions& options, const Shape& image)
         : Layer(input), shape_{input[input.rank() - 1], options.eps, options.momentum} {
         const Shape per_channel{shape_.channels};
-        add_parameter({"weight", per_channel, per_channel, {}, Initializer::constant(1)});
-        add_parameter({"bias", per_channel, per_channel, {}, Initializer::constant(0)});
-        add_buffer({"running_mean", per_channel, 0});
-        add_buffer({"running_var", per_channel, 1});
+        ParameterSpec weight{"weight", per_channel, per_channel, {}, Initializer::constant(1)};
+        BufferSpec mean{"running_mean", per_channel, 0};
+        if (image.rank() == 3) {
+            mean.view = weight.view = {image[2], image[0], image[1]};
+            mean.permutation = weight.permutation = {1, 2, 0};
+        }
+        ParameterSpec bias = weight;
+        bias.name = "bias";
+        bias.initial = Initializer::constant(0);
+        add_parameter(weight);
+        add_parameter(bias);
+        BufferSpec variance = mean;
+        variance.name = "running_var";
+        variance.initial = 1;
+        add_buffer(mean);
+        add_buffer(variance);
         add_buffer({"num_batches_tracked", {}, 0, true, true});
     }
 
@@ -119,7 +131,8 @@ class BatchNorm2d final : public Layer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_batch_norm2d(const Shape& input, const BatchNormOptions& options) {
+std::unique_ptr<Layer> make_batch_norm2d(const Shape& input, const BatchNormOptions& options,
+                                         const Shape& image) {
     if (input.rank() != 3 && input.rank() != 1)
         throw UsageError("batch_norm2d: the input has shape " + to_string(input),
                          "[height, width, channels] or [features] is needed");
@@ -128,7 +141,7 @@ std::unique_ptr<Layer> make_batch_norm2d(const Shape& input, const BatchNormOpti
     if (!(options.momentum >= 0 && options.momentum <= 1))
         throw UsageError("batch_norm2d: momentum is " + std::to_string(options.momentum),
                          "it must be between 0 and 1");
-    return std::make_unique<BatchNorm2d>(input, options);
+    return std::make_unique<BatchNorm2d>(input, options, image);
 }
 
 }  // namespace tutti

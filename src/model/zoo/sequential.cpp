@@ -148,8 +148,8 @@ const std::vector<Kind>& kinds() {
          }},
         {{"batch_norm2d", {}, {"eps", "momentum"}},
          {{"eps", "1e-5"}, {"momentum", "0.1"}},
-         [](const Shape& input, const Shape&, const Arguments& a) {
-             return make_batch_norm2d(input, {a.number("eps"), a.number("momentum")});
+         [](const Shape& input, const Shape& image, const Arguments& a) {
+             return make_batch_norm2d(input, {a.number("eps"), a.number("momentum")}, image);
          }},
         {{"dropout", {}, {"p"}},
          {{"p", "0.5"}},
@@ -271,10 +271,12 @@ GraphSpec build_sequential(const Shape& input, std::span<const LayerSpec> layers
             const std::string text = error.what();
             throw text.starts_with(spec.where) ? error : UsageError(spec.where + ": " + text);
         }
-        if (spec.kind == "flatten")
-            image = before;
-        else if (!(layer->output_shape() == before))
+        // Flattened again, values stay where they are; a linear layer makes others, also of as many.
+        if (spec.kind == "flatten") {
+            if (before.rank() == 3) image = before;
+        } else if (spec.kind == "linear" || !(layer->output_shape() == before)) {
             image = {};
+        }
         last = graph.add(std::to_string(number++), std::move(layer), {last});
     }
     return graph;
