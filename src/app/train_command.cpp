@@ -16,6 +16,7 @@
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/input/dataset.hpp"
 #include "tutti/train/objective.hpp"
+#include "tutti/train/precision.hpp"
 #include "tutti/train/trainer.hpp"
 
 namespace tutti {
@@ -119,6 +120,10 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
                          to_string(train_data->info().sample_shape), describe_wanted(train_data->info())));
     if (const std::string doubt = doubt_about_layout(train_data->info()); !doubt.empty())
         log.warning("data: " + doubt);
+    if (train_data->reads_alone() && loader_workers(config.data) > 0)
+        log.info(
+            "data: this HDF5 library is not thread-safe, so batches of chunked data are read between steps; "
+            "data in one piece, as trainer pack writes them, are not read through it");
     if (!config.data.transforms.empty()) {
         std::vector<std::string> transforms;
         for (const TransformSpec& spec : config.data.transforms) transforms.push_back(to_text(spec));

@@ -87,6 +87,11 @@ class Concatenation final : public Dataset {
             parts_, [](const std::unique_ptr<Dataset>& part) { return part->waits_for_disk(); });
     }
 
+    bool reads_alone() const override {
+        return std::ranges::any_of(parts_,
+                                   [](const std::unique_ptr<Dataset>& part) { return part->reads_alone(); });
+    }
+
     void announce(std::span<const std::int64_t> indices) const override {
         for_each_part(indices, [](const Dataset& part, std::span<const std::int64_t> local, std::size_t) {
             if (part.waits_for_disk()) part.announce(local);

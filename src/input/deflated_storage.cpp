@@ -61,6 +61,7 @@ class DeflatedStorage final : public SampleStorage {
           samples_(std::move(samples)),
           library_(std::move(library)) {}
 
+    bool calls_library() const override { return true; }
     void read(std::span<const std::int64_t> indices, std::byte* out) const override {
         std::unique_ptr<Inflater> inflater = take();
         for (std::size_t i = 0; i < indices.size(); ++i) {

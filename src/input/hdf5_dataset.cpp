@@ -65,6 +65,7 @@ class Hdf5Dataset final : public Dataset {
     std::uint64_t mapped_bytes() const override { return storage_->mapped_bytes(); }
     std::uint64_t brought_in_bytes() const override { return storage_->brought_in_bytes(); }
     bool waits_for_disk() const override { return storage_->waits_for_disk(); }
+    bool reads_alone() const override { return storage_->calls_library() && !hdf5::is_thread_safe(); }
     void announce(std::span<const std::int64_t> indices) const override { storage_->announce(indices); }
 
     void expect_reads(double samples) override {

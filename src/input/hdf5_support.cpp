@@ -11,6 +11,11 @@ herr_t keep_first(unsigned, const H5E_error2_t* error, void* text) {
 
 }  // namespace
 
+bool is_thread_safe() {
+    hbool_t safe = 0;
+    return H5is_library_threadsafe(&safe) >= 0 && safe;
+}
+
 std::string last_error() {
     std::string text;
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_first, &text);

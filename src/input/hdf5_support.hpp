@@ -30,6 +30,9 @@ class QuietErrors {
     void* data_ = nullptr;
 };
 
+/// Whether several threads may call the library at a time, which then lets them in one by one.
+bool is_thread_safe();
+
 /// The innermost message of the call that just failed on this thread; any further HDF5 call erases it.
 std::string last_error();
 

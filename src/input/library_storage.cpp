@@ -25,6 +25,8 @@ class LibraryStorage final : public SampleStorage {
         });
     }
 
+    bool calls_library() const override { return true; }
+
   private:
     void read_run(std::int64_t first, std::int64_t count, std::byte* out) const {
         // The selection lives in space_: no other thread may change it between here and H5Dread.

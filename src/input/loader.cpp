@@ -308,6 +308,7 @@ Loader::Loader(const Dataset& dataset, std::int64_t max_batch, int workers, int 
         throw UsageError("loader: batch of " + std::to_string(max_batch) + ", " + std::to_string(workers) +
                              " workers, prefetch " + std::to_string(prefetch),
                          "train.batch_size and data.prefetch must be 1 or more, data.workers 0 or more");
+    if (dataset.reads_alone()) workers = 0;
     state_ = std::make_unique<State>(dataset, max_batch,
                                      workers == 0 ? 0 : static_cast<std::size_t>(prefetch), device, on_error);
     for (int i = 0; i < workers; ++i) state_->workers.emplace_back(&State::worker_loop, state_.get());

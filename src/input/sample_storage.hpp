@@ -22,6 +22,8 @@ class SampleStorage {
     /// As those of Dataset; any thread.
     virtual void bring_in(BringInPatience& patience) const { static_cast<void>(patience); }
     virtual bool waits_for_disk() const { return false; }
+    /// Whether read() calls the HDF5 library.
+    virtual bool calls_library() const { return false; }
     virtual void announce(std::span<const std::int64_t> indices) const { static_cast<void>(indices); }
     /// Bytes of the file that are mapped into memory.
     virtual std::uint64_t mapped_bytes() const { return 0; }

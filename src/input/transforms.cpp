@@ -48,6 +48,7 @@ class TransformedImages final : public Dataset {
     std::uint64_t mapped_bytes() const override { return data_->mapped_bytes(); }
     std::uint64_t brought_in_bytes() const override { return data_->brought_in_bytes(); }
     bool waits_for_disk() const override { return data_->waits_for_disk(); }
+    bool reads_alone() const override { return data_->reads_alone(); }
     void announce(std::span<const std::int64_t> indices) const override { data_->announce(indices); }
     void expect_reads(double samples) override { data_->expect_reads(samples); }
     std::int64_t stored_sample_bytes() const override { return data_->stored_sample_bytes(); }

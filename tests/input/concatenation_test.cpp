@@ -6,6 +6,7 @@
 
 #include "hdf5_file.hpp"
 #include "support/temp_dir.hpp"
+#include "tutti/input/transforms.hpp"
 
 namespace tutti {
 namespace {
@@ -24,6 +25,38 @@ std::unique_ptr<Dataset> open_with_targets(const std::string& path, const std::v
             }}
         .write(path);
     return open_hdf5_dataset(path);
+}
+
+/// One pixel of which nobody asks.
+class Alone final : public Dataset {
+  public:
+    explicit Alone(bool reads_alone) : reads_alone_(reads_alone) {
+        info_.samples = 1;
+        info_.sample_shape = {1, 1, 1};
+        info_.classes = 1;
+    }
+    const DatasetInfo& info() const override { return info_; }
+    std::string name() const override { return "alone"; }
+    void read(std::span<const std::int64_t>, std::span<std::byte>, std::span<std::int64_t>) const override {}
+    bool reads_alone() const override { return reads_alone_; }
+
+  private:
+    DatasetInfo info_;
+    bool reads_alone_;
+};
+
+TEST(Concatenation, IsReadAloneWhereAPartIs) {
+    for (const bool alone : {false, true}) {
+        std::vector<std::unique_ptr<Dataset>> parts;
+        parts.push_back(std::make_unique<Alone>(false));
+        parts.push_back(std::make_unique<Alone>(alone));
+        std::unique_ptr<Dataset> all = concatenate(std::move(parts));
+        EXPECT_EQ(all->reads_alone(), alone);
+        TransformSpec flip;
+        flip.kind = TransformSpec::Kind::horizontal_flip;
+        all = transform_images(std::move(all), std::vector{flip}, 0, TransformUse::training);
+        EXPECT_EQ(all->reads_alone(), alone) << "transformed";
+    }
 }
 
 TEST(Concatenation, KeepsTheTargetsOfItsPartsInTheirStead) {

@@ -17,13 +17,14 @@ namespace {
 /// Of samples without content. Made and watched by the loader's owner.
 class WatchedDataset final : public Dataset {
   public:
-    WatchedDataset() {
+    explicit WatchedDataset(bool reads_alone = false) : reads_alone_(reads_alone) {
         info_.samples = 1000;
         info_.sample_shape = {1};
         info_.classes = 1;
     }
     const DatasetInfo& info() const override { return info_; }
     std::string name() const override { return "watched"; }
+    bool reads_alone() const override { return reads_alone_; }
 
     void read(std::span<const std::int64_t>, std::span<std::byte>, std::span<std::int64_t>) const override {
         std::unique_lock lock(mutex_);
@@ -68,6 +69,7 @@ class WatchedDataset final : public Dataset {
     }
 
     DatasetInfo info_;
+    const bool reads_alone_;
     const std::thread::id owner_ = std::this_thread::get_id();
     mutable std::mutex mutex_;
     mutable std::condition_variable changed_;
@@ -100,6 +102,21 @@ class LoaderWorkers : public testing::TestWithParam<int> {
     WatchedDataset data_;
     Loader loader_{data_, 1, 1, prefetch()};
 };
+
+TEST(Loader, HasNoWorkersForDataThatOnlyOneThreadMayRead) {
+    WatchedDataset data(true);
+    data.become_slow();
+    Loader loader(data, 1, 2, 4);
+    std::vector<std::int64_t> order(50);
+    std::iota(order.begin(), order.end(), std::int64_t{0});
+    std::vector<BatchWindow> windows;
+    for (std::int64_t first = 0; first < 50; ++first)
+        windows.push_back({.first = first, .stride = 1, .count = 1});
+    loader.start(std::move(order), std::move(windows));
+    while (loader.next()) {
+    }
+    EXPECT_FALSE(data.worker_reads());
+}
 
 TEST_P(LoaderWorkers, ReadAheadBeforeAnyBatchIsAskedFor) {
     start(10);

@@ -116,6 +116,9 @@ class Dataset {
     /// Whether read() waited for the disk lately: announcing what comes next pays. May be called from several
     /// threads at once, as announce().
     virtual bool waits_for_disk() const { return false; }
+    /// Whether read() calls a library that only one thread of the process may be in: HDF5 where it was built
+    /// without thread safety, as parallel HDF5 mostly is. A loader then has no workers.
+    virtual bool reads_alone() const { return false; }
     /// Valid indices that the next calls of read() will be about: a disk then works on all of them at once. A
     /// hint: it changes no result and throws nothing.
     virtual void announce(std::span<const std::int64_t> indices) const { static_cast<void>(indices); }

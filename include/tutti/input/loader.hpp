@@ -35,7 +35,8 @@ struct HostBatch {
 
 /// Batches in the order of the windows, whatever the number of workers. `prefetch` batches are held ready in
 /// buffers allocated once; a batch that no worker has begun when it is asked for is read by the caller. While
-/// reading a batch takes less than some 50 µs (small samples in memory) workers are left asleep.
+/// reading a batch takes less than some 50 µs (small samples in memory) workers are left asleep. There are
+/// none for data that only one thread may read (Dataset::reads_alone).
 /// Created, used and destroyed by one thread; workers are its own. A window of count 0 gives a batch of count
 /// 0.
 class Loader {
