@@ -260,6 +260,8 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
     require_same_data(control, *inference.data);
     together_on_first_rank(control, "opening the data", [&] {
         inference.outputs = find_model_outputs(config, inference.weights, *inference.data);
+        if (const std::string& doubt = inference.outputs.doubt; !doubt.empty())
+            start.log.warning(inference.data->name() + ": " + doubt);
     });
     inference.outputs = share(control, inference.outputs);
     if (inference.outputs.regression) config.train.loss = inference.outputs.loss;

@@ -73,6 +73,7 @@ ModelOutputs find_model_outputs(const Config& config, const std::string& weights
                         "give data of that shape");
     const std::optional<Config> of_run = config_in(weights);
     ModelOutputs outputs;
+    if (trained_on && !config.data.normalize) outputs.doubt = doubt_about_scale(*trained_on, info);
     outputs.loss = config.train.loss;
     if (outputs.loss == LossChoice::automatic)
         outputs.loss = of_run ? of_run->train.loss : loss_of_run(config.train, trained_on.value_or(info));
@@ -107,8 +108,12 @@ ModelOutputs share(Communicator& communicator, const ModelOutputs& outputs) {
     std::array<std::int64_t, 3> numbers{outputs.count, outputs.regression ? 1 : 0,
                                         static_cast<std::int64_t>(outputs.loss)};
     communicator.broadcast(view_of(std::span(numbers)), 0).wait();
-    return {numbers[0], numbers[1] != 0, static_cast<LossChoice>(numbers[2]),
-            share(communicator, outputs.target_names), share(communicator, outputs.class_names)};
+    return {numbers[0],
+            numbers[1] != 0,
+            static_cast<LossChoice>(numbers[2]),
+            share(communicator, outputs.target_names),
+            share(communicator, outputs.class_names),
+            {}};
 }
 
 void check_comparable(const ModelOutputs& outputs, const Dataset& data, InferenceUse use) {

@@ -18,6 +18,7 @@ struct ModelOutputs {
     LossChoice loss = LossChoice::automatic;  ///< of training; automatic: cross_entropy
     std::vector<std::string> target_names;    ///< `count`, or none where they are not known
     std::vector<std::string> class_names;     ///< those of the training data, where they are known
+    std::string doubt;                        ///< of what `data` are to the model; on the rank that found it
 };
 
 /// By train.loss and model.classes of `config`; where that leaves them open by those of the checkpoint, if

@@ -120,6 +120,9 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
                          to_string(train_data->info().sample_shape), describe_wanted(train_data->info())));
     if (const std::string doubt = doubt_about_layout(train_data->info()); !doubt.empty())
         log.warning("data: " + doubt);
+    if (val_data && !config.data.normalize)
+        if (const std::string doubt = doubt_about_scale(train_data->info(), val_data->info()); !doubt.empty())
+            log.warning("data.val " + val_data->name() + ": " + doubt);
     if (train_data->reads_alone() && loader_workers(config.data) > 0)
         log.info(
             "data: this HDF5 library is not thread-safe, so batches of chunked data are read between steps; "

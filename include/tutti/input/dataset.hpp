@@ -44,6 +44,11 @@ std::string other_class_name(const std::vector<std::string>& trained, const std:
 /// what they are taken for, and what to do; else nothing.
 std::string doubt_about_layout(const DatasetInfo& info);
 
+/// Where one of training's data and `others`, which a model sees, too, says how it is to be normalised and
+/// the other does not, so that the model sees numbers of another scale: which, and what to do; else nothing.
+/// Pure.
+std::string doubt_about_scale(const DatasetInfo& trained, const DatasetInfo& others);
+
 /// Where samples stand in an epoch: the addresses of random numbers.
 struct EpochPositions {
     std::int64_t epoch = 0;
