@@ -35,9 +35,8 @@ std::string unsafe(const AttentionProblem& problem) {
     if (problem.shape.tokens == 1) return "cuDNN has no backward of one token";
     constexpr std::size_t mended = 91501;  // 9.15.1 (cudnn_version.h)
     if (problem.shape.tokens % 128 == 0 || cudnnGetVersion() >= mended) return {};
-    return "before 9.15.1 cuDNN's backward reads outside of its memory in CUDA graphs where the tokens are "
-           "no "
-           "multiple of 128";
+    return "before 9.15.1 cuDNN's backward reads outside of its memory in CUDA graphs, where the tokens are "
+           "no multiple of 128";
 }
 
 /// Whether cuDNN may read and write there (AttentionTensors).

@@ -57,8 +57,7 @@ void go_on_after_requeue(const JobStart& start, Config& config) {
     if (broadcast_text(start.world, saved ? "saved" : "", 0).empty()) return;
     start.log.warning(
         fmt::format("run.resume is {}, but Slurm has requeued this job, which has saved a checkpoint in {} "
-                    "before: it goes "
-                    "on from that (run.resume=auto)",
+                    "before: it goes on from that",
                     config.run.resume, config.run.dir));
     config.run.resume = "auto";
 }
