@@ -29,13 +29,27 @@
 #include "tutti/train/weights_file.hpp"
 
 namespace tutti {
-std::string weights_in(const std::string& path) {
+std::string weights_in(const std::string& path, bool best) {
     std::error_code ignored;
-    if (!std::filesystem::is_directory(path, ignored)) return path;
+    if (!std::filesystem::is_directory(path, ignored)) {
+        if (best && type_of_path(path) != std::filesystem::file_type::not_found)
+            throw UsageError(
+                "--best: " + path + " is one file, and not a run directory with several checkpoints",
+                "leave out --best, or give the run directory");
+        return path;
+    }
     const auto latest = latest_checkpoint(path);
     if (!latest)
         throw DataError(path + " holds no checkpoint", "give a run directory with checkpoints/, or a file");
-    return *latest;
+    if (!best) return *latest;
+    const Progress progress = peek_checkpoint(*latest).progress;
+    if (!progress.has_best)
+        throw DataError("--best: " + path + " does not say which of its checkpoints is the best",
+                        "leave out --best; train with train.checkpoint.best=val/accuracy, for example");
+    std::string file = path_of_checkpoint(path, progress.best_step);
+    if (type_of_path(file) == std::filesystem::file_type::not_found)
+        throw DataError("--best: " + file + ", the best, is no longer there", "leave out --best");
+    return file;
 }
 
 std::vector<NamedTensor> weights_to_evaluate(const std::string& path) {
@@ -52,7 +66,8 @@ namespace {
 std::string weights_path(const InferenceArguments& arguments) {
     if (arguments.checkpoint.empty() && type_of_path(arguments.run) != std::filesystem::file_type::directory)
         throw DataError(arguments.run + " is not a run directory", "name the folder that training made");
-    const std::string path = weights_in(arguments.checkpoint.empty() ? arguments.run : arguments.checkpoint);
+    const std::string path =
+        weights_in(arguments.checkpoint.empty() ? arguments.run : arguments.checkpoint, arguments.best);
     if (is_dataset_file(path))
         throw DataError(path + " is a data set of samples, not weights",
                         "give weights with --checkpoint FILE or --run DIR, and data with --data FILE.h5");
@@ -199,6 +214,7 @@ void add_inference_options(OptionParser& parser, InferenceArguments& arguments) 
         "--checkpoint", arguments.checkpoint,
         "weights: a checkpoint or a run directory (its latest); with -c also safetensors or other "
         "HDF5");
+    parser.add_flag("--best", arguments.best, best_help);
     parser.add_option("--data", arguments.data, "HDF5 files to read; without it data.val of the config")
         .one_word_each();
     parser.add_option("key=value", arguments.overrides,

@@ -20,19 +20,22 @@ class OptionParser;
 
 struct InferenceArguments {
     std::string config, run, checkpoint;
+    bool best = false;
     std::vector<std::string> data, overrides;
 };
 
-/// -c, --run, --checkpoint, --data and key=value. Call finish after the parsing: it sorts the words that are
-/// files of --data from the settings, and throws UsageError when no weights are named.
+/// -c, --run, --checkpoint, --best, --data and key=value. Call finish after the parsing: it sorts the words
+/// that are files of --data from the settings, and throws UsageError when no weights are named.
 void add_inference_options(OptionParser& parser, InferenceArguments& arguments);
 void finish(InferenceArguments& arguments);
 /// As that of a config: from the overrides, -c or the run directory's config.
 std::optional<double> timeout_before_start(const InferenceArguments& arguments);
 
-/// The latest checkpoint of a run directory; `path` itself if it is none. Throws DataError when the run has
-/// none.
-std::string weights_in(const std::string& path);
+/// The latest checkpoint of a run directory, or the best by train.checkpoint.best; `path` itself if it is
+/// none. Throws DataError when the run has none, and UsageError for the best of a file.
+std::string weights_in(const std::string& path, bool best = false);
+inline constexpr const char* best_help =
+    "of a run directory the checkpoint that train.checkpoint.best has kept, instead of the latest";
 /// The weights that evaluations use: of a checkpoint the moving average where there is one, else what
 /// read_weights finds.
 std::vector<NamedTensor> weights_to_evaluate(const std::string& path);

@@ -73,6 +73,8 @@ void inspect_checkpoint(const std::string& path) {
     if (!checkpoint.failed_step.empty())
         fmt::print("  failed    at step {}: trainer replay {}\n", progress.step + 1, shell_word(path));
     if (!checkpoint.last_eval.empty()) fmt::print("  last eval {}\n", checkpoint.last_eval);
+    if (progress.has_best)
+        fmt::print("  best      step {} ({:.6g})\n", progress.best_step, progress.best_metric);
     const auto print = [](const char* title, const std::vector<NamedTensor>& tensors) {
         if (tensors.empty()) return;
         std::int64_t count = 0;

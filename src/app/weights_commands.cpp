@@ -15,13 +15,16 @@
 namespace tutti {
 namespace {
 
-int convert(const char* description, const char* name, const char* what, const Arguments& arguments) {
+int convert(const char* description, const char* name, const char* what, bool takes_best,
+            const Arguments& arguments) {
     OptionParser parser(description, name);
     std::string input, output;
+    bool best = false;
     parser.add_option("path", input, what).required();
     parser.add_option("-o,--output", output, "file to write: .safetensors or .h5").required();
+    if (takes_best) parser.add_flag("--best", best, best_help);
     if (!parse_arguments(parser, arguments)) return 0;
-    const std::string source = weights_in(input);
+    const std::string source = weights_in(input, best);
     std::error_code missing;  // a file that does not exist yet is no source
     if (std::filesystem::equivalent(source, output, missing))
         throw UsageError("-o " + output + " would overwrite " + source, "give another name");
@@ -45,14 +48,14 @@ int export_command(const Arguments& arguments) {
         "Writes the weights of a run under PyTorch's names, in PyTorch's order of elements: those that eval "
         "and predict use, the moving average where the run keeps one. In Python: "
         "model.load_state_dict(safetensors.torch.load_file(FILE)).",
-        "trainer export", "run directory (its latest checkpoint) or checkpoint", arguments);
+        "trainer export", "run directory (its latest checkpoint) or checkpoint", true, arguments);
 }
 
 int import_command(const Arguments& arguments) {
     return convert(
         "Writes the weights of a file of other programs as HDF5, one data set per name. Training "
         "(model.init_from), eval and predict (-c FILE --checkpoint) also take safetensors as they are.",
-        "trainer import", "safetensors or HDF5", arguments);
+        "trainer import", "safetensors or HDF5", false, arguments);
 }
 
 }  // namespace tutti

@@ -240,7 +240,8 @@ void add_train(std::vector<Row>& rows) {
             row("train.checkpoint.keep", at(train, checkpoint, &C::keep), integer(1),
                 "newest checkpoints that are kept"),
             row("train.checkpoint.best", at(train, checkpoint, &C::best), best_metric(),
-                "also keep the checkpoint that is best in this"),
+                "also keep the checkpoint that is best in this, which eval, predict and export take with "
+                "--best"),
             row("train.nan_policy", at(train, &T::nan_policy),
                 choice<NanPolicy>({{"stop", NanPolicy::stop}, {"skip", NanPolicy::skip}}),
                 "what a loss or gradient that is not finite does; stop ends the run: of the gradients it "

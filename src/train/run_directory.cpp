@@ -282,4 +282,8 @@ std::optional<std::string> latest_checkpoint(const std::string& run_directory) {
     return (directory / checkpoint_name(steps.back())).string();
 }
 
+std::string path_of_checkpoint(const std::string& run_directory, std::int64_t step) {
+    return (fs::path(run_directory) / "checkpoints" / checkpoint_name(step)).string();
+}
+
 }  // namespace tutti

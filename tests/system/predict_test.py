@@ -88,6 +88,38 @@ class Predict(TrainingTest):
         self.assert_exit(same, 0)
         self.assertNotIn(warned, same.stderr)
 
+    def test_the_best_checkpoint_can_be_asked_for(self):
+        # A rate so high that the loss is worse at the end than before.
+        run, val = self.trained(train__epochs=6, train__checkpoint__best="val/loss", train__checkpoint__keep=1,
+                                optim__lr=3)
+        rows = self.metrics("run", "eval")
+        best = min(rows, key=lambda row: row["loss"])
+        self.assertLess(best["step"], rows[-1]["step"])
+        kept = run / f"checkpoints/step-{best['step']:08d}.h5"
+        for ranks in (1, 2):
+            row = self.evaluated("--run", run, "--best", ranks=ranks)
+            self.assertAlmostEqual(row["loss"], best["loss"], delta=1e-12 * best["loss"])
+            self.assertEqual(row["weights"], str(kept))
+        self.assertEqual(self.evaluated("--run", run)["weights"], str(self.latest("run")))
+        self.assertIn(f"best      step {best['step']} (", self.run_trainer(["inspect", run]).stdout)
+        self.assert_exit(self.run_trainer(["export", run, "--best", "-o", self.dir / "best.h5"]), 0)
+        self.assert_exit(self.run_trainer(["export", kept, "-o", self.dir / "kept.h5"]), 0)
+        sums = [self.run_trainer(["eval", "-c", run / "config.yaml", "--checkpoint", self.dir / name, "--json"])
+                for name in ("best.h5", "kept.h5")]
+        self.assertEqual(*(json.loads(result.stdout)["weights_sha256"] for result in sums))
+
+        of_file = self.mpirun(2, ["eval", "--checkpoint", kept, "--best"])
+        self.assert_exit(of_file, 2)
+        self.assertIn("is one file, and not a run directory", of_file.stderr)
+        kept.unlink()
+        gone = self.mpirun(2, ["predict", "--run", run, "--best", "-o", self.dir / "out.csv"])
+        self.assert_exit(gone, 4)
+        self.assertIn(f"{kept}, the best, is no longer there", gone.stderr)
+        self.assert_exit(self.run_trainer(self.settings(self.dir / "data.h5", run="other")), 0)
+        none = self.run_trainer(["eval", "--run", self.dir / "other", "--data", val, "--best"])
+        self.assert_exit(none, 4)
+        self.assertIn("train with train.checkpoint.best=val/accuracy, for example", none.stderr)
+
     def test_eval_ends_with_the_line_that_scripts_look_for(self):
         run, _ = self.trained()
         result = self.run_trainer(["eval", "--checkpoint", run])

@@ -59,5 +59,7 @@ class RunDirectory {
 
 /// The newest checkpoint in a run directory without locking it; nothing when there is none.
 std::optional<std::string> latest_checkpoint(const std::string& run_directory);
+/// The path of the checkpoint of this step there, whether it exists or not.
+std::string path_of_checkpoint(const std::string& run_directory, std::int64_t step);
 
 }  // namespace tutti
