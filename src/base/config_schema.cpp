@@ -122,7 +122,9 @@ void add_optim(std::vector<Row>& rows) {
                      "1e-08, adadelta and lamb: 1e-06",
                      row("optim.eps", at(optim, &O::eps), number(not_negative), "added to the denominator"))),
             row("optim.decay_1d", at(optim, &O::decay_1d), boolean(),
-                "whether weight decay applies to biases and norms"),
+                "whether weight decay applies to biases and norms, all of one dimension; tokens and "
+                "positions "
+                "have three"),
             row("optim.layer_decay", at(optim, &O::layer_decay),
                 number({.low = 0, .high = 1, .low_open = true}),
                 "learning rate of each layer over that of the next one; the last has optim.lr"),
