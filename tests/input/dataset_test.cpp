@@ -73,19 +73,6 @@ std::size_t pages_not_in_memory(const std::string& path) {
         std::ranges::count_if(pages, [](unsigned char flags) { return (flags & 1U) == 0; }));
 }
 
-TEST(OtherClassName, IsTheFirstThatDiffers) {
-    using Names = std::vector<std::string>;
-    const Names trained{"cat", "dog", "horse"};
-    EXPECT_EQ(other_class_name(trained, {"cat", "horse"}, "there"), "class 1 is horse, but there it is dog");
-    EXPECT_EQ(other_class_name(trained, trained, ""), "");
-    EXPECT_EQ(other_class_name(trained, {"cat", "dog"}, ""), "") << "the last has no samples there";
-    for (const Names& unnamed : {Names{}, Names{"0", "1", "2"}}) {
-        EXPECT_EQ(other_class_name(trained, unnamed, ""), "");
-        EXPECT_EQ(other_class_name(unnamed, trained, ""), "");
-    }
-    EXPECT_EQ(other_class_name({"-1", "1"}, {"1", "-1"}, "there"), "class 0 is 1, but there it is -1");
-}
-
 TEST_F(OpenDatasets, ReadsFilesOneAfterTheOther) {
     const std::vector<std::string> paths{write("a.h5", with_labels_from(0, 3)),
                                          write("b.h5", with_labels_from(3, 0)),
@@ -446,22 +433,6 @@ TEST(Dataset, ImagesWhoseChannelsSeemToComeFirstAreDoubted) {
         doubt_about_layout(info),
         "samples are [3, 32, 32], taken for images of 3 x 32 pixels with 32 channels; if their channels come "
         "first, store them as [N, H, W, C], in h5py with images.transpose(0, 2, 3, 1)");
-}
-
-TEST(DoubtAboutScale, IsOfDataOfWhichOneAloneIsNormalised) {
-    DatasetInfo plain, normalised, other;
-    normalised.mean = {0.3F};
-    normalised.std = {0.2F};
-    other.mean = {0.4F};
-    other.std = {0.2F};
-    EXPECT_EQ(doubt_about_scale(plain, plain), "");
-    EXPECT_EQ(doubt_about_scale(normalised, other), "") << "numbers of each file's own samples";
-    EXPECT_EQ(doubt_about_scale(normalised, plain),
-              "it has no mean and std, and the training data have: it is not normalised, and they are; set "
-              "data.normalize for both, or pack both with --mean and --std or without");
-    EXPECT_EQ(doubt_about_scale(plain, normalised),
-              "it has mean and std, and the training data have none: it is normalised, and they are not; set "
-              "data.normalize for both, or pack both with --mean and --std or without");
 }
 
 }  // namespace
