@@ -1,6 +1,9 @@
 #include "tutti/base/cache_directory.hpp"
 
+#include <unistd.h>
+
 #include <cstdlib>
+#include <string>
 
 namespace tutti {
 
@@ -14,7 +17,8 @@ std::filesystem::path cache_directory() {
     if (const auto home = set("HOME"); !home.empty()) return home / ".cache" / "tutti";
     std::error_code no_such_folder;  // of TMPDIR
     const auto temporaries = std::filesystem::temp_directory_path(no_such_folder);
-    return (no_such_folder ? std::filesystem::path("/tmp") : temporaries) / "tutti";
+    return (no_such_folder ? std::filesystem::path("/tmp") : temporaries) /
+           ("tutti-" + std::to_string(::getuid()));
 }
 
 }  // namespace tutti

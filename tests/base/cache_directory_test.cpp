@@ -1,6 +1,7 @@
 #include "tutti/base/cache_directory.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <map>
@@ -45,11 +46,11 @@ TEST(CacheDirectory, IsTheFirstThatTheEnvironmentNames) {
     EXPECT_EQ(found_with({{"XDG_CACHE_HOME", "/b"}, {"HOME", "/c"}}), "/b/tutti");
     EXPECT_EQ(found_with({{"HOME", "/c"}}), "/c/.cache/tutti");
     EXPECT_EQ(found_with({{"TUTTI_CACHE", ""}, {"XDG_CACHE_HOME", ""}, {"HOME", "/c"}}), "/c/.cache/tutti");
-    EXPECT_TRUE(found_with({}).ends_with("/tutti"));
+    EXPECT_TRUE(found_with({}).ends_with("/tutti-" + std::to_string(getuid()))) << "one for each user";
 }
 
 TEST(CacheDirectory, IsNamedThoughTheFolderForTemporariesIsNone) {
-    EXPECT_EQ(found_with({{"TMPDIR", "/dev/null"}}), "/tmp/tutti");
+    EXPECT_EQ(found_with({{"TMPDIR", "/dev/null"}}), "/tmp/tutti-" + std::to_string(getuid()));
 }
 
 }  // namespace

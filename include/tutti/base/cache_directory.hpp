@@ -6,7 +6,7 @@
 namespace tutti {
 
 /// $TUTTI_CACHE, else $XDG_CACHE_HOME/tutti (XDG Base Directory Specification), else $HOME/.cache/tutti, else
-/// tutti in the folder for temporaries, /tmp where TMPDIR is none. It need not exist.
+/// tutti-UID, a user's own, in the folder for temporaries, /tmp where TMPDIR is none. It need not exist.
 std::filesystem::path cache_directory();
 
 }  // namespace tutti
