@@ -8,6 +8,7 @@ first bucket's begin to the last one's end, less the part during backward's comp
 """
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -59,11 +60,10 @@ def leave(store, rank, size):
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
     if rank > 0:
-        store.add("gone", 1)
-    else:
-        deadline = time.monotonic() + 10
-        while store.add("gone", 0) < size - 1 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        store.set(f"gone {rank}", "")
+    elif size > 1:
+        with contextlib.suppress(RuntimeError):  # they have not come within the time
+            store.wait([f"gone {peer}" for peer in range(1, size)], timedelta(seconds=10))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -62,9 +63,10 @@ class Squatter {
         thread_ = std::thread([this, closes] {
             std::vector<TcpSocket> held;
             while (!stop_) {
+                pollfd caller{listener_.descriptor(), POLLIN, 0};
+                ::poll(&caller, 1, 10);
                 if (TcpSocket socket = accept_tcp(listener_); socket && !closes)
                     held.push_back(std::move(socket));
-                std::this_thread::sleep_for(1ms);
             }
         });
     }
