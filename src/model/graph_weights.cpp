@@ -85,6 +85,25 @@ std::vector<const NamedTensor*> match(const std::vector<Wanted>& wanted, std::sp
     return result;
 }
 
+/// A tensor of a file, of `type`, in the order of memory.
+std::vector<std::byte> as_in_memory(const ParameterSpec& spec, const NamedTensor& tensor, DType type) {
+    const std::vector<std::byte> file = converted(tensor, type);
+    std::vector<std::byte> memory(file.size());
+    reorder_to_arena(spec, size_of(type), file.data(), memory.data());
+    return memory;
+}
+
+/// A tensor of a file from one in the device's memory.
+NamedTensor as_in_file(const std::string& name, const ParameterSpec& spec, const TensorView& view,
+                       Device& device) {
+    NamedTensor tensor{name, view.dtype, spec.file_shape, {}};
+    std::vector<std::byte> memory(view.bytes());
+    device.copy_to_host(memory.data(), view);
+    tensor.bytes.resize(view.bytes());
+    reorder_to_file(spec, size_of(view.dtype), memory.data(), tensor.bytes.data());
+    return tensor;
+}
+
 /// The order of a buffer in files and in memory, as that of a parameter.
 ParameterSpec order_of(const BufferSpec& buffer) {
     return {buffer.name,
@@ -128,10 +147,7 @@ void Graph::initialize(std::int64_t seed) {
         auto* values = reinterpret_cast<double*>(tensor.bytes.data());
         for (std::int64_t i = 0; i < parameter.count; ++i)
             values[i] = initial_value(initial, random, i, parameter.count);
-        const std::vector<std::byte> file = converted(tensor, impl_->compute);
-        std::vector<std::byte> arena(file.size());
-        reorder_to_arena(parameter.spec, size_of(impl_->compute), file.data(), arena.data());
-        impl_->device->copy_from_host(impl_->parameter_view(parameter_arena(), parameter), arena.data());
+        impl_->set_parameter(parameter_arena(), parameter, tensor);
     }
     parameters_changed();
 }
@@ -139,15 +155,9 @@ void Graph::initialize(std::int64_t seed) {
 std::vector<NamedTensor> Graph::save_arena(const TensorView& arena, const std::string& prefix) const {
     impl_->use_all_parameters();
     std::vector<NamedTensor> result;
-    for (auto parameter = impl_->parameters.rbegin(); parameter != impl_->parameters.rend(); ++parameter) {
-        NamedTensor tensor{prefix + parameter->name, arena.dtype, parameter->spec.file_shape, {}};
-        const TensorView view = impl_->parameter_view(arena, *parameter);
-        std::vector<std::byte> host(view.bytes());
-        impl_->device->copy_to_host(host.data(), view);
-        tensor.bytes.resize(view.bytes());
-        reorder_to_file(parameter->spec, size_of(arena.dtype), host.data(), tensor.bytes.data());
-        result.push_back(std::move(tensor));
-    }
+    for (auto parameter = impl_->parameters.rbegin(); parameter != impl_->parameters.rend(); ++parameter)
+        result.push_back(as_in_file(prefix + parameter->name, parameter->spec,
+                                    impl_->parameter_view(arena, *parameter), *impl_->device));
     return result;
 }
 
@@ -161,10 +171,8 @@ void Graph::load_arena(const TensorView& arena, std::span<const NamedTensor> ten
 
 void Graph::Impl::set_parameter(const TensorView& arena, const Parameter& parameter,
                                 const NamedTensor& tensor) {
-    const std::vector<std::byte> file = converted(tensor, arena.dtype);
-    std::vector<std::byte> host(file.size());
-    reorder_to_arena(parameter.spec, size_of(arena.dtype), file.data(), host.data());
-    device->copy_from_host(parameter_view(arena, parameter), host.data());
+    device->copy_from_host(parameter_view(arena, parameter),
+                           as_in_memory(parameter.spec, tensor, arena.dtype).data());
 }
 
 std::vector<NamedTensor> Graph::save() const {
@@ -177,14 +185,9 @@ std::vector<NamedTensor> Graph::save() const {
             result.push_back(std::move(*next++));
         for (std::size_t k = 0; k < node.layer->buffers().size(); ++k) {
             const BufferSpec& one = node.layer->buffers()[k];
-            if (!one.saved) continue;
-            const TensorView& view = impl_->calls[i].buffers[k];
-            NamedTensor tensor{node.name + "." + one.name, view.dtype, view.shape, {}};
-            std::vector<std::byte> host(view.bytes());
-            impl_->device->copy_to_host(host.data(), view);
-            tensor.bytes.resize(view.bytes());
-            reorder_to_file(order_of(one), size_of(view.dtype), host.data(), tensor.bytes.data());
-            result.push_back(std::move(tensor));
+            if (one.saved)
+                result.push_back(as_in_file(node.name + "." + one.name, order_of(one),
+                                            impl_->calls[i].buffers[k], *impl_->device));
         }
     }
     return result;
@@ -192,16 +195,18 @@ std::vector<NamedTensor> Graph::save() const {
 
 void Graph::load(std::span<const NamedTensor> tensors, const std::string& source) {
     std::vector<Wanted> all = wanted(impl_->parameters);
-    std::vector<TensorView> buffers;
-    std::vector<ParameterSpec> orders;
+    struct Saved {
+        TensorView view;
+        ParameterSpec order;
+    };
+    std::vector<Saved> buffers;
     for (std::size_t i = 1; i < impl_->calls.size(); ++i) {
         const GraphSpec::Node& node = impl_->spec.nodes()[i];
         for (std::size_t k = 0; k < node.layer->buffers().size(); ++k) {
             const BufferSpec& one = node.layer->buffers()[k];
             if (!one.saved) continue;
             all.push_back({node.name + "." + one.name, one.shape, one.may_be_absent});
-            buffers.push_back(impl_->calls[i].buffers[k]);
-            orders.push_back(order_of(one));
+            buffers.push_back({impl_->calls[i].buffers[k], order_of(one)});
         }
     }
     const auto matched = match(all, tensors, "", source);
@@ -213,10 +218,8 @@ void Graph::load(std::span<const NamedTensor> tensors, const std::string& source
     parameters_changed();
     for (std::size_t i = 0; i < buffers.size(); ++i)
         if (const NamedTensor* tensor = matched[parameters + i]) {
-            const std::vector<std::byte> file = converted(*tensor, buffers[i].dtype);
-            std::vector<std::byte> host(file.size());
-            reorder_to_arena(orders[i], size_of(buffers[i].dtype), file.data(), host.data());
-            impl_->device->copy_from_host(buffers[i], host.data());
+            const auto& [view, order] = buffers[i];
+            impl_->device->copy_from_host(view, as_in_memory(order, *tensor, view.dtype).data());
         }
 }
 

@@ -77,16 +77,19 @@ class WatchedDataset final : public Dataset {
     mutable bool owner_waits_ = false, worker_reads_ = false;
 };
 
+/// An epoch of batches of one sample.
+void start_epoch(Loader& loader, std::int64_t batches) {
+    std::vector<std::int64_t> order(static_cast<std::size_t>(batches));
+    std::iota(order.begin(), order.end(), std::int64_t{0});
+    std::vector<BatchWindow> windows;
+    for (std::int64_t first = 0; first < batches; ++first)
+        windows.push_back({.first = first, .stride = 1, .count = 1});
+    loader.start(std::move(order), std::move(windows));
+}
+
 class LoaderWorkers : public testing::TestWithParam<int> {
   protected:
-    void start(std::int64_t batches) {
-        std::vector<std::int64_t> order(static_cast<std::size_t>(batches));
-        std::iota(order.begin(), order.end(), std::int64_t{0});
-        std::vector<BatchWindow> windows;
-        for (std::int64_t first = 0; first < batches; ++first)
-            windows.push_back({.first = first, .stride = 1, .count = 1});
-        loader_.start(std::move(order), std::move(windows));
-    }
+    void start(std::int64_t batches) { start_epoch(loader_, batches); }
     void take(int batches) {
         for (int i = 0; i < batches; ++i) ASSERT_TRUE(loader_.next());
     }
@@ -107,12 +110,7 @@ TEST(Loader, HasNoWorkersForDataThatOnlyOneThreadMayRead) {
     WatchedDataset data(true);
     data.become_slow();
     Loader loader(data, 1, 2, 4);
-    std::vector<std::int64_t> order(50);
-    std::iota(order.begin(), order.end(), std::int64_t{0});
-    std::vector<BatchWindow> windows;
-    for (std::int64_t first = 0; first < 50; ++first)
-        windows.push_back({.first = first, .stride = 1, .count = 1});
-    loader.start(std::move(order), std::move(windows));
+    start_epoch(loader, 50);
     while (loader.next()) {
     }
     EXPECT_FALSE(data.worker_reads());

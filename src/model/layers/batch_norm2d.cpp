@@ -1,3 +1,4 @@
+#include "image_order.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/model/layers.hpp"
 
@@ -17,10 +18,8 @@ class BatchNorm2d final : public Layer {
         const Shape per_channel{shape_.channels};
         ParameterSpec weight{"weight", per_channel, per_channel, {}, Initializer::constant(1)};
         BufferSpec mean{"running_mean", per_channel, 0};
-        if (image.rank() == 3) {
-            mean.view = weight.view = {image[2], image[0], image[1]};
-            mean.permutation = weight.permutation = {1, 2, 0};
-        }
+        keep_pytorchs_order(weight, image);
+        keep_pytorchs_order(mean, image);
         ParameterSpec bias = weight;
         bias.name = "bias";
         bias.initial = Initializer::constant(0);

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "image_order.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/model/layers_transformer.hpp"
 
@@ -12,10 +13,7 @@ class LayerNorm final : public Layer {
         : Layer(input), rows_(input.count() / input[input.rank() - 1]), eps_(eps) {
         const std::int64_t width = input[input.rank() - 1];
         ParameterSpec weight{"weight", {width}, {width}, {}, Initializer::constant(1)};
-        if (image.rank() == 3) {
-            weight.view = {image[2], image[0], image[1]};
-            weight.permutation = {1, 2, 0};
-        }
+        keep_pytorchs_order(weight, image);
         ParameterSpec bias = weight;
         bias.name = "bias";
         bias.initial = Initializer::constant(0);
