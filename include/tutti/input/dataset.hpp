@@ -121,8 +121,8 @@ class Dataset {
     /// Whether read() waited for the disk lately: announcing what comes next pays. May be called from several
     /// threads at once, as announce().
     virtual bool waits_for_disk() const { return false; }
-    /// Whether read() calls a library that only one thread of the process may be in: HDF5 where it was built
-    /// without thread safety, as parallel HDF5 mostly is. A loader then has no workers.
+    /// Whether read() calls a library that only one thread of the process may be in: HDF5 that was built
+    /// without --enable-threadsafe (The HDF Group, "Thread-Safe HDF5"). A loader then has no workers.
     virtual bool reads_alone() const { return false; }
     /// Valid indices that the next calls of read() will be about: a disk then works on all of them at once. A
     /// hint: it changes no result and throws nothing.
