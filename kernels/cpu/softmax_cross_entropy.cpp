@@ -1,6 +1,8 @@
 #include <cmath>
+#include <type_traits>
 
 #include "../common/softmax_math.hpp"
+#include "../common/vector_math.hpp"
 #include "eigen_ops.hpp"
 #include "parallel.hpp"
 
@@ -11,6 +13,19 @@ struct RowResult {
     double loss;
     bool correct;
 };
+
+/// out[k] = exp(x[k] − maximum); out may be x. In fp32 0 below e^−87, whose sum with others is theirs.
+template <class T>
+void exponentials(const T* x, std::int64_t count, T maximum, T* out) {
+#pragma omp simd
+    for (std::int64_t k = 0; k < count; ++k) {
+        const T gap = x[k] - maximum, e = exp_nonpositive(gap);
+        if constexpr (std::is_same_v<T, float>)
+            out[k] = gap < -87.0f ? 0.0f : e;
+        else
+            out[k] = e;
+    }
+}
 
 /// p_k = exp(x_k − max) / Σ exp(x_j − max); −log p_k = log Σ exp(x_j − max) − (x_k − max), which stays finite
 /// where p_k underflows. `logits` may be `probabilities`.
@@ -39,14 +54,13 @@ RowResult softmax_row(const T* logits, std::int64_t classes, std::int64_t label,
                 gaps += static_cast<double>(logits[k]) - static_cast<double>(maximum);
         target_gap = smoothed_gap(target_gap, gaps, label_smoothing, static_cast<double>(classes));
     }
+    exponentials(logits, classes, maximum, probabilities);
     double sum = 0;
-    for (std::int64_t k = 0; k < classes; ++k) {
-        const T e = std::exp(logits[k] - maximum);
-        probabilities[k] = e;
-        sum += static_cast<double>(e);
-    }
+    for (std::int64_t k = 0; k < classes; ++k) sum += static_cast<double>(probabilities[k]);
+    const double factor = 1 / sum;
+#pragma omp simd
     for (std::int64_t k = 0; k < classes; ++k)
-        probabilities[k] = static_cast<T>(static_cast<double>(probabilities[k]) / sum);
+        probabilities[k] = static_cast<T>(static_cast<double>(probabilities[k]) * factor);
     return {total * std::log(sum) - target_gap, first_maximum == label};
 }
 

@@ -41,6 +41,25 @@ TEST_P(SoftmaxCrossEntropyTest, is_stable_for_large_logits) {
     EXPECT_EQ(sums_.get(2), 1);
 }
 
+// e^x is computed for whole vectors of classes, by a polynomial in fp32; far below the maximum it is 0.
+TEST_P(SoftmaxCrossEntropyTest, follows_the_exponential_over_all_its_range) {
+    const std::int64_t classes = 2001;
+    auto logits = tensor({1, classes}), probabilities = tensor({1, classes});
+    std::vector<double> expected(logits.size());
+    double sum = 0;
+    for (std::size_t k = 0; k < logits.size(); ++k) {
+        logits.set(k, -0.06 * static_cast<double>(k));
+        sum += expected[k] = std::exp(logits.get(k));
+    }
+    auto label = labels({0});
+    ops_->softmax_cross_entropy_forward(logits.view(), label.view(), probabilities.view(), sums_.view());
+    EXPECT_NEAR(sums_.get(0), std::log(sum), 8 * unit_roundoff_);
+    for (std::size_t k = 0; k < logits.size(); ++k) {
+        const double p = expected[k] / sum, least = std::exp(-87.0);  // the smallest of fp32 are not normal
+        EXPECT_NEAR(probabilities.get(k), p, 8 * unit_roundoff_ * p + least) << "class " << k;
+    }
+}
+
 TEST_P(SoftmaxCrossEntropyTest, works_in_place) {
     auto logits = random({5, 7}, 1), probabilities = tensor({5, 7}), dlogits = tensor({5, 7});
     auto label = labels({0, 6, 3, 3, 1});

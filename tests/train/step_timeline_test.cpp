@@ -89,6 +89,15 @@ TEST(StepTimeline, TransferCallsCountByTheirProcessorTimeAndComputationByWhatItD
     recorder.begin_step(0);
     EXPECT_EQ(recorder.timeline().transfer_cpu, 0);
     EXPECT_EQ(recorder.timeline().off_core, 0);
+
+    recorder.expect_transfers(false);
+    recorder.compute_begins();
+    recorder.transfer_call_begins();
+    use_processor(used);
+    recorder.transfer_call_ends();
+    recorder.compute_ends();
+    EXPECT_EQ(recorder.timeline().transfer_cpu, 0);
+    EXPECT_EQ(recorder.timeline().off_core, 0);
 }
 
 }  // namespace

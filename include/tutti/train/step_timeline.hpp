@@ -63,7 +63,7 @@ struct StepTimeline {
     double transfer_cpu = 0;
     /// Of forward and backward, what this thread was not running: the core was at other work (the network's
     /// interrupts, other programs), or, with several threads, this one waited for them. Across steps with the
-    /// waits in forward in which it gave the core away.
+    /// waits in forward in which it gave the core away. Of several ranks.
     double off_core = 0;
     /// Between the pieces of buckets that are cut: nothing was under way, as who was to overtake them was not
     /// ready.
@@ -91,16 +91,27 @@ class StepRecorder final : public GraphObserver {
         : timelines_{StepTimeline(graph, micro_batches_per_step),
                      StepTimeline(graph, micro_batches_per_step)} {}
 
+    /// Without transfers, which nobody waits for, no processor time is read (six system calls a step, of some
+    /// tenths of a µs each): transfer_cpu and off_core stay 0.
+    void expect_transfers(bool expected) { reads_processor_time_ = expected; }
     /// A step begins now; what was recorded of the step before the last one is forgotten.
     void begin_step(std::size_t buckets);
     void end_step() { timeline().seconds = now(); }
     MicroBatchTimes& begin_micro_batch() { return timeline().all_[timeline().used_++]; }
     /// Forward and backward of a micro-batch. By the thread that computes.
-    void compute_begins() { compute_ = off_core_now(); }
-    void compute_ends() { timeline().off_core += off_core_now() - compute_; }
+    void compute_begins() {
+        if (reads_processor_time_) compute_ = off_core_now();
+    }
+    void compute_ends() {
+        if (reads_processor_time_) timeline().off_core += off_core_now() - compute_;
+    }
     /// Around a call that starts or polls transfers without waiting. Not nested.
-    void transfer_call_begins() { call_ = thread_seconds(); }
-    void transfer_call_ends() { timeline().transfer_cpu += thread_seconds() - call_; }
+    void transfer_call_begins() {
+        if (reads_processor_time_) call_ = thread_seconds();
+    }
+    void transfer_call_ends() {
+        if (reads_processor_time_) timeline().transfer_cpu += thread_seconds() - call_;
+    }
     /// Since the step began.
     double now() const { return since_begin(Clock::now()); }
     using Clock = std::chrono::steady_clock;
@@ -152,6 +163,7 @@ class StepRecorder final : public GraphObserver {
 
     std::array<StepTimeline, 2> timelines_;
     std::size_t current_ = 0, sending_ = 0;
+    bool reads_processor_time_ = true;
     Clock::time_point begin_;
     double turn_ = 0;  ///< when the layer that runs forward began
     double compute_ = 0, call_ = 0, rests_ = 0;
