@@ -15,6 +15,7 @@
 #include "host_upload_lane.hpp"
 #include "onednn_ops.hpp"
 #include "parallel.hpp"
+#include "thread_team.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/device/device.hpp"
 
@@ -49,7 +50,9 @@ class CpuDevice final : public Device {
   public:
     explicit CpuDevice(int threads) : threads_(threads) {
         start_threads(threads);
-        if (threads > 1) watch_.emplace(threads);  // one has nobody to wait for
+        if (threads == 1) return;  // it has nobody to wait for
+        watch_.emplace(threads);
+        team_.emplace(threads);
     }
     ~CpuDevice() override { set_host_progress({}); }
 
@@ -130,6 +133,7 @@ class CpuDevice final : public Device {
 
     int threads_;
     std::optional<CoreWatch> watch_;
+    std::optional<ThreadTeam> team_;
     std::unique_ptr<Ops> f32_, bf16_, f64_;
 };
 

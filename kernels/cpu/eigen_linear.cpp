@@ -3,6 +3,7 @@
 #include "eigen_ops.hpp"
 #include "matrix_product.hpp"
 #include "parallel.hpp"
+#include "thread_team.hpp"
 #include "shape_checks.hpp"
 
 namespace tutti {
@@ -66,6 +67,7 @@ class EigenLinear final : public LinearOp {
         assert(x.count() == batch * shape_.in && y.count() == batch * shape_.out);
         assert(weight.count() == shape_.out * shape_.in && bias.defined() == shape_.bias);
         if (batch == 0) return;
+        ThreadTeam::note_library_region();
         multiply_transposed(ConstMatrix(x.as<T>(), batch, shape_.in),
                             ConstMatrix(weight.as<T>(), shape_.out, shape_.in),
                             Matrix(y.as<T>(), batch, shape_.out));
@@ -81,6 +83,7 @@ class EigenLinear final : public LinearOp {
         std::fill_n(dweight.as<T>(), dweight.count(), T(0));
         if (shape_.bias) sum_rows(dy.as<T>(), batch, shape_.out, dbias.as<T>());
         if (batch == 0) return;
+        ThreadTeam::note_library_region();
         add_transposed_product(ConstMatrix(dy.as<T>(), batch, shape_.out),
                                ConstMatrix(x.as<T>(), batch, shape_.in),
                                Matrix(dweight.as<T>(), shape_.out, shape_.in));

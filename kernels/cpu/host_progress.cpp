@@ -6,6 +6,8 @@
 #include <exception>
 #include <utility>
 
+#include "thread_team.hpp"
+
 namespace tutti {
 namespace {
 
@@ -44,7 +46,7 @@ void offer_progress() {
     if (!progress.poll) return;
     if (!progress.failure && Clock::now() >= progress.next) poll_now();
     // No exception may leave a parallel region.
-    if (progress.failure && omp_in_parallel() == 0)
+    if (progress.failure && omp_in_parallel() == 0 && !ThreadTeam::inside())
         std::rethrow_exception(std::exchange(progress.failure, nullptr));
 }
 

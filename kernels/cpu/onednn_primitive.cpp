@@ -4,6 +4,7 @@
 
 #include "host_progress.hpp"
 #include "parallel.hpp"
+#include "thread_team.hpp"
 
 namespace tutti {
 
@@ -66,6 +67,7 @@ OnednnPrimitive::OnednnPrimitive(const OnednnContext& context, const dnnl::primi
 
 void OnednnPrimitive::execute(const OnednnContext& context, std::initializer_list<const void*> addresses,
                               void* scratch) {
+    ThreadTeam::note_library_region();
     Arguments& arguments = arguments_[static_cast<std::size_t>(context.caller)];
     auto memory = arguments.memories.begin();
     // oneDNN takes inputs and outputs alike as void*; it writes only to outputs.

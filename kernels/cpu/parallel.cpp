@@ -1,7 +1,10 @@
 #include "parallel.hpp"
 
+#include "thread_team.hpp"
+
 namespace tutti {
 void run_together(int callers, void (*call)(const void* body, int caller, int there), const void* body) {
+    if (ThreadTeam* const team = ThreadTeam::ready(callers)) return team->run(callers, call, body);
 #pragma omp parallel num_threads(callers)
     {
         const OneThread alone;

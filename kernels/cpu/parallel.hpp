@@ -14,6 +14,7 @@
 
 #include "computing_threads.hpp"
 #include "host_progress.hpp"
+#include "thread_team.hpp"
 
 namespace tutti {
 
@@ -167,6 +168,7 @@ void for_ranges(std::int64_t count, const Body& body, std::int64_t cost = 1) {
 template <class Body>
 void for_lanes(int lanes, const Body& body) {
     std::exception_ptr failure;
+    ThreadTeam::note_library_region();
 #pragma omp parallel num_threads(lanes)
     {
         const OneThread alone;

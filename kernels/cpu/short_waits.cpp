@@ -7,7 +7,14 @@
 
 namespace tutti {
 
+std::atomic<int> ShortWaits::living_{0};
+
+bool ShortWaits::held() {
+    return living_.load(std::memory_order_relaxed) > 0;
+}
+
 ShortWaits::ShortWaits(int threads) {
+    living_.fetch_add(1, std::memory_order_relaxed);
     // Counted are the team's threads and those that this one adds to its first.
     const int sleepers = std::max(omp_get_num_procs() - threads + 2, 2);
     // Then most cores are nobody's of this process, and the system has others for its threads.
@@ -23,6 +30,7 @@ ShortWaits::ShortWaits(int threads) {
 }
 
 ShortWaits::~ShortWaits() {
+    living_.fetch_sub(1, std::memory_order_relaxed);
     if (!thread_.joinable()) return;
     {
         const std::lock_guard lock(mutex_);

@@ -1,6 +1,7 @@
 #pragma once
 // Threads that wait for others of their team give up their cores at once.
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -21,8 +22,13 @@ class ShortWaits {
     ShortWaits(const ShortWaits&) = delete;
     ShortWaits& operator=(const ShortWaits&) = delete;
 
+    /// Whether there is one in the process, with a team or without. Any thread.
+    static bool held();
+
   private:
     void hold(int sleepers);
+
+    static std::atomic<int> living_;
 
     std::mutex mutex_;
     std::condition_variable changed_;

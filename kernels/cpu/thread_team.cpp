@@ -1,0 +1,104 @@
+#include "thread_team.hpp"
+
+#include <omp.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+
+#include "parallel.hpp"
+#include "short_waits.hpp"
+
+namespace tutti {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int most_threads = 8;
+/// Longer than a library's threads turn, and than a step in which it computes.
+constexpr std::chrono::milliseconds library_rests{20};
+/// Looks at what another thread will write before a core is given up: 0.1 to 0.2 ms.
+constexpr int most_looks = 4096;
+
+thread_local ThreadTeam* latest = nullptr;
+thread_local Clock::time_point library_region{};
+
+}  // namespace
+
+ThreadTeam::ThreadTeam(int threads, int cores) {
+    const int most = std::min(most_threads, cores > 0 ? cores : omp_get_num_procs());
+    if (threads < 2 || threads > most || omp_get_proc_bind() != omp_proc_bind_false) return;
+    latest = this;
+    // Signals are for the threads that expect them.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+        for (int number = 1; number < threads; ++number)
+            threads_.emplace_back([this, number] { work(number); });
+    } catch (const std::system_error&) {
+        // For so many callers there is no team then.
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+ThreadTeam::~ThreadTeam() {
+    if (latest == this) latest = nullptr;
+    state_.store(last_job, std::memory_order_release);
+    state_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+}
+
+ThreadTeam* ThreadTeam::ready(int callers) {
+    ThreadTeam* const team = latest;
+    if (team == nullptr || callers < 2 || callers > static_cast<int>(team->threads_.size()) + 1 ||
+        team->runs_ || ShortWaits::held())
+        return nullptr;
+    return Clock::now() - library_region > library_rests ? team : nullptr;
+}
+
+bool ThreadTeam::inside() {
+    return latest != nullptr && latest->runs_;
+}
+
+void ThreadTeam::run(int callers, Call call, const void* body) {
+    runs_ = true;
+    call_ = call;
+    body_ = body;
+    done_.store(0, std::memory_order_relaxed);
+    const std::uint32_t next = (state_.load(std::memory_order_relaxed) & ~callers_mask) + one_job;
+    state_.store(next | static_cast<std::uint32_t>(callers), std::memory_order_release);
+    state_.notify_all();
+    {
+        const OneThread alone;
+        call(body, 0, callers);
+    }
+    for (int look = 0; done_.load(std::memory_order_acquire) < callers - 1; ++look)
+        if (look < most_looks)
+            pause_in_loop();
+        else
+            std::this_thread::yield();  // they may need this core
+    runs_ = false;
+}
+
+void ThreadTeam::work(int number) {
+    const OneThread alone;
+    for (std::uint32_t known = 0;;) {
+        for (int look = 0; look < most_looks && state_.load(std::memory_order_relaxed) == known; ++look)
+            pause_in_loop();
+        state_.wait(known, std::memory_order_acquire);
+        known = state_.load(std::memory_order_acquire);
+        const auto callers = static_cast<int>(known & callers_mask);
+        if (known == last_job) return;
+        if (number >= callers) continue;
+        call_(body_, number, callers);
+        done_.fetch_add(1, std::memory_order_release);
+    }
+}
+
+void ThreadTeam::note_library_region() {
+    if (latest != nullptr && omp_get_max_threads() > 1) library_region = Clock::now();
+}
+
+}  // namespace tutti
