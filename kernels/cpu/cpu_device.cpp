@@ -59,6 +59,9 @@ class CpuDevice final : public Device {
     std::string kind() const override { return "cpu"; }
     int threads() const override { return threads_; }
 
+    void begin_step() override {
+        if (team_) team_->begin_step();
+    }
     void run_lanes(int lanes, const std::function<void(int lane)>& body) override {
         if (lanes > 1) return for_lanes(lanes, body);
         const OneThread alone;

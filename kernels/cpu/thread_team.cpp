@@ -4,7 +4,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <chrono>
 #include <system_error>
 
 #include "parallel.hpp"
@@ -13,16 +12,11 @@
 namespace tutti {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int most_threads = 8;
-/// Longer than a library's threads turn, and than a step in which it computes.
-constexpr std::chrono::milliseconds library_rests{20};
 /// Looks at what another thread will write before a core is given up: 0.1 to 0.2 ms.
 constexpr int most_looks = 4096;
 
 thread_local ThreadTeam* latest = nullptr;
-thread_local Clock::time_point library_region{};
 
 }  // namespace
 
@@ -52,10 +46,14 @@ ThreadTeam::~ThreadTeam() {
 
 ThreadTeam* ThreadTeam::ready(int callers) {
     ThreadTeam* const team = latest;
-    if (team == nullptr || callers < 2 || callers > static_cast<int>(team->threads_.size()) + 1 ||
-        team->runs_ || ShortWaits::held())
+    if (team == nullptr || callers < 2 || callers > static_cast<int>(team->threads_.size()) + 1)
         return nullptr;
-    return Clock::now() - library_region > library_rests ? team : nullptr;
+    return team->step_passed_ && !team->runs_ && !ShortWaits::held() ? team : nullptr;
+}
+
+void ThreadTeam::begin_step() {
+    step_passed_ = step_begun_;
+    step_begun_ = true;
 }
 
 bool ThreadTeam::inside() {
@@ -98,7 +96,7 @@ void ThreadTeam::work(int number) {
 }
 
 void ThreadTeam::note_library_region() {
-    if (latest != nullptr && omp_get_max_threads() > 1) library_region = Clock::now();
+    if (latest != nullptr && omp_get_max_threads() > 1) latest->step_begun_ = latest->step_passed_ = false;
 }
 
 }  // namespace tutti

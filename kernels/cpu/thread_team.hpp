@@ -11,9 +11,9 @@ namespace tutti {
 /// Threads that go through run_together's bodies beside the one that made them. Where all layers of a model
 /// are kernels of ours, regions of some µs follow each other: OpenMP's begin and end of one take 0.7 to 0.9
 /// µs there (two threads, cores with a common cache, Zen 5), a word there and one back 0.2. Where a library
-/// opens regions, OpenMP's threads turn for some milliseconds in wait of the next one, on the same cores;
-/// this team stands aside until none has been opened for a while, and where cores are shared with others
-/// (ShortWaits).
+/// opens regions, OpenMP's threads turn for some milliseconds in wait of the next one, on the same cores: a
+/// team beside them made layers up to twice as slow. So it computes in steps behind one that did without, and
+/// not while cores are shared with others (ShortWaits).
 class ThreadTeam {
   public:
     using Call = void (*)(const void* body, int caller, int there);
@@ -29,12 +29,14 @@ class ThreadTeam {
 
     /// The calling thread's latest, where it may be used now for so many callers; else null.
     static ThreadTeam* ready(int callers);
+    /// A step begins, which repeats the one before. By the thread that made it.
+    void begin_step();
     /// Whether the calling thread is in a region of its team.
     static bool inside();
     /// What run_together does. The call must not throw.
     void run(int callers, Call call, const void* body);
-    /// The calling thread is about to compute with OpenMP's threads, as a library does or for_lanes; nothing
-    /// where it may use one only.
+    /// The calling thread is about to compute with OpenMP's threads, as a library does or for_lanes: it has
+    /// no team until a whole step has gone without. Nothing where it may use one thread only.
     static void note_library_region();
 
   private:
@@ -46,7 +48,9 @@ class ThreadTeam {
     Call call_ = nullptr;
     const void* body_ = nullptr;
     alignas(64) std::atomic<int> done_{0};
-    bool runs_ = false;  ///< within a region another one is not for the team
+    bool runs_ = false;         ///< within a region another one is not for the team
+    bool step_begun_ = false;   ///< since a library's region
+    bool step_passed_ = false;  ///< and another one, so that one has gone without
     std::vector<std::thread> threads_;
 };
 

@@ -31,6 +31,7 @@ void TrainStep::record(StepRecorder* to, bool inside) {
 UpdateReport TrainStep::update(const TimeNews& time, Failure failure) {
     if (recorder) recorder->begin_step(reducer.buckets().size());
     graph.observe(recorder);
+    job.device.begin_step();
     GlobalBatch batch{.first = next_window};
     batch.count = std::min(static_cast<std::size_t>(micro_batches), windows.size() - next_window);
     batch.begin = windows[batch.first].begin;

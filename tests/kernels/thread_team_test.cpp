@@ -20,11 +20,10 @@
 namespace tutti {
 namespace {
 
-/// Library regions of earlier tests are forgotten in time.
-void await_team() {
-    const auto latest = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (!ThreadTeam::ready(2) && std::chrono::steady_clock::now() < latest)
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+/// What a training does: the second step follows one without a library's regions.
+void pass_step(ThreadTeam& team) {
+    team.begin_step();
+    team.begin_step();
 }
 
 class ThreadTeamTest : public testing::Test {
@@ -34,7 +33,7 @@ class ThreadTeamTest : public testing::Test {
     void SetUp() override {
         omp_set_num_threads(threads);
         team_.emplace(threads, threads);
-        await_team();
+        pass_step(*team_);
         if (!ThreadTeam::ready(threads)) GTEST_SKIP() << "OpenMP binds threads here";
     }
     void TearDown() override { omp_set_num_threads(before_); }
@@ -113,10 +112,30 @@ TEST_F(ThreadTeamTest, a_poll_that_fails_inside_is_told_behind_the_region) {
     set_host_progress({});
 }
 
-TEST_F(ThreadTeamTest, stands_aside_after_a_librarys_region_until_none_has_been_for_a_while) {
+TEST_F(ThreadTeamTest, stands_aside_after_a_librarys_region_until_a_step_has_passed_without) {
+    const auto ready = [] { return ThreadTeam::ready(threads) != nullptr; };
     ThreadTeam::note_library_region();
+    EXPECT_FALSE(ready());
+    team_->begin_step();
+    EXPECT_FALSE(ready());
+    ThreadTeam::note_library_region();  // in this step, too
+    team_->begin_step();
+    EXPECT_FALSE(ready());
+    team_->begin_step();
+    EXPECT_TRUE(ready());
+    {
+        const OneThread alone;
+        ThreadTeam::note_library_region();  // with which OpenMP has nothing to do
+    }
+    EXPECT_TRUE(ready());
+}
+
+TEST_F(ThreadTeamTest, there_is_none_before_a_step_has_passed) {
+    ThreadTeam team(threads, threads);
     EXPECT_FALSE(ThreadTeam::ready(threads));
-    await_team();
+    team.begin_step();
+    EXPECT_FALSE(ThreadTeam::ready(threads));
+    team.begin_step();
     EXPECT_TRUE(ThreadTeam::ready(threads));
 }
 
@@ -139,7 +158,8 @@ TEST_F(ThreadTeamTest, is_for_its_maker_and_no_more_callers_than_it_has) {
 TEST_F(ThreadTeamTest, the_latest_of_a_thread_counts_and_its_end_leaves_none) {
     ThreadTeam* const first = ThreadTeam::ready(threads);
     {
-        const ThreadTeam second(threads, threads);
+        ThreadTeam second(threads, threads);
+        pass_step(second);
         EXPECT_EQ(ThreadTeam::ready(threads), &second);
         run_together(threads, [](int, int) {});
     }
@@ -150,7 +170,8 @@ TEST_F(ThreadTeamTest, the_latest_of_a_thread_counts_and_its_end_leaves_none) {
 
 TEST(ThreadTeamSize, there_is_none_of_one_thread_of_too_many_and_of_more_than_cores) {
     for (const int threads : {1, 9, omp_get_num_procs() + 1}) {
-        const ThreadTeam team(threads);
+        ThreadTeam team(threads);
+        pass_step(team);
         for (int callers = 1; callers <= threads; ++callers) EXPECT_FALSE(ThreadTeam::ready(callers));
     }
 }
@@ -158,8 +179,8 @@ TEST(ThreadTeamSize, there_is_none_of_one_thread_of_too_many_and_of_more_than_co
 // Who is late finds the next job, whichever that is: with fewer callers than threads some have none.
 TEST(ThreadTeamSize, callers_may_be_fewer_than_threads) {
     constexpr int threads = 4;
-    const ThreadTeam team(threads, threads);
-    await_team();
+    ThreadTeam team(threads, threads);
+    pass_step(team);
     if (!ThreadTeam::ready(threads)) GTEST_SKIP() << "OpenMP binds threads here";
     std::vector<std::int64_t> calls(static_cast<std::size_t>(threads));
     std::vector<std::int64_t> expected = calls;

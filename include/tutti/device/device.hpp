@@ -29,6 +29,10 @@ class Device {
     /// Threads of the host that compute an operation together.
     virtual int threads() const { return 1; }
 
+    /// A step of a training begins, which is like the one before it: the device may have learned from that
+    /// how to compute faster. No bit of a result depends on it.
+    virtual void begin_step() {}
+
     /// Calls body(lane) for lane 0 (by the calling thread) to lanes − 1 at once, each on one thread of the
     /// host: what body computes, and what it makes for computing, is for that thread alone, so no number of
     /// lanes changes its bits. A lane may be left out where the system gives no thread; bodies share work by
