@@ -2,7 +2,11 @@
 //
 //   left   [slab of O][product][tile][channels of the slab]
 //   right  [strip of I][product][tile][channels of the strip]
-//   sums   [strip of I][slab of O][product][outputs of the slab][inputs of the strip]
+//   sums   [chain][strip of I][slab of O][product][outputs of the slab][inputs of the strip]
+//
+// Many tiles are summed in a few chains, whose sums are added in the end. Threads take chains where these are
+// dealt evenly: then each computes from what it has transformed itself, and cores without a common cache
+// exchange images and sums only, which are a fraction of it.
 
 #include "fp32_winograd_gradient.hpp"
 
@@ -42,86 +46,161 @@ class WinogradGradient {
           tile_columns_(divided_up(shape.out_width(), tile_output)),
           image_tiles_(divided_up(shape.out_height(), tile_output) * tile_columns_),
           tiles_(batch * image_tiles_),
-          shares_(items(), threads_),
-          at_once_(tiles_at_once()),
-          blocks_(divided_up(tiles_, at_once_)) {}
+          shares_(tiles_, shape.in, shape.out, items(), threads_),
+          at_once_(tiles_at_once()) {}
 
     std::int64_t size() const {
-        return zeros_size() + slabs() * left_step() + strips() * right_step() +
-               (keeps_sums() ? items() : std::min(items(), threads_)) * sums_size();
+        return zeros_size() + (shares_.by_chains ? threads_ : 1) * factors_size() +
+               (keeps_sums() ? shares_.chains * items() : std::min(items(), threads_)) * sums_size();
     }
 
     void execute(const float* x, const float* dy, float* dweight, float* memory) const {
-        float* const left = memory + zeros_size();
-        float* const right = left + slabs() * left_step();
-        float* const sums = right + strips() * right_step();
+        const Data data{memory, x, dy, dweight};
         std::fill_n(memory, zeros_size(), 0.0f);
-        for (std::int64_t block = 0; block < blocks_; ++block) {
-            const std::int64_t first = block * at_once_, tiles = std::min(at_once_, tiles_ - first);
-            for_ranges(
-                tiles,
-                [&](std::int64_t begin, std::int64_t end) {
-                    for (std::int64_t tile = begin; tile < end; ++tile)
-                        pack(first + tile, tile, x, dy, memory, left, right);
-                },
-                products * (s_.in + s_.out));
-            const bool add = block > 0, last = block + 1 == blocks_;
-            if (shares_.by_products)
-                multiply_by_products(tiles, add, left, right, sums);
-            else
-                for_parts(items(), callers(items()), [&](int caller, std::int64_t item) {
-                    float* const to = sums + (keeps_sums() ? item : caller) * sums_size();
-                    for (std::int64_t p = 0; p < products; ++p)
-                        multiply(item, p, tiles, add, left, right, to);
-                    if (last) finish(item, to, dweight);
-                    offer_progress();
-                });
-        }
-        if (!shares_.by_products) return;
-        for_ranges(
-            items(),
-            [&](std::int64_t begin, std::int64_t end) {
-                for (std::int64_t item = begin; item < end; ++item)
-                    finish(item, sums + item * sums_size(), dweight);
-            },
-            sums_size());
+        float* const factors = memory + zeros_size();
+        float* const sums = factors + (shares_.by_chains ? threads_ : 1) * factors_size();
+        if (shares_.by_chains)
+            for_parts(shares_.chains, callers(shares_.chains), [&](int caller, std::int64_t chain) {
+                sum_alone(chain, data, factors + caller * factors_size(), sums + chain * chain_size());
+            });
+        else
+            for (std::int64_t chain = 0; chain < shares_.chains; ++chain)
+                sum_together(chain, data, factors, sums + chain * chain_size());
+        if (!finishes_last()) return;
+        for_parts(items(), callers(items()), [&](int, std::int64_t item) {
+            float* const sum = sums + item * sums_size();
+            for (std::int64_t chain = 1; chain < shares_.chains; ++chain) {
+                const float* const other = sum + chain * chain_size();
+#pragma omp simd
+                for (std::int64_t i = 0; i < sums_size(); ++i) sum[i] += other[i];
+            }
+            finish(item, sum, dweight);
+        });
     }
 
   private:
-    std::int64_t slabs() const { return divided_up(s_.out, slab_); }
-    std::int64_t strips() const { return divided_up(s_.in, strip); }
+    struct Data {
+        const float *zeros, *x, *dy;
+        float* dweight;
+    };
+
+    std::int64_t slabs() const {
+        return divided_up(s_.out, slab_);
+    }
+    std::int64_t strips() const {
+        return divided_up(s_.in, strip);
+    }
     int callers(std::int64_t parts) const {
         return static_cast<int>(std::clamp<std::int64_t>(parts, 1, threads_));
     }
-    std::int64_t items() const { return slabs() * strips(); }
-    std::int64_t slab_outputs(std::int64_t number) const { return std::min(slab_, s_.out - number * slab_); }
-    std::int64_t strip_inputs(std::int64_t number) const { return std::min(strip, s_.in - number * strip); }
+    std::int64_t items() const {
+        return slabs() * strips();
+    }
+    std::int64_t slab_outputs(std::int64_t number) const {
+        return std::min(slab_, s_.out - number * slab_);
+    }
+    std::int64_t strip_inputs(std::int64_t number) const {
+        return std::min(strip, s_.in - number * strip);
+    }
 
+    /// Behind all products, and not as soon as an item has its sums.
+    bool finishes_last() const {
+        return shares_.chains > 1 || shares_.by_products;
+    }
     /// Of all items, and not of those in work alone.
-    bool keeps_sums() const { return blocks_ > 1 || shares_.by_products; }
+    bool keeps_sums() const {
+        return tiles_ > at_once_ || finishes_last();
+    }
 
     /// Few, so that their factors stay in the cache; but all where the sums, which each block reads and
     /// writes, are more than the factors of all. In whole runs: bits do not depend on how many.
     std::int64_t tiles_at_once() const {
         if (tiles_ * (s_.in + s_.out) <= s_.in * s_.out) return tiles_;
-        return std::min(tiles_, shares_.runs * run_tiles);
+        return std::min(tiles_, (shares_.by_chains ? 1 : shares_.runs) * run_tiles);
     }
 
-    std::int64_t zeros_size() const { return std::max(s_.in, s_.out); }
-    std::int64_t left_product() const { return at_once_ * slab_ + gap; }
-    std::int64_t right_product() const { return at_once_ * strip + gap; }
-    std::int64_t left_step() const { return products * left_product(); }
-    std::int64_t right_step() const { return products * right_product(); }
-    std::int64_t sums_step() const { return slab_ * strip + gap; }
-    std::int64_t sums_size() const { return products * sums_step(); }
+    std::int64_t zeros_size() const {
+        return std::max(s_.in, s_.out);
+    }
+    std::int64_t left_product() const {
+        return at_once_ * slab_ + gap;
+    }
+    std::int64_t right_product() const {
+        return at_once_ * strip + gap;
+    }
+    std::int64_t left_step() const {
+        return products * left_product();
+    }
+    std::int64_t right_step() const {
+        return products * right_product();
+    }
+    std::int64_t sums_step() const {
+        return slab_ * strip + gap;
+    }
+    std::int64_t sums_size() const {
+        return products * sums_step();
+    }
+    std::int64_t factors_size() const {
+        return slabs() * left_step() + strips() * right_step();
+    }
+    std::int64_t chain_size() const {
+        return items() * sums_size();
+    }
+    /// The first tile of a chain: whole runs.
+    std::int64_t chain_begin(std::int64_t chain) const {
+        return std::min(share_begin(divided_up(tiles_, run_tiles), shares_.chains, chain) * run_tiles,
+                        tiles_);
+    }
 
-    void pack(std::int64_t tile, std::int64_t at, const float* x, const float* dy, const float* zeros,
-              float* left, float* right) const {
+    /// visit(first tile, count, whether there were some before), block by block.
+    template <class Visit>
+    void for_blocks(std::int64_t chain, const Visit& visit) const {
+        const std::int64_t begin = chain_begin(chain), end = chain_begin(chain + 1);
+        for (std::int64_t first = begin; first < end; first += at_once_)
+            visit(first, std::min(at_once_, end - first), first > begin);
+    }
+
+    /// The sums of a chain by the calling thread.
+    void sum_alone(std::int64_t chain, const Data& data, float* factors, float* sums) const {
+        for_blocks(chain, [&](std::int64_t first, std::int64_t tiles, bool add) {
+            for (std::int64_t tile = 0; tile < tiles; ++tile) pack(first + tile, tile, data, factors);
+            for (std::int64_t item = 0; item < items(); ++item)
+                for (std::int64_t p = 0; p < products; ++p)
+                    multiply(item, p, tiles, add, factors, sums + item * sums_size());
+            offer_progress();
+        });
+    }
+
+    /// By all threads.
+    void sum_together(std::int64_t chain, const Data& data, float* factors, float* sums) const {
+        for_blocks(chain, [&](std::int64_t first, std::int64_t tiles, bool add) {
+            for_ranges(
+                tiles,
+                [&](std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t tile = begin; tile < end; ++tile)
+                        pack(first + tile, tile, data, factors);
+                },
+                products * (s_.in + s_.out));
+            if (shares_.by_products) return multiply_by_products(tiles, add, factors, sums);
+            const bool finished = !finishes_last() && first + tiles == tiles_;
+            for_parts(items(), callers(items()), [&](int caller, std::int64_t item) {
+                float* const to = sums + (keeps_sums() ? item : caller) * sums_size();
+                for (std::int64_t p = 0; p < products; ++p) multiply(item, p, tiles, add, factors, to);
+                if (finished) finish(item, to, data.dweight);
+                offer_progress();
+            });
+        });
+    }
+
+    /// Transforms tile `tile` as number `at` of a block.
+    void pack(std::int64_t tile, std::int64_t at, const Data& data, float* left) const {
+        float* const right = left + slabs() * left_step();
         std::array<const float*, tile_input * tile_input> pixels;
         std::array<const float*, tile_output * tile_output> gradients;
-        find(tile, tile_input, s_.padding_h, s_.padding_w, x, {s_.height, s_.width, s_.in}, zeros,
+        find(tile, tile_input, s_.padding_h, s_.padding_w, data.x, {s_.height, s_.width, s_.in}, data.zeros,
              pixels.data());
-        find(tile, tile_output, 0, 0, dy, {s_.out_height(), s_.out_width(), s_.out}, zeros, gradients.data());
+        find(tile, tile_output, 0, 0, data.dy, {s_.out_height(), s_.out_width(), s_.out}, data.zeros,
+             gradients.data());
         for (std::int64_t i = 0; i < strips(); ++i) {
             const std::int64_t count = strip_inputs(i);
             transform_fp32_winograd_pixels(pixels.data(), i * strip, count,
@@ -142,18 +221,18 @@ class WinogradGradient {
                     tile % tile_columns_ * tile_output - padding_w, size, zeros, pixels);
     }
 
-    void multiply_by_products(std::int64_t tiles, bool add, const float* left, const float* right,
-                              float* sums) const {
+    void multiply_by_products(std::int64_t tiles, bool add, const float* factors, float* sums) const {
         for_parts(items() * products, callers(items() * products), [&](int, std::int64_t number) {
             const std::int64_t item = number / products;
-            multiply(item, number % products, tiles, add, left, right, sums + item * sums_size());
+            multiply(item, number % products, tiles, add, factors, sums + item * sums_size());
             offer_progress();
         });
     }
 
     /// Product p of an item.
     void multiply(std::int64_t item, std::int64_t p, std::int64_t tiles, bool add, const float* left,
-                  const float* right, float* sums) const {
+                  float* sums) const {
+        const float* const right = left + slabs() * left_step();
         const std::int64_t slab = item % slabs(), inputs = item / slabs();
         const std::int64_t rows = slab_outputs(slab), columns = strip_inputs(inputs);
         for (std::int64_t tile = 0; tile < tiles; tile += run_tiles) {
@@ -175,7 +254,7 @@ class WinogradGradient {
     const Conv2dShape& s_;
     const std::int64_t threads_, slab_, tile_columns_, image_tiles_, tiles_;
     const Fp32WinogradGradientShares shares_;
-    const std::int64_t at_once_, blocks_;
+    const std::int64_t at_once_;
 };
 
 }  // namespace

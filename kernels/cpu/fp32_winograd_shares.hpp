@@ -4,6 +4,7 @@
 // none of it.
 
 #include <algorithm>
+#include <cstdint>
 
 #include "tile_vector.hpp"
 
@@ -40,17 +41,30 @@ struct Fp32WinogradShares {
     }
 };
 
-/// Of a weight gradient of so many items, each all products of a slab of outputs and a strip of inputs.
+/// Of a weight gradient of so many tiles, inputs and outputs: so many items, each all products of a slab of
+/// outputs and a strip of inputs.
 struct Fp32WinogradGradientShares {
-    Fp32WinogradGradientShares(std::int64_t items, std::int64_t threads)
-        : by_products(items % threads != 0 && items < 4 * threads), runs(std::min(threads, most_runs)) {}
+    Fp32WinogradGradientShares(std::int64_t tiles, std::int64_t in, std::int64_t out, std::int64_t items,
+                               std::int64_t threads)
+        : chains(chains_of(tiles, in, out)),
+          by_chains(chains > 1 && chains % threads == 0),
+          by_products(!by_chains && items % threads != 0 && items < 4 * threads),
+          runs(std::min(threads, most_runs)) {}
 
+    /// Parts of the tiles that are summed each by itself. Bits depend on it, so no number of threads may.
+    const std::int64_t chains;
+    const bool by_chains;    ///< threads share the chains, not the work on each
     const bool by_products;  ///< threads share the items' products
     const std::int64_t
         runs;  ///< of tiles, that are transformed at a time: at least one for each of some threads
 
   private:
     static constexpr std::int64_t most_runs = 8;
+    /// Adding up the chains must cost little beside the transformed tiles.
+    static constexpr std::int64_t chains_of(std::int64_t tiles, std::int64_t in, std::int64_t out) {
+        const std::int64_t ratio = tiles * (in + out) / (in * out);
+        return ratio >= 32 ? 4 : ratio >= 8 ? 2 : 1;
+    }
 };
 
 }  // namespace tutti

@@ -22,6 +22,7 @@ struct Fp32GradientCase : Fp32WinogradCase {
 // tiles are, in several runs.
 TEST_F(Fp32WinogradGradient, agrees_with_the_definition) {
     std::vector<std::pair<Conv2dShape, std::int64_t>> cases{{winograd_shape(9, 11, 32, 48, 1, 1), 12},
+                                                            {winograd_shape(9, 11, 32, 48, 1, 1), 71},
                                                             {winograd_shape(5, 7, 16, 16, 0, 1), 35},
                                                             {winograd_shape(2, 2, 144, 144, 1, 1), 70}};
     for (const Conv2dShape& shape : winograd_shapes()) cases.emplace_back(shape, 3);
@@ -41,15 +42,18 @@ TEST_F(Fp32WinogradGradient, agrees_with_the_definition) {
 }
 
 TEST_F(Fp32WinogradGradient, has_the_same_bits_with_any_number_of_threads) {
-    // All tiles at once, and many in blocks whose size depends on the threads; of several items, and of one.
+    // All tiles at once, and many in blocks whose size depends on the threads; of several items, and of one;
+    // in one, two and four chains, of whole runs of tiles and not.
     const std::pair<Conv2dShape, std::int64_t> cases[] = {{winograd_shape(9, 11, 80, 144, 1, 1), 2},
                                                           {winograd_shape(9, 11, 80, 144, 1, 1), 36},
-                                                          {winograd_shape(9, 11, 16, 16, 1, 1), 70}};
+                                                          {winograd_shape(9, 11, 80, 144, 1, 1), 50},
+                                                          {winograd_shape(9, 11, 16, 16, 1, 1), 15},
+                                                          {winograd_shape(9, 11, 16, 16, 1, 1), 71}};
     for (const auto& [shape, batch] : cases) {
         omp_set_num_threads(1);
         Fp32GradientCase one(shape, batch);
         one.run();
-        for (const int threads : {2, 3, 5, 16}) {
+        for (const int threads : {2, 3, 4, 5, 16}) {
             omp_set_num_threads(threads);
             Fp32GradientCase other(shape, batch);
             other.run();

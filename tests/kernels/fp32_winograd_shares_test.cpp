@@ -29,8 +29,8 @@ TEST(Fp32WinogradShares, one_thread_has_the_greatest_blocks_and_slabs) {
     EXPECT_EQ(Fp32WinogradShares(3136, 512, 1).slab, 4 * fp32_winograd_strip);
     EXPECT_EQ(Fp32WinogradShares(64, 512, 1).slab, fp32_winograd_strip);
     EXPECT_EQ(Fp32WinogradShares(5, 8, 1).tiles_at_once, 5);
-    EXPECT_FALSE(Fp32WinogradGradientShares(1, 1).by_products);
-    EXPECT_EQ(Fp32WinogradGradientShares(8, 1).runs, 1);
+    EXPECT_FALSE(Fp32WinogradGradientShares(100, 64, 64, 1, 1).by_products);
+    EXPECT_EQ(Fp32WinogradGradientShares(100, 64, 64, 8, 1).runs, 1);
 }
 
 TEST(Fp32WinogradShares, blocks_are_not_so_small_that_products_are_slow) {
@@ -39,11 +39,27 @@ TEST(Fp32WinogradShares, blocks_are_not_so_small_that_products_are_slow) {
 }
 
 TEST(Fp32WinogradGradientShares, items_that_cannot_be_dealt_evenly_are_shared_by_their_products) {
-    for (const std::int64_t items : {1, 2, 3, 8})
-        EXPECT_TRUE(Fp32WinogradGradientShares(items, 16).by_products);
-    for (const std::int64_t items : {16, 32, 65})
-        EXPECT_FALSE(Fp32WinogradGradientShares(items, 16).by_products);
-    EXPECT_GT(Fp32WinogradGradientShares(8, 16).runs, 1);
+    const auto by_products = [](std::int64_t items) {
+        return Fp32WinogradGradientShares(100, 64, 64, items, 16).by_products;
+    };
+    for (const std::int64_t items : {1, 2, 3, 8}) EXPECT_TRUE(by_products(items)) << items;
+    for (const std::int64_t items : {16, 32, 65}) EXPECT_FALSE(by_products(items)) << items;
+    EXPECT_GT(Fp32WinogradGradientShares(100, 64, 64, 8, 16).runs, 1);
+}
+
+// Of ResNet-18 on 64 images of 28×28.
+TEST(Fp32WinogradGradientShares, many_tiles_of_few_channels_are_summed_in_chains_whatever_the_threads) {
+    for (const std::int64_t threads : {1, 2, 3, 4, 8}) {
+        const Fp32WinogradGradientShares first(3136, 64, 64, 4, threads), second(1024, 128, 128, 12, threads),
+            third(256, 256, 256, 48, threads);
+        EXPECT_EQ(first.chains, 4);
+        EXPECT_EQ(second.chains, 2);
+        EXPECT_EQ(third.chains, 1);
+        EXPECT_EQ(first.by_chains, threads == 1 || threads == 2 || threads == 4) << threads;
+        EXPECT_EQ(second.by_chains, threads <= 2) << threads;
+        EXPECT_FALSE(third.by_chains);
+        EXPECT_FALSE(first.by_chains && first.by_products);
+    }
 }
 
 }  // namespace
