@@ -75,7 +75,7 @@ class OnednnLinear final : public LinearOp {
             narrow_linear_forward(shape_, batch, x.as<float>(), weight.as<float>(),
                                   shape_.bias ? bias.as<float>() : nullptr, y.as<float>(),
                                   context_->workspace);
-        else if (deals_rows(batch))
+        else if (in_fp32() && by_rows_.takes_forward(batch))
             with_onednn_errors(name_, [&] { by_rows_.forward(x, weight, bias, y); });
         else
             forward_by_library(x, weight, bias, y);
@@ -101,7 +101,7 @@ class OnednnLinear final : public LinearOp {
             return narrow_linear_backward(shape_, batch, x.as<float>(), weight.as<float>(), dy.as<float>(),
                                           dx.defined() ? dx.as<float>() : nullptr, dweight.as<float>(),
                                           shape_.bias ? dbias.as<float>() : nullptr, parameters_final);
-        if (deals_rows(batch))
+        if (in_fp32() && by_rows_.takes(batch))
             return with_onednn_errors(
                 name_, [&] { by_rows_.backward(x, weight, dy, dx, dweight, dbias, parameters_final); });
         if (shape_.bias) sum_rows(dy.as<float>(), batch, shape_.out, dbias.as<float>());
@@ -192,13 +192,8 @@ class OnednnLinear final : public LinearOp {
     static constexpr std::int64_t many_rows = 1024;
 
     /// Few rows are dealt by features; many rows, as many activations, are cut by rows.
-    bool deals(std::int64_t batch) const {
-        return context_->products == memory::data_type::f32 && batch < many_rows && dealt_.takes(batch);
-    }
-
-    bool deals_rows(std::int64_t batch) const {
-        return context_->products == memory::data_type::f32 && by_rows_.takes(batch);
-    }
+    bool in_fp32() const { return context_->products == memory::data_type::f32; }
+    bool deals(std::int64_t batch) const { return in_fp32() && batch < many_rows && dealt_.takes(batch); }
 
     std::int64_t row_parts(std::int64_t batch) const {
         return parts_of(batch, shape_.in * shape_.out, least_rows);

@@ -14,8 +14,14 @@ using dnnl::memory;
 /// Blocks are whole groups of rows that the library's kernels take together (6, and 4 for gradients).
 constexpr std::int64_t unit = 24;
 /// Rows of a block: few, so that nobody waits long for another's last one, but the library brings the weights
-/// into an order of its own for each.
-constexpr std::int64_t block_rows = 400, least_block_rows = 128, least_rows = 512;
+/// into an order of its own for each, and with AVX-512 its products of fewer rows are slower.
+std::int64_t block_rows() {
+    return spreads_rows() ? 400 : 1600;
+}
+std::int64_t least_block_rows() {
+    return spreads_rows() ? 128 : 800;
+}
+constexpr std::int64_t least_rows = 512;
 /// Floats of the weights' gradients of all blocks: they should stay in the caches.
 constexpr std::int64_t most_sums = 1 << 20;
 
@@ -31,14 +37,17 @@ std::int64_t OnednnRowLinear::Blocks::begin(std::int64_t block) const {
 
 OnednnRowLinear::Blocks OnednnRowLinear::blocks_of(std::int64_t batch, int callers) {
     const std::int64_t of_caller = batch / callers;
-    return {batch, callers * std::max<std::int64_t>((of_caller + block_rows / 2) / block_rows, 1)};
+    return {batch, callers * std::max<std::int64_t>((of_caller + block_rows() / 2) / block_rows(), 1)};
 }
 
 bool OnednnRowLinear::takes(std::int64_t batch) const {
     const int callers = omp_get_max_threads();
-    if (!spreads_rows() || callers < 2 || batch < std::max(least_rows, callers * least_block_rows))
-        return false;
+    if (callers < 2 || batch < std::max(least_rows, callers * least_block_rows())) return false;
     return blocks_of(batch, callers).count * sum_count() <= most_sums;
+}
+
+bool OnednnRowLinear::takes_forward(std::int64_t batch) const {
+    return spreads_rows() && takes(batch);
 }
 
 OnednnProduct OnednnRowLinear::plan_forward(std::int64_t rows, int callers) const {
@@ -141,33 +150,30 @@ void OnednnRowLinear::backward(const TensorView& x, const TensorView& weight, co
                                      OnednnProduct::Source(from), sum_of(block));
         if (shape_.bias) sum_rows(from, rows, shape_.out, bias_sum_of(block));
     };
-    const auto add = [&] {
-        const auto add_to = [&](float* to, std::int64_t count, std::int64_t offset) {
-            for (std::int64_t block = 1; block < blocks.count; ++block) {
-                const float* const from = sum_of(block) + offset;
+    const auto add_to = [&](float* to, std::int64_t begin, std::int64_t end, std::int64_t offset) {
+        for (std::int64_t block = 1; block < blocks.count; ++block) {
+            const float* const from = sum_of(block) + offset;
 #pragma omp simd
-                for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
-            }
-        };
-        add_to(dweight.as<float>(), dweight.count(), 0);
-        if (shape_.bias) add_to(dbias.as<float>(), shape_.out, shape_.out * shape_.in);
+            for (std::int64_t i = begin; i < end; ++i) to[i] += from[i];
+        }
     };
-    if (!dx.defined()) {
-        for_parts(blocks.count, callers, weights_of);
-        return add();
-    }
     for_parts_twice(
-        blocks.count, callers, weights_of,
-        [&] {
-            add();
-            if (parameters_final) (*parameters_final)();
-        },
-        [&](int caller, std::int64_t block) {
-            const std::int64_t begin = blocks.begin(block), rows = blocks.rows(block);
-            products_.at({rows, callers})
-                .backward_data.execute(context_->of(caller), dy.as<float>() + begin * shape_.out,
-                                       weight_taken, dx.as<float>() + begin * shape_.in);
+        blocks.count, callers, weights_of, [] {},
+        [&](int, std::int64_t part) {
+            constexpr std::int64_t line = 16;
+            const std::int64_t count = dweight.count(), lines = (count + line - 1) / line;
+            add_to(dweight.as<float>(), share_begin(lines, blocks.count, part) * line,
+                   std::min(share_begin(lines, blocks.count, part + 1) * line, count), 0);
         });
+    if (shape_.bias) add_to(dbias.as<float>(), 0, shape_.out, shape_.out * shape_.in);
+    if (!dx.defined()) return;
+    if (parameters_final) (*parameters_final)();
+    for_parts(blocks.count, callers, [&](int caller, std::int64_t block) {
+        const std::int64_t begin = blocks.begin(block), rows = blocks.rows(block);
+        products_.at({rows, callers})
+            .backward_data.execute(context_->of(caller), dy.as<float>() + begin * shape_.out, weight_taken,
+                                   dx.as<float>() + begin * shape_.in);
+    });
 }
 
 }  // namespace tutti
