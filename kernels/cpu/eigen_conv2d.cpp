@@ -13,6 +13,7 @@
 #include "matrix_product.hpp"
 #include "parallel.hpp"
 #include "shape_checks.hpp"
+#include "thread_team.hpp"
 
 namespace tutti {
 namespace {
@@ -95,10 +96,15 @@ class EigenConv2d final : public Conv2dOp {
 
     /// Depends on the shapes and the number of threads only, as must everything that decides the order of
     /// sums.
-    std::int64_t count_shares(std::int64_t batch) const {
+    std::int64_t shares_of_work(std::int64_t batch) const {
         const std::int64_t products = batch * places_ * shape_.out * taps_;
         if (products < 16 * elements_worth_threads) return 1;
         return std::min<std::int64_t>(omp_get_max_threads(), batch);
+    }
+    std::int64_t count_shares(std::int64_t batch) const {
+        const std::int64_t shares = shares_of_work(batch);
+        if (shares == 1) ThreadTeam::note_library_region();  // Eigen may compute products in several threads
+        return shares;
     }
 
     T* reserve(std::int64_t elements) {

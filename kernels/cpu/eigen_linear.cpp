@@ -3,8 +3,8 @@
 #include "eigen_ops.hpp"
 #include "matrix_product.hpp"
 #include "parallel.hpp"
-#include "thread_team.hpp"
 #include "shape_checks.hpp"
+#include "thread_team.hpp"
 
 namespace tutti {
 

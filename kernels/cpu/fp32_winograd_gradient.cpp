@@ -26,9 +26,8 @@ namespace {
 constexpr std::int64_t products = fp32_winograd_products, tile_input = fp32_winograd_input,
                        tile_output = fp32_winograd_output;
 constexpr std::int64_t strip = fp32_winograd_strip;
-/// Tiles whose products are summed in registers, and outputs that are multiplied with them: the factors of
-/// both stay in the first-level cache.
-constexpr std::int64_t run_tiles = 64, most_outputs = 48;
+/// Outputs that are multiplied with a run of tiles: the factors of both stay in the first-level cache.
+constexpr std::int64_t run_tiles = fp32_winograd_run, most_outputs = 48;
 /// A gap between products keeps them from lying a multiple of 4096 bytes apart, where they would push each
 /// other out of the cache.
 constexpr std::int64_t gap = 80;

@@ -41,6 +41,9 @@ struct Fp32WinogradShares {
     }
 };
 
+/// Tiles of a weight gradient whose products are summed in registers.
+inline constexpr std::int64_t fp32_winograd_run = 64;
+
 /// Of a weight gradient of so many tiles, inputs and outputs: so many items, each all products of a slab of
 /// outputs and a strip of inputs.
 struct Fp32WinogradGradientShares {
@@ -62,8 +65,11 @@ struct Fp32WinogradGradientShares {
     static constexpr std::int64_t most_runs = 8;
     /// Adding up the chains must cost little beside the transformed tiles.
     static constexpr std::int64_t chains_of(std::int64_t tiles, std::int64_t in, std::int64_t out) {
-        const std::int64_t ratio = tiles * (in + out) / (in * out);
-        return ratio >= 32 ? 4 : ratio >= 8 ? 2 : 1;
+        const std::int64_t ratio = tiles * (in + out) / (in * out), most = ratio >= 32  ? 4
+                                                                           : ratio >= 8 ? 2
+                                                                                        : 1;
+        // Whole runs make a chain, and none is without: nobody would write its sums.
+        return std::min(most, (tiles + fp32_winograd_run - 1) / fp32_winograd_run);
     }
 };
 

@@ -42,6 +42,7 @@ OnednnRowLinear::Blocks OnednnRowLinear::blocks_of(std::int64_t batch, int calle
 
 bool OnednnRowLinear::takes(std::int64_t batch) const {
     const int callers = omp_get_max_threads();
+    if (!spreads_rows() && !library_has_avx512()) return false;  // not measured
     if (callers < 2 || batch < std::max(least_rows, callers * least_block_rows())) return false;
     return blocks_of(batch, callers).count * sum_count() <= most_sums;
 }
@@ -100,14 +101,15 @@ void OnednnRowLinear::ready(const Blocks& blocks, int callers) {
     for (std::int64_t block = 0; block < blocks.count; ++block) {
         const std::int64_t rows = blocks.rows(block);
         Products& of = products_[{rows, callers}];
-        if (!of.forward) {
+        if (!of.backward_weight) {
             // What is described for one thread is another primitive than for several.
             const OneThread alone;
-            of = {plan_forward(rows, callers), plan_backward_weight(rows, callers),
-                  plan_backward_data(rows, callers)};
+            of.backward_weight = plan_backward_weight(rows, callers);
+            of.backward_data = plan_backward_data(rows, callers);
+            if (spreads_rows()) of.forward = plan_forward(rows, callers);
         }
-        bytes = std::max({bytes, of.forward.workspace_bytes(), of.backward_weight.workspace_bytes(),
-                          of.backward_data.workspace_bytes()});
+        bytes = std::max({bytes, of.backward_weight.workspace_bytes(), of.backward_data.workspace_bytes(),
+                          of.forward ? of.forward.workspace_bytes() : 0});
     }
     context_->ready_callers(callers, bytes);
 }

@@ -15,13 +15,19 @@ namespace tutti {
 ///     512→512   564 and 519    368 and 394          1024→256   792 and 712    393 and 402
 ///     384→384   243 and 199    201 and 211          768→768    855 and 862    812 and 860
 /// Not where it was not measured: where the library computes with AVX-512, whatever this is built for.
-inline bool spreads_rows() {
-    if constexpr (vector_bytes != 32) return false;
-    static const bool narrow = [] {
+inline bool spreads_rows();
+
+/// Whether the library computes with AVX-512.
+inline bool library_has_avx512() {
+    static const bool has = [] {
         constexpr auto avx512 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
-        return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & avx512) != avx512;
+        return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & avx512) == avx512;
     }();
-    return narrow;
+    return has;
+}
+
+inline bool spreads_rows() {
+    return vector_bytes == 32 && !library_has_avx512();
 }
 
 /// Floats from a row to the next, of rows so long that follow each other, where the others are apart by

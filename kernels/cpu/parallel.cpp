@@ -5,6 +5,7 @@
 namespace tutti {
 void run_together(int callers, void (*call)(const void* body, int caller, int there), const void* body) {
     if (ThreadTeam* const team = ThreadTeam::ready(callers)) return team->run(callers, call, body);
+    if (ThreadTeam::inside()) return call(body, 0, 1);  // as OpenMP in a region of its own
 #pragma omp parallel num_threads(callers)
     {
         const OneThread alone;

@@ -169,7 +169,7 @@ template <class Body>
 void for_lanes(int lanes, const Body& body) {
     std::exception_ptr failure;
     ThreadTeam::note_library_region();
-#pragma omp parallel num_threads(lanes)
+#pragma omp parallel num_threads(lanes) if (!ThreadTeam::inside())
     {
         const OneThread alone;
         try {

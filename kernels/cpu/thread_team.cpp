@@ -2,8 +2,10 @@
 
 #include <omp.h>
 #include <signal.h>
+#include <strings.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <system_error>
 
 #include "parallel.hpp"
@@ -17,17 +19,27 @@ constexpr int most_threads = 8;
 constexpr int most_looks = 4096;
 
 thread_local ThreadTeam* latest = nullptr;
+/// Of the team's own threads.
+thread_local bool computes = false;
+
+/// Whether the user wants threads to wait asleep from the start.
+bool waits_are_passive() {
+    const char* const policy = std::getenv("OMP_WAIT_POLICY");
+    return policy != nullptr && strcasecmp(policy, "passive") == 0;
+}
 
 }  // namespace
 
 ThreadTeam::ThreadTeam(int threads, int cores) {
     const int most = std::min(most_threads, cores > 0 ? cores : omp_get_num_procs());
-    if (threads < 2 || threads > most || omp_get_proc_bind() != omp_proc_bind_false) return;
+    if (threads < 2 || threads > most || omp_get_proc_bind() != omp_proc_bind_false || waits_are_passive())
+        return;
     latest = this;
-    // Signals are for the threads that expect them.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    // Signals are for the threads that expect them, but those of what a thread does itself.
+    sigset_t others, before;
+    sigfillset(&others);
+    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGPROF}) sigdelset(&others, own);
+    pthread_sigmask(SIG_SETMASK, &others, &before);
     try {
         for (int number = 1; number < threads; ++number)
             threads_.emplace_back([this, number] { work(number); });
@@ -39,7 +51,7 @@ ThreadTeam::ThreadTeam(int threads, int cores) {
 
 ThreadTeam::~ThreadTeam() {
     if (latest == this) latest = nullptr;
-    state_.store(last_job, std::memory_order_release);
+    state_.store(last_job, std::memory_order_seq_cst);  // as in run()
     state_.notify_all();
     for (std::thread& thread : threads_) thread.join();
 }
@@ -57,16 +69,18 @@ void ThreadTeam::begin_step() {
 }
 
 bool ThreadTeam::inside() {
-    return latest != nullptr && latest->runs_;
+    return computes || (latest != nullptr && latest->runs_);
 }
 
-void ThreadTeam::run(int callers, Call call, const void* body) {
+void ThreadTeam::run(int callers, Call call, const void* body) noexcept {
     runs_ = true;
     call_ = call;
     body_ = body;
     done_.store(0, std::memory_order_relaxed);
     const std::uint32_t next = (state_.load(std::memory_order_relaxed) & ~callers_mask) + one_job;
-    state_.store(next | static_cast<std::uint32_t>(callers), std::memory_order_release);
+    // Sequentially consistent, as notify_all() looks for sleepers without a barrier of its own: its read must
+    // not come before this is seen, or one that falls asleep now sleeps on.
+    state_.store(next | static_cast<std::uint32_t>(callers), std::memory_order_seq_cst);
     state_.notify_all();
     {
         const OneThread alone;
@@ -80,7 +94,7 @@ void ThreadTeam::run(int callers, Call call, const void* body) {
     runs_ = false;
 }
 
-void ThreadTeam::work(int number) {
+void ThreadTeam::work(int number) noexcept {
     const OneThread alone;
     for (std::uint32_t known = 0;;) {
         for (int look = 0; look < most_looks && state_.load(std::memory_order_relaxed) == known; ++look)
@@ -90,7 +104,9 @@ void ThreadTeam::work(int number) {
         const auto callers = static_cast<int>(known & callers_mask);
         if (known == last_job) return;
         if (number >= callers) continue;
+        computes = true;
         call_(body_, number, callers);
+        computes = false;
         done_.fetch_add(1, std::memory_order_release);
     }
 }

@@ -19,8 +19,9 @@ class ThreadTeam {
     using Call = void (*)(const void* body, int caller, int there);
 
     /// As many threads as `threads`, with the calling one, which alone then gets the team. None where OpenMP
-    /// binds threads, as these would not be bound, where there are fewer `cores` (0: those that the process
-    /// has), and of more than 8: no machine with so many cores for a rank was measured.
+    /// binds threads, as these would not be bound, where OMP_WAIT_POLICY is passive, where there are fewer
+    /// `cores` (0: those that the process has), and of more than 8: no machine with so many cores for a rank
+    /// was measured.
     explicit ThreadTeam(int threads, int cores = 0);
     /// By the thread that made it.
     ~ThreadTeam();
@@ -31,16 +32,16 @@ class ThreadTeam {
     static ThreadTeam* ready(int callers);
     /// A step begins, which repeats the one before. By the thread that made it.
     void begin_step();
-    /// Whether the calling thread is in a region of its team.
+    /// Whether the calling thread is in a region of a team.
     static bool inside();
-    /// What run_together does. The call must not throw.
-    void run(int callers, Call call, const void* body);
+    /// What run_together does.
+    void run(int callers, Call call, const void* body) noexcept;
     /// The calling thread is about to compute with OpenMP's threads, as a library does or for_lanes: it has
     /// no team until a whole step has gone without. Nothing where it may use one thread only.
     static void note_library_region();
 
   private:
-    void work(int number);
+    void work(int number) noexcept;
 
     /// Changes with each job. The lowest bits say for how many callers it is: only they may read what it is.
     static constexpr std::uint32_t callers_mask = 15, one_job = callers_mask + 1, last_job = callers_mask;

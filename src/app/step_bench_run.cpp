@@ -58,6 +58,7 @@ class StepBenchRun {
             products = std::make_unique<ProductBench>(*inputs_.device, arithmetic_of(config_.train.precision),
                                                       options_.products);
         });
+        bench_.leave_out_processor_time();  // nothing of the report is made of it
         const StepBench::UpdateBytes update = bench_.update_bytes();
         std::unique_ptr<MemoryBench> passes;
         together(*control_, "preparing passes over memory", [&] {

@@ -82,6 +82,10 @@ const std::string& StepBench::why_no_graph() const {
     return impl_->training.step_graph.reason();
 }
 
+void StepBench::leave_out_processor_time() {
+    impl_->recorder.leave_out_processor_time();
+}
+
 StepTimeline StepBench::make_timeline() const {
     return {graph(), static_cast<std::size_t>(impl_->training.micro_batches)};
 }

@@ -24,7 +24,6 @@ void TrainStep::lap(double& seconds, TimeSpan* span) {
 void TrainStep::record(StepRecorder* to, bool inside) {
     recorder = to;
     times_inside = to && inside;
-    if (to) to->expect_transfers(world > 1);
     reducer.record(to);
 }
 

@@ -1,6 +1,8 @@
 // Weight gradients by our own Winograd in fp32 against the definition in fp64.
 #include "fp32_winograd_gradient.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "fp32_winograd_case.hpp"
@@ -39,6 +41,25 @@ TEST_F(Fp32WinogradGradient, agrees_with_the_definition) {
             }
         }
     }
+}
+
+// In a network the scratch holds what other layers left there. Among the shapes one that has tiles for one
+// run only, and so few channels that two chains would pay.
+TEST_F(Fp32WinogradGradient, reads_no_scratch_that_it_has_not_written) {
+    for (const auto& [shape, batch] :
+         {std::pair<Conv2dShape, std::int64_t>{winograd_shape(8, 8, 16, 16, 1, 1), 16},
+          {winograd_shape(8, 8, 16, 16, 1, 1), 17},
+          {winograd_shape(9, 11, 32, 48, 1, 1), 71}})
+        for (const int threads : {1, 2, 3}) {
+            SCOPED_TRACE(testing::Message()
+                         << name(shape) << ", batch " << batch << ", " << threads << " threads");
+            omp_set_num_threads(threads);
+            Fp32GradientCase one(shape, batch);
+            constexpr std::size_t much = std::size_t{1} << 24;
+            std::fill_n(one.workspace.reserve_elements<float>(much), much, std::nanf(""));
+            one.run();
+            EXPECT_LE(relative_error(one.dweight, one.expected().dweight), tolerance);
+        }
 }
 
 TEST_F(Fp32WinogradGradient, has_the_same_bits_with_any_number_of_threads) {

@@ -47,6 +47,11 @@ TEST(Fp32WinogradGradientShares, items_that_cannot_be_dealt_evenly_are_shared_by
     EXPECT_GT(Fp32WinogradGradientShares(100, 64, 64, 8, 16).runs, 1);
 }
 
+TEST(Fp32WinogradGradientShares, no_chain_is_without_tiles) {
+    EXPECT_EQ(Fp32WinogradGradientShares(64, 16, 16, 1, 2).chains, 1);
+    EXPECT_EQ(Fp32WinogradGradientShares(65, 16, 16, 1, 2).chains, 2);
+}
+
 // Of ResNet-18 on 64 images of 28×28.
 TEST(Fp32WinogradGradientShares, many_tiles_of_few_channels_are_summed_in_chains_whatever_the_threads) {
     for (const std::int64_t threads : {1, 2, 3, 4, 8}) {

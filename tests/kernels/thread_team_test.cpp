@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -26,12 +28,29 @@ void pass_step(ThreadTeam& team) {
     team.begin_step();
 }
 
+/// While it lives OMP_WAIT_POLICY has this value (null: none) for what asks from now on; OpenMP asked before.
+class WaitPolicy {
+  public:
+    explicit WaitPolicy(const char* value) {
+        if (const char* const before = std::getenv(name)) before_ = before;
+        value ? setenv(name, value, 1) : unsetenv(name);
+    }
+    ~WaitPolicy() { before_ ? setenv(name, before_->c_str(), 1) : unsetenv(name); }
+    WaitPolicy(const WaitPolicy&) = delete;
+    WaitPolicy& operator=(const WaitPolicy&) = delete;
+
+  private:
+    static constexpr const char* name = "OMP_WAIT_POLICY";
+    std::optional<std::string> before_;
+};
+
 class ThreadTeamTest : public testing::Test {
   protected:
     static constexpr int threads = 2;
 
     void SetUp() override {
         omp_set_num_threads(threads);
+        const WaitPolicy none(nullptr);
         team_.emplace(threads, threads);
         pass_step(*team_);
         if (!ThreadTeam::ready(threads)) GTEST_SKIP() << "OpenMP binds threads here";
@@ -131,12 +150,38 @@ TEST_F(ThreadTeamTest, stands_aside_after_a_librarys_region_until_a_step_has_pas
 }
 
 TEST_F(ThreadTeamTest, there_is_none_before_a_step_has_passed) {
+    const WaitPolicy none(nullptr);
     ThreadTeam team(threads, threads);
     EXPECT_FALSE(ThreadTeam::ready(threads));
     team.begin_step();
     EXPECT_FALSE(ThreadTeam::ready(threads));
     team.begin_step();
     EXPECT_TRUE(ThreadTeam::ready(threads));
+}
+
+TEST_F(ThreadTeamTest, there_is_none_where_threads_are_to_wait_asleep) {
+    const WaitPolicy passive("PASSIVE");
+    ThreadTeam team(threads, threads);
+    pass_step(team);
+    EXPECT_NE(ThreadTeam::ready(threads), &team);
+    team_.reset();
+    EXPECT_FALSE(ThreadTeam::ready(threads));
+}
+
+// As OpenMP has it in a region of its own, whatever number is asked for.
+TEST_F(ThreadTeamTest, a_region_inside_has_the_caller_alone) {
+    std::array<int, threads> calls{}, most{}, lanes{};
+    run_together(threads, [&](int caller, int) {
+        const auto number = static_cast<std::size_t>(caller);
+        run_together(3, [&](int inner, int there) {
+            ++calls[number];
+            most[number] = inner + there;
+        });
+        for_lanes(2, [&](int) { ++lanes[number]; });
+    });
+    EXPECT_EQ(calls, (std::array<int, threads>{1, 1}));
+    EXPECT_EQ(most, (std::array<int, threads>{1, 1}));
+    EXPECT_EQ(lanes, (std::array<int, threads>{1, 1}));
 }
 
 TEST_F(ThreadTeamTest, stands_aside_while_cores_are_shared) {
@@ -158,6 +203,7 @@ TEST_F(ThreadTeamTest, is_for_its_maker_and_no_more_callers_than_it_has) {
 TEST_F(ThreadTeamTest, the_latest_of_a_thread_counts_and_its_end_leaves_none) {
     ThreadTeam* const first = ThreadTeam::ready(threads);
     {
+        const WaitPolicy none(nullptr);
         ThreadTeam second(threads, threads);
         pass_step(second);
         EXPECT_EQ(ThreadTeam::ready(threads), &second);
@@ -169,6 +215,7 @@ TEST_F(ThreadTeamTest, the_latest_of_a_thread_counts_and_its_end_leaves_none) {
 }
 
 TEST(ThreadTeamSize, there_is_none_of_one_thread_of_too_many_and_of_more_than_cores) {
+    const WaitPolicy none(nullptr);
     for (const int threads : {1, 9, omp_get_num_procs() + 1}) {
         ThreadTeam team(threads);
         pass_step(team);
@@ -179,6 +226,7 @@ TEST(ThreadTeamSize, there_is_none_of_one_thread_of_too_many_and_of_more_than_co
 // Who is late finds the next job, whichever that is: with fewer callers than threads some have none.
 TEST(ThreadTeamSize, callers_may_be_fewer_than_threads) {
     constexpr int threads = 4;
+    const WaitPolicy none(nullptr);
     ThreadTeam team(threads, threads);
     pass_step(team);
     if (!ThreadTeam::ready(threads)) GTEST_SKIP() << "OpenMP binds threads here";

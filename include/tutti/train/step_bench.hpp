@@ -47,6 +47,8 @@ class StepBench {
     std::int64_t graph_steps() const;
     const std::string& why_no_graph() const;
 
+    /// Timelines hold no processor time of this thread (transfer_cpu, off_core), which takes system calls.
+    void leave_out_processor_time();
     /// An empty timeline with memory for this bench's steps.
     StepTimeline make_timeline() const;
     /// One step per timeline, which is overwritten; across steps after one that is not counted, so that each

@@ -63,7 +63,7 @@ struct StepTimeline {
     double transfer_cpu = 0;
     /// Of forward and backward, what this thread was not running: the core was at other work (the network's
     /// interrupts, other programs), or, with several threads, this one waited for them. Across steps with the
-    /// waits in forward in which it gave the core away. Of several ranks.
+    /// waits in forward in which it gave the core away.
     double off_core = 0;
     /// Between the pieces of buckets that are cut: nothing was under way, as who was to overtake them was not
     /// ready.
@@ -91,9 +91,9 @@ class StepRecorder final : public GraphObserver {
         : timelines_{StepTimeline(graph, micro_batches_per_step),
                      StepTimeline(graph, micro_batches_per_step)} {}
 
-    /// Without transfers, which nobody waits for, no processor time is read (six system calls a step, of some
-    /// tenths of a µs each): transfer_cpu and off_core stay 0.
-    void expect_transfers(bool expected) { reads_processor_time_ = expected; }
+    /// From now on no processor time is read (six system calls a step and more, of some tenths of a µs each):
+    /// transfer_cpu and off_core stay 0.
+    void leave_out_processor_time() { reads_processor_time_ = false; }
     /// A step begins now; what was recorded of the step before the last one is forgotten.
     void begin_step(std::size_t buckets);
     void end_step() { timeline().seconds = now(); }
