@@ -74,6 +74,11 @@ ModelOutputs find_model_outputs(const Config& config, const std::string& weights
     const std::optional<Config> of_run = config_in(weights);
     ModelOutputs outputs;
     if (trained_on && !config.data.normalize) outputs.doubt = doubt_about_scale(*trained_on, info);
+    if (!trained_on && !config.data.train.empty())
+        outputs.doubt = fmt::format(
+            "{}, which the model was trained on, {} not there: whether {} has the same "
+            "classes or targets, and the same normalisation, was not looked at",
+            fmt::join(config.data.train, ", "), config.data.train.size() == 1 ? "is" : "are", data.name());
     outputs.loss = config.train.loss;
     if (outputs.loss == LossChoice::automatic)
         outputs.loss = of_run ? of_run->train.loss : loss_of_run(config.train, trained_on.value_or(info));

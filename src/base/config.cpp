@@ -274,7 +274,8 @@ std::vector<std::string> course_differences(const Config& before, const Config& 
                                                  "train.nan_policy",
                                                  "train.early_stopping",
                                                  "train.checkpoint.best",
-                                                 "distributed.compress"};
+                                                 "distributed.compress",
+                                                 "distributed.sync_batch_norm"};
     Config then = before, today = now;
     for (Config* config : {&then, &today})
         if (!is_regression(config->train.loss)) config->train.loss = LossChoice::automatic;

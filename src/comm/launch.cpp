@@ -152,10 +152,12 @@ LaunchFacts read_launch(const Environment& environment) {
         return facts;
     };
 
-    if (const auto where = mpirun_place(environment))
+    // `mpirun torchrun`: the place of Open MPI's is the agent's, which torchrun numbers as a group.
+    const auto agent = place(environment, "GROUP_RANK", "GROUP_WORLD_SIZE");
+    const auto by_torchrun = torchrun_place(environment);
+    if (const auto where = mpirun_place(environment); where && !(by_torchrun && agent == where))
         return found(Launcher::mpirun, *where, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
-    if (const auto where = torchrun_place(environment))
-        return found(Launcher::torchrun, *where, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
+    if (by_torchrun) return found(Launcher::torchrun, *by_torchrun, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
     const auto step = step_place(environment);
     // srun --mpi=pmi2 sets PMI_* too, with the step's own numbers.
     if (const auto where = pmi_place(environment); where && where != step)
@@ -249,6 +251,13 @@ std::optional<std::string> mismatch_before_start(const Environment& environment)
 }
 
 std::optional<std::string> mismatch_with_mpi(const Environment& environment, int mpi_size) {
+    const LaunchFacts facts = read_launch(environment);
+    const bool by_mpi = facts.launcher == Launcher::mpirun || facts.launcher == Launcher::mpiexec_hydra;
+    if (mpi_size == 1 && by_mpi && facts.world_size.value_or(1) > 1)
+        return to_string(facts.launcher) + " started " + std::to_string(*facts.world_size) +
+               " ranks, but MPI sees 1: every rank would train alone; the program is linked with another MPI "
+               "than that launcher's (`ldd trainer` shows which); start it with: the mpirun or mpiexec of "
+               "that MPI";
     const auto step = step_place(environment);
     if (mpi_size != 1 || !step || step->size <= 1 || mpirun_place(environment)) return {};
     if (const auto pmi = pmi_place(environment); pmi && pmi->size == 1) return {};

@@ -50,10 +50,15 @@ void WatchedTransfer::wait() {
 }
 
 void WatchedTransfer::watch() {
-    last_poll_ = Clock::now();
-    if (first_poll_ == Clock::time_point{}) first_poll_ = last_poll_;
+    // A longer time between two polls is one in which this rank did not run: a job that was suspended has
+    // peers that were, too.
+    constexpr Clock::duration longest = std::chrono::seconds(1);
+    const Clock::time_point now = Clock::now();
+    if (first_poll_ == Clock::time_point{}) first_poll_ = last_poll_ = now;
+    waited_ += std::min(now - last_poll_, longest);
+    last_poll_ = now;
     auto& job = *handle_->job;
-    const std::chrono::duration<double> waited = last_poll_ - first_poll_;
+    const std::chrono::duration<double> waited = waited_;
     if (job.notice && !job.noticed && waited.count() > 0.3 && StopSignal::seconds_since_term() > 0.3) {
         job.noticed = true;
         job.notice(describe_wait_after_term(describe(call_, count_, dtype_), handle_->rank, mpi_host()));

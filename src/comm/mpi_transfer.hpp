@@ -88,6 +88,7 @@ class WatchedTransfer : public Work::Transfer {
     std::int64_t count_;
     DType dtype_;
     Clock::time_point first_poll_{}, last_poll_{};
+    Clock::duration waited_{};
 };
 
 /// One collective under way as one or several MPI requests.

@@ -97,7 +97,9 @@ std::string missing(const std::vector<TcpSocket>& peers) {
 }
 
 TcpSocket listen_near(const MeetingPoint& point, int& port) {
-    const bool loopback = point.address == "localhost" || is_loopback(point.address);
+    // Of the other addresses of this kind (::1; Debian's 127.0.1.1 of a host's own name) a listener at
+    // 127.0.0.1 hears nothing: there at all addresses.
+    const bool loopback = point.address == "localhost" || point.address == "127.0.0.1";
     for (port = point.port; port < point.port + Rendezvous::ports && port <= 65535; ++port)
         if (TcpSocket listener = listen_tcp(port, loopback)) return listener;
     throw LaunchError("rank 0 on " + host_name() + " finds no free port from " + std::to_string(point.port) +
@@ -123,8 +125,9 @@ std::string shown(double seconds) {
 
 constexpr const char* check_launch =
     "look for the first error of another rank, and check that every rank has the same MASTER_ADDR, "
-    "MASTER_PORT and WORLD_SIZE, and that MASTER_ADDR is the host of rank 0; distributed.timeout is how "
-    "long to wait";
+    "MASTER_PORT and WORLD_SIZE, that MASTER_ADDR is the host of rank 0, and that SLURM_JOB_ID is set on all "
+    "of "
+    "them or on none (ssh does not carry it over); distributed.timeout is how long to wait";
 constexpr const char* look_at_peer = "look for its error, or raise distributed.timeout if it is only slow";
 
 }  // namespace
@@ -186,7 +189,9 @@ void Rendezvous::host(const MeetingPoint& point, const Report& report) {
         for (auto& stranger : strangers) {
             bool gone = false;
             const auto hello = hear(stranger, mine, gone);
-            if (hello) {
+            // Who has hung up behind it comes again.
+            std::array<std::byte, 1> more{};
+            if (hello && stranger.socket.receive_some(more)) {
                 auto& seat = peers_[static_cast<std::size_t>(hello->rank)];
                 Welcome answer = welcome_to(*hello, static_cast<bool>(seat));
                 const bool sent = stranger.socket.send(bytes_of(answer), in(1));

@@ -175,9 +175,14 @@ std::string TcpSocket::peer_address() const {
 TcpSocket connect_tcp(const std::string& host, int port, Deadline deadline) {
     int error = 0;
     const Addresses addresses = resolve(host, port, error);
-    for (const addrinfo* one = addresses.get(); one != nullptr; one = one->ai_next) {
+    int left = 0;
+    for (const addrinfo* one = addresses.get(); one != nullptr; one = one->ai_next) ++left;
+    for (const addrinfo* one = addresses.get(); one != nullptr; one = one->ai_next, --left) {
+        // Of those that answer nothing, each may take its part of the time.
+        const auto now = std::chrono::steady_clock::now();
+        const Deadline its = std::min(deadline, now + std::max(deadline - now, Deadline::duration{}) / left);
         TcpSocket result(::socket(one->ai_family, socket_type, one->ai_protocol));
-        if (!result || !connected(result.descriptor(), *one, deadline)) continue;
+        if (!result || !connected(result.descriptor(), *one, its)) continue;
         send_small_packets_at_once(result.descriptor());
         return result;
     }

@@ -101,6 +101,9 @@ DatasetWriter::DatasetWriter(const std::string& path, const DatasetInfo& info, c
     std::filesystem::create_directories(directory_of(path_), error);
     if (error) fail("its directory cannot be made", error.value());
     if (std::filesystem::is_directory(path_, error)) fail("cannot be written", "it is a directory");
+    // It would take the place of a device, such as /dev/null, for everybody.
+    if (std::filesystem::exists(path_, error) && !std::filesystem::is_regular_file(path_, error))
+        fail("cannot be written", "there is something else than a file");
     const hdf5::QuietErrors quiet;
     try {
         create(source);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "schema.hpp"
+#include "virtual_sources.hpp"
 
 namespace tutti::hdf5 {
 namespace {
@@ -37,6 +38,7 @@ Table open_table(const File& file, const char* name) {
     const int rank = H5Sget_simple_extent_dims(table.space.get(), dims.data(), nullptr);
     for (int i = 0; i < rank; ++i)
         table.dims.push_back(static_cast<std::int64_t>(dims[static_cast<std::size_t>(i)]));
+    require_virtual_sources(table, file.path, name);
     return table;
 }
 

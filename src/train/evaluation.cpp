@@ -268,6 +268,14 @@ void check_topk(const TrainConfig& config, std::int64_t classes) {
                                      "count as correct",
                                      *config.topk, classes, classes == 1 ? "class" : "classes"),
                          fmt::format("set train.topk to at most {}, to 0 (none) or to auto", classes));
+    if (const std::int64_t k = topk_of(config, classes); k > classes)
+        throw UsageError(
+            fmt::format("{} is val/top5, but the model has {} {}, so that every sample would count "
+                        "as correct",
+                        config.checkpoint.best == "val/top5" ? "train.checkpoint.best"
+                                                             : "train.early_stopping.metric",
+                        classes, classes == 1 ? "class" : "classes"),
+            "choose val/accuracy or val/loss");
 }
 
 double EvaluationResult::mean_loss() const {

@@ -23,6 +23,8 @@ struct Trainer::Impl {
     // trainer_state.cpp: the way to and from files, and to the other ranks
     void restore(const std::string& path);
     void go_on_in_directory();
+    /// What the resumed state says to be saved counts as saved, and as the best, where the directory has it.
+    void note_what_is_there();
     void forget_other_metrics(const Config& before);
     void scatter_optimizer_state(const Checkpoint& checkpoint, const std::string& path);
     void broadcast_state();

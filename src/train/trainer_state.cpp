@@ -1,13 +1,19 @@
 // The state of a run on its way to and from files, and from rank 0 to the others.
 
+#include <fmt/format.h>
+
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <type_traits>
 
 #include "trainer_impl.hpp"
 #include "tutti/base/program_time.hpp"
 #include "tutti/model/zoo.hpp"
+#include "tutti/train/schedule.hpp"
 #include "tutti/train/weights_file.hpp"
 
 namespace tutti {
@@ -52,6 +58,10 @@ std::vector<std::string> changes(const Config& before, int world_before, const C
     if (old_batch != new_batch)
         list.push_back("samples per update: " + std::to_string(old_batch) + " -> " +
                        std::to_string(new_batch));
+    const double old_rate = base_learning_rate(before, world_before), rate = base_learning_rate(now, world);
+    if (before.optim.lr == now.optim.lr && old_rate != rate)
+        list.push_back(
+            fmt::format("learning rate, scaled by the number of ranks: {:g} -> {:g}", old_rate, rate));
     return list;
 }
 
@@ -127,10 +137,32 @@ void Trainer::Impl::go_on_in_directory() {
         if (!resumed_changes.empty())
             job.log.warning("going on with other settings than before (" + resumed_changes + ")");
         job.directory->cut_metrics(progress.step);
-        job.directory->set_aside_checkpoints_after(progress.step);
+        // Those beside a file from elsewhere are of another course: a requeued job must not take the latest.
+        const auto here = [](const std::string& path) { return std::filesystem::path(path).parent_path(); };
+        std::error_code none;
+        const bool own = std::filesystem::equivalent(
+            here(resumed_from), here(job.directory->checkpoint_path(progress.step)), none);
+        job.directory->set_aside_checkpoints_after(own ? progress.step : -1);
     });
+    note_what_is_there();
     job.log.info("resuming " + resumed_from + " at step " + std::to_string(progress.step) + ", epoch " +
                  std::to_string(progress.epoch + 1));
+}
+
+void Trainer::Impl::note_what_is_there() {
+    std::array<std::int64_t, 2> there{};  // as rank 0 sees them
+    if (job.control.rank() == 0)
+        for (const std::size_t i : {0U, 1U}) {
+            std::error_code none;
+            const std::int64_t step = i == 0 ? progress.step : progress.best_step;
+            there[i] = std::filesystem::exists(job.directory->checkpoint_path(step), none) ? 1 : 0;
+        }
+    job.control.broadcast(view_of(std::span(there)), 0).wait();
+    if (there[0] == 0) last_save_samples = -1;
+    if (progress.has_best && there[1] == 0) {
+        progress.has_best = false;
+        progress.best_step = -1;
+    }
 }
 
 void Trainer::Impl::scatter_optimizer_state(const Checkpoint& checkpoint, const std::string& path) {
@@ -155,6 +187,13 @@ std::vector<NamedTensor> Trainer::Impl::optimizer_tensors() {
 }
 
 void Trainer::Impl::forget_other_metrics(const Config& before) {
+    if (before.data.val != config.data.val) {
+        last_eval.clear();
+        progress.has_best = progress.has_stop_metric = false;
+        progress.best_step = -1;
+        progress.stale_evals = 0;
+        return;
+    }
     const bool other_loss = before.train.loss != config.train.loss &&
                             (is_regression(before.train.loss) || is_regression(config.train.loss));
     const auto is_other = [&](const std::string& then, const std::string& now) {

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
+#include <thread>
 #include <vector>
 
 #include "butterfly_check.hpp"
@@ -103,6 +105,26 @@ TEST(mpi_communicator, own_sums_are_in_rank_order_wherever_buffers_are_cut) {
             first.wait();
             EXPECT_EQ(values, expected) << communicator->all_reduce_path() << ", cut at " << cut;
         }
+}
+
+// As after SIGSTOP and SIGCONT: nobody polls for longer than the time-out, and then all are there.
+TEST(mpi_communicator, time_in_which_a_rank_did_not_run_is_no_waiting) {
+    if (session().size() == 1) return;
+    const auto impatient = make_mpi_communicator(MPI_COMM_WORLD, 1.5);
+    const auto other = session().world(timeout)->duplicate();  // whose order is its own
+    if (session().rank() == 0) {
+        std::int64_t one = 1;
+        Work sum = impatient->all_reduce(view_of(std::span(&one, 1)), ReduceOp::sum);
+        EXPECT_FALSE(sum.test());
+        std::this_thread::sleep_for(std::chrono::seconds(2));
+        other->barrier();
+        sum.wait();
+        EXPECT_EQ(one, session().size());
+        return;
+    }
+    other->barrier();
+    std::int64_t one = 1;
+    impatient->all_reduce(view_of(std::span(&one, 1)), ReduceOp::sum).wait();
 }
 
 TEST(mpi_communicator, own_reduce_scatters_have_the_bits_of_own_all_reduces) {

@@ -89,6 +89,18 @@ TEST(rendezvous, ranks_exchange_texts_of_any_length) {
     for (const int size : {1, 2, 3, 4, 9}) expect_all_met(meet(size, point_at(free_port())));
 }
 
+// Debian's host name; a host without IPv4.
+TEST(rendezvous, ranks_meet_at_each_address_of_this_host) {
+    for (const char* const address : {"127.0.1.1", "::1"}) {
+        const int port = free_port();
+        if (std::string(address) == "::1" &&
+            !resolve_problem(address, std::chrono::steady_clock::now() + 1s).empty())
+            continue;
+        for (const auto& mine : meet(2, {address, port, "job"}, 10))
+            EXPECT_EQ(mine.size(), 3U) << mine.front();
+    }
+}
+
 TEST(rendezvous, passes_over_ports_that_others_hold) {
     for (const bool closes : {true, false}) {
         const int port = free_port();

@@ -97,7 +97,13 @@ TEST(CheckTraining, a_top_k_of_more_than_the_models_classes_is_refused) {
               "train.topk is 5, but the model has 4 classes, so that every sample would count as correct; "
               "set train.topk to at most 4, to 0 (none) or to auto");
     config.train.checkpoint.best = "val/top5";
-    EXPECT_EQ(answer({}), "accepted");
+    EXPECT_EQ(answer({}),
+              "train.checkpoint.best is val/top5, but the model has 4 classes, so that every sample would "
+              "count as correct; choose val/accuracy or val/loss");
+    config.train.checkpoint.best = "";
+    config.train.early_stopping = EarlyStoppingConfig{.metric = "val/top5"};
+    EXPECT_EQ(answer({}).substr(0, 42), "train.early_stopping.metric is val/top5, b");
+    config.train.early_stopping.reset();
     config.model.classes = 6;
     EXPECT_EQ(answer(6), "accepted");
     EXPECT_EQ(answer(7).substr(0, 45), "train.topk is 7, but the model has 6 classes,");

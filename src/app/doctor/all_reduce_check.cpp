@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <limits>
 
 #include "tutti/base/random.hpp"
 
@@ -33,6 +34,12 @@ void check_few(Communicator& world, AllReduceFacts& facts) {
         facts.allowed_error = std::max(facts.allowed_error,
                                        2 * static_cast<double>(ranks - 1) * std::ldexp(1.0, -24) * magnitude);
     }
+    // All ranks judge alike, and rank 0 says it; a maximum may lose what is no number.
+    if (std::isnan(facts.largest_error)) facts.largest_error = std::numeric_limits<double>::infinity();
+    std::array<double, 2> worst{facts.largest_error, facts.allowed_error};
+    world.all_reduce(view_of(std::span(worst)), ReduceOp::max).wait();
+    facts.largest_error = worst[0];
+    facts.allowed_error = worst[1];
 }
 
 void check_many(Communicator& world, AllReduceFacts& facts) {

@@ -1,0 +1,15 @@
+#pragma once
+// HDF5's virtual data sets, whose values lie in other files.
+
+#include <string>
+
+#include "hdf5_table.hpp"
+
+namespace tutti::hdf5 {
+
+/// DataError: a file of which this virtual data set is made, or the data set in it, is not there. HDF5 itself
+/// then reads fill values, without a word (HDF5 documentation, "Virtual Dataset", H5Pset_virtual). Nothing
+/// for data sets that are not virtual. `path`, `name`: where it lies.
+void require_virtual_sources(const Table& table, const std::string& path, const std::string& name);
+
+}  // namespace tutti::hdf5
