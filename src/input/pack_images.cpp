@@ -21,22 +21,36 @@ struct Source {
     std::int64_t label = 0;
 };
 
+/// Whether one of the folders above leads here, too: a link that goes round in a circle.
+bool is_within_itself(const fs::path& folder, const fs::path& top) {
+    std::error_code ignored;
+    for (fs::path above = folder.parent_path(); above.native().size() >= top.native().size();
+         above = above.parent_path()) {
+        if (fs::equivalent(above, folder, ignored)) return true;
+        if (above == top || above == above.parent_path()) break;
+    }
+    return false;
+}
+
 std::vector<std::string> images_below(const std::string& folder, const std::string& output) {
     std::vector<std::string> paths;
     std::error_code error, ignored;
     constexpr auto options = fs::directory_options::follow_directory_symlink;
+    std::string at = folder;
     for (auto entry = fs::recursive_directory_iterator(folder, options, error);
          !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
         end_if_stopped(output);
         const std::string name = entry->path().filename().string();
         const bool folder_below = entry->is_directory(ignored);
-        if (name.starts_with('.')) {
+        if (folder_below) at = entry->path().string();  // which the next step may fail to list
+        if (name.starts_with('.') ||
+            (folder_below && entry->is_symlink(ignored) && is_within_itself(entry->path(), folder))) {
             if (folder_below) entry.disable_recursion_pending();
         } else if (has_image_name(name) && !folder_below) {
             paths.push_back(entry->path().string());
         }
     }
-    if (error) fail_listing(folder, error.message());
+    if (error) fail_listing(at, error.message());
     if (paths.empty())
         throw DataError(folder + ": there is no image in it",
                         "names must end in .png, .jpg or .jpeg; remove the folder if it is no class");

@@ -69,7 +69,13 @@ Config config_with_objective(Config config, const DatasetInfo& data) {
 ModelInput model_input(const DatasetInfo& data, const DataConfig& config) {
     ModelInput input{data.sample_shape, data.targets > 0 ? data.targets : data.classes, data.targets > 0,
                      data.std};
-    if (config.normalize) input.std.assign(config.normalize->std.begin(), config.normalize->std.end());
+    if (!config.normalize) return input;
+    const auto channels = static_cast<std::size_t>(data.sample_shape[data.sample_shape.rank() - 1]);
+    if (const std::size_t given = config.normalize->std.size(); given != 1 && given != channels)
+        throw UsageError(
+            fmt::format("data.normalize.std has {} values, but the data have {} channels", given, channels),
+            "give one value or one per channel");
+    input.std.assign(config.normalize->std.begin(), config.normalize->std.end());
     return input;
 }
 

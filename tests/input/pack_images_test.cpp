@@ -1,6 +1,8 @@
 // Folders of PNG and JPEG files as data sets.
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -272,6 +274,27 @@ TEST_F(PackImages, AnOutputThatIsAnImageIsRefused) {
     EXPECT_EQ(refusal([&] { pack_images(options_); }),
               "2 -o " + options_.output + " would overwrite " + at("in/b/2.png") + "; give another name");
     EXPECT_EQ(fs::file_size(at("in/b/2.png")), good.size());
+}
+
+TEST_F(PackImages, ALinkThatGoesRoundInACircleBringsNothingTwice) {
+    const std::string image = png(1, 1, 0, "\x01");
+    write("in/a/1.png", image);
+    write("in/a/below/2.png", image);
+    write("else/3.png", image);
+    fs::create_directory_symlink(at("in/a"), at("in/a/below/up"));
+    fs::create_directory_symlink(at("in/a/below"), at("in/a/below/itself"));
+    fs::create_directory_symlink(at("else"), at("in/a/other"));
+    EXPECT_EQ(pack_images(options_).samples, 3);
+}
+
+TEST_F(PackImages, AnOutputThatIsNoFileIsRefused) {
+    write("in/a/1.png", png(1, 1, 0, "\x01"));
+    const std::string pipe = at("pipe.h5");
+    ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+    options_.output = pipe;
+    EXPECT_NE(refusal([&] { pack_images(options_); }).find("there is something else than a file"),
+              std::string::npos);
+    EXPECT_TRUE(fs::is_fifo(pipe));
 }
 
 TEST_F(PackImages, FoldersWithoutImagesAreNamed) {

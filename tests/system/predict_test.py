@@ -88,6 +88,28 @@ class Predict(TrainingTest):
         self.assert_exit(same, 0)
         self.assertNotIn(warned, same.stderr)
 
+    def test_training_data_that_are_gone_are_told(self):
+        data = self.small_data(64)
+        self.assert_exit(self.run_trainer(self.settings(data)), 0)
+        moved = data.rename(self.dir / "moved.h5")
+        told = self.run_trainer(["eval", "--run", self.dir / "run", "--data", moved])
+        self.assert_exit(told, 0)
+        self.assertIn(f"{data}, which the model was trained on, is not there: whether {moved} has the same classes",
+                      told.stderr)
+
+    def test_no_output_takes_the_place_of_data_or_a_checkpoint(self):
+        data = self.small_data(64)
+        self.assert_exit(self.run_trainer(self.settings(data)), 0)
+        val = self.small_data(40, "val.h5")
+        older = self.dir / "run/checkpoints/step-00000001.h5"
+        older.write_bytes(self.latest("run").read_bytes())
+        for output, what in ((data, "a data set"), (older, "the checkpoint of a run")):
+            before = output.read_bytes()
+            result = self.run_trainer(["predict", "--run", self.dir / "run", "--data", val, "-o", output])
+            self.assert_exit(result, 2)
+            self.assertIn(f"-o {output} would overwrite {what}", result.stderr)
+            self.assertEqual(output.read_bytes(), before)
+
     def test_the_best_checkpoint_can_be_asked_for(self):
         # A rate so high that the loss is worse at the end than before.
         run, val = self.trained(train__epochs=6, train__checkpoint__best="val/loss", train__checkpoint__keep=1,
