@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "tutti/base/error.hpp"
 
@@ -71,10 +72,12 @@ ModelInput model_input(const DatasetInfo& data, const DataConfig& config) {
                      data.std};
     if (!config.normalize) return input;
     const auto channels = static_cast<std::size_t>(data.sample_shape[data.sample_shape.rank() - 1]);
-    if (const std::size_t given = config.normalize->std.size(); given != 1 && given != channels)
-        throw UsageError(
-            fmt::format("data.normalize.std has {} values, but the data have {} channels", given, channels),
-            "give one value or one per channel");
+    for (const auto& [key, count] :
+         {std::pair{"mean", config.normalize->mean.size()}, std::pair{"std", config.normalize->std.size()}})
+        if (count != 1 && count != channels)
+            throw UsageError(fmt::format("data.normalize.{} has {} values, but the data have {} channels",
+                                         key, count, channels),
+                             "give one value or one per channel");
     input.std.assign(config.normalize->std.begin(), config.normalize->std.end());
     return input;
 }

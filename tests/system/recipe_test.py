@@ -212,7 +212,7 @@ class Recipes(TrainingTest):
         self.assertEqual(self.metrics("k", "eval")[0]["top4"], 1.0)
 
     def test_the_best_checkpoint_may_be_of_any_metric(self):
-        data, val = self.small_data(120), self.small_data(60, "val.h5")
+        data, val = self.small_data(120, classes=7), self.small_data(60, "val.h5", classes=7)
         for metric, best in (("val/top5", max), ("val/balanced_accuracy", max), ("val/loss", min)):
             run, field = metric.replace("/", "-"), metric.removeprefix("val/")
             self.train(1, data, run, data__val=val, train__epochs=5, train__batch_size=20,
