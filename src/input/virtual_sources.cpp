@@ -1,7 +1,9 @@
 #include "virtual_sources.hpp"
 
+#include <cstdlib>
 #include <filesystem>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "tutti/base/error.hpp"
@@ -20,10 +22,17 @@ std::string text_of(ssize_t (*get)(hid_t, size_t, char*, size_t), hid_t creation
     return text;
 }
 
-/// Where the library would find it: beside the file that names it, or as it is named. Empty: nowhere.
+/// Where the library would find it: below HDF5_VDS_PREFIX, as it is named, or beside the file that names it.
+/// Empty: nowhere.
 std::string found(const std::string& file, const fs::path& beside) {
-    const fs::path given(file);
-    for (const fs::path& place : {given, beside / given, beside / given.filename()}) {
+    const char* const variable = std::getenv("HDF5_VDS_PREFIX");
+    std::string prefix = variable == nullptr ? "" : variable;
+    constexpr std::string_view origin = "${ORIGIN}";
+    if (prefix.starts_with(origin))
+        prefix = (beside / fs::path(prefix.substr(origin.size())).relative_path()).string();
+    const fs::path given(file), below(prefix);
+    for (const fs::path& place :
+         {below / given, below / given.filename(), given, beside / given, beside / given.filename()}) {
         std::error_code none;
         if (fs::is_regular_file(place, none)) return place.string();
     }

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <numeric>
 
 #include "hdf5_file.hpp"
@@ -44,6 +46,19 @@ TEST_F(VirtualSources, are_read_where_they_are) {
         for (std::size_t i = 0; i < pixels.size(); ++i)
             ASSERT_EQ(static_cast<std::uint8_t>(samples[i]), pixels[i]);
     }
+}
+
+TEST_F(VirtualSources, are_found_below_hdf5s_prefix) {
+    std::filesystem::create_directory(at("parts"));
+    ImageFile{}.write(at("part.h5"));
+    write("part.h5");
+    std::filesystem::rename(at("part.h5"), at("parts/part.h5"));
+    EXPECT_NE(refusal(), "");
+    for (const std::string& prefix : {at("parts"), std::string("${ORIGIN}/parts")}) {
+        setenv("HDF5_VDS_PREFIX", prefix.c_str(), 1);
+        EXPECT_EQ(refusal(), "") << prefix;
+    }
+    unsetenv("HDF5_VDS_PREFIX");
 }
 
 TEST_F(VirtualSources, that_are_missing_are_named_and_not_read_as_zeros) {
