@@ -6,8 +6,6 @@
 #include "inference.hpp"
 #include "tutti/base/familiar_options.hpp"
 #include "tutti/base/stop_signal.hpp"
-#include "tutti/input/dataset.hpp"
-#include "tutti/train/checkpoint.hpp"
 #include "tutti/train/evaluation.hpp"
 #include "tutti/train/prediction.hpp"
 
@@ -26,12 +24,7 @@ void check_output(const std::string& output, const std::vector<std::string>& inp
     for (const std::string& input : inputs)
         if (std::filesystem::equivalent(output, input, ignored))
             throw UsageError("-o " + output + " is a file that is read", "give another file");
-    if (is_checkpoint(output))
-        throw UsageError("-o " + output + " would overwrite the checkpoint of a run",
-                         "give another name, or delete that file first");
-    if (is_dataset_file(output))
-        throw UsageError("-o " + output + " would overwrite a data set",
-                         "give another name, or delete that file first");
+    refuse_to_overwrite(output);
 }
 
 int predict_job(const JobStart& start, const PredictArguments& arguments) {

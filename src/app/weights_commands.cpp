@@ -28,12 +28,7 @@ int convert(const char* description, const char* name, const char* what, bool ta
     std::error_code missing;  // a file that does not exist yet is no source
     if (std::filesystem::equivalent(source, output, missing))
         throw UsageError("-o " + output + " would overwrite " + source, "give another name");
-    if (is_checkpoint(output))
-        throw UsageError("-o " + output + " would overwrite the checkpoint of a run",
-                         "give another name, or delete that file first");
-    if (is_dataset_file(output))
-        throw UsageError("-o " + output + " would overwrite a data set",
-                         "give another name, or delete that file first");
+    refuse_to_overwrite(output);
     std::vector<NamedTensor> tensors = weights_to_evaluate(source);
     const std::size_t count = tensors.size();
     write_weights(output, std::move(tensors));
