@@ -8,15 +8,6 @@
 
 namespace tutti {
 
-/// The library brings the same columns of many rows into an order of its own. Where rows lie a multiple of
-/// 2 KiB apart, their lines share two of the first cache's 64 sets (8 at 512 bytes) and drive each other out.
-/// Such an operand is better copied to rows that are one line further apart. Measured on AVX2 (Zen 3, oneDNN
-/// 2.6, a core; copies included), 64 rows, dweight and dx in µs, as they are and copied:
-///     512→512   564 and 519    368 and 394          1024→256   792 and 712    393 and 402
-///     384→384   243 and 199    201 and 211          768→768    855 and 862    812 and 860
-/// Not where it was not measured: where the library computes with AVX-512, whatever this is built for.
-inline bool spreads_rows();
-
 /// Whether the library computes with AVX-512.
 inline bool library_has_avx512() {
     static const bool has = [] {
@@ -26,6 +17,13 @@ inline bool library_has_avx512() {
     return has;
 }
 
+/// The library brings the same columns of many rows into an order of its own. Where rows lie a multiple of
+/// 2 KiB apart, their lines share two of the first cache's 64 sets (8 at 512 bytes) and drive each other out.
+/// Such an operand is better copied to rows that are one line further apart. Measured on AVX2 (Zen 3, oneDNN
+/// 2.6, a core; copies included), 64 rows, dweight and dx in µs, as they are and copied:
+///     512→512   564 and 519    368 and 394          1024→256   792 and 712    393 and 402
+///     384→384   243 and 199    201 and 211          768→768    855 and 862    812 and 860
+/// Not where it was not measured: where the library computes with AVX-512, whatever this is built for.
 inline bool spreads_rows() {
     return vector_bytes == 32 && !library_has_avx512();
 }

@@ -4,16 +4,12 @@
 #include <array>
 #include <utility>
 
-#include "tutti/base/error.hpp"
+#include "tutti/train/objective.hpp"
 
 namespace tutti {
 namespace {
 
-std::vector<float> per_channel(const std::vector<double>& values, std::int64_t channels, const char* key) {
-    if (values.size() != 1 && static_cast<std::int64_t>(values.size()) != channels)
-        throw UsageError(std::string(key) + " has " + std::to_string(values.size()) +
-                             " values, but the data have " + std::to_string(channels) + " channels",
-                         "give one value or one per channel");
+std::vector<float> per_channel(const std::vector<double>& values, std::int64_t channels) {
     std::vector<float> result(static_cast<std::size_t>(channels), static_cast<float>(values.front()));
     if (values.size() > 1)
         std::transform(values.begin(), values.end(), result.begin(),
@@ -42,9 +38,10 @@ BatchStage::BatchStage(Device& device, const DatasetInfo& info, const DataConfig
       ranks_bytes_(2 * static_cast<std::size_t>(max_batch) * sizeof(std::int64_t)),
       wanted_{nullptr, DType::i64, {0}} {
     const std::int64_t channels = info.sample_shape[info.sample_shape.rank() - 1];
+    check_normalize(config, channels);
     if (config.normalize) {
-        mean_ = per_channel(config.normalize->mean, channels, "data.normalize.mean");
-        std_ = per_channel(config.normalize->std, channels, "data.normalize.std");
+        mean_ = per_channel(config.normalize->mean, channels);
+        std_ = per_channel(config.normalize->std, channels);
     } else {
         mean_ = info.mean;
         std_ = info.std;

@@ -67,17 +67,21 @@ Config config_with_objective(Config config, const DatasetInfo& data) {
     return config;
 }
 
+void check_normalize(const DataConfig& config, std::int64_t channels) {
+    if (!config.normalize) return;
+    for (const auto& [key, count] :
+         {std::pair{"mean", config.normalize->mean.size()}, std::pair{"std", config.normalize->std.size()}})
+        if (count != 1 && count != static_cast<std::size_t>(channels))
+            throw UsageError(fmt::format("data.normalize.{} has {} values, but the data have {} channels",
+                                         key, count, channels),
+                             "give one value or one per channel");
+}
+
 ModelInput model_input(const DatasetInfo& data, const DataConfig& config) {
     ModelInput input{data.sample_shape, data.targets > 0 ? data.targets : data.classes, data.targets > 0,
                      data.std};
     if (!config.normalize) return input;
-    const auto channels = static_cast<std::size_t>(data.sample_shape[data.sample_shape.rank() - 1]);
-    for (const auto& [key, count] :
-         {std::pair{"mean", config.normalize->mean.size()}, std::pair{"std", config.normalize->std.size()}})
-        if (count != 1 && count != channels)
-            throw UsageError(fmt::format("data.normalize.{} has {} values, but the data have {} channels",
-                                         key, count, channels),
-                             "give one value or one per channel");
+    check_normalize(config, data.sample_shape[data.sample_shape.rank() - 1]);
     input.std.assign(config.normalize->std.begin(), config.normalize->std.end());
     return input;
 }

@@ -29,6 +29,9 @@ LossChoice loss_of_run(const TrainConfig& config, const DatasetInfo& data);
 /// model.classes: the run's config then says them to those who have the weights without these data. Pure.
 Config config_with_objective(Config config, const DatasetInfo& data);
 
+/// Throws UsageError where data.normalize, if it is given, has neither one value nor one for each channel.
+void check_normalize(const DataConfig& config, std::int64_t channels);
+
 /// What build_model has to know of the data: as many outputs as classes, or as targets, and what their pixels
 /// are divided by. Pure.
 ModelInput model_input(const DatasetInfo& data, const DataConfig& config);
