@@ -6,45 +6,25 @@
 //   between the first two that this process may run on: the median of 31 bursts of 2000 round trips. A burst
 //   lasts 0.2 to 1 ms, less than what the scheduler leaves to a thread at once, so that few are interrupted.
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <charconv>
 #include <chrono>
-#include <exception>
-#include <new>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "tutti/comm/launch.hpp"
+#include "two_cores.hpp"
 
 namespace tutti {
 namespace {
 
 constexpr int bursts = 31;
 constexpr int round_trips = 2000;
-
-/// The calling thread, and threads that it starts from now on, run on this core alone.
-void pin_to(int core) {
-    const auto cores = static_cast<std::size_t>(core) + 1;
-    cpu_set_t* const set = CPU_ALLOC(cores);
-    if (set == nullptr) throw std::bad_alloc();
-    const std::size_t bytes = CPU_ALLOC_SIZE(cores);
-    CPU_ZERO_S(bytes, set);
-    CPU_SET_S(static_cast<std::size_t>(core), bytes, set);
-    const int status = sched_setaffinity(0, bytes, set);
-    const int reason = errno;
-    CPU_FREE(set);
-    if (status != 0)
-        throw std::runtime_error(fmt::format("core {}: {}; name two of the cores that `taskset -cp $$` shows",
-                                             core, std::generic_category().message(reason)));
-}
 
 int core_of(std::string_view word) {
     int core = 0;
@@ -105,10 +85,5 @@ int run(const std::vector<std::string_view>& words) {
 }  // namespace tutti
 
 int main(int argc, char** argv) {
-    try {
-        return tutti::run({argv + 1, argv + argc});
-    } catch (const std::exception& error) {
-        fmt::print(stderr, "bench_core_distance: {}\n", error.what());
-        return 2;
-    }
+    return tutti::run_program("bench_core_distance", tutti::run, argc, argv);
 }

@@ -5,14 +5,12 @@
 //   bench_shared_lines [MIB] : µs a MiB to write and to read, medians of 200 turns, on the first two cores
 //   that this process may run on, of MIB MiB in all (4). "streamed": by stores that bypass the caches.
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <barrier>
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
-#include <exception>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -25,20 +23,13 @@
 #endif
 
 #include "tutti/comm/launch.hpp"
+#include "two_cores.hpp"
 
 namespace tutti {
 namespace {
 
 constexpr int turns = 200, not_counted = 3;
 constexpr std::size_t line = 16;  // floats
-
-void pin_to(int core) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(static_cast<std::size_t>(core), &set);
-    if (sched_setaffinity(0, sizeof set, &set) != 0)
-        throw std::runtime_error(fmt::format("core {} is not for this process", core));
-}
 
 struct Kind {
     const char* name;
@@ -108,10 +99,12 @@ Times measure(const std::vector<int>& cores, float* memory, std::size_t half, co
 
 int run(const std::vector<std::string_view>& words) {
     std::size_t mib = 4;
-    if (words.size() > 1 ||
-        (words.size() == 1 &&
-         (std::from_chars(words[0].data(), words[0].data() + words[0].size(), mib).ec != std::errc() ||
-          mib < 1 || mib > 4096)))
+    if (words.size() == 1) {
+        const char* const end = words[0].data() + words[0].size();
+        const auto [rest, error] = std::from_chars(words[0].data(), end, mib);
+        if (error != std::errc() || rest != end) mib = 0;
+    }
+    if (words.size() > 1 || mib < 1 || mib > 4096)
         throw std::runtime_error("MIB is a whole number of MiB from 1 to 4096");
     const std::vector<int> cores = bound_cores();
     if (cores.size() < 2) throw std::runtime_error("two cores are needed; see `taskset -cp $$`");
@@ -141,10 +134,5 @@ int run(const std::vector<std::string_view>& words) {
 }  // namespace tutti
 
 int main(int argc, char** argv) {
-    try {
-        return tutti::run({argv + 1, argv + argc});
-    } catch (const std::exception& error) {
-        fmt::print(stderr, "bench_shared_lines: {}\n", error.what());
-        return 2;
-    }
+    return tutti::run_program("bench_shared_lines", tutti::run, argc, argv);
 }
