@@ -126,8 +126,7 @@ std::string shown(double seconds) {
 constexpr const char* check_launch =
     "look for the first error of another rank, and check that every rank has the same MASTER_ADDR, "
     "MASTER_PORT and WORLD_SIZE, that MASTER_ADDR is the host of rank 0, and that SLURM_JOB_ID is set on all "
-    "of "
-    "them or on none (ssh does not carry it over); distributed.timeout is how long to wait";
+    "of them or on none (ssh does not carry it over); distributed.timeout is how long to wait";
 constexpr const char* look_at_peer = "look for its error, or raise distributed.timeout if it is only slow";
 
 }  // namespace
