@@ -5,6 +5,7 @@
 
 #include "dataset_writer.hpp"
 #include "idx.hpp"
+#include "pack_normalisation.hpp"
 #include "tutti/base/error.hpp"
 
 namespace tutti {
@@ -62,13 +63,13 @@ void write_hdf5_dataset(const std::string& path, const DatasetInfo& info, std::s
 DatasetInfo pack_idx(const PackIdxOptions& options) {
     refuse_overwriting(options.output, options.images);
     refuse_overwriting(options.output, options.labels);
+    const PackNormalisation normalisation(options.mean, options.std);
     const std::vector<std::int64_t> labels = read_idx_labels(options);
     IdxReader images(options.images, IdxReader::Kind::images);
     DatasetInfo info;
     info.samples = images.dims()[0];
     info.sample_shape = {images.dims()[1], images.dims()[2], 1};
-    info.mean = options.mean;
-    info.std = options.std;
+    normalisation.put_into(info);
     if (info.samples != static_cast<std::int64_t>(labels.size()))
         throw DataError(options.images + " has " + std::to_string(info.samples) + " images, but " +
                             options.labels + " has " + std::to_string(labels.size()) + " labels",

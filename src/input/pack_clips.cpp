@@ -12,6 +12,7 @@
 #include "image_file.hpp"
 #include "image_samples.hpp"
 #include "in_order.hpp"
+#include "pack_normalisation.hpp"
 #include "row_choice.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/input/pack.hpp"
@@ -148,21 +149,13 @@ std::vector<std::byte> read_clip(ImageSampleReader& reader, const PackClipsOptio
     return clip;
 }
 
-/// One value per colour for each frame; anything else stays as it is.
-std::vector<float> for_each_frame(const std::vector<float>& values, std::int64_t channels,
-                                  std::int64_t frames) {
-    if (static_cast<std::int64_t>(values.size()) != channels) return values;
-    std::vector<float> all;
-    for (std::int64_t frame = 0; frame < frames; ++frame) all.insert(all.end(), values.begin(), values.end());
-    return all;
-}
-
 }  // namespace
 
 DatasetInfo pack_clips(const PackClipsOptions& options,
                        const std::function<void(const std::string&)>& skipped, LeftOutRows* left_out) {
     if (const std::string reason = no_image_files(); !reason.empty())
         throw UsageError("trainer pack clips: image files cannot be read", reason);
+    const PackNormalisation normalisation(options.mean, options.std);
     DatasetInfo info;
     info.labelled = has_labels(options);
     info.targets = static_cast<std::int64_t>(options.targets.size());
@@ -189,8 +182,7 @@ DatasetInfo pack_clips(const PackClipsOptions& options,
     const Shape frame = reader.shape();
     info.samples = static_cast<std::int64_t>(clips.size());
     info.sample_shape = {frame[0], frame[1], options.frames * frame[2]};
-    info.mean = for_each_frame(options.mean, frame[2], options.frames);
-    info.std = for_each_frame(options.std, frame[2], options.frames);
+    normalisation.put_into(info, options.frames);
 
     // Waits for what its threads still read, which may be long: after the writer has removed what it began.
     InOrder<std::vector<std::byte>> samples(clips.size(), options.threads, [&](std::size_t i) {

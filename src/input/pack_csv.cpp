@@ -11,6 +11,7 @@
 #include "csv_fields.hpp"
 #include "csv_reader.hpp"
 #include "dataset_writer.hpp"
+#include "pack_normalisation.hpp"
 #include "row_choice.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/input/pack.hpp"
@@ -185,10 +186,9 @@ DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(con
                      LeftOutRows* left_out) {
     const Warn warn = warning ? warning : [](const std::string&) {};
     refuse_overwriting(options.output, options.csv);
+    const PackNormalisation normalisation(options.mean, options.std);
     DatasetInfo info;
     info.dtype = DType::f32;
-    info.mean = options.mean;
-    info.std = options.std;
     info.labelled = has_labels(options);
     info.targets = static_cast<std::int64_t>(options.targets.size());
     info.target_names = options.targets;
@@ -199,6 +199,8 @@ DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(con
         // First how many rows and which labels there are.
         CsvReader reader(options.csv, options.delimiter);
         columns = read_columns(reader, options);
+        info.sample_shape = {static_cast<std::int64_t>(columns.features.size())};
+        normalisation.put_into(info);
         const CsvHeader header = columns.header(options);
         RowChoice choice(header, options.keep, options.targets);
         while (next_row(reader, header, fields)) {
@@ -221,7 +223,6 @@ DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(con
         info.class_names = options.class_names;
         info.classes = static_cast<std::int64_t>(info.class_names.size());
     }
-    info.sample_shape = {static_cast<std::int64_t>(columns.features.size())};
 
     DatasetWriter writer(options.output, info,
                          "CSV: " + std::filesystem::path(options.csv).filename().string());

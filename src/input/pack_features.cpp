@@ -9,6 +9,7 @@
 #include "dataset_writer.hpp"
 #include "in_order.hpp"
 #include "npy_file.hpp"
+#include "pack_normalisation.hpp"
 #include "segment_list.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/input/pack.hpp"
@@ -142,6 +143,7 @@ struct Piece {
 DatasetInfo pack_features(const PackFeaturesOptions& options,
                           const std::function<void(const std::string&)>& skipped) {
     refuse_overwriting(options.output, options.labels);
+    const PackNormalisation normalisation(options.mean, options.std);
     std::vector<VideoPart> parts = read_segment_list(options.labels);
     for (const VideoPart& part : parts)
         for (const std::string& folder : options.folders)
@@ -160,8 +162,7 @@ DatasetInfo pack_features(const PackFeaturesOptions& options,
     info.sample_shape = {features};
     info.classes = 2;
     info.class_names = {"outside", "inside"};
-    info.mean = options.mean;
-    info.std = options.std;
+    normalisation.put_into(info);
     std::vector<Piece> pieces;
     for (const PartSource& source : sources) {
         info.samples += source.extent.last - source.part.first;

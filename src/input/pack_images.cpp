@@ -8,6 +8,7 @@
 #include "image_file.hpp"
 #include "image_samples.hpp"
 #include "in_order.hpp"
+#include "pack_normalisation.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/input/pack.hpp"
 
@@ -71,11 +72,10 @@ DatasetInfo pack_images(const PackImagesOptions& options,
                         const std::function<void(const std::string&)>& skipped) {
     if (const std::string reason = no_image_files(); !reason.empty())
         throw UsageError("trainer pack images: image files cannot be read", reason);
+    const PackNormalisation normalisation(options.mean, options.std);
     DatasetInfo info;
     info.class_names = folders_in(options.folder, "put the images of each class into a folder of its name");
     info.classes = static_cast<std::int64_t>(info.class_names.size());
-    info.mean = options.mean;
-    info.std = options.std;
     std::vector<Source> sources;
     for (std::size_t label = 0; label < info.class_names.size(); ++label)
         for (std::string& path :
@@ -97,6 +97,7 @@ DatasetInfo pack_images(const PackImagesOptions& options,
     reader.read(sources.front().path);
     info.samples = static_cast<std::int64_t>(sources.size());
     info.sample_shape = reader.shape();
+    normalisation.put_into(info);
 
     // Waits for what its threads still read, which may be long: after the writer has removed what it began.
     InOrder<Image> images(sources.size(), options.threads,

@@ -76,11 +76,11 @@ TEST_F(PackClips, ColoursAreTogetherAndNormalisationIsForEachFrame) {
                                                         {13, 13, 13, 13, 13, 13, 14, 14, 14, 14, 14, 14}}));
     options_.height = options_.width = 3;
     EXPECT_EQ(pack_clips(options_).sample_shape, (Shape{3, 3, 6}));
-    options_.mean = {0.5F};
-    options_.std = {1};
-    EXPECT_EQ(
-        refusal([&] { pack_clips(options_); }),
-        "4 " + options_.output + ": cannot be written: 'mean' has 1 entries, but samples have 6 channels");
+    options_.mean = {0.5F, 0.25F};
+    options_.std = {1, 2};
+    EXPECT_EQ(refusal([&] { pack_clips(options_); }),
+              "2 --mean and --std have 2 numbers, but samples have 6 channels (2 frames of 3); give one "
+              "number, or 3 of each");
 }
 
 TEST_F(PackClips, AListNamesClipsAndLabels) {

@@ -22,12 +22,13 @@ void write_hdf5_dataset(const std::string& path, const DatasetInfo& info, std::s
 struct PackIdxOptions {
     std::string images, labels, output;
     std::vector<std::string> class_names;  ///< empty: "0", "1", …
-    std::vector<float> mean, std;          ///< empty: none in the file
+    std::vector<float> mean, std;          ///< for all channels, or each; empty: none in the file
 };
 /// Packs a pair of IDX files (Y. LeCun's MNIST format; plain or gzip) of u8 images [N, H, W] and u8 labels
 /// [N]. Throws DataError: missing, truncated, wrong magic number, numbers of images and labels that differ;
-/// UsageError for an output that is one of them; RunError where writing fails or a signal asked to stop.
-/// Returns what was written.
+/// UsageError for an output that is one of them and
+/// for means or deviations that do not fit the samples, as below; RunError where writing fails or a signal
+/// asked to stop. Returns what was written.
 DatasetInfo pack_idx(const PackIdxOptions& options);
 
 struct PackImagesOptions {
@@ -35,7 +36,7 @@ struct PackImagesOptions {
     std::int64_t height = 0, width = 0;  ///< 0: the files', which must then be of one size
     std::int64_t channels = 0;           ///< 1: grey, 3: RGB; 0: the first file's
     int threads = 1;                     ///< that read files; the output is the same for any number
-    std::vector<float> mean, std;        ///< empty: none in the file
+    std::vector<float> mean, std;        ///< for all channels, or each; empty: none in the file
 };
 /// Packs PNG and JPEG files: a folder per class in `folder`, with images at any depth (torchvision's
 /// ImageFolder). Classes are the sorted names of the folders, samples the sorted paths, class by class. With
@@ -71,7 +72,7 @@ struct PackCsvOptions {
     std::vector<std::string> drop;  ///< names of columns to leave out
     char delimiter = ',';
     std::vector<std::string> class_names;  ///< empty: the labels, or none
-    std::vector<float> mean, std;          ///< per feature; empty: none in the file
+    std::vector<float> mean, std;          ///< for all features, or each; empty: none in the file
 };
 /// Packs a table whose first line names the columns (RFC 4180): all but the label's or the targets' become
 /// f32 features. Rows without a target, and those not to keep, are left out, and counted in `left_out` unless
@@ -95,7 +96,7 @@ struct PackClipsOptions {
     std::int64_t height = 0, width = 0, channels = 0;  ///< of a frame, as in PackImagesOptions
     int threads = 1;                                   ///< that read clips; the output is the same
     std::vector<std::string> class_names;              ///< of csv; empty: none in the file
-    std::vector<float> mean, std;  ///< per channel of a frame, or of all frames; empty: none in the file
+    std::vector<float> mean, std;  ///< for all channels, each of a frame, or each; empty: none in the file
 };
 /// Packs clips, which are folders of PNG and JPEG files: a frame each, in the order of their names, of which
 /// the first `frames` are taken; a shorter clip repeats its last one. A sample is u8 [H, W, frames ·
@@ -115,7 +116,7 @@ struct PackFeaturesOptions {
     std::vector<std::string> folders;  ///< of .npy files, one for each kind of features
     std::string output;
     int threads = 1;               ///< that read files; the output is the same for any number
-    std::vector<float> mean, std;  ///< per feature of all kinds; empty: none in the file
+    std::vector<float> mean, std;  ///< for all features of all kinds, or each; empty: none in the file
 };
 /// Packs features of the seconds of videos. `labels` lists parts of videos: {"youtube_id": ID, "timeRange":
 /// [begin, end], "segments": [[begin, end], …]}, in seconds of the video; each folder has a file ID.npy
