@@ -76,8 +76,9 @@ void print_memory(const Config& config, Graph& graph, Device& device, const Opti
                   const Dataset& train, std::int64_t world, int threads) {
     std::unique_ptr<Dataset> val;
     if (!config.data.val.empty()) {
-        val = transform_images(open_datasets(config.data.val, stated_memory(world).left_by(train)),
-                               config.data.transforms, config.run.seed, TransformUse::evaluation);
+        val = transform_images(
+            open_datasets(config.data.val, stated_memory(world).left_by(train), labels_needed(config)),
+            config.data.transforms, config.run.seed, TransformUse::evaluation);
         val->expect_reads(validation_reads(config, train.info().samples, val->info().samples, world));
     }
     std::vector<MemoryItem> items = state_memory(config, graph, optimizer, device, train.info(),

@@ -16,6 +16,7 @@
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/input/loader.hpp"
 #include "tutti/input/transforms.hpp"
+#include "tutti/train/objective.hpp"
 #include "tutti/train/precision.hpp"
 
 namespace tutti {
@@ -173,8 +174,8 @@ class LoaderBenchRun {
             }
             std::unique_ptr<Dataset> data;
             together(*control_, "opening the data", [&] {
-                data = transform_images(open_datasets(report_.files, file_memory()), config_.data.transforms,
-                                        config_.run.seed, TransformUse::training);
+                data = transform_images(open_datasets(report_.files, file_memory(), labels_needed(config_)),
+                                        config_.data.transforms, config_.run.seed, TransformUse::training);
             });
             Loader loader = loader_for(*data, row.workers);
             load(loader, row, true);

@@ -104,7 +104,7 @@ FileMemory file_memory(std::optional<std::int64_t> available) {
 }
 
 std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths) {
-    return open_datasets(paths, file_memory(available_bytes()));
+    return open_datasets(paths, file_memory(available_bytes()), Labels::required);
 }
 
 std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, FileMemory memory, Labels labels) {

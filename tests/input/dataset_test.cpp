@@ -134,7 +134,8 @@ TEST(DescribeWanted, NamesWhatAModelIsToGive) {
 TEST_F(OpenDatasets, FilesThatAreNotInMemoryAreReadTheSame) {
     const std::vector<std::string> paths{write("a.h5", with_labels_from(0, 50)),
                                          write("b.h5", with_labels_from(50, 50))};
-    const std::unique_ptr<Dataset> mapped = open_datasets(paths), read = open_datasets(paths, 0);
+    const std::unique_ptr<Dataset> mapped = open_datasets(paths),
+                                   read = open_datasets(paths, 0, Labels::required);
     std::vector<std::int64_t> indices;
     for (std::int64_t i = 0; i < 100; ++i) indices.push_back(i * 37 % 100);
     std::vector<std::byte> expected(indices.size() * 24), samples(indices.size() * 24);
@@ -165,9 +166,9 @@ TEST_F(OpenDatasets, FilesTogetherAreMappedUpToTheLimit) {
     const std::unique_ptr<Dataset> first = open_hdf5_dataset(paths[0]);
     if (first->mapped_bytes() == 0) GTEST_SKIP() << "the temporary directory is on no local file system";
     EXPECT_EQ(first->mapped_bytes(), 600'000'000U);
-    EXPECT_EQ(open_datasets(paths, 1'199'999'999)->mapped_bytes(), 600'000'000U);
-    EXPECT_EQ(open_datasets(paths, 1'200'000'000)->mapped_bytes(), 1'200'000'000U);
-    EXPECT_EQ(open_datasets(paths, 599'999'999)->mapped_bytes(), 0U);
+    EXPECT_EQ(open_datasets(paths, 1'199'999'999, Labels::required)->mapped_bytes(), 600'000'000U);
+    EXPECT_EQ(open_datasets(paths, 1'200'000'000, Labels::required)->mapped_bytes(), 1'200'000'000U);
+    EXPECT_EQ(open_datasets(paths, 599'999'999, Labels::required)->mapped_bytes(), 0U);
 }
 
 TEST_F(OpenDatasets, FilesThatAreNotMappedAreBroughtInWhereThereIsRoom) {
@@ -175,7 +176,7 @@ TEST_F(OpenDatasets, FilesThatAreNotMappedAreBroughtInWhereThereIsRoom) {
                                          write("b.h5", with_labels_from(0, 100)),
                                          write("c.h5", with_labels_from(0, 100))};
     const auto expect = [&](FileMemory memory, std::uint64_t mapped, std::uint64_t brought_in) {
-        const std::unique_ptr<Dataset> dataset = open_datasets(paths, memory);
+        const std::unique_ptr<Dataset> dataset = open_datasets(paths, memory, Labels::required);
         EXPECT_EQ(dataset->mapped_bytes(), mapped);
         EXPECT_EQ(dataset->brought_in_bytes(), brought_in);
         const FileMemory left = memory.left_by(*dataset);
@@ -211,7 +212,7 @@ TEST_F(OpenDatasets, FilesThatAreNotMappedAreBroughtIn) {
         return missing();
     };
     for (const bool fits : {true, false}) {
-        const auto dataset = open_datasets(std::vector{path}, {0, fits ? mapped_limit : 0});
+        const auto dataset = open_datasets(std::vector{path}, {0, fits ? mapped_limit : 0}, Labels::required);
         if (fits && dataset->brought_in_bytes() == 0)
             GTEST_SKIP() << "the temporary directory is on no local file system";
         EXPECT_EQ(dataset->brought_in_bytes(), fits ? 48'000'000U : 0U);
@@ -229,7 +230,7 @@ TEST_F(OpenDatasets, FilesThatAreNotMappedAreBroughtIn) {
         else
             EXPECT_EQ(missing(), before);
     }
-    const auto dataset = open_datasets(std::vector{path}, {0, mapped_limit});
+    const auto dataset = open_datasets(std::vector{path}, {0, mapped_limit}, Labels::required);
     evict(path);
     for (int batch = 1; batch <= 3; ++batch) {
         BringInPatience none;
@@ -239,14 +240,14 @@ TEST_F(OpenDatasets, FilesThatAreNotMappedAreBroughtIn) {
     }
     EXPECT_LT(missing_soon(), 20U);
     // What little of it is read is fetched as needed.
-    const auto left = open_datasets(std::vector{path}, {0, mapped_limit});
+    const auto left = open_datasets(std::vector{path}, {0, mapped_limit}, Labels::required);
     left->expect_reads(1.9);
     EXPECT_EQ(left->brought_in_bytes(), 0U);
 }
 
 TEST_F(OpenDatasets, AFileThatIsCutWhileItIsBroughtInNamesTheSample) {
     const std::string path = write("a.h5", with_labels_from(0, 100'000));
-    const auto dataset = open_datasets(std::vector{path}, {0, mapped_limit});
+    const auto dataset = open_datasets(std::vector{path}, {0, mapped_limit}, Labels::required);
     if (dataset->brought_in_bytes() == 0)
         GTEST_SKIP() << "the temporary directory is on no local file system";
     ASSERT_EQ(truncate(path.c_str(), 4096), 0);

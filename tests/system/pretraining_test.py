@@ -96,6 +96,19 @@ class Pretraining(TrainingTest):
         self.train("unlabelled", "train.epochs=1", "data.val=null")
         self.assertEqual(self.losses("labelled"), self.losses("unlabelled"))
 
+    def test_every_command_takes_data_without_labels(self):
+        more = ["data.train=" + str(self.data), "data.val=" + str(self.data)]
+        diverged = self.run_trainer(self.command("bad", "optim.name=sgd", "optim.lr=1e300"))
+        self.assert_exit(diverged, 1)
+        failed, = (self.dir / "bad").glob("failed-step-*.h5")
+        replayed = self.run_trainer(["replay", failed])
+        self.assert_exit(replayed, 1)
+        self.assertIn("step 2 (epoch 1)", replayed.stdout)
+        self.assert_exit(self.run_trainer(["inspect", "-c", "recipe.yaml", *more]), 0)
+        self.assert_exit(self.run_trainer(["bench", "loader", "-c", "recipe.yaml", *more, "--rounds", 1, "--cold-rounds", 1,
+                                           "--batches", 2, "data.workers=1", "--out", "loader"]), 0)
+        self.assertTrue((self.dir / "loader" / "loader.json").exists())
+
     def test_what_is_not_for_it_is_refused(self):
         self.train("run", "train.max_steps=1")
         predict = self.run_trainer(["predict", "--run", "run", "--data", self.data, "-o", "out.csv"])

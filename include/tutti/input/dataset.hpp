@@ -177,9 +177,9 @@ bool whole_file_pays(double reads, std::int64_t samples, std::int64_t sample_byt
 /// beside those before it that are, by default file_memory() of what is available now. All must agree in
 /// shape, dtype, whether there are labels, the number of targets, and, where they have them, classes, class
 /// names and target names (DataError names both). The normalisation is the first file's. UsageError: no path.
+/// With paths alone labels are required; a command passes what its training needs.
 std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths);
-std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, FileMemory memory,
-                                       Labels labels = Labels::required);
+std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, FileMemory memory, Labels labels);
 
 /// The labels as class counts: for inspection. Reads all labels.
 std::vector<std::int64_t> count_labels(const Dataset& dataset);
