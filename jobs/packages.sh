@@ -52,10 +52,12 @@ install_packages() {
     log=$(mktemp "${TMPDIR:-/tmp}/tutti-apt-XXXXXX")
     # An update may fail because of a source that we do not need: whether it matters, the installation shows.
     run_apt "$log" update || true
-    forbid_services
-    local status=0
-    run_apt "$log" install --no-install-recommends "${missing[@]}" || status=$?
-    allow_services
+    local status=0 install=(install --no-install-recommends "${missing[@]}")
+    if [[ " ${missing[*]} " =~ \ (${daemon_packages// /|})\  ]]; then
+        run_apt "$log" --without-services "${install[@]}" || status=$?
+    else
+        run_apt "$log" "${install[@]}" || status=$?
+    fi
     if ((status != 0)); then
         tail -n 20 "$log" >&2
         echo "packages: apt-get failed; its output is in $log" >&2
@@ -65,27 +67,37 @@ install_packages() {
 }
 
 # Packages that bring daemons start them when they are installed; nobody asked for those. Debian's maintainer scripts
-# ask policy-rc.d before (invoke-rc.d(8)); 101 means no. One that is there already stays.
+# ask policy-rc.d before (invoke-rc.d(8)); 101 means no. One shell, with root's rights from the beginning, makes it and
+# removes it, whatever ends the command in between; one that is somebody else's stays.
+daemon_packages="slurmctld slurmd munge"
 service_policy=/usr/sbin/policy-rc.d
-made_service_policy=false
-forbid_services() {
-    if [[ -e $service_policy ]]; then return 0; fi
-    made_service_policy=true
-    # shellcheck disable=SC2016  # $1 is the inner shell's
-    ${as_root[@]+"${as_root[@]}"} sh -c 'printf "#!/bin/sh\nexit 101\n" >"$1" && chmod 755 "$1"' sh "$service_policy"
-}
-allow_services() {
-    if $made_service_policy; then ${as_root[@]+"${as_root[@]}"} rm -f "$service_policy"; fi
-    made_service_policy=false
-}
-
-# apt-get with its output in a log. The time-out covers dpkg's lock only: those of the package lists and of the
-# download folder are waited for here, as long.
-run_apt() {
-    local log=$1 attempt
+# shellcheck disable=SC2016  # the variables are the inner shell's
+without_services='
+    policy=$1
     shift
+    mark="# made by jobs/packages.sh while it installs, and removed by it"
+    if [ ! -e "$policy" ] || grep -qxF "$mark" "$policy"; then
+        trap '\''rm -f "$policy"'\'' EXIT
+        trap "exit 129" HUP
+        trap "exit 130" INT
+        trap "exit 143" TERM
+        printf "%s\n" "#!/bin/sh" "$mark" "exit 101" >"$policy"
+        chmod 755 "$policy"
+    fi
+    "$@"
+'
+
+# run_apt LOG [--without-services] ARGUMENT...: apt-get with its output in a log. The time-out covers dpkg's lock only:
+# those of the package lists and of the download folder are waited for here, as long.
+run_apt() {
+    local log=$1 attempt before=()
+    shift
+    if [[ $1 == --without-services ]]; then
+        before=(sh -c "$without_services" sh "$service_policy")
+        shift
+    fi
     for ((attempt = 0; attempt < 60; ++attempt)); do
-        if ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive LC_ALL=C \
+        if ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive LC_ALL=C ${before[@]+"${before[@]}"} \
             apt-get -q -y -o DPkg::Lock::Timeout=300 "$@" </dev/null >"$log" 2>&1; then
             return 0
         fi
