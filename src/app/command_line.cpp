@@ -78,6 +78,24 @@ void refuse_unknown_flags(const CLI::App& app, const Arguments& arguments, const
     }
 }
 
+/// An option whose value is missing would take the next word, and one whose value is empty would be as if it
+/// had not been given: often a variable of a script that is not set.
+void refuse_empty_values(const CLI::App& app, const Arguments& arguments) {
+    for (auto word = arguments.begin(); word != arguments.end() && *word != "--"; ++word) {
+        if (!word->starts_with('-')) continue;
+        const std::size_t equals = word->find('=');
+        const std::string name = word->substr(0, equals);
+        const CLI::Option* const option = app.get_option_no_throw(name);
+        if (option == nullptr || option->get_items_expected_max() == 0) continue;
+        const auto next = std::next(word);
+        const bool empty = equals == std::string::npos ? next != arguments.end() && next->empty()
+                                                       : equals + 1 == word->size();
+        if (empty)
+            throw UsageError(app.get_name() + ": " + name + " has an empty value",
+                             "give one, or leave " + name + " out; is a variable of a script not set?");
+    }
+}
+
 }  // namespace
 
 bool is_first_rank() {
@@ -87,6 +105,7 @@ bool is_first_rank() {
 bool parse_arguments(OptionParser& parser, const Arguments& arguments) {
     CLI::App& app = parser.cli();
     const std::string help = "run " + app.get_name() + " --help";
+    refuse_empty_values(app, arguments);
     try {
         Arguments reversed(arguments.rbegin(), arguments.rend());  // CLI11 takes them from the back
         app.parse(reversed);

@@ -52,14 +52,6 @@ std::string weights_in(const std::string& path, bool best) {
     return file;
 }
 
-void refuse_to_overwrite(const std::string& output) {
-    const bool checkpoint = is_checkpoint(output);
-    if (checkpoint || is_dataset_file(output))
-        throw UsageError(
-            "-o " + output + " would overwrite " + (checkpoint ? "the checkpoint of a run" : "a data set"),
-            "give another name, or delete that file first");
-}
-
 std::vector<NamedTensor> weights_to_evaluate(const std::string& path) {
     if (!is_checkpoint(path)) return read_weights(path);
     Checkpoint checkpoint = load_checkpoint(path);

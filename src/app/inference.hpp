@@ -40,9 +40,6 @@ inline constexpr const char* best_help =
 /// read_weights finds.
 std::vector<NamedTensor> weights_to_evaluate(const std::string& path);
 
-/// UsageError where the file `output` is there and is a run's checkpoint or a data set.
-void refuse_to_overwrite(const std::string& output);
-
 struct Inference {
     Config config;
     std::string weights;         ///< path of the file

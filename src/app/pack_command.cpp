@@ -7,12 +7,14 @@
 #include <system_error>
 
 #include "command_line.hpp"
+#include "output_file.hpp"
 #include "table_options.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/base/suggest.hpp"
 #include "tutti/comm/launch.hpp"
 #include "tutti/input/pack.hpp"
+#include "tutti/train/report_file.hpp"
 
 namespace tutti {
 namespace {
@@ -36,6 +38,12 @@ void add_class_names(OptionParser& parser, std::vector<std::string>& names) {
     parser.add_option("--class-names", names, "names of the classes, separated by commas").delimiter(',');
 }
 
+/// Before the sources are read, which may take hours.
+void check_output(const std::string& output) {
+    refuse_other_than_dataset(output);
+    prepare_output(output);
+}
+
 int print(const std::string& output, const DatasetInfo& info, const std::string& more = {}) {
     fmt::print("{}: {} samples {} {}, {}{}\n", output, info.samples, to_string(info.sample_shape),
                name_of(info.dtype), describe_wanted(info), more);
@@ -52,6 +60,7 @@ int pack_idx_command(const Arguments& arguments) {
     add_common_options(parser, options.output, options.mean, options.std);
     add_class_names(parser, options.class_names);
     if (!parse_arguments(parser, arguments)) return 0;
+    check_output(options.output);
     return print(options.output, pack_idx(options));
 }
 
@@ -129,6 +138,7 @@ int pack_images_command(const Arguments& arguments) {
     add_common_options(parser, options.output, options.mean, options.std);
     if (!parse_arguments(parser, arguments)) return 0;
     if (!size.empty()) std::tie(options.height, options.width) = parse_size(size);
+    check_output(options.output);
     const DatasetInfo info = pack_images(options, left_out.note());
     return print(options.output, info, left_out.text("files"));
 }
@@ -182,6 +192,7 @@ int pack_clips_command(const Arguments& arguments) {
     options.keep = table.kept_values();
     options.labelled = !no_labels;
     LeftOutRows rows;
+    check_output(options.output);
     const DatasetInfo info = pack_clips(options, left_out.note(), &rows);
     return print(options.output, info, text_of(rows) + left_out.text("clips"));
 }
@@ -211,6 +222,7 @@ int pack_features_command(const Arguments& arguments) {
     add_threads_option(parser, options.threads, "files; each may hold 16 MiB");
     add_common_options(parser, options.output, options.mean, options.std);
     if (!parse_arguments(parser, arguments)) return 0;
+    check_output(options.output);
     const DatasetInfo info = pack_features(options, left_out.note());
     return print(options.output, info, left_out.text("parts"));
 }
@@ -252,6 +264,7 @@ int pack_csv_command(const Arguments& arguments) {
             "give --label COLUMN, --target COLUMNS for regression, or --no-labels for data to predict");
     const auto warn = [](const std::string& text) { fmt::print(stderr, "warning: {}\n", text); };
     LeftOutRows left_out;
+    check_output(options.output);
     const DatasetInfo info = pack_csv(options, warn, &left_out);
     return print(options.output, info, text_of(left_out));
 }

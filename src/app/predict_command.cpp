@@ -4,6 +4,7 @@
 
 #include "command_line.hpp"
 #include "inference.hpp"
+#include "output_file.hpp"
 #include "tutti/base/familiar_options.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/train/evaluation.hpp"

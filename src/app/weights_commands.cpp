@@ -7,6 +7,7 @@
 
 #include "command_line.hpp"
 #include "inference.hpp"
+#include "output_file.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/input/dataset.hpp"
 #include "tutti/train/checkpoint.hpp"

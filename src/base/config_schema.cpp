@@ -1,20 +1,39 @@
 #include "config_schema.hpp"
 
 #include <algorithm>
+#include <cctype>
 
 #include "config_row.hpp"
 #include "config_schema_model.hpp"
+#include "tutti/base/suggest.hpp"
 
 namespace tutti::config {
 namespace {
 
 /// Null is the default. An empty text is none: run.dir=$UNSET would go on in another run's folder.
 Kind<std::string> folder() {
-    Kind<std::string> kind = text("FOLDER", "the default");
+    Kind<std::string> kind = path("FOLDER", "the default");
     kind.parse = [parse = kind.parse](const Setting& setting) {
         if (setting.node.IsScalar() && setting.node.Scalar().empty())
             setting.fail("no value", "write a FOLDER, or leave the key out");
         return parse(setting);
+    };
+    return kind;
+}
+
+/// A misspelt choice is not a file: a run should not begin to find that out.
+Kind<std::string> resume() {
+    Kind<std::string> kind = path("auto | never | FILE");
+    kind.parse = [parse = kind.parse](const Setting& setting) {
+        const std::vector<std::string> words = {"auto", "never"};
+        const std::string value = parse(setting);
+        std::string lower = value;
+        std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+        if (std::ranges::find(words, lower) != words.end()) return lower;
+        if (const std::string near = nearest(lower, words); !near.empty())
+            setting.fail(value + " is neither auto nor never",
+                         "did you mean " + near + "? For a file of this name write ./" + value);
+        return value;
     };
     return kind;
 }
@@ -30,7 +49,7 @@ void add_run(std::vector<Row>& rows) {
             default_is("runs/<stem of the config file>",
                        row("run.dir", at(run, &R::dir), folder(), "folder of this run's files")),
             row("run.seed", at(run, &R::seed), integer(), "seed of everything random"),
-            row("run.resume", at(run, &R::resume), text("auto | never | FILE"),
+            row("run.resume", at(run, &R::resume), resume(),
                 "auto goes on in a used folder, never starts anew, FILE goes on from that checkpoint; a job "
                 "that Slurm has requeued goes on from its own"),
             row("run.log_level", at(run, &R::log_level), levels, "least important messages that are shown"),

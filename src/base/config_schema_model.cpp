@@ -87,7 +87,7 @@ void add_model(std::vector<Row>& rows) {
                 {layers_model},
                 row("model.layers", at(model, &M::layers), layers(),
                     "the layers one by one, instead of a name: [{conv2d: {out: 32, kernel: 3}}, relu, ...]")),
-            row("model.init_from", at(model, &M::init_from), text("FILE", "none"),
+            row("model.init_from", at(model, &M::init_from), path("FILE", "none"),
                 "initial weights by PyTorch's names: a checkpoint, a run directory (its latest; of both not "
                 "train.ema's average), other HDF5 or safetensors; videomae also takes the encoder of a "
                 "masked autoencoder"),

@@ -118,10 +118,11 @@ YAML::Node load(const std::string& text, const std::string& source, const std::s
                              "keep the first and remove the --- lines");
         return documents.empty() ? YAML::Node(YAML::NodeType::Null) : documents.front();
     } catch (const YAML::Exception& error) {
-        const std::string remedy = source == command_line ? "quote the value"
-                                   : indents_with_tab(text, error.mark)
-                                       ? "indent with spaces there, not with a tab"
-                                       : "check the indentation and brackets there";
+        const std::string remedy =
+            source == command_line
+                ? text.starts_with('*') ? "name files one by one: [a.h5, b.h5]" : "quote the value"
+            : indents_with_tab(text, error.mark) ? "indent with spaces there, not with a tab"
+                                                 : "check the indentation and brackets there";
         throw UsageError(
             fmt::format("{}{}: not valid YAML: {}", place(source, error.mark), subject, error.msg), remedy);
     }
@@ -205,6 +206,12 @@ void Settings::override_with(const std::string& argument) {
     const std::string value = argument.substr(equals + 1);
     if (!find_row(path) && !is_section(path) && !find_familiar_key(path) && !is_familiar_section(path))
         unknown(path, command_line);
+
+    if (const std::size_t comment = value.find(" #");
+        comment != std::string::npos && value.find_first_of("'\"[{") > comment)
+        throw UsageError(
+            fmt::format("{}: {}: what begins with # in '{}' is a comment", command_line, path, value),
+            fmt::format("quote the value for YAML, too: '{}=\"{}\"'", path, value));
 
     // YAML reads nothing as null; here it is an empty text, which only keys of text accept.
     const Setting setting{path, command_line,

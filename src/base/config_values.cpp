@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cctype>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <system_error>
 
 #include "tutti/base/error.hpp"
@@ -190,8 +192,36 @@ Kind<std::string> text(const std::string& type, std::optional<std::string> empty
             [](const std::string& value) { return value.empty() ? "null" : quoted_scalar(value); }};
 }
 
+namespace {
+
+/// What a shell would have made of a path, had it seen it as a word of its own: neither a config nor key=~/x
+/// gets there, and a run must not write into a folder that is named ~ or $SCRATCH.
+std::string expanded_path(const Setting& setting, const std::string& path) {
+    for (std::size_t at = path.find('$'); at != std::string::npos; at = path.find('$', at + 1)) {
+        const char next = at + 1 < path.size() ? path[at + 1] : '\0';
+        if (next == '{' || next == '_' || std::isalpha(static_cast<unsigned char>(next)) != 0)
+            setting.fail(path + ": nobody replaces the variable",
+                         "write the folder out; a shell replaces it in double quotes");
+    }
+    if (!path.starts_with("~/")) return path;
+    const char* const home = std::getenv("HOME");
+    if (home == nullptr || *home == '\0')
+        setting.fail(path + ": HOME is not set in the environment", "write the folder out");
+    return home + path.substr(1);
+}
+
+}  // namespace
+
+Kind<std::string> path(const std::string& type, std::optional<std::string> empty_means) {
+    Kind<std::string> kind = text(type, std::move(empty_means));
+    kind.parse = [parse = kind.parse](const Setting& setting) {
+        return expanded_path(setting, parse(setting));
+    };
+    return kind;
+}
+
 Kind<std::vector<std::string>> paths() {
-    const auto entry = text("FILE");
+    const auto entry = path("FILE");
     const auto list = list_of(entry);
     return {"FILE | list of FILE",
             [=](const Setting& setting) -> std::vector<std::string> {

@@ -59,6 +59,8 @@ Kind<std::int64_t> power_of_two(std::int64_t at_most);
 Kind<double> number(Range range);
 /// Any text; `empty_means` says what an empty or null value is for ("none"), and without it these are errors.
 Kind<std::string> text(const std::string& type, std::optional<std::string> empty_means = {});
+/// text() that names a file or folder: ~/ is the home directory, a variable ($SCRATCH/x) is refused.
+Kind<std::string> path(const std::string& type, std::optional<std::string> empty_means = {});
 /// A list; a single value is read as a list of one.
 Kind<std::vector<std::string>> paths();
 Kind<std::vector<TransformSpec>> transforms();

@@ -21,6 +21,25 @@ std::string prepare_report(const std::string& directory, const std::string& name
     }
 }
 
+void prepare_output(const std::string& path) {
+    namespace fs = std::filesystem;
+    const std::string remedy = "give -o a name in a folder that can be written";
+    try {
+        if (fs::is_directory(path)) throw UsageError("-o " + path + " is a directory", "name a file in it");
+        // It would take the place of a device, such as /dev/null, for everybody.
+        if (fs::exists(path) && !fs::is_regular_file(path))
+            throw UsageError("-o " + path + " is something else than a file", "give another name");
+        if (const fs::path folder = fs::path(path).parent_path(); !folder.empty())
+            fs::create_directories(folder);
+        const file::Temporary probe(path);
+    } catch (const std::system_error& error) {
+        if (file::is_failed_write(error))
+            throw RunError(path + ": writing failed: " + file::cause(error),
+                           "check the free space and quota there, or give -o another name");
+        throw UsageError("-o " + path + " cannot be written: " + file::cause(error), remedy);
+    }
+}
+
 void write_report(const std::string& path, std::string_view text) {
     try {
         file::replace(path, text);

@@ -95,15 +95,41 @@ void remove_temporaries(const fs::path& directory, const std::string& spare) {
             remove_file(directory / name);
 }
 
-/// The same of what a run writes into its directory; other programs may be writing theirs there now
-/// (`trainer predict -o RUN_DIR/out.h5`).
+/// What a run writes into its directory, beside its lock.
+constexpr std::array<std::string_view, 6> own_files = {"config.yaml", "provenance.json", "metrics.jsonl",
+                                                       "trace.json",  "log.txt",         "failed-step-"};
+constexpr std::string_view checkpoints_name = "checkpoints";
+
+/// Whether `name` is a run's, or a temporary of one. Other programs write theirs there, too (`trainer predict
+/// -o RUN_DIR/out.h5`), and a run may have been given the directory of its data or scripts.
+bool is_own(std::string_view name) {
+    return name == checkpoints_name || std::ranges::any_of(own_files, [&](std::string_view own) {
+               return name == own || (name.starts_with(own) &&
+                                      (own.ends_with('-') || file::is_temporary(std::string(name))));
+           });
+}
+
 void remove_own_temporaries(const fs::path& directory) {
-    constexpr std::array own = {"config.yaml.", "provenance.json.", "metrics.jsonl.", "trace.json.",
-                                "failed-step-"};
     for (const std::string& name : names_in(directory))
-        if (file::is_temporary(name) &&
-            std::ranges::any_of(own, [&](const char* prefix) { return name.starts_with(prefix); }))
-            remove_file(directory / name);
+        if (file::is_temporary(name) && is_own(name)) remove_file(directory / name);
+}
+
+/// A file such as config.yaml in a directory where no run was yet is somebody's own, which a run would
+/// replace or lengthen. (log.txt may be where the shell writes what this program prints.)
+void refuse_what_no_run_wrote(const std::string& path) {
+    std::error_code error;
+    if (!fs::is_directory(path, error)) return;
+    const std::vector<std::string> names = names_in(path);
+    const auto shows_a_run = [](const std::string& name) {
+        return name == RunLock::name || name == checkpoints_name || name.starts_with(old_prefix);
+    };
+    if (std::ranges::any_of(names, shows_a_run)) return;
+    const auto found = std::ranges::find_if(
+        names, [](const std::string& name) { return is_own(name) && name != "log.txt"; });
+    if (found != names.end())
+        throw UsageError("run.dir: " + path + " holds " + *found +
+                             ", which no run of this program left there and one would write over",
+                         "give another run.dir=…, or another name to that file");
 }
 
 std::string without_trailing_slash(std::string path) {
@@ -115,7 +141,7 @@ void make_directory(const std::string& path) {
     const std::string remedy = "give a directory that you can write to with run.dir=…";
     std::error_code error;
     if (fs::exists(path, error) && !fs::is_directory(path, error))
-        throw RunError("the run directory " + path + " exists and is a file", "give another run.dir=…");
+        throw UsageError("run.dir: " + path + " exists and is a file", "give another run.dir=…");
     fs::create_directories(path, error);
     if (error) throw RunError("cannot create the run directory " + path + ": " + error.message(), remedy);
 }
@@ -142,15 +168,15 @@ void move_old_content(const fs::path& directory) {
     const std::vector<std::string> names = names_in(directory);
     std::vector<std::string> moving;
     for (const std::string& name : names) {
-        if (name == RunLock::name || name.starts_with(old_prefix)) continue;
+        if (!is_own(name)) continue;
         // A run that ended before its first checkpoint leaves the empty directory; that is no content.
         std::error_code error;
-        if (name == "checkpoints" && fs::is_empty(directory / name, error) && !error) continue;
+        if (name == checkpoints_name && fs::is_empty(directory / name, error) && !error) continue;
         moving.push_back(name);
     }
     if (moving.empty()) return;
     const fs::path old = directory / (std::string(old_prefix) + std::to_string(next_old(names)));
-    guarded("cannot move the old content of " + directory.string() + " to " + old.string(), [&] {
+    guarded("cannot move what was written to " + directory.string() + " to " + old.string(), [&] {
         fs::create_directory(old);
         for (const std::string& name : moving) fs::rename(directory / name, old / name);
     });
@@ -163,7 +189,7 @@ struct RunDirectory::State {
     ~State() { close_metrics(); }
 
     std::string file(const char* name) const { return path + "/" + name; }
-    std::string checkpoints() const { return file("checkpoints"); }
+    std::string checkpoints() const { return file(checkpoints_name.data()); }
     std::string metrics() const { return file("metrics.jsonl"); }
     void close_metrics() {
         if (metrics_descriptor >= 0) ::close(metrics_descriptor);
@@ -177,6 +203,7 @@ struct RunDirectory::State {
 
 RunDirectory::RunDirectory(const std::string& path, bool fresh) {
     const std::string directory = without_trailing_slash(path);
+    refuse_what_no_run_wrote(directory);
     make_directory(directory);
     state_ = std::make_unique<State>(directory);
     remove_own_temporaries(directory);

@@ -97,11 +97,10 @@ Checkpoint load_to_resume(const std::string& path, const Config& config) {
         return load_checkpoint(path);
     } catch (const DataError& error) {
         if (config.run.resume != "auto") throw;
-        throw DataError(
-            std::string(error.what()) +
-            "; run.resume=FILE goes on from another one, run.resume=never starts anew and moves the "
-            "old content to " +
-            config.run.dir + "/old-1/, old-2/, …");
+        throw DataError(std::string(error.what()) +
+                        "; run.resume=FILE goes on from another one, run.resume=never starts anew and moves "
+                        "what was written to " +
+                        config.run.dir + "/old-1/, old-2/, …");
     }
 }
 

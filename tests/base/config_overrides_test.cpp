@@ -92,6 +92,15 @@ TEST(ConfigOverride, that_is_not_yaml_is_refused_with_its_key) {
     const std::string message = override_refusal("data.train=[a.h5");
     EXPECT_TRUE(message.starts_with("data.train: not valid YAML: ")) << message;
     EXPECT_TRUE(message.ends_with("; quote the value")) << message;
+    EXPECT_TRUE(override_refusal("data.train=*.h5").ends_with("; name files one by one: [a.h5, b.h5]"));
+}
+
+TEST(ConfigOverride, that_yaml_would_cut_is_refused) {
+    EXPECT_EQ(override_refusal("run.dir=runs/exp #3"),
+              "run.dir: what begins with # in 'runs/exp #3' is a comment; quote the value for YAML, too: "
+              "'run.dir=\"runs/exp #3\"'");
+    EXPECT_EQ(parse("", {"run.dir='runs/exp #3'"}).run.dir, "runs/exp #3");
+    EXPECT_EQ(parse("", {"run.dir=runs/exp#3"}).run.dir, "runs/exp#3");
 }
 
 }  // namespace

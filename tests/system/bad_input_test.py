@@ -337,7 +337,7 @@ class BadInput(TrainingTest):
         raw[len(raw) // 2] ^= 1
         self.latest("run").write_bytes(raw)
         again = self.settings(data, train__epochs=2)
-        self.refused(again, 4, "step-", "run.resume=never starts anew and moves the old content to ", "run/old-1/")
+        self.refused(again, 4, "step-", "run.resume=never starts anew and moves what was written to ", "run/old-1/")
         named = self.refused([*again, f"run.resume={self.latest('run')}"], 4, "step-")
         self.assertNotIn("never", named)
         self.assert_exit(self.mpirun(2, [*again, "run.resume=never"]), 0)
@@ -370,7 +370,7 @@ class BadInput(TrainingTest):
     def test_a_run_directory_that_is_a_file_is_refused(self):
         data = self.small_data(64)
         (self.dir / "file").write_text("")
-        self.refused(self.settings(data, "file"), 1, "file")
+        self.refused(self.settings(data, "file"), 2, "file")
 
     def test_packing_truncated_images_leaves_no_file(self):
         images, labels = self.synthetic_idx(50)

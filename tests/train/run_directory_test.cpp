@@ -153,6 +153,26 @@ TEST_F(RunDirectoryTest, FreshMovesTheOldContentAside) {
     EXPECT_EQ(read_file(path_ + "/old-1/config.yaml"), "run: 2\n");
 }
 
+TEST_F(RunDirectoryTest, WhatIsSomebodyElsesIsNeitherMovedNorReplaced) {
+    fs::create_directories(path_ + "/scripts");
+    write_file(path_ + "/train.h5", "data");
+    { RunDirectory(path_, true).append_metric("{}"); }
+    write_file(path_ + "/failed-step-00000001.h5", "ours");
+    { const RunDirectory second(path_, true); }
+    EXPECT_EQ(names_in(path_), (Names{"checkpoints", "lock", "old-1", "scripts", "train.h5"}));
+    EXPECT_EQ(names_in(path_ + "/old-1"), (Names{"failed-step-00000001.h5", "metrics.jsonl"}));
+
+    for (const char* name : {"config.yaml", "metrics.jsonl"}) {
+        const std::string theirs = temp_.path() + "/theirs-" + name;
+        fs::create_directories(theirs);
+        write_file(theirs + "/" + name, "by hand");
+        for (const bool fresh : {false, true})
+            EXPECT_CONTAINS(message_of<UsageError>([&] { RunDirectory(theirs, fresh); }),
+                            theirs + " holds " + name + ", which no run");
+        EXPECT_EQ(names_in(theirs), Names{name}) << "nothing is made";
+    }
+}
+
 TEST_F(RunDirectoryTest, FreshNeverReusesTheNumberOfALaterRun) {
     fs::create_directories(path_ + "/old-7");
     write_file(path_ + "/log.txt", "x");
@@ -170,7 +190,7 @@ TEST_F(RunDirectoryTest, WithoutFreshEverythingStays) {
 TEST_F(RunDirectoryTest, AFileInItsPlaceIsNamed) {
     fs::create_directories(temp_.path() + "/runs");
     write_file(path_, "x");
-    const std::string message = message_of<RunError>([&] { RunDirectory(path_, false); });
+    const std::string message = message_of<UsageError>([&] { RunDirectory(path_, false); });
     EXPECT_CONTAINS(message, path_ + " exists and is a file");
     EXPECT_CONTAINS(message, "run.dir=");
     const std::string below = message_of<RunError>([&] { RunDirectory(path_ + "/y", false); });

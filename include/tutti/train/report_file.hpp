@@ -10,6 +10,11 @@ namespace tutti {
 /// missing. Call it before the work whose result it takes. Throws UsageError.
 std::string prepare_report(const std::string& directory, const std::string& name);
 
+/// Makes the folder of `path`, a file to be written, and makes sure that a file can be made in it. Call it
+/// before the work whose result it takes. Throws UsageError, also where `path` is a directory, and RunError
+/// where there is no room.
+void prepare_output(const std::string& path);
+
 /// Writes under another name, syncs, renames: `path` holds `text`, or what it held before. Throws DataError.
 void write_report(const std::string& path, std::string_view text);
 

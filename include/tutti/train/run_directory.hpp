@@ -14,10 +14,11 @@ namespace tutti {
 /// without one. All members that write throw RunError naming the file and the cause.
 class RunDirectory {
   public:
-    /// Creates `path` with its parents when missing and locks it. With `fresh` the old content (all but lock
-    /// and old-*) moves to old-1/, old-2/, … first. Temporaries of a run that died are removed. Throws
-    /// UsageError when another process holds the lock (naming host and process id), RunError when it cannot
-    /// be created or written.
+    /// Creates `path` with its parents when missing and locks it. With `fresh` what an earlier run wrote
+    /// there moves to old-1/, old-2/, … first; what else is there stays. Temporaries of a run that died are
+    /// removed. Throws UsageError when another process holds the lock (naming host and process id), where the
+    /// path is a file, and where a file of a run's, such as config.yaml, is in a directory without any other
+    /// trace of a run; RunError when it cannot be created or written.
     RunDirectory(const std::string& path, bool fresh);
     ~RunDirectory();
     RunDirectory(const RunDirectory&) = delete;

@@ -1,0 +1,63 @@
+// Keys that name files and folders.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "config_helpers.hpp"
+
+namespace tutti {
+namespace {
+
+class ConfigPaths : public testing::Test {
+  protected:
+    void SetUp() override { ASSERT_EQ(setenv("HOME", "/home/me", 1), 0); }
+    void TearDown() override {
+        if (home_.empty())
+            unsetenv("HOME");
+        else
+            setenv("HOME", home_.c_str(), 1);
+    }
+
+  private:
+    const std::string home_ = std::getenv("HOME") == nullptr ? "" : std::getenv("HOME");
+};
+
+TEST_F(ConfigPaths, TheHomeDirectoryIsFilledInWhereNoShellDoes) {
+    const Config config = parse("{run: {dir: ~/runs/a}, model: {init_from: ~/w.h5}}",
+                                {"data.train=[~/a.h5, b.h5]", "data.val=~/c.h5", "run.resume=~/s.h5"});
+    EXPECT_EQ(config.run.dir, "/home/me/runs/a");
+    EXPECT_EQ(config.model.init_from, "/home/me/w.h5");
+    EXPECT_EQ(config.data.train, (std::vector<std::string>{"/home/me/a.h5", "b.h5"}));
+    EXPECT_EQ(config.data.val, (std::vector<std::string>{"/home/me/c.h5"}));
+    EXPECT_EQ(config.run.resume, "/home/me/s.h5");
+    EXPECT_EQ(parse("", {"run.dir=a~/b"}).run.dir, "a~/b");
+    ASSERT_EQ(unsetenv("HOME"), 0);
+    EXPECT_EQ(override_refusal("run.dir=~/x"),
+              "run.dir: ~/x: HOME is not set in the environment; write the folder out");
+}
+
+TEST_F(ConfigPaths, AVariableThatNobodyReplacesIsRefused) {
+    for (const char* const path : {"$SCRATCH/x", "/data/${USER}/x", "a/$_b"})
+        EXPECT_EQ(override_refusal("run.dir=" + std::string(path)),
+                  "run.dir: " + std::string(path) +
+                      ": nobody replaces the variable; write the folder out; a shell replaces it in double "
+                      "quotes");
+    EXPECT_EQ(refusal("data: {train: [$SCRATCH/a.h5]}"),
+              "jobs/x.yaml:1: data.train[0]: $SCRATCH/a.h5: nobody replaces the variable; write the folder "
+              "out; a shell replaces it in double quotes");
+    EXPECT_EQ(parse("", {"run.dir=cost$/5$"}).run.dir, "cost$/5$");
+}
+
+TEST_F(ConfigPaths, AMisspeltChoiceIsNotAFileToResumeFrom) {
+    EXPECT_EQ(parse("", {"run.resume=NEVER"}).run.resume, "never");
+    EXPECT_EQ(parse("", {"run.resume=Auto"}).run.resume, "auto");
+    EXPECT_EQ(parse("", {"run.resume=./latest"}).run.resume, "./latest");
+    EXPECT_EQ(parse("", {"run.resume=step-00000004.h5"}).run.resume, "step-00000004.h5");
+    EXPECT_EQ(override_refusal("run.resume=nevr"),
+              "run.resume: nevr is neither auto nor never; did you mean never? For a file of this name "
+              "write ./nevr");
+    EXPECT_EQ(parse("", {"run.resume=yes"}).run.resume, "yes") << "the trainer says that it is not there";
+}
+
+}  // namespace
+}  // namespace tutti

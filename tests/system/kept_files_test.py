@@ -1,0 +1,60 @@
+"""What commands do not write over: other people's files in a run's directory, and whatever -o names by mistake."""
+
+import system_test
+from recipes import TrainingTest
+
+
+class KeptFiles(TrainingTest):
+    def refused(self, arguments, *words):
+        result = self.run_trainer(arguments)
+        self.assert_exit(result, 2)
+        for word in words:
+            self.assertIn(str(word), result.stderr)
+
+    def test_an_option_with_an_empty_value_is_refused(self):
+        for arguments in (["-c", "", "train.max_steps=1"], ["-c=", "train.max_steps=1"], ["bench", "step", "-c", ""],
+                          ["bench", "step", "--synthetic", "--out=", "train.batch_size=8"],
+                          ["eval", "--run=", "--data", "val.h5"], ["pack", "idx", "--images=", "--labels", "l"]):
+            self.refused(arguments, "has an empty value", "is a variable of a script not set?")
+        self.assertEqual([path for path in self.dir.iterdir() if path.name != ".jobs"], [])
+
+    def test_packing_replaces_data_sets_alone(self):
+        data = self.small_data(64)
+        self.assert_exit(self.run_trainer(self.settings(data)), 0)
+        (self.dir / "my.yaml").write_text("run: {seed: 1}\n")
+        images, labels = self.synthetic_idx(8)
+        pack = ["pack", "idx", "--images", images, "--labels", labels, "-o"]
+        for target, said in ((self.latest("run"), "would overwrite the checkpoint of a run"),
+                             (self.dir / "my.yaml", "my.yaml, which is no data set")):
+            before = target.read_bytes()
+            self.refused([*pack, target], said)
+            self.assertEqual(target.read_bytes(), before)
+        (self.dir / "empty.h5").touch()
+        for target in (data, self.dir / "empty.h5"):
+            self.assert_exit(self.run_trainer([*pack, target]), 0)
+            self.assertGreater(target.stat().st_size, 0)
+
+    def test_an_output_that_cannot_be_is_told_before_anything_is_read(self):
+        self.refused(["pack", "csv", "--csv", "absent.csv", "--label", "y", "-o", "/proc/x.h5"], "-o /proc/x.h5 cannot be written")
+        self.refused(["pack", "images", "--dir", "absent", "-o", self.dir], "is a directory")
+        self.assertEqual([path for path in self.dir.iterdir() if path.name != ".jobs"], [])
+
+    def test_a_run_leaves_files_that_no_run_wrote(self):
+        data = self.small_data(64)
+        own = self.dir / "run"
+        own.mkdir()
+        (own / "config.yaml").write_text("# by hand\nmodel: {name: mlp, hidden: [16]}\n")
+        for resume in ("auto", "never"):
+            self.refused(["-c", own / "config.yaml", f"run.dir={own}", f"data.train={data}", f"run.resume={resume}"],
+                         "holds config.yaml, which no run of this program left there")
+        self.assertEqual([path.name for path in own.iterdir()], ["config.yaml"])
+        (own / "config.yaml").rename(own / "my.yaml")
+        command = ["-c", own / "my.yaml", f"run.dir={own}", f"data.train={data}", "train.max_steps=1", "run.resume=never"]
+        for _ in range(2):  # the second moves what the first wrote, and not what it reads
+            self.assert_exit(self.run_trainer(command), 0)
+        self.assertEqual((own / "my.yaml").read_text()[:9], "# by hand")
+        self.assertTrue((own / "old-1" / "config.yaml").exists())
+
+
+if __name__ == "__main__":
+    system_test.main()
