@@ -87,8 +87,8 @@ bool Trainer::Impl::report_eval() {
     if (result.unreadable > 0)
         job.log.warning(fmt::format("epoch {}: {} validation samples could not be read and do not count",
                                     epoch, result.unreadable));
-    // Where a run was cut off in the middle of an epoch must not decide when it ends.
-    if (progress.position == 0) note_for_early_stopping(result);
+    // Where a run was cut off must not decide when it ends.
+    if (progress.position == 0 && evaluates_after(progress.epoch)) note_for_early_stopping(result);
     watch.lap(account.evaluation);
     if (wall_time) wall_time->evaluated(seconds_since_start() - begin);
     return true;

@@ -41,6 +41,7 @@ struct Trainer::Impl {
     void verify_weights();
     void after_update(bool skipped);
     void end_epoch();
+    bool evaluates_after(std::int64_t epoch) const;  // of the epochs, from 1 on
     void final_evaluation();
     void finish_epoch(bool skipped = false);
     void save_if_due(bool epoch_ended, bool skipped);

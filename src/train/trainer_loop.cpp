@@ -62,7 +62,7 @@ TrainingResult Trainer::Impl::run() {
     while (!finished() && !stopping) {
         training.start_epoch();
         if (training.windows.empty()) {  // the cursor stood at the end of the epoch
-            if (progress.position > 0)   // with drop_last, after a resume on other ranks
+            if (progress.position > 0)   // after a stop there, or with drop_last on other ranks
                 finish_epoch();
             else
                 ++progress.epoch;
@@ -160,7 +160,8 @@ void Trainer::Impl::append_row(const std::string& row) {
 void Trainer::Impl::after_update(bool skipped) {
     // Who asks to stop may not give the time for an evaluation: it is left to the resume, which finds the
     // cursor at the end of the epoch.
-    if (!training.epoch_has_more() && !stopping) return finish_epoch(skipped);
+    if (!training.epoch_has_more() && !(stopping && evaluates_after(progress.epoch + 1)))
+        return finish_epoch(skipped);
     save_if_due(false, skipped);
 }
 
@@ -193,12 +194,19 @@ void Trainer::Impl::end_epoch() {
     progress.position = 0;
     progress.loss_sum = progress.loss_weight = 0;
     progress.correct = 0;
-    const std::int64_t every = config.train.eval_every;
-    if (job.val && every > 0 && progress.epoch % every == 0 && !report_eval()) {
+    if (evaluates_after(progress.epoch) && !report_eval()) {
         // Left to the resume, as after a signal in the epoch's last update.
         progress = before;
         stopping = true;
+        return;
     }
+    // A checkpoint of the epoch's last update, from which the run was resumed, does not know that it ended.
+    last_save_samples = -1;
+}
+
+bool Trainer::Impl::evaluates_after(std::int64_t epoch) const {
+    const std::int64_t every = config.train.eval_every;
+    return job.val && every > 0 && epoch > 0 && epoch % every == 0;
 }
 
 bool Trainer::Impl::save_scheduled(bool epoch_ended, bool skipped) const {

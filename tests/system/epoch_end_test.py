@@ -1,0 +1,56 @@
+"""Runs that are stopped, or end, where an epoch does."""
+
+import system_test
+from recipes import TrainingTest
+
+
+class EpochEnd(TrainingTest):
+    def setUp(self):
+        super().setUp()
+        self.program = self.trainer
+        # As if the signal came in the first moment: the first update, which is the epoch's last, hears of it.
+        self.stopped = self.dir / "signalled.py"
+        self.stopped.write_text("#!/usr/bin/env python3\nimport os, signal, sys\n"
+                                "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\n"
+                                f"os.kill(os.getpid(), signal.SIGUSR1)\nos.execv({str(self.program)!r}, sys.argv)\n")
+        self.stopped.chmod(0o755)
+
+    def said(self, settings, code, stop=False):
+        self.trainer = self.stopped if stop else self.program
+        result = self.run_trainer(settings)
+        self.assert_exit(result, code)
+        return result.stderr + result.stdout
+
+    def one_update(self, **more):
+        return self.settings(self.small_data(64), train__batch_size=64, train__log_every=1, train__checkpoint__every="never", **more)
+
+    def test_an_epoch_that_a_resume_ends_is_ended_once(self):
+        settings = self.one_update(data__val=self.small_data(40, "val.h5"))
+        self.said(settings, 75, stop=True)
+        self.assertEqual(self.metrics("run", "eval"), [])
+        self.said(settings, 0)
+        self.assertEqual([row["step"] for row in self.metrics("run", "eval")], [1])
+        self.assertIn("is finished: 1 steps, 1 epochs", self.said(settings, 0))
+        self.assertEqual([row["step"] for row in self.metrics("run", "eval")], [1])
+
+    def test_a_signal_in_the_last_update_leaves_nothing_to_do(self):
+        for name, more in (("alone", {}), ("later", {"data__val": self.small_data(40, "val.h5"), "train__eval_every": 2})):
+            with self.subTest(name):
+                settings = self.one_update(run=name, **more)
+                self.said(settings, 0, stop=True)
+                self.assertEqual(len(self.metrics(name, "eval")), len(more) // 2)
+                self.assertIn("is finished: 1 steps, 1 epochs", self.said(settings, 0))
+
+    def test_a_run_that_is_made_longer_stops_where_a_long_one_would(self):
+        # Without a learning rate no loss is less than the first.
+        settings = self.one_update(data__val=self.small_data(40, "val.h5"), optim__lr=0, train__eval_every=2,
+                                   train__early_stopping="{metric: val/loss, patience: 1}")
+        self.said([*settings, "train.epochs=3"], 0)  # evaluated at its end, too
+        self.said([*settings, "train.epochs=9"], 0)
+        self.said([*settings, "train.epochs=9", f"run.dir={self.dir}/whole"], 0)
+        self.assertEqual([row["epoch"] for row in self.metrics("whole", "eval")], [2, 4])
+        self.assertEqual([row["epoch"] for row in self.metrics("run", "eval")], [2, 3, 4])
+
+
+if __name__ == "__main__":
+    system_test.main()
