@@ -194,7 +194,7 @@ void build(Inference& inference, InferenceUse use, bool with_embedding) {
     if (inference.outputs.regression) inference.outputs.count = given;
     check_comparable(inference.outputs, *inference.data, use);
     if (use == InferenceUse::metrics && inference.outputs.loss != LossChoice::reconstruction)
-        check_topk(config.train, given);
+        check_metrics(config.train, given);
     if (with_embedding) inference.embedding = keep_embedding(spec);
     inference.graph = std::make_unique<Graph>(std::move(spec), *inference.device,
                                               arithmetic_of(config.train.precision), batch);

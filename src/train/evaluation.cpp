@@ -262,7 +262,14 @@ std::int64_t topk_of(const TrainConfig& config, std::int64_t classes) {
     return asked || classes >= classes_worth_top5 ? 5 : 0;
 }
 
-void check_topk(const TrainConfig& config, std::int64_t classes) {
+void check_metrics(const TrainConfig& config, std::int64_t classes) {
+    constexpr std::int64_t most_of_a_matrix = 2048;
+    if (config.confusion && classes > most_of_a_matrix)
+        throw UsageError(
+            fmt::format("train.confusion is true, but the model has {} classes, and a matrix is "
+                        "for at most {}",
+                        classes, most_of_a_matrix),
+            "set train.confusion to false; trainer predict writes what each sample was taken for");
     if (config.topk && *config.topk > classes)
         throw UsageError(fmt::format("train.topk is {}, but the model has {} {}, so that every sample would "
                                      "count as correct",

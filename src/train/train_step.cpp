@@ -247,7 +247,7 @@ void TrainStep::reduce(double lr, Work& step_sums) {
     if (defer(lr, step_sums) || update_in_reduction(lr, step_sums)) return;
     if (in_graph) {
         // The buckets have their sums.
-    } else if (!across_ && std::ranges::is_sorted(reducer.issue_order()) &&
+    } else if (!across_ && !reducer.buckets().empty() && std::ranges::is_sorted(reducer.issue_order()) &&
                may_update_bucket_by_bucket(job) && step_sums.test() && update_is_certain()) {
         // The sums went out before backward and are there, unless a peer is late.
         // While later buckets are on the network, whose transfers go on within the update. The last one's is

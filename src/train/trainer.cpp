@@ -89,7 +89,7 @@ void check_training(const Config& config, const Dataset& train, const Dataset* v
     const GraphSpec model = build_model(config.model, model_input(train.info(), config.data));
     if (objective_of(config.train, train.info()) != Objective::classes) return;
     const std::int64_t outputs = model.nodes().back().shape[0];
-    check_topk(config.train, outputs);
+    check_metrics(config.train, outputs);
     check_class_weights(config.train.class_weights, outputs);
 }
 

@@ -59,6 +59,10 @@ void Trainer::Impl::choose_buckets() {
         bucket_plan.clear();
         return job.log.info("buckets: one rank has nothing to send, so there is nothing to choose");
     }
+    if (graph.parameters().empty()) {
+        bucket_plan.clear();
+        return job.log.info("buckets: the model has no parameters, so there is nothing to choose");
+    }
     // Of the run, before a choice ends it.
     bucket_schedules = schedules_tried(config, training.spreads_across_steps());
     if (use_buckets_of_checkpoint()) return;

@@ -33,6 +33,15 @@ MODELS = {
 
 
 class Deterministic(TrainingTest):
+    def test_without_parameters_there_is_nothing_to_send(self):
+        recipe = {**MODELS["nothing_to_train"], "train__log_every": 1, "train__epochs": 2}
+        data = self.small_data(100)
+        for name, more in (("ddp", {"distributed__strategy": "ddp"}), ("measured", {"distributed__bucket_policy": "auto"}),
+                           ("across", {"distributed__across_steps": "true"})):
+            with self.subTest(name):
+                self.assert_exit(self.mpirun(2, self.settings(data, name, **recipe, **more)), 0)
+                self.assertEqual(len(self.losses(name)), 14)
+
     def command(self, ranks, run, accumulate=1, **overrides):
         data, val = self.dir / "data.h5", self.dir / "val.h5"
         if not val.exists():

@@ -109,5 +109,22 @@ TEST(CheckTraining, a_top_k_of_more_than_the_models_classes_is_refused) {
     EXPECT_EQ(answer(7).substr(0, 45), "train.topk is 7, but the model has 6 classes,");
 }
 
+TEST(CheckTraining, a_confusion_matrix_of_very_many_classes_is_refused) {
+    const Images images(8);
+    Config config;
+    config.model.name = "mlp";
+    config.train.batch_size = 2;
+    config.train.confusion = true;
+    const auto answer = [&](std::int64_t classes) {
+        config.model.classes = classes;
+        return refusal<UsageError>([&] { check_training(config, images, nullptr, 1); });
+    };
+    EXPECT_EQ(answer(2048), "accepted");
+    EXPECT_EQ(
+        answer(21841),
+        "train.confusion is true, but the model has 21841 classes, and a matrix is for at most 2048; set "
+        "train.confusion to false; trainer predict writes what each sample was taken for");
+}
+
 }  // namespace
 }  // namespace tutti

@@ -19,8 +19,10 @@ namespace tutti {
 /// The k of the top-k accuracy that a config asks for, 0: none. Unless it says, 5 where "val/top5" decides
 /// something or there are 10 classes and more. Pure.
 std::int64_t topk_of(const TrainConfig& config, std::int64_t classes);
-/// Throws UsageError where train.topk is given and more than the `classes` of the model: all would be hits.
-void check_topk(const TrainConfig& config, std::int64_t classes);
+/// Throws UsageError where train.topk is given and more than the `classes` of the model: all would be hits;
+/// and where train.confusion asks for a matrix of more than 2048 classes, each rank's 33 MB at that, and a
+/// row of metrics.jsonl of about as much.
+void check_metrics(const TrainConfig& config, std::int64_t classes);
 
 /// What a thread evaluates with.
 struct EvaluationLane {

@@ -53,7 +53,6 @@ void TransformerBuilder::block(const Block& block) {
     const double probability = shape_.depth > 1 ? shape_.drop_path * static_cast<double>(block.index) /
                                                       static_cast<double>(shape_.depth - 1)
                                                 : 0;
-    const auto number = 2 * static_cast<std::uint64_t>(block.index);
 
     NodeId before = last_;
     norm(name + "norm1");
@@ -72,18 +71,19 @@ void TransformerBuilder::block(const Block& block) {
         append(prefix_ + name + "attn.class_token", make_pool_tokens(last(), TokenPooling::first));
     }
     linear(name + "attn.proj", shape_.dim);
-    end_branch(name, "1", before, probability, number);
+    end_branch(name, "1", before, probability);
 
     const NodeId between = last_;
     norm(name + "norm2");
     linear(name + "mlp.fc1", static_cast<std::int64_t>(static_cast<double>(shape_.dim) * shape_.mlp_ratio));
     append(prefix_ + name + "mlp.act", make_gelu(last(), shape_.gelu));
     linear(name + "mlp.fc2", shape_.dim);
-    end_branch(name, "2", between, probability, number + 1);
+    end_branch(name, "2", between, probability);
 }
 
 void TransformerBuilder::end_branch(const std::string& block, const std::string& branch, NodeId shortcut,
-                                    double probability, std::uint64_t number) {
+                                    double probability) {
+    const std::uint64_t number = branches_++;
     if (probability > 0)
         append(prefix_ + block + "drop_path" + branch, make_drop_path(last(), probability, number));
     // The branch first: the sum takes its memory, while the norm still needs the shortcut's in backward.

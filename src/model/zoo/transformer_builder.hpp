@@ -60,8 +60,7 @@ class TransformerBuilder {
     GraphSpec finish() { return std::move(graph_); }
 
   private:
-    void end_branch(const std::string& block, const std::string& branch, NodeId shortcut, double probability,
-                    std::uint64_t number);
+    void end_branch(const std::string& block, const std::string& branch, NodeId shortcut, double probability);
 
     Initializer weight(std::int64_t in, std::int64_t out, double scale = 1) const;
 
@@ -70,6 +69,7 @@ class TransformerBuilder {
     std::string prefix_;
     GraphSpec graph_;
     NodeId last_;
+    std::uint64_t branches_ = 0;  ///< so far, of all parts: each drops samples by a stream of its own
 };
 
 }  // namespace tutti

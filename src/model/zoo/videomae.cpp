@@ -41,7 +41,7 @@ GraphSpec build_videomae_pretrain(const Shape& input, const VideoMaeOptions& o, 
 
     builder.begin_part("decoder.",
                        {masking.decoder_dim, masking.decoder_depth, masking.decoder_heads, o.mlp_ratio,
-                        o.gelu, o.norm_eps, 0},
+                        o.gelu, o.norm_eps, o.drop_path},
                        "model.decoder_");
     builder.append("encoder_to_decoder", make_linear(builder.last(), masking.decoder_dim, false));
     builder.append("", make_mask_tokens(builder.last(), input, o.tubelet, mask));
