@@ -118,7 +118,7 @@ int inspect_command(const Arguments& arguments) {
     parser.add_option("key=value", overrides, "with -c: settings that override the file");
     parser.add_option("-c,--config", config, "YAML file");
     parser.add_option("--world", world, "with -c: number of ranks, all taken to be on this host")
-        .whole_number()
+        .in_range(1, 1000000)
         .show_default();
     parser.add_flag(
         "--sha256", sha256,
@@ -136,10 +136,15 @@ int inspect_command(const Arguments& arguments) {
         return 0;
     }
     if (!config.empty()) {
+        if (sha256) throw UsageError("--sha256 is for checkpoints and predictions", "leave out -c");
         if (!path.empty()) overrides.insert(overrides.begin(), path);  // with -c every word is a setting
         inspect_config(config, overrides, world);
         return 0;
     }
+    if (!overrides.empty())
+        throw UsageError("trainer inspect: " + overrides.front() + " is one too many",
+                         "name one file or run directory; settings are for a config: -c FILE");
+    if (world != 1) throw UsageError("--world is for a config", "give -c FILE, or leave it out");
     if (path.empty())
         throw UsageError("trainer inspect: nothing to look at", "give a file, a run directory or -c FILE");
     if (sha256) {

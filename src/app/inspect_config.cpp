@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <limits>
 
+#include "device_choice.hpp"
 #include "expected_reads.hpp"
 #include "files_in_memory.hpp"
 #include "reading_memory.hpp"
 #include "select.hpp"
+#include "training_recipe.hpp"
 #include "tutti/base/device_choice.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/stop_signal.hpp"
@@ -24,6 +26,7 @@
 #include "tutti/train/optimizer.hpp"
 #include "tutti/train/precision.hpp"
 #include "tutti/train/shard_plan.hpp"
+#include "tutti/train/trainer.hpp"
 #include "tutti/train/virtual_shards.hpp"
 
 namespace tutti {
@@ -72,21 +75,32 @@ void print_transforms(const std::vector<TransformSpec>& transforms, const Shape&
     fmt::print("  give {}\n", to_string(seen));
 }
 
-void print_memory(const Config& config, Graph& graph, Device& device, const Optimizer& optimizer,
-                  const Dataset& train, std::int64_t world, int threads) {
-    std::unique_ptr<Dataset> val;
-    if (!config.data.val.empty()) {
-        val = transform_images(
-            open_datasets(config.data.val, stated_memory(world).left_by(train), labels_needed(config)),
-            config.data.transforms, config.run.seed, TransformUse::evaluation);
-        val->expect_reads(validation_reads(config, train.info().samples, val->info().samples, world));
+/// Null without data.val.
+std::unique_ptr<Dataset> open_validation(const Config& config, const Dataset& train, std::int64_t world) {
+    if (config.data.val.empty()) return nullptr;
+    auto val = transform_images(
+        open_datasets(config.data.val, stated_memory(world).left_by(train), labels_needed(config)),
+        config.data.transforms, config.run.seed, TransformUse::evaluation);
+    val->expect_reads(validation_reads(config, train.info().samples, val->info().samples, world));
+    return val;
+}
+
+/// What training refuses beside that can be looked at nevertheless, as a batch for more data than these.
+void tell_refusals(const Config& config, const Dataset& train, const Dataset* val, int world) {
+    try {
+        check_training(config, train, val, world);
+    } catch (const UsageError& error) {
+        fmt::print(stderr, "warning: training refuses this: {}\n", error.what());
     }
+}
+
+void print_memory(const Config& config, Graph& graph, Device& device, const Optimizer& optimizer,
+                  const Dataset& train, const Dataset* val, std::int64_t world, int threads) {
     std::vector<MemoryItem> items = state_memory(config, graph, optimizer, device, train.info(),
                                                  val ? &val->info() : nullptr, static_cast<int>(world));
-    if (const std::size_t bytes = transform_bytes(config, train, val.get(), static_cast<int>(world));
-        bytes > 0)
+    if (const std::size_t bytes = transform_bytes(config, train, val, static_cast<int>(world)); bytes > 0)
         items.push_back({"transforms", bytes, "images before they are cropped, with each thread that reads"});
-    if (const std::size_t bytes = bring_in_bytes(config, train, val.get()); bytes > 0)
+    if (const std::size_t bytes = bring_in_bytes(config, train, val); bytes > 0)
         items.push_back(
             {"bringing in", bytes,
              "pieces of files that are not mapped as a whole, with each thread that reads, in the "
@@ -126,24 +140,28 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     if (config.data.train.empty())
         throw UsageError(path + ": data.train is not set",
                          "the model's shapes come from the data: data.train=FILE.h5");
-    if (world < 1) throw UsageError("--world is " + std::to_string(world), "it must be at least 1");
-    check_deterministic(config, static_cast<int>(world));
+    // What training refuses is no run to be measured.
+    check_strategy(config, static_cast<int>(world), false);
+    check_best(config);
     config.device = choice_of(config);
-    check_zero1(config);
     auto stored = open_datasets(config.data.train, stated_memory(world), labels_needed(config));
     const Shape stored_shape = stored->info().sample_shape;
     const auto dataset =
         transform_images(std::move(stored), config.data.transforms, config.run.seed, TransformUse::training);
     dataset->expect_reads(training_reads(config, dataset->info().samples, world));
+    const std::unique_ptr<Dataset> val = open_validation(config, *dataset, world);
     const int threads = threads_per_rank(world);
     const auto device = select_device(config, threads);
+    check_backend(config.distributed.backend, device->kind() == "cuda");
+    check_zero1(config);
+    check_objective(config.train, dataset->info(), dataset->name());
+    tell_refusals(config, *dataset, val.get(), static_cast<int>(world));
     const DType compute = compute_type(config.train.precision);
     const int ranks = static_cast<int>(world);
     const std::int64_t batch = largest_micro_batch(config, ranks);
     const bool chooses = config.distributed.strategy == Strategy::automatic && ranks > 1;
     config.distributed.strategy = chosen_strategy(config, ranks, has_common_memory(config, *device));
     const int shards = shards_optimizer(config, ranks) ? ranks : 1;
-    check_objective(config.train, dataset->info(), dataset->name());
     std::optional<Graph> made;
     const auto make = [&](int) {
         made.emplace(build_model(config.model, model_input(dataset->info(), config.data)), *device,
@@ -184,7 +202,7 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     fmt::print("  {:<46} {:>12} {:>14.3f} {:>14.3f}  of one sample\n", "total", parameters, forward * 1e-6,
                backward * 1e-6);
 
-    print_memory(config, graph, *device, *optimizer, *dataset, world, threads);
+    print_memory(config, graph, *device, *optimizer, *dataset, val.get(), world, threads);
 
     const bool compressed = config.distributed.compress == Compress::bf16 && ranks > 1;
     fmt::print("buckets (in the order of backward{})\n",

@@ -35,16 +35,6 @@ Recipe read_recipe(const RecipeArguments& arguments) {
     return {quickstart_recipe(brings_data ? "" : find_quickstart_data()), "quickstart"};
 }
 
-void check_strategy(const Config& config, int world, bool own_data) {
-    check_deterministic(config, world);
-    if (config.distributed.strategy == Strategy::single && world > 1)
-        throw UsageError("distributed.strategy is single, but there are " + std::to_string(world) + " ranks",
-                         "start one rank, or set distributed.strategy: auto");
-    if (config.data.train.empty() && !own_data)
-        throw UsageError("data.train is not set",
-                         "give an HDF5 file: data.train=FILE.h5 (trainer pack makes one)");
-}
-
 Config device_config(const JobStart& start, Config config) {
     const DeviceChoice choice = choice_of(config);
     if (choice != config.device)
@@ -56,10 +46,7 @@ Config device_config(const JobStart& start, Config config) {
 /// data.train first: it may map and bring in what it can, data.val what is left of the one budget.
 void open_data(const JobStart& start, const Config& config, bool whole_run,
                const std::function<std::unique_ptr<Dataset>()>& make_data, TrainingInputs& inputs) {
-    if (whole_run && config.data.val.empty() && !config.train.checkpoint.best.empty())
-        throw UsageError("train.checkpoint.best is " + config.train.checkpoint.best +
-                             ", but there are no data to evaluate on",
-                         "set data.val, or train.checkpoint.best=null");
+    if (whole_run) check_best(config);
     const auto rank = static_cast<std::size_t>(start.world.rank());
     const FileMemory memory = file_memory_of_rank(ranks_beside(inputs.places, rank));
     inputs.train = transform_images(
@@ -77,6 +64,23 @@ void open_data(const JobStart& start, const Config& config, bool whole_run,
 }
 
 }  // namespace
+
+void check_strategy(const Config& config, int world, bool own_data) {
+    check_deterministic(config, world);
+    if (config.distributed.strategy == Strategy::single && world > 1)
+        throw UsageError("distributed.strategy is single, but there are " + std::to_string(world) + " ranks",
+                         "start one rank, or set distributed.strategy: auto");
+    if (config.data.train.empty() && !own_data)
+        throw UsageError("data.train is not set",
+                         "give an HDF5 file: data.train=FILE.h5 (trainer pack makes one)");
+}
+
+void check_best(const Config& config) {
+    if (config.data.val.empty() && !config.train.checkpoint.best.empty())
+        throw UsageError("train.checkpoint.best is " + config.train.checkpoint.best +
+                             ", but there are no data to evaluate on",
+                         "set data.val, or train.checkpoint.best=null");
+}
 
 void add_recipe_options(OptionParser& parser, RecipeArguments& arguments) {
     parser.add_option("-c,--config", arguments.config_path, "YAML file");

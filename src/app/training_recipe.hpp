@@ -27,6 +27,11 @@ struct RecipeArguments {
 /// -c and key=value.
 void add_recipe_options(OptionParser& parser, RecipeArguments& arguments);
 
+/// UsageError for what the config alone refuses on `world` ranks. own_data: as in RecipeArguments.
+void check_strategy(const Config& config, int world, bool own_data);
+/// UsageError where the best checkpoint is to be kept, but nothing is there to evaluate on.
+void check_best(const Config& config);
+
 /// What -c and the overrides say; without -c the quick-start recipe. Collective; throws AgreedError.
 Config read_training_config(const JobStart& start, const RecipeArguments& arguments);
 

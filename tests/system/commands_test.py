@@ -142,6 +142,7 @@ class Commands(TrainingTest):
         result = self.run_trainer(["inspect", "-c", "c.yaml", "--world", "2", "device=cpu"])
         self.assert_exit(result, 0)
         self.assertIn("as if all 2 ranks shared this host's cores", result.stdout)
+        self.assertIn("warning: training refuses this: train.batch_size 64 × 2 ranks = 128 is larger than", result.stderr)
         result = self.run_trainer(["inspect", "-c", "c.yaml", "train.batch_size=32"])
         self.assert_exit(result, 0)
         for word in ("conv2", "max_pool2d", "parameters", "activations", "buckets", "expected peak", "fc2.bias .. conv1.weight"):
@@ -152,6 +153,24 @@ class Commands(TrainingTest):
         self.assert_exit(self.run_trainer(["inspect", "text"]), 4)
         self.assert_exit(self.run_trainer(["inspect", "nowhere"]), 4)
         self.assert_exit(self.run_trainer(["inspect"]), 2)
+
+    def test_inspect_refuses_what_it_would_ignore_and_what_training_refuses(self):
+        data = self.small_data(64)
+        (self.dir / "c.yaml").write_text(f"data: {{train: {data}}}\nmodel: {{name: mlp}}\ntrain: {{batch_size: 8}}\n")
+        config = ["inspect", "-c", "c.yaml"]
+        for arguments, said in (
+                (["inspect", data, data], "is one too many"), (["inspect", data, "optim.lr=3"], "optim.lr=3 is one too many"),
+                (["inspect", data, "--world", 4], "--world is for a config"), ([*config, "--sha256"], "leave out -c"),
+                ([*config, "--world", 4294967298], "--world"), ([*config, "--world", 3, "distributed.strategy=single"], "single"),
+                ([*config, "train.checkpoint.best=val/loss"], "no data to evaluate on"),
+                ([*config, "distributed.backend=nccl", "device=cpu"], "distributed.backend is nccl")):
+            result = self.run_trainer(arguments)
+            self.assert_exit(result, 2)
+            self.assertIn(said, result.stderr)
+            self.assertEqual(result.stdout, "")
+        result = self.run_trainer([*config, "train.topk=50"])
+        self.assert_exit(result, 0)
+        self.assertIn("warning: training refuses this: train.topk is 50", result.stderr)
 
     def test_inspect_does_not_advise_to_pack_over_what_is_no_data_set(self):
         (self.dir / "text").write_text("hello")
