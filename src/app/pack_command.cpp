@@ -45,6 +45,8 @@ void check_output(const std::string& output) {
 }
 
 int print(const std::string& output, const DatasetInfo& info, const std::string& more = {}) {
+    if (const std::string doubt = doubt_about_units(info); !doubt.empty())
+        fmt::print(stderr, "warning: {}\n", doubt);
     fmt::print("{}: {} samples {} {}, {}{}\n", output, info.samples, to_string(info.sample_shape),
                name_of(info.dtype), describe_wanted(info), more);
     return 0;

@@ -13,6 +13,7 @@
 #include "training_recipe.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/familiar_options.hpp"
+#include "tutti/base/idle_settings.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/input/dataset.hpp"
 #include "tutti/train/objective.hpp"
@@ -117,8 +118,13 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
                          device->description(), config.run.dir));
     log.info(fmt::format("data: {}, {} samples {}, {}", train_data->name(), train_data->info().samples,
                          to_string(train_data->info().sample_shape), describe_wanted(train_data->info())));
+    for (const std::string& idle : idle_settings(config)) log.warning(idle);
     if (const std::string doubt = doubt_about_layout(train_data->info()); !doubt.empty())
         log.warning("data: " + doubt);
+    DatasetInfo seen = train_data->info();
+    if (config.data.normalize)
+        seen.mean.assign(config.data.normalize->mean.begin(), config.data.normalize->mean.end());
+    if (const std::string doubt = doubt_about_units(seen); !doubt.empty()) log.warning("data: " + doubt);
     if (val_data && !config.data.normalize)
         if (const std::string doubt = doubt_about_scale(train_data->info(), val_data->info()); !doubt.empty())
             log.warning("data.val " + val_data->name() + ": " + doubt);

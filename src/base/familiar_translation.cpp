@@ -22,6 +22,12 @@ const FamiliarOption* find(const Fits& fits) {
     return found == table.end() ? nullptr : &*found;
 }
 
+std::string lower_case(std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return text;
+}
+
 }  // namespace
 
 const FamiliarOption* find_familiar_flag(std::string_view name, std::string_view command) {
@@ -44,8 +50,12 @@ bool is_familiar_section(std::string_view path) {
 }
 
 std::string familiar_value(const FamiliarOption& option, const std::string& value, const std::string& where) {
+    // YAML has several words for a truth value.
+    std::string word = lower_case(value);
+    if (word == "yes" || word == "on") word = "true";
+    if (word == "no" || word == "off") word = "false";
     for (const auto& [theirs, ours] : option.words)
-        if (value == theirs) return ours;
+        if (value == theirs || word == theirs) return ours;
     switch (option.value) {
         case Value::hdf5:
             if (value.ends_with(".csv") || value.ends_with(".json"))
@@ -53,12 +63,8 @@ std::string familiar_value(const FamiliarOption& option, const std::string& valu
                                              where, option.name, value),
                                  "pack them once (data/README.md), and name the HDF5 file there");
             return value;
-        case Value::lower_case: {
-            std::string lower = value;
-            std::transform(lower.begin(), lower.end(), lower.begin(),
-                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-            return lower;
-        }
+        case Value::lower_case:
+            return lower_case(value);
         case Value::epochs:
             return value + " epochs";
         case Value::as_given:

@@ -1,5 +1,7 @@
 #include "tutti/input/dataset.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -159,6 +161,15 @@ std::string doubt_about_scale(const DatasetInfo& trained, const DatasetInfo& oth
                                      : "it has mean and std, and the training data have none: it is") +
            " normalised, and they are" + (says(trained) ? "" : " not") +
            "; set data.normalize for both, or pack both with --mean and --std or without";
+}
+
+std::string doubt_about_units(const DatasetInfo& info) {
+    if (info.dtype != DType::u8 || info.mean.empty()) return {};
+    const float largest = *std::max_element(info.mean.begin(), info.mean.end());
+    if (largest <= 1) return {};
+    return fmt::format(
+        "the mean is {}, but is taken from pixels that are scaled to [0, 1]; divide mean and std by 255",
+        largest);
 }
 
 }  // namespace tutti

@@ -46,6 +46,23 @@ double learning_rate(const ScheduleConfig& schedule, double base, double epoch, 
                      "use constant, step or cosine");
 }
 
+std::string doubt_about_rates(const Config& config, int world_size) {
+    const ScheduleConfig& schedule = config.schedule;
+    const double base = base_learning_rate(config, world_size);
+    const std::string rate = config.train.scale_lr_by_world_size
+                                 ? fmt::format("optim.lr x {} ranks = {:.4g}", world_size, base)
+                                 : fmt::format("optim.lr, {:.4g}", base);
+    if (schedule.name == "cosine" && schedule.min_lr > base)
+        return fmt::format(
+            "schedule.min_lr is {}, more than {}: the learning rate rises to it; set schedule.min_lr to less",
+            schedule.min_lr, rate);
+    if (schedule.warmup_epochs > 0 && schedule.warmup_lr > base)
+        return fmt::format(
+            "schedule.warmup_lr is {}, more than {}: the warm-up falls; set schedule.warmup_lr to less",
+            schedule.warmup_lr, rate);
+    return {};
+}
+
 std::string doubt_about_warmup(const Config& config, int world_size, std::int64_t updates_per_epoch) {
     const ScheduleConfig& schedule = config.schedule;
     const TrainConfig& train = config.train;

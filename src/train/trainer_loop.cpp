@@ -51,6 +51,7 @@ TrainingResult Trainer::Impl::run() {
         }
         return result;
     }
+    if (const std::string doubt = doubt_about_rates(config, world); !doubt.empty()) job.log.warning(doubt);
     if (const std::string doubt = doubt_about_warmup(config, world, training.steps_per_epoch());
         !doubt.empty())
         job.log.warning(doubt);

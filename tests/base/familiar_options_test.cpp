@@ -130,6 +130,8 @@ const std::vector<YamlRow> yaml_rows = {
     {"train", "seed", "491", "run.seed", "491"},
     {"train", "amp", "true", "train.precision", "bf16"},
     {"train", "amp", "false", "train.precision", "fp32"},
+    {"train", "amp", "True", "train.precision", "bf16"},
+    {"train", "amp", "no", "train.precision", "fp32"},
     {"train", "save_dir", "checkpoints", "run.dir", "checkpoints"},
     {"train", "val_every", "2", "train.eval_every", "2"},
     {"train", "eval_freq", "1", "train.eval_every", "1"},

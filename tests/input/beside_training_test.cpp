@@ -39,5 +39,19 @@ TEST(DoubtAboutScale, IsOfDataOfWhichOneAloneIsNormalised) {
               "data.normalize for both, or pack both with --mean and --std or without");
 }
 
+TEST(DoubtAboutUnits, IsOfImagesWithAMeanOfWholePixels) {
+    DatasetInfo info;
+    info.dtype = DType::u8;
+    EXPECT_EQ(doubt_about_units(info), "");
+    info.mean = {0.485F, 1, 0.406F};
+    EXPECT_EQ(doubt_about_units(info), "");
+    info.mean = {117, 123, 104};
+    EXPECT_EQ(
+        doubt_about_units(info),
+        "the mean is 123, but is taken from pixels that are scaled to [0, 1]; divide mean and std by 255");
+    info.dtype = DType::f32;
+    EXPECT_EQ(doubt_about_units(info), "") << "features are not scaled";
+}
+
 }  // namespace
 }  // namespace tutti

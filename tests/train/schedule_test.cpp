@@ -105,6 +105,25 @@ TEST(Schedule, AnUnknownNameIsRefused) {
     EXPECT_THROW(learning_rate(schedule, 0.3, 0, 1), UsageError);
 }
 
+TEST(Schedule, RatesThatRiseInsteadOfFallAreDoubted) {
+    Config config;
+    config.optim.lr = 0.05;
+    config.schedule = {.name = "cosine", .min_lr = 0.05};
+    EXPECT_EQ(doubt_about_rates(config, 1), "");
+    config.schedule.min_lr = 1;
+    EXPECT_EQ(doubt_about_rates(config, 1),
+              "schedule.min_lr is 1, more than optim.lr, 0.05: the learning rate rises to it; set "
+              "schedule.min_lr to less");
+    config.train.scale_lr_by_world_size = true;
+    EXPECT_EQ(doubt_about_rates(config, 20), "");
+    config.schedule = {.warmup_epochs = 0.5, .warmup_lr = 10};
+    EXPECT_EQ(doubt_about_rates(config, 2),
+              "schedule.warmup_lr is 10, more than optim.lr x 2 ranks = 0.1: the warm-up falls; set "
+              "schedule.warmup_lr to less");
+    config.schedule.warmup_epochs = 0;
+    EXPECT_EQ(doubt_about_rates(config, 2), "");
+}
+
 TEST(Schedule, AWarmUpThatTheRunDoesNotReachTheEndOfIsDoubted) {
     Config config;
     config.optim.lr = 0.2;

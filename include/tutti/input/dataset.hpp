@@ -49,6 +49,10 @@ std::string doubt_about_layout(const DatasetInfo& info);
 /// Pure.
 std::string doubt_about_scale(const DatasetInfo& trained, const DatasetInfo& others);
 
+/// Where the mean of images is one of pixels from 0 to 255, and not, as it is taken for, from 0 to 1, so that
+/// all pixels would be much the same: what it is, and what to do; else nothing. Pure.
+std::string doubt_about_units(const DatasetInfo& info);
+
 /// Where samples stand in an epoch: the addresses of random numbers.
 struct EpochPositions {
     std::int64_t epoch = 0;

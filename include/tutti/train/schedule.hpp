@@ -30,6 +30,10 @@ double epoch_of_update(std::int64_t epoch, std::int64_t position, std::int64_t g
 ///          whatever train.max_steps: a run that is cut off goes on where it was. From E on: min_lr.
 double learning_rate(const ScheduleConfig& schedule, double base, double epoch, std::int64_t epochs);
 
+/// Where the rate rises where it should fall, as schedule.min_lr or warmup_lr is more than the base rate: a
+/// warning; else nothing. Pure.
+std::string doubt_about_rates(const Config& config, int world_size);
+
 /// Where a warm-up is longer than the run, train.epochs or train.max_steps, whichever ends it first, and its
 /// last update therefore has another rate than the base rate: a warning that says so, with the remedy; else
 /// nothing. updates_per_epoch: 1 or more. Pure.

@@ -1,0 +1,63 @@
+#include "tutti/base/idle_settings.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "tutti/base/config.hpp"
+
+namespace tutti {
+namespace {
+
+/// Those of a group that differ from the default.
+class Group {
+  public:
+    template <class T>
+    Group& add(const char* key, const T& value, const T& usual) {
+        if (!(value == usual)) keys_.emplace_back(key);
+        return *this;
+    }
+    void tell(bool idle, const char* cause, std::vector<std::string>& warnings) const {
+        if (idle && !keys_.empty())
+            warnings.push_back(fmt::format("{} {} no effect {}", fmt::join(keys_, ", "),
+                                           keys_.size() == 1 ? "has" : "have", cause));
+    }
+
+  private:
+    std::vector<std::string> keys_;
+};
+
+}  // namespace
+
+std::vector<std::string> idle_settings(const Config& config) {
+    const Config usual;
+    std::vector<std::string> warnings;
+    Group()
+        .add("schedule.warmup", config.schedule.warmup, usual.schedule.warmup)
+        .add("schedule.warmup_lr", config.schedule.warmup_lr, usual.schedule.warmup_lr)
+        .add("schedule.warmup_power", config.schedule.warmup_power, usual.schedule.warmup_power)
+        .tell(config.schedule.warmup_epochs == 0, "without schedule.warmup_epochs", warnings);
+    Group()
+        .add("schedule.warmup_power", config.schedule.warmup_power, usual.schedule.warmup_power)
+        .tell(config.schedule.warmup_epochs > 0 && config.schedule.warmup != WarmUp::power,
+              "without schedule.warmup: power", warnings);
+    Group()
+        .add("optim.dampening", config.optim.dampening, usual.optim.dampening)
+        .tell(config.optim.momentum == 0, "without optim.momentum", warnings);
+    Group()
+        .add("data.tail", config.data.tail, usual.data.tail)
+        .tell(config.data.drop_last, "with data.drop_last", warnings);
+    Group()
+        .add("train.confusion", config.train.confusion, usual.train.confusion)
+        .add("train.topk", config.train.topk, usual.train.topk)
+        .add("train.eval_every", config.train.eval_every, usual.train.eval_every)
+        .tell(config.data.val.empty(), "without data.val", warnings);
+    Group()
+        .add("run.trace_steps", config.run.trace_steps, usual.run.trace_steps)
+        .tell(!config.run.trace, "without run.trace", warnings);
+    Group()
+        .add("run.virtual_shards", config.run.virtual_shards, usual.run.virtual_shards)
+        .tell(!config.run.deterministic, "without run.deterministic", warnings);
+    return warnings;
+}
+
+}  // namespace tutti
