@@ -36,6 +36,7 @@ import json
 import os
 import pathlib
 import random
+import shlex
 import shutil
 import signal
 import struct
@@ -209,6 +210,11 @@ class SystemTest(unittest.TestCase):
         self._records = self.dir / ".jobs"
         self._records.mkdir()
         self._jobs = 0
+
+    @property
+    def quoted_trainer(self):
+        """The program as one word of a shell's text: there may be a space in its path."""
+        return shlex.quote(str(self.trainer))
 
     def environment(self, extra=None):
         """The tests' environment without any launcher's variables, and with Open MPI kept inside self.dir."""

@@ -85,7 +85,7 @@ class Commands(TrainingTest):
         self.small_data(16)
         for arguments in ("sampler --samples 9 --world 1 --rank 0", "inspect data.h5", "--help", "eval --help"):
             for where, code in (("> /dev/full", 1), (">&-", 0), ("> /dev/null", 0)):
-                command = ["sh", "-c", f"exec {self.trainer} {arguments} {where}"]
+                command = ["sh", "-c", f"exec {self.quoted_trainer} {arguments} {where}"]
                 with self._start(command, {}) as job:
                     result = job.wait(timeout=60)
                 self.assert_exit(result, code)
@@ -94,18 +94,18 @@ class Commands(TrainingTest):
 
     def test_what_is_printed_never_reaches_a_file_where_the_streams_are_closed(self):
         data = self.small_data(16)
-        with self._start(["sh", "-c", f"exec {self.trainer} inspect data.h5 <&- >&- 2>&-"], {}) as job:
+        with self._start(["sh", "-c", f"exec {self.quoted_trainer} inspect data.h5 <&- >&- 2>&-"], {}) as job:
             self.assert_exit(job.wait(timeout=60), 0)
         log = self.dir / "calls"
         if shutil.which("strace") is None:
             self.skipTest("strace is not installed")
-        with self._start(["sh", "-c", f"exec strace -o {log} -e trace=openat {self.trainer} inspect {data} >&-"], {}) as job:
+        with self._start(["sh", "-c", f"exec strace -o {log} -e trace=openat {self.quoted_trainer} inspect {data} >&-"], {}) as job:
             job.wait(timeout=60)
         self.assertNotRegex(log.read_text(), r'data\.h5", .* = [012]\n')
 
     def test_a_file_larger_than_ulimit_allows_is_an_error_that_says_so(self):
         images, labels = self.synthetic_idx(400, classes=4, side=16)
-        with self._start(["sh", "-c", f"ulimit -f 20; exec {self.trainer} pack idx --images {images} --labels {labels} "
+        with self._start(["sh", "-c", f"ulimit -f 20; exec {self.quoted_trainer} pack idx --images {images} --labels {labels} "
                                       "-o large.h5"], {}) as job:
             result = job.wait(timeout=60)
         self.assert_exit(result, 1)
