@@ -18,6 +18,16 @@ class Commands(TrainingTest):
             self.assert_exit(result, 0)
             self.assertTrue(result.stdout, arguments)
 
+    def test_the_word_help_prints_what_the_option_of_that_command_prints(self):
+        for words, command in (("help", ""), ("help train", "train"), ("help bench step", "bench step"), ("help pack idx", "pack idx"),
+                               ("pack help", "pack"), ("pack help idx", "pack idx"), ("bench help", "bench"),
+                               ("bench help step", "bench step"), ("help help", "")):
+            said = self.run_trainer(words.split())
+            self.assert_exit(said, 0)
+            self.assertEqual(said.stdout, self.run_trainer([*command.split(), "--help"]).stdout, words)
+        self.assertIn("--version", said.stdout)
+        self.assertIn("did you mean train?", self.run_trainer(["help", "trian"]).stderr)
+
     def test_sampler_prints_a_ranks_indices(self):
         # DistributedSampler(range(10), num_replicas=3, rank=1, seed=0), epoch 0, made with torch 2.15
         result = self.run_trainer(["sampler", "--samples", 10, "--world", 3, "--rank", 1])
@@ -54,7 +64,8 @@ class Commands(TrainingTest):
             self.assertIn(meant, result.stderr.partition(";")[2])
 
     def test_help_is_printed_once_by_several_ranks(self):
-        for arguments in (["train", "--help"], ["eval", "--help"], ["predict", "--help"], ["bench", "buckets", "--help"]):
+        for arguments in (["train", "--help"], ["eval", "--help"], ["predict", "--help"], ["bench", "buckets", "--help"],
+                          ["help", "train"], ["bench", "help", "step"], ["pack", "help", "idx"]):
             result = self.mpirun(2, arguments)
             self.assert_exit(result, 0)
             self.assertEqual(result.stdout.count("Usage"), 1, arguments)
