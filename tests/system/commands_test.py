@@ -58,10 +58,18 @@ class Commands(TrainingTest):
         for arguments, meant in ((["sampler", "--worlds", 2], "--world"), (["sampler", "--drop", 2], "--drop-last"),
                                  (["inspect", "--SHA256"], "--sha256"), (["train", "--epoch", 2], "--epochs"),
                                  (["--log-intervall", 2], "--log-interval"), (["predict", "--get_logit"], "--get_logits"),
-                                 (["train", "--batch_size", 2], "train.batch_size=")):
+                                 (["train", "--batch_size", 2], "train.batch_size="), (["predict", "--bs", 8], "train.batch_size="),
+                                 (["--output_dir", "x"], "run.dir="), (["bench", "step", "--grad_clip", 1], "optim.clip_norm="),
+                                 (["bench", "buckets", "--bucket_mb", 1], "--bucket-mb"), (["-C", "x.yaml"], "-c?"),
+                                 (["-n", 2], "mpirun -np N"), (["-l", "INFO"], "run.log_level=")):
             result = self.run_trainer(arguments)
             self.assert_exit(result, 2)
             self.assertIn(meant, result.stderr.partition(";")[2])
+        # What is near to nothing, or means nothing to that command, is answered with its help alone.
+        for arguments in (["-x"], ["predict", "--output_dir", "x"], ["doctor", "--batch_size", 2], ["inspect", "-z"]):
+            result = self.run_trainer(arguments)
+            self.assert_exit(result, 2)
+            self.assertRegex(result.stderr, r"; run trainer \w+ --help\n$")
 
     def test_help_is_printed_once_by_several_ranks(self):
         for arguments in (["train", "--help"], ["eval", "--help"], ["predict", "--help"], ["bench", "buckets", "--help"],
