@@ -216,6 +216,16 @@ class SystemTest(unittest.TestCase):
         """The program as one word of a shell's text: there may be a space in its path."""
         return shlex.quote(str(self.trainer))
 
+    def library_to_preload(self, variable):
+        """The library that the build makes and this variable names, by a path for LD_PRELOAD, which ends at a space."""
+        library = os.environ.get(variable)
+        if not library:
+            self.skipTest(f"{variable} does not name the library that the build makes for this test")
+        link = self.dir / pathlib.Path(library).name
+        if not link.is_symlink():
+            link.symlink_to(pathlib.Path(library).resolve())
+        return link
+
     def environment(self, extra=None):
         """The tests' environment without any launcher's variables, and with Open MPI kept inside self.dir."""
         clean = {name: value for name, value in os.environ.items()
