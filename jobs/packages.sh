@@ -10,8 +10,8 @@ build_packages=(
     dataset-fashion-mnist
 )
 # MPICH is only tested against, beside Open MPI. Slurm's daemons and iproute2: launches over several nodes are tested on
-# clusters inside this machine.
-test_packages=(libgtest-dev clang-format mpich libmpich-dev slurmctld slurmd slurm-client munge iproute2)
+# clusters inside this machine. strace: which files a program opens at the numbers of closed streams.
+test_packages=(libgtest-dev clang-format mpich libmpich-dev slurmctld slurmd slurm-client munge iproute2 strace)
 
 # Installs those of the named packages that are missing. Silent when there is nothing to do.
 install_packages() {

@@ -7,10 +7,12 @@ usage() {
 usage: jobs/run.sh [-n RANKS] [-c FILE] [-l LEVEL] [--launcher srun|mpirun] [ARG...]
 
   -n RANKS     processes in all, one per GPU. Default: the tasks of the Slurm job, else the GPUs of this machine, else 1
-  -c FILE      the config
-  -l LEVEL     DEBUG, INFO, WARNING or ERROR
+  -c FILE      the config; also --config FILE
+  -l LEVEL     DEBUG, INFO, WARNING or ERROR, of commands that take settings
   --launcher   default: srun inside a Slurm job, mpirun elsewhere
   ARG...       the trainer's: key=value settings, or a command: predict --run runs/mine -o out.csv
+
+Values may also stand in the option's own word: -n2, -n=2, --config=FILE.
 
   jobs/run.sh -n 2 -c jobs/mnist.yaml -l INFO train.epochs=1
 
@@ -33,16 +35,20 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 ranks='' config='' level='' launcher='' arguments=()
 while (($#)); do
     case $1 in
-        -n | -c | -l | --launcher)
+        -n | -c | -l | --launcher | --config)
             (($# > 1)) || fail "$1 needs a value; see jobs/run.sh --help"
+            # Mostly a variable that is not set; the built-in recipe, or as many ranks as there are GPUs, is not meant then.
+            [[ $2 ]] || fail "$1 has an empty value; give one, or leave $1 out"
             case $1 in
                 -n) ranks=$2 ;;
-                -c) config=$2 ;;
                 -l) level=${2,,} ;;
-                *) launcher=$2 ;;
+                --launcher) launcher=$2 ;;
+                *) config=$2 ;;
             esac
             shift 2
             ;;
+        --launcher=* | --config=* | -[ncl]=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" ;;
+        -[ncl]*) set -- "${1::2}" "${1:2}" "${@:2}" ;;
         -h | --help) usage && exit 0 ;;
         *) arguments+=("$1") && shift ;;
     esac
@@ -66,9 +72,14 @@ while [[ ${arguments[0]-} =~ ^[a-z]+$ ]]; do
     program+=("${arguments[0]}")
     arguments=("${arguments[@]:1}")
 done
+name=${program[*]:1}
 [[ -z $config ]] || program+=(-c "$config")
 program+=(${arguments[@]+"${arguments[@]}"})
-[[ -z $level ]] || program+=("run.log_level=$level")
+case $level:$name in
+    :*) ;;
+    *: | *:train | *:eval | *:predict | *:"bench buckets" | *:"bench loader" | *:"bench step") program+=("run.log_level=$level") ;;
+    *) say "-l: trainer $name has no log level" ;;
+esac
 
 in_slurm=false
 if [[ ${SLURM_JOB_ID-} ]]; then in_slurm=true; fi

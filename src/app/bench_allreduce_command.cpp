@@ -165,7 +165,7 @@ int bench_allreduce_command(const Arguments& arguments) {
             .not_negative()
             .show_default();
     parser.add_choice<Backend>(
-        "--backend", options.backend, "auto, mpi or gloo, as distributed.backend",
+        "--backend", options.backend, "as distributed.backend",
         {{"auto", Backend::automatic}, {"mpi", Backend::mpi}, {"gloo", Backend::gloo}});
     parser.add_option("--out", options.out, "directory for allreduce.json").show_default();
     parser.add_flag("--json", options.json, "print the JSON instead of the table");

@@ -43,6 +43,7 @@ int bench_step_command(const Arguments& arguments) {
     add_synthetic_options(parser, options.recipe, shape);
     parser.add_option("--products", options.products, "sizes n of the n x n matrix products to compare with")
         .delimiter(',')
+        .one_word_each()
         .in_range(1, 16'384)
         .show_default();
     parser.add_option("--out", out, "directory for step.json").show_default();

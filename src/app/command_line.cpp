@@ -23,6 +23,24 @@ std::vector<std::string> flags_of(const CLI::App& app) {
     return names;
 }
 
+/// Without the dashes.
+std::string bare(const std::string& flag) {
+    return flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
+}
+
+/// Of `known` the one that differs in capitals, _ and - only, else with `edits` the nearest long one. One
+/// letter is as near to any other.
+std::string near_flag(const std::string& flag, const std::vector<std::string>& known, bool edits) {
+    for (const std::string& name : known)
+        if (same_but_for_spelling(name, flag)) return name;
+    if (!edits || !flag.starts_with("--")) return {};
+    std::vector<std::string> words;
+    for (const std::string& name : known)
+        if (name.starts_with("--")) words.push_back(bare(name));
+    const std::string word = nearest(bare(flag), words);
+    return word.empty() ? word : "--" + word;
+}
+
 /// Flags of other trainers that the command of `app` understands.
 std::vector<std::string> familiar_flags_of(const CLI::App& app) {
     const std::string& name = app.get_name();
@@ -48,15 +66,30 @@ std::string completed(const std::string& flag, const std::vector<std::string>& k
     return result;
 }
 
-/// "--batch_size", where a key=value is meant: the keys of that name.
-std::string key_remedy(const std::string& flag) {
-    std::string leaf = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
+/// "--batch_size", where a key=value is meant: the keys of that name, or the one that others call so.
+std::string key_remedy(const CLI::App& app, const std::string& flag) {
+    if (app.get_option_no_throw("key=value") == nullptr) return {};
+    std::string leaf = bare(flag);
     std::replace(leaf.begin(), leaf.end(), '-', '_');
     std::string keys;
     for (const ConfigKey& key : config_reference())
         if (key.path.substr(key.path.rfind('.') + 1) == leaf)
             keys += (keys.empty() ? "write " : " or ") + key.path + "=…";
-    return keys;
+    if (!keys.empty()) return keys;
+    const std::string key = key_called(leaf);
+    // Other commands have an option for where they read and write.
+    if (key.empty() || (key.starts_with("run.") && app.get_name() != "trainer train")) return {};
+    return "write " + key + "=…";
+}
+
+/// What others mean by a flag of one letter.
+std::string short_remedy(const CLI::App& app, const std::string& flag) {
+    if (flag == "-n" || flag == "-np") return "ranks are started by mpirun -np N, srun or jobs/run.sh -n N";
+    if (app.get_option_no_throw("key=value") == nullptr) return {};
+    if (flag == "-l") return "write run.log_level=…";
+    if (flag == "-b") return "write train.batch_size=…";
+    if (flag == "-j") return "write data.workers=…";
+    return {};
 }
 
 /// Throws UsageError with a suggestion for the first of `arguments` that begins with `dashes` and is no flag.
@@ -65,16 +98,20 @@ void refuse_unknown_flags(const CLI::App& app, const Arguments& arguments, const
     for (const std::string& argument : arguments) {
         const std::string flag = argument.substr(0, argument.find('='));
         if (!flag.starts_with(dashes) || std::find(known.begin(), known.end(), flag) != known.end()) continue;
-        const std::string key = key_remedy(flag);
-        const std::vector<std::string> familiar = familiar_flags_of(app);
-        std::string near = nearest(flag, known);
-        if (near.empty()) near = completed(flag, known);
-        if (near.empty() && key.empty()) near = nearest(flag, familiar);
-        if (near.empty() && key.empty()) near = completed(flag, familiar);
+        std::string near = near_flag(flag, known, false);
+        std::string key = near.empty() ? key_remedy(app, flag) : "";
+        if (key.empty() && near.empty()) key = short_remedy(app, flag);
+        if (key.empty()) {
+            const std::vector<std::string> familiar = familiar_flags_of(app);
+            if (near.empty()) near = near_flag(flag, known, true);
+            if (near.empty()) near = completed(flag, known);
+            if (near.empty()) near = near_flag(flag, familiar, true);
+            if (near.empty()) near = completed(flag, familiar);
+        }
         throw UsageError(flag + " is not an option of " + app.get_name(),
-                         !near.empty()  ? "did you mean " + near + "?"
-                         : !key.empty() ? key
-                                        : "run " + app.get_name() + " --help");
+                         !key.empty()    ? key
+                         : !near.empty() ? "did you mean " + near + "?"
+                                         : "run " + app.get_name() + " --help");
     }
 }
 

@@ -1,6 +1,8 @@
 #include "option_parser.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -105,8 +107,26 @@ ParserOption OptionParser::add_option(const std::string& names, T& value, const 
 
 template <class T>
 ParserOption OptionParser::add_choice(const std::string& names, T& value, const std::string& help,
-                                      const std::map<std::string, T>& choices) {
-    return ParserOption(*app_->add_option(names, value, help)->transform(CLI::CheckedTransformer(choices)));
+                                      const Choices<T>& choices) {
+    const auto joined = [&](const char* between) {
+        std::string text;
+        for (const auto& [name, choice] : choices) text += (text.empty() ? "" : between) + name;
+        return text;
+    };
+    // CLI11 reads an enumeration as its number; by this alone numbers are no names.
+    const auto number_of = [choices, known = joined(", ")](std::string& text) -> std::string {
+        std::string lower = text;
+        std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+        for (const auto& [name, choice] : choices) {
+            if (name != lower) continue;
+            text = std::to_string(static_cast<int>(choice));
+            return {};
+        }
+        return "use one of " + known + ", not " + text;
+    };
+    return ParserOption(*app_->add_option(names, value, help)
+                             ->transform(CLI::Validator(number_of, ""))
+                             ->type_name(joined("|")));
 }
 
 ParserOption OptionParser::add_flag(const std::string& names, bool& value, const std::string& help) {
@@ -128,6 +148,6 @@ template ParserOption OptionParser::add_option(const std::string&, std::vector<s
                                                const std::string&);
 template ParserOption OptionParser::add_option(const std::string&, std::vector<float>&, const std::string&);
 template ParserOption OptionParser::add_choice(const std::string&, Backend&, const std::string&,
-                                               const std::map<std::string, Backend>&);
+                                               const Choices<Backend>&);
 
 }  // namespace tutti

@@ -2,9 +2,10 @@
 // The options of a subcommand. CLI11 parses them, out of sight: its headers take seconds to compile.
 
 #include <initializer_list>
-#include <map>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -46,6 +47,10 @@ class ParserOption {
     CLI::Option* option_;
 };
 
+/// Names, in lower case, with what each stands for.
+template <class T>
+using Choices = std::vector<std::pair<std::string, T>>;
+
 class OptionParser {
   public:
     /// `name`: "trainer bench step".
@@ -58,10 +63,10 @@ class OptionParser {
     /// parsing, which writes it. For the types at the end of option_parser.cpp.
     template <class T>
     ParserOption add_option(const std::string& names, T& value, const std::string& help);
-    /// One of `choices`, by name. For the types at the end of option_parser.cpp.
+    /// One of `choices`, by name, in capitals or not. For the types at the end of option_parser.cpp.
     template <class T>
     ParserOption add_choice(const std::string& names, T& value, const std::string& help,
-                            const std::map<std::string, T>& choices);
+                            const Choices<T>& choices);
     ParserOption add_flag(const std::string& names, bool& value, const std::string& help);
     /// Text below the help.
     void footer(const std::string& text);

@@ -21,7 +21,8 @@ struct Command {
     std::string name;
     std::string help;
     int (*run)(const Arguments&);
-    bool on_all_ranks;  ///< else only the first rank works when a launcher starts several
+    bool on_all_ranks;      ///< else only the first rank works when a launcher starts several
+    bool is_group = false;  ///< of commands of its own: trainer bench step
 };
 
 const std::vector<Command>& commands() {
@@ -32,10 +33,10 @@ const std::vector<Command>& commands() {
         {"doctor", "check the launch, the hosts and the network before a run", doctor_command, true},
         {"inspect", "show what is in a data set, a checkpoint, a run directory, predictions or a config",
          inspect_command, false},
-        {"pack", "make an HDF5 data set", pack_command, false},
+        {"pack", "make an HDF5 data set", pack_command, false, true},
         {"export", "write the weights of a run as safetensors, under PyTorch's names", export_command, false},
         {"import", "write the weights of a safetensors file as HDF5", import_command, false},
-        {"bench", "measured tables: allreduce, buckets, loader, step, kernels", bench_command, true},
+        {"bench", "measured tables: allreduce, buckets, loader, step, kernels", bench_command, true, true},
         {"plan", "predict step and best buckets of other numbers of ranks from a buckets.json", plan_command,
          false},
         {"replay", "make the step again that ended a run, and name what was not finite", replay_command,
@@ -54,7 +55,9 @@ void print_help() {
     for (const Command& command : commands())
         std::cout << "  " << command.name << std::string(10 - command.name.size(), ' ') << command.help
                   << "\n";
-    std::cout << "\ntrainer COMMAND --help tells more. Under MPI: mpirun -np 4 trainer -c FILE.yaml\n";
+    std::cout << "\ntrainer COMMAND --help, or trainer help COMMAND, tells more; trainer --version says "
+                 "which one this "
+                 "is.\nUnder MPI: mpirun -np 4 trainer -c FILE.yaml\n";
 }
 
 /// What the first rank answers alone: help, or a command that is not of all ranks. MPI stays untouched: a
@@ -76,17 +79,26 @@ int run_on_all(int (*run)(const Arguments&), const Arguments& arguments) {
     }
 }
 
+/// "help" and the words of a command as what asks that command itself: "step --help".
+Arguments asked_for_help(const Arguments& arguments) {
+    Arguments command(arguments.begin() + 1, arguments.end());
+    if (!asks_for_help(command)) command.emplace_back("--help");
+    return command;
+}
+
 int dispatch(Arguments arguments) {
     if (arguments.empty()) return run_on_all(train_command, arguments);
     const std::string first = arguments.front();
-    if (first == "--help" || first == "-h" || first == "help")
-        return run_on_first([] { return print_help(), 0; });
+    if (first == "--help" || first == "-h") return run_on_first([] { return print_help(), 0; });
+    if (first == "help") return dispatch(asked_for_help(arguments));
     if (first == "--version") return run_on_first([] { return std::cout << "tutti " TUTTI_VERSION "\n", 0; });
     if (first.starts_with("-") || first.find('=') != std::string::npos)
         return run_on_all(train_command, arguments);
     arguments.erase(arguments.begin());
     std::vector<std::string> names;
     for (const Command& command : commands()) {
+        if (command.name == first && command.is_group && !arguments.empty() && arguments.front() == "help")
+            arguments = asked_for_help(arguments);
         if (command.name == first && command.on_all_ranks) {
             const int code = run_on_all(command.run, arguments);
             // What training prints stands in its run directory, too.

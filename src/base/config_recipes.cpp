@@ -21,7 +21,7 @@ void read_map(const Setting& setting, const std::map<std::string, Field>& fields
     for (const auto& entry : setting.node) {
         const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "a key that is not text";
         const auto field = fields.find(key);
-        if (field == fields.end()) setting.fail(key + " is not a key of it", remedy);
+        if (field == fields.end()) setting.no_key(key, names, remedy);
         for (const std::string& before : seen)
             if (before == key) setting.fail(key + " is given twice", "keep one of them");
         seen.push_back(key);

@@ -10,6 +10,9 @@
 namespace tutti::config {
 namespace {
 
+constexpr Unit seconds{"seconds", "3600"};
+constexpr Unit mebibytes{"MiB", "25"};
+
 /// Null is the default. An empty text is none: run.dir=$UNSET would go on in another run's folder.
 Kind<std::string> folder() {
     Kind<std::string> kind = path("FOLDER", "the default");
@@ -67,7 +70,8 @@ void add_run(std::vector<Row>& rows) {
                                          {"false", CudaGraphChoice::never}}),
                 "on a GPU, issue the gradients of a step as one CUDA graph: auto where it can be and says "
                 "why where not, true stops there"),
-            row("run.walltime", at(run, &R::walltime), optional(number({.low = 0, .low_open = true})),
+            row("run.walltime", at(run, &R::walltime),
+                optional(number({.low = 0, .low_open = true}, seconds)),
                 "seconds from the start of the program by whose end it has saved and stopped, with exit code "
                 "75"),
         });
@@ -294,14 +298,14 @@ void add_distributed(std::vector<Row>& rows) {
                                  {"gloo", Backend::gloo}}),
                 "what carries the gradients; auto on GPUs: nccl where it is there, else mpi through host "
                 "memory"),
-            row("distributed.timeout", at(distributed, &D::timeout), number(positive),
+            row("distributed.timeout", at(distributed, &D::timeout), number(positive, seconds),
                 "seconds to wait for a silent peer; for the start of all ranks at least 30, and 300 unless "
                 "it "
                 "is given"),
-            row("distributed.bucket_mb", at(distributed, &D::bucket_mb), number(positive),
+            row("distributed.bucket_mb", at(distributed, &D::bucket_mb), number(positive, mebibytes),
                 "size of a bucket in MiB"),
-            row("distributed.first_bucket_mb", at(distributed, &D::first_bucket_mb), number(positive),
-                "size of the first bucket in MiB"),
+            row("distributed.first_bucket_mb", at(distributed, &D::first_bucket_mb),
+                number(positive, mebibytes), "size of the first bucket in MiB"),
             row("distributed.bucket_policy", at(distributed, &D::bucket_policy),
                 choice<BucketPolicy>({{"ddp", BucketPolicy::ddp},
                                       {"single", BucketPolicy::single},

@@ -45,13 +45,13 @@ std::vector<std::string> paths_ending_in(const std::string& leaf) {
     return paths;
 }
 
-/// What the writer of an unknown key may have meant: the same name in another section, then a near name in
-/// this section, then a near name anywhere.
+/// What the writer of an unknown key may have meant: the same name in another section, then what others call
+/// so, then a near name in this section, then a near name anywhere.
 std::string advice(std::string path) {
-    // What PyTorch's users call it.
-    if (leaf_of(path) == "learning_rate") return "did you mean optim.lr?";
     const auto elsewhere = paths_ending_in(leaf_of(path));
     if (!elsewhere.empty()) return fmt::format("did you mean {}?", join(elsewhere, " or "));
+    if (const std::string key = key_called(leaf_of(path)); !key.empty())
+        return fmt::format("did you mean {}?", key);
 
     // "trian.foo": the section is what has to be put right first.
     while (!section_of(path).empty() && !is_section(section_of(path))) path = section_of(path);

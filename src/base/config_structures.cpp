@@ -71,7 +71,7 @@ Normalize parse_normalize(const Setting& setting) {
     for (const auto& entry : setting.node) {
         const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "a key that is not text";
         auto* const target = key == "mean" ? &mean : key == "std" ? &deviation : nullptr;
-        if (!target) setting.fail(key + " is not a key of it", remedy);
+        if (!target) setting.no_key(key, {"mean", "std"}, remedy);
         if (*target) setting.fail(key + " is given twice", "keep one of them");
         const Range range{.low = key == "std" ? 0 : -std::numeric_limits<double>::infinity(),
                           .low_open = key == "std"};

@@ -110,6 +110,12 @@ void Setting::wrong(const std::string& expected, const std::string& remedy) cons
     fail(fmt::format("{} is not {}", shown(), expected), remedy);
 }
 
+void Setting::no_key(const std::string& key, const std::vector<std::string>& keys,
+                     const std::string& remedy) const {
+    const std::string near = nearest(key, keys);
+    fail(key + " is not a key of it", near.empty() ? remedy : "did you mean " + near + "?");
+}
+
 std::string Setting::scalar(const std::string& expected) const {
     if (!node.IsScalar()) wrong(expected);
     return node.Scalar();
@@ -168,12 +174,15 @@ Kind<std::int64_t> power_of_two(std::int64_t at_most) {
     return kind;
 }
 
-Kind<double> number(Range range) {
+Kind<double> number(Range range, std::optional<Unit> unit) {
     return {"number",
             [=](const Setting& setting) {
                 double value = 0;
                 const std::errc status = read(setting.scalar("a number"), value);
                 if (status == std::errc::result_out_of_range) setting.wrong("a number of 64 bits");
+                if (status != std::errc() && unit)  // 1h, 25MB
+                    setting.wrong(fmt::format("a number of {}", unit->name),
+                                  fmt::format("write it without a unit, as in {}", unit->example));
                 if (status != std::errc()) setting.wrong("a number");
                 if (!inside(range, value)) setting.wrong(describe(range));
                 return value;

@@ -31,6 +31,9 @@ struct Setting {
     [[noreturn]] void fail(const std::string& problem, const std::string& remedy = {}) const;
     /// Throws UsageError "WHERE: PATH: VALUE is not EXPECTED".
     [[noreturn]] void wrong(const std::string& expected, const std::string& remedy = {}) const;
+    /// Throws UsageError "WHERE: PATH: KEY is not a key of it" with the near one of `keys`, or the remedy.
+    [[noreturn]] void no_key(const std::string& key, const std::vector<std::string>& keys,
+                             const std::string& remedy) const;
     /// The text of a scalar; anything else is wrong(expected).
     std::string scalar(const std::string& expected) const;
 };
@@ -56,7 +59,12 @@ Kind<std::int64_t> integer(std::int64_t at_least = std::numeric_limits<std::int6
                            std::int64_t at_most = std::numeric_limits<std::int64_t>::max());
 /// 1, 2, 4, … up to at_most.
 Kind<std::int64_t> power_of_two(std::int64_t at_most);
-Kind<double> number(Range range);
+/// What a number counts: how messages name it, and what one looks like.
+struct Unit {
+    const char* name;
+    const char* example;
+};
+Kind<double> number(Range range, std::optional<Unit> unit = {});
 /// Any text; `empty_means` says what an empty or null value is for ("none"), and without it these are errors.
 Kind<std::string> text(const std::string& type, std::optional<std::string> empty_means = {});
 /// text() that names a file or folder: ~/ is the home directory, a variable ($SCRATCH/x) is refused.

@@ -41,7 +41,8 @@ std::string folded(std::string_view word) {
 }  // namespace
 
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
-    std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
+    // Of two letters any other word of two letters is two edits away.
+    std::size_t best_distance = (word.size() <= 3 ? 1 : std::max<std::size_t>(2, word.size() / 3)) + 1;
     std::string best;
     const std::string given = folded(word);
     for (const std::string& candidate : candidates) {
@@ -52,6 +53,10 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
         }
     }
     return best;
+}
+
+bool same_but_for_spelling(std::string_view a, std::string_view b) {
+    return folded(a) == folded(b);
 }
 
 std::string nearest_in_meaning(std::string_view word, std::span<const std::string> candidates) {
@@ -70,6 +75,59 @@ std::string nearest_in_meaning(std::string_view word, std::span<const std::strin
         if (name == given && std::find(candidates.begin(), candidates.end(), ours) != candidates.end())
             return std::string(ours);
     return nearest(word, candidates);
+}
+
+std::string key_called(std::string_view name) {
+    // Of PyTorch's examples, Lightning, Hugging Face, timm and DeepSpeed.
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 44> elsewhere = {{
+        {"accum-iter", "train.accumulate"},
+        {"accumulate-grad-batches", "train.accumulate"},
+        {"accumulation-steps", "train.accumulate"},
+        {"grad-accum-steps", "train.accumulate"},
+        {"gradient-accumulation", "train.accumulate"},
+        {"gradient-accumulation-steps", "train.accumulate"},
+        {"amp", "train.precision"},
+        {"mixed-precision", "train.precision"},
+        {"bs", "train.batch_size"},
+        {"micro-batch-size", "train.batch_size"},
+        {"per-device-train-batch-size", "train.batch_size"},
+        {"train-batch-size", "train.batch_size"},
+        {"max-epochs", "train.epochs"},
+        {"num-epochs", "train.epochs"},
+        {"num-train-epochs", "train.epochs"},
+        {"log-interval", "train.log_every"},
+        {"logging-steps", "train.log_every"},
+        {"print-freq", "train.log_every"},
+        {"eval-interval", "train.eval_every"},
+        {"label-smooth", "train.label_smoothing"},
+        {"smoothing", "train.label_smoothing"},
+        {"clip-grad", "optim.clip_norm"},
+        {"clip-grad-norm", "optim.clip_norm"},
+        {"grad-clip", "optim.clip_norm"},
+        {"gradient-clip-val", "optim.clip_norm"},
+        {"gradient-clipping", "optim.clip_norm"},
+        {"max-grad-norm", "optim.clip_norm"},
+        {"max-norm", "optim.clip_norm"},
+        {"learning-rate", "optim.lr"},
+        {"wd", "optim.weight_decay"},
+        {"dataloader-num-workers", "data.workers"},
+        {"num-workers", "data.workers"},
+        {"prefetch-factor", "data.prefetch"},
+        {"arch", "model.name"},
+        {"architecture", "model.name"},
+        {"n-classes", "model.classes"},
+        {"nb-classes", "model.classes"},
+        {"num-classes", "model.classes"},
+        {"pretrained", "model.init_from"},
+        {"output-dir", "run.dir"},
+        {"save-dir", "run.dir"},
+        {"work-dir", "run.dir"},
+        {"resume-from-checkpoint", "run.resume"},
+        {"bucket-cap-mb", "distributed.bucket_mb"},
+    }};
+    const std::string given = folded(name);
+    const auto found = std::ranges::find(elsewhere, given, &decltype(elsewhere)::value_type::first);
+    return found == elsewhere.end() ? std::string() : std::string(found->second);
 }
 
 }  // namespace tutti

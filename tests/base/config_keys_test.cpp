@@ -1,7 +1,11 @@
 // Keys: unknown, misplaced, repeated, and texts that are not a map of keys.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "config_helpers.hpp"
+#include "tutti/base/suggest.hpp"
 
 namespace tutti {
 namespace {
@@ -45,6 +49,24 @@ TEST(ConfigKeys, at_the_top_are_suggested) {
 TEST(ConfigKeys, of_pytorch_are_answered_with_ours) {
     for (const char* text : {"learning_rate: 0.1", "optim: {learning_rate: 0.1}"})
         EXPECT_NE(refusal(text).find("; did you mean optim.lr?"), std::string::npos) << text;
+    for (const auto& [given, ours] : {std::pair("data.num_workers=2", "data.workers"),
+                                      {"train.grad_clip=1", "optim.clip_norm"},
+                                      {"gradient_accumulation_steps=2", "train.accumulate"},
+                                      {"train.gradient_accumulation_steps=2", "train.accumulate"},
+                                      {"model.num_classes=3", "model.classes"},
+                                      {"model.arch=resnet18", "model.name"},
+                                      {"output_dir=x", "run.dir"}})
+        EXPECT_TRUE(override_refusal(given).ends_with(std::string("did you mean ") + ours + "?")) << given;
+}
+
+TEST(ConfigKeys, that_stand_for_what_others_call_so_are_there) {
+    for (const char* name :
+         {"accum_iter", "amp", "bs", "max_epochs", "print_freq", "eval_interval", "smoothing", "clip_grad",
+          "learning_rate", "wd", "num_workers", "prefetch_factor", "arch", "num_classes", "pretrained",
+          "output_dir", "resume_from_checkpoint", "bucket_cap_mb"}) {
+        const auto& keys = config_reference();
+        EXPECT_NE(std::ranges::find(keys, key_called(name), &ConfigKey::path), keys.end()) << name;
+    }
 }
 
 TEST(ConfigKeys, that_are_given_a_name_in_place_of_a_section_are_answered_with_the_key_of_the_name) {

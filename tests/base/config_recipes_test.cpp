@@ -68,6 +68,10 @@ TEST(ConfigEma, refuses_other_values) {
               "train.ema.decay: 1 is not a number of at least 0 and below 1");
     EXPECT_EQ(override_refusal("train.ema={rate: 1}"),
               "train.ema: rate is not a key of it; write {decay: 0.999}");
+    EXPECT_EQ(override_refusal("train.ema={deacy: 1}"),
+              "train.ema: deacy is not a key of it; did you mean decay?");
+    EXPECT_EQ(override_refusal("train.early_stopping={patiense: 1}"),
+              "train.early_stopping: patiense is not a key of it; did you mean patience?");
     EXPECT_EQ(override_refusal("train.ema={decay: 0.5, decay: 0.6}"),
               "train.ema: decay is given twice; keep one of them");
     EXPECT_EQ(override_refusal("train.ema=[0.9]"),

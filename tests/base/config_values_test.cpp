@@ -52,6 +52,15 @@ TEST(ConfigNumber, is_finite_and_in_its_range) {
     EXPECT_EQ(parse("optim: {lr: 0}").optim.lr, 0);
 }
 
+TEST(ConfigNumber, says_what_it_counts_to_those_who_write_a_unit) {
+    EXPECT_EQ(override_refusal("run.walltime=1h"),
+              "run.walltime: 1h is not a number of seconds; write it without a unit, as in 3600");
+    EXPECT_EQ(override_refusal("distributed.timeout=30m"),
+              "distributed.timeout: 30m is not a number of seconds; write it without a unit, as in 3600");
+    EXPECT_EQ(override_refusal("distributed.bucket_mb=25MB"),
+              "distributed.bucket_mb: 25MB is not a number of MiB; write it without a unit, as in 25");
+}
+
 TEST(ConfigBoolean, takes_the_words_of_yaml) {
     EXPECT_FALSE(parse("data: {shuffle: false}").data.shuffle);
     EXPECT_FALSE(parse("data: {shuffle: no}").data.shuffle);
@@ -154,7 +163,9 @@ TEST(ConfigNormalize, refuses_other_values) {
     EXPECT_EQ(override_refusal("data.normalize=0.5"),
               "data.normalize: 0.5 is not a map of mean and std; write {mean: [0.5], std: [0.25]}");
     EXPECT_EQ(override_refusal("data.normalize={mean: 0, sd: 1}"),
-              "data.normalize: sd is not a key of it; write {mean: [0.5], std: [0.25]}");
+              "data.normalize: sd is not a key of it; did you mean std?");
+    EXPECT_EQ(override_refusal("data.normalize={scale: 1}"),
+              "data.normalize: scale is not a key of it; write {mean: [0.5], std: [0.25]}");
     EXPECT_EQ(override_refusal("data.normalize={mean: 0, mean: 1}"),
               "data.normalize: mean is given twice; keep one of them");
     EXPECT_EQ(override_refusal("data.normalize={std: [1, 0]}"),

@@ -41,6 +41,13 @@ TEST(Nearest, allows_two_edits_in_short_words) {
     EXPECT_EQ(nearest("xxochs", keys), "epochs");
 }
 
+TEST(Nearest, allows_one_edit_in_words_of_up_to_three_letters) {
+    const std::vector<std::string> flags{"h", "lr", "best"};
+    EXPECT_EQ(nearest("lrs", flags), "lr");
+    EXPECT_EQ(nearest("bs", flags), "");
+    EXPECT_EQ(nearest("bst", flags), "best");
+}
+
 TEST(Nearest, allows_a_third_of_the_length_in_long_words) {
     const std::vector<std::string> one{"abcdefghijkl"};
     EXPECT_EQ(nearest("XXXXefghijkl", one), one[0]);
@@ -54,6 +61,20 @@ TEST(Nearest, in_meaning_knows_what_others_call_a_word) {
     EXPECT_EQ(nearest_in_meaning("GPU", devices), "cuda");
     EXPECT_EQ(nearest_in_meaning("cdua", devices), "cuda");
     EXPECT_EQ(nearest_in_meaning("gpu", std::vector<std::string>{"cpu"}), "cpu");
+}
+
+TEST(KeyCalled, knows_what_others_call_a_key_in_any_spelling) {
+    EXPECT_EQ(key_called("num_workers"), "data.workers");
+    EXPECT_EQ(key_called("num-workers"), "data.workers");
+    EXPECT_EQ(key_called("Grad_Clip"), "optim.clip_norm");
+    EXPECT_EQ(key_called("gradient_accumulation_steps"), "train.accumulate");
+    EXPECT_EQ(key_called("workers_num"), "");
+    EXPECT_EQ(key_called(""), "");
+}
+
+TEST(SameButForSpelling, looks_at_capitals_and_dashes_only) {
+    EXPECT_TRUE(same_but_for_spelling("--Batch_size", "--batch-size"));
+    EXPECT_FALSE(same_but_for_spelling("--batch-size", "--batchsize"));
 }
 
 TEST(Nearest, is_empty_without_candidates) {

@@ -36,6 +36,7 @@ import json
 import os
 import pathlib
 import random
+import shlex
 import shutil
 import signal
 import struct
@@ -209,6 +210,21 @@ class SystemTest(unittest.TestCase):
         self._records = self.dir / ".jobs"
         self._records.mkdir()
         self._jobs = 0
+
+    @property
+    def quoted_trainer(self):
+        """The program as one word of a shell's text: there may be a space in its path."""
+        return shlex.quote(str(self.trainer))
+
+    def library_to_preload(self, variable):
+        """The library that the build makes and this variable names, by a path for LD_PRELOAD, which ends at a space."""
+        library = os.environ.get(variable)
+        if not library:
+            self.skipTest(f"{variable} does not name the library that the build makes for this test")
+        link = self.dir / pathlib.Path(library).name
+        if not link.is_symlink():
+            link.symlink_to(pathlib.Path(library).resolve())
+        return link
 
     def environment(self, extra=None):
         """The tests' environment without any launcher's variables, and with Open MPI kept inside self.dir."""

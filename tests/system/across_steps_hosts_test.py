@@ -30,7 +30,7 @@ class AcrossStepsOnHosts(TrainingTest):
     def test_a_peer_that_is_killed_while_a_bucket_is_deferred_ends_the_other(self):
         data = self.small_data(240, classes=4, side=16)
         program = self.dir / "dies.sh"
-        program.write_text(DIES.format(trainer=self.trainer, run=self.dir / "run"))
+        program.write_text(DIES.format(trainer=self.quoted_trainer, run=self.dir / "run"))
         program.chmod(0o755)
         settings = self.settings(data, "run", train__epochs=100000, train__log_every=1, model__hidden="[512, 6144]",
                                  distributed__bucket_policy="per_layer", distributed__across_steps="true",

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import shlex
 import shutil
 import socket
 import struct
@@ -109,7 +110,7 @@ class BadInput(TrainingTest):
         """From now on the program is started by a script that does these lines on rank 1."""
         script = self.dir / "script.sh"
         script.write_text(f'#!/bin/sh\nif [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then\n{lines}\nfi\n'
-                          f'exec {self.trainer} "$@"\n')
+                          f'exec {self.quoted_trainer} "$@"\n')
         script.chmod(0o755)
         self.trainer = script
 
@@ -143,27 +144,27 @@ class BadInput(TrainingTest):
     def test_a_rank_with_another_command_ends_all_with_its_name_and_both_commands(self):
         data = self.small_data(64)
         place = f"rank 1 on {socket.gethostname()}: "
-        trainer = self.trainer
+        trainer, program = self.trainer, self.quoted_trainer
         (self.dir / "x.yaml").write_text(f"data: {{train: {data}}}\nmodel: {{name: mlp}}\n")
         (self.dir / "y.yaml").write_text(f"data: {{train: {data}}}\nmodel: {{name: lenet}}\n")
         train = ["-c", "x.yaml", "run.dir=run", "train.batch_size=8"]
         for mine, of_rank_1 in ((train, "eval --run run"), (["bench", "allreduce"], "bench allreduce --iterations 7"),
                                 (["predict", "--run", "run", "-o", "a.csv"], "predict --run run -o b.csv --embeddings")):
             with self.subTest(mine=mine, of_rank_1=of_rank_1):
-                self.on_rank_1(f"exec {trainer} {of_rank_1}")
+                self.on_rank_1(f"exec {program} {of_rank_1}")
                 self.refused(mine, 2, place, "this rank runs trainer ", "but rank 0 trainer ", "same command line")
             self.trainer = trainer
         self.assertFalse((self.dir / "run").exists(), "no run directory for a run that never was")
 
     def test_a_rank_with_a_command_of_the_first_rank_alone_is_missed(self):
         data = self.small_data(64)
-        trainer = self.trainer
+        trainer, program = self.trainer, self.quoted_trainer
         train = self.settings(data, train__batch_size=8)
-        of_train = " ".join(str(word) for word in train)
+        of_train = shlex.join(str(word) for word in train)
         for mine, of_rank_1, left in ((train, f"inspect {data}", 0), (train, "--version", 0),
                                       (["inspect", data], of_train, 1), (["--help"], of_train, 1)):
             with self.subTest(mine=mine, of_rank_1=of_rank_1):
-                self.on_rank_1(f"exec {trainer} {of_rank_1}")
+                self.on_rank_1(f"exec {program} {of_rank_1}")
                 result = self.mpirun(2, mine, per_rank_exit_codes=False, timeout=60)
                 # mpirun itself ends the job where the other had already told it that it starts MPI.
                 self.assertIn(result.exit_code, (1, 5), result.stderr)
@@ -174,29 +175,29 @@ class BadInput(TrainingTest):
 
     def test_a_rank_with_another_config_file_is_refused_and_another_spelling_is_not(self):
         data = self.small_data(64)
-        trainer = self.trainer
+        trainer, program = self.trainer, self.quoted_trainer
         (self.dir / "sub").mkdir()
         (self.dir / "x.yaml").write_text(f"data: {{train: {data}}}\nmodel: {{name: mlp}}\ntrain: {{epochs: 1}}\n")
         (self.dir / "y.yaml").write_text(f"data: {{train: {data}}}\nmodel: {{name: lenet}}\ntrain: {{epochs: 1}}\n")
         rest = f"run.dir={self.dir}/run train.batch_size=8"
-        self.on_rank_1(f"exec {trainer} -c y.yaml {rest}")
+        self.on_rank_1(f"exec {program} -c y.yaml {rest}")
         self.refused(["-c", "x.yaml", *rest.split()], 2, "rank 1", "model.name: mlp -> lenet")
         self.assertFalse((self.dir / "run").exists(), "no run directory for a run that never was")
         self.trainer = trainer
-        self.on_rank_1(f"cd sub; exec {trainer} -c ../x.yaml {rest}")
+        self.on_rank_1(f"cd sub; exec {program} -c ../x.yaml {rest}")
         self.assert_exit(self.mpirun(2, ["-c", "x.yaml", *rest.split()]), 0)
         self.trainer = trainer
-        self.on_rank_1(f"exec {trainer} eval --json --run ./run --data {data}")
+        self.on_rank_1(f"exec {program} eval --json --run ./run --data {data}")
         self.assert_exit(self.mpirun(2, ["eval", "--run", "run", "--data", data]), 0)
 
     def test_commands_of_the_first_rank_alone_start_no_mpi(self):
         data = self.small_data(64)
-        trainer = self.trainer
+        trainer, program = self.trainer, self.quoted_trainer
         settings = self.settings(data, train__epochs=1, train__batch_size=8)
         # A second start of MPI in one rank would abort; the first rank alone would wait for the others.
         script = self.dir / "script.sh"
-        script.write_text(f'#!/bin/sh\n{trainer} --version && {trainer} inspect {data} && {trainer} --help || exit\n'
-                          f'[ "$OMPI_COMM_WORLD_RANK" != 0 ] || {trainer} inspect {data} || exit\nexec {trainer} "$@"\n')
+        script.write_text(f'#!/bin/sh\n{program} --version && {program} inspect {data} && {program} --help || exit\n'
+                          f'[ "$OMPI_COMM_WORLD_RANK" != 0 ] || {program} inspect {data} || exit\nexec {program} "$@"\n')
         script.chmod(0o755)
         self.trainer = script
         result = self.mpirun(2, settings, timeout=60)
@@ -383,7 +384,7 @@ class BadInput(TrainingTest):
     def test_packing_on_a_full_disk_says_so_and_leaves_no_file(self):
         images, labels = self.synthetic_idx(200)
         program = self.dir / "limited.sh"
-        program.write_text(f'#!/bin/sh\ntrap "" XFSZ\nulimit -f 100\nexec {self.trainer} "$@"\n')
+        program.write_text(f'#!/bin/sh\ntrap "" XFSZ\nulimit -f 100\nexec {self.quoted_trainer} "$@"\n')
         program.chmod(0o755)
         self.trainer = program
         result = self.run_trainer(["pack", "idx", "--images", images, "--labels", labels, "-o", "out.h5"])

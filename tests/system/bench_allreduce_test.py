@@ -53,6 +53,8 @@ class BenchAllreduce(system_test.SystemTest):
             (["allreduce", "--iterations", 0], ["--iterations"]),
             (["allreduce", "--timeout", "-3"], ["--timeout: -3 is not a number of at least 0"]),
             (["allreduce", "--timeout", "x"], ["--timeout: x is not a number"]),
+            (["allreduce", "--backend", "nccl"], ["--backend: use one of auto, mpi, gloo, not nccl"]),
+            (["allreduce", "--backend", "2"], ["--backend: use one of auto, mpi, gloo, not 2"]),
             (["allreduce", "--out", self.dir / "file"], ["file", "--out"]),
             (["allreduce", "more"], ["more"]),
             (["allredcue"], ["allredcue", "did you mean allreduce?"]),
@@ -64,6 +66,11 @@ class BenchAllreduce(system_test.SystemTest):
                 self.assertIn(word, result.stderr, arguments)
         self.assert_exit(self.run_trainer(["bench"]), 2)
         self.assertEqual([path.name for path in self.dir.glob("*allreduce*")], [])
+
+    def test_a_backend_may_be_written_in_capitals(self):
+        result = self.run_trainer(["bench", "allreduce", "--backend", "MPI", "--sizes", "4K", "--iterations", 1, "--json"])
+        self.assert_exit(result, 0)
+        self.assertIn("--backend auto|mpi|gloo ", self.run_trainer(["bench", "allreduce", "--help"]).stdout)
 
     def test_bad_arguments_end_every_rank(self):
         result = self.mpirun(2, ["bench", "allreduce", "--sizes", "4K:"], per_rank_exit_codes=True)

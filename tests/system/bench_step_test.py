@@ -121,6 +121,13 @@ class BenchStep(TrainingTest):
         self.assert_exit(result, 2)
         self.assertIn("file/below", result.stderr)
 
+    def test_sizes_of_products_leave_the_words_behind_them_to_the_settings(self):
+        result = self.run_trainer(["bench", "step", "--synthetic", "--steps", 1, "--products", "8,16", "--products", 32,
+                                   *MODEL, "train.batch_size=3", "--out", "out"])
+        self.assert_exit(result, 0)
+        report = json.loads((self.dir / "out/step.json").read_text())
+        self.assertEqual((report["batch_size"], [size["n"] for size in report["gemm"]["sizes"]]), (3, [8, 16, 32]))
+
     def test_what_cannot_fit_into_memory_is_refused_at_once(self):
         for bench in ("step", "buckets"):
             for batch in (10**8, 10**13):

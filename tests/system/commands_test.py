@@ -18,6 +18,16 @@ class Commands(TrainingTest):
             self.assert_exit(result, 0)
             self.assertTrue(result.stdout, arguments)
 
+    def test_the_word_help_prints_what_the_option_of_that_command_prints(self):
+        for words, command in (("help", ""), ("help train", "train"), ("help bench step", "bench step"), ("help pack idx", "pack idx"),
+                               ("pack help", "pack"), ("pack help idx", "pack idx"), ("bench help", "bench"),
+                               ("bench help step", "bench step"), ("help help", "")):
+            said = self.run_trainer(words.split())
+            self.assert_exit(said, 0)
+            self.assertEqual(said.stdout, self.run_trainer([*command.split(), "--help"]).stdout, words)
+        self.assertIn("--version", said.stdout)
+        self.assertIn("did you mean train?", self.run_trainer(["help", "trian"]).stderr)
+
     def test_sampler_prints_a_ranks_indices(self):
         # DistributedSampler(range(10), num_replicas=3, rank=1, seed=0), epoch 0, made with torch 2.15
         result = self.run_trainer(["sampler", "--samples", 10, "--world", 3, "--rank", 1])
@@ -48,13 +58,22 @@ class Commands(TrainingTest):
         for arguments, meant in ((["sampler", "--worlds", 2], "--world"), (["sampler", "--drop", 2], "--drop-last"),
                                  (["inspect", "--SHA256"], "--sha256"), (["train", "--epoch", 2], "--epochs"),
                                  (["--log-intervall", 2], "--log-interval"), (["predict", "--get_logit"], "--get_logits"),
-                                 (["train", "--batch_size", 2], "train.batch_size=")):
+                                 (["train", "--batch_size", 2], "train.batch_size="), (["predict", "--bs", 8], "train.batch_size="),
+                                 (["--output_dir", "x"], "run.dir="), (["bench", "step", "--grad_clip", 1], "optim.clip_norm="),
+                                 (["bench", "buckets", "--bucket_mb", 1], "--bucket-mb"), (["-C", "x.yaml"], "-c?"),
+                                 (["-n", 2], "mpirun -np N"), (["-l", "INFO"], "run.log_level=")):
             result = self.run_trainer(arguments)
             self.assert_exit(result, 2)
             self.assertIn(meant, result.stderr.partition(";")[2])
+        # What is near to nothing, or means nothing to that command, is answered with its help alone.
+        for arguments in (["-x"], ["predict", "--output_dir", "x"], ["doctor", "--batch_size", 2], ["inspect", "-z"]):
+            result = self.run_trainer(arguments)
+            self.assert_exit(result, 2)
+            self.assertRegex(result.stderr, r"; run trainer \w+ --help\n$")
 
     def test_help_is_printed_once_by_several_ranks(self):
-        for arguments in (["train", "--help"], ["eval", "--help"], ["predict", "--help"], ["bench", "buckets", "--help"]):
+        for arguments in (["train", "--help"], ["eval", "--help"], ["predict", "--help"], ["bench", "buckets", "--help"],
+                          ["help", "train"], ["bench", "help", "step"], ["pack", "help", "idx"]):
             result = self.mpirun(2, arguments)
             self.assert_exit(result, 0)
             self.assertEqual(result.stdout.count("Usage"), 1, arguments)
@@ -85,7 +104,7 @@ class Commands(TrainingTest):
         self.small_data(16)
         for arguments in ("sampler --samples 9 --world 1 --rank 0", "inspect data.h5", "--help", "eval --help"):
             for where, code in (("> /dev/full", 1), (">&-", 0), ("> /dev/null", 0)):
-                command = ["sh", "-c", f"exec {self.trainer} {arguments} {where}"]
+                command = ["sh", "-c", f"exec {self.quoted_trainer} {arguments} {where}"]
                 with self._start(command, {}) as job:
                     result = job.wait(timeout=60)
                 self.assert_exit(result, code)
@@ -94,18 +113,18 @@ class Commands(TrainingTest):
 
     def test_what_is_printed_never_reaches_a_file_where_the_streams_are_closed(self):
         data = self.small_data(16)
-        with self._start(["sh", "-c", f"exec {self.trainer} inspect data.h5 <&- >&- 2>&-"], {}) as job:
+        with self._start(["sh", "-c", f"exec {self.quoted_trainer} inspect data.h5 <&- >&- 2>&-"], {}) as job:
             self.assert_exit(job.wait(timeout=60), 0)
         log = self.dir / "calls"
         if shutil.which("strace") is None:
             self.skipTest("strace is not installed")
-        with self._start(["sh", "-c", f"exec strace -o {log} -e trace=openat {self.trainer} inspect {data} >&-"], {}) as job:
+        with self._start(["sh", "-c", f"exec strace -o {log} -e trace=openat {self.quoted_trainer} inspect {data} >&-"], {}) as job:
             job.wait(timeout=60)
         self.assertNotRegex(log.read_text(), r'data\.h5", .* = [012]\n')
 
     def test_a_file_larger_than_ulimit_allows_is_an_error_that_says_so(self):
         images, labels = self.synthetic_idx(400, classes=4, side=16)
-        with self._start(["sh", "-c", f"ulimit -f 20; exec {self.trainer} pack idx --images {images} --labels {labels} "
+        with self._start(["sh", "-c", f"ulimit -f 20; exec {self.quoted_trainer} pack idx --images {images} --labels {labels} "
                                       "-o large.h5"], {}) as job:
             result = job.wait(timeout=60)
         self.assert_exit(result, 1)

@@ -48,6 +48,13 @@ class Documentation(TrainingTest):
         for name in re.findall(r"^  (\w+)  ", self.run_trainer(["--help"]).stdout, re.M):
             self.assertIn(f"trainer {name}", readme)
 
+    def test_sbatch_files_promise_settings_where_their_command_takes_them(self):
+        for path in sorted((ROOT / "jobs").glob("*/*.sbatch")):
+            text = path.read_text(encoding="utf-8")
+            command = re.search(r'/run\.sh"((?: [a-z]+\b)*)', text)[1].split() or ["train"]
+            takes_settings = "key=value" in self.run_trainer([*command, "--help"]).stdout
+            self.assertEqual("[key=value ...]" in text, takes_settings, path)
+
     def test_every_recipe_in_jobs_trains(self):
         train, val = self.pack(*self.fashion_mnist(300), name="a.h5"), self.pack(*self.fashion_mnist(100), name="b.h5")
         for recipe in sorted((ROOT / "jobs").glob("*.yaml")):

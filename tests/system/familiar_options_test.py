@@ -107,6 +107,35 @@ class RunScript(TrainingTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("test accuracy", result.stdout)
 
+    def started(self, *args):
+        """What the program is given on each rank: their number, and the words of one."""
+        program = self.dir / "program"
+        program.write_text('#!/bin/sh\nprintf "%s\\n" "$OMPI_COMM_WORLD_SIZE" "$@" >"rank-$OMPI_COMM_WORLD_RANK"\n')
+        program.chmod(0o755)
+        result = self.run_script(args, env={"TUTTI_TRAINER": str(program)})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        ranks, *words = (self.dir / "rank-0").read_text().splitlines()
+        return int(ranks), words, result.stderr
+
+    def test_the_level_reaches_commands_that_take_settings_and_no_others(self):
+        for command in ([], ["train"], ["eval", "--run", "run"], ["predict", "-o", "out.csv"], ["bench", "step", "--steps", "1"],
+                        ["bench", "buckets"], ["bench", "loader"], ["train.epochs=1"], ["--epochs", "3"]):
+            _, words, said = self.started("-n", "1", "-l", "INFO", *command)
+            self.assertEqual(words, [*command, "run.log_level=info"])
+            self.assertNotIn("no log level", said)
+        for command in (["doctor"], ["pack", "idx", "--images", "x"], ["sampler"], ["bench", "allreduce"], ["inspect", "x.h5"]):
+            _, words, said = self.started("-n", "1", "-l", "INFO", *command)
+            self.assertEqual(words, command)
+            self.assertRegex(said, rf"-l: trainer {command[0]}.* has no log level")
+        result = self.run_script(["-n", "1", "-l", "INFO", "sampler", "--samples", "2", "--world", "1", "--rank", "0", "--no-shuffle"])
+        self.assertEqual((result.returncode, result.stdout), (0, "0\n1\n"), result.stderr)
+
+    def test_values_may_stand_in_the_word_of_their_option(self):
+        for given in (["-n2", "-cmine.yaml", "-lDEBUG", "--launcher=mpirun"], ["-n=2", "-c=mine.yaml", "-l=debug"],
+                      ["-n", "2", "--config=mine.yaml", "-l", "Debug"], ["-n", "2", "--config", "mine.yaml", "-ldebug"]):
+            ranks, words, _ = self.started(*given, "bench", "step", "--steps=3")
+            self.assertEqual((ranks, words), (2, ["bench", "step", "-c", "mine.yaml", "--steps=3", "run.log_level=debug"]))
+
     def test_the_exit_code_is_the_trainers(self):
         self.assertEqual(self.run_script(["-n", "1", "train.batchsize=3"]).returncode, 2)
 
@@ -145,6 +174,8 @@ class RunScript(TrainingTest):
 
     def test_mistakes_are_named(self):
         for args, env, message in ((["-n", "0"], {}, "-n 0"), (["-l", "LOUD"], {}, "-l loud"), (["-c"], {}, "-c needs"),
+                                   (["-c", ""], {}, "-c has an empty value"), (["--config="], {}, "--config has an empty value"),
+                                   (["-n", ""], {}, "-n has an empty value"), (["-nx"], {}, "-n x"),
                                    (["--launcher", "ssh"], {}, "--launcher ssh"),
                                    ([], {"SLURM_STEP_NUM_TASKS": "4"}, "without srun")):
             with self.subTest(args=args):

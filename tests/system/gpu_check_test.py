@@ -65,7 +65,7 @@ case "$*" in
         for i in $(seq 600); do [ $(ls {self.dir} | grep -c ^begun-) -lt 2 ] || break; sleep 0.1; done
         [ $(ls {self.dir} | grep -c ^begun-) -ge 2 ] || exit 3 ;;
 esac
-exec {self.trainer} "$@"
+exec {self.quoted_trainer} "$@"
 """)
         wrapper.chmod(0o755)
         code = self.check_until(gpu_process.Processes(), "--trainer", wrapper, "--stages", "stepwise_parity", "--jobs", "2")
@@ -123,7 +123,7 @@ exec {self.trainer} "$@"
 case "$*" in
     *"bench step"*|*distributed.backend=mpi*) : > {self.sign}; exec sleep 300 ;;
 esac
-exec {self.trainer} "$@"
+exec {self.quoted_trainer} "$@"
 """)
         wrapper.chmod(0o755)
         for stage in "step_times", "host_staged_ranks":
@@ -184,7 +184,7 @@ echo 'No devices were found, 5'; exit 6
 case "$*" in
     *"bench step"*|*run.resume=*) printf '\r\033[2K{said}\nanother line\n{said}\n' >&2 ;;
 esac
-exec {self.trainer} "$@"
+exec {self.quoted_trainer} "$@"
 """)
         wrapper.chmod(0o755)
         result = self.check("--trainer", wrapper, "--rehearse", "--quick", "--stages", "stepwise_parity,step_times", "--models",
@@ -198,7 +198,7 @@ exec {self.trainer} "$@"
     def test_a_reference_that_was_cut_off_is_not_compared_with(self):
         wrapper = self.dir / "trainer"
         wrapper.write_text(f"""#!/bin/sh
-{self.trainer} "$@" || exit
+{self.quoted_trainer} "$@" || exit
 case "$*" in
     *run.dir=*reference*) [ -e {self.sign} ] || {{ : > {self.sign}; exit 3; }} ;;
 esac
@@ -267,7 +267,7 @@ case "$*" in
         [ $(wc -l < {self.dir}/sleeping) -lt 2 ] || : > {self.sign}
         wait ;;
 esac
-exec {self.trainer} "$@"
+exec {self.quoted_trainer} "$@"
 """)
         wrapper.chmod(0o755)
         self.assertEqual(self.check_until(UntilSign(self.sign), "--trainer", wrapper, "--part", "ranks"), 0)
@@ -287,9 +287,9 @@ exec {self.trainer} "$@"
         wrapper = self.dir / "trainer"
         wrapper.write_text(f"""#!/bin/sh
 case "$*" in
-    *run.resume=*|*distributed.backend=mpi*) exec {self.trainer} "$@" 'data.normalize={{mean: [0.3], std: [1.0]}}' ;;
+    *run.resume=*|*distributed.backend=mpi*) exec {self.quoted_trainer} "$@" 'data.normalize={{mean: [0.3], std: [1.0]}}' ;;
 esac
-exec {self.trainer} "$@"
+exec {self.quoted_trainer} "$@"
 """)
         wrapper.chmod(0o755)
         result = self.check("--trainer", wrapper, "--rehearse", "--quick", "--stages",

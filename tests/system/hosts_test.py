@@ -44,7 +44,7 @@ class Hosts(TrainingTest):
 
     def test_mpirun_names_the_rank_that_was_killed_on_another_host_and_ends_the_others(self):
         program = self.dir / "dies.sh"
-        program.write_text(DIES.format(trainer=self.trainer, run=self.dir / "run"))
+        program.write_text(DIES.format(trainer=self.quoted_trainer, run=self.dir / "run"))
         program.chmod(0o755)
         settings = self.settings(self.small_data(), "run", train__epochs=100000, train__log_every=1)
         command = [two_hosts.NETLAB, "run", self.lab, "--ppn", "1", "--wdir", self.dir, program, *settings]
@@ -56,7 +56,7 @@ class Hosts(TrainingTest):
         data = self.small_data()
         for backend, said in ("mpi", "nothing came from rank 1 on node2;"), ("gloo", r"nothing came from rank 1 on node2\)"):
             program = self.dir / f"{backend}.sh"
-            program.write_text(STOPS.format(trainer=self.trainer, run=self.dir / backend))
+            program.write_text(STOPS.format(trainer=self.quoted_trainer, run=self.dir / backend))
             program.chmod(0o755)
             settings = self.settings(data, backend, train__epochs=100000, train__log_every=1, distributed__timeout=2,
                                      distributed__backend=backend)

@@ -64,7 +64,7 @@ class Launch(TrainingTest):
         # With MPI a rank that is stopped before it starts it; by hand one that never comes.
         trainer = self.trainer
         script = self.dir / "script.sh"
-        script.write_text(f'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" != 1 ] || kill -STOP $$\nexec {trainer} "$@"\n')
+        script.write_text(f'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" != 1 ] || kill -STOP $$\nexec {self.quoted_trainer} "$@"\n')
         script.chmod(0o755)
         pair = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
         with contextlib.ExitStack() as stack:

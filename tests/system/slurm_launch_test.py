@@ -1,6 +1,7 @@
 """Launched by a real Slurm, over two nodes: the same training as under mpirun and bare, preemption, launch mistakes."""
 
 import json
+import shlex
 
 import slurm_test
 
@@ -44,7 +45,7 @@ class SlurmLaunch(slurm_test.SlurmTest):
         recipe = self.recipe(data, train__precision="fp64")
         self.assert_exit(self.mpirun(4, [*recipe, *self.in_run("mpirun")]), 0)
         self.assert_exit(self.run_trainer([*self.recipe(data, 1, train__precision="fp64"), *self.in_run("bare")]), 0)
-        train = " ".join(str(word) for word in (self.trainer, *recipe))
+        train = shlex.join(str(word) for word in (self.trainer, *recipe))
         step = self.srun(["--mpi=pmix", *TWO_BY_TWO], [self.trainer, *recipe, *self.in_run("srun")])
         self.assertEqual(step.exit_code, 0, step.stderr)
         gloo = self.srun(["--mpi=none", *TWO_BY_TWO], [self.trainer, *recipe, *self.in_run("gloo")])
@@ -70,7 +71,7 @@ class SlurmLaunch(slurm_test.SlurmTest):
     def test_a_preempted_job_saves_and_the_requeued_one_goes_on_to_the_same_weights(self):
         data = self.small_data(2000)
         recipe = self.recipe(data, train__epochs=1000000, train__checkpoint__every="never")
-        train = " ".join(str(word) for word in (self.trainer, *recipe))
+        train = shlex.join(str(word) for word in (self.trainer, *recipe))
         end = self.dir / "end"
 
         def preempt(run):
@@ -111,8 +112,8 @@ class SlurmLaunch(slurm_test.SlurmTest):
 
     def test_bare_inside_an_allocation_is_one_rank(self):
         data = self.small_data(64)
-        script = self.write_script([" ".join(str(word) for word in
-                                             (self.trainer, *self.recipe(data, 1), *self.in_run("run")))])
+        script = self.write_script([shlex.join(str(word) for word in
+                                               (self.trainer, *self.recipe(data, 1), *self.in_run("run")))])
         result = self.wait_for(self.sbatch(TWO_BY_TWO, script))
         self.assertEqual(result.exit_code, 0, result.stdout)
         self.assertEqual(self.places("run"), [("node1", 0)])

@@ -1,8 +1,6 @@
 """A training step asks for no memory: what it needs was made before. Counted by a preloaded malloc, as the difference of
 a longer and a shorter run of the same."""
 
-import os
-
 import system_test
 from recipes import TrainingTest
 
@@ -15,9 +13,7 @@ MODELS = (["model.name=mlp"], ["model.name=lenet", "train.accumulate=2"],
 class StepMemory(TrainingTest):
     def setUp(self):
         super().setUp()
-        self.counter = os.environ.get("TUTTI_COUNT_ALLOCATIONS")
-        if self.counter is None:
-            self.skipTest("TUTTI_COUNT_ALLOCATIONS does not name the library that the build makes for this test")
+        self.counter = self.library_to_preload("TUTTI_COUNT_ALLOCATIONS")
 
     def counts(self, data, steps, settings):
         """Calls of malloc and the like for a page of memory or more, and page faults."""
@@ -25,7 +21,7 @@ class StepMemory(TrainingTest):
         report.unlink(missing_ok=True)
         arguments = ["train", f"data.train={data}", "data.workers=0", "train.batch_size=8", "train.log_every=100000",
                      f"train.max_steps={steps}", "run.dir=run", "run.resume=never", "device=cpu", *settings]
-        environment = {"LD_PRELOAD": self.counter, "TUTTI_ALLOCATIONS": str(report)}
+        environment = {"LD_PRELOAD": str(self.counter), "TUTTI_ALLOCATIONS": str(report)}
         self.assert_exit(self.run_trainer(arguments, env=environment), 0)
         _, large, faults = (int(number) for number in report.read_text().split())
         return large, faults

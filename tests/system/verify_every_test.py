@@ -1,6 +1,5 @@
 """distributed.verify_every: ranks that hold the same weights train on, a rank with a wrong bit ends the run by name."""
 
-import os
 import re
 
 import system_test
@@ -33,9 +32,7 @@ class VerifyEvery(TrainingTest):
             self.assertEqual(self.sha256(f"with{number}"), self.sha256(f"without{number}"))
 
     def test_a_rank_with_a_wrong_bit_ends_the_run_on_every_rank(self):
-        library = os.environ.get("TUTTI_FAULTY_BROADCAST")
-        if not library:
-            self.skipTest("TUTTI_FAULTY_BROADCAST does not name the library that the build makes for this test")
+        library = self.library_to_preload("TUTTI_FAULTY_BROADCAST")
         self.assert_exit(self.train(1, "before", model__hidden="[256]"), 0)
         fault = {"LD_PRELOAD": library, "FAULTY_RANK": "2", "FAULTY_BYTES": str(64 * 256 * 4)}
         options = [word for name in fault for word in ("-x", f"{name}={fault[name]}")]
