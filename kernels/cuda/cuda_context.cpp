@@ -19,7 +19,7 @@ std::size_t padded_bytes(const Wanted& wanted) {
 
 CudaContext::CudaContext()
     : scratch_("scratch of operators", stream()),
-      uploads_("small values from the host", stream()),
+      uploaded_("small values from the host", stream()),
       library_workspace_("workspace of cuBLASLt and cuDNN", stream()) {}
 
 CudaContext::~CudaContext() {
@@ -39,12 +39,8 @@ void CudaContext::cut(std::span<const Wanted> wanted, std::span<TensorView> tens
 
 TensorView CudaContext::upload(const void* values, DType dtype, const Shape& shape) {
     forbid_recording("an operator");
-    const TensorView target = uploads_.tensor(dtype, shape);
-    // From pageable memory: CUDA has read the source when the call returns (CUDA Runtime API, "API
-    // synchronization behavior").
-    if (target.bytes() > 0)
-        check(cudaMemcpyAsync(target.data, values, target.bytes(), cudaMemcpyHostToDevice, stream()),
-              "cudaMemcpyAsync of small values");
+    const TensorView target = uploaded_.tensor(dtype, shape);
+    if (target.bytes() > 0) uploads_.send(values, target.data, target.bytes(), stream());
     return target;
 }
 

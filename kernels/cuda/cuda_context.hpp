@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "device_memory.hpp"
+#include "small_uploads.hpp"
 #include "streams.hpp"
 #include "tutti/device/recorder.hpp"
 #include "tutti/device/tensor_view.hpp"
@@ -97,7 +98,8 @@ class CudaContext {
     void cut(std::span<const Wanted> wanted, std::span<TensorView> tensors);
 
     OwnedStream compute_;
-    Scratch scratch_, uploads_, library_workspace_;
+    Scratch scratch_, uploaded_, library_workspace_;
+    SmallUploads uploads_;
     cublasLtContext* cublas_ = nullptr;
     cudnnContext* cudnn_ = nullptr;
     const RecordedValues* recorded_ = nullptr;

@@ -96,6 +96,7 @@ class CudaAveragePool2d final : public AveragePool2dOp {
         table_ = {memory_->data(), DType::i64, {static_cast<std::int64_t>(table.size())}};
         check(cudaMemcpyAsync(table_.data, table.data(), bytes, cudaMemcpyHostToDevice, context_->stream()),
               "cudaMemcpyAsync of average_pool2d's windows");
+        context_->compute().synchronize();  // until then CUDA may read the table here
     }
     void forward(const TensorView& x, const TensorView& y) override {
         average_pool2d_forward(shape_, table_, x, y, context_->stream());

@@ -8,43 +8,23 @@
 namespace tutti::cuda {
 namespace {
 
-/// Host memory from and to which copies are asynchronous.
-class PageLocked {
-  public:
-    explicit PageLocked(std::size_t bytes) {
-        void* memory = nullptr;
-        check(cudaHostAlloc(&memory, bytes, cudaHostAllocDefault), "cudaHostAlloc for the values of a step");
-        data_ = static_cast<std::byte*>(memory);
-    }
-    ~PageLocked() { cudaFreeHost(data_); }
-    PageLocked(const PageLocked&) = delete;
-    PageLocked& operator=(const PageLocked&) = delete;
-    std::byte* data() const { return data_; }
-
-  private:
-    std::byte* data_ = nullptr;
-};
-
 /// RunValues as they lie in memory: epoch, scale, positions.
 class ValuesMemory {
   public:
     explicit ValuesMemory(std::size_t positions)
-        : positions_(positions), host_(bytes(positions)), device_(bytes(positions), "the values of a step") {}
+        : positions_(positions), device_(bytes(positions), "the values of a step") {}
 
     std::size_t capacity() const { return positions_; }
     /// False once the values of larger batches go elsewhere.
     bool written() const { return written_; }
     void retire() { written_ = false; }
     void upload(const RunValues& values, Stream stream) {
-        copied_.synchronize();  // the last copy may not have been read yet
-        std::memcpy(host_.data(), &values.epoch, 8);
-        std::memcpy(host_.data() + 8, &values.loss_scale, 8);
+        std::byte* const host = host_.reserve(bytes(positions_));
+        std::memcpy(host, &values.epoch, 8);
+        std::memcpy(host + 8, &values.loss_scale, 8);
         if (!values.positions.empty())
-            std::memcpy(host_.data() + 16, values.positions.data(), values.positions.size_bytes());
-        check(cudaMemcpyAsync(device_.data(), host_.data(), bytes(values.positions.size()),
-                              cudaMemcpyHostToDevice, stream),
-              "cudaMemcpyAsync of the values of a step");
-        copied_.record(stream);
+            std::memcpy(host + 16, values.positions.data(), values.positions.size_bytes());
+        host_.send(device_.data(), bytes(values.positions.size()), stream);
     }
     RecordedValues views(const RunValues& given) const {
         std::byte* const data = device_.data();
@@ -57,9 +37,8 @@ class ValuesMemory {
     static std::size_t bytes(std::size_t positions) { return 16 + 8 * positions; }
     std::size_t positions_;
     bool written_ = true;
-    PageLocked host_;
     DeviceMemory device_;
-    Event copied_;
+    UploadSlot host_;
 };
 
 class CudaGraph final : public RecordedWork {
@@ -91,7 +70,7 @@ class CudaGraph final : public RecordedWork {
 class CudaRecorder final : public WorkRecorder {
   public:
     explicit CudaRecorder(std::shared_ptr<CudaContext> context)
-        : context_(std::move(context)), fetched_memory_(most_fetched) {}
+        : context_(std::move(context)), fetched_memory_(most_fetched, "the results of a step") {}
 
     void set(const RunValues& values) override {
         if (memory_ && memory_->capacity() < values.positions.size())
@@ -135,7 +114,7 @@ class CudaRecorder final : public WorkRecorder {
     std::shared_ptr<CudaContext> context_;
     std::shared_ptr<ValuesMemory> memory_;
     RecordedValues values_;
-    PageLocked fetched_memory_;
+    PinnedMemory fetched_memory_;
     Event arrived_;
 };
 

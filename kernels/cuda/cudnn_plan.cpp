@@ -7,14 +7,16 @@ namespace {
 
 constexpr std::int64_t most_workspace = std::int64_t{1} << 30;
 
-/// In the order in which the heuristic prefers them.
+/// In the order in which the heuristic prefers them; none where it does not take the graph, and `status` says
+/// why.
 std::vector<CudnnDescriptor> engine_configs(const CudnnDescriptor& graph, const CudnnTarget& target,
-                                            cudnnBackendHeurMode_t mode) {
+                                            cudnnBackendHeurMode_t mode, cudnnStatus_t& status) {
     CudnnDescriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, "engine heuristic");
     heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
     heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
     if (target.properties) heuristic.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *target.properties);
-    heuristic.finalize();
+    status = heuristic.try_to_finalize();
+    if (status != CUDNN_STATUS_SUCCESS) return {};
     const auto count = static_cast<std::size_t>(heuristic.get(
         CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::span<cudnnBackendDescriptor_t>()));
     std::vector<CudnnDescriptor> configs;
@@ -61,9 +63,20 @@ CudnnPlan::CudnnPlan(std::string name, const CudnnDescriptor& graph, const Cudnn
                      const std::string& remedy)
     : name_(std::move(name)) {
     std::string refused;
+    const auto refuse = [&](const std::string& who, const std::string& why) {
+        refused += (refused.empty() ? "" : ", ") + who + ": " + why;
+    };
     cudnnStatus_t failure = CUDNN_STATUS_SUCCESS;
-    for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-        for (CudnnDescriptor& config : engine_configs(graph, target, mode)) {
+    const auto why = [&](cudnnStatus_t status) {
+        if (CUDNN_STATUS_CATEGORY(status) != CUDNN_STATUS_NOT_SUPPORTED) failure = status;
+        return std::string(cudnnGetErrorString(status));
+    };
+    for (const auto& [mode, its_name] :
+         {std::pair{CUDNN_HEUR_MODE_A, "mode A"}, std::pair{CUDNN_HEUR_MODE_FALLBACK, "mode FALLBACK"}}) {
+        cudnnStatus_t asked = CUDNN_STATUS_SUCCESS;
+        std::vector<CudnnDescriptor> configs = engine_configs(graph, target, mode, asked);
+        if (asked != CUDNN_STATUS_SUCCESS) refuse(its_name, why(asked));
+        for (CudnnDescriptor& config : configs) {
             const CudnnEngineFacts engine = facts_of(config);
             std::string reason = engine.has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) ? "other bits each time"
                                                                                    : objection(engine);
@@ -74,8 +87,7 @@ CudnnPlan::CudnnPlan(std::string name, const CudnnDescriptor& graph, const Cudnn
                 if (target.properties) plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *target.properties);
                 const cudnnStatus_t status = plan.try_to_finalize();
                 if (status != CUDNN_STATUS_SUCCESS) {
-                    reason = cudnnGetErrorString(status);
-                    if (CUDNN_STATUS_CATEGORY(status) != CUDNN_STATUS_NOT_SUPPORTED) failure = status;
+                    reason = why(status);
                 } else {
                     plan.get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
                              std::span(&workspace_bytes_, 1));
@@ -87,11 +99,10 @@ CudnnPlan::CudnnPlan(std::string name, const CudnnDescriptor& graph, const Cudnn
                     reason = std::to_string(workspace_bytes_ >> 20) + " MiB of workspace";
                 }
             }
-            refused +=
-                (refused.empty() ? "engine " : ", engine ") + std::to_string(engine.number) + ": " + reason;
+            refuse("engine " + std::to_string(engine.number), reason);
         }
     }
-    check(failure, "cudnnBackendFinalize: execution plan of " + name_ + " (" + refused + ")");
+    check(failure, "cudnnBackendFinalize: plan of " + name_ + " (" + refused + ")");
     throw NoCudnnEngine("cuDNN has no engine for " + name_ + (refused.empty() ? "" : " (" + refused + ")"),
                         remedy);
 }

@@ -23,7 +23,7 @@ struct CudnnEngineFacts {
     bool has(cudnnBackendNumericalNote_t note) const;
 };
 
-/// No engine takes the graph: each was objected to or says that it does not support it.
+/// No engine takes the graph: each was objected to or says that it does not support it, or cuDNN names none.
 struct NoCudnnEngine : RunError {
     using RunError::RunError;
 };

@@ -29,7 +29,8 @@ class GpuSideStream {
     /// What is issued on the computing stream from now on begins when the mark is reached.
     virtual void compute_follows(GpuMark& mark) = 0;
     /// Whether what is issued on the computing stream is recorded and not done; marks then lie in the
-    /// recording, and nobody may ask whether they are reached.
+    /// recording, and nobody may ask whether they are reached. Throws RunError, as all of these, where the
+    /// GPU has failed.
     virtual bool recording() const = 0;
     /// A point in the computing stream.
     virtual std::unique_ptr<GpuMark> mark_compute() = 0;

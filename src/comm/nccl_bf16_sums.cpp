@@ -15,7 +15,11 @@ constexpr std::int64_t together_at = 8;
 NcclBf16Sums::~NcclBf16Sums() {
     // Freeing waits for the GPU, where kernels may wait for a lost peer: those are ended first, or else the
     // process is, with this memory.
-    if (std::uncaught_exceptions() > 0) job_->leave_behind();
+    try {
+        if (std::uncaught_exceptions() > 0) job_->leave_behind();
+    } catch (...) {
+        // Broken by now; the first error is on its way.
+    }
     if (job_->stuck())
         for (Buffer& memory : memory_) new Buffer(std::move(memory));
 }

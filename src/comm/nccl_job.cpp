@@ -89,7 +89,17 @@ bool NcclJob::give_up(const std::string& reason) {
         if (!one->broken()) one->broken_ = reason;
     // The recording under way has kernels of NCCL's, too, and ends with the error that follows; nothing
     // of it runs yet.
-    return stream_->recording() || end();
+    return recording() || end();
+}
+
+bool NcclJob::recording() const {
+    try {
+        return stream_->recording();
+    } catch (...) {
+        // A dead GPU answers everything with its error, and has no recording to wait for. The caller's error
+        // is the one to tell.
+        return false;
+    }
 }
 
 void NcclJob::give_up(const std::string& reason, const Error& error) {

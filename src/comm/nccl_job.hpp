@@ -80,6 +80,9 @@ class NcclJob {
 
     [[noreturn]] void fail(const std::string& call, NcclResult result);
 
+    /// Of the computing stream; also false where that cannot say it.
+    bool recording() const;
+
     /// Of the whole family, whose recordings go first.
     bool end();
 

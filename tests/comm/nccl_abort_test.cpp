@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <future>
 #include <mutex>
+#include <string_view>
 #include <thread>
 
 #include "nccl_last_word.hpp"
@@ -86,6 +87,27 @@ TEST(NcclAbort, comes_where_an_error_leaves_memory_that_a_transfer_is_using) {
         EXPECT_THROW(fails(), DataError);
         EXPECT_EQ(std::ranges::count(rank.nccl->calls(), "abort"), 1);
     });
+}
+
+TEST(NcclAbort, comes_with_the_words_of_the_first_error_where_the_gpu_has_failed_since) {
+    for (const auto& [result, words] :
+         {std::pair{NcclResult::internal_error, "exit 1: all_reduce of 8 f32 on rank 0 (node7) failed"},
+          std::pair{NcclResult::in_progress, "exit 5: all_reduce of 8 f32: rank 0 on node7 waited"}}) {
+        std::vector<std::string> calls;
+        const std::string message = failure(
+            {.answers = {{"all_reduce", result}}}, impatient(), [&](Communicator& communicator, Rank& rank) {
+                rank.gpu->dead = true;
+                std::vector<float> values(8);
+                try {
+                    communicator.all_reduce(view_of(std::span(values)), ReduceOp::sum);
+                } catch (const Error&) {
+                    calls = rank.nccl->calls();
+                    throw;
+                }
+            });
+        EXPECT_EQ(message.substr(0, std::string_view(words).size()), words);
+        EXPECT_EQ(calls.back(), "abort");
+    }
 }
 
 /// How a process ends whose NCCL does not abort.

@@ -252,5 +252,27 @@ TEST(NcclBf16Sums, that_fail_name_the_call_the_rank_and_the_host) {
     });
 }
 
+TEST(NcclBf16Sums, end_with_the_communicator_where_a_gpu_that_has_failed_leaves_them) {
+    run_on_threads(2, [](Communicator& world) {
+        CompressedRank rank(world, {.stalls = true});
+        std::vector<float> sums(100, 1.0F);
+        const auto fails = [&] {
+            const auto communicator = rank.communicator(world, rank.settings(world));
+            communicator->allocate(4 * 100);
+            const Work work = communicator->all_reduce(view_of(std::span(sums)), ReduceOp::sum);
+            rank.gpu->dead = true;
+            throw RunError("a kernel failed", "");
+        };
+        try {
+            fails();
+            FAIL() << "no error";
+        } catch (const RunError& error) {
+            EXPECT_EQ(std::string(error.what()).substr(0, 15), "a kernel failed");
+        }
+        EXPECT_EQ(rank.calls("abort"), 1);
+        EXPECT_EQ(rank.calls("release"), 1);
+    });
+}
+
 }  // namespace
 }  // namespace tutti::test

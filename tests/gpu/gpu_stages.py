@@ -25,6 +25,8 @@ NETWORKS = {
 TRAINING = ["optim.name=sgd", "optim.lr=0.01", "optim.momentum=0.9", "train.batch_size=8"]
 # Ranks may share a GPU, in NCCLs that know it.
 SHARED_GPU = {"NCCL_MULTI_RANK_GPU_ENABLE": "1"}
+# What a run says when a recording takes over, and when there will be none.
+GRAPH, NO_GRAPH = "computed by a CUDA graph from now on", "no CUDA graph"
 # Of the losses of ranks that share a GPU, against one rank on the CPU: fp32, ten steps.
 LOSS_TOLERANCE = 1e-3
 # What the first runs on hardware most need to say comes first: a machine may be there for minutes only.
@@ -276,11 +278,7 @@ class Check(Suites):
         with judged_by(lambda: require_no_failure(results)):
             for name, settings in self.graph_cases().items():
                 try:
-                    found = {graph: self.losses(f"graph-{name}-{graph}", 1, "device=cuda", f"run.cuda_graph={graph}",
-                                                "train.max_steps=20", *settings) for graph in ("true", "false")}
-                    if found["true"] != found["false"]:
-                        raise Failed(f"the losses with a CUDA graph differ: {found}")
-                    results[name] = {"steps": len(found["true"])}
+                    results[name] = self.with_and_without_graph(f"graph-{name}", 1, "device=cuda", "train.max_steps=20", *settings)
                 except Failed as failure:
                     results[name] = {"failure": str(failure)[-2000:]}
                 self.note({"equal_losses": results})
@@ -297,6 +295,19 @@ class Check(Suites):
         return {"equal_losses": results, "lenet_b64_bf16": {"graph": seconds["true"], "eager": seconds["false"],
                                                             "ratio": min(seconds["false"]) / min(seconds["true"])}}
 
+    def with_and_without_graph(self, name, ranks, *settings, env=None):
+        """Losses are equal, and the first run had a graph: one that fails while it is recorded is a line of the log, after
+        which the steps are the second run's."""
+        graphed = self.train(f"{name}-true", ranks, *settings, "run.cuda_graph=true", env=env)
+        said = graphed.stdout + graphed.stderr
+        if GRAPH not in said or NO_GRAPH in said:
+            raise Failed(f"{name}: run.cuda_graph=true, and no CUDA graph ran: {notices(said) or said[-2000:]}")
+        found = {"true": self.losses_of(f"{name}-true"),
+                 "false": self.losses(f"{name}-false", ranks, *settings, "run.cuda_graph=false", env=env)}
+        if found["true"] != found["false"]:
+            raise Failed(f"{name}: the losses with a CUDA graph differ: {found}")
+        return {"steps": len(found["true"]), "notices": notices(said)}
+
     def graphs_of_several_ranks(self):
         """With NCCL where ranks may share a GPU: all run recordings or none. Through host memory there are none."""
         if self.mpirun is None:
@@ -311,13 +322,10 @@ class Check(Suites):
             raise Failed(f"two ranks through host memory: the losses differ: {found}")
         if not self.nccl_shares_gpus():
             return {"staged": "equal", "nccl": "skipped: NCCL before 2.30 refuses two ranks on one GPU"}
-        for strategy in ("ddp", "zero1"):
-            found = {graph: self.losses(f"graph-nccl-2-{strategy}-{graph}", 2, "device=cuda", "distributed.backend=nccl",
-                                        f"distributed.strategy={strategy}", f"run.cuda_graph={graph}", env=SHARED_GPU)
-                     for graph in ("true", "false")}
-            if found["true"] != found["false"]:
-                raise Failed(f"two ranks with NCCL, {strategy}: the losses with a CUDA graph differ: {found}")
-        return {"staged": "equal", "nccl": "equal"}
+        nccl = {strategy: self.with_and_without_graph(f"graph-nccl-2-{strategy}", 2, "device=cuda", "distributed.backend=nccl",
+                                                      f"distributed.strategy={strategy}", env=SHARED_GPU)
+                for strategy in ("ddp", "zero1")}
+        return {"staged": "equal", "nccl": nccl}
 
     def kernel_bench(self):
         report = json.loads(self.run([self.trainer, "bench", "kernels", "--json"]).stdout)

@@ -19,9 +19,10 @@ Shape plain(const AttentionShape& shape, std::int64_t batch) {
 
 /// The definition, token by token, in double.
 std::vector<double> reference(const AttentionShape& shape, std::int64_t batch, const TestTensor& qkv) {
+    const std::vector<double> values = qkv.values();
     const auto at = [&](std::int64_t n, std::int64_t t, std::int64_t part, std::int64_t h, std::int64_t d) {
-        return qkv.get(static_cast<std::size_t>(
-            (((n * shape.tokens + t) * 3 + part) * shape.heads + h) * shape.width + d));
+        return values[static_cast<std::size_t>(
+            (((n * shape.tokens + t) * 3 + part) * shape.heads + h) * shape.width + d)];
     };
     std::vector<double> out;
     for (std::int64_t n = 0; n < batch; ++n)

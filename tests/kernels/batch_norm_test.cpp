@@ -113,6 +113,10 @@ TEST_P(BatchNormTest, agrees_with_the_definition) {
         auto weight = random({channels}, 3), bias = random({channels}, 4);
         const double eps = 1e-5;
         const Run r = run({.channels = channels, .eps = eps}, x, weight, bias, dy, 0.25);
+        const std::vector<double> xs = x.values(), dys = dy.values(), weights = weight.values(),
+                                  biases = bias.values();
+        const std::vector<double> ys = r.y.values(), dxs = r.dx.values(), dweights = r.dweight.values(),
+                                  dbiases = r.dbias.values();
         const double n = static_cast<double>(rows);
         const auto at = [channels = channels](std::int64_t row, std::int64_t c) {
             return static_cast<std::size_t>(row * channels + c);
@@ -120,24 +124,23 @@ TEST_P(BatchNormTest, agrees_with_the_definition) {
         for (std::int64_t c = 0; c < channels; ++c) {
             const auto i = static_cast<std::size_t>(c);
             double mean = 0, variance = 0, plain = 0, weighted = 0;
-            for (std::int64_t row = 0; row < rows; ++row) mean += x.get(at(row, c)) / n;
-            for (std::int64_t row = 0; row < rows; ++row)
-                variance += std::pow(x.get(at(row, c)) - mean, 2) / n;
+            for (std::int64_t row = 0; row < rows; ++row) mean += xs[at(row, c)] / n;
+            for (std::int64_t row = 0; row < rows; ++row) variance += std::pow(xs[at(row, c)] - mean, 2) / n;
             const double inverse = 1 / std::sqrt(variance + eps);
-            const auto normalised = [&](std::int64_t row) { return (x.get(at(row, c)) - mean) * inverse; };
+            const auto normalised = [&](std::int64_t row) { return (xs[at(row, c)] - mean) * inverse; };
             for (std::int64_t row = 0; row < rows; ++row) {
-                plain += dy.get(at(row, c));
-                weighted += dy.get(at(row, c)) * normalised(row);
+                plain += dys[at(row, c)];
+                weighted += dys[at(row, c)] * normalised(row);
             }
             // A rounding error of x counts 1/σ times; the sums, in double on both sides, bring √n of them.
             const double bound = (16 * unit_roundoff_ + std::sqrt(n) * 0x1p-52) * std::max(1.0, inverse);
-            ASSERT_NEAR(r.dbias.get(i), plain, 8 * bound * std::sqrt(n));
-            ASSERT_NEAR(r.dweight.get(i), weighted, 8 * bound * std::sqrt(n));
+            ASSERT_NEAR(dbiases[i], plain, 8 * bound * std::sqrt(n));
+            ASSERT_NEAR(dweights[i], weighted, 8 * bound * std::sqrt(n));
             for (std::int64_t row = 0; row < rows; ++row) {
-                ASSERT_NEAR(r.y.get(at(row, c)), normalised(row) * weight.get(i) + bias.get(i), bound);
-                const double dx = weight.get(i) * inverse *
-                                  (dy.get(at(row, c)) - plain / n - normalised(row) * weighted / n);
-                ASSERT_NEAR(r.dx.get(at(row, c)), dx, 8 * bound * std::max(1.0, inverse))
+                ASSERT_NEAR(ys[at(row, c)], normalised(row) * weights[i] + biases[i], bound);
+                const double dx =
+                    weights[i] * inverse * (dys[at(row, c)] - plain / n - normalised(row) * weighted / n);
+                ASSERT_NEAR(dxs[at(row, c)], dx, 8 * bound * std::max(1.0, inverse))
                     << "row " << row << ", channel " << c;
             }
         }

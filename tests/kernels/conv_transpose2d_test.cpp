@@ -82,17 +82,19 @@ TEST_P(ConvTranspose2dTest, agrees_with_the_definition) {
             auto dy = random(out, 4);
             auto y = tensor(out), dx = tensor(in), dweight = tensor(kernel), dbias = tensor({s.out});
             Sums y_sums(y.size()), dx_sums(x.size()), dweight_sums(weight.size()), dbias_sums(bias.size());
+            const std::vector<double> xs = x.values(), dys = dy.values(), weights = weight.values(),
+                                      biases = bias.values();
             const auto add = [&](std::size_t i, std::size_t j, std::size_t k, std::size_t n) {
                 for (const std::size_t end = i + n; i < end; ++i, ++j) {
-                    y_sums[i].add(x.get(k) * weight.get(j));
-                    dx_sums[k].add(dy.get(i) * weight.get(j));
-                    dweight_sums[j].add(dy.get(i) * x.get(k));
+                    y_sums[i].add(xs[k] * weights[j]);
+                    dx_sums[k].add(dys[i] * weights[j]);
+                    dweight_sums[j].add(dys[i] * xs[k]);
                 }
             };
             for_each_dot_product(exchanged(s), batch, add);
             for (std::size_t i = 0; i < y.size(); ++i) {
-                if (s.bias) y_sums[i].add(bias.get(i % bias.size()));
-                dbias_sums[i % bias.size()].add(dy.get(i));
+                if (s.bias) y_sums[i].add(biases[i % biases.size()]);
+                dbias_sums[i % biases.size()].add(dys[i]);
             }
             const auto op = ops_->conv_transpose2d(s);
             const TensorView none;

@@ -94,6 +94,7 @@ TEST_P(PooledConv2dTest, agrees_with_the_definitions_while_the_batch_size_change
             const Sums sums = reference_forward(one.conv, batch, x, weight, bias);
             // The gradient of the convolution's output, by the winners; these, by the sums.
             std::vector<double> gradient(sums.size(), 0.0);
+            const std::vector<double> ys = y.values(), winners = winner.values(), dys = dy.values();
             const std::int64_t wide = one.conv.out_width(), channels = one.conv.out;
             for (std::int64_t n = 0, k = 0; n < batch; ++n)
                 for (std::int64_t oh = 0; oh < pooled[1]; ++oh)
@@ -115,8 +116,8 @@ TEST_P(PooledConv2dTest, agrees_with_the_definitions_while_the_batch_size_change
                             }
                             const auto i = static_cast<std::size_t>(k);
                             const double value = one.pool.relu ? std::max(best, 0.0) : best;
-                            ASSERT_NEAR(y.get(i), value, slack) << "element " << k;
-                            const double place = winner.get(i);
+                            ASSERT_NEAR(ys[i], value, slack) << "element " << k;
+                            const double place = winners[i];
                             if (place == 255) {
                                 ASSERT_TRUE(one.pool.relu);
                                 ASSERT_LE(best, slack);
@@ -125,7 +126,7 @@ TEST_P(PooledConv2dTest, agrees_with_the_definitions_while_the_batch_size_change
                             ASSERT_LE(place, 3);
                             const std::size_t won = at(static_cast<std::int64_t>(place));
                             ASSERT_GE(sums[won].value, best - 2 * slack);
-                            gradient[won] = dy.get(i);
+                            gradient[won] = dys[i];
                         }
             const TestTensor dconv(DType::f64, extents.y, gradient);
             const Gradients expected = reference_backward(one.conv, batch, x, weight, dconv);

@@ -37,7 +37,8 @@ double relative_error(const Number& number, const Sums& expected) {
     return std::sqrt(errors / squares);
 }
 inline double relative_error(const TestTensor& tensor, const Sums& expected) {
-    return relative_error([&](std::size_t i) { return tensor.get(i); }, expected);
+    const std::vector<double> values = tensor.values();
+    return relative_error([&](std::size_t i) { return values[i]; }, expected);
 }
 inline double relative_error(const Sums& sums, const Sums& expected) {
     return relative_error([&](std::size_t i) { return sums[i].value; }, expected);
@@ -71,8 +72,10 @@ Sums reference_forward(const OpShape& shape, std::int64_t batch, const TestTenso
         for (std::size_t c = 0; c < n; ++c) sum.add(x_row[c] * weight_row[c]);
         y[k] = sum;
     });
-    if (shape.bias)
-        for (std::size_t k = 0; k < y.size(); ++k) y[k].add(bias.get(k % bias.size()));
+    if (shape.bias) {
+        const std::vector<double> biases = bias.values();
+        for (std::size_t k = 0; k < y.size(); ++k) y[k].add(biases[k % biases.size()]);
+    }
     return y;
 }
 
@@ -89,7 +92,7 @@ Gradients reference_backward(const OpShape& shape, std::int64_t batch, const Tes
             dweight_row[c].add(gradient * x_row[c]);
         }
     });
-    for (std::size_t k = 0; k < dy.size(); ++k) gradients.dbias[k % gradients.dbias.size()].add(dy.get(k));
+    for (std::size_t k = 0; k < dys.size(); ++k) gradients.dbias[k % gradients.dbias.size()].add(dys[k]);
     return gradients;
 }
 

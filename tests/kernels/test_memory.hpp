@@ -1,6 +1,6 @@
 #pragma once
 // Where tensors of tests lie: memory that the operators under test and the host can both touch. Each test
-// program links one implementation: host_memory.cpp, or on a GPU cuda/managed_memory.cpp.
+// program links one implementation: host_memory.cpp, or on a GPU cuda/pinned_memory.cpp.
 
 #include <cstddef>
 

@@ -41,19 +41,35 @@ TestTensor::TestTensor(DType dtype, const Shape& shape)
 TestTensor::TestTensor(DType dtype, const Shape& shape, const std::vector<double>& values)
     : TestTensor(dtype, shape) {
     assert(values.size() == size());
-    for (std::size_t i = 0; i < values.size(); ++i) set(i, values[i]);
+    for (std::size_t i = 0; i < values.size(); ++i) write(i, values[i]);
 }
 
 TestTensor TestTensor::random(DType dtype, const Shape& shape, unsigned seed) {
     std::mt19937 generator(seed);
     TestTensor result(dtype, shape);
     for (std::size_t i = 0; i < result.size(); ++i)
-        result.set(i, static_cast<double>(generator()) / 2147483648.0 - 1.0);
+        result.write(i, static_cast<double>(generator()) / 2147483648.0 - 1.0);
     return result;
 }
 
 double TestTensor::get(std::size_t i) const {
     finish_work();
+    return read(i);
+}
+
+void TestTensor::set(std::size_t i, double value) {
+    finish_work();
+    write(i, value);
+}
+
+std::vector<double> TestTensor::values() const {
+    finish_work();
+    std::vector<double> result(size());
+    for (std::size_t i = 0; i < size(); ++i) result[i] = read(i);
+    return result;
+}
+
+double TestTensor::read(std::size_t i) const {
     switch (dtype_) {
         case DType::f32:
             return load<float>(bytes_, i);
@@ -68,8 +84,7 @@ double TestTensor::get(std::size_t i) const {
     }
 }
 
-void TestTensor::set(std::size_t i, double value) {
-    finish_work();
+void TestTensor::write(std::size_t i, double value) {
     switch (dtype_) {
         case DType::f32:
             return store<float>(bytes_, i, value);
@@ -84,15 +99,10 @@ void TestTensor::set(std::size_t i, double value) {
     }
 }
 
-std::vector<double> TestTensor::values() const {
-    std::vector<double> result(size());
-    for (std::size_t i = 0; i < size(); ++i) result[i] = get(i);
-    return result;
-}
-
 double dot(const TestTensor& a, const TestTensor& b) {
     double sum = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) sum += a.get(i) * b.get(i);
+    const std::vector<double> ours = a.values(), theirs = b.values();
+    for (std::size_t i = 0; i < ours.size(); ++i) sum += ours[i] * theirs[i];
     return sum;
 }
 

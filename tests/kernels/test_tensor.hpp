@@ -28,11 +28,16 @@ class TestTensor {
         return bytes_;
     }
 
+    /// Each waits for what operators have begun, which costs microseconds on a GPU: loops over many elements
+    /// read values() once.
     double get(std::size_t i) const;
     void set(std::size_t i, double value);
     std::vector<double> values() const;
 
   private:
+    double read(std::size_t i) const;
+    void write(std::size_t i, double value);
+
     DType dtype_;
     Shape shape_;
     // One byte at least: an empty tensor has an address, as in an arena; a null one would count as left out.

@@ -2,14 +2,21 @@
 has none. On tests/support/fake_gpu, whose graphs repeat the arguments with which they were recorded."""
 
 import argparse
+import contextlib
+import itertools
 import json
 import os
 import pathlib
 import sys
+import tempfile
 from unittest import mock
 
 import system_test
 from gpu_program import GpuProgramTest
+
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "gpu"))
+import gpu_process
+import gpu_stages
 
 RECORDED = "computed by a CUDA graph from now on"
 NOT_RECORDED = "no CUDA graph, each operation of a step is issued on its own: "
@@ -174,23 +181,53 @@ class GpuGraph(GpuProgramTest):
             self.assert_exit(result, 2)
             self.assertIn(f"run.cuda_graph is true, but {why}", result.stderr)
 
-    def test_several_ranks_pass_the_stage_of_the_gpu_check(self):
-        self.with_nccl()
-        sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "gpu"))
-        import gpu_process
-        import gpu_stages
-        check = gpu_stages.Check(argparse.Namespace(trainer=self.trainer, rehearse=False, quick=True), self.dir,
+    def stage(self, trainer=None):
+        """The gpu_check's own, for small runs."""
+        check = gpu_stages.Check(argparse.Namespace(trainer=trainer or self.trainer, rehearse=False, quick=True), self.dir,
                                  gpu_process.Processes(), lambda result: None)
         environment = self.environment({**self.libraries, "TUTTI_FAKE_GPUS": "2"})
         small = {"lenet": ["model.name=mlp", "model.hidden=[8]"]}
-        with mock.patch.dict(os.environ, environment), mock.patch.dict(gpu_stages.NETWORKS, small):
-            with mock.patch.object(check, "nccl_shares_gpus", return_value=True):
-                self.assertEqual(check.graphs_of_several_ranks(), {"staged": "equal", "nccl": "equal"})
-            losses = check.losses
-            with mock.patch.object(check, "losses", lambda name, *rest, **more: [*losses(name, *rest, **more), name]):
-                with self.assertRaises(gpu_process.Failed) as failed:
-                    check.graphs_of_several_ranks()
-                self.assertIn("the losses differ", str(failed.exception))
+        patches = contextlib.ExitStack()
+        patches.enter_context(mock.patch.dict(os.environ, environment))
+        # The name of the folder for temporary files is found once per process, otherwise.
+        patches.enter_context(mock.patch.object(tempfile, "tempdir", None))
+        patches.enter_context(mock.patch.dict(gpu_stages.NETWORKS, small))
+        patches.enter_context(mock.patch.object(check, "nccl_shares_gpus", return_value=True))
+        self.addCleanup(patches.close)
+        return check
+
+    def test_several_ranks_pass_the_stage_of_the_gpu_check(self):
+        self.with_nccl()
+        check = self.stage()
+        passed = {"steps": 10, "notices": []}
+        self.assertEqual(check.graphs_of_several_ranks(), {"staged": "equal", "nccl": {"ddp": passed, "zero1": passed}})
+        losses = check.losses
+        with mock.patch.object(check, "losses", lambda name, *rest, **more: [*losses(name, *rest, **more), name]):
+            with self.assertRaises(gpu_process.Failed) as failed:
+                check.graphs_of_several_ranks()
+            self.assertIn("the losses differ", str(failed.exception))
+        with mock.patch.object(check, "losses", lambda name, *rest, **more: [0.0]):
+            with self.assertRaisesRegex(gpu_process.Failed, "again: the losses with a CUDA graph differ"):
+                check.with_and_without_graph("again", 1, "device=cuda")
+
+    def test_steps_without_a_graph_do_not_pass_the_stage_of_the_gpu_check(self):
+        program, count = self.trainer.with_name("eager"), itertools.count()
+
+        def stage_after(said):
+            # Equal losses: what was asked to be a graph is none.
+            program.write_text(f"""#!/bin/bash
+[[ "$*" != *run.cuda_graph=true* ]] || printf '%s\n' '{said}' >&2
+exec {self.trainer} "${{@/run.cuda_graph=true/run.cuda_graph=false}}"
+""")
+            program.chmod(0o755)
+            return self.stage(program).with_and_without_graph(f"graph{next(count)}", 1, "device=cuda")
+
+        for said, reason in (("", "no CUDA graph ran"), (NOT_RECORDED + "cudaMalloc failed", "cudaMalloc failed"),
+                             (f"{RECORDED}\n{NOT_RECORDED}cudaMalloc failed", "cudaMalloc failed")):
+            with self.assertRaisesRegex(gpu_process.Failed, reason):
+                stage_after(said)
+        product = "the product 1 x 2 by 2 x 3 has a kernel of its own: refused"
+        self.assertEqual(stage_after(f"{RECORDED}\n{product}"), {"steps": 10, "notices": [product]})
 
     def test_the_cpu_has_none_and_says_so_when_asked(self):
         self.assert_exit(self.run_on("cpu", 1, "quiet", run__cuda_graph="auto"), 0)

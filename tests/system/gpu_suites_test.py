@@ -108,6 +108,17 @@ esac
             with self.assertRaises(gpu_process.Failed, msg=bad):
                 self.sanitized(**bad)
 
+    def test_a_device_that_the_sanitizer_does_not_support_is_no_failure(self):
+        refused = ("printf '========= COMPUTE-SANITIZER\n========= Error: Device not supported. Please refer to the documentation\n"
+                   "file.cpp:1: Failure\ncudaHostAlloc failed: cudaErrorUnknown (CUDA 999)\n[  FAILED  ] Refused.runs (0 ms)\n"
+                   "========= ERROR SUMMARY: 1 error\n'; exit 1")
+        host = "echo '========= Error: Target application terminated before first instrumented API call'; exit 255"
+        with self.assertRaisesRegex(gpu_process.Skipped, "^compute-sanitizer does not support this device$"):
+            self.sanitized(Host=host, Refused=refused, Another=refused)
+        # A program that says so of itself has no such excuse.
+        with self.assertRaises(gpu_process.Failed):
+            self.sanitized(Refused="echo 'Device not supported'; exit 1")
+
     def test_a_part_of_a_stage_stands_beside_its_last_verdict(self):
         suites = self.dir / "test_kernels"
         suites.write_text("""#!/bin/sh

@@ -188,6 +188,28 @@ TEST_F(CudaDeviceTest, an_engine_that_cannot_be_built_gives_way_to_the_next) {
     EXPECT_EQ(cuda::ConvolutionPlan(problem, {.handle = context.cudnn()}).engine(), 2);
 }
 
+TEST_F(CudaDeviceTest, a_heuristic_that_does_not_take_a_graph_gives_way_to_the_next) {
+    cuda::CudaContext context;
+    const cuda::ConvolutionProblem problem{cuda::ConvolutionPass::forward,
+                                           cuda::ProductType::bf16,
+                                           2,
+                                           {.height = 4, .width = 4, .in = 8, .out = 8}};
+    const auto engine = [&] { return cuda::ConvolutionPlan(problem, {.handle = context.cudnn()}).engine(); };
+    const std::int64_t usual = engine();
+    for (const cudnnStatus_t status : {CUDNN_STATUS_NOT_SUPPORTED, CUDNN_STATUS_INTERNAL_ERROR}) {
+        fake_gpu::fail_next("finalize heuristic A", status);
+        EXPECT_EQ(engine(), usual);
+    }
+    fake_gpu::fail_next("finalize heuristic A", CUDNN_STATUS_NOT_SUPPORTED);
+    fake_gpu::fail_next("finalize heuristic FALLBACK", CUDNN_STATUS_NOT_SUPPORTED);
+    const std::string refused = message_of<cuda::NoCudnnEngine>(engine);
+    EXPECT_NE(refused.find("mode A: "), std::string::npos) << refused;
+    EXPECT_NE(refused.find(", mode FALLBACK: "), std::string::npos) << refused;
+    fake_gpu::fail_next("finalize heuristic A", CUDNN_STATUS_INTERNAL_ERROR);
+    fake_gpu::fail_next("finalize heuristic FALLBACK", CUDNN_STATUS_NOT_SUPPORTED);
+    EXPECT_EQ(message_of<cuda::GpuError>(engine).substr(0, 29), "cudnnBackendFinalize: plan of");
+}
+
 std::int64_t recorded(const std::string& part) {
     const auto& record = fake_gpu::record();
     return std::count_if(record.begin(), record.end(),

@@ -241,25 +241,15 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
     const void* const host = kind == cudaMemcpyHostToDevice   ? from
                              : kind == cudaMemcpyDeviceToHost ? to
                                                               : nullptr;
-    const bool pageable = host && !state().is_pinned(host);
-    // From and to ordinary memory the call waits.
-    if (captures(stream) && pageable) REFUSE_WHILE_CAPTURED();
+    // From and to ordinary memory the call may wait.
+    if (captures(stream) && host && !state().is_pinned(host)) REFUSE_WHILE_CAPTURED();
     const std::string what = "copy " + std::to_string(bytes) + " bytes " +
                              (kind == cudaMemcpyHostToDevice   ? "to the device"
                               : kind == cudaMemcpyDeviceToHost ? "to the host"
                                                                : "within the device");
-    // CUDA Runtime API, "API synchronization behavior": from pageable memory the source was read when the
-    // call returns, to it the copy was made.
-    std::vector<std::byte> staged;
-    if (pageable && kind == cudaMemcpyHostToDevice) {
-        const auto* const source = static_cast<const std::byte*>(from);
-        staged.assign(source, source + bytes);
-    }
-    const int status = issue(stream, what, [=, staged = std::move(staged)] {
-        std::memcpy(to, staged.empty() ? from : staged.data(), bytes);
-    });
-    if (pageable && kind == cudaMemcpyDeviceToHost && stream) stream->queue->reach(stream->queue->end());
-    return static_cast<cudaError_t>(status);
+    // Also from and to ordinary memory as late as may be: there the call "might be synchronous" (CUDA Runtime
+    // API, "API synchronization behavior"), and nobody may rely on it.
+    return static_cast<cudaError_t>(issue(stream, what, [=] { std::memcpy(to, from, bytes); }));
 }
 
 cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {

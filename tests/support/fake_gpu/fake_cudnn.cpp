@@ -251,6 +251,10 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
     Descriptor& one = *of(descriptor);
     if (one.type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR && !one.has(CUDNN_ATTR_OPERATIONGRAPH_HANDLE))
         return CUDNN_STATUS_BAD_PARAM;
+    if (one.type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) {
+        const int mode = one.all<int>(CUDNN_ATTR_ENGINEHEUR_MODE)[0];
+        FAIL_IF_ASKED(mode == CUDNN_HEUR_MODE_A ? "finalize heuristic A" : "finalize heuristic FALLBACK");
+    }
     if (one.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
         FAIL_IF_ASKED("finalize an execution plan");
         const Descriptor& graph =

@@ -132,10 +132,22 @@ struct ncclComm {
         while (arrivals < all) sched_yield();
     }
     void put(const std::byte* device, std::size_t size, cudaStream_t stream) {
-        module_copy()(slot(rank), device, size, cudaMemcpyDeviceToHost, stream);
+        put(slot(rank), device, size, stream);
     }
+    void put(std::byte* to, const std::byte* device, std::size_t size, cudaStream_t stream) {
+        static const auto wait = of_module<decltype(&cudaStreamSynchronize)>("cudaStreamSynchronize");
+        module_copy()(to, device, size, cudaMemcpyDeviceToHost, stream);
+        wait(stream);
+    }
+    /// As late as the stream is: from a copy, for the slot is soon filled again.
     void take(std::byte* device, const void* from, std::size_t size, cudaStream_t stream) {
-        module_copy()(device, from, size, cudaMemcpyHostToDevice, stream);
+        static const auto then = of_module<decltype(&cudaLaunchHostFunc)>("cudaLaunchHostFunc");
+        using Copy = std::vector<std::byte>;
+        const auto* const source = static_cast<const std::byte*>(from);
+        auto copy = std::make_unique<Copy>(source, source + size);
+        module_copy()(device, copy->data(), size, cudaMemcpyHostToDevice, stream);
+        then(
+            stream, [](void* read) { delete static_cast<Copy*>(read); }, copy.release());
     }
     /// All ranks' slots into one, in the order of ranks.
     std::vector<std::byte> combined(std::size_t size, ncclDataType_t type, ncclRedOp_t op) const {
@@ -381,8 +393,7 @@ ncclResult_t ncclGroupEnd() {
             };
             for (const Group::Part& part : ended.parts)
                 if (part.sent)
-                    module_copy()(place(comm->rank, part.peer), part.sent + offset, size,
-                                  cudaMemcpyDeviceToHost, ended.stream);
+                    comm->put(place(comm->rank, part.peer), part.sent + offset, size, ended.stream);
             comm->meet();
             for (const Group::Part& part : ended.parts)
                 if (part.received)

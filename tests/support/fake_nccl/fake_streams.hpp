@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gpu_side_stream.hpp"
+#include "tutti/base/error.hpp"
 
 namespace tutti::test {
 
@@ -53,6 +54,9 @@ class FakeGpu {
     }
     /// As if what is issued were recorded; it is done all the same.
     bool recording = false;
+    /// As after an access that kills the context: who asks about streams is told that, whatever was the
+    /// question.
+    bool dead = false;
     /// Everything that was issued.
     void finish() {
         for (const auto& stream : streams_)
@@ -84,7 +88,10 @@ class FakeSideStream final : public GpuSideStream {
         gpu_->compute().issue([&stream = stream_, until = point.until] { return stream.done() >= until; });
     }
 
-    bool recording() const override { return gpu_->recording; }
+    bool recording() const override {
+        if (gpu_->dead) throw RunError("cudaStreamIsCapturing failed: cudaErrorIllegalAddress", "");
+        return gpu_->recording;
+    }
     std::unique_ptr<GpuMark> mark_compute() override {
         return std::make_unique<Mark>(*gpu_, gpu_->compute());
     }
@@ -93,6 +100,7 @@ class FakeSideStream final : public GpuSideStream {
     struct Mark final : GpuMark {
         Mark(FakeGpu& on, FakeStream& in) : gpu(on), stream(in), until(in.issued()) {}
         bool reached() override {
+            if (gpu.dead) throw RunError("cudaEventQuery failed: cudaErrorIllegalAddress", "");
             if (gpu.recording) throw std::logic_error("nobody can ask for a place in a recording");
             gpu.run();
             return stream.done() >= until;
