@@ -6,6 +6,7 @@
 #include "command_line.hpp"
 #include "job_start.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/json_text.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/base/units.hpp"
 #include "tutti/comm/all_reduce_bench.hpp"
@@ -131,9 +132,9 @@ int bench(const JobStart& start, const Options& options) {
 
     together_on_first_rank(*communicator, "writing the report", [&] {
         const auto json = report(start, *communicator, options, rows, fit);
-        write_report(path, json.dump(2) + "\n");
+        write_report(path, json_text(json, 2) + "\n");
         if (options.json)
-            fmt::print("{}\n", json.dump());
+            fmt::print("{}\n", json_text(json));
         else if (communicator->size() > 1)
             print_fit(fit, rows);
         std::fflush(stdout);

@@ -9,6 +9,7 @@
 #include "tutti/base/cache_directory.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/host_name.hpp"
+#include "tutti/base/json_text.hpp"
 #include "tutti/base/path_type.hpp"
 #include "tutti/base/sha256.hpp"
 #include "tutti/train/across_steps.hpp"
@@ -102,7 +103,7 @@ std::string bucket_profile_key(Communicator& communicator, const Graph& graph, c
     if (config.distributed.compress == Compress::bf16) key["compress"] = "bf16";
     if (across) key["schedule"] = schedules_tried(config, across);
     // Transports and processors may be told each rank in its own words: rank 0's count.
-    return broadcast_text(communicator, key.dump(), 0);
+    return broadcast_text(communicator, json_text(key), 0);
 }
 
 std::string bucket_profile_path(const std::string& key) {

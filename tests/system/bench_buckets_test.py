@@ -2,6 +2,7 @@
 
 import html.parser
 import json
+import os
 import statistics
 
 import system_test
@@ -185,6 +186,11 @@ class BenchBuckets(TrainingTest):
         total = sum(step["step"] for plan in report["plans"] for step in plan["steps"])
         steps = sum(len(plan["steps"]) for plan in report["plans"])
         self.assertGreater(total, 0.9 * least * steps)
+        # A name that is not UTF-8.
+        (self.dir / "one.json").rename(os.fsdecode(os.fsencode(self.dir) + b"/\xff.json"))
+        self.assert_exit(self.bench(1, "--replay", os.fsdecode(b"\xff.json")), 0)
+        self.assertIn("\N{REPLACEMENT CHARACTER}.json", self.check_report(1)["replay"])
+        os.rename(os.fsencode(self.dir) + b"/\xff.json", self.dir / "one.json")
         # Of another model: its layers are not these.
         result = self.bench(2, "--replay", "one.json", "model.hidden=[32,16,16]")
         self.assert_exit(result, 4)

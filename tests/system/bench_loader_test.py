@@ -1,6 +1,7 @@
 """trainer bench loader: its figures agree with each other and with the data, on any number of ranks."""
 
 import json
+import os
 
 import system_test
 from recipes import TrainingTest
@@ -71,6 +72,12 @@ class BenchLoader(TrainingTest):
         self.assertEqual({row["state"] for row in report["rows"]}, {"warm"})
         for row in report["rows"]:
             self.check_row(row, report, 60)
+
+    def test_names_a_path_that_is_not_utf_8(self):
+        odd = os.fsencode(self.dir) + b"/\xff.h5"
+        os.rename(self.small_data(40), odd)
+        self.assert_exit(self.bench(1, "--cold-rounds", 0, data=os.fsdecode(odd)), 0)
+        self.assertTrue(self.report()["files"][0].endswith("\N{REPLACEMENT CHARACTER}.h5"))
 
     def test_bad_arguments(self):
         for words, said in ((["--rounds", "0"], "--rounds"), (["--batches", "0"], "--batches"),

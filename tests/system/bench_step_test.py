@@ -1,6 +1,7 @@
 """trainer bench step: the report's numbers agree with each other and with counts by hand, on any number of ranks."""
 
 import json
+import os
 from pathlib import Path
 
 import system_test
@@ -82,6 +83,12 @@ class BenchStep(TrainingTest):
             self.check(report, ranks)
             self.assertIn("data.h5", report["data"])
             self.assertEqual(report["flops_per_sample"], {"forward": FORWARD, "backward": BACKWARD})
+
+    def test_names_a_path_that_is_not_utf_8(self):
+        odd = os.fsencode(self.dir) + b"/\xff.h5"
+        os.rename(self.small_data(), odd)
+        self.assert_exit(self.bench(1, f"data.train={os.fsdecode(odd)}"), 0)
+        self.assertIn("\N{REPLACEMENT CHARACTER}.h5", self.report(1)["data"])
 
     def test_products_in_bf16(self):
         result = self.bench(1, "--synthetic", "train.precision=bf16")

@@ -1,6 +1,7 @@
 """trainer plan: other numbers of ranks, predicted from a real trainer bench buckets."""
 
 import json
+import os
 
 import system_test
 from recipes import TrainingTest
@@ -95,6 +96,14 @@ class Plan(TrainingTest):
             self.assertEqual(check["borne_out"], borne_out, factor)
             self.assertAlmostEqual(check["best_plan_error_percent"], 100 * (1 / factor - 1), places=6)
             self.assertEqual("NOT BORNE OUT" in self.plan().stdout, not borne_out, factor)
+
+    def test_names_a_file_that_is_not_utf_8(self):
+        self.measure(2)
+        odd = os.fsencode(self.dir) + b"/\xff.json"
+        os.rename(self.dir / "out" / "buckets.json", odd)
+        result = self.run_trainer(["plan", "--from", os.fsdecode(odd), "--world", "2", "--json"])
+        self.assert_exit(result, 0)
+        self.assertTrue(json.loads(result.stdout)["plan_of"].endswith("\N{REPLACEMENT CHARACTER}.json"))
 
     def test_under_a_launcher_one_rank_answers(self):
         self.measure(2)
