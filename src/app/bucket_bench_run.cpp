@@ -85,6 +85,7 @@ class BucketBenchRun {
             provenance(*inputs_.device, inputs_.places, start_.environment, options_.recipe.overrides));
         report_.model = (config_.model.name.empty() ? "layers" : config_.model.name) +
                         products_note(config_.train.precision);
+        report_.precision = name_of(config_.train.precision);
         report_.batch_size = config_.train.batch_size;
         report_.accumulate = config_.train.accumulate;
         report_.all_reduce_path = gradients_->all_reduce_path();
@@ -182,7 +183,7 @@ class BucketBenchRun {
         std::string profile;
         together_on_first_rank(*control_, "measuring the layers", [&] {
             profile = to_json(options_.replay->empty() ? measured_profile()
-                                                       : read_profile(*options_.replay, report_.layers));
+                                                       : read_profile(*options_.replay, report_));
         });
         check_stop("measuring the layers");
         const std::string source = options_.replay->empty()

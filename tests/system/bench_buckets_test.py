@@ -195,6 +195,13 @@ class BenchBuckets(TrainingTest):
         result = self.bench(2, "--replay", "one.json", "model.hidden=[32,16,16]")
         self.assert_exit(result, 4)
         self.assertIn("one.json", result.stderr)
+        # Of another batch or precision: their layers take other times; those of a micro-batch do not.
+        for setting, said in (("train.batch_size=16", "train.batch_size 8, and here it is 16"),
+                              ("train.precision=fp64", "train.precision fp32, and here it is fp64")):
+            result = self.bench(1, "--replay", "one.json", setting)
+            self.assert_exit(result, 4)
+            self.assertIn(said, result.stderr)
+        self.assert_exit(self.bench(1, "--replay", "one.json", "train.accumulate=2"), 0)
 
     def test_random_data(self):
         for ranks in (1, 2):
