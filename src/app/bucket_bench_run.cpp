@@ -89,6 +89,7 @@ class BucketBenchRun {
         report_.batch_size = config_.train.batch_size;
         report_.accumulate = config_.train.accumulate;
         report_.all_reduce_path = gradients_->all_reduce_path();
+        report_.first_bucket_mb = config_.distributed.first_bucket_mb;
         report_.rounds = options_.rounds;
         report_.layers = graph.report();
         report_.parameters = graph.parameters();
@@ -313,7 +314,7 @@ class BucketBenchRun {
 
     void measure_plans() {
         PlanRequest request = options_.plans;
-        request.first_bucket_mb = config_.distributed.first_bucket_mb;
+        request.first_bucket_mb = report_.first_bucket_mb;
         if (std::ranges::any_of(request.bucket_mb, [&](double mb) { return mb < request.first_bucket_mb; }))
             report_.notes.push_back(
                 fmt::format("The first bucket of ddp has at most {:g} MB (distributed.first_bucket_mb), and "
