@@ -117,6 +117,8 @@ class BucketBenchRun {
     void measure_all_reduce() {
         if (gradients_->size() == 1) return;
         AllReduceBench bench;
+        // Of one size nothing could tell what a transfer costs and what its bytes do.
+        bench.sizes.push_back(sizeof(float));
         for (std::uint64_t bytes = smallest_all_reduce; bytes < arena_bytes(); bytes *= size_factor)
             bench.sizes.push_back(bytes);
         bench.sizes.push_back(std::max(arena_bytes(), smallest_all_reduce));

@@ -123,6 +123,7 @@ class BenchBuckets(TrainingTest):
             else:
                 self.assertGreater(report["all_reduce"]["sizes"][-1]["time"]["median"], 0)
                 self.assertGreater(len(report["all_reduce"]["fit"]["pieces"]), 0)
+                self.assertEqual(report["all_reduce"]["sizes"][0]["bytes"], 4)
                 self.assertGreater(report["plans"][0]["communication"]["median"], 0)
 
     def test_predictions_know_how_fast_the_rounds_computed(self):
@@ -202,6 +203,13 @@ class BenchBuckets(TrainingTest):
             self.assert_exit(result, 4)
             self.assertIn(said, result.stderr)
         self.assert_exit(self.bench(1, "--replay", "one.json", "train.accumulate=2"), 0)
+
+    def test_of_a_model_of_less_than_4_kib_a_transfer_costs_something_besides_its_bytes(self):
+        self.assert_exit(self.bench(2, model=("model.name=mlp", "model.hidden=[]")), 0)
+        report = self.report()
+        self.assertLess(report["gradient_bytes"], 4096)
+        self.assertEqual(len(report["all_reduce"]["fit"]["residuals"]), len(report["all_reduce"]["sizes"]))
+        self.assertGreater(report["all_reduce"]["fit"]["pieces"][0]["alpha"], 0)
 
     def test_random_data(self):
         for ranks in (1, 2):
