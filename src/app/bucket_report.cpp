@@ -60,6 +60,7 @@ Json timeline_json(const StepTimeline& step) {
             {"backward_end", step.backward_end()},
             {"buckets", buckets},
             {"communication", to_json(step.communication)},
+            {"early_updates", step.early_updates},
             {"optimizer", to_json(step.optimizer)}};
 }
 

@@ -81,7 +81,7 @@ Spread spread_over(std::span<const StepFigures> steps, double (*figure)(const St
 ///     overlap (null on one rank); predicted; issue_order: numbers of the buckets, one that goes in pieces
 ///     once for each; buckets [{bytes, first, last (parameters), spreads of ready, start, done}];
 ///     steps [{step, backward, communication, hidden, exposed}]; timeline: one step of rank 0, spans as
-///     [begin, end]
+///     [begin, end]; early_updates: seconds of its communication (as in StepTimeline)
 ///   all_reduce: {path, sizes [{bytes, time (spread), bus_bandwidth, model}], fit}
 ///   layers, parameters (arena order, ready after the beginning of backward)
 ///   profile: rank 0's computation

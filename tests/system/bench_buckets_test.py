@@ -84,6 +84,8 @@ class BenchBuckets(TrainingTest):
         self.assertEqual(len(line["buckets"]), len(plan["buckets"]))
         self.assertLess(line["micro_batches"][0]["backward"][0], line["backward_end"])
         self.assertLessEqual(line["optimizer"][1], line["step"])
+        self.assertGreaterEqual(line["early_updates"], 0)
+        self.assertLessEqual(line["early_updates"], line["communication"][1] - line["communication"][0] + 1e-12)
         self.assertEqual(len(line["micro_batches"][0]["layer_forward"]), len(report["layers"]))
 
     def check_report(self, ranks):
