@@ -6,6 +6,7 @@
 
 #include "tutti/base/error.hpp"
 #include "tutti/train/report_file.hpp"
+#include "tutti/train/schedule_choice.hpp"
 
 namespace tutti {
 namespace {
@@ -194,10 +195,6 @@ std::size_t BucketReport::best() const {
 
 bool BucketReport::any_across() const {
     return std::ranges::any_of(plans, [](const PlanResult& result) { return result.plan.across; });
-}
-
-std::string name_of_schedule(bool across) {
-    return across ? "across steps" : "within steps";
 }
 
 Spread spread_over(std::span<const StepFigures> steps, double (*figure)(const StepFigures&)) {

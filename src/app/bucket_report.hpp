@@ -63,9 +63,6 @@ struct BucketReport {
     bool any_across() const;
 };
 
-/// "across steps" or "within steps".
-std::string name_of_schedule(bool across);
-
 /// The spread of one figure over steps.
 Spread spread_over(std::span<const StepFigures> steps, double (*figure)(const StepFigures&));
 

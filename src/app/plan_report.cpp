@@ -8,6 +8,7 @@
 #include "bucket_report.hpp"
 #include "table_units.hpp"
 #include "tutti/base/units.hpp"
+#include "tutti/train/schedule_choice.hpp"
 
 namespace tutti {
 namespace {

@@ -46,14 +46,7 @@ void Trainer::Impl::measure_order() {
         job.log.warning("distributed.across_steps is true, but transfers end with their step: " +
                         TrainStep::obstacle_across_steps(job));
     // What was chosen by measurement has its order.
-    if (!training.spreads_across_steps() || tuner || !bucket_plan.empty()) return;
-    if (training.reducer.buckets().size() < 2) {
-        if (config.distributed.across_steps == AcrossSteps::yes) return;
-        training.spread_across_steps(false);
-        return job.log.info(
-            "transfers end with their step: of one bucket, which is ready last, the next forward hides "
-            "nothing, as its first layer waits for all of it");
-    }
+    if (tuner || !bucket_plan.empty() || !has_an_order(training)) return;
     if (!recorder) recorder.emplace(graph, static_cast<std::size_t>(training.micro_batches));
     order_measurement.emplace(training, *recorder);
     record_if_needed();
