@@ -58,6 +58,10 @@ class BenchLoader(TrainingTest):
             for row in report["rows"]:
                 self.check_row(row, report, 200)
             self.assertTrue(0 <= report["left_in_memory"] <= 1)
+            # All ranks together: what was read before is no longer cold.
+            size = (self.dir / "data.h5").stat().st_size
+            self.assertLessEqual(max(row["bytes"] for row in report["rows"]
+                                     if row["state"] == "cold" and row["order"] == "sequential read"), size)
             self.assertIn("evicted from the page cache", result.stdout)
             self.assertEqual(len([line for line in result.stdout.splitlines() if not line.startswith("#")]), 21)
 
