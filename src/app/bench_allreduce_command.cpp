@@ -1,11 +1,14 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "bench_commands.hpp"
 #include "command_line.hpp"
 #include "job_start.hpp"
+#include "memory_check.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/json_text.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/base/units.hpp"
 #include "tutti/comm/all_reduce_bench.hpp"
@@ -115,11 +118,13 @@ int bench(const JobStart& start, const Options& options) {
     together_on_first_rank(*communicator, "preparing the report",
                            [&] { path = prepare_report(options.out, "allreduce.json"); });
 
-    if (first && !options.json) print_head(start, *communicator);
     AllReduceBench bench;
     bench.sizes = parse_byte_sizes(options.sizes);
+    // A system that gives memory only as it is touched would end the ranks without a word.
+    check_buffer_memory(start, *communicator, static_cast<double>(std::ranges::max(bench.sizes)));
     bench.iterations = options.iterations;
     bench.warmup = options.warmup;
+    if (first && !options.json) print_head(start, *communicator);
     if (auto* const mpi = dynamic_cast<MpiSession*>(&start.session))
         bench.bare = [mpi](std::span<float> buffer) { mpi->bare_all_reduce(buffer); };
     bench.stop = [] { return StopSignal::pending() != 0; };
@@ -131,9 +136,9 @@ int bench(const JobStart& start, const Options& options) {
 
     together_on_first_rank(*communicator, "writing the report", [&] {
         const auto json = report(start, *communicator, options, rows, fit);
-        write_report(path, json.dump(2) + "\n");
+        write_report(path, json_text(json, 2) + "\n");
         if (options.json)
-            fmt::print("{}\n", json.dump());
+            fmt::print("{}\n", json_text(json));
         else if (communicator->size() > 1)
             print_fit(fit, rows);
         std::fflush(stdout);

@@ -7,6 +7,7 @@
 #include "command_line.hpp"
 #include "stop_deadline.hpp"
 #include "synthetic_data.hpp"
+#include "tutti/base/json_text.hpp"
 #include "tutti/train/report_file.hpp"
 
 namespace tutti {
@@ -26,7 +27,7 @@ int bench_buckets(const JobStart& start, const BucketBenchOptions& options, cons
     together_on_first_rank(start.world, "writing the report", [&] {
         const auto document = to_json(report);
         write_report(page_path, to_html(document));
-        write_report(json_path, document.dump(1) + "\n");
+        write_report(json_path, json_text(document, 1) + "\n");
         fmt::print("{}\n{} and {} are written\n", to_text(report), json_path, page_path);
         std::fflush(stdout);
     });

@@ -3,6 +3,7 @@
 #include "bench_commands.hpp"
 #include "command_line.hpp"
 #include "loader_bench_run.hpp"
+#include "tutti/base/json_text.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/train/report_file.hpp"
 
@@ -16,7 +17,7 @@ int bench_loader(const JobStart& start, const LoaderBenchOptions& options, const
                            [&] { path = prepare_report(out, "loader.json"); });
     const LoaderReport report = run_loader_bench(start, options);
     together_on_first_rank(start.world, "writing the report", [&] {
-        write_report(path, to_json(report).dump(1) + "\n");
+        write_report(path, json_text(to_json(report), 1) + "\n");
         fmt::print("{}{} is written\n", to_text(report), path);
         std::fflush(stdout);
     });

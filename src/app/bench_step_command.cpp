@@ -5,6 +5,7 @@
 #include "step_bench_run.hpp"
 #include "stop_deadline.hpp"
 #include "synthetic_data.hpp"
+#include "tutti/base/json_text.hpp"
 #include "tutti/train/report_file.hpp"
 
 namespace tutti {
@@ -20,7 +21,7 @@ int bench_step(const JobStart& start, const StepBenchOptions& options, const std
         return run_step_bench(start, options);
     }();
     together_on_first_rank(start.world, "writing the report", [&] {
-        write_report(path, to_json(report).dump(1) + "\n");
+        write_report(path, json_text(to_json(report), 1) + "\n");
         fmt::print("{}\n{} is written\n", to_text(report), path);
         std::fflush(stdout);
     });

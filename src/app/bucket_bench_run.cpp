@@ -85,9 +85,11 @@ class BucketBenchRun {
             provenance(*inputs_.device, inputs_.places, start_.environment, options_.recipe.overrides));
         report_.model = (config_.model.name.empty() ? "layers" : config_.model.name) +
                         products_note(config_.train.precision);
+        report_.precision = name_of(config_.train.precision);
         report_.batch_size = config_.train.batch_size;
         report_.accumulate = config_.train.accumulate;
         report_.all_reduce_path = gradients_->all_reduce_path();
+        report_.first_bucket_mb = config_.distributed.first_bucket_mb;
         report_.rounds = options_.rounds;
         report_.layers = graph.report();
         report_.parameters = graph.parameters();
@@ -115,6 +117,8 @@ class BucketBenchRun {
     void measure_all_reduce() {
         if (gradients_->size() == 1) return;
         AllReduceBench bench;
+        // Of one size nothing could tell what a transfer costs and what its bytes do.
+        bench.sizes.push_back(sizeof(float));
         for (std::uint64_t bytes = smallest_all_reduce; bytes < arena_bytes(); bytes *= size_factor)
             bench.sizes.push_back(bytes);
         bench.sizes.push_back(std::max(arena_bytes(), smallest_all_reduce));
@@ -182,7 +186,7 @@ class BucketBenchRun {
         std::string profile;
         together_on_first_rank(*control_, "measuring the layers", [&] {
             profile = to_json(options_.replay->empty() ? measured_profile()
-                                                       : read_profile(*options_.replay, report_.layers));
+                                                       : read_profile(*options_.replay, report_));
         });
         check_stop("measuring the layers");
         const std::string source = options_.replay->empty()
@@ -312,7 +316,7 @@ class BucketBenchRun {
 
     void measure_plans() {
         PlanRequest request = options_.plans;
-        request.first_bucket_mb = config_.distributed.first_bucket_mb;
+        request.first_bucket_mb = report_.first_bucket_mb;
         if (std::ranges::any_of(request.bucket_mb, [&](double mb) { return mb < request.first_bucket_mb; }))
             report_.notes.push_back(
                 fmt::format("The first bucket of ddp has at most {:g} MB (distributed.first_bucket_mb), and "

@@ -1,9 +1,12 @@
 #include "bucket_report.hpp"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "tutti/base/error.hpp"
 #include "tutti/train/report_file.hpp"
+#include "tutti/train/schedule_choice.hpp"
 
 namespace tutti {
 namespace {
@@ -58,6 +61,7 @@ Json timeline_json(const StepTimeline& step) {
             {"backward_end", step.backward_end()},
             {"buckets", buckets},
             {"communication", to_json(step.communication)},
+            {"early_updates", step.early_updates},
             {"optimizer", to_json(step.optimizer)}};
 }
 
@@ -165,6 +169,14 @@ Json all_reduce_json(const BucketReport& report) {
     return {{"path", report.all_reduce_path}, {"sizes", rows}, {"fit", Json::parse(to_json(report.cost))}};
 }
 
+template <class Value>
+void require_same(const char* key, const Value& measured, const Value& here, const std::string& path) {
+    if (measured == here) return;
+    throw DataError(
+        fmt::format("{}: its layers were timed with {} {}, and here it is {}", path, key, measured, here),
+        fmt::format("set {} to {}, or give --replay without a file", key, measured));
+}
+
 }  // namespace
 
 std::size_t BucketReport::gradient_bytes() const {
@@ -185,10 +197,6 @@ bool BucketReport::any_across() const {
     return std::ranges::any_of(plans, [](const PlanResult& result) { return result.plan.across; });
 }
 
-std::string name_of_schedule(bool across) {
-    return across ? "across steps" : "within steps";
-}
-
 Spread spread_over(std::span<const StepFigures> steps, double (*figure)(const StepFigures&)) {
     std::vector<double> values;
     for (const StepFigures& step : steps) values.push_back(figure(step));
@@ -201,9 +209,11 @@ Json to_json(const BucketReport& report) {
     return {{"benchmark", benchmark},
             {"provenance", report.provenance},
             {"model", report.model},
+            {"precision", report.precision},
             {"batch_size", report.batch_size},
             {"accumulate", report.accumulate},
             {"gradient_bytes", report.gradient_bytes()},
+            {"first_bucket_mb", report.first_bucket_mb},
             {"replay", report.replay ? Json(*report.replay) : Json()},
             {"notes", report.notes},
             {"schedule", name_of_schedule(report.across)},
@@ -233,12 +243,13 @@ StepProfile profile_from_json(const std::string& text) {
     return profile_of(Json::parse(text));
 }
 
-StepProfile read_profile(const std::string& path, std::span<const Graph::LayerReport> layers) {
+StepProfile read_profile(const std::string& path, const BucketReport& replayed) {
     const std::string text = read_report(path, "give a buckets.json for --replay");
     try {
         const auto document = nlohmann::json::parse(text);
         if (document.at("benchmark") != benchmark) throw DataError(path + ": not a buckets.json");
         const auto& rows = document.at("layers");
+        const auto& layers = replayed.layers;
         bool same = rows.size() == layers.size();
         for (std::size_t i = 0; same && i < layers.size(); ++i)
             same = rows[i].at("name") == layers[i].name && rows[i].at("kind") == layers[i].kind &&
@@ -246,6 +257,12 @@ StepProfile read_profile(const std::string& path, std::span<const Graph::LayerRe
         if (!same)
             throw DataError(path + ": its layers are not those of this model",
                             "give the buckets.json of the same model, or --replay without a file");
+        // The times are those of one micro-batch, so another train.accumulate is none of their business.
+        require_same("train.batch_size", document.at("batch_size").get<std::int64_t>(), replayed.batch_size,
+                     path);
+        // Older versions did not say it.
+        require_same("train.precision", document.value("precision", replayed.precision), replayed.precision,
+                     path);
         return profile_of(document.at("profile"));
     } catch (const nlohmann::json::exception& error) {
         throw DataError(path + ": not a buckets.json: " + error.what(),

@@ -25,10 +25,12 @@ struct PlanResult {
 
 struct BucketReport {
     nlohmann::ordered_json provenance;  ///< as in a run's provenance.json
-    std::string model;                  ///< "lenet, fp32"
+    std::string model;                  ///< "lenet, products in bf16"
+    std::string precision;              ///< train.precision
     std::int64_t batch_size = 0;        ///< per rank and micro-batch
     std::int64_t accumulate = 1;
     std::string all_reduce_path;  ///< Communicator::all_reduce_path()
+    double first_bucket_mb = 1;   ///< distributed.first_bucket_mb: of the plans of ddp
     BenchRounds rounds;
     /// Of the plans whose names do not say it: buckets stay on the network during the next step's forward.
     bool across = false;
@@ -61,28 +63,27 @@ struct BucketReport {
     bool any_across() const;
 };
 
-/// "across steps" or "within steps".
-std::string name_of_schedule(bool across);
-
 /// The spread of one figure over steps.
 Spread spread_over(std::span<const StepFigures> steps, double (*figure)(const StepFigures&));
 
 /// Seconds and bytes, as measured. A spread is {min, median, max}.
-///   benchmark "buckets"; provenance; model, batch_size, accumulate, gradient_bytes; steps, warmup; notes
-///   schedule: "across steps" or "within steps", of the plans whose names do not say another; replay: null,
-///   or how layers were waited for instead of computed; best: number of the fastest plan yardstick: {compute,
-///   communication, tail, step, attainable} plans: of each its names [{policy, bucket_mb or null, text}];
-///   schedule; spreads of step, data, forward, backward,
-///     optimizer, communication, hidden, exposed, transfer_cpu, off_core (as in StepTimeline), overlap (null
-///     on one rank); predicted; issue_order: numbers of the buckets, one that goes in pieces once for each;
-///     buckets [{bytes, first, last (parameters), spreads of ready, start, done}];
+///   benchmark: "buckets"; provenance; model, precision, batch_size, accumulate, gradient_bytes;
+///     first_bucket_mb; steps, warmup; notes
+///   schedule: "across steps" or "within steps", of the plans whose names do not say another
+///   replay: null, or how layers were waited for instead of computed
+///   best: number of the fastest plan
+///   yardstick: {compute, communication, tail, step, attainable}
+///   plans: of each its names [{policy, bucket_mb or null, text}]; schedule; spreads of step, data, forward,
+///     backward, optimizer, communication, hidden, exposed, transfer_cpu, off_core (as in StepTimeline),
+///     overlap (null on one rank); predicted; issue_order: numbers of the buckets, one that goes in pieces
+///     once for each; buckets [{bytes, first, last (parameters), spreads of ready, start, done}];
 ///     steps [{step, backward, communication, hidden, exposed}]; timeline: one step of rank 0, spans as
-///     [begin, end]
+///     [begin, end]; early_updates: seconds of its communication (as in StepTimeline)
 ///   all_reduce: {path, sizes [{bytes, time (spread), bus_bandwidth, model}], fit}
-///   layers, parameters (arena order, ready after the beginning of backward), profile: rank 0's computation
+///   layers, parameters (arena order, ready after the beginning of backward)
+///   profile: rank 0's computation
 ///   measurement: {steps, before, backward_end, rest, data, optimizer, layer_forward, per_piece}: medians
-///   over
-///     so many steps in one bucket within steps, in the same rounds as the plans', of the slowest rank,
+///     over so many steps in one bucket within steps, in the same rounds as the plans', of the slowest rank,
 ///     scaled to yardstick's compute; ready, too
 nlohmann::ordered_json to_json(const BucketReport& report);
 /// A table for the terminal, with line ends.
@@ -95,7 +96,7 @@ std::string to_json(const StepProfile& profile);
 StepProfile profile_from_json(const std::string& text);
 
 /// The profile in a file that to_json has given. Throws DataError: unreadable, not such a file, or of another
-/// model than `layers`.
-StepProfile read_profile(const std::string& path, std::span<const Graph::LayerReport> layers);
+/// model, batch size or precision than `replayed`.
+StepProfile read_profile(const std::string& path, const BucketReport& replayed);
 
 }  // namespace tutti

@@ -5,6 +5,7 @@
 
 #include "command_line.hpp"
 #include "inference.hpp"
+#include "tutti/base/json_text.hpp"
 #include "tutti/train/evaluation.hpp"
 #include "tutti/train/objective.hpp"
 
@@ -76,7 +77,7 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json) 
         row["weights"] = model.weights;
         row["weights_sha256"] = model.weights_sha256;
         row["world_size"] = start.world.size();
-        fmt::print("{}\n", row.dump(-1, ' ', false, decltype(row)::error_handler_t::replace));
+        fmt::print("{}\n", json_text(row));
     } else if (sums.loss_only) {
         if (sums.unreadable > 0) fmt::print("{} samples could not be read\n", sums.unreadable);
         fmt::print("test loss {:.4f} ({})\n", sums.mean_loss(), score_text(sums));

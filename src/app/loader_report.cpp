@@ -101,8 +101,7 @@ std::string to_text(const LoaderReport& report) {
     if (report.left_in_memory)
         text += fmt::format(
             "# cold: before each round the files were evicted from the page cache; at most {:.0f} % stayed "
-            "in "
-            "it\n",
+            "in it;\n# read(2) then reads each byte once at most\n",
             100 * *report.left_in_memory);
     text += fmt::format("# {:<6} {:<20} {:>8} {:>14} {:>9} {:>8} {:>9}\n", "state", "order", "workers",
                         "samples/s", "GB/s", "share", "of batch");

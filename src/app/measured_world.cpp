@@ -7,6 +7,7 @@
 #include "bucket_report.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/train/report_file.hpp"
+#include "tutti/train/schedule_choice.hpp"
 
 namespace tutti {
 namespace {
@@ -108,6 +109,9 @@ MeasuredFile file_of(const nlohmann::json& document) {
     file.samples =
         document.at("batch_size").get<std::int64_t>() * document.at("accumulate").get<std::int64_t>();
     file.gradient_bytes = document.at("gradient_bytes").get<std::size_t>();
+    file.first_bucket_mb = document.value("first_bucket_mb", file.first_bucket_mb);
+    require(std::isfinite(file.first_bucket_mb) && file.first_bucket_mb > 0,
+            "first_bucket_mb is not the size of a bucket");
 
     file.steps = document.at("measurement").at("steps").get<std::int64_t>();
 

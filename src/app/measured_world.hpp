@@ -23,7 +23,8 @@ struct MeasuredFile {
     std::int64_t samples = 0;           ///< of a rank, per update
     std::int64_t steps = 0;             ///< whose medians the computation is
     std::size_t gradient_bytes = 0;
-    double worst_residual = 0;  ///< CostModel's
+    double first_bucket_mb = 1;  ///< MiB: of ddp's plans; older files do not say it, and have the default
+    double worst_residual = 0;   ///< CostModel's
     MeasuredWorld measured;
     std::vector<MeasuredPlan> plans;
 };

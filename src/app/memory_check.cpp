@@ -84,6 +84,27 @@ std::optional<UsageError> too_little_memory(const MemoryNeed& need, const Memory
                                most == 1 ? "rank" : "ranks at most"));
 }
 
+std::optional<UsageError> too_large_buffer(double bytes, std::int64_t ranks, const std::string& host,
+                                           double have) {
+    const double all = bytes * static_cast<double>(ranks);
+    if (all <= have) return std::nullopt;
+    return UsageError(
+        fmt::format("a buffer of {} for {} on {} needs {} of memory, where {} can be had", text_of(bytes),
+                    ranks == 1 ? "the rank" : fmt::format("each of the {} ranks", ranks), host, text_of(all),
+                    text_of(have)),
+        fmt::format("measure smaller sizes, below {}", text_of(have / static_cast<double>(ranks))));
+}
+
+void check_buffer_memory(const JobStart& start, Communicator& control, double bytes) {
+    together(control, "looking at the memory", [&] {
+        const auto have = obtainable_bytes();
+        if (!have) return;
+        if (const auto refusal = too_large_buffer(bytes, start.session.local_size(), start.session.host(),
+                                                  static_cast<double>(*have)))
+            throw UsageError(*refusal);
+    });
+}
+
 TrainingInputs open_bench_data(const JobStart& start, const Config& config,
                                const std::function<std::unique_ptr<Dataset>()>& make_data) {
     TrainingInputs inputs = open_training(start, config, false, make_data);

@@ -1,5 +1,5 @@
 #pragma once
-// Whether a bench can have the memory that its batch needs, before it takes any.
+// Whether a bench can have the memory that it needs, before it takes any.
 
 #include <cstdint>
 #include <optional>
@@ -36,6 +36,14 @@ struct MemoryRequest {
 /// would. Nothing where there are enough. Pure.
 std::optional<UsageError> too_little_memory(const MemoryNeed& need, const MemoryRequest& request,
                                             double have);
+
+/// What to say where a buffer of so many bytes in each of the host's ranks is more than there is. Nothing
+/// where it is not. Pure.
+std::optional<UsageError> too_large_buffer(double bytes, std::int64_t ranks, const std::string& host,
+                                           double have);
+/// Collective. Where the ranks of a host need more for such a buffer each than there is in it
+/// (obtainable_bytes()), all ranks throw AgreedError with ExitCode::usage, as too_large_buffer() says.
+void check_buffer_memory(const JobStart& start, Communicator& control, double bytes);
 
 /// open_training for a bench. Where the ranks of a host need more than there is in it (obtainable_bytes()),
 /// all ranks throw AgreedError with ExitCode::usage, as too_little_memory() says.

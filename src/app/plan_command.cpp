@@ -6,6 +6,7 @@
 #include "command_line.hpp"
 #include "plan_report.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/json_text.hpp"
 #include "tutti/train/report_file.hpp"
 
 namespace tutti {
@@ -53,7 +54,7 @@ int plan_command(const Arguments& arguments) {
     const std::vector<int> numbers = parse_worlds(worlds);
     const std::string path = out.empty() ? "" : prepare_report(out, "plan.json");
     const PlanReport report = make_plan_report(read_measured_world(from), numbers, request);
-    const std::string document = to_json(report).dump(1) + "\n";
+    const std::string document = json_text(to_json(report), 1) + "\n";
     if (!path.empty()) write_report(path, document);
     fmt::print("{}", json ? document : to_text(report));
     if (!path.empty() && !json) fmt::print("\n{} is written\n", path);

@@ -8,6 +8,7 @@
 #include "bucket_report.hpp"
 #include "table_units.hpp"
 #include "tutti/base/units.hpp"
+#include "tutti/train/schedule_choice.hpp"
 
 namespace tutti {
 namespace {
@@ -144,7 +145,8 @@ bool PlanReport::is_borne_out() const {
     return std::abs(best_check().error_percent()) <= most_error_percent;
 }
 
-PlanReport make_plan_report(MeasuredFile file, const std::vector<int>& worlds, const PlanRequest& request) {
+PlanReport make_plan_report(MeasuredFile file, const std::vector<int>& worlds, PlanRequest request) {
+    request.first_bucket_mb = file.first_bucket_mb;
     PlanReport report{std::move(file), {}, {}};
     const MeasuredWorld& measured = report.file.measured;
     for (const MeasuredPlan& plan : report.file.plans)
@@ -170,6 +172,9 @@ std::string to_text(const PlanReport& report) {
                         100 * file.worst_residual);
     text +=
         fmt::format("the computation is that of the median of {} steps in one bucket there\n", file.steps);
+    text +=
+        fmt::format("the first bucket of ddp has at most {:g} MB (distributed.first_bucket_mb), as there\n",
+                    file.first_bucket_mb);
     text += check_rows(report);
     text += fmt::format(
         "\npredicted: the best plan of each number of ranks\n  {:>6}  {:<8}  {:<14}  {:<12}  {:>7}  "
@@ -196,6 +201,7 @@ Json to_json(const PlanReport& report) {
             {"model", file.model},
             {"samples_per_rank", file.samples},
             {"gradient_bytes", file.gradient_bytes},
+            {"first_bucket_mb", file.first_bucket_mb},
             {"measured_world_size", file.measured.world},
             {"measured_steps", file.steps},
             {"all_reduce_path", file.all_reduce_path},

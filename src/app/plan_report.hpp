@@ -30,8 +30,8 @@ struct PlanReport {
 };
 
 /// worlds: ascending or not, as they are to be shown. Each by ring and by tree; of one rank, or of as many as
-/// were measured, once.
-PlanReport make_plan_report(MeasuredFile file, const std::vector<int>& worlds, const PlanRequest& request);
+/// were measured, once. request: its first_bucket_mb is the file's.
+PlanReport make_plan_report(MeasuredFile file, const std::vector<int>& worlds, PlanRequest request);
 
 std::string to_text(const PlanReport& report);
 nlohmann::ordered_json to_json(const PlanReport& report);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "tutti/base/json_text.hpp"
 #include "tutti/comm/mpi_session.hpp"
 #include "version.h"
 
@@ -41,7 +42,7 @@ std::string provenance(const Device& device, const std::vector<RankPlace>& place
                                      {"visible_gpus", places[rank].visible_gpus}});
     document["overrides"] = overrides;
     // File names are bytes: what is no UTF-8 in them is shown, not refused.
-    return document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+    return json_text(document, 2) + "\n";
 }
 
 }  // namespace tutti

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "tutti/base/json_text.hpp"
 #include "tutti/comm/launch.hpp"
 
 namespace tutti {
@@ -15,7 +16,7 @@ std::vector<RankPlace> exchange_places(Communicator& world, const Session& sessi
                                  {"cores", bound_cores()},
                                  {"visible_gpus", gpus ? gpus : ""}};
     std::vector<RankPlace> places;
-    for (const std::string& text : all_gather_text(world, mine.dump())) {
+    for (const std::string& text : all_gather_text(world, json_text(mine))) {
         const auto row = nlohmann::json::parse(text);
         places.push_back({row.at("host"), row.at("local_rank"), row.at("cores"), 1, row.at("visible_gpus")});
     }

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "tutti/base/json_text.hpp"
+
 namespace tutti {
 namespace {
 
@@ -112,7 +114,7 @@ std::string to_json(const ReplayReport& report) {
                         {"first", std::move(first)},
                         {"samples", std::move(samples)},
                         {"gradient_norm", json(now.gradient_norm)}};
-    return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    return json_text(document, 1) + "\n";
 }
 
 std::string to_text(const ReplayReport& report) {

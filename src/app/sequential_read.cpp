@@ -33,17 +33,21 @@ SequentialRead::SequentialRead(std::vector<std::string> paths, std::size_t block
     block_ = {static_cast<std::byte*>(std::align(page, block, begin, space)), block};
 }
 
-std::uint64_t SequentialRead::read(std::uint64_t bytes, std::uint64_t skip) {
-    std::uint64_t all = 0, done = 0;
+std::uint64_t SequentialRead::all_bytes() const {
+    std::uint64_t all = 0;
     for (const std::string& path : paths_) all += size_of(path);
-    skip %= std::max<std::uint64_t>(all, 1);
+    return all;
+}
+
+void SequentialRead::read(std::uint64_t bytes, std::uint64_t skip) {
+    std::uint64_t done = 0;
+    skip %= std::max<std::uint64_t>(all_bytes(), 1);
     while (done < bytes) {
         const std::uint64_t before = done;
         for (const std::string& path : paths_)
             if (done < bytes) done += read_file(path, bytes - done, skip);
         if (done == before) throw DataError(paths_.front() + ": there is nothing in it to read");
     }
-    return done;
 }
 
 std::uint64_t SequentialRead::read_file(const std::string& path, std::uint64_t bytes, std::uint64_t& skip) {
@@ -56,7 +60,7 @@ std::uint64_t SequentialRead::read_file(const std::string& path, std::uint64_t b
     std::uint64_t done = 0;
     ssize_t got = file < 0 ? -1 : 1;
     while (got > 0 && done < bytes) {
-        got = ::read(file, block_.data(), block_.size());
+        got = ::read(file, block_.data(), std::min<std::uint64_t>(block_.size(), bytes - done));
         if (got < 0 && errno == EINTR)
             got = 1;  // nothing was read, and that is not the end
         else if (got > 0)

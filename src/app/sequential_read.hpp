@@ -18,10 +18,12 @@ class SequentialRead {
     SequentialRead(const SequentialRead&) = delete;
     SequentialRead& operator=(const SequentialRead&) = delete;
 
-    /// Reads with read(2) from `skip` bytes on (after the last file comes the first again), until at least
-    /// `bytes` were read.
-    /// Returns how many. Throws DataError: a file that cannot be read, or all of them empty.
-    std::uint64_t read(std::uint64_t bytes, std::uint64_t skip = 0);
+    /// Of all files, as they are now; one that is not there has none.
+    std::uint64_t all_bytes() const;
+
+    /// Reads `bytes` with read(2), from `skip` bytes on; after the last file comes the first again. Throws
+    /// DataError: a file that cannot be read, or all of them empty.
+    void read(std::uint64_t bytes, std::uint64_t skip = 0);
 
   private:
     std::uint64_t read_file(const std::string& path, std::uint64_t bytes, std::uint64_t& skip);

@@ -133,22 +133,29 @@ class StepBenchRun {
         for (std::size_t i = 0; i < times.size(); ++i) report_.products.push_back({times[i].n, rates[i]});
     }
 
-    void run_steps(std::span<StepTimeline> steps, const std::string& phase) {
+    /// Returns how many steps were made.
+    std::size_t run_steps(std::span<StepTimeline> steps, const std::string& phase) {
+        std::size_t made = 0;
         for (std::size_t done = 0; done < steps.size(); done += steps_at_once) {
             check_stop(phase);
             start_.log.progress(fmt::format("{} {} of {}", phase, done, steps.size()));
-            bench_.run(steps.subspan(done, std::min(steps_at_once, steps.size() - done)));
+            made += bench_.run(steps.subspan(done, std::min(steps_at_once, steps.size() - done)));
         }
+        return made;
     }
 
     void measure_steps() {
+        check_stop("choosing the schedule");
+        start_.log.progress("the schedule");
+        bench_.choose_schedule();
+        report_.across = bench_.spreads_across_steps();
         std::vector<StepTimeline> steps(options_.warmup, bench_.make_timeline());
         run_steps(steps, "warming up, step");
         steps.assign(options_.steps, bench_.make_timeline());
         const std::int64_t before = bench_.graph_steps();
         const std::int64_t faults = page_faults();
-        run_steps(steps, "measuring step");
-        report_.page_faults = static_cast<double>(page_faults() - faults) / static_cast<double>(steps.size());
+        const std::size_t made = run_steps(steps, "measuring step");
+        report_.page_faults = static_cast<double>(page_faults() - faults) / static_cast<double>(made);
         control_->all_reduce(view_of(std::span(&report_.page_faults, 1)), ReduceOp::sum).wait();
         const auto graphs = static_cast<std::size_t>(bench_.graph_steps() - before);
         report_.cuda_graph = graphs == steps.size();

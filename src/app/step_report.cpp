@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tutti/train/schedule_choice.hpp"
+
 namespace tutti {
 namespace {
 
@@ -92,6 +94,7 @@ Json to_json(const StepReport& report) {
             {"accumulate", report.accumulate},
             {"warmup", report.warmup},
             {"all_reduce_path", report.all_reduce_path},
+            {"schedule", name_of_schedule(report.across)},
             {"cuda_graph", {{"ran", report.cuda_graph}, {"why_not", report.why_no_cuda_graph}}},
             {"step", spread_json(report.step())},
             {"steps", report.steps},

@@ -26,6 +26,7 @@ struct StepReport {
     std::int64_t batch_size = 0;
     std::int64_t accumulate = 1;
     std::string all_reduce_path;
+    bool across = false;  ///< buckets stay on the network during the next step's forward
     std::size_t warmup = 0;
     /// The gradients of every measured step were a CUDA graph: its layers have no times.
     bool cuda_graph = false;
@@ -43,7 +44,7 @@ struct StepReport {
         double pass_rate = 0;  ///< bytes per second of the pass, which all ranks made at once
     };
     Update update;
-    double page_faults = 0;  ///< of all ranks in a step, the mean
+    double page_faults = 0;  ///< of all ranks in a step, the mean over all steps made meanwhile
 
     struct Product {
         std::int64_t n = 0;
@@ -79,14 +80,14 @@ std::vector<LayerRow> layer_rows(const StepReport& report);
 
 /// Seconds, operations, operations per second, as measured. A spread is {min, median, max}.
 ///   benchmark "step"; provenance; model, precision, data, batch_size, accumulate, warmup, all_reduce_path
+///   schedule: "across steps" or "within steps"
 ///   cuda_graph {ran, why_not}: where it ran, the seconds of layers and loss are 0, not measured
 ///   step (spread), steps [seconds]; samples_per_second; flops_per_sample {forward, backward};
 ///   flops_per_second; gemm {threads, sizes [{n, flops_per_second}], flops_per_second, share}
 ///   slowest_rank; account {data, forward, backward, exposed_communication, optimizer, other}
 ///   update {bytes, bytes_per_second, pass_bytes_per_second, share}; page_faults_per_step
-///   layers [{name, kind, output, parameters, forward_flops, backward_flops (of one sample), forward,
-///   backward
-///     (seconds), flops_per_second, share_of_peak, share_of_step}]; loss {forward, backward}
+///   layers [{name, kind, output, parameters, forward_flops, backward_flops (of one sample), seconds of
+///     forward and backward, flops_per_second, share_of_peak, share_of_step}]; loss {forward, backward}
 nlohmann::ordered_json to_json(const StepReport& report);
 /// Tables for the terminal, with line ends.
 std::string to_text(const StepReport& report);

@@ -4,6 +4,7 @@
 
 #include "step_report.hpp"
 #include "table_units.hpp"
+#include "tutti/train/schedule_choice.hpp"
 
 namespace tutti {
 namespace {
@@ -28,6 +29,9 @@ std::string rates(const StepReport& report) {
         step.median * ms, step.min * ms, step.max * ms, report.steps.size(), report.warmup,
         report.samples_per_second(), report.flops_per_second() * giga,
         100 * report.flops_per_second() / report.peak());
+    if (report.world_size() > 1)
+        text += fmt::format("transfers  {}, all-reduce: {}\n", name_of_schedule(report.across),
+                            report.all_reduce_path);
     for (const StepReport::Product& product : report.products)
         text += fmt::format("product    {:.1f} GFLOP/s, n = {}: {:.1f} a thread\n", product.rate * giga,
                             product.n, product.rate * giga / report.threads);

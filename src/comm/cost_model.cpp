@@ -172,6 +172,27 @@ double CostModel::seconds(double bytes) const {
     return longest;
 }
 
+double CostModel::least_seconds(double bytes) const {
+    double least = seconds(bytes), longest = 0;
+    // Lines that begin above the latency fall per byte, others rise: the least is at the end of one, which
+    // may be where it leaves what the piece before holds.
+    const auto consider = [&](double size, double seconds) {
+        if (size > 0 && size < bytes)
+            least = std::min(least, latency_ + bytes * ((seconds - latency_) / size));
+    };
+    for (std::size_t k = 0; k < pieces_.size() && pieces_[k].from_bytes < bytes; ++k) {
+        const CostPiece& piece = pieces_[k];
+        const double end = k + 1 < pieces_.size() ? pieces_[k + 1].from_bytes : bytes;
+        if (piece.seconds_per_byte > 0) {
+            const double leaves = (longest - piece.alpha) / piece.seconds_per_byte;
+            if (leaves > piece.from_bytes && leaves < end) consider(leaves, longest);
+        }
+        longest = std::max(longest, piece.alpha + piece.seconds_per_byte * end);
+        consider(end, longest);
+    }
+    return least;
+}
+
 CostModel CostModel::with_latency(double seconds) const {
     CostModel model = *this;
     model.latency_ = std::clamp(seconds, 0.0, this->seconds(0));

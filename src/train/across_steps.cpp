@@ -310,7 +310,8 @@ double attainable_across(std::span<const ParameterSlice> parameters, const Bucke
                          const AcrossTiming& timing) {
     const std::int64_t end = parameters.back().offset + parameters.back().count;
     const auto seconds = [&](std::int64_t elements) {
-        return cost.cost.seconds(static_cast<double>(elements) * static_cast<double>(cost.element_bytes));
+        return cost.cost.least_seconds(static_cast<double>(elements) *
+                                       static_cast<double>(cost.element_bytes));
     };
     double compute = timing.backward_end + timing.between + timing.loss;
     for (const LayerForward& layer : timing.layers) compute += layer.seconds;

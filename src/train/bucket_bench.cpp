@@ -159,8 +159,8 @@ double StepMeasurement::attainable(std::span<const ParameterSlice> parameters,
     for (std::size_t p = 0; p < parameters.size(); ++p) {
         all_before = std::max(all_before, timing.ready[p]);
         const auto left = static_cast<double>(end - parameters[p].offset);
-        done = std::max(done,
-                        all_before + timing.cost.seconds(left * static_cast<double>(timing.element_bytes)));
+        done = std::max(
+            done, all_before + timing.cost.least_seconds(left * static_cast<double>(timing.element_bytes)));
     }
     return before + done + rest;
 }

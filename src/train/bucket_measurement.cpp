@@ -68,6 +68,8 @@ CostModel measure_all_reduce(Communicator& gradients, Communicator& control, Ops
         samples.push_back({static_cast<double>(slice.bytes()), time});
         spent += time * static_cast<double>(times.size() + 1);
     };
+    // Of one size nothing could tell what a transfer costs and what its bytes do.
+    if (arena.bytes() > element) measure(element);
     for (std::size_t bytes = smallest; spent < enough_seconds; bytes *= 4) {
         bytes = std::min(bytes, arena.bytes());
         measure(bytes);

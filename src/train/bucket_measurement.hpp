@@ -26,11 +26,11 @@ ReadyTimes ready_times_of(const StepTimeline& timeline);
 /// the same ranks.
 double timed_all_reduce(Communicator& gradients, Communicator& control, const TensorView& buffer);
 
-/// Times all-reduces of slices of `arena`, from 4 KiB in steps of 4 to the whole, each several times (the
-/// median; of that the maximum over the ranks), and fits a model; where it is wrong, sizes in between are
-/// measured too (sizes_to_add). Larger sizes are left out once about three seconds have passed. Overwrites
-/// the arena. Collective; the same bits on every rank. `control`: another communicator of the same ranks.
-/// `ops` of the arena's type.
+/// Times all-reduces of slices of `arena`, of one element and from 4 KiB in steps of 4 to the whole, each
+/// several times (the median; of that the maximum over the ranks), and fits a model; where it is wrong, sizes
+/// in between are measured too (sizes_to_add). Larger sizes are left out once about three seconds have
+/// passed. Overwrites the arena. Collective; the same bits on every rank. `control`: another communicator of
+/// the same ranks. `ops` of the arena's type.
 CostModel measure_all_reduce(Communicator& gradients, Communicator& control, Ops& ops,
                              const TensorView& arena);
 

@@ -9,10 +9,12 @@
 #include "tutti/base/cache_directory.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/host_name.hpp"
+#include "tutti/base/json_text.hpp"
 #include "tutti/base/path_type.hpp"
 #include "tutti/base/sha256.hpp"
 #include "tutti/train/across_steps.hpp"
 #include "tutti/train/bucket_plan.hpp"
+#include "tutti/train/precision.hpp"
 #include "tutti/train/report_file.hpp"
 
 namespace tutti {
@@ -40,10 +42,35 @@ std::string ranks_by_host(const std::vector<std::string>& hosts) {
     return text;
 }
 
-/// What the user told the MPI library about transports; empty where it chooses itself.
+/// Variables by which a user chooses a transport, a network or a way of summing on it: of Open MPI, UCX,
+/// libfabric, MPICH, gloo and NCCL. Their order is part of the key: new ones last.
+constexpr const char* transport_variables[] = {"OMPI_MCA_pml",
+                                               "OMPI_MCA_btl",
+                                               "OMPI_MCA_btl_tcp_if_include",
+                                               "UCX_TLS",
+                                               "OMPI_MCA_btl_tcp_if_exclude",
+                                               "OMPI_MCA_mtl",
+                                               "OMPI_MCA_coll",
+                                               "UCX_NET_DEVICES",
+                                               "FI_PROVIDER",
+                                               "MPIR_CVAR_CH4_NETMOD",
+                                               "GLOO_SOCKET_IFNAME",
+                                               "NCCL_SOCKET_IFNAME",
+                                               "NCCL_NET",
+                                               "NCCL_NET_PLUGIN",
+                                               "NCCL_IB_DISABLE",
+                                               "NCCL_IB_HCA",
+                                               "NCCL_P2P_DISABLE",
+                                               "NCCL_P2P_LEVEL",
+                                               "NCCL_SHM_DISABLE",
+                                               "NCCL_NET_GDR_LEVEL",
+                                               "NCCL_ALGO",
+                                               "NCCL_PROTO"};
+
+/// What the user told the libraries about transports; empty where they choose themselves.
 std::string transport() {
     std::string text;
-    for (const char* name : {"OMPI_MCA_pml", "OMPI_MCA_btl", "OMPI_MCA_btl_tcp_if_include", "UCX_TLS"})
+    for (const char* name : transport_variables)
         if (const char* value = std::getenv(name); value && *value)
             text += (text.empty() ? "" : " ") + std::string(name) + "=" + value;
     return text;
@@ -98,11 +125,17 @@ std::string bucket_profile_key(Communicator& communicator, const Graph& graph, c
              {"backend", backend},
              {"transport", transport()},
              {"policy", config.distributed.bucket_policy == BucketPolicy::automatic ? "auto" : "cost_model"}};
-    if (config.train.precision == Precision::bf16) key["precision"] = "bf16";
+    // Products in a type of their own, which take another time.
+    if (config.train.precision == Precision::bf16 || config.train.precision == Precision::tf32)
+        key["precision"] = name_of(config.train.precision);
+    // Plans of ddp are among those of auto alone.
+    if (config.distributed.bucket_policy == BucketPolicy::automatic &&
+        config.distributed.first_bucket_mb != DistributedConfig().first_bucket_mb)
+        key["first_bucket_mb"] = config.distributed.first_bucket_mb;
     if (config.distributed.compress == Compress::bf16) key["compress"] = "bf16";
     if (across) key["schedule"] = schedules_tried(config, across);
     // Transports and processors may be told each rank in its own words: rank 0's count.
-    return broadcast_text(communicator, key.dump(), 0);
+    return broadcast_text(communicator, json_text(key), 0);
 }
 
 std::string bucket_profile_path(const std::string& key) {

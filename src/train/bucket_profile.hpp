@@ -44,9 +44,11 @@ struct BucketProfile {
 /// case, "across steps", or "across steps where it pays", which is decided by the measurement.
 std::string schedules_tried(const Config& config, bool across);
 
-/// One JSON object that names all that decides about step and transfer times: shapes of the model, compute
-/// type, batch, accumulation, processors, ranks, ranks by host, backend, transport, type of gradients in
-/// transit, and whether buckets stay on the network across steps. The same on every rank. Collective.
+/// One JSON object that names all that decides about step and transfer times, and which plans are tried:
+/// shapes of the model, type of the arithmetic and of its products, batch, accumulation, processors, ranks,
+/// ranks by host, backend, what the environment says about transports and networks, type of gradients in
+/// transit, size of ddp's first bucket, and whether buckets stay on the network across steps. The same on
+/// every rank. Collective.
 std::string bucket_profile_key(Communicator& communicator, const Graph& graph, const Config& config,
                                const Device& device, const std::string& backend, bool across = false);
 

@@ -41,6 +41,17 @@ bool keep_across_steps(TrainStep& training, const ScheduleForecast& forecast) {
     return false;
 }
 
+bool has_an_order(TrainStep& training) {
+    if (!training.spreads_across_steps()) return false;
+    if (training.reducer.buckets().size() > 1) return true;
+    if (training.config.distributed.across_steps == AcrossSteps::yes) return false;
+    training.spread_across_steps(false);
+    training.job.log.info(
+        "transfers end with their step: of one bucket, which is ready last, the next forward hides nothing, "
+        "as its first layer waits for all of it");
+    return false;
+}
+
 void OrderMeasurement::choose() {
     training_.complete();
     std::vector<double> seconds = transfer_times();

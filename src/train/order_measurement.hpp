@@ -14,6 +14,11 @@ namespace tutti {
 /// forecast; if not, turns it off and says so. Collective; rank 0's forecast counts.
 bool keep_across_steps(TrainStep& training, const ScheduleForecast& forecast);
 
+/// Of a plan that no measurement has chosen: whether its buckets stay on the network across steps, and there
+/// is an order to choose. One bucket has none, and is never hidden there, as it is ready last and needed
+/// first: distributed.across_steps auto turns the schedule off then, and says so. Collective.
+bool has_an_order(TrainStep& training);
+
 /// For plans that no measurement has chosen. Full updates only count (an epoch's last one may be shorter): 2
 /// in which everything is used for the first time, then 4 in the plan's own order tell when buckets are ready
 /// and how long each is on the network; issue_order() follows from that, and with distributed.across_steps

@@ -20,6 +20,10 @@ std::string figures(double value) {
 
 }  // namespace
 
+std::string name_of_schedule(bool across) {
+    return across ? "across steps" : "within steps";
+}
+
 std::string describe(const ScheduleForecast& forecast) {
     return fmt::format(
         "on the network during the next one's forward they would change a step from {} to {} ms, by "

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "tutti/base/json_text.hpp"
+
 namespace tutti {
 
 void SkippedSamples::add(std::span<const SkippedSample> samples) {
@@ -24,7 +26,7 @@ void SkippedSamples::tell(Communicator& communicator, Log& log) {
     const nlohmann::json mine = new_reasons_;
     new_reasons_.clear();
     // What a library says of its error need not be UTF-8.
-    const std::string text = mine.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    const std::string text = json_text(mine);
     for (const std::string& reasons : all_gather_text(communicator, text))
         for (const nlohmann::json& reason : nlohmann::json::parse(reasons)) {
             if (told_.size() >= named) break;

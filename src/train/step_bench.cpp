@@ -1,5 +1,6 @@
 #include "tutti/train/step_bench.hpp"
 
+#include "order_measurement.hpp"
 #include "train_step.hpp"
 
 namespace tutti {
@@ -19,10 +20,10 @@ struct StepBench::Impl {
         }
     }
 
-    void step() {
+    UpdateReport step() {
         next_epoch_if_needed();
         training.watch.restart();
-        training.update();
+        return training.update();
     }
 
     TrainStep training;
@@ -90,9 +91,17 @@ StepTimeline StepBench::make_timeline() const {
     return {graph(), static_cast<std::size_t>(impl_->training.micro_batches)};
 }
 
-void StepBench::run(std::span<StepTimeline> steps) {
+void StepBench::choose_schedule() {
+    if (!has_an_order(impl_->training)) return;
+    OrderMeasurement measurement(impl_->training, impl_->recorder);
+    while (!measurement.after_update(impl_->step())) {
+    }
+}
+
+std::size_t StepBench::run(std::span<StepTimeline> steps) {
     // Across steps the first of a row has nothing to wait for: it is not counted.
-    if (spreads_across_steps()) impl_->step();
+    const std::size_t before = spreads_across_steps() ? 1 : 0;
+    if (before > 0) impl_->step();
     for (std::size_t i = 0; i < steps.size(); ++i) {
         impl_->step();
         // What is on the network when a step ends is done at the end of the next forward.
@@ -100,6 +109,7 @@ void StepBench::run(std::span<StepTimeline> steps) {
     }
     impl_->training.complete();
     if (!steps.empty()) steps.back() = impl_->recorder.timeline();
+    return before + steps.size();
 }
 
 }  // namespace tutti

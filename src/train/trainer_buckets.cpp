@@ -46,8 +46,7 @@ void Trainer::Impl::measure_order() {
         job.log.warning("distributed.across_steps is true, but transfers end with their step: " +
                         TrainStep::obstacle_across_steps(job));
     // What was chosen by measurement has its order.
-    const bool ordered = training.reducer.buckets().size() < 2 || tuner || !bucket_plan.empty();
-    if (!training.spreads_across_steps() || ordered) return;
+    if (tuner || !bucket_plan.empty() || !has_an_order(training)) return;
     if (!recorder) recorder.emplace(graph, static_cast<std::size_t>(training.micro_batches));
     order_measurement.emplace(training, *recorder);
     record_if_needed();

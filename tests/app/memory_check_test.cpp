@@ -62,5 +62,15 @@ TEST(TooLittleMemory, ASuggestedBatchIsNotRefused) {
     }
 }
 
+TEST(TooLargeBuffer, IsWhatTheRanksOfAHostCannotHaveTogether) {
+    EXPECT_FALSE(too_large_buffer(1024, 4, "here", 4096));
+    EXPECT_STREQ(
+        too_large_buffer(2048, 4, "here", 4096)->what(),
+        "a buffer of 2.0 KiB for each of the 4 ranks on here needs 8.0 KiB of memory, where 4.0 KiB can "
+        "be had; measure smaller sizes, below 1.0 KiB");
+    EXPECT_NE(std::string(too_large_buffer(1e30, 1, "here", 4096)->what()).find("for the rank on here"),
+              std::string::npos);
+}
+
 }  // namespace
 }  // namespace tutti

@@ -63,9 +63,16 @@ TEST(StepReport, AnUpdateIsComparedWithAPassOverMemory) {
 }
 
 TEST(StepReport, TheTableNamesLayersAndParts) {
-    const std::string text = to_text(report());
-    for (const char* words : {"2 ranks", "x 2 micro-batches", "4000.000 ms (2000.000 - 5000.000)", "50.0 %",
-                              "exposed communication", "fc ", "relu "})
+    StepReport all = report();
+    all.all_reduce_path = "MPI";
+    EXPECT_NE(to_text(all).find("transfers  within steps, all-reduce: MPI\n"), std::string::npos);
+    EXPECT_EQ(to_json(all)["schedule"], "within steps");
+    all.across = true;
+    EXPECT_EQ(to_json(all)["schedule"], "across steps");
+    const std::string text = to_text(all);
+    for (const char* words :
+         {"transfers  across steps", "2 ranks", "x 2 micro-batches", "4000.000 ms (2000.000 - 5000.000)",
+          "50.0 %", "exposed communication", "fc ", "relu "})
         EXPECT_NE(text.find(words), std::string::npos) << words << "\n" << text;
 }
 

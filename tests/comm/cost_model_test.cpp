@@ -177,6 +177,41 @@ TEST(cost_model, latency_is_what_of_a_transfer_does_not_keep_the_next_one_waitin
     EXPECT_EQ(cost_model_from_json(to_json(late)).latency(), 0.75e-3);
 }
 
+TEST(cost_model, several_transfers_are_cheaper_than_one_where_it_steepens) {
+    const CostModel line({{0, 1, 0.01}});
+    EXPECT_EQ(line.least_seconds(300), line.seconds(300));
+    EXPECT_EQ(line.with_latency(0.5).least_seconds(300), line.seconds(300));
+    EXPECT_EQ(CostModel().least_seconds(300), 0);
+    // 2 s for 100 bytes, 7 for 200.
+    const CostModel steeper({{0, 1, 0.01}, {100, -3, 0.05}});
+    EXPECT_DOUBLE_EQ(steeper.least_seconds(200), 4);
+    EXPECT_DOUBLE_EQ(steeper.with_latency(0.5).least_seconds(200), 0.5 + 2 * 1.5);
+    EXPECT_EQ(steeper.least_seconds(80), steeper.seconds(80));
+    // A jump, and a line that holds 2 s until 200 bytes.
+    EXPECT_DOUBLE_EQ(CostModel({{0, 1, 0.01}, {100, 5, 0.01}}).least_seconds(200), 4);
+    EXPECT_DOUBLE_EQ(CostModel({{0, 1, 0.01}, {100, -1, 0.015}}).least_seconds(400), 4);
+}
+
+TEST(cost_model, no_cut_takes_less_than_the_least_seconds) {
+    std::mt19937 generator(3);
+    std::uniform_real_distribution<double> unit(0, 1);
+    for (int round = 0; round < 200; ++round) {
+        const double jump = unit(generator) - 0.5, steeper = 3 * unit(generator);
+        const CostModel model = CostModel({{0, 1, 0.01}, {100, 1 + jump, 0.01 * steeper}, {180, -2, 0.04}})
+                                    .with_latency(unit(generator));
+        const double bytes = 400 * unit(generator), least = model.least_seconds(bytes);
+        for (int parts = 1; parts <= 8; ++parts) {
+            double left = bytes, seconds = model.latency();
+            for (int part = 1; part < parts; ++part) {
+                const double size = left * unit(generator);
+                seconds += model.occupied(size);
+                left -= size;
+            }
+            EXPECT_GE(seconds + model.occupied(left), least - 1e-12) << parts << " of " << bytes;
+        }
+    }
+}
+
 TEST(cost_model, processor_time_bounds_what_a_transfer_takes_beside_a_computation) {
     const CostModel model = CostModel({{0, 1e-3, 1e-9}}).with_latency(0.5e-3);
     EXPECT_EQ(model.taken(1e6), 0);

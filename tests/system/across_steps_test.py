@@ -3,14 +3,14 @@
 import signal
 
 import system_test
-from recipes import TrainingTest
+from by_hand import RendezvousTest
 
 CONVOLUTIONS = {"model__name": "null", "model__hidden": "null",
                 "model__layers": "[{conv2d: {out: 4, kernel: 3}}, batch_norm2d, relu, {max_pool2d: {kernel: 2}}, "
                                  "{dropout: {p: 0.3}}, flatten, {linear: {out: 6}}, relu, {linear: {out: 4}}]"}
 
 
-class AcrossSteps(TrainingTest):
+class AcrossSteps(RendezvousTest):
     def environment(self, extra=None):
         return super().environment({"TUTTI_CACHE": str(self.dir / "cache"), **(extra or {})})
 
@@ -101,6 +101,15 @@ class AcrossSteps(TrainingTest):
         for result in said:
             self.assert_exit(result, 1)
             self.assertRegex(result.stderr, r"step \d+ \(epoch 1\): the loss is")
+
+    def test_auto_leaves_one_bucket_within_its_step_and_true_does_not(self):
+        self.requires_gloo()  # by shared memory auto is within steps anyway
+        for across, policy, said in (("auto", "single", True), ("true", "single", False), ("auto", "per_layer", False)):
+            result = self.train(2, f"{across}-{policy}", distributed__across_steps=across,
+                                distributed__bucket_policy=policy, distributed__backend="gloo")
+            self.assert_exit(result, 0)
+            self.assertEqual("transfers end with their step: of one bucket" in result.stderr, said, result.stderr)
+        self.assertEqual(self.outcome("auto-single"), self.outcome("true-single"))
 
     def test_where_it_cannot_be_done_true_says_why(self):
         for reason, settings in {"train.accumulate is 2": {"train__accumulate": 2},

@@ -72,6 +72,18 @@ class BenchAllreduce(system_test.SystemTest):
         self.assert_exit(result, 0)
         self.assertIn("--backend auto|mpi|gloo ", self.run_trainer(["bench", "allreduce", "--help"]).stdout)
 
+    def test_a_buffer_that_all_ranks_of_the_host_cannot_have_is_refused_before_any_takes_it(self):
+        with open("/proc/meminfo", encoding="utf-8") as file:
+            kib = {line.split(":")[0]: int(line.split()[1]) for line in file}
+        # Each alone could be promised that much.
+        size = (kib["MemTotal"] + kib["SwapTotal"]) * 1024 * 3 // 4
+        result = self.mpirun(2, ["bench", "allreduce", "--sizes", size])
+        self.assert_exit(result, 2)
+        self.assertRegex(result.stderr, r"error: a buffer of .* for each of the 2 ranks on \S+ needs .* of memory, where "
+                                        r".* can be had; measure smaller sizes, below ")
+        self.assertEqual(result.stdout, "")
+        self.assertEqual(list(self.dir.glob("*allreduce*")), [])
+
     def test_bad_arguments_end_every_rank(self):
         result = self.mpirun(2, ["bench", "allreduce", "--sizes", "4K:"], per_rank_exit_codes=True)
         self.assertEqual(result.exit_codes, [2, 2])

@@ -2,6 +2,7 @@
 
 import html.parser
 import json
+import os
 import statistics
 
 import system_test
@@ -83,6 +84,8 @@ class BenchBuckets(TrainingTest):
         self.assertEqual(len(line["buckets"]), len(plan["buckets"]))
         self.assertLess(line["micro_batches"][0]["backward"][0], line["backward_end"])
         self.assertLessEqual(line["optimizer"][1], line["step"])
+        self.assertGreaterEqual(line["early_updates"], 0)
+        self.assertLessEqual(line["early_updates"], line["communication"][1] - line["communication"][0] + 1e-12)
         self.assertEqual(len(line["micro_batches"][0]["layer_forward"]), len(report["layers"]))
 
     def check_report(self, ranks):
@@ -122,6 +125,7 @@ class BenchBuckets(TrainingTest):
             else:
                 self.assertGreater(report["all_reduce"]["sizes"][-1]["time"]["median"], 0)
                 self.assertGreater(len(report["all_reduce"]["fit"]["pieces"]), 0)
+                self.assertEqual(report["all_reduce"]["sizes"][0]["bytes"], 4)
                 self.assertGreater(report["plans"][0]["communication"]["median"], 0)
 
     def test_predictions_know_how_fast_the_rounds_computed(self):
@@ -185,10 +189,29 @@ class BenchBuckets(TrainingTest):
         total = sum(step["step"] for plan in report["plans"] for step in plan["steps"])
         steps = sum(len(plan["steps"]) for plan in report["plans"])
         self.assertGreater(total, 0.9 * least * steps)
+        # A name that is not UTF-8.
+        (self.dir / "one.json").rename(os.fsdecode(os.fsencode(self.dir) + b"/\xff.json"))
+        self.assert_exit(self.bench(1, "--replay", os.fsdecode(b"\xff.json")), 0)
+        self.assertIn("\N{REPLACEMENT CHARACTER}.json", self.check_report(1)["replay"])
+        os.rename(os.fsencode(self.dir) + b"/\xff.json", self.dir / "one.json")
         # Of another model: its layers are not these.
         result = self.bench(2, "--replay", "one.json", "model.hidden=[32,16,16]")
         self.assert_exit(result, 4)
         self.assertIn("one.json", result.stderr)
+        # Of another batch or precision: their layers take other times; those of a micro-batch do not.
+        for setting, said in (("train.batch_size=16", "train.batch_size 8, and here it is 16"),
+                              ("train.precision=fp64", "train.precision fp32, and here it is fp64")):
+            result = self.bench(1, "--replay", "one.json", setting)
+            self.assert_exit(result, 4)
+            self.assertIn(said, result.stderr)
+        self.assert_exit(self.bench(1, "--replay", "one.json", "train.accumulate=2"), 0)
+
+    def test_of_a_model_of_less_than_4_kib_a_transfer_costs_something_besides_its_bytes(self):
+        self.assert_exit(self.bench(2, model=("model.name=mlp", "model.hidden=[]")), 0)
+        report = self.report()
+        self.assertLess(report["gradient_bytes"], 4096)
+        self.assertEqual(len(report["all_reduce"]["fit"]["residuals"]), len(report["all_reduce"]["sizes"]))
+        self.assertGreater(report["all_reduce"]["fit"]["pieces"][0]["alpha"], 0)
 
     def test_random_data(self):
         for ranks in (1, 2):

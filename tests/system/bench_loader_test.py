@@ -1,6 +1,7 @@
 """trainer bench loader: its figures agree with each other and with the data, on any number of ranks."""
 
 import json
+import os
 
 import system_test
 from recipes import TrainingTest
@@ -57,6 +58,10 @@ class BenchLoader(TrainingTest):
             for row in report["rows"]:
                 self.check_row(row, report, 200)
             self.assertTrue(0 <= report["left_in_memory"] <= 1)
+            # All ranks together: what was read before is no longer cold.
+            size = (self.dir / "data.h5").stat().st_size
+            self.assertLessEqual(max(row["bytes"] for row in report["rows"]
+                                     if row["state"] == "cold" and row["order"] == "sequential read"), size)
             self.assertIn("evicted from the page cache", result.stdout)
             self.assertEqual(len([line for line in result.stdout.splitlines() if not line.startswith("#")]), 21)
 
@@ -71,6 +76,12 @@ class BenchLoader(TrainingTest):
         self.assertEqual({row["state"] for row in report["rows"]}, {"warm"})
         for row in report["rows"]:
             self.check_row(row, report, 60)
+
+    def test_names_a_path_that_is_not_utf_8(self):
+        odd = os.fsencode(self.dir) + b"/\xff.h5"
+        os.rename(self.small_data(40), odd)
+        self.assert_exit(self.bench(1, "--cold-rounds", 0, data=os.fsdecode(odd)), 0)
+        self.assertTrue(self.report()["files"][0].endswith("\N{REPLACEMENT CHARACTER}.h5"))
 
     def test_bad_arguments(self):
         for words, said in ((["--rounds", "0"], "--rounds"), (["--batches", "0"], "--batches"),

@@ -1,10 +1,11 @@
 """trainer bench step: the report's numbers agree with each other and with counts by hand, on any number of ranks."""
 
 import json
+import os
 from pathlib import Path
 
 import system_test
-from recipes import TrainingTest
+from by_hand import RendezvousTest
 
 MODEL = ["model.name=mlp", "model.hidden=[32,16]", "model.classes=4"]
 # A sample of 8 x 8 pixels through 64-32-16-4; the images need no gradient.
@@ -12,7 +13,7 @@ FORWARD = 2 * (64 * 32 + 32 * 16 + 16 * 4)
 BACKWARD = 2 * FORWARD - 2 * 64 * 32
 
 
-class BenchStep(TrainingTest):
+class BenchStep(RendezvousTest):
     def bench(self, ranks, *more, model=MODEL, out="out"):
         arguments = ["bench", "step", "--steps", 7, "--warmup", 2, "--products", "32,64", "--out", out,
                      "train.batch_size=8", "optim.lr=0.001", *model, *more]
@@ -73,6 +74,20 @@ class BenchStep(TrainingTest):
             for words in ("samples/s", "GFLOP/s", "exposed communication", "fc1", "step.json is written"):
                 self.assertIn(words, result.stdout)
 
+    def test_names_the_schedule_that_training_would_take(self):
+        self.requires_gloo()  # by shared memory auto is within steps anyway
+        for across, policy, schedule in (("true", "per_layer", "across"), ("false", "per_layer", "within"),
+                                         ("auto", "single", "within"), ("auto", "per_layer", None)):
+            result = self.bench(2, "--synthetic", "--shape", "8x8x1", "distributed.backend=gloo",
+                                f"distributed.bucket_policy={policy}", f"distributed.across_steps={across}")
+            self.assert_exit(result, 0)
+            report = self.report(2)
+            self.check(report, 2)
+            if schedule is None:  # the clock decides, and says so
+                schedule = "within" if "transfers end with their step: " in result.stderr else "across"
+            self.assertEqual(report["schedule"], f"{schedule} steps")
+            self.assertIn(f"transfers  {schedule} steps, all-reduce: gloo", result.stdout)
+
     def test_a_config_with_a_data_set(self):
         data = self.small_data()
         (self.dir / "c.yaml").write_text(f"data: {{train: {data}, workers: 0}}\n")
@@ -82,6 +97,12 @@ class BenchStep(TrainingTest):
             self.check(report, ranks)
             self.assertIn("data.h5", report["data"])
             self.assertEqual(report["flops_per_sample"], {"forward": FORWARD, "backward": BACKWARD})
+
+    def test_names_a_path_that_is_not_utf_8(self):
+        odd = os.fsencode(self.dir) + b"/\xff.h5"
+        os.rename(self.small_data(), odd)
+        self.assert_exit(self.bench(1, f"data.train={os.fsdecode(odd)}"), 0)
+        self.assertIn("\N{REPLACEMENT CHARACTER}.h5", self.report(1)["data"])
 
     def test_products_in_bf16(self):
         result = self.bench(1, "--synthetic", "train.precision=bf16")

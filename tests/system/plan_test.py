@@ -1,6 +1,7 @@
 """trainer plan: other numbers of ranks, predicted from a real trainer bench buckets."""
 
 import json
+import os
 
 import system_test
 from recipes import TrainingTest
@@ -64,6 +65,21 @@ class Plan(TrainingTest):
             self.assertIn(words, text)
         self.assertFalse((self.dir / "plan.json").exists())
 
+    def test_the_first_bucket_is_as_large_as_in_the_measurement(self):
+        def buckets():
+            return json.loads(self.plan("--json", worlds="2,3").stdout)["worlds"][-1]["plans"][0]["bucket_bytes"]
+
+        # The last layers' gradients, 2384 bytes of 11 KiB, reach this size.
+        measured = self.measure(2, "distributed.first_bucket_mb=0.001")
+        self.assertEqual(measured["first_bucket_mb"], 0.001)
+        bytes_of = [bucket["bytes"] for bucket in measured["plans"][0]["buckets"]]
+        self.assertEqual(len(bytes_of), 2)
+        self.assertEqual(buckets(), bytes_of)
+        self.assertIn("at most 0.001 MB (distributed.first_bucket_mb)", self.plan().stdout)
+        # Files of older versions do not say it.
+        self.change(lambda document: document.pop("first_bucket_mb"))
+        self.assertEqual(buckets(), [sum(bytes_of)])
+
     def test_says_where_another_plan_than_the_best_has_the_least_step(self):
         self.measure(2)
         words = "the best plan has the least step without what transfers take from the processor; with it the least has: "
@@ -95,6 +111,14 @@ class Plan(TrainingTest):
             self.assertEqual(check["borne_out"], borne_out, factor)
             self.assertAlmostEqual(check["best_plan_error_percent"], 100 * (1 / factor - 1), places=6)
             self.assertEqual("NOT BORNE OUT" in self.plan().stdout, not borne_out, factor)
+
+    def test_names_a_file_that_is_not_utf_8(self):
+        self.measure(2)
+        odd = os.fsencode(self.dir) + b"/\xff.json"
+        os.rename(self.dir / "out" / "buckets.json", odd)
+        result = self.run_trainer(["plan", "--from", os.fsdecode(odd), "--world", "2", "--json"])
+        self.assert_exit(result, 0)
+        self.assertTrue(json.loads(result.stdout)["plan_of"].endswith("\N{REPLACEMENT CHARACTER}.json"))
 
     def test_under_a_launcher_one_rank_answers(self):
         self.measure(2)
@@ -163,6 +187,7 @@ class Plan(TrainingTest):
                  "overlaps": put(0, "parameters", 1, "offset"),
                  "size of a number": put(0, "element_bytes"),
                  "bucket plan": put([], "plans", 0, "buckets"),
+                 "size of a bucket": put(0, "first_bucket_mb"),
                  "no plans": put([], "plans"),
                  "no parameters": put([], "parameters")}
         for words, edit in edits.items():

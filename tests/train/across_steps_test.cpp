@@ -239,6 +239,20 @@ TEST(AttainableAcross, IsWhatTransfersAndWhoWaitsForThemNeed) {
     EXPECT_DOUBLE_EQ(attainable_across(parameters, {timing.ready, cost, 4}, timing), 20 + 5 + 3.5 + 0.5);
 }
 
+TEST(AttainableAcross, IsNotAboveAnyPlanWhereSeveralTransfersAreCheaperThanOne) {
+    // 2 s for 10 elements, 7 for 20, 17 for 30.
+    const CostModel cost({{0, 1, 0.025}, {40, -3, 0.125}, {80, -13, 0.25}});
+    const AcrossTiming timing = three_layers();
+    const double bound = attainable_across(parameters, {timing.ready, cost, 4}, timing);
+    // The first layer's, 6 + 2, and all of forward; all of them, 6 s in three transfers, are there before.
+    EXPECT_DOUBLE_EQ(bound, 8 + 3.5 + 0.5);
+    for (const auto& ends : {std::vector<std::size_t>{0, 1, 2}, {0, 2}, {1, 2}, {2}}) {
+        const auto plan = plan_from_ends(parameters, ends);
+        const auto seconds = transfer_seconds(plan, {timing.ready, cost, 4});
+        EXPECT_GE(step_across(plan, issue_order(plan, seconds, timing), seconds, timing), bound - 1e-12);
+    }
+}
+
 TEST(IssueOrder, MustHoldEachBucket) {
     check_issue_order({}, 3);
     check_issue_order(std::vector<std::size_t>{2, 0, 1}, 3);

@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
+#include <set>
 
 #include "support/temp_dir.hpp"
+#include "training_fixture.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/train/step_bench.hpp"
 
 namespace tutti {
 namespace {
@@ -86,6 +90,53 @@ TEST(BucketProfile, SaysWhyAFileIsNone) {
     EXPECT_EQ(refusal(with(good, "3\n    ],\n    \"predicted_seconds\": 0.25",
                            "2\n    ],\n    \"predicted_seconds\": 0.25")),
               "a bucket plan covers 3 of 4 parameters");
+}
+
+std::string key_of(const StepBench& bench, const TrainingJob& job, const Config& config) {
+    return bucket_profile_key(job.control, bench.graph(), config, job.device, "mpi");
+}
+
+TEST(BucketProfileKey, TellsApartWhatDecidesAboutTimesAndPlans) {
+    test::run_training(1, {"distributed.bucket_policy=auto"}, [](const TrainingJob& job) {
+        const StepBench bench(job);
+        std::set<std::string> keys;
+        Config config = job.config;
+        keys.insert(key_of(bench, job, config));
+        for (const Precision precision : {Precision::tf32, Precision::bf16}) {
+            config.train.precision = precision;
+            keys.insert(key_of(bench, job, config));
+        }
+        config = job.config;
+        config.distributed.first_bucket_mb = 2;
+        keys.insert(key_of(bench, job, config));
+        EXPECT_EQ(keys.size(), 4u);
+        // The cost model's plans have no first bucket of a size of its own.
+        config.distributed.bucket_policy = BucketPolicy::cost_model;
+        const std::string by_cost = key_of(bench, job, config);
+        config.distributed.first_bucket_mb = 1;
+        EXPECT_EQ(key_of(bench, job, config), by_cost);
+    });
+}
+
+TEST(BucketProfileKey, TellsApartNetworksThatTheEnvironmentChooses) {
+    test::run_training(1, {"distributed.bucket_policy=auto"}, [](const TrainingJob& job) {
+        const StepBench bench(job);
+        std::set<std::string> keys{key_of(bench, job, job.config)};
+        const auto variables = {"OMPI_MCA_btl_tcp_if_exclude",
+                                "UCX_NET_DEVICES",
+                                "GLOO_SOCKET_IFNAME",
+                                "NCCL_SOCKET_IFNAME",
+                                "NCCL_IB_HCA",
+                                "NCCL_IB_DISABLE",
+                                "NCCL_NET"};
+        for (const char* name : variables)
+            for (const char* value : {"one0", "two0"}) {
+                ASSERT_EQ(setenv(name, value, 1), 0);
+                keys.insert(key_of(bench, job, job.config));
+                unsetenv(name);
+            }
+        EXPECT_EQ(keys.size(), 1 + 2 * variables.size());
+    });
 }
 
 TEST(BucketProfile, AFileThatCannotBeReadOrWrittenIsNamed) {

@@ -115,6 +115,26 @@ TEST_P(StepBenchRanks, AnUpdateReadsGradientsAndReadsAndWritesWeightsAndState) {
         });
 }
 
+TEST_P(StepBenchRanks, ChoosesTheScheduleOfATrainingAndSaysHowManyStepsItMade) {
+    struct Case {
+        std::vector<std::string> settings;
+        bool across;
+    };
+    const Case cases[] = {{{"distributed.across_steps=true", "distributed.bucket_policy=per_layer"}, true},
+                          {{"distributed.across_steps=true", "distributed.bucket_policy=single"}, true},
+                          {{"distributed.across_steps=auto", "distributed.bucket_policy=single"}, false},
+                          {{"distributed.across_steps=false", "distributed.bucket_policy=per_layer"}, false}};
+    for (const Case& one : cases)
+        test::run_training(GetParam(), one.settings, [&one](const TrainingJob& job) {
+            StepBench bench(job);
+            bench.choose_schedule();
+            const bool across = one.across && job.gradients.size() > 1;
+            EXPECT_EQ(bench.spreads_across_steps(), across);
+            std::vector<StepTimeline> steps(3, bench.make_timeline());
+            EXPECT_EQ(bench.run(steps), across ? 4u : 3u);
+        });
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, StepBenchRanks, ::testing::Values(1, 2, 3, 4));
 
 TEST(StepTimeline, CopiesOfTheSameGraphReuseTheirMemory) {

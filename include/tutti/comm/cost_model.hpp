@@ -52,6 +52,10 @@ class CostModel {
     double latency() const { return latency_; }
     /// What a transfer keeps the next one waiting: seconds − latency.
     double occupied(double bytes) const { return seconds(bytes) - latency_; }
+    /// What so many bytes take at least in any number of transfers, one after the other: latency + bytes ×
+    /// the least occupied(s) / s of all s ≤ bytes, as the parts of a sum cannot all be above the mean. Where
+    /// a model steepens that is less than the seconds of one transfer, else the same.
+    double least_seconds(double bytes) const;
     /// Of these, what a computation beside the transfer loses; nothing where it was not measured.
     const ProcessorCost& processor() const { return processor_; }
     double taken(double bytes) const { return processor_.per_transfer + bytes * processor_.seconds_per_byte; }

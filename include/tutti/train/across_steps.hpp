@@ -99,7 +99,8 @@ AcrossPlan plan_across_steps(std::span<const ParameterSlice> parameters, const s
                              const CostModel& cost, std::size_t element_bytes, const AcrossTiming& timing);
 
 /// A step that no plan and order beats: all gradients have to be sent one after the other, from when the
-/// first is ready to when the last layer whose parameters they are has to begin; or the computation alone.
+/// first is ready to when the last layer whose parameters they are has to begin, at best in transfers of the
+/// size that is cheapest per byte (CostModel::least_seconds); or the computation alone.
 double attainable_across(std::span<const ParameterSlice> parameters, const BucketTiming& cost,
                          const AcrossTiming& timing);
 

@@ -103,8 +103,8 @@ struct StepMeasurement {
     /// Of a step under a plan: before, the later of the stretched backward and of finish_time, and rest.
     double predict(std::span<const Bucket> buckets, const BucketTiming& timing) const;
     /// A step that no schedule within the step beats, however it cuts: when the gradient of a parameter is
-    /// ready, what lies behind it in the arena is still to be sent, at best in one transfer. timing: as for
-    /// predict, of the same measurement.
+    /// ready, what lies behind it in the arena is still to be sent, at best in transfers of the size that is
+    /// cheapest per byte (CostModel::least_seconds). timing: as for predict, of the same measurement.
     double attainable(std::span<const ParameterSlice> parameters, const BucketTiming& timing) const;
 };
 /// Collective.

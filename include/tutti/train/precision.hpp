@@ -19,6 +19,13 @@ inline DType compute_type(Precision precision) {
     return arithmetic_of(precision).compute;
 }
 
+/// As train.precision names it.
+inline const char* name_of(Precision precision) {
+    if (precision == Precision::tf32) return "tf32";
+    if (precision == Precision::bf16) return "bf16";
+    return precision == Precision::fp64 ? "fp64" : "fp32";
+}
+
 /// For reports: what to add after the model where its products are in a type of their own, or nothing.
 inline std::string products_note(Precision precision) {
     if (precision == Precision::tf32) return ", products in tf32";

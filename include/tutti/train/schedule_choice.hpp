@@ -10,6 +10,9 @@
 
 namespace tutti {
 
+/// "across steps" or "within steps".
+std::string name_of_schedule(bool across);
+
 /// The schedules that are worth real steps, and of both the one that is taken on a tie.
 enum class ScheduleTrials { within, across, within_first, across_first };
 

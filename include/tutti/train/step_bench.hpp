@@ -32,6 +32,10 @@ class StepBench {
     /// only where they can (TrainStep::obstacle_across_steps).
     bool spreads_across_steps() const;
     void spread_across_steps(bool spread);
+    /// As training does with a plan that it does not measure: where buckets may stay on the network, some
+    /// steps tell in which order they go out, and with distributed.across_steps auto whether that pays; if
+    /// not, it is turned off. Throws as run does.
+    void choose_schedule();
 
     /// An update of this rank's part of the parameters: it reads the gradients, and reads and writes weights
     /// and the optimizer's state. What clipping and a moving average do besides is not counted.
@@ -52,9 +56,10 @@ class StepBench {
     /// An empty timeline with memory for this bench's steps.
     StepTimeline make_timeline() const;
     /// One step per timeline, which is overwritten; across steps after one that is not counted, so that each
-    /// counted one waits for the buckets of a step before it. Nothing is left on the network. Throws
-    /// AgreedError, PeerError; RunError is agreed, too (a loss that is not finite).
-    void run(std::span<StepTimeline> steps);
+    /// counted one waits for the buckets of a step before it. Nothing is left on the network. Returns how
+    /// many steps it made. Throws AgreedError, PeerError; RunError is agreed, too (a loss that is not
+    /// finite).
+    std::size_t run(std::span<StepTimeline> steps);
 
   private:
     struct Impl;

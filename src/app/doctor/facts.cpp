@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tutti/base/json_text.hpp"
+
 namespace tutti::doctor {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, rank, host, local_rank, gpu_name, gpu_uuid, cores, numa_nodes,
@@ -9,7 +11,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, rank, host, local_rank, gpu_name, 
                                    interfaces, interface_variables, clock_ahead)
 
 std::string to_json(const RankFacts& facts) {
-    return nlohmann::json(facts).dump();
+    return json_text(nlohmann::json(facts));
 }
 RankFacts rank_facts_from_json(const std::string& text) {
     return nlohmann::json::parse(text).get<RankFacts>();

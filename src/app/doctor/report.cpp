@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tutti/base/json_text.hpp"
+
 namespace tutti::doctor {
 namespace {
 
@@ -105,7 +107,7 @@ std::string json_report(const JobFacts& job, const std::vector<Problem>& problem
     for (const Problem& problem : problems)
         document["problems"].push_back(
             nlohmann::ordered_json{{"name", problem.name}, {"what", problem.what}, {"fix", problem.fix}});
-    return document.dump(2) + "\n";
+    return json_text(document, 2) + "\n";
 }
 
 }  // namespace tutti::doctor

@@ -213,11 +213,13 @@ function draw_line() {
     drawing.text(x(line.step), 12, "next step", {"text-anchor": "middle"});
   }
   if (ranks > 1 && !across && last_done > line.backward_end) {
-    const from = x(line.backward_end), to = x(last_done);
+    const from = x(line.backward_end), to = x(last_done), waited = last_done - line.backward_end;
+    const exposed = time(Math.max(waited - line.early_updates, 0));
     drawing.add("rect", {x: from, y: 18, width: Math.max(to - from, 1), height: bottom - 18, fill: "var(--exposed)",
-                         opacity: 0.13}, `exposed: ${time(last_done - line.backward_end)}`);
+                         opacity: 0.13},
+                `exposed: ${exposed}, of ${time(waited)} after backward; updates took ${time(line.early_updates)} of them`);
     const at_end = from > (left + right) / 2;
-    drawing.text(at_end ? Math.min(to, right) : from, 12, `exposed ${time(last_done - line.backward_end)}`,
+    drawing.text(at_end ? Math.min(to, right) : from, 12, `exposed ${exposed}`,
                  {"text-anchor": at_end ? "end" : "start", style: "fill: var(--exposed)"});
   }
   const block = (span, y, height, color, title) => {
@@ -242,6 +244,10 @@ function draw_line() {
       });
     }
   }
+  // Between the waits for other buckets; in one piece, because only their sum was recorded.
+  block([line.optimizer[0] - line.early_updates, line.optimizer[0]], compute, 26,
+        "color-mix(in srgb, var(--optimizer) 45%, var(--card))",
+        `optimizer, for buckets that were done before the last one: ${time(line.early_updates)} in all`);
   block(line.optimizer, compute, 26, "var(--optimizer)", `optimizer: ${time(line.optimizer[1] - line.optimizer[0])}`);
   line.buckets.forEach((bucket, index) => {
     const y = 60 + index * lane, height = lane - (lane > 10 ? 6 : 2), facts = plan.buckets[index];
@@ -331,7 +337,8 @@ function fill_words() {
                   "layer waits for its own; exposed is that waiting. Each step follows one of the same plan."]);
     by_id("exposed-means").textContent = "the time that the next forward waits for buckets; what buckets and their " +
       "order are there to make small";
-    by_id("hidden-means").textContent = "the rest of it, during backward and forward; all-reduce = hidden + exposed";
+    by_id("hidden-means").textContent = "the rest of it, during backward, forward and the updates of buckets; " +
+      "all-reduce = hidden + exposed";
     by_id("predicted-means").textContent = "the step by the cost model: one all-reduce after the other, with the fit " +
       "above and the times at which gradients become ready; each layer's forward waits for its buckets and updates them";
   }
