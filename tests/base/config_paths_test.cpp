@@ -8,7 +8,7 @@
 namespace tutti {
 namespace {
 
-class ConfigPaths : public testing::Test {
+class ConfigPathsHome : public testing::Test {
   protected:
     void SetUp() override { ASSERT_EQ(setenv("HOME", "/home/me", 1), 0); }
     void TearDown() override {
@@ -22,7 +22,7 @@ class ConfigPaths : public testing::Test {
     const std::string home_ = std::getenv("HOME") == nullptr ? "" : std::getenv("HOME");
 };
 
-TEST_F(ConfigPaths, TheHomeDirectoryIsFilledInWhereNoShellDoes) {
+TEST_F(ConfigPathsHome, TheHomeDirectoryIsFilledInWhereNoShellDoes) {
     const Config config = parse("{run: {dir: ~/runs/a}, model: {init_from: ~/w.h5}}",
                                 {"data.train=[~/a.h5, b.h5]", "data.val=~/c.h5", "run.resume=~/s.h5"});
     EXPECT_EQ(config.run.dir, "/home/me/runs/a");
@@ -36,7 +36,7 @@ TEST_F(ConfigPaths, TheHomeDirectoryIsFilledInWhereNoShellDoes) {
               "run.dir: ~/x: HOME is not set in the environment; write the folder out");
 }
 
-TEST_F(ConfigPaths, AVariableThatNobodyReplacesIsRefused) {
+TEST_F(ConfigPathsHome, AVariableThatNobodyReplacesIsRefused) {
     for (const char* const path : {"$SCRATCH/x", "/data/${USER}/x", "a/$_b"})
         EXPECT_EQ(override_refusal("run.dir=" + std::string(path)),
                   "run.dir: " + std::string(path) +
@@ -48,7 +48,7 @@ TEST_F(ConfigPaths, AVariableThatNobodyReplacesIsRefused) {
     EXPECT_EQ(parse("", {"run.dir=cost$/5$"}).run.dir, "cost$/5$");
 }
 
-TEST_F(ConfigPaths, AMisspeltChoiceIsNotAFileToResumeFrom) {
+TEST_F(ConfigPathsHome, AMisspeltChoiceIsNotAFileToResumeFrom) {
     EXPECT_EQ(parse("", {"run.resume=NEVER"}).run.resume, "never");
     EXPECT_EQ(parse("", {"run.resume=Auto"}).run.resume, "auto");
     EXPECT_EQ(parse("", {"run.resume=./latest"}).run.resume, "./latest");
