@@ -16,6 +16,7 @@
 #include "same_job.hpp"
 #include "select.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/json_text.hpp"
 #include "tutti/base/path_type.hpp"
 #include "tutti/base/sha256.hpp"
 #include "tutti/base/stop_signal.hpp"
@@ -139,7 +140,8 @@ std::vector<NamedTensor> share_tensors(Communicator& communicator, std::vector<N
     for (const NamedTensor& tensor : tensors)
         list.push_back({tensor.name, static_cast<int>(tensor.dtype),
                         std::vector<std::int64_t>(tensor.shape.begin(), tensor.shape.end())});
-    list = nlohmann::json::parse(broadcast_text(communicator, list.dump(), 0));
+    // A name that is not UTF-8 is no parameter's: loading says so, on every rank.
+    list = nlohmann::json::parse(broadcast_text(communicator, json_text(list), 0));
     tensors.resize(list.size());
     for (std::size_t i = 0; i < tensors.size(); ++i) {
         NamedTensor& tensor = tensors[i];

@@ -17,6 +17,7 @@
 #include "tutti/train/checkpoint.hpp"
 #include "tutti/train/prediction_file.hpp"
 #include "tutti/train/run_directory.hpp"
+#include "tutti/train/weights_file.hpp"
 
 namespace tutti {
 namespace {
@@ -62,6 +63,36 @@ void inspect_dataset(const std::string& path) {
                    label < info.class_names.size() ? info.class_names[label] : "");
 }
 
+void print_tensors(const char* title, const std::vector<NamedTensor>& tensors) {
+    if (tensors.empty()) return;
+    std::int64_t count = 0;
+    for (const NamedTensor& tensor : tensors) count += tensor.shape.count();
+    fmt::print("  {}, {} values\n", title, count);
+    for (const NamedTensor& tensor : tensors)
+        fmt::print("    {:<32} {:<4} {}\n", tensor.name, name_of(tensor.dtype), to_string(tensor.shape));
+}
+
+/// Tensors without a run around them, exported or of another program; false where there are none.
+bool inspect_weights(const std::string& path) {
+    std::vector<NamedTensor> tensors;
+    try {
+        tensors = read_weights(path);
+    } catch (const DataError&) {
+        return false;
+    }
+    fmt::print("{}: weights\n", path);
+    print_tensors("tensors", tensors);
+    return true;
+}
+
+/// Whether it is meant as a data set: then its own errors say what is missing.
+bool has_samples(const std::string& path) {
+    const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+    const bool found = file >= 0 && H5Lexists(file, "samples", H5P_DEFAULT) > 0;
+    if (file >= 0) H5Fclose(file);
+    return found || is_dataset_file(path);
+}
+
 void inspect_checkpoint(const std::string& path) {
     const Checkpoint checkpoint = peek_checkpoint(path);
     const Progress& progress = checkpoint.progress;
@@ -75,17 +106,9 @@ void inspect_checkpoint(const std::string& path) {
     if (!checkpoint.last_eval.empty()) fmt::print("  last eval {}\n", checkpoint.last_eval);
     if (progress.has_best)
         fmt::print("  best      step {} ({:.6g})\n", progress.best_step, progress.best_metric);
-    const auto print = [](const char* title, const std::vector<NamedTensor>& tensors) {
-        if (tensors.empty()) return;
-        std::int64_t count = 0;
-        for (const NamedTensor& tensor : tensors) count += tensor.shape.count();
-        fmt::print("  {}, {} values\n", title, count);
-        for (const NamedTensor& tensor : tensors)
-            fmt::print("    {:<32} {:<4} {}\n", tensor.name, name_of(tensor.dtype), to_string(tensor.shape));
-    };
-    print("model", checkpoint.model);
-    print("optimizer", checkpoint.optimizer);
-    print("ema", checkpoint.ema);
+    print_tensors("model", checkpoint.model);
+    print_tensors("optimizer", checkpoint.optimizer);
+    print_tensors("ema", checkpoint.ema);
 }
 
 void inspect_predictions(const std::string& path) {
@@ -107,14 +130,14 @@ void inspect_predictions(const std::string& path) {
 
 int inspect_command(const Arguments& arguments) {
     OptionParser parser(
-        "Shows what is in a data set, a checkpoint, a run directory (its latest checkpoint) or a file of "
-        "predictions; with -c the layers, memory and buckets of a config.",
+        "Shows what is in a data set, a checkpoint, a run directory (its latest checkpoint), a file of "
+        "predictions or weights (safetensors, HDF5); with -c the layers, memory and buckets of a config.",
         "trainer inspect");
     std::string path, config;
     std::vector<std::string> overrides;
     bool sha256 = false, config_keys = false, layers = false, options = false;
     std::int64_t world = 1;
-    parser.add_option("path", path, "HDF5 file or run directory");
+    parser.add_option("path", path, "file or run directory");
     parser.add_option("key=value", overrides, "with -c: settings that override the file");
     parser.add_option("-c,--config", config, "YAML file");
     parser.add_option("--world", world, "with -c: number of ranks, all taken to be on this host")
@@ -162,14 +185,16 @@ int inspect_command(const Arguments& arguments) {
     if (type_of_path(file) == std::filesystem::file_type::not_found)
         throw DataError(file + ": there is no such file or directory", "check the path");
     // Its sort is not known: "pack it again" would be wrong for a checkpoint, and for what is not ours.
-    if (H5Fis_hdf5(file.c_str()) <= 0)
-        throw DataError(file + ": not an HDF5 file",
-                        "name a data set, a checkpoint, a run directory or predictions");
+    if (H5Fis_hdf5(file.c_str()) <= 0) {
+        if (inspect_weights(file)) return 0;
+        throw DataError(file + ": not an HDF5 file, nor safetensors",
+                        "name a data set, a checkpoint, a run directory, predictions or weights");
+    }
     if (is_checkpoint(file) || file != path)  // in a run directory it can be nothing else, damaged or not
         inspect_checkpoint(file);
     else if (is_prediction_file(file))
         inspect_predictions(file);
-    else
+    else if (has_samples(file) || !inspect_weights(file))
         inspect_dataset(file);
     return 0;
 }

@@ -26,6 +26,13 @@ bool is_complete(const fs::path& directory) {
            fs::is_regular_file(directory / "test.h5", ignored);
 }
 
+/// A YAML scalar.
+std::string quoted(const std::string& text) {
+    std::string result = "'";
+    for (const char c : text) result += c == '\'' ? "''" : std::string(1, c);
+    return result + "'";
+}
+
 void pack(const fs::path& directory) {
     const auto part = [&](const std::string& idx, const std::string& output) {
         PackIdxOptions options;
@@ -47,8 +54,8 @@ std::string quickstart_recipe(const std::string& data_directory) {
         "optim: {name: sgd, lr: 0.05, momentum: 0.9}\n"
         "train: {batch_size: 64, epochs: 3}\n";
     if (!data_directory.empty())
-        recipe +=
-            "data: {train: \"" + data_directory + "/train.h5\", val: \"" + data_directory + "/test.h5\"}\n";
+        recipe += "data: {train: " + quoted(data_directory + "/train.h5") +
+                  ", val: " + quoted(data_directory + "/test.h5") + "}\n";
     return recipe;
 }
 

@@ -167,6 +167,14 @@ class Commands(TrainingTest):
         for word in ("conv2", "max_pool2d", "parameters", "activations", "buckets", "expected peak", "fc2.bias .. conv1.weight"):
             self.assertIn(word, result.stdout)
 
+    def test_inspect_shows_weights_that_no_run_is_around(self):
+        self.assert_exit(self.run_trainer(self.settings(self.small_data(64))), 0)
+        for name in ("w.safetensors", "w.h5"):
+            self.assert_exit(self.run_trainer(["export", "run", "-o", name]), 0)
+            result = self.run_trainer(["inspect", name])
+            self.assert_exit(result, 0)
+            self.assertRegex(result.stdout, name + r": weights\n  tensors, 1108 values\n(.*\n)*    fc1.weight +f32 +\[16, 64\]\n")
+
     def test_inspect_refuses_what_is_neither(self):
         (self.dir / "text").write_text("hello")
         self.assert_exit(self.run_trainer(["inspect", "text"]), 4)

@@ -26,6 +26,11 @@ class Launch(TrainingTest):
         self.assertRegex(result.stdout, r"test accuracy 0\.\d{4} \(\d+ of 200\)\n$")
         self.assertTrue((self.dir / "runs/quickstart/metrics.jsonl").exists())
 
+    def test_the_folder_of_its_data_may_have_any_name(self):
+        folder = self.dir / "it's \"quick\": #1"
+        pathlib.Path(self.quickstart_data()["TUTTI_DATA_DIR"]).rename(folder)
+        self.assert_exit(self.run_trainer(["train.max_steps=1"], env={"TUTTI_DATA_DIR": str(folder)}), 0)
+
     def test_where_its_data_cannot_be_packed_to_the_built_in_recipe_names_the_variable(self):
         # Elsewhere than where jobs/quickstart.sh packs them.
         (self.dir / "bin").mkdir()
