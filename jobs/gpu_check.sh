@@ -29,7 +29,7 @@ usage: jobs/gpu_check.sh [--trainer FILE] [--tests FOLDER] [--out FOLDER] [--pyt
 
 CUDA's libraries are looked for in TUTTI_CUDA_LIBRARIES, LD_LIBRARY_PATH, NVIDIA's wheels of PY and python3, and CUDA's
 usual folders. The machine needs Python 3.10 or newer, and of the sources jobs/ and tests/, or a bundle that has them,
-made elsewhere (jobs/bundle.sh -t). Where it is lent for minutes, most valuable first (REPORT kept from call to call):
+made elsewhere (jobs/bundle.sh -t). Where a GPU is there for minutes only, most valuable first (REPORT kept from call to call):
 
   tutti/share/tutti/jobs/gpu_check.sh --out REPORT --minutes 9 --part unit,parity,nccl,ranks,times
   tutti/share/tutti/jobs/gpu_check.sh --out REPORT --minutes 9 --part graph,bench --python python3

@@ -75,13 +75,14 @@ service_policy=/usr/sbin/policy-rc.d
 without_services='
     policy=$1
     shift
-    mark="# made by jobs/packages.sh while it installs, and removed by it"
-    if [ ! -e "$policy" ] || grep -qxF "$mark" "$policy"; then
+    mark="# made by jobs/packages.sh while it installs, and removed by it: process"
+    maker=$(sed -n "s|^$mark ||p" "$policy" 2>/dev/null)
+    if [ ! -e "$policy" ] || { [ -n "$maker" ] && ! grep -qsF "$policy" "/proc/$maker/cmdline"; }; then
         trap '\''rm -f "$policy"'\'' EXIT
         trap "exit 129" HUP
         trap "exit 130" INT
         trap "exit 143" TERM
-        printf "%s\n" "#!/bin/sh" "$mark" "exit 101" >"$policy"
+        printf "%s\n" "#!/bin/sh" "$mark $$" "exit 101" >"$policy"
         chmod 755 "$policy"
     fi
     "$@"
@@ -90,17 +91,19 @@ without_services='
 # run_apt LOG [--without-services] ARGUMENT...: apt-get with its output in a log. The time-out covers dpkg's lock only:
 # those of the package lists and of the download folder are waited for here, as long.
 run_apt() {
-    local log=$1 attempt before=()
+    local log=$1 attempt before=() status
     shift
     if [[ $1 == --without-services ]]; then
         before=(sh -c "$without_services" sh "$service_policy")
         shift
     fi
     for ((attempt = 0; attempt < 60; ++attempt)); do
-        if ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive LC_ALL=C ${before[@]+"${before[@]}"} \
-            apt-get -q -y -o DPkg::Lock::Timeout=300 "$@" </dev/null >"$log" 2>&1; then
-            return 0
-        fi
+        status=0
+        ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive LC_ALL=C ${before[@]+"${before[@]}"} \
+            apt-get -q -y -o DPkg::Lock::Timeout=300 "$@" </dev/null >"$log" 2>&1 || status=$?
+        if ((status == 0)); then return 0; fi
+        # The inner shell has heard a signal, and cleaned up: this one was meant, too.
+        if ((status > 128)); then exit "$status"; fi
         grep -qE 'Could not get lock|Unable to (acquire|lock)' "$log" || return 1
         sleep 5
     done

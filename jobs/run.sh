@@ -8,7 +8,7 @@ usage: jobs/run.sh [-n RANKS] [-c FILE] [-l LEVEL] [--launcher srun|mpirun] [ARG
 
   -n RANKS     processes in all, one per GPU. Default: the tasks of the Slurm job, else the GPUs of this machine, else 1
   -c FILE      the config; also --config FILE
-  -l LEVEL     DEBUG, INFO, WARNING or ERROR, of commands that take settings
+  -l LEVEL     DEBUG, INFO, WARNING or ERROR; of train, eval, predict and bench buckets, loader and step
   --launcher   default: srun inside a Slurm job, mpirun elsewhere
   ARG...       the trainer's: key=value settings, or a command: predict --run runs/mine -o out.csv
 

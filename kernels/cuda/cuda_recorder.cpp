@@ -71,6 +71,16 @@ class CudaRecorder final : public WorkRecorder {
   public:
     explicit CudaRecorder(std::shared_ptr<CudaContext> context)
         : context_(std::move(context)), fetched_memory_(most_fetched, "the results of a step") {}
+    // An error may have come before the copy that is under way, whose memory this is.
+    ~CudaRecorder() override {
+        try {
+            arrived_.synchronize();
+        } catch (const RunError&) {
+            // What the GPU died of is told by whoever waits for its results.
+        }
+    }
+    CudaRecorder(const CudaRecorder&) = delete;
+    CudaRecorder& operator=(const CudaRecorder&) = delete;
 
     void set(const RunValues& values) override {
         if (memory_ && memory_->capacity() < values.positions.size())

@@ -81,6 +81,10 @@ class BucketBenchRun {
 
     void describe() {
         const Graph& graph = bench_.graph();
+        if (graph.parameters().empty())
+            throw AgreedError(ExitCode::usage,
+                              "the model has no parameters, so there are no buckets to compare: give layers "
+                              "that have some");
         report_.provenance = nlohmann::ordered_json::parse(
             provenance(*inputs_.device, inputs_.places, start_.environment, options_.recipe.overrides));
         report_.model = (config_.model.name.empty() ? "layers" : config_.model.name) +

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
 #include <set>
 
@@ -84,8 +85,8 @@ std::string key_remedy(const CLI::App& app, const std::string& flag) {
 
 /// What others mean by a flag of one letter.
 std::string short_remedy(const CLI::App& app, const std::string& flag) {
-    if (flag == "-n" || flag == "-np") return "ranks are started by mpirun -np N, srun or jobs/run.sh -n N";
     if (app.get_option_no_throw("key=value") == nullptr) return {};
+    if (flag == "-n" || flag == "-np") return "ranks are started by mpirun -np N, srun or jobs/run.sh -n N";
     if (flag == "-l") return "write run.log_level=…";
     if (flag == "-b") return "write train.batch_size=…";
     if (flag == "-j") return "write data.workers=…";
@@ -113,6 +114,19 @@ void refuse_unknown_flags(const CLI::App& app, const Arguments& arguments, const
                          : !near.empty() ? "did you mean " + near + "?"
                                          : "run " + app.get_name() + " --help");
     }
+}
+
+/// Where a shell sees ~/ within a word, as in --out=~/x, it leaves it.
+Arguments with_home_directory(Arguments arguments) {
+    const char* const home = std::getenv("HOME");
+    if (home == nullptr || *home == '\0') return arguments;
+    for (std::string& word : arguments) {
+        if (word == "--") break;
+        const std::size_t equals = word.find('=');
+        if (word.starts_with("--") && equals != std::string::npos && word.substr(equals + 1, 2) == "~/")
+            word.replace(equals + 1, 1, home);
+    }
+    return arguments;
 }
 
 /// An option whose value is missing would take the next word, and one whose value is empty would be as if it
@@ -144,7 +158,8 @@ bool parse_arguments(OptionParser& parser, const Arguments& arguments) {
     const std::string help = "run " + app.get_name() + " --help";
     refuse_empty_values(app, arguments);
     try {
-        Arguments reversed(arguments.rbegin(), arguments.rend());  // CLI11 takes them from the back
+        const Arguments words = with_home_directory(arguments);
+        Arguments reversed(words.rbegin(), words.rend());  // CLI11 takes them from the back
         app.parse(reversed);
     } catch (const CLI::CallForHelp&) {
         if (is_first_rank()) std::cout << app.help();

@@ -153,6 +153,9 @@ int inspect_command(const Arguments& arguments) {
                     "print the options of other trainers that are understood as a Markdown table");
     if (!parse_arguments(parser, arguments)) return 0;
     if (config_keys || layers || options) {
+        if (!path.empty() || !config.empty())
+            throw UsageError("trainer inspect: a table of all keys, layers or options is of no file",
+                             "leave out " + (config.empty() ? path : "-c " + config));
         if (config_keys) print_config_reference();
         if (layers) print_layer_reference();
         if (options) print_option_reference();

@@ -89,7 +89,7 @@ std::unique_ptr<Dataset> open_validation(const Config& config, const Dataset& tr
 void tell_refusals(const Config& config, const Dataset& train, const Dataset* val, int world) {
     try {
         check_training(config, train, val, world);
-    } catch (const UsageError& error) {
+    } catch (const Error& error) {
         fmt::print(stderr, "warning: training refuses this: {}\n", error.what());
     }
 }
@@ -152,7 +152,8 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     const std::unique_ptr<Dataset> val = open_validation(config, *dataset, world);
     const int threads = threads_per_rank(world);
     const auto device = select_device(config, threads);
-    check_backend(config.distributed.backend, device->kind() == "cuda");
+    // Where device is auto, this host need not be one that the run is for.
+    if (config.device == DeviceChoice::cpu) check_backend(config.distributed.backend, false);
     check_zero1(config);
     check_objective(config.train, dataset->info(), dataset->name());
     tell_refusals(config, *dataset, val.get(), static_cast<int>(world));

@@ -22,13 +22,13 @@ namespace {
 void add_common_options(OptionParser& parser, std::string& output, std::vector<float>& mean,
                         std::vector<float>& std) {
     parser.add_option("-o,--output", output, "the HDF5 file to write").required();
-    const ParserOption means =
-        parser
-            .add_option("--mean", mean,
-                        "normalisation stored in the file: mean for all channels or each (of "
-                        "pixels after u8 -> [0, 1]) or features")
-            .delimiter(',');
-    parser.add_option("--std", std, "standard deviation for all channels or features, or each")
+    const ParserOption means = parser
+                                   .add_option("--mean", mean,
+                                               "stored in the file to normalise by: one mean for all, or one "
+                                               "for each channel (of pixels from 0 "
+                                               "to 1) or feature")
+                                   .delimiter(',');
+    parser.add_option("--std", std, "as many standard deviations")
         .delimiter(',')
         .needs(means)
         .needed_by(means);

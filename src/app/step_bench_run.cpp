@@ -33,10 +33,9 @@ class StepBenchRun {
           options_(options),
           config_(config_for_bench(start, options)),
           timed_(start.timed_world(config_.distributed)),
-          inputs_(open_bench_data(
-              start.over(*timed_), config_,
-              synthetic_data(options.recipe, config_, options.sample_shape, start.world.size(),
-                             static_cast<std::int64_t>(options.warmup + options.steps)))),
+          inputs_(open_bench_data(start.over(*timed_), config_,
+                                  synthetic_data(options.recipe, config_, options.sample_shape,
+                                                 start.world.size(), most_updates(options)))),
           gradients_(make_gradients_communicator(start, config_, inputs_, *timed_)),
           control_(timed_->duplicate()),
           chosen_(config_of_run(config_, *gradients_)),
@@ -51,6 +50,12 @@ class StepBenchRun {
     }
 
   private:
+    /// With the steps before each turn that are not counted, and those that choose the schedule.
+    static std::int64_t most_updates(const StepBenchOptions& options) {
+        const auto counted = static_cast<std::int64_t>(options.warmup + options.steps);
+        return counted + counted / 5 + 16;
+    }
+
     void measure() {
         describe();
         std::unique_ptr<ProductBench> products;

@@ -255,7 +255,8 @@ void add_train(std::vector<Row>& rows) {
                 "k of the top-k accuracy in evaluations, at most the model's classes; 0: none; auto: 5 "
                 "from 10 classes on"),
             row("train.confusion", at(train, &T::confusion), boolean(),
-                "write the confusion matrix of evaluations: [label][prediction] counts; of two classes also "
+                "write the confusion matrix of evaluations, of at most 2048 classes: [label][prediction] "
+                "counts; of two classes also "
                 "pod and far: the part of class 1 that was found, and the part of what was taken for it that "
                 "is not"),
             row("train.log_every", at(train, &T::log_every), integer(1), "steps between log lines"),

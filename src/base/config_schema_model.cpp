@@ -70,7 +70,7 @@ void add_model(std::vector<Row>& rows) {
             only({"vit", "videomae", "videomae_pretrain"},
                  row("model.drop_path", at(model, &M::drop_path), number(fraction),
                      "probability that a sample skips a branch of the last layer; rises from 0 at the "
-                     "first")),
+                     "first, in encoder and decoder")),
             only({"videomae_pretrain"},
                  row("model.mask_ratio", at(model, &M::mask_ratio),
                      number({.low = 0, .high = 1, .low_open = true, .high_open = true}),

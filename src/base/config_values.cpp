@@ -180,7 +180,9 @@ Kind<double> number(Range range, std::optional<Unit> unit) {
                 double value = 0;
                 const std::errc status = read(setting.scalar("a number"), value);
                 if (status == std::errc::result_out_of_range) setting.wrong("a number of 64 bits");
-                if (status != std::errc() && unit)  // 1h, 25MB
+                const std::string text = setting.scalar("a number");
+                const bool begins = !text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) != 0;
+                if (status != std::errc() && unit && begins)  // 1h, 25MB
                     setting.wrong(fmt::format("a number of {}", unit->name),
                                   fmt::format("write it without a unit, as in {}", unit->example));
                 if (status != std::errc()) setting.wrong("a number");
@@ -210,9 +212,10 @@ std::string expanded_path(const Setting& setting, const std::string& path) {
         const char next = at + 1 < path.size() ? path[at + 1] : '\0';
         if (next == '{' || next == '_' || std::isalpha(static_cast<unsigned char>(next)) != 0)
             setting.fail(path + ": nobody replaces the variable",
-                         "write the folder out; a shell replaces it in double quotes");
+                         "write the folder out; on the command line a shell replaces it in double quotes");
     }
-    if (!path.starts_with("~/")) return path;
+    if (!path.starts_with('~') || path.find('/') == std::string::npos) return path;
+    if (path[1] != '/') setting.fail(path + ": nobody replaces the name of a user", "write the folder out");
     const char* const home = std::getenv("HOME");
     if (home == nullptr || *home == '\0')
         setting.fail(path + ": HOME is not set in the environment", "write the folder out");

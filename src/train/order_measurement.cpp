@@ -46,9 +46,10 @@ bool has_an_order(TrainStep& training) {
     if (training.reducer.buckets().size() > 1) return true;
     if (training.config.distributed.across_steps == AcrossSteps::yes) return false;
     training.spread_across_steps(false);
+    if (training.reducer.buckets().empty()) return false;
     training.job.log.info(
-        "transfers end with their step: of one bucket, which is ready last, the next forward hides nothing, "
-        "as its first layer waits for all of it");
+        "transfers end with their step: there is one bucket, and the next forward's first layer would wait "
+        "for all of it");
     return false;
 }
 

@@ -23,20 +23,23 @@ std::string prepare_report(const std::string& directory, const std::string& name
 
 void prepare_output(const std::string& path) {
     namespace fs = std::filesystem;
-    const std::string remedy = "give -o a name in a folder that can be written";
+    const fs::path output(path);
     try {
-        if (fs::is_directory(path)) throw UsageError("-o " + path + " is a directory", "name a file in it");
+        if (output.filename().empty() || fs::is_directory(output))
+            throw UsageError("-o " + path + " is a directory", "name a file in it");
         // It would take the place of a device, such as /dev/null, for everybody.
-        if (fs::exists(path) && !fs::is_regular_file(path))
+        if (fs::exists(output) && !fs::is_regular_file(output))
             throw UsageError("-o " + path + " is something else than a file", "give another name");
-        if (const fs::path folder = fs::path(path).parent_path(); !folder.empty())
-            fs::create_directories(folder);
-        const file::Temporary probe(path);
+        // What is missing of the folder is made by who writes the file, which may not come to that.
+        fs::path folder = output.parent_path();
+        while (!folder.empty() && !fs::exists(folder)) folder = folder.parent_path();
+        const file::Temporary probe((folder / output.filename()).string());
     } catch (const std::system_error& error) {
         if (file::is_failed_write(error))
             throw RunError(path + ": writing failed: " + file::cause(error),
                            "check the free space and quota there, or give -o another name");
-        throw UsageError("-o " + path + " cannot be written: " + file::cause(error), remedy);
+        throw UsageError("-o " + path + " cannot be written: " + file::cause(error),
+                         "give -o a name in a folder that can be written");
     }
 }
 

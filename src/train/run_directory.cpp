@@ -95,18 +95,18 @@ void remove_temporaries(const fs::path& directory, const std::string& spare) {
             remove_file(directory / name);
 }
 
-/// What a run writes into its directory, beside its lock.
-constexpr std::array<std::string_view, 6> own_files = {"config.yaml", "provenance.json", "metrics.jsonl",
-                                                       "trace.json",  "log.txt",         "failed-step-"};
-constexpr std::string_view checkpoints_name = "checkpoints";
+/// What a run writes into its directory, beside its lock and failed-step-….h5.
+constexpr std::string_view checkpoints_name = "checkpoints", failed_prefix = "failed-",
+                           provenance_name = "provenance.json";
+constexpr std::array<std::string_view, 6> own_names = {"config.yaml", provenance_name, "metrics.jsonl",
+                                                       "trace.json",  "log.txt",       checkpoints_name};
 
 /// Whether `name` is a run's, or a temporary of one. Other programs write theirs there, too (`trainer predict
 /// -o RUN_DIR/out.h5`), and a run may have been given the directory of its data or scripts.
 bool is_own(std::string_view name) {
-    return name == checkpoints_name || std::ranges::any_of(own_files, [&](std::string_view own) {
-               return name == own || (name.starts_with(own) &&
-                                      (own.ends_with('-') || file::is_temporary(std::string(name))));
-           });
+    if (file::is_temporary(name)) name = name.substr(0, name.rfind('.', name.size() - sizeof ".tmp"));
+    return std::ranges::find(own_names, name) != own_names.end() ||
+           (name.starts_with(failed_prefix) && step_of(name.substr(failed_prefix.size())));
 }
 
 void remove_own_temporaries(const fs::path& directory) {
@@ -121,15 +121,17 @@ void refuse_what_no_run_wrote(const std::string& path) {
     if (!fs::is_directory(path, error)) return;
     const std::vector<std::string> names = names_in(path);
     const auto shows_a_run = [](const std::string& name) {
-        return name == RunLock::name || name == checkpoints_name || name.starts_with(old_prefix);
+        return name == RunLock::name || name == checkpoints_name || name == provenance_name ||
+               name.starts_with(old_prefix);
     };
     if (std::ranges::any_of(names, shows_a_run)) return;
-    const auto found = std::ranges::find_if(
-        names, [](const std::string& name) { return is_own(name) && name != "log.txt"; });
+    constexpr std::array<std::string_view, 3> written_over = {"config.yaml", "metrics.jsonl", "trace.json"};
+    const auto found = std::ranges::find_first_of(names, written_over);
     if (found != names.end())
-        throw UsageError("run.dir: " + path + " holds " + *found +
-                             ", which no run of this program left there and one would write over",
-                         "give another run.dir=…, or another name to that file");
+        throw UsageError(
+            "run.dir: " + path + " holds " + *found +
+                ", but nothing else of a run's: it may be somebody's own, and would be written over",
+            "give another run.dir=…, or another name to that file");
 }
 
 std::string without_trailing_slash(std::string path) {

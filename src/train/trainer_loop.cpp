@@ -161,8 +161,9 @@ void Trainer::Impl::append_row(const std::string& row) {
 void Trainer::Impl::after_update(bool skipped) {
     // Who asks to stop may not give the time for an evaluation: it is left to the resume, which finds the
     // cursor at the end of the epoch.
-    if (!training.epoch_has_more() && !(stopping && evaluates_after(progress.epoch + 1)))
-        return finish_epoch(skipped);
+    const std::int64_t ended = progress.epoch + 1;
+    const bool evaluates = job.val && (evaluates_after(ended) || ended >= config.train.epochs);
+    if (!training.epoch_has_more() && !(stopping && evaluates)) return finish_epoch(skipped);
     save_if_due(false, skipped);
 }
 

@@ -31,6 +31,9 @@ TEST_F(ConfigPathsHome, TheHomeDirectoryIsFilledInWhereNoShellDoes) {
     EXPECT_EQ(config.data.val, (std::vector<std::string>{"/home/me/c.h5"}));
     EXPECT_EQ(config.run.resume, "/home/me/s.h5");
     EXPECT_EQ(parse("", {"run.dir=a~/b"}).run.dir, "a~/b");
+    EXPECT_EQ(parse("", {"data.train=~a.h5"}).data.train, std::vector<std::string>{"~a.h5"});
+    EXPECT_EQ(override_refusal("run.dir=~you/x"),
+              "run.dir: ~you/x: nobody replaces the name of a user; write the folder out");
     ASSERT_EQ(unsetenv("HOME"), 0);
     EXPECT_EQ(override_refusal("run.dir=~/x"),
               "run.dir: ~/x: HOME is not set in the environment; write the folder out");
@@ -40,11 +43,11 @@ TEST_F(ConfigPathsHome, AVariableThatNobodyReplacesIsRefused) {
     for (const char* const path : {"$SCRATCH/x", "/data/${USER}/x", "a/$_b"})
         EXPECT_EQ(override_refusal("run.dir=" + std::string(path)),
                   "run.dir: " + std::string(path) +
-                      ": nobody replaces the variable; write the folder out; a shell replaces it in double "
-                      "quotes");
+                      ": nobody replaces the variable; write the folder out; on the command line a shell "
+                      "replaces it in double quotes");
     EXPECT_EQ(refusal("data: {train: [$SCRATCH/a.h5]}"),
               "jobs/x.yaml:1: data.train[0]: $SCRATCH/a.h5: nobody replaces the variable; write the folder "
-              "out; a shell replaces it in double quotes");
+              "out; on the command line a shell replaces it in double quotes");
     EXPECT_EQ(parse("", {"run.dir=cost$/5$"}).run.dir, "cost$/5$");
 }
 

@@ -13,6 +13,8 @@ HERE = pathlib.Path(__file__).resolve()
 sys.path.insert(0, str(HERE.parents[1] / "support"))
 import tap  # noqa: E402
 
+PATIENCE = 20  # seconds
+
 # apt-get that notes its arguments and the policy that it finds, and waits for the file "go" of a slow installation.
 APT_GET = """#!/bin/sh
 [ "$5" = install ] || exit 0
@@ -34,16 +36,36 @@ class Packages(unittest.TestCase):
             (self.dir / name).chmod(0o755)
 
     def start(self, *packages, **environment):
-        script = f'set -euo pipefail; source "$1"; shift; service_policy={self.policy}; install_packages "$@"'
-        return subprocess.Popen(
-            ["bash", "-c", script, "bash", HERE.parents[2] / "jobs/packages.sh", *packages], start_new_session=True,
+        script = 'set -euo pipefail; source "$1"; shift; service_policy=$POLICY; install_packages "$@"'
+        # Under nohup SIGHUP is ignored, and a shell cannot trap what was ignored when it began.
+        process = subprocess.Popen(
+            ["env", "--default-signal=HUP,INT,TERM", "bash", "-c", script, "bash", HERE.parents[2] / "jobs/packages.sh", *packages], start_new_session=True,
             env=dict(os.environ, PATH=f"{self.dir}:{os.environ['PATH']}", POLICY=str(self.policy), NOTES=str(self.notes),
                      GO=str(self.go), TMPDIR=str(self.dir), **environment),
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(self.end, process)
+        return process
+
+    @staticmethod
+    def end(process):
+        """Its session, whatever is left of it."""
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.communicate(timeout=PATIENCE)
+
+    def begun(self, process):
+        """Until apt-get runs."""
+        deadline = time.monotonic() + PATIENCE
+        while not self.notes.exists():
+            self.assertIsNone(process.poll())
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
 
     def install(self, *packages, status=0, **environment):
         process = self.start(*packages, **environment)
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, status, said)
         return said
 
@@ -73,22 +95,19 @@ class Packages(unittest.TestCase):
             with self.subTest(signal=number):
                 self.notes.unlink(missing_ok=True)
                 process = self.start("slurmctld", SLOW="1")
-                while not self.notes.exists() and process.poll() is None:
-                    time.sleep(0.02)
+                self.begun(process)
                 os.killpg(process.pid, number)
-                process.communicate(timeout=60)
+                process.communicate(timeout=PATIENCE)
                 self.assertNotEqual(process.returncode, 0)
-                deadline = time.monotonic() + 60
+                deadline = time.monotonic() + PATIENCE
                 while self.policy.exists() and time.monotonic() < deadline:
                     time.sleep(0.02)
                 self.assertFalse(self.policy.exists())
 
     def test_one_that_a_killed_installation_left_goes(self):
         process = self.start("slurmctld", SLOW="1")
-        while not self.notes.exists() and process.poll() is None:
-            time.sleep(0.02)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate(timeout=60)
+        self.begun(process)
+        self.end(process)
         self.assertTrue(self.policy.exists())
         self.install("slurmctld")
         self.assertFalse(self.policy.exists())

@@ -50,7 +50,7 @@ class TwoHosts(unittest.TestCase):
         for fails, says in (("netns add", 'mount --make-shared /run/netns failed: Operation not permitted'),
                             ("type bridge", "RTNETLINK answers: Operation not supported"),
                             ("type veth", "Error: Unknown device type."),
-                            ("tc qdisc", "Error: Specified qdisc kind is unknown.")):
+                            ("tc qdisc", "Error: Specified qdisc kind is unknown."), ("tc qdisc", "Error: Specified qdisc not found.")):
             with self.subTest(fails=fails), self.assertRaisesRegex(unittest.SkipTest, f"not possible here: .*{says[:30]}"):
                 self.start(fails, says, "--rate", "1gbit", "--burst", "65536")
 

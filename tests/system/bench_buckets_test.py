@@ -103,6 +103,20 @@ class BenchBuckets(TrainingTest):
         self.assertEqual((page.open, page.closed_wrong, page.loads), ([], [], []))
         return report
 
+    def test_a_model_without_parameters_is_refused(self):
+        for ranks in (1, 2):
+            result = self.mpirun(ranks, ["bench", "buckets", "-c", self.nothing(), "--out", "nothing"])
+            self.assert_exit(result, 2)
+            self.assertIn("the model has no parameters", result.stderr)
+
+    def nothing(self):
+        config = self.dir / "nothing.yaml"
+        if not config.exists():
+            data = self.small_data(64)
+            config.write_text(f"data: {{train: {data}}}\nmodel: {{layers: [{{max_pool2d: {{kernel: 4}}}}, flatten]}}\n"
+                              "train: {batch_size: 8}\n")
+        return config
+
     def test_says_that_training_would_take_zero1(self):
         for strategy, notes in (("auto", 1), ("ddp", 0)):
             self.assert_exit(self.bench(2, f"distributed.strategy={strategy}"), 0)

@@ -18,6 +18,12 @@ class KeptFiles(TrainingTest):
             self.refused(arguments, "has an empty value", "is a variable of a script not set?")
         self.assertEqual([path for path in self.dir.iterdir() if path.name != ".jobs"], [])
 
+    def test_the_home_directory_is_filled_in_behind_an_equals_sign(self):
+        images, labels = self.synthetic_idx(8)
+        self.assert_exit(self.run_trainer(["pack", "idx", "--images", images, "--labels", labels, "--output=~/x.h5"],
+                                          env={"HOME": str(self.dir)}), 0)
+        self.assertTrue((self.dir / "x.h5").exists())
+
     def test_packing_replaces_data_sets_alone(self):
         data = self.small_data(64)
         self.assert_exit(self.run_trainer(self.settings(data)), 0)
@@ -37,6 +43,9 @@ class KeptFiles(TrainingTest):
     def test_an_output_that_cannot_be_is_told_before_anything_is_read(self):
         self.refused(["pack", "csv", "--csv", "absent.csv", "--label", "y", "-o", "/proc/x.h5"], "-o /proc/x.h5 cannot be written")
         self.refused(["pack", "images", "--dir", "absent", "-o", self.dir], "is a directory")
+        self.refused(["pack", "images", "--dir", "absent", "-o", "new/"], "is a directory")
+        absent = self.run_trainer(["pack", "csv", "--csv", "absent.csv", "--label", "y", "-o", "new/folder/x.h5"])
+        self.assert_exit(absent, 4)
         self.assertEqual([path for path in self.dir.iterdir() if path.name != ".jobs"], [])
 
     def test_a_run_leaves_files_that_no_run_wrote(self):
@@ -46,7 +55,7 @@ class KeptFiles(TrainingTest):
         (own / "config.yaml").write_text("# by hand\nmodel: {name: mlp, hidden: [16]}\n")
         for resume in ("auto", "never"):
             self.refused(["-c", own / "config.yaml", f"run.dir={own}", f"data.train={data}", f"run.resume={resume}"],
-                         "holds config.yaml, which no run of this program left there")
+                         "holds config.yaml, but nothing else of a run")
         self.assertEqual([path.name for path in own.iterdir()], ["config.yaml"])
         (own / "config.yaml").rename(own / "my.yaml")
         command = ["-c", own / "my.yaml", f"run.dir={own}", f"data.train={data}", "train.max_steps=1", "run.resume=never"]

@@ -168,7 +168,7 @@ TEST_F(RunDirectoryTest, WhatIsSomebodyElsesIsNeitherMovedNorReplaced) {
         write_file(theirs + "/" + name, "by hand");
         for (const bool fresh : {false, true})
             EXPECT_CONTAINS(message_of<UsageError>([&] { RunDirectory(theirs, fresh); }),
-                            theirs + " holds " + name + ", which no run");
+                            theirs + " holds " + name + ", but nothing else");
         EXPECT_EQ(names_in(theirs), Names{name}) << "nothing is made";
     }
 }

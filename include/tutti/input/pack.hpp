@@ -26,9 +26,8 @@ struct PackIdxOptions {
 };
 /// Packs a pair of IDX files (Y. LeCun's MNIST format; plain or gzip) of u8 images [N, H, W] and u8 labels
 /// [N]. Throws DataError: missing, truncated, wrong magic number, numbers of images and labels that differ;
-/// UsageError for an output that is one of them and
-/// for means or deviations that do not fit the samples, as below; RunError where writing fails or a signal
-/// asked to stop. Returns what was written.
+/// UsageError for an output that is one of them and for means or deviations that do not fit the samples, as
+/// below; RunError where writing fails or a signal asked to stop. Returns what was written.
 DatasetInfo pack_idx(const PackIdxOptions& options);
 
 struct PackImagesOptions {

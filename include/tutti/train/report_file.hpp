@@ -10,7 +10,7 @@ namespace tutti {
 /// missing. Call it before the work whose result it takes. Throws UsageError.
 std::string prepare_report(const std::string& directory, const std::string& name);
 
-/// Makes the folder of `path`, a file to be written, and makes sure that a file can be made in it. Call it
+/// Makes sure that `path`, a file to be written, can be made: in its folder, or in what there is of that. Call it
 /// before the work whose result it takes. Throws UsageError, also where `path` is a directory, and RunError
 /// where there is no room.
 void prepare_output(const std::string& path);
