@@ -108,7 +108,7 @@ class AcrossSteps(RendezvousTest):
             result = self.train(2, f"{across}-{policy}", distributed__across_steps=across,
                                 distributed__bucket_policy=policy, distributed__backend="gloo")
             self.assert_exit(result, 0)
-            self.assertEqual("transfers end with their step: of one bucket" in result.stderr, said, result.stderr)
+            self.assertEqual("transfers end with their step: there is one bucket" in result.stderr, said, result.stderr)
         self.assertEqual(self.outcome("auto-single"), self.outcome("true-single"))
 
     def test_where_it_cannot_be_done_true_says_why(self):
