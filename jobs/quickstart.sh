@@ -71,4 +71,8 @@ if ! mpirun "${mpi_options[@]}" true >/dev/null 2>&1; then
 fi
 command=(mpirun "${mpi_options[@]}" build/trainer -c jobs/fashion_mnist.yaml "$@")
 say "${command[*]}"
-exec "${command[@]}"
+# mpirun carries standard output and standard error apart: the result, which is all of the one, comes last.
+status=0
+result=$("${command[@]}") || status=$?
+if [[ $result ]]; then printf '%s\n' "$result"; fi
+exit "$status"

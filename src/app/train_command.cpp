@@ -23,25 +23,25 @@
 namespace tutti {
 namespace {
 
-void print_error(const char* name, const nlohmann::json& row, std::int64_t samples) {
+std::string error_text(const char* name, const nlohmann::json& row, std::int64_t samples) {
     const auto& value = row.at(name);
-    if (value.is_number())
-        fmt::print("test {} {:.4f} ({} samples)\n", name, value.get<double>(), samples);
-    else
-        fmt::print("test {} not finite ({} samples)\n", name, samples);
+    return value.is_number() ? fmt::format("test {} {:.4f} ({} samples)", name, value.get<double>(), samples)
+                             : fmt::format("test {} not finite ({} samples)", name, samples);
 }
 
 // The line that scripts look for is the last one on standard output.
-void print_result(const std::string& last_eval) {
+void print_result(const std::string& last_eval, Log& log) {
     if (last_eval.empty()) return;
     const auto row = nlohmann::json::parse(last_eval);
     const auto samples = row.at("samples").get<std::int64_t>();
-    if (row.contains("accuracy"))
-        fmt::print("test accuracy {:.4f} ({} of {})\n", row.at("accuracy").get<double>(),
-                   row.at("correct").get<std::int64_t>(), samples);
-    else
-        print_error(row.contains("rmse") ? "rmse" : "loss", row, samples);
+    const std::string text =
+        row.contains("accuracy")
+            ? fmt::format("test accuracy {:.4f} ({} of {})", row.at("accuracy").get<double>(),
+                          row.at("correct").get<std::int64_t>(), samples)
+            : error_text(row.contains("rmse") ? "rmse" : "loss", row, samples);
+    fmt::print("{}\n", text);
     std::fflush(stdout);
+    log.note(text);
 }
 
 bool names_checkpoint(const Config& config) {
@@ -164,7 +164,7 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
             config.run.resume == "auto" ? "the same command goes on" : "run.resume=auto goes on from it"));
     else
         log.info(fmt::format("finished after {} steps, {} samples", progress.step, progress.samples));
-    if (world.rank() == 0 && result.code == ExitCode::done) print_result(result.last_eval);
+    if (world.rank() == 0 && result.code == ExitCode::done) print_result(result.last_eval, log);
     return static_cast<int>(result.code);
 }
 

@@ -108,7 +108,9 @@ int dispatch(Arguments arguments) {
         if (command.name == first) return run_on_first([&] { return command.run(arguments); });
         names.push_back(command.name);
     }
-    const std::string near = nearest(first, names);
+    std::string near = nearest(first, names);
+    for (const std::string& name : names)
+        if (near.empty() && name.size() >= 4 && first.starts_with(name)) near = name;  // evaluate, training
     const bool is_config = first.ends_with(".yaml") || first.ends_with(".yml");
     return refuse_on_all_ranks(UsageError(first + " is not a command of trainer",
                                           is_config

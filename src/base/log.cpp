@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdio>
+#include <deque>
 #include <mutex>
 #include <utility>
 
@@ -47,6 +48,12 @@ struct Log::State {
 
     std::mutex mutex;
     std::unique_ptr<spdlog::sinks::basic_file_sink_st> file;
+    struct Line {
+        spdlog::log_clock::time_point time;
+        LogLevel level;
+        std::string text;
+    };
+    std::deque<Line> before_file;  // printed before it was opened
     bool progress_visible = false;
 
     void print(LogLevel line_level, std::string_view text) {
@@ -60,10 +67,10 @@ struct Log::State {
         write_terminal(line);
     }
 
-    void append(LogLevel line_level, std::string_view text) {
+    void append(const Line& line) {
         try {
-            file->log({spdlog::string_view_t(), to_spdlog(line_level),
-                       spdlog::string_view_t(text.data(), text.size())});
+            file->log({line.time, spdlog::source_loc(), spdlog::string_view_t(), to_spdlog(line.level),
+                       spdlog::string_view_t(line.text)});
             file->flush();
         } catch (const spdlog::spdlog_ex& error) {
             file.reset();
@@ -75,7 +82,14 @@ struct Log::State {
         const std::lock_guard lock(mutex);
         if (line_level < level || (rank != 0 && line_level != LogLevel::error)) return;
         print(line_level, text);
-        if (file) append(line_level, text);
+        keep({spdlog::log_clock::now(), line_level, std::string(text)});
+    }
+
+    void keep(Line line) {
+        if (file) return append(line);
+        constexpr std::size_t most = 64;
+        before_file.push_back(std::move(line));
+        if (before_file.size() > most) before_file.pop_front();
     }
 };
 
@@ -106,6 +120,13 @@ void Log::open_file(const std::string& path) {
         throw RunError(fmt::format("{}: cannot open the log file: {}", path, error.what()),
                        "check that its folder exists and can be written");
     }
+    for (const State::Line& line : std::exchange(state_->before_file, {}))
+        if (state_->file) state_->append(line);
+}
+
+void Log::note(std::string_view text) {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->rank == 0) state_->keep({spdlog::log_clock::now(), LogLevel::info, std::string(text)});
 }
 
 void Log::debug(std::string_view text) {

@@ -286,7 +286,8 @@ void check_metrics(const TrainConfig& config, std::int64_t classes) {
 }
 
 double EvaluationResult::mean_loss() const {
-    return weight > 0 ? loss / weight : 0.0;
+    const double mean = weight > 0 ? loss / weight : 0.0;
+    return std::isnan(mean) ? std::abs(mean) : mean;  // the sign of a nan says nothing
 }
 double EvaluationResult::accuracy() const {
     return part(correct, weight);

@@ -162,6 +162,21 @@ TEST_F(LogFile, has_time_and_level_in_each_line) {
     EXPECT_TRUE(std::regex_match(found[2], std::regex(time + "error most"))) << found[2];
 }
 
+TEST_F(LogFile, begins_with_what_was_printed_before_it_was_opened) {
+    Log log(0, 1, "node1", LogLevel::info);
+    EXPECT_EQ(printed([&] {
+                  log.debug("left out");
+                  log.warning("early");
+                  log.open_file(path());
+                  log.info("late");
+                  log.note("for the file alone");
+              }),
+              "warning: early\nlate\n");
+    std::vector<std::string> texts;
+    for (const std::string& line : lines()) texts.push_back(line.substr(line.find(' ') + 1));
+    EXPECT_EQ(texts, (std::vector<std::string>{"warning early", "info late", "info for the file alone"}));
+}
+
 TEST_F(LogFile, is_appended_to) {
     for (const char* text : {"first", "second"}) {
         Log log(0, 1, "node1", LogLevel::info);

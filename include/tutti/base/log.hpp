@@ -27,8 +27,10 @@ class Log {
     /// From now on also append to `path` (created when missing); lines look like
     /// "2026-11-21T07:30:01.123 info text". No-op on ranks other than 0. Throws RunError when it cannot be
     /// opened. A write that fails later is reported once on the terminal, and the file is given up: the run
-    /// goes on.
+    /// goes on. The lines that were printed before, the last 64 of them, stand there, too, with their time.
     void open_file(const std::string& path);
+    /// A line of information for the file alone: what the program prints on standard output.
+    void note(std::string_view text);
 
     void debug(std::string_view text);
     void info(std::string_view text);
