@@ -8,6 +8,7 @@
 
 #include "command_line.hpp"
 #include "output_file.hpp"
+#include "packed_index.hpp"
 #include "table_options.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/stop_signal.hpp"
@@ -138,10 +139,15 @@ int pack_images_command(const Arguments& arguments) {
                        "images; each may hold one as large as it is in memory (100 megapixels in colour: "
                        "300 MB) and two samples");
     add_common_options(parser, options.output, options.mean, options.std);
+    PackedIndex index;
+    index.add_option(parser, {"path"});
     if (!parse_arguments(parser, arguments)) return 0;
     if (!size.empty()) std::tie(options.height, options.width) = parse_size(size);
     check_output(options.output);
+    index.prepare(options.output);
+    options.from = index.note();
     const DatasetInfo info = pack_images(options, left_out.note());
+    index.write();
     return print(options.output, info, left_out.text("files"));
 }
 
@@ -181,6 +187,8 @@ int pack_clips_command(const Arguments& arguments) {
         "are read twice then");
     add_threads_option(parser, options.threads, "clips; each may hold three samples and an image");
     add_common_options(parser, options.output, options.mean, options.std);
+    PackedIndex index;
+    index.add_option(parser, {"path"});
     add_class_names(parser, options.class_names);
     if (!parse_arguments(parser, arguments)) return 0;
     if (!size.empty()) std::tie(options.height, options.width) = parse_size(size);
@@ -195,7 +203,10 @@ int pack_clips_command(const Arguments& arguments) {
     options.labelled = !no_labels;
     LeftOutRows rows;
     check_output(options.output);
+    index.prepare(options.output);
+    options.from = index.note();
     const DatasetInfo info = pack_clips(options, left_out.note(), &rows);
+    index.write();
     return print(options.output, info, text_of(rows) + left_out.text("clips"));
 }
 
@@ -223,9 +234,14 @@ int pack_features_command(const Arguments& arguments) {
                     "them; all are read twice then");
     add_threads_option(parser, options.threads, "files; each may hold 16 MiB");
     add_common_options(parser, options.output, options.mean, options.std);
+    PackedIndex index;
+    index.add_option(parser, {"id", "second"});
     if (!parse_arguments(parser, arguments)) return 0;
     check_output(options.output);
+    index.prepare(options.output);
+    options.from = index.note();
     const DatasetInfo info = pack_features(options, left_out.note());
+    index.write();
     return print(options.output, info, left_out.text("parts"));
 }
 
@@ -250,6 +266,8 @@ int pack_csv_command(const Arguments& arguments) {
         .delimiter(',');
     parser.add_option("--delimiter", delimiter, "one character between fields, or tab").show_default();
     add_common_options(parser, options.output, options.mean, options.std);
+    PackedIndex index;
+    index.add_option(parser, {"line"});
     add_class_names(parser, options.class_names);
     if (!parse_arguments(parser, arguments)) return 0;
     if (delimiter == "tab" || delimiter == "\\t") delimiter = "\t";
@@ -267,7 +285,10 @@ int pack_csv_command(const Arguments& arguments) {
     const auto warn = [](const std::string& text) { fmt::print(stderr, "warning: {}\n", text); };
     LeftOutRows left_out;
     check_output(options.output);
+    index.prepare(options.output);
+    options.from = index.note();
     const DatasetInfo info = pack_csv(options, warn, &left_out);
+    index.write();
     return print(options.output, info, text_of(left_out));
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <system_error>
@@ -56,12 +57,14 @@ std::size_t find_column(const CsvReader& reader, const std::vector<std::string>&
 }
 
 std::int64_t label_in(const CsvReader& reader, const std::string& text) {
-    std::int64_t label = 0;
+    // A column with blanks, as of clips without a label, is written with fractions by some programs: 1.0.
+    double label = -1;
     const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), label);
-    if (status != std::errc() || rest != text.data() + text.size() || label < 0 || label >= most_classes)
+    if (status != std::errc() || rest != text.data() + text.size() || !(label >= 0 && label < most_classes) ||
+        label != std::floor(label))
         reader.fail("the label is '" + text + "'",
                     fmt::format("number the classes from 0 on, at most {}", most_classes - 1));
-    return label;
+    return static_cast<std::int64_t>(label);
 }
 
 std::vector<Clip> clips_of_table(const PackClipsOptions& options, DatasetInfo& info, LeftOutRows& left_out) {
@@ -194,6 +197,7 @@ DatasetInfo pack_clips(const PackClipsOptions& options,
         const std::vector<std::byte> sample = samples.next([&options] { end_if_stopped(options.output); });
         writer.append(sample, info.labelled ? std::vector{clip.label} : std::vector<std::int64_t>{},
                       clip.targets);
+        if (options.from) options.from({clip.folder});
     }
     writer.commit();
     return info;

@@ -248,6 +248,7 @@ DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(con
             if (!label) reader.fail("the file was changed while it was read", "pack it again");
             piece_labels.push_back(*label);
         }
+        if (options.from) options.from({std::to_string(reader.line())});
         piece_targets.insert(piece_targets.end(), choice.targets().begin(), choice.targets().end());
         if (static_cast<std::int64_t>(piece.size() * sizeof(float)) >= packed_piece_bytes) flush();
     }

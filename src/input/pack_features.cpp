@@ -105,6 +105,17 @@ void require_same_columns(const PartSource& first, const PartSource& other,
                             remedy);
 }
 
+/// Segments that all lie outside are those of another count of seconds, such as segmentsOffset: every second
+/// would be labelled as not chosen.
+void require_share(const VideoPart& part) {
+    for (std::int64_t second = part.first; second < part.last; ++second)
+        if (is_chosen(part, second)) return;
+    if (!part.segments.empty())
+        throw DataError(fmt::format("{}: none of its segments has a share in timeRange [{}, {}]", part.place,
+                                    part.first, part.last),
+                        "give both in seconds of the video, or leave the segments out");
+}
+
 /// The parts that can be packed. Where others are left out, all values are looked at.
 std::vector<PartSource> find_sources(std::vector<VideoPart> parts, const PartReader& reader,
                                      const PackFeaturesOptions& options,
@@ -120,6 +131,7 @@ std::vector<PartSource> find_sources(std::vector<VideoPart> parts, const PartRea
     InOrder<Extent> extents(parts.size(), options.threads, look);
     for (const VideoPart& part : parts) {
         try {
+            require_share(part);
             PartSource source{part, extents.next([&options] { end_if_stopped(options.output); })};
             if (!sources.empty()) require_same_columns(sources.front(), source, options);
             sources.push_back(std::move(source));
@@ -181,6 +193,8 @@ DatasetInfo pack_features(const PackFeaturesOptions& options,
         labels.clear();
         for (std::int64_t second = piece.first; second < piece.last; ++second)
             labels.push_back(is_chosen(piece.source->part, second) ? 1 : 0);
+        for (std::int64_t second = piece.first; options.from && second < piece.last; ++second)
+            options.from({piece.source->part.id, std::to_string(second)});
         writer.append(std::as_bytes(std::span(values)), labels);
     }
     writer.commit();

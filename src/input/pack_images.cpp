@@ -110,6 +110,7 @@ DatasetInfo pack_images(const PackImagesOptions& options,
         const Image image = images.next([&options] { end_if_stopped(options.output); });
         piece.insert(piece.end(), image.pixels.begin(), image.pixels.end());
         labels.push_back(source.label);
+        if (options.from) options.from({source.path});
         if (static_cast<std::int64_t>(piece.size()) < packed_piece_bytes && &source != &sources.back())
             continue;
         writer.append(piece, labels);

@@ -21,15 +21,15 @@ std::string prepare_report(const std::string& directory, const std::string& name
     }
 }
 
-void prepare_output(const std::string& path) {
+void prepare_output(const std::string& path, const std::string& option) {
     namespace fs = std::filesystem;
     const fs::path output(path);
     try {
         if (output.filename().empty() || fs::is_directory(output))
-            throw UsageError("-o " + path + " is a directory", "name a file in it");
+            throw UsageError(option + " " + path + " is a directory", "name a file in it");
         // It would take the place of a device, such as /dev/null, for everybody.
         if (fs::exists(output) && !fs::is_regular_file(output))
-            throw UsageError("-o " + path + " is something else than a file", "give another name");
+            throw UsageError(option + " " + path + " is something else than a file", "give another name");
         // What is missing of the folder is made by who writes the file, which may not come to that.
         fs::path folder = output.parent_path();
         while (!folder.empty() && !fs::exists(folder)) folder = folder.parent_path();
@@ -37,9 +37,9 @@ void prepare_output(const std::string& path) {
     } catch (const std::system_error& error) {
         if (file::is_failed_write(error))
             throw RunError(path + ": writing failed: " + file::cause(error),
-                           "check the free space and quota there, or give -o another name");
-        throw UsageError("-o " + path + " cannot be written: " + file::cause(error),
-                         "give -o a name in a folder that can be written");
+                           "check the free space and quota there, or give another name");
+        throw UsageError(option + " " + path + " cannot be written: " + file::cause(error),
+                         "give a name in a folder that can be written");
     }
 }
 

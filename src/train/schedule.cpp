@@ -63,18 +63,20 @@ std::string doubt_about_rates(const Config& config, int world_size) {
     return {};
 }
 
-std::string doubt_about_warmup(const Config& config, int world_size, std::int64_t updates_per_epoch) {
+std::string doubt_about_warmup(const Config& config, int world_size, std::int64_t updates_per_epoch,
+                               const DoneBefore& done) {
     const ScheduleConfig& schedule = config.schedule;
     const TrainConfig& train = config.train;
     // In floating point: the product of what people type may not fit an integer.
     const auto per_epoch = static_cast<double>(updates_per_epoch);
-    const double of_epochs = static_cast<double>(train.epochs) * per_epoch;
+    const auto before = static_cast<double>(done.updates);
+    const double of_epochs = before + (static_cast<double>(train.epochs) - done.epochs) * per_epoch;
     const bool cut_off = train.max_steps && static_cast<double>(*train.max_steps) < of_epochs;
     const double updates = cut_off ? static_cast<double>(*train.max_steps) : of_epochs;
-    const double epochs = updates / per_epoch;
-    if (updates < 1 || schedule.warmup_epochs <= epochs) return {};
+    const double epochs = done.epochs + (updates - before) / per_epoch;
+    if (updates - before < 1 || schedule.warmup_epochs <= epochs) return {};
     const double base = base_learning_rate(config, world_size);
-    const double last = learning_rate(schedule, base, (updates - 1) / per_epoch, train.epochs);
+    const double last = learning_rate(schedule, base, epochs - 1 / per_epoch, train.epochs);
     if (last == base) return {};  // the warm-up begins with it
     const std::string end =
         cut_off ? fmt::format("after {} {}, {:.3g} epochs (train.max_steps)", updates,

@@ -51,8 +51,11 @@ TrainingResult Trainer::Impl::run() {
         }
         return result;
     }
+    const DoneBefore done{
+        progress.step, static_cast<double>(progress.epoch) + static_cast<double>(progress.position) /
+                                                                 static_cast<double>(training.epoch_limit())};
     if (const std::string doubt = doubt_about_rates(config, world); !doubt.empty()) job.log.warning(doubt);
-    if (const std::string doubt = doubt_about_warmup(config, world, training.steps_per_epoch());
+    if (const std::string doubt = doubt_about_warmup(config, world, training.steps_per_epoch(), done);
         !doubt.empty())
         job.log.warning(doubt);
     choose_buckets();

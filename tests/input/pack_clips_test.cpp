@@ -168,6 +168,9 @@ TEST_F(PackClips, WhatIsWrongWithAListIsNamedWithItsLine) {
     EXPECT_EQ(refused("path,label\nstorm/late,0\nstorm/early,-1\n"),
               "4 " + at("list.csv") + ":3: the label is '-1'; number the classes from 0 on, at most 999999");
     EXPECT_EQ(refused("path,label\nstorm/late,storm\n").substr(0, 2), "4 ");
+    EXPECT_EQ(refused("path,label\nstorm/late,0.5\n").substr(0, 2), "4 ");
+    EXPECT_EQ(refused("path,label\nstorm/late,1.0\nstorm/early,0.0\n"), "accepted");
+    EXPECT_EQ(count_labels(*open_hdf5_dataset(options_.output)), (std::vector<std::int64_t>{1, 1}));
     EXPECT_EQ(
         refused("folder,label\n"),
         "4 " + at("list.csv") + ":1: there is no column path; the first line names the columns: path,label");

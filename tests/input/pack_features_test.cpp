@@ -94,6 +94,24 @@ TEST_F(PackFeatures, PartsOfManyPiecesAreWhole) {
     EXPECT_EQ(labels.back(), 1);
 }
 
+TEST_F(PackFeatures, SegmentsOfAnotherCountOfSecondsAreNamedOrLeftOut) {
+    write_videos();
+    write("list.json", R"([{"youtube_id": "b", "timeRange": [0, 3], "segments": [[1, 2]]},)"
+                       R"( {"youtube_id": "a", "timeRange": [0, 3], "segments": [[600, 601], [3, 4]]}])");
+    const std::string said =
+        at("list.json") +
+        ": entry 2 (a): none of its segments has a share in timeRange [0, 3]; give both in "
+        "seconds of the video, or leave the segments out";
+    EXPECT_EQ(refusal([&] { pack_features(options_); }), "4 " + said);
+    std::vector<std::string> skipped, from;
+    options_.from = [&from](const std::vector<std::string>& where) {
+        from.push_back(where.at(0) + " " + where.at(1));
+    };
+    EXPECT_EQ(pack_features(options_, [&](const std::string& text) { skipped.push_back(text); }).samples, 3);
+    EXPECT_EQ(skipped, std::vector<std::string>{said});
+    EXPECT_EQ(from, (std::vector<std::string>{"b 0", "b 1", "b 2"}));
+}
+
 TEST_F(PackFeatures, WhatIsWrongIsNamedOrLeftOut) {
     const std::string remedy = "; extract the features again, or leave such entries out with --skip-errors";
     const auto refused = [&] { return refusal([&] { pack_features(options_); }); };

@@ -1,5 +1,6 @@
 """Data sets from folders of images and from tables, through the command line and into a training."""
 
+import csv
 import os
 import random
 import resource
@@ -69,6 +70,22 @@ class Pack(TrainingTest):
         result = self.pack_from(0, "images", "--dir", folder, "-o", target, "--skip-errors")
         self.assertEqual(result.stdout, f"{target}: 23 samples [10, 10, 3] u8, 2 classes; 1 files were left out\n")
         self.assertIn(f"warning: {broken}", result.stderr)
+
+    def test_an_index_says_where_each_sample_comes_from(self):
+        folder, target, index = self.folder(), self.dir / "data.h5", self.dir / "my, index.csv"
+        (folder / "cat" / "000.png").write_bytes(b"broken")
+        (folder / "dog" / "003.png").rename(folder / "dog" / 'a "dog", 3.png')
+        self.pack_from(0, "images", "--dir", folder, "-o", target, "--skip-errors", "--index", index)
+        with open(index, newline="", encoding="utf-8") as file:
+            rows = list(csv.reader(file))
+        images = sorted(folder.glob("cat/*.png"))[1:] + sorted(folder.glob("dog/*.png"))
+        self.assertEqual(rows, [["index", "path"], *([str(i), str(image)] for i, image in enumerate(images))])
+        (self.dir / "t.csv").write_text("a,y\n1,2\n3,\n5,6\n")
+        self.pack_from(0, "csv", "--csv", self.dir / "t.csv", "--target", "y", "-o", target, "--index", index)
+        self.assertEqual(index.read_text(), "index,line\n0,2\n1,4\n")
+        for name, said in ((target, "is the file that -o names"), ("x.h5", "end it with .csv"), ("/proc/x.csv", "--index /proc/x.csv cannot")):
+            self.assertIn(said, self.pack_from(2, "csv", "--csv", self.dir / "t.csv", "--target", "y", "-o", target,
+                                               "--index", name).stderr)
 
     def test_a_signal_ends_the_packing_and_leaves_nothing(self):
         folder, target = self.folder(), self.dir / "data.h5"

@@ -142,7 +142,14 @@ TEST(Schedule, AWarmUpThatTheRunDoesNotReachTheEndOfIsDoubted) {
               "schedule.warmup_epochs is 6, but the run ends after 1 epoch (train.epochs): the learning rate "
               "never reaches optim.lr x 4 ranks = 0.8, its last update has 0.12; set schedule.warmup_epochs "
               "to at most 1, or train longer");
+    EXPECT_EQ(doubt_about_warmup(config, 4, 10, {.updates = 400, .epochs = 0.9}).substr(0, 69),
+              "schedule.warmup_epochs is 6, but the run ends after 1 epoch (train.ep");
+    config.train.max_steps = 440;
+    config.train.epochs = 9;  // 4 epochs from 3.5 on
+    EXPECT_EQ(doubt_about_warmup(config, 4, 10, {.updates = 400, .epochs = 3.5}), "");
+    config.train.max_steps.reset();
     config.schedule.warmup_lr = 0.8;
+    config.train.epochs = 1;
     EXPECT_EQ(doubt_about_warmup(config, 4, 10), "") << "it is the rate that is warmed up to";
 }
 

@@ -19,6 +19,10 @@ void write_hdf5_dataset(const std::string& path, const DatasetInfo& info, std::s
                         std::span<const std::int64_t> labels, const std::string& source,
                         std::span<const float> targets = {});
 
+/// Told of each sample, in order, where it comes from: a path; a video and its second; a line of a table.
+/// Empty: nobody wants to know.
+using PackedFrom = std::function<void(const std::vector<std::string>& where)>;
+
 struct PackIdxOptions {
     std::string images, labels, output;
     std::vector<std::string> class_names;  ///< empty: "0", "1", …
@@ -36,6 +40,7 @@ struct PackImagesOptions {
     std::int64_t channels = 0;           ///< 1: grey, 3: RGB; 0: the first file's
     int threads = 1;                     ///< that read files; the output is the same for any number
     std::vector<float> mean, std;        ///< for all channels, or each; empty: none in the file
+    PackedFrom from;
 };
 /// Packs PNG and JPEG files: a folder per class in `folder`, with images at any depth (torchvision's
 /// ImageFolder). Classes are the sorted names of the folders, samples the sorted paths, class by class. With
@@ -72,6 +77,7 @@ struct PackCsvOptions {
     char delimiter = ',';
     std::vector<std::string> class_names;  ///< empty: the labels, or none
     std::vector<float> mean, std;          ///< for all features, or each; empty: none in the file
+    PackedFrom from;
 };
 /// Packs a table whose first line names the columns (RFC 4180): all but the label's or the targets' become
 /// f32 features. Rows without a target, and those not to keep, are left out, and counted in `left_out` unless
@@ -96,6 +102,7 @@ struct PackClipsOptions {
     int threads = 1;                                   ///< that read clips; the output is the same
     std::vector<std::string> class_names;              ///< of csv; empty: none in the file
     std::vector<float> mean, std;  ///< for all channels, each of a frame, or each; empty: none in the file
+    PackedFrom from;
 };
 /// Packs clips, which are folders of PNG and JPEG files: a frame each, in the order of their names, of which
 /// the first `frames` are taken; a shorter clip repeats its last one. A sample is u8 [H, W, frames ·
@@ -116,6 +123,7 @@ struct PackFeaturesOptions {
     std::string output;
     int threads = 1;               ///< that read files; the output is the same for any number
     std::vector<float> mean, std;  ///< for all features of all kinds, or each; empty: none in the file
+    PackedFrom from;
 };
 /// Packs features of the seconds of videos. `labels` lists parts of videos: {"youtube_id": ID, "timeRange":
 /// [begin, end], "segments": [[begin, end], …]}, in seconds of the video; each folder has a file ID.npy

@@ -13,7 +13,7 @@ std::string prepare_report(const std::string& directory, const std::string& name
 /// Makes sure that `path`, a file to be written, can be made: in its folder, or in what there is of that.
 /// Call it before the work whose result it takes. Throws UsageError, also where `path` is a directory, and
 /// RunError where there is no room.
-void prepare_output(const std::string& path);
+void prepare_output(const std::string& path, const std::string& option = "-o");
 
 /// Writes under another name, syncs, renames: `path` holds `text`, or what it held before. Throws DataError.
 void write_report(const std::string& path, std::string_view text);

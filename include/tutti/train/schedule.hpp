@@ -34,9 +34,17 @@ double learning_rate(const ScheduleConfig& schedule, double base, double epoch, 
 /// warning; else nothing. Pure.
 std::string doubt_about_rates(const Config& config, int world_size);
 
+/// What a resumed run has behind it.
+struct DoneBefore {
+    std::int64_t updates = 0;
+    double epochs = 0;
+};
+
 /// Where a warm-up is longer than the run, train.epochs or train.max_steps, whichever ends it first, and its
 /// last update therefore has another rate than the base rate: a warning that says so, with the remedy; else
-/// nothing. updates_per_epoch: 1 or more. Pure.
-std::string doubt_about_warmup(const Config& config, int world_size, std::int64_t updates_per_epoch);
+/// nothing. updates_per_epoch: 1 or more, of now; `done`: what a resumed run has behind it, perhaps with
+/// other batches. Pure.
+std::string doubt_about_warmup(const Config& config, int world_size, std::int64_t updates_per_epoch,
+                               const DoneBefore& done = {});
 
 }  // namespace tutti

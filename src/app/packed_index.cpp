@@ -1,0 +1,54 @@
+#include "packed_index.hpp"
+
+#include <filesystem>
+
+#include "option_parser.hpp"
+#include "output_file.hpp"
+#include "tutti/base/error.hpp"
+#include "tutti/train/report_file.hpp"
+
+namespace tutti {
+namespace {
+
+std::string field(const std::string& text) {
+    if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+    std::string quoted = "\"";
+    for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+    return quoted + "\"";
+}
+
+}  // namespace
+
+void PackedIndex::add_option(OptionParser& parser, const std::vector<std::string>& columns) {
+    text_ = "index";
+    for (const std::string& column : columns) text_ += "," + column;
+    parser.add_option(
+        "--index", path_,
+        "also write a CSV file, " + text_ + ": where each sample comes from, to join predictions with");
+    text_ += "\n";
+}
+
+void PackedIndex::prepare(const std::string& output) const {
+    if (path_.empty()) return;
+    std::error_code missing;
+    if (path_ == output || std::filesystem::equivalent(path_, output, missing))
+        throw UsageError("--index " + path_ + " is the file that -o names", "give another name");
+    if (!path_.ends_with(".csv"))
+        throw UsageError("--index " + path_ + " is no name of a CSV file", "end it with .csv");
+    prepare_output(path_, "--index");
+}
+
+PackedFrom PackedIndex::note() {
+    if (path_.empty()) return {};
+    return [this](const std::vector<std::string>& where) {
+        text_ += std::to_string(count_++);
+        for (const std::string& part : where) text_ += "," + field(part);
+        text_ += "\n";
+    };
+}
+
+void PackedIndex::write() const {
+    if (!path_.empty()) write_report(path_, text_);
+}
+
+}  // namespace tutti
