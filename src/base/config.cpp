@@ -207,6 +207,21 @@ Config parse_config(std::string_view yaml_text, const std::string& source,
     return resolve(settings, source);
 }
 
+std::string doubt_about_translation(std::string_view yaml_text, const std::string& source,
+                                    std::span<const std::string> overrides) {
+    Settings settings(yaml_text, source);
+    const std::vector<std::string> names = settings.familiar_names();
+    for (const std::string& argument : overrides) settings.override_with(argument);
+    const auto is_given = [&](const char* key) { return given(settings, *config::find_row(key)) != nullptr; };
+    std::vector<std::string> missing;
+    if (!is_given("model.name") && !is_given("model.layers"))
+        missing.push_back("model.name, which is " + choose_model(settings));
+    if (!is_given("optim.name")) missing.push_back("optim.name, which is " + Config().optim.name);
+    if (names.empty() || missing.empty()) return {};
+    return fmt::format("{} has keys of another trainer ({}), but does not set {}", source,
+                       config::join(names, ", "), config::join(missing, ", and "));
+}
+
 Config load_config(const std::string& path, std::span<const std::string> overrides) {
     return parse_config(read_config_text(path), path, overrides);
 }

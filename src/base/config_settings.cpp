@@ -221,6 +221,12 @@ void Settings::override_with(const std::string& argument) {
     add_value(setting, command_line);
 }
 
+std::vector<std::string> Settings::familiar_names() const {
+    std::vector<std::string> names;
+    for (const auto& [key, name] : familiar_names_) names.push_back(name);
+    return names;
+}
+
 const Setting* Settings::find(const std::string& path) const {
     const auto found = by_path_.find(path);
     return found == by_path_.end() ? nullptr : &found->second;

@@ -21,6 +21,9 @@ class Settings {
     /// The setting of a key, or nullptr when it is not given.
     const Setting* find(const std::string& path) const;
 
+    /// Names of another trainer that keys of the file were given by.
+    std::vector<std::string> familiar_names() const;
+
   private:
     void add_map(const YAML::Node& map, const std::string& section, const std::string& source);
     void add_familiar(const FamiliarOption& option, const Setting& setting, const std::string& source);

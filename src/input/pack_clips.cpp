@@ -170,11 +170,22 @@ DatasetInfo pack_clips(const PackClipsOptions& options,
     if (left_out != nullptr) *left_out = rows;
 
     ImageSampleReader reader({options.height, options.width, options.channels}, options.output);
+    // Of the first that can be read, before all others are.
+    const auto take_shape = [&] {
+        if (info.sample_shape.rank() > 0) return;
+        const Shape frame = reader.shape();
+        info.sample_shape = {frame[0], frame[1], options.frames * frame[2]};
+        normalisation.put_into(info, options.frames);
+    };
     if (skipped) {
         std::vector<Clip> left;
         for (const std::size_t i : readable_samples(
                  clips.size(), options.threads, reader, options.output,
-                 [&](std::size_t index) { read_clip(reader, options, clips[index].folder); }, skipped))
+                 [&](std::size_t index) {
+                     read_clip(reader, options, clips[index].folder);
+                     take_shape();
+                 },
+                 skipped))
             left.push_back(std::move(clips[i]));
         clips = std::move(left);
     }
@@ -182,10 +193,8 @@ DatasetInfo pack_clips(const PackClipsOptions& options,
     if (clips.empty()) throw DataError(source + ": no clip could be read", "check the files");
     // The shape; from here on the reader is not changed any more.
     reader.read(frames_in(clips.front().folder, 1).front());
-    const Shape frame = reader.shape();
+    take_shape();
     info.samples = static_cast<std::int64_t>(clips.size());
-    info.sample_shape = {frame[0], frame[1], options.frames * frame[2]};
-    normalisation.put_into(info, options.frames);
 
     // Waits for what its threads still read, which may be long: after the writer has removed what it began.
     InOrder<std::vector<std::byte>> samples(clips.size(), options.threads, [&](std::size_t i) {

@@ -85,19 +85,28 @@ DatasetInfo pack_images(const PackImagesOptions& options,
         }
 
     ImageSampleReader reader({options.height, options.width, options.channels}, options.output);
+    // Of the first that can be read, before all others are.
+    const auto take_shape = [&] {
+        if (info.sample_shape.rank() > 0) return;
+        info.sample_shape = reader.shape();
+        normalisation.put_into(info);
+    };
     if (skipped) {
         std::vector<Source> left;
         for (const std::size_t i : readable_samples(
                  sources.size(), options.threads, reader, options.output,
-                 [&](std::size_t index) { reader.read(sources[index].path); }, skipped))
+                 [&](std::size_t index) {
+                     reader.read(sources[index].path);
+                     take_shape();
+                 },
+                 skipped))
             left.push_back(std::move(sources[i]));
         sources = std::move(left);
     }
     if (sources.empty()) throw DataError(options.folder + ": no image could be read", "check the files");
     reader.read(sources.front().path);
     info.samples = static_cast<std::int64_t>(sources.size());
-    info.sample_shape = reader.shape();
-    normalisation.put_into(info);
+    take_shape();
 
     // Waits for what its threads still read, which may be long: after the writer has removed what it began.
     InOrder<Image> images(sources.size(), options.threads,

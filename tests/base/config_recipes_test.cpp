@@ -111,5 +111,20 @@ TEST(ConfigTopk, must_fit_the_metric_that_is_asked_for) {
     EXPECT_EQ(parse("train: {topk: auto}").train.topk, std::nullopt);
 }
 
+TEST(ConfigOfAnotherTrainer, that_leaves_model_and_optimizer_open_is_doubted) {
+    const auto doubt = [](const std::string& text, const std::vector<std::string>& overrides = {}) {
+        return doubt_about_translation(text, "theirs.yaml", overrides);
+    };
+    const std::string theirs = "train: {lr: 2e-4, num_workers: 2}\n";
+    EXPECT_EQ(doubt(theirs),
+              "theirs.yaml has keys of another trainer (train.num_workers, train.lr), but does not set "
+              "model.name, which is mlp, and optim.name, which is sgd");
+    EXPECT_EQ(doubt(theirs, {"optim.name=adamw"}),
+              "theirs.yaml has keys of another trainer (train.num_workers, train.lr), but does not set "
+              "model.name, which is mlp");
+    EXPECT_EQ(doubt(theirs + "model: {name: resnet18}\noptim: {name: adamw}\n"), "");
+    EXPECT_EQ(doubt("optim: {lr: 2e-4}\n"), "");
+}
+
 }  // namespace
 }  // namespace tutti

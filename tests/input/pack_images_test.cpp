@@ -87,6 +87,17 @@ TEST_F(PackImages, ClassesAreTheSortedFoldersAndSamplesTheSortedFiles) {
     EXPECT_EQ(count_labels(*data), (std::vector<std::int64_t>{1, 2}));
 }
 
+TEST_F(PackImages, MeansThatDoNotFitAreRefusedBeforeTheOthersAreRead) {
+    write("in/a/1.png", png(1, 1, 2, "\x01\x02\x03"));
+    write("in/a/2.png", "broken");
+    options_.mean = options_.std = {1, 2};
+    std::vector<std::string> skipped;
+    EXPECT_EQ(
+        refusal([&] { pack_images(options_, [&](const std::string& why) { skipped.push_back(why); }); }),
+        "2 --mean and --std have 2 numbers, but samples have 3 channels; give one number, or 3 of each");
+    EXPECT_TRUE(skipped.empty());
+}
+
 TEST_F(PackImages, ColourIsKeptAndGreyBecomesIt) {
     write("in/a/1.png", png(1, 2, 2, "\x01\x02\x03\x04\x05\x06"));
     write("in/a/2.png", png(1, 2, 0, "\x07\x08"));

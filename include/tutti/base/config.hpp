@@ -260,6 +260,11 @@ struct Config {
 Config parse_config(std::string_view yaml_text, const std::string& source,
                     std::span<const std::string> overrides);
 
+/// Where a file was written for another trainer, as its keys show, and leaves the model or the optimizer to
+/// the default, which there it was not: a warning that says so; else nothing. What parse_config accepts.
+std::string doubt_about_translation(std::string_view yaml_text, const std::string& source,
+                                    std::span<const std::string> overrides);
+
 /// The text of a file or pipe. UsageError where none can be read; RunError for a StopSignal while it waits.
 std::string read_config_text(const std::string& path);
 
