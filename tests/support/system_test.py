@@ -216,7 +216,7 @@ class SystemTest(unittest.TestCase):
         """The program as one word of a shell's text: there may be a space in its path."""
         return shlex.quote(str(self.trainer))
 
-    def library_to_preload(self, variable):
+    def preloadable(self, variable):
         """The library that the build makes and this variable names, by a path for LD_PRELOAD, which ends at a space."""
         library = os.environ.get(variable)
         if not library:

@@ -13,7 +13,7 @@ MODELS = (["model.name=mlp"], ["model.name=lenet", "train.accumulate=2"],
 class StepMemory(TrainingTest):
     def setUp(self):
         super().setUp()
-        self.counter = self.library_to_preload("TUTTI_COUNT_ALLOCATIONS")
+        self.counter = self.preloadable("TUTTI_COUNT_ALLOCATIONS")
 
     def counts(self, data, steps, settings):
         """Calls of malloc and the like for a page of memory or more, and page faults."""

@@ -32,7 +32,7 @@ class VerifyEvery(TrainingTest):
             self.assertEqual(self.sha256(f"with{number}"), self.sha256(f"without{number}"))
 
     def test_a_rank_with_a_wrong_bit_ends_the_run_on_every_rank(self):
-        library = self.library_to_preload("TUTTI_FAULTY_BROADCAST")
+        library = self.preloadable("TUTTI_FAULTY_BROADCAST")
         self.assert_exit(self.train(1, "before", model__hidden="[256]"), 0)
         fault = {"LD_PRELOAD": library, "FAULTY_RANK": "2", "FAULTY_BYTES": str(64 * 256 * 4)}
         options = [word for name in fault for word in ("-x", f"{name}={fault[name]}")]

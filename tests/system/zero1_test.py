@@ -39,7 +39,7 @@ class Zero1(TrainingTest):
 
     def test_ranks_with_different_numbers_of_cores_issue_the_same_collectives(self):
         # Whether the update goes piece by piece through shared memory depends on the ranks' threads.
-        library = self.library_to_preload("TUTTI_UNEVEN_CORES")
+        library = self.preloadable("TUTTI_UNEVEN_CORES")
         # A sanitizer's library would have to be preloaded first; it is linked, and may come second.
         env = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
         for strategy in ("ddp", "zero1", "auto"):
