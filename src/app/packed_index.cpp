@@ -4,21 +4,11 @@
 
 #include "option_parser.hpp"
 #include "output_file.hpp"
+#include "tutti/base/csv_field.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/train/report_file.hpp"
 
 namespace tutti {
-namespace {
-
-std::string field(const std::string& text) {
-    if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-    std::string quoted = "\"";
-    for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-    return quoted + "\"";
-}
-
-}  // namespace
-
 void PackedIndex::add_option(OptionParser& parser, const std::vector<std::string>& columns) {
     text_ = "index";
     for (const std::string& column : columns) text_ += "," + column;
@@ -42,7 +32,7 @@ PackedFrom PackedIndex::note() {
     if (path_.empty()) return {};
     return [this](const std::vector<std::string>& where) {
         text_ += std::to_string(count_++);
-        for (const std::string& part : where) text_ += "," + field(part);
+        for (const std::string& part : where) text_ += "," + csv_field(part);
         text_ += "\n";
     };
 }

@@ -6,6 +6,7 @@
 
 #include "atomic_file.hpp"
 #include "prediction_writers.hpp"
+#include "tutti/base/csv_field.hpp"
 
 namespace tutti {
 namespace {
@@ -48,17 +49,13 @@ class CsvPredictionWriter final : public PredictionWriter {
     }
 
   private:
-    /// A column for each output; a name with a comma, quote or line's end is quoted (RFC 4180).
+    /// A column for each output.
     void names(fmt::memory_buffer& text, const char* what) const {
         for (std::int64_t k = 0; k < format_.outputs; ++k) {
-            std::string name = format_.target_names.empty()
-                                   ? std::to_string(k)
-                                   : format_.target_names[static_cast<std::size_t>(k)];
-            const bool quoted = name.find_first_of(",\"\r\n") != std::string::npos;
-            for (std::size_t at = name.find('"'); at != std::string::npos; at = name.find('"', at + 2))
-                name.insert(at, 1, '"');
-            const char* const quote = quoted ? "\"" : "";
-            fmt::format_to(std::back_inserter(text), ",{}{}_{}{}", quote, what, name, quote);
+            const std::string name = format_.target_names.empty()
+                                         ? std::to_string(k)
+                                         : format_.target_names[static_cast<std::size_t>(k)];
+            fmt::format_to(std::back_inserter(text), ",{}", csv_field(fmt::format("{}_{}", what, name)));
         }
     }
 
