@@ -15,6 +15,7 @@
 
 #include "schema.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/failed_write.hpp"
 #include "tutti/base/stop_signal.hpp"
 
 namespace tutti {
@@ -33,11 +34,6 @@ bool sync(const std::string& path, int flags) {
     close(file);
     errno = error;
     return done;
-}
-
-/// What a path that is right meets where no room is left, or the disk is broken.
-bool is_failed_write(int error) {
-    return error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO;
 }
 
 std::string directory_of(const std::string& path) {

@@ -24,12 +24,6 @@ inline std::string cause(const std::system_error& error) {
     return error.code().message();
 }
 
-/// What a path that is right meets where no room is left, or the disk is broken.
-inline bool is_failed_write(const std::system_error& error) {
-    const int value = error.code().value();
-    return value == ENOSPC || value == EDQUOT || value == EFBIG || value == EIO;
-}
-
 /// Writes all of `text`. Throws std::system_error.
 inline void write_all(int descriptor, std::string_view text) {
     while (!text.empty()) {

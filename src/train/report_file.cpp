@@ -4,6 +4,7 @@
 
 #include "atomic_file.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/failed_write.hpp"
 
 namespace tutti {
 
@@ -35,7 +36,7 @@ void prepare_output(const std::string& path, const std::string& option) {
         while (!folder.empty() && !fs::exists(folder)) folder = folder.parent_path();
         const file::Temporary probe((folder / output.filename()).string());
     } catch (const std::system_error& error) {
-        if (file::is_failed_write(error))
+        if (is_failed_write(error.code().value()))
             throw RunError(path + ": writing failed: " + file::cause(error),
                            "check the free space and quota there, or give another name");
         throw UsageError(option + " " + path + " cannot be written: " + file::cause(error),
