@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tutti/base/cache_directory.hpp"
+#include "tutti/base/config.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/input/pack.hpp"
 
@@ -24,13 +25,6 @@ bool is_complete(const fs::path& directory) {
     std::error_code ignored;
     return fs::is_regular_file(directory / "train.h5", ignored) &&
            fs::is_regular_file(directory / "test.h5", ignored);
-}
-
-/// A YAML scalar.
-std::string quoted(const std::string& text) {
-    std::string result = "'";
-    for (const char c : text) result += c == '\'' ? "''" : std::string(1, c);
-    return result + "'";
 }
 
 void pack(const fs::path& directory) {
@@ -54,8 +48,8 @@ std::string quickstart_recipe(const std::string& data_directory) {
         "optim: {name: sgd, lr: 0.05, momentum: 0.9}\n"
         "train: {batch_size: 64, epochs: 3}\n";
     if (!data_directory.empty())
-        recipe += "data: {train: " + quoted(data_directory + "/train.h5") +
-                  ", val: " + quoted(data_directory + "/test.h5") + "}\n";
+        recipe += "data: {train: " + config::quoted_scalar(data_directory + "/train.h5") +
+                  ", val: " + config::quoted_scalar(data_directory + "/test.h5") + "}\n";
     return recipe;
 }
 

@@ -1,7 +1,6 @@
 #include "config_schema.hpp"
 
 #include <algorithm>
-#include <cctype>
 
 #include "config_row.hpp"
 #include "config_schema_model.hpp"
@@ -30,8 +29,7 @@ Kind<std::string> resume() {
     kind.parse = [parse = kind.parse](const Setting& setting) {
         const std::vector<std::string> words = {"auto", "never"};
         const std::string value = parse(setting);
-        std::string lower = value;
-        std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+        const std::string lower = lower_case(value);
         if (std::ranges::find(words, lower) != words.end()) return lower;
         if (const std::string near = nearest(lower, words); !near.empty())
             setting.fail(value + " is neither auto nor never",

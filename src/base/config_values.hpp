@@ -93,8 +93,6 @@ std::string lower_case(std::string_view text);
 /// nearest one.
 std::size_t choose(const Setting& setting, const std::vector<std::string>& words);
 std::string join(const std::vector<std::string>& words, std::string_view separator);
-/// `text` as a YAML scalar, quoted where it must be.
-std::string quoted_scalar(std::string_view text);
 
 template <class T>
 Kind<T> choice(const std::vector<Choice<T>>& choices) {

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
+#include "config_values.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/familiar_options.hpp"
 
@@ -20,12 +20,6 @@ const FamiliarOption* find(const Fits& fits) {
     const auto& table = familiar_options();
     const auto found = std::find_if(table.begin(), table.end(), fits);
     return found == table.end() ? nullptr : &*found;
-}
-
-std::string lower_case(std::string text) {
-    std::transform(text.begin(), text.end(), text.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return text;
 }
 
 }  // namespace
@@ -51,7 +45,7 @@ bool is_familiar_section(std::string_view path) {
 
 std::string familiar_value(const FamiliarOption& option, const std::string& value, const std::string& where) {
     // YAML has several words for a truth value.
-    std::string word = lower_case(value);
+    std::string word = config::lower_case(value);
     if (word == "yes" || word == "on") word = "true";
     if (word == "no" || word == "off") word = "false";
     for (const auto& [theirs, ours] : option.words)
@@ -64,7 +58,7 @@ std::string familiar_value(const FamiliarOption& option, const std::string& valu
                                  "pack them once (data/README.md), and name the HDF5 file there");
             return value;
         case Value::lower_case:
-            return lower_case(value);
+            return config::lower_case(value);
         case Value::epochs:
             return value + " epochs";
         case Value::as_given:

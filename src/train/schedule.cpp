@@ -46,12 +46,20 @@ double learning_rate(const ScheduleConfig& schedule, double base, double epoch, 
                      "use constant, step or cosine");
 }
 
+namespace {
+
+std::string base_rate_text(const Config& config, int world_size) {
+    const double base = base_learning_rate(config, world_size);
+    return config.train.scale_lr_by_world_size ? fmt::format("optim.lr x {} ranks = {:.4g}", world_size, base)
+                                               : fmt::format("optim.lr, {:.4g}", base);
+}
+
+}  // namespace
+
 std::string doubt_about_rates(const Config& config, int world_size) {
     const ScheduleConfig& schedule = config.schedule;
     const double base = base_learning_rate(config, world_size);
-    const std::string rate = config.train.scale_lr_by_world_size
-                                 ? fmt::format("optim.lr x {} ranks = {:.4g}", world_size, base)
-                                 : fmt::format("optim.lr, {:.4g}", base);
+    const std::string rate = base_rate_text(config, world_size);
     if (schedule.name == "cosine" && schedule.min_lr > base)
         return fmt::format(
             "schedule.min_lr is {}, more than {}: the learning rate rises to it; set schedule.min_lr to less",
@@ -85,10 +93,8 @@ std::string doubt_about_warmup(const Config& config, int world_size, std::int64_
     return fmt::format(
         "schedule.warmup_epochs is {}, but the run ends {}: the learning rate never reaches {}, its last "
         "update has {:.4g}; set schedule.warmup_epochs to at most {}, or train longer",
-        schedule.warmup_epochs, end,
-        config.train.scale_lr_by_world_size ? fmt::format("optim.lr x {} ranks = {:.4g}", world_size, base)
-                                            : fmt::format("optim.lr, {:.4g}", base),
-        last, std::floor(epochs * 1000) / 1000);
+        schedule.warmup_epochs, end, base_rate_text(config, world_size), last,
+        std::floor(epochs * 1000) / 1000);
 }
 
 }  // namespace tutti

@@ -271,6 +271,11 @@ std::string read_config_text(const std::string& path);
 /// Reads `path` and parses it.
 Config load_config(const std::string& path, std::span<const std::string> overrides);
 
+namespace config {
+/// `text` as a YAML scalar, quoted where it must be.
+std::string quoted_scalar(std::string_view text);
+}  // namespace config
+
 /// The resolved configuration as YAML, every key with its value; parse_config(to_yaml(c), …) gives c again.
 std::string to_yaml(const Config& config);
 

@@ -20,8 +20,8 @@ namespace tutti {
 /// something or there are 10 classes and more. Pure.
 std::int64_t topk_of(const TrainConfig& config, std::int64_t classes);
 /// Throws UsageError where train.topk is given and more than the `classes` of the model: all would be hits;
-/// and where train.confusion asks for a matrix of more than 2048 classes, each rank's 33 MB at that, and a
-/// row of metrics.jsonl of about as much.
+/// and where train.confusion asks for a matrix of more than 2048 classes, each rank's 34 MB at that, and a
+/// row of metrics.jsonl of 13 MB or more.
 void check_metrics(const TrainConfig& config, std::int64_t classes);
 
 /// What a thread evaluates with.
