@@ -5,6 +5,8 @@
 
 #include "bench_commands.hpp"
 #include "command_line.hpp"
+#include "device_choice.hpp"
+#include "gradient_path.hpp"
 #include "job_start.hpp"
 #include "memory_check.hpp"
 #include "tutti/base/error.hpp"
@@ -21,6 +23,7 @@ namespace {
 struct Options {
     std::string sizes = "4K:256M";
     int iterations = 0, warmup = 5;
+    DeviceChoice device = DeviceChoice::automatic;
     Backend backend = Backend::automatic;
     double timeout = 300;
     std::string out = ".";
@@ -35,8 +38,37 @@ nlohmann::ordered_json to_json(const Timing& timing) {
     return json;
 }
 
-nlohmann::ordered_json report(const JobStart& start, const Communicator& communicator, const Options& options,
+/// What is reduced, and by what.
+struct Reduction {
+    SelectedDevice selected;  ///< outlives the communicator
+    std::unique_ptr<Communicator> communicator;
+
+    Device* gpu() const { return selected.gpu ? selected.device.get() : nullptr; }
+    std::string memory() const { return selected.gpu ? selected.name : "host"; }
+};
+
+Reduction open_reduction(const JobStart& start, const Options& options, Communicator& control) {
+    Config config;
+    config.device = options.device;
+    config.distributed = {.backend = options.backend, .timeout = options.timeout};
+    Reduction reduction;
+    SelectedDevice& selected = reduction.selected;
+    selected =
+        select_device(start.over(control), config, 1, sharing_under(start.environment, options.backend));
+    if (options.backend == Backend::nccl && !selected.gpu)
+        throw AgreedError(ExitCode::usage,
+                          "--backend is nccl, which joins GPUs, but the host's memory is to be summed: " +
+                              (selected.notice.empty() ? "--device is cpu" : selected.notice) +
+                              "; leave out --backend nccl, or start where every rank has a GPU");
+    if (!selected.notice.empty()) start.log.info(selected.notice);
+    reduction.communicator =
+        make_gradients_communicator(start.over(control), config.distributed, selected.gpu, control);
+    return reduction;
+}
+
+nlohmann::ordered_json report(const JobStart& start, const Reduction& reduction, const Options& options,
                               std::span<const AllReduceRow> rows, const CostModel& fit) {
+    const Communicator& communicator = *reduction.communicator;
     nlohmann::ordered_json json;
     json["benchmark"] = "allreduce";
     json["version"] = TUTTI_VERSION;
@@ -44,6 +76,7 @@ nlohmann::ordered_json report(const JobStart& start, const Communicator& communi
     json["world_size"] = communicator.size();
     json["ranks_on_this_host"] = start.session.local_size();
     json["path"] = communicator.all_reduce_path();
+    json["memory"] = reduction.memory();
     json["dtype"] = "f32";
     json["operation"] = "sum";
     json["warmup"] = options.warmup;
@@ -66,15 +99,18 @@ nlohmann::ordered_json report(const JobStart& start, const Communicator& communi
     return json;
 }
 
-void print_head(const JobStart& start, const Communicator& communicator) {
-    const int ranks = communicator.size();
-    fmt::print("# all-reduce of f32, sum, in place: {} rank{} ({} on rank 0's host), {}; {}\n", ranks,
-               ranks == 1 ? "" : "s", start.session.local_size(), communicator.all_reduce_path(),
+void print_head(const JobStart& start, const Reduction& reduction) {
+    const int ranks = reduction.communicator->size();
+    fmt::print("# all-reduce of f32, sum, in place, of {}: {} rank{} ({} on rank 0's host), {}; {}\n",
+               reduction.gpu() ? "the memory of " + reduction.memory() : "the host's memory", ranks,
+               ranks == 1 ? "" : "s", start.session.local_size(), reduction.communicator->all_reduce_path(),
                MpiSession::library_version());
     fmt::print(
         "# time of an iteration: the slowest rank's; algbw = bytes / median; busbw = algbw x 2(p-1)/p\n"
-        "# MPI: one MPI_Allreduce, called in turn with ours; ratio: median of ours / MPI's. All sums were "
-        "verified.\n");
+        "# {}All sums were verified.\n",
+        reduction.gpu()
+            ? "A call is one iteration, until the host knows that it is done. "
+            : "MPI: one MPI_Allreduce, called in turn with ours; ratio: median of ours / MPI's. ");
     if (ranks == 1)
         fmt::print(
             "# One rank: nothing is exchanged. The times are those of the calls, busbw is 0, there is no "
@@ -112,34 +148,38 @@ void print_fit(const CostModel& fit, std::span<const AllReduceRow> rows) {
 
 int bench(const JobStart& start, const Options& options) {
     const StopSignal signals;
-    const auto communicator = start.timed_world({.backend = options.backend, .timeout = options.timeout});
-    const bool first = communicator->rank() == 0;
+    const auto control = start.timed_world({.backend = options.backend, .timeout = options.timeout});
+    const bool first = control->rank() == 0;
     std::string path;
-    together_on_first_rank(*communicator, "preparing the report",
+    together_on_first_rank(*control, "preparing the report",
                            [&] { path = prepare_report(options.out, "allreduce.json"); });
 
     AllReduceBench bench;
     bench.sizes = parse_byte_sizes(options.sizes);
     // A system that gives memory only as it is touched would end the ranks without a word.
-    check_buffer_memory(start, *communicator, static_cast<double>(std::ranges::max(bench.sizes)));
+    check_buffer_memory(start, *control, static_cast<double>(std::ranges::max(bench.sizes)));
+    const Reduction reduction = open_reduction(start, options, *control);
+    bench.device = reduction.gpu();
+    bench.control = control.get();
     bench.iterations = options.iterations;
     bench.warmup = options.warmup;
-    if (first && !options.json) print_head(start, *communicator);
-    if (auto* const mpi = dynamic_cast<MpiSession*>(&start.session))
+    if (first && !options.json) print_head(start, reduction);
+    if (auto* const mpi = dynamic_cast<MpiSession*>(&start.session); mpi && !reduction.gpu())
         bench.bare = [mpi](std::span<float> buffer) { mpi->bare_all_reduce(buffer); };
     bench.stop = [] { return StopSignal::pending() != 0; };
     bench.done = [&](const AllReduceRow& row) {
-        if (first && !options.json) print_row(row, communicator->size());
+        if (first && !options.json) print_row(row, control->size());
     };
-    const std::vector<AllReduceRow> rows = bench_all_reduce(*communicator, bench);
-    const CostModel fit = fit_cost(rows, communicator->size());
+    std::vector<AllReduceRow> rows;
+    tell_errors(*reduction.communicator, [&] { rows = bench_all_reduce(*reduction.communicator, bench); });
+    const CostModel fit = fit_cost(rows, control->size());
 
-    together_on_first_rank(*communicator, "writing the report", [&] {
-        const auto json = report(start, *communicator, options, rows, fit);
+    together_on_first_rank(*control, "writing the report", [&] {
+        const auto json = report(start, reduction, options, rows, fit);
         write_report(path, json_text(json, 2) + "\n");
         if (options.json)
             fmt::print("{}\n", json_text(json));
-        else if (communicator->size() > 1)
+        else if (control->size() > 1)
             print_fit(fit, rows);
         std::fflush(stdout);
     });
@@ -150,8 +190,10 @@ int bench(const JobStart& start, const Options& options) {
 
 int bench_allreduce_command(const Arguments& arguments) {
     OptionParser parser(
-        "Time and bandwidth of all-reduces against their size, verified, beside MPI_Allreduce, with a fit of "
-        "latency and bandwidth. Writes allreduce.json.",
+        "Time and bandwidth of all-reduces against their size, verified, with a fit of latency and "
+        "bandwidth: "
+        "of the host's memory beside MPI_Allreduce, or of the GPUs' by what carries gradients. Writes "
+        "allreduce.json.",
         "trainer bench allreduce");
     Options options;
     parser
@@ -169,9 +211,15 @@ int bench_allreduce_command(const Arguments& arguments) {
         parser.add_option("--timeout", options.timeout, "seconds a rank waits for its peers, 0: for ever")
             .not_negative()
             .show_default();
-    parser.add_choice<Backend>(
-        "--backend", options.backend, "as distributed.backend",
-        {{"auto", Backend::automatic}, {"mpi", Backend::mpi}, {"gloo", Backend::gloo}});
+    parser.add_choice<DeviceChoice>(
+        "--device", options.device,
+        "as device: whose memory is summed; auto: the GPUs', where every rank has one",
+        {{"auto", DeviceChoice::automatic}, {"cpu", DeviceChoice::cpu}, {"cuda", DeviceChoice::cuda}});
+    parser.add_choice<Backend>("--backend", options.backend, "as distributed.backend",
+                               {{"auto", Backend::automatic},
+                                {"nccl", Backend::nccl},
+                                {"mpi", Backend::mpi},
+                                {"gloo", Backend::gloo}});
     parser.add_option("--out", options.out, "directory for allreduce.json").show_default();
     parser.add_flag("--json", options.json, "print the JSON instead of the table");
     if (!parse_arguments(parser, arguments)) return 0;

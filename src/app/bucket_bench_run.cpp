@@ -37,7 +37,7 @@ class BucketBenchRun {
           inputs_(open_bench_data(start.over(*timed_), config_,
                                   synthetic_data(options.recipe, config_, options.sample_shape,
                                                  start.world.size(), most_updates(options)))),
-          gradients_(make_gradients_communicator(start, config_, inputs_, *timed_)),
+          gradients_(make_gradients_communicator(start, config_.distributed, inputs_.gpu, *timed_)),
           control_(timed_->duplicate()),
           bench_({config_, *inputs_.device, *gradients_, *control_, start.log, nullptr, *inputs_.train,
                   nullptr}) {}

@@ -50,6 +50,11 @@ GpuSharing sharing_of(Backend backend, bool nccl_shares) {
     return through_host || (backend == Backend::nccl && nccl_shares) ? GpuSharing::allow : GpuSharing::refuse;
 }
 
+GpuSharing sharing_under(const Environment& environment, Backend backend) {
+    const auto nccl_shares = environment.find("NCCL_MULTI_RANK_GPU_ENABLE");
+    return sharing_of(backend, nccl_shares != environment.end() && nccl_shares->second == "1");
+}
+
 void check_backend(Backend backend, bool cuda) {
     if (backend == Backend::nccl && !cuda)
         throw UsageError("distributed.backend is nccl, which joins GPUs, but this run computes on the CPU",

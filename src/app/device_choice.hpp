@@ -6,6 +6,7 @@
 
 #include "tutti/base/config.hpp"
 #include "tutti/comm/gpu_placement.hpp"
+#include "tutti/comm/launch.hpp"
 
 namespace tutti {
 
@@ -30,6 +31,8 @@ DeviceDecision decide_device(DeviceChoice choice, Precision precision, std::span
 /// Several ranks may share a GPU where gradients go through host memory, and where NCCL was told to
 /// (`nccl_shares`: NCCL_MULTI_RANK_GPU_ENABLE=1). Pure.
 GpuSharing sharing_of(Backend backend, bool nccl_shares);
+/// The same, as the rank's environment tells it.
+GpuSharing sharing_under(const Environment& environment, Backend backend);
 
 /// Throws UsageError where gradients cannot go the way that the config wants, as they are on the CPU.
 void check_backend(Backend backend, bool cuda);

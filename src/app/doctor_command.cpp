@@ -2,6 +2,7 @@
 
 #include "command_line.hpp"
 #include "doctor/all_reduce_check.hpp"
+#include "doctor/gpu_sums.hpp"
 #include "doctor/host.hpp"
 #include "doctor/report.hpp"
 #include "job_start.hpp"
@@ -17,17 +18,20 @@ int examine(const JobStart& start, bool json) {
     using namespace doctor;
     const auto world = start.session.world(agreement_timeout);
     const auto places = exchange_places(*world, start.session);
-    RankFacts mine =
-        own_facts(world->rank(), places[static_cast<std::size_t>(world->rank())], start.environment);
+    JobFacts job;
+    const JobStart patient = start.over(*world);
+    const SelectedDevice selected = select_as_training(patient, job.gpus);
+    RankFacts mine = own_facts(world->rank(), places[static_cast<std::size_t>(world->rank())],
+                               start.environment, {selected.name, selected.uuid});
     mine.clock_ahead = clock_ahead(*world);
 
-    JobFacts job;
     job.launcher = to_string(read_launch(start.environment).launcher);
     if (start.session.bootstrap() == Bootstrap::mpi)
         job.launch_mismatch = mismatch_with_mpi(start.environment, world->size()).value_or("");
     for (const std::string& text : all_gather_text(*world, to_json(mine)))
         job.ranks.push_back(rank_facts_from_json(text));
-    job.all_reduce = check_all_reduce(*world);
+    job.all_reduce = check_all_reduce(*world, *world);
+    check_gpu_sums(patient, selected, job.gpus);
 
     // Every rank judges the same facts; the sums of each are its own.
     const std::vector<Problem> problems = judge(job);
@@ -45,7 +49,8 @@ int examine(const JobStart& start, bool json) {
 int doctor_command(const Arguments& arguments) {
     OptionParser parser(
         "Where the ranks are, whether their libraries agree, whether the network adds correctly and how "
-        "fast, and each problem with its fix. Start it as the training would be started. Exit code: 0 "
+        "fast, of GPUs as of hosts, and each problem with its fix. Start it as the training would be "
+        "started. Exit code: 0 "
         "healthy, 1 problems found.",
         "trainer doctor");
     bool json = false;

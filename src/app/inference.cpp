@@ -264,8 +264,10 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
     const auto places = exchange_places(control, start.session);
     const auto rank = static_cast<std::size_t>(world.rank());
     // Nothing of the device's memory travels: ranks may share a GPU.
-    inference.device =
-        select_device(start.over(control), config, places[rank].threads, GpuSharing::allow).device;
+    SelectedDevice selected =
+        select_device(start.over(control), config, places[rank].threads, GpuSharing::allow);
+    if (!selected.notice.empty()) start.log.info(selected.notice);
+    inference.device = std::move(selected.device);
     together(control, "opening the data", [&] {
         inference.data = transform_images(
             open_datasets(arguments.data.empty() ? config.data.val : arguments.data,

@@ -149,5 +149,7 @@ template ParserOption OptionParser::add_option(const std::string&, std::vector<s
 template ParserOption OptionParser::add_option(const std::string&, std::vector<float>&, const std::string&);
 template ParserOption OptionParser::add_choice(const std::string&, Backend&, const std::string&,
                                                const Choices<Backend>&);
+template ParserOption OptionParser::add_choice(const std::string&, DeviceChoice&, const std::string&,
+                                               const Choices<DeviceChoice>&);
 
 }  // namespace tutti

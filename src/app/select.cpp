@@ -1,5 +1,6 @@
 #include "select.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "device_choice.hpp"
@@ -47,14 +48,19 @@ SelectedDevice select_device(const JobStart& start, const Config& config, int th
             return;
         }
         const auto places = assign_gpus(all.gpus, sharing);
-        const int index = places[static_cast<std::size_t>(start.world.rank())].device;
+        const GpuPlace& mine = places[static_cast<std::size_t>(start.world.rank())];
+        const int index = mine.device;
         selected.device = module->make_device(index);
         selected.basis_of_bits = module->basis_of_bits(index);
+        selected.name = module->device_name();
+        selected.uuid = mine.uuid;
         selected.device->set_notice([&log = start.log](const std::string& text) { log.info(text); });
         selected.gpu = GpuEntries{module->make_side_stream(), module->make_staging(),
                                   module->make_bf16_transit(), module->compute_stream(*selected.device)};
     });
-    if (module && !decision.notice.empty()) start.log.info(decision.notice);
+    if (module) selected.notice = decision.notice;
+    selected.able_ranks = static_cast<int>(
+        std::ranges::count_if(all.offers, [](const GpuOffer& one) { return one.problem.empty(); }));
     return selected;
 }
 

@@ -36,7 +36,7 @@ class StepBenchRun {
           inputs_(open_bench_data(start.over(*timed_), config_,
                                   synthetic_data(options.recipe, config_, options.sample_shape,
                                                  start.world.size(), most_updates(options)))),
-          gradients_(make_gradients_communicator(start, config_, inputs_, *timed_)),
+          gradients_(make_gradients_communicator(start, config_.distributed, inputs_.gpu, *timed_)),
           control_(timed_->duplicate()),
           chosen_(config_of_run(config_, *gradients_)),
           bench_(

@@ -91,7 +91,7 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
     const auto& [places, device, gpu, train_data, val_data] = inputs;
     config = config_with_objective(std::move(config), train_data->info());
 
-    const auto gradients = make_gradients_communicator(start, config, inputs, *timed);
+    const auto gradients = make_gradients_communicator(start, config.distributed, inputs.gpu, *timed);
     const auto control = timed->duplicate();
     // Before the run directory: what memory, the device, the data's channels or a checkpoint that was named
     // refuse leaves nothing behind.

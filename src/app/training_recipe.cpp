@@ -11,7 +11,6 @@
 #include "select.hpp"
 #include "tutti/base/device_choice.hpp"
 #include "tutti/base/error.hpp"
-#include "tutti/comm/compression.hpp"
 #include "tutti/input/transforms.hpp"
 #include "tutti/train/objective.hpp"
 #include "tutti/train/shard_plan.hpp"
@@ -111,10 +110,9 @@ TrainingInputs open_training(const JobStart& start, const Config& config, bool w
     inputs.places = exchange_places(start.world, start.session);
     const Config on_device = device_config(start, config);
     const RankPlace& mine = inputs.places[static_cast<std::size_t>(start.world.rank())];
-    const auto nccl_shares = start.environment.find("NCCL_MULTI_RANK_GPU_ENABLE");
-    const GpuSharing sharing = sharing_of(
-        config.distributed.backend, nccl_shares != start.environment.end() && nccl_shares->second == "1");
-    SelectedDevice selected = select_device(start, on_device, mine.threads, sharing);
+    SelectedDevice selected = select_device(start, on_device, mine.threads,
+                                            sharing_under(start.environment, config.distributed.backend));
+    if (!selected.notice.empty()) start.log.info(selected.notice);
     inputs.device = std::move(selected.device);
     inputs.gpu = selected.gpu;
     if (config.run.deterministic && inputs.gpu) require_same_gpus(start.world, selected.basis_of_bits);
@@ -127,19 +125,6 @@ TrainingInputs open_training(const JobStart& start, const Config& config, bool w
     require_same_data(start.world, *inputs.train, make_data ? SameLabels::by_settings : SameLabels::compared);
     if (inputs.val) require_same_data(start.world, *inputs.val);
     return inputs;
-}
-
-std::unique_ptr<Communicator> make_gradients_communicator(const JobStart& start, const Config& config,
-                                                          const TrainingInputs& inputs, Communicator& timed) {
-    // A rank alone moves nothing; NCCL is tried where it was asked for.
-    const bool moves = timed.size() > 1 || config.distributed.backend == Backend::nccl;
-    if (!inputs.gpu && timed.size() > 1 && config.distributed.compress == Compress::bf16)
-        return make_compressing_communicator(timed.duplicate());
-    if (!inputs.gpu || !moves) return timed.duplicate();
-    return make_gpu_communicator(
-        config.distributed, *inputs.gpu, timed.duplicate(), start.session.host(),
-        [&log = start.log](const std::string& why) { log.info(why); },
-        [&log = start.log](const std::string& why) { log.error(why); });
 }
 
 Config config_of_run(Config config, const Communicator& gradients) {

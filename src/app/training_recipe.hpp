@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "gradient_path.hpp"
 #include "job_start.hpp"
 #include "rank_placement.hpp"
 #include "tutti/base/config.hpp"
@@ -49,12 +50,6 @@ struct TrainingInputs {
 /// data.train.
 TrainingInputs open_training(const JobStart& start, const Config& config, bool whole_run,
                              const std::function<std::unique_ptr<Dataset>()>& make_data = {});
-
-/// The communicator that the config wants for the gradients, of the memory of the device on which they are:
-/// `timed` again, with compressed sums where the config wants them, through pinned host memory, or NCCL. Rank
-/// 0 logs why `auto` does not take NCCL. Collective; throws AgreedError. The inputs must outlive it.
-std::unique_ptr<Communicator> make_gradients_communicator(const JobStart& start, const Config& config,
-                                                          const TrainingInputs& inputs, Communicator& timed);
 
 /// The config with what `auto` stands for once it is known what carries the gradients (chosen_strategy).
 /// The config that is written down stays the given one.

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <new>
 #include <string>
 #include <utility>
 
 #include "tutti/base/bf16.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/median.hpp"
+#include "tutti/comm/reduced_buffer.hpp"
 
 namespace tutti {
 namespace {
@@ -96,34 +96,17 @@ void stop_together(Communicator& communicator, const AllReduceBench& bench) {
                           "the measurement was interrupted by a signal; no file was written");
 }
 
-/// What is reduced: the host's buffer itself, or its copy in the device's memory.
-struct Reduced {
-    Device* device;
-    Buffer memory;
-
-    TensorView of(std::span<float> buffer) const {
-        if (!device) return view_of(buffer);
-        return memory.view(0, DType::f32, {static_cast<std::int64_t>(buffer.size())});
-    }
-    void take(std::span<float> buffer) const {
-        if (device) device->copy_from_host(of(buffer), buffer.data());
-    }
-    void give(std::span<float> buffer) const {
-        if (device) device->copy_to_host(buffer.data(), of(buffer));
-    }
-};
-
 AllReduceRow measure(Communicator& communicator, Communicator& control, const AllReduceBench& bench,
-                     const Pattern& pattern, const Reduced& reduced, std::span<float> buffer) {
+                     const Pattern& pattern, ReducedBuffer& reduced, std::size_t count) {
+    const std::span<float> buffer = reduced.host(count);
     const int iterations = iterations_for(bench, buffer.size_bytes());
     std::vector<double> own, bare;
     const auto time_own = [&] {
         pattern.fill(buffer);
-        reduced.take(buffer);
-        const TensorView view = reduced.of(buffer);
+        const TensorView view = reduced.take(count);
         control.barrier();
         own.push_back(seconds_of([&] { communicator.all_reduce(view, ReduceOp::sum).wait(); }));
-        reduced.give(buffer);
+        reduced.give(count);
         check_result(control, pattern, buffer);
     };
     const auto time_bare = [&] {
@@ -156,20 +139,6 @@ AllReduceRow measure(Communicator& communicator, Communicator& control, const Al
     return {buffer.size_bytes(), iterations, timing(own), timing(bare), median(ratios)};
 }
 
-std::vector<float> allocate(Communicator& communicator, std::span<const std::uint64_t> sizes) {
-    const std::uint64_t bytes = *std::max_element(sizes.begin(), sizes.end());
-    std::vector<float> buffer;
-    together(communicator, "allocating the buffer", [&] {
-        try {
-            buffer.resize((bytes + sizeof(float) - 1) / sizeof(float));
-        } catch (const std::exception&) {
-            throw UsageError("there is no memory for a buffer of " + std::to_string(bytes) + " bytes",
-                             "measure smaller sizes");
-        }
-    });
-    return buffer;
-}
-
 }  // namespace
 
 std::vector<AllReduceRow> bench_all_reduce(Communicator& communicator, const AllReduceBench& bench) {
@@ -182,17 +151,11 @@ std::vector<AllReduceRow> bench_all_reduce(Communicator& communicator, const All
                          "measure up to " + std::to_string(most_ranks) + " ranks");
     const Pattern pattern(communicator.rank(), communicator.size(), bench.compressed);
     Communicator& control = bench.control ? *bench.control : communicator;
-    std::vector<float> buffer = allocate(control, bench.sizes);
-    Reduced reduced{bench.device, {}};
-    if (bench.device)
-        together(control, "allocating the buffer", [&] {
-            reduced.memory = bench.device->allocate(buffer.size() * sizeof(float), "the all-reduce's buffer");
-        });
+    const auto floats = [](std::uint64_t bytes) { return (bytes + sizeof(float) - 1) / sizeof(float); };
+    ReducedBuffer reduced(communicator, control, bench.device, floats(std::ranges::max(bench.sizes)));
     std::vector<AllReduceRow> rows;
     for (const std::uint64_t bytes : bench.sizes) {
-        const std::size_t count = (bytes + sizeof(float) - 1) / sizeof(float);
-        rows.push_back(
-            measure(communicator, control, bench, pattern, reduced, std::span(buffer).first(count)));
+        rows.push_back(measure(communicator, control, bench, pattern, reduced, floats(bytes)));
         if (bench.done) bench.done(rows.back());
     }
     return rows;

@@ -33,7 +33,7 @@ JobFacts healthy() {
         one.clock_ahead = 0.01 * rank;
         job.ranks.push_back(one);
     }
-    job.all_reduce = {"mpi", 1e-8, 1e-6, 64'000'000, 0.1, 0};
+    job.all_reduce = {"mpi", "shared memory", 1e-8, 1e-6, 64'000'000, 0.1, 0};
     return job;
 }
 
@@ -81,6 +81,79 @@ const std::vector<Case> cases = {
      [](JobFacts& job) { job.ranks[1].gpu_uuid = job.ranks[0].gpu_uuid; },
      "several-ranks-on-one-gpu",
      {"ranks 0, 1 on node1", "GPU-0", "--gpus-per-task=1"}},
+    {"gpus_that_some_ranks_lack",
+     [](JobFacts& job) {
+         job.ranks[2].gpu_uuid = job.ranks[3].gpu_uuid = "";
+         job.gpus.able_ranks = 2;
+         job.gpus.why_cpu = "device: auto takes the CPU: rank 2 on node2: no GPU";
+     },
+     "gpus-not-used",
+     {"there are GPUs, but device: auto takes the CPU: rank 2 on node2", "CUDA_VISIBLE_DEVICES="}},
+    {"no_gpu_anywhere_is_no_problem",
+     [](JobFacts& job) {
+         for (auto& one : job.ranks) one.gpu_uuid = "";
+         job.gpus.why_cpu = "device: auto takes the CPU: there is no NVIDIA driver";
+     },
+     nullptr,
+     {}},
+    {"gpus_that_cannot_be_taken",
+     [](JobFacts& job) { job.gpus.refusal = "rank 1 on node1: cudaSetDevice failed: busy; look there"; },
+     "gpus-not-taken",
+     {"cudaSetDevice failed: busy [gpus-not-taken]", "fix: look there"}},
+    {"a_shared_gpu_is_told_once",
+     [](JobFacts& job) {
+         job.ranks[1].gpu_uuid = job.ranks[0].gpu_uuid;
+         job.gpus.refusal = "rank 0 and rank 1 on node1 would share the GPU GPU-0; start fewer";
+     },
+     "several-ranks-on-one-gpu",
+     {}},
+    {"sums_of_gpus",
+     [](JobFacts& job) { job.gpus.all_reduce = {"nccl", "NCCL 2.28.9", 1e-8, 1e-6, 64'000'000, 0.001, 0}; },
+     nullptr,
+     {}},
+    {"gpus_without_nccl",
+     [](JobFacts& job) {
+         job.gpus.why_no_nccl = "gradients go through host memory: libnccl.so.2: not found";
+     },
+     "no-nccl",
+     {"gradients go through host memory", "libnccl.so.2", "distributed.backend: mpi"}},
+    {"gpus_that_do_not_reach_each_other",
+     [](JobFacts& job) {
+         job.gpus.failure = "ncclCommInitRank failed: system error; look at the network (and 1 other rank)";
+     },
+     "gpus-do-not-add",
+     {"was not summed: ncclCommInitRank failed: system error (and 1 other rank) [",
+      "fix: look at the network; NCCL_SOCKET_IFNAME"}},
+    {"wrong_sums_of_gpus",
+     [](JobFacts& job) { job.gpus.all_reduce = {"nccl", "NCCL 2.28.9", 1e-8, 1e-6, 64'000'000, 0.001, 5}; },
+     "wrong-sums",
+     {"64 MB of the GPUs' memory (NCCL 2.28.9) gave 5 wrong", "all-reduce of the GPUs' memory (NCCL 2.28.9)",
+      "64 MB in 1.0 ms, 96.00 GB/s bus bandwidth"}},
+    {"two_ranks_on_one_core",
+     [](JobFacts& job) {
+         for (auto& one : job.ranks) one.wanted_threads = 1;
+         job.ranks[1].cores = job.ranks[0].cores = {3};
+     },
+     "more-ranks-than-cores",
+     {"ranks 0, 1 on node1 share 1 core (3)", "--map-by socket:PE=N"}},
+    {"ranks_within_the_cores_of_another",
+     [](JobFacts& job) {
+         for (auto& one : job.ranks) {
+             one.host = "node1";
+             one.shm_bytes *= 4;
+             one.wanted_threads = 1;
+             one.cores = {4, 5};
+         }
+         job.ranks[3].cores = {0, 1, 2, 3, 4, 5};
+     },
+     "more-ranks-than-cores",
+     {"ranks 0, 1, 2 on node1 share 2 cores (4-5)"}},
+    {"ranks_that_share_enough_cores",
+     [](JobFacts& job) {
+         for (auto& one : job.ranks) one.cores = {0, 1};
+     },
+     nullptr,
+     {}},
     {"narrow_binding",
      [](JobFacts& job) { job.ranks[3].cores = {7}; },
      "binding-narrower-than-threads",
@@ -145,8 +218,8 @@ TEST(doctor, writes_cores_as_ranges) {
 
 TEST(doctor, bus_bandwidth_counts_what_each_link_carries) {
     // nccl-tests' formula: 64 MB in 0.1 s on 4 ranks: 0.64 GB/s · 2 · 3/4.
-    EXPECT_DOUBLE_EQ(bus_bandwidth({"mpi", 0, 0, 64'000'000, 0.1, 0}, 4), 0.96e9);
-    EXPECT_EQ(bus_bandwidth({"mpi", 0, 0, 64'000'000, 0.0, 0}, 4), 0.0);
+    EXPECT_DOUBLE_EQ(bus_bandwidth({"mpi", "", 0, 0, 64'000'000, 0.1, 0}, 4), 0.96e9);
+    EXPECT_EQ(bus_bandwidth({"mpi", "", 0, 0, 64'000'000, 0.0, 0}, 4), 0.0);
 }
 
 }  // namespace

@@ -53,8 +53,8 @@ class BenchAllreduce(system_test.SystemTest):
             (["allreduce", "--iterations", 0], ["--iterations"]),
             (["allreduce", "--timeout", "-3"], ["--timeout: -3 is not a number of at least 0"]),
             (["allreduce", "--timeout", "x"], ["--timeout: x is not a number"]),
-            (["allreduce", "--backend", "nccl"], ["--backend: use one of auto, mpi, gloo, not nccl"]),
-            (["allreduce", "--backend", "2"], ["--backend: use one of auto, mpi, gloo, not 2"]),
+            (["allreduce", "--backend", "nccl", "--device", "cpu"], ["--backend is nccl, which joins GPUs", "--device is cpu"]),
+            (["allreduce", "--backend", "2"], ["--backend: use one of auto, nccl, mpi, gloo, not 2"]),
             (["allreduce", "--out", self.dir / "file"], ["file", "--out"]),
             (["allreduce", "more"], ["more"]),
             (["allredcue"], ["allredcue", "did you mean allreduce?"]),
@@ -70,7 +70,7 @@ class BenchAllreduce(system_test.SystemTest):
     def test_a_backend_may_be_written_in_capitals(self):
         result = self.run_trainer(["bench", "allreduce", "--backend", "MPI", "--sizes", "4K", "--iterations", 1, "--json"])
         self.assert_exit(result, 0)
-        self.assertIn("--backend auto|mpi|gloo ", self.run_trainer(["bench", "allreduce", "--help"]).stdout)
+        self.assertIn("--backend auto|nccl|mpi|gloo", self.run_trainer(["bench", "allreduce", "--help"]).stdout)
 
     def test_a_buffer_that_all_ranks_of_the_host_cannot_have_is_refused_before_any_takes_it(self):
         with open("/proc/meminfo", encoding="utf-8") as file:

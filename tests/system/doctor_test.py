@@ -42,10 +42,11 @@ class Doctor(RendezvousTest):
 
     def test_the_table_names_every_rank_of_mpirun(self):
         result = self.mpirun(3, ["doctor"])
-        self.assert_exit(result, 0)
+        crowded = len(os.sched_getaffinity(0)) < 3
+        self.assert_exit(result, 1 if crowded else 0)
         self.assertIn("3 ranks, started by mpirun", result.stdout)
         for word in ("threads", "NUMA", "HDF5 locking", "/dev/shm", "on every rank", "64 MB in", "GB/s",
-                     "no problems found"):
+                     "[more-ranks-than-cores]" if crowded else "no problems found"):
             self.assertIn(word, result.stdout)
         self.assertRegex(result.stdout, r"(?m)^2 +\S+ +2 ")
 

@@ -37,8 +37,8 @@ struct AllReduceBench {
     std::vector<std::uint64_t> sizes;  ///< bytes; rounded up to whole f32 elements
     int iterations = 0;                ///< 0: 10 to 500, fewer for larger sizes
     int warmup = 5;                    ///< iterations that are not counted
-    /// Whose memory is reduced; null: the host's. Values come from the host and are checked there, outside of
-    /// the measured time.
+    /// Whose memory is reduced, as ReducedBuffer takes it; null: the host's. Values come from the host and
+    /// are checked there, outside of the measured time.
     Device* device = nullptr;
     /// Of the same ranks, for host memory: with a device, whose communicator cannot carry what the ranks tell
     /// each other. Null: the measured one.

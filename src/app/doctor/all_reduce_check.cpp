@@ -5,8 +5,11 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <span>
+#include <vector>
 
 #include "tutti/base/random.hpp"
+#include "tutti/comm/reduced_buffer.hpp"
 
 namespace tutti::doctor {
 namespace {
@@ -14,14 +17,16 @@ namespace {
 constexpr std::size_t few = 10;
 constexpr std::size_t many = 16'000'000;  // 64 MB
 
-void check_few(Communicator& world, AllReduceFacts& facts) {
+void check_few(Communicator& communicator, Communicator& world, ReducedBuffer& buffer,
+               AllReduceFacts& facts) {
     const auto ranks = static_cast<std::size_t>(world.size());
     const RandomStream random(0, RandomPlace::initial_weights, static_cast<std::uint64_t>(world.rank()), 0);
-    std::array<float, few> mine{};
+    const std::span<float> mine = buffer.host(few);
     for (std::size_t i = 0; i < few; ++i) mine[i] = static_cast<float>(random.uniform(i) - 0.5);
     std::vector<float> all(ranks * few);
-    world.all_gather(view_of(std::span(mine)), view_of(std::span(all))).wait();
-    world.all_reduce(view_of(std::span(mine)), ReduceOp::sum).wait();
+    world.all_gather(view_of(mine), view_of(std::span(all))).wait();
+    communicator.all_reduce(buffer.take(few), ReduceOp::sum).wait();
+    buffer.give(few);
 
     for (std::size_t i = 0; i < few; ++i) {
         double exact = 0, magnitude = 0;
@@ -42,32 +47,38 @@ void check_few(Communicator& world, AllReduceFacts& facts) {
     facts.allowed_error = worst[1];
 }
 
-void check_many(Communicator& world, AllReduceFacts& facts) {
-    std::vector<float> buffer(many);
+void check_many(Communicator& communicator, Communicator& world, ReducedBuffer& reduced,
+                AllReduceFacts& facts) {
+    const std::span<float> buffer = reduced.host(many);
     const auto expected_of = [](std::size_t i, int ranks) {
         return static_cast<float>(ranks * (ranks + 1) / 2 + ranks * static_cast<int>(i % 64));
     };
     for (std::size_t i = 0; i < many; ++i)
         buffer[i] = static_cast<float>(world.rank() + 1 + static_cast<int>(i % 64));
+    const TensorView view = reduced.take(many);
     world.barrier();
     const auto start = std::chrono::steady_clock::now();
-    world.all_reduce(view_of(std::span(buffer)), ReduceOp::sum).wait();
+    communicator.all_reduce(view, ReduceOp::sum).wait();
     facts.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    reduced.give(many);
     facts.bytes = static_cast<std::int64_t>(many * sizeof(float));
     std::int64_t wrong = 0;
     for (std::size_t i = 0; i < many; ++i)
         if (buffer[i] != expected_of(i, world.size())) ++wrong;
     world.all_reduce(view_of(std::span(&wrong, 1)), ReduceOp::sum).wait();
-    facts.wrong = wrong;
+    facts.wrong += wrong;
 }
 
 }  // namespace
 
-AllReduceFacts check_all_reduce(Communicator& world) {
+AllReduceFacts check_all_reduce(Communicator& communicator, Communicator& control, Device* device) {
     AllReduceFacts facts;
-    facts.backend = world.backend();
-    check_few(world, facts);
-    check_many(world, facts);
+    facts.backend = communicator.backend();
+    facts.path = communicator.all_reduce_path();
+    ReducedBuffer buffer(communicator, control, device, many);
+    check_few(communicator, control, buffer, facts);
+    if (device) check_many(communicator, control, buffer, facts);
+    check_many(communicator, control, buffer, facts);
     return facts;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,9 +29,10 @@ struct RankFacts {
     double clock_ahead = 0;                                  ///< seconds, of rank 0's clock
 };
 
-/// The all-reduce self-check, as rank 0 saw it.
+/// An all-reduce self-check, as rank 0 saw it.
 struct AllReduceFacts {
     std::string backend;
+    std::string path;          ///< Communicator::all_reduce_path
     double largest_error = 0;  ///< of ten random sums, absolute
     double allowed_error = 0;  ///< what rounding explains
     std::int64_t bytes = 0;    ///< of the large one
@@ -38,12 +40,23 @@ struct AllReduceFacts {
     std::int64_t wrong = 0;    ///< elements of the large one that are not exact
 };
 
+/// What training with `device: auto` makes of the GPUs. Texts are for people.
+struct GpuFacts {
+    int able_ranks = 0;                        ///< that could compute on a GPU
+    std::string why_cpu;                       ///< why it takes the CPU; empty: it takes the GPUs
+    std::string refusal;                       ///< why the ranks' GPUs cannot be taken
+    std::string why_no_nccl;                   ///< why gradients go through host memory
+    std::string failure;                       ///< what ended the check of their sums
+    std::optional<AllReduceFacts> all_reduce;  ///< of the GPUs' memory, by several ranks
+};
+
 struct JobFacts {
     std::string launcher;
     /// Why the launch starts something else than it seems to; see mismatch_with_mpi.
     std::string launch_mismatch;
     std::vector<RankFacts> ranks;
-    AllReduceFacts all_reduce;
+    AllReduceFacts all_reduce;  ///< of the host's memory
+    GpuFacts gpus;
 };
 
 std::string to_json(const RankFacts& facts);

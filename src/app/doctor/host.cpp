@@ -16,7 +16,6 @@
 #include <filesystem>
 #include <set>
 
-#include "gpu.hpp"
 #include "tutti/comm/mpi_session.hpp"
 #include "tutti/comm/network.hpp"
 
@@ -111,7 +110,7 @@ void read_interfaces(const Environment& environment, RankFacts& facts) {
 
 }  // namespace
 
-RankFacts own_facts(int rank, const RankPlace& place, const Environment& environment) {
+RankFacts own_facts(int rank, const RankPlace& place, const Environment& environment, const Gpu& taken) {
     RankFacts facts;
     facts.rank = rank;
     facts.host = place.host;
@@ -124,7 +123,7 @@ RankFacts own_facts(int rank, const RankPlace& place, const Environment& environ
     facts.shm_bytes = free_shared_memory();
     read_wanted_threads(environment, facts);
     read_interfaces(environment, facts);
-    const Gpu gpu = gpu_of_rank(place.local_rank);
+    const Gpu gpu = taken.uuid.empty() ? gpu_of_rank(place.local_rank) : taken;
     facts.gpu_name = gpu.name;
     facts.gpu_uuid = gpu.uuid;
     if (!gpu.uuid.empty()) facts.libraries.merge(gpu_libraries());

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
+
+#include "report.hpp"
 
 namespace tutti::doctor {
 namespace {
@@ -41,29 +44,89 @@ std::map<std::pair<std::string, std::string>, std::vector<int>> group(const JobF
     return groups;
 }
 
-void judge_launch(const JobFacts& job, Problems& problems) {
-    if (job.launch_mismatch.empty()) return;
-    const auto end = job.launch_mismatch.find("; ");
-    const bool has_fix = end != std::string::npos;
-    problems.push_back({"singletons", job.launch_mismatch.substr(0, end),
-                        has_fix ? job.launch_mismatch.substr(end + 2) : "check the launch command"});
+/// Of an error's text, which has its remedy behind it, and then, maybe, how many ranks say the same (agree).
+Problem problem_of_error(const std::string& name, std::string text, const std::string& fix_without) {
+    std::string others;
+    if (const auto begin = text.rfind(" (and "); begin != std::string::npos && text.ends_with(')')) {
+        others = text.substr(begin);
+        text.erase(begin);
+    }
+    const auto end = text.find("; ");
+    return {name, text.substr(0, end) + others,
+            end == std::string::npos ? fix_without : text.substr(end + 2)};
 }
 
-void judge_sums(const JobFacts& job, Problems& problems) {
-    const AllReduceFacts& sums = job.all_reduce;
+void judge_launch(const JobFacts& job, Problems& problems) {
+    if (job.launch_mismatch.empty()) return;
+    problems.push_back(problem_of_error("singletons", job.launch_mismatch, "check the launch command"));
+}
+
+std::map<std::pair<std::string, std::string>, std::vector<int>> users_of_gpus(const JobFacts& job) {
+    return group(job, [](const RankFacts& one) { return one.gpu_uuid; });
+}
+
+void judge_gpus(const JobFacts& job, Problems& problems) {
+    bool shared = false;
+    for (const auto& [key, ranks] : users_of_gpus(job)) {
+        if (ranks.size() < 2) continue;
+        shared = true;
+        problems.push_back({"several-ranks-on-one-gpu",
+                            fmt::format("{} share one GPU ({})", places(ranks, key.first), key.second),
+                            "start one rank per GPU: srun --gpus-per-task=1, or mpirun -np with the number "
+                            "of GPUs; do not set CUDA_VISIBLE_DEVICES to one GPU for all ranks"});
+    }
+    // Which GPUs the ranks share is said better above, where the driver tells it.
+    if (!job.gpus.refusal.empty() && !shared)
+        problems.push_back(problem_of_error("gpus-not-taken", job.gpus.refusal, "look at nvidia-smi"));
+    const bool any =
+        std::ranges::any_of(job.ranks, [](const RankFacts& one) { return !one.gpu_uuid.empty(); });
+    if (!job.gpus.why_cpu.empty() && (any || job.gpus.able_ranks > 0))
+        problems.push_back(
+            {"gpus-not-used", "there are GPUs, but " + job.gpus.why_cpu,
+             "give every rank a GPU and the same software; where the CPU is meant, set device: cpu, and "
+             "CUDA_VISIBLE_DEVICES= for this command"});
+}
+
+void judge_sums(const AllReduceFacts& sums, const std::string& memory, const std::string& fix,
+                Problems& problems) {
     if (sums.largest_error > sums.allowed_error || std::isnan(sums.largest_error))
         problems.push_back(
             {"wrong-sums",
-             fmt::format("all-reduce of ten random floats is off by {:.3g}, rounding explains {:.3g}",
-                         sums.largest_error, sums.allowed_error),
-             "do not train on this network: try another distributed.backend, and another "
-             "network interface"});
+             fmt::format("all-reduce of ten random floats{} is off by {:.3g}, rounding explains {:.3g}",
+                         memory, sums.largest_error, sums.allowed_error),
+             fix});
     if (sums.wrong > 0)
-        problems.push_back(
-            {"wrong-sums",
-             fmt::format("all-reduce of {} MB gave {} wrong elements", sums.bytes / 1'000'000, sums.wrong),
-             "do not train on this network: try another distributed.backend, and another "
-             "network interface"});
+        problems.push_back({"wrong-sums",
+                            fmt::format("all-reduce of {} MB{} gave {} wrong elements",
+                                        sums.bytes / 1'000'000, memory, sums.wrong),
+                            fix});
+}
+
+void judge_host_sums(const JobFacts& job, Problems& problems) {
+    judge_sums(job.all_reduce, "",
+               "do not train on this network: try another distributed.backend, and another network interface",
+               problems);
+}
+
+void judge_gpu_sums(const JobFacts& job, Problems& problems) {
+    const GpuFacts& gpus = job.gpus;
+    if (gpus.all_reduce)
+        judge_sums(
+            *gpus.all_reduce, " of the GPUs' memory (" + gpus.all_reduce->path + ")",
+            "do not train on these GPUs: compare with distributed.backend: mpi, and have them examined "
+            "(dcgmi diag)",
+            problems);
+    if (!gpus.why_no_nccl.empty())
+        problems.push_back({"no-nccl", gpus.why_no_nccl,
+                            "install NCCL (libnccl.so.2) on every host, or load its module; or set "
+                            "distributed.backend: mpi, if that is what you want"});
+    if (gpus.failure.empty()) return;
+    Problem problem = problem_of_error("gpus-do-not-add", gpus.failure, "NCCL_DEBUG=INFO has NCCL say more");
+    problem.what = "the GPUs' memory was not summed: " + problem.what;
+    problem.fix +=
+        "; NCCL_SOCKET_IFNAME names NCCL's network interface, and distributed.backend: mpi goes through host "
+        "memory";
+    problems.push_back(std::move(problem));
 }
 
 void judge_libraries(const JobFacts& job, Problems& problems) {
@@ -85,16 +148,6 @@ void judge_libraries(const JobFacts& job, Problems& problems) {
     }
 }
 
-void judge_gpus(const JobFacts& job, Problems& problems) {
-    for (const auto& [key, ranks] : group(job, [](const RankFacts& one) { return one.gpu_uuid; }))
-        if (ranks.size() > 1)
-            problems.push_back(
-                {"several-ranks-on-one-gpu",
-                 fmt::format("{} share one GPU ({})", places(ranks, key.first), key.second),
-                 "start one rank per GPU: srun --gpus-per-task=1, or mpirun -np with the number "
-                 "of GPUs; do not set CUDA_VISIBLE_DEVICES to one GPU for all ranks"});
-}
-
 void judge_binding(const JobFacts& job, Problems& problems) {
     const auto narrow = group(job, [](const RankFacts& one) {
         if (one.wanted_threads <= static_cast<int>(one.cores.size())) return std::string();
@@ -106,6 +159,30 @@ void judge_binding(const JobFacts& job, Problems& problems) {
             {"binding-narrower-than-threads", fmt::format("{}: {}", places(ranks, key.first), key.second),
              "give each rank its cores: srun --cpus-per-task=N, or mpirun --map-by socket:PE=N; "
              "or ask for fewer threads"});
+}
+
+/// The fewest cores of each host to which more ranks are confined than there are.
+void judge_cores(const JobFacts& job, Problems& problems) {
+    std::map<std::string, std::map<std::vector<int>, std::vector<int>>> hosts;
+    for (const RankFacts& one : job.ranks) hosts[one.host][one.cores];
+    for (auto& [host, ranks_within] : hosts) {
+        for (const RankFacts& one : job.ranks)
+            for (auto& [cores, ranks] : ranks_within)
+                if (one.host == host && std::ranges::includes(cores, one.cores)) ranks.push_back(one.rank);
+        const std::pair<const std::vector<int>, std::vector<int>>* crowded = nullptr;
+        for (const auto& set : ranks_within)
+            if (set.second.size() > set.first.size() &&
+                (!crowded || set.first.size() < crowded->first.size()))
+                crowded = &set;
+        if (!crowded) continue;
+        const auto& [cores, ranks] = *crowded;
+        problems.push_back(
+            {"more-ranks-than-cores",
+             fmt::format("{} share {} {} ({})", places(ranks, host), cores.size(),
+                         cores.size() == 1 ? "core" : "cores", ranges(cores)),
+             "give each rank a core of its own: srun --cpus-per-task=N --cpu-bind=cores, mpirun "
+             "--map-by socket:PE=N, or fewer ranks"});
+    }
 }
 
 void judge_interfaces(const JobFacts& job, Problems& problems) {
@@ -167,8 +244,9 @@ void judge_locking(const JobFacts& job, Problems& problems) {
 
 std::vector<Problem> judge(const JobFacts& job) {
     Problems problems;
-    for (const auto part : {judge_launch, judge_sums, judge_libraries, judge_gpus, judge_binding,
-                            judge_interfaces, judge_shared_memory, judge_clocks, judge_locking})
+    for (const auto part :
+         {judge_launch, judge_host_sums, judge_gpu_sums, judge_libraries, judge_gpus, judge_binding,
+          judge_cores, judge_interfaces, judge_shared_memory, judge_clocks, judge_locking})
         part(job, problems);
     return problems;
 }

@@ -41,6 +41,35 @@ std::string libraries(const JobFacts& job) {
     return text;
 }
 
+std::string line_of(const AllReduceFacts& sums, const std::string& memory, const std::string& way,
+                    std::size_t ranks) {
+    return fmt::format("all-reduce {}({}): ten random floats {:.1e} from the exact sum (rounding: {:.1e})",
+                       memory, way, sums.largest_error, sums.allowed_error) +
+           (ranks == 1
+                ? std::string("\n")
+                : fmt::format("; {} MB in {:.1f} ms, {:.2f} GB/s bus bandwidth\n", sums.bytes / 1'000'000,
+                              sums.seconds * 1e3, bus_bandwidth(sums, ranks) * 1e-9));
+}
+
+nlohmann::ordered_json to_json(const AllReduceFacts& sums, std::size_t ranks) {
+    return {{"backend", sums.backend},
+            {"path", sums.path},
+            {"largest_error", sums.largest_error},
+            {"allowed_error", sums.allowed_error},
+            {"bytes", sums.bytes},
+            {"seconds", sums.seconds},
+            {"bus_bandwidth", bus_bandwidth(sums, ranks)},
+            {"wrong", sums.wrong}};
+}
+
+nlohmann::ordered_json to_json(const GpuFacts& gpus, std::size_t ranks) {
+    nlohmann::ordered_json json{{"able_ranks", gpus.able_ranks}, {"why_cpu", gpus.why_cpu},
+                                {"refusal", gpus.refusal},       {"why_no_nccl", gpus.why_no_nccl},
+                                {"failure", gpus.failure},       {"all_reduce", nullptr}};
+    if (gpus.all_reduce) json["all_reduce"] = to_json(*gpus.all_reduce, ranks);
+    return json;
+}
+
 }  // namespace
 
 std::string ranges(const std::vector<int>& numbers) {
@@ -74,13 +103,11 @@ std::string text_report(const JobFacts& job, const std::vector<Problem>& problem
         fmt::format("{} {}, started by {}\n\n{}\n{}", job.ranks.size(),
                     job.ranks.size() == 1 ? "rank" : "ranks", job.launcher, table(rows), libraries(job));
 
-    const AllReduceFacts& sums = job.all_reduce;
-    text += fmt::format("all-reduce ({}): ten random floats {:.1e} from the exact sum (rounding: {:.1e})",
-                        sums.backend, sums.largest_error, sums.allowed_error);
-    text += job.ranks.size() == 1
-                ? std::string("\n")
-                : fmt::format("; {} MB in {:.1f} ms, {:.2f} GB/s bus bandwidth\n", sums.bytes / 1'000'000,
-                              sums.seconds * 1e3, bus_bandwidth(sums, job.ranks.size()) * 1e-9);
+    const std::string memory = job.gpus.all_reduce ? "of host memory " : "";
+    text += line_of(job.all_reduce, memory, job.all_reduce.backend, job.ranks.size());
+    if (job.gpus.all_reduce)
+        text += line_of(*job.gpus.all_reduce, "of the GPUs' memory ", job.gpus.all_reduce->path,
+                        job.ranks.size());
 
     if (problems.empty()) return text + "\nno problems found\n";
     text += fmt::format("\n{} {}:\n", problems.size(), problems.size() == 1 ? "problem" : "problems");
@@ -95,14 +122,8 @@ std::string json_report(const JobFacts& job, const std::vector<Problem>& problem
     document["launcher"] = job.launcher;
     for (const RankFacts& one : job.ranks)
         document["ranks"].push_back(nlohmann::ordered_json::parse(to_json(one)));
-    const AllReduceFacts& sums = job.all_reduce;
-    document["all_reduce"] = {{"backend", sums.backend},
-                              {"largest_error", sums.largest_error},
-                              {"allowed_error", sums.allowed_error},
-                              {"bytes", sums.bytes},
-                              {"seconds", sums.seconds},
-                              {"bus_bandwidth", bus_bandwidth(sums, job.ranks.size())},
-                              {"wrong", sums.wrong}};
+    document["all_reduce"] = to_json(job.all_reduce, job.ranks.size());
+    document["gpus"] = to_json(job.gpus, job.ranks.size());
     document["problems"] = nlohmann::ordered_json::array();
     for (const Problem& problem : problems)
         document["problems"].push_back(

@@ -11,7 +11,7 @@ namespace tutti::doctor {
 /// The table, the self-check, each problem with its fix.
 std::string text_report(const JobFacts& job, const std::vector<Problem>& problems);
 
-/// One object: healthy, launcher, ranks, all_reduce, problems.
+/// One object: healthy, launcher, ranks, all_reduce, gpus, problems.
 std::string json_report(const JobFacts& job, const std::vector<Problem>& problems);
 
 /// "0-3,8" for 0, 1, 2, 3, 8.

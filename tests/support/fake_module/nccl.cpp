@@ -28,7 +28,11 @@
 
 namespace {
 
-constexpr std::size_t slot_bytes = 1 << 16;  // small: models of tests need several
+/// Small, so that models of tests need several. TUTTI_FAKE_NCCL_SLOT: bytes, for sums of many.
+const std::size_t slot_bytes = [] {
+    const char* const wish = std::getenv("TUTTI_FAKE_NCCL_SLOT");
+    return wish ? std::strtoul(wish, nullptr, 10) : std::size_t{1} << 16;
+}();
 
 struct Meeting {
     std::atomic<long> arrivals;
