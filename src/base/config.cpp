@@ -259,7 +259,8 @@ std::vector<std::string> training_differences(const Config& before, const Config
     return differences(then, today, [&](const Row& row) {
         if (row.path == "train.loss") return other_outputs;
         if (row.path == "run.virtual_shards" || row.path == "device") return bits_count;
-        return (in_section(row, "model") || in_section(row, "optim")) && row.path != "model.init_from";
+        return (in_section(row, "model") || in_section(row, "optim")) && row.path != "model.init_from" &&
+               row.path != "model.init_except";
     });
 }
 

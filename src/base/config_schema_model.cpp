@@ -91,6 +91,10 @@ void add_model(std::vector<Row>& rows) {
                 "initial weights by PyTorch's names: a checkpoint, a run directory (its latest; of both not "
                 "train.ema's average), other HDF5 or safetensors; videomae also takes the encoder of a "
                 "masked autoencoder"),
+            row("model.init_except", at(model, &M::init_except), list_of(text("NAME")),
+                "weights that begin anew all the same, by their names or the beginnings of these up to a "
+                "dot: [fc] "
+                "for other classes; what the file has of them is not read"),
         });
 }
 

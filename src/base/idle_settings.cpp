@@ -44,6 +44,9 @@ std::vector<std::string> idle_settings(const Config& config) {
         .add("optim.dampening", config.optim.dampening, usual.optim.dampening)
         .tell(config.optim.momentum == 0, "without optim.momentum", warnings);
     Group()
+        .add("model.init_except", config.model.init_except, usual.model.init_except)
+        .tell(config.model.init_from.empty(), "without model.init_from", warnings);
+    Group()
         .add("data.tail", config.data.tail, usual.data.tail)
         .tell(config.data.drop_last, "with data.drop_last", warnings);
     Group()

@@ -50,8 +50,9 @@ struct TrainStep {
     TrainStep(const TrainStep&) = delete;
     TrainStep& operator=(const TrainStep&) = delete;
 
-    /// Those of model.init_from, else the default of run.seed.
+    /// Those of model.init_from but for model.init_except, else the default of run.seed.
     void initial_weights();
+    void load_initial(std::vector<NamedTensor> tensors, const std::string& file);
     /// Begins the epoch that `progress` stands in, at its position.
     void start_epoch();
     bool epoch_has_more() const { return next_window < windows.size(); }

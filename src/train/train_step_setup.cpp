@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "new_weights.hpp"
 #include "pretrained_encoder.hpp"
 #include "train_step.hpp"
 #include "tutti/model/zoo.hpp"
@@ -135,6 +136,22 @@ TrainStep::~TrainStep() {
     }
 }
 
+void TrainStep::load_initial(std::vector<NamedTensor> tensors, const std::string& file) {
+    const std::vector<std::string>& parts = config.model.init_except;
+    if (!parts.empty()) {
+        tensors = with_new_weights(std::move(tensors), graph.save(), parts);
+        std::string list;
+        for (const std::string& part : parts) list += (list.empty() ? "" : ", ") + part;
+        initial_note += (initial_note.empty() ? "model.init_from: " : "; ") + list +
+                        (parts.size() == 1 ? " begins anew" : " begin anew");
+    }
+    try {
+        graph.load(tensors, file);
+    } catch (const DataError& error) {
+        throw DataError(error.what(), "or name what is to begin anew in model.init_except, [fc] for example");
+    }
+}
+
 void TrainStep::initial_weights() {
     graph.initialize(config.run.seed);
     if (!config.model.init_from.empty()) {
@@ -146,7 +163,7 @@ void TrainStep::initial_weights() {
                 initial_note =
                     "model.init_from: the encoder of a masked autoencoder; fc_norm and head begin anew";
             }
-            graph.load(tensors, file);
+            load_initial(std::move(tensors), file);
         });
         job.gradients.broadcast(graph.parameter_arena(), 0).wait();
         graph.parameters_changed();

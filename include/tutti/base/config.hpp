@@ -128,6 +128,7 @@ struct ModelConfig {
     std::optional<std::int64_t> decoder_heads;  ///< default: half of heads
     std::vector<LayerSpec> layers;
     std::string init_from;
+    std::vector<std::string> init_except;  ///< names or their beginnings up to a dot
     friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 

@@ -1,0 +1,57 @@
+"""model.init_except: weights of a file for all but some parts, which begin anew."""
+
+import system_test
+from pretrained_encoder_test import read_safetensors
+from recipes import TrainingTest
+
+OTHER_CLASSES = {"model__name": "lenet", "model__hidden": "null", "model__classes": 7}
+
+
+class InitExcept(TrainingTest):
+    def setUp(self):
+        super().setUp()
+        self.data = self.small_data(16)
+
+    def begin(self, run, ranks=1, **overrides):
+        settings = self.settings(self.data, run, train__epochs=0)
+        settings += [f"{key.replace('__', '.')}={value}" for key, value in overrides.items()]
+        return self.mpirun(ranks, settings) if ranks > 1 else self.run_trainer(settings)
+
+    def weights(self, run):
+        path = self.dir / f"{run}.safetensors"
+        self.assert_exit(self.run_trainer(["export", self.dir / run, "-o", path]), 0)
+        return read_safetensors(path)
+
+    def test_a_head_for_other_classes_begins_anew(self):
+        self.assert_exit(self.begin("source", model__name="lenet", model__hidden="null", run__seed=5), 0)
+        self.assert_exit(self.begin("fresh", **OTHER_CLASSES), 0)
+        source, fresh = self.weights("source"), self.weights("fresh")
+        for ranks in 1, 2:
+            run = f"tuned{ranks}"
+            result = self.begin(run, ranks, **OTHER_CLASSES, model__init_from=self.dir / "source", model__init_except="[fc2]")
+            self.assert_exit(result, 0)
+            self.assertEqual(result.stderr.count("model.init_from: fc2 begins anew"), 1)
+            tuned = self.weights(run)
+            self.assertEqual(tuned.keys(), source.keys())
+            for name, tensor in tuned.items():
+                self.assertEqual(tensor, (fresh if name.startswith("fc2.") else source)[name], name)
+            self.assertNotEqual(source["fc1.weight"], fresh["fc1.weight"])
+
+    def test_what_does_not_fit_names_the_way_out(self):
+        self.assert_exit(self.begin("source", model__name="lenet", model__hidden="null"), 0)
+        source = {"model__init_from": self.dir / "source"}
+        result = self.begin("none", **OTHER_CLASSES, **source)
+        self.assert_exit(result, 4)
+        for words in "of another shape: fc2.", "model.init_except, [fc] for example":
+            self.assertIn(words, result.stderr)
+        result = self.begin("none", 2, **OTHER_CLASSES, **source, model__init_except="[fc3]")
+        self.assert_exit(result, 2)
+        self.assertIn("model.init_except: fc3 names no weights", result.stderr)
+        self.assertFalse((self.dir / "none").exists())
+        result = self.begin("idle", model__init_except="[fc1]")
+        self.assert_exit(result, 0)
+        self.assertIn("model.init_except has no effect without model.init_from", result.stderr)
+
+
+if __name__ == "__main__":
+    system_test.main()
