@@ -27,6 +27,7 @@ struct KindOfTransform {
     const char* name;
     Spec::Kind kind;
     std::vector<Parameter> parameters;
+    Spec defaults{};
 };
 
 template <class T>
@@ -88,6 +89,9 @@ const std::vector<KindOfTransform>& kinds() {
     static const std::vector<KindOfTransform> table = [] {
         const Kind<double> part = number({.low = 0, .high = 1});
         const Parameter p = parameter("p", &Spec::p, part);
+        Spec resized_crop;  // torchvision's
+        resized_crop.scale = {0.08, 1};
+        resized_crop.ratio = {3.0 / 4, 4.0 / 3};
         return std::vector<KindOfTransform>{
             {"horizontal_flip", Spec::Kind::horizontal_flip, {p}},
             {"vertical_flip", Spec::Kind::vertical_flip, {p}},
@@ -96,6 +100,11 @@ const std::vector<KindOfTransform>& kinds() {
              {size(), parameter("padding", &Spec::padding, integer(0, 1 << 16))}},
             {"center_crop", Spec::Kind::center_crop, {size()}},
             {"multi_scale_crop", Spec::Kind::multi_scale_crop, {size(), scales()}},
+            {"random_resized_crop",
+             Spec::Kind::random_resized_crop,
+             {size(), range("scale", &Spec::scale, 1), range("ratio", &Spec::ratio, 1e6),
+              parameter("center", &Spec::center, number({.low = 0, .high = 1, .low_open = true}))},
+             resized_crop},
             {"random_erasing",
              Spec::Kind::random_erasing,
              {p, range("scale", &Spec::scale, 1), range("ratio", &Spec::ratio, 1e6),
@@ -149,7 +158,7 @@ Spec parse_transform(const Setting& setting) {
     const std::string name = is_map ? setting.node.begin()->first.Scalar() : setting.node.Scalar();
     if (name.empty()) setting.fail("the transform has no name", remedy);
     const KindOfTransform& kind = find_in(kinds(), name, setting, "a transform");
-    Spec spec;
+    Spec spec = kind.defaults;
     spec.kind = kind.kind;
     if (is_map) set_parameters(setting, kind, setting.node.begin()->second, spec);
     const bool has_size =

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "multi_scale_crop.hpp"
+#include "random_resized_crop.hpp"
 #include "tutti/base/error.hpp"
 
 namespace tutti {
@@ -16,21 +18,12 @@ constexpr std::uint64_t draws = 64;
 
 bool is_crop(const TransformSpec& spec) {
     return spec.kind == Kind::random_crop || spec.kind == Kind::center_crop ||
-           spec.kind == Kind::multi_scale_crop;
+           spec.kind == Kind::multi_scale_crop || spec.kind == Kind::random_resized_crop;
 }
 
 /// Uniform in 0, …, count − 1.
 std::int64_t draw_below(const RandomStream& random, std::uint64_t address, std::int64_t count) {
     return static_cast<std::int64_t>(random.uniform(address) * static_cast<double>(count));
-}
-
-/// Where torchvision's center_crop begins: round((image − crop) / 2), halves to even; a smaller image gets
-/// (crop − image) / 2 before it, rounded down.
-std::int64_t centre(std::int64_t image, std::int64_t crop) {
-    const std::int64_t rest = image - crop;
-    if (rest < 0) return -(-rest / 2);
-    const std::int64_t half = rest / 2;
-    return half + (rest % 2 == 1 && half % 2 == 1 ? 1 : 0);
 }
 
 template <std::size_t size>
@@ -65,6 +58,16 @@ void flip_rows(std::byte* image, std::size_t height, std::size_t row) {
                      random ? "use a smaller size or more padding" : "use a smaller size");
 }
 
+/// Null for what is no such crop.
+std::unique_ptr<const ScaledCrop> make_scaled_crop(const TransformSpec& spec, const Shape& image,
+                                                   DType dtype) {
+    if (spec.kind == Kind::multi_scale_crop)
+        return std::make_unique<MultiScaleCrop>(spec, image[0], image[1], image[2], dtype);
+    if (spec.kind == Kind::random_resized_crop)
+        return std::make_unique<RandomResizedCrop>(spec, image[0], image[1], image[2], dtype);
+    return nullptr;
+}
+
 }  // namespace
 
 ImagePipeline::ImagePipeline(const std::string& name, const Shape& stored, DType dtype,
@@ -76,15 +79,14 @@ ImagePipeline::ImagePipeline(const std::string& name, const Shape& stored, DType
                          "remove data.transforms, or pack images");
     pixel_ = static_cast<std::size_t>(stored[2]) * size_of(dtype);
     for (const TransformSpec& spec : transforms) {
-        stages_.push_back({spec, shape_[0], shape_[1]});
+        stages_.push_back({spec, shape_[0], shape_[1], make_scaled_crop(spec, shape_, dtype)});
         if (is_crop(spec)) add_crop(name, spec);
     }
 }
 
 void ImagePipeline::add_crop(const std::string& name, const TransformSpec& spec) {
-    if (spec.kind == Kind::multi_scale_crop) {
-        stages_.back().multi_scale.emplace(spec, shape_[0], shape_[1], shape_[2], dtype_);
-        working_ = std::max(working_, stages_.back().multi_scale->working_bytes());
+    if (const auto& scaled = stages_.back().scaled) {
+        working_ = std::max(working_, scaled->working_bytes());
     } else if (spec.height > shape_[0] + 2 * spec.padding || spec.width > shape_[1] + 2 * spec.padding) {
         fail_size(name, spec, shape_);
     }
@@ -102,12 +104,9 @@ void ImagePipeline::apply(const RandomStream* random, std::byte* image, std::byt
                    width = static_cast<std::size_t>(stage.width);
         if (is_crop(stage.spec)) {
             std::byte* const to = ++cropped == crops_ ? out : spare + cropped % 2 * largest_;
-            if (const auto& multi_scale = stage.multi_scale) {
-                const std::int64_t base = multi_scale->base();
-                const auto cut =
-                    random ? multi_scale->random_cut(*random, address)
-                           : multi_scale->square(centre(stage.height, base), centre(stage.width, base));
-                multi_scale->apply(cut, image, spare + between_crops(), to);
+            if (const auto& scaled = stage.scaled) {
+                const auto cut = random ? scaled->random_cut(*random, address) : scaled->central_cut();
+                scaled->apply(cut, image, spare + between_crops(), to);
             } else {
                 crop(stage, random, address, image, to);
             }

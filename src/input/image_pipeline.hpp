@@ -3,12 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "multi_scale_crop.hpp"
+#include "scaled_crop.hpp"
 #include "tutti/base/config.hpp"
 #include "tutti/base/dtype.hpp"
 #include "tutti/base/random.hpp"
@@ -35,8 +35,8 @@ class ImagePipeline {
   private:
     struct Stage {
         TransformSpec spec;
-        std::int64_t height, width;  ///< of what it is given
-        std::optional<MultiScaleCrop> multi_scale{};
+        std::int64_t height, width;                ///< of what it is given
+        std::unique_ptr<const ScaledCrop> scaled;  ///< null: another transform
     };
     void add_crop(const std::string& name, const TransformSpec& spec);
     std::size_t between_crops() const { return crops_ > 1 ? 2 * largest_ : 0; }

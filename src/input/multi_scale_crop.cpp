@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <cstring>
-#include <memory>
 
 namespace tutti {
 namespace {
@@ -31,16 +29,10 @@ std::size_t draw_below(const RandomStream& random, std::uint64_t address, std::s
 
 MultiScaleCrop::MultiScaleCrop(const TransformSpec& spec, std::int64_t height, std::int64_t width,
                                std::int64_t channels, DType dtype)
-    : spec_(spec),
-      height_(height),
-      width_(width),
-      base_(std::min(height, width)),
-      channels_(static_cast<std::size_t>(channels)),
-      pixel_(channels_ * size_of(dtype)),
-      dtype_(dtype) {
+    : ScaledCrop(spec, height, width, channels, dtype), base_(std::min(height, width)) {
     const auto add = [this](std::int64_t h, std::int64_t w) {
-        down_.try_emplace(h, ScaledLine{h, spec_.height, 0, spec_.height});
-        across_.try_emplace(w, ScaledLine{w, spec_.width, 0, spec_.width});
+        add_height(h);
+        add_width(w);
     };
     add(base_, base_);
     const auto scales = static_cast<std::int64_t>(spec.scales.size());
@@ -57,36 +49,6 @@ MultiScaleCrop::Cut MultiScaleCrop::random_cut(const RandomStream& random, std::
     const auto [h, w] = shapes_[draw_below(random, address, shapes_.size())];
     const auto [down, right] = places[draw_below(random, address + 1, places.size())];
     return {h, w, down * ((height_ - h) / 4), right * ((width_ - w) / 4)};
-}
-
-std::size_t MultiScaleCrop::working_bytes() const {
-    std::size_t most = 0;
-    for (const auto& [h, down] : down_)
-        for (const auto& [w, across] : across_)
-            most = std::max(most, resample_memory(down, across, channels_));
-    return most * sizeof(float) + alignof(float) - 1;
-}
-
-void MultiScaleCrop::apply(const Cut& cut, const std::byte* image, std::byte* memory, std::byte* to) const {
-    const std::byte* const from = image + static_cast<std::size_t>(cut.top * width_ + cut.left) * pixel_;
-    const auto image_width = static_cast<std::size_t>(width_);
-    if (cut.height == spec_.height && cut.width == spec_.width) {
-        const std::size_t row = static_cast<std::size_t>(cut.width) * pixel_;
-        for (std::size_t y = 0; y < static_cast<std::size_t>(cut.height); ++y)
-            std::memcpy(to + y * row, from + y * image_width * pixel_, row);
-        return;
-    }
-    void* working = memory;
-    std::size_t space = working_bytes();
-    std::align(alignof(float), sizeof(float), working, space);
-    const auto scale = [&](const auto* source, auto* result) {
-        resample(source, image_width * channels_, channels_, down_.at(cut.height), across_.at(cut.width),
-                 static_cast<float*>(working), result);
-    };
-    if (dtype_ == DType::f32)
-        scale(reinterpret_cast<const float*>(from), reinterpret_cast<float*>(to));
-    else
-        scale(from, to);
 }
 
 }  // namespace tutti

@@ -65,12 +65,28 @@ TEST(ConfigTransforms, of_the_dump_are_read_back) {
     EXPECT_TRUE(parse("data: {transforms: null}").data.transforms.empty());
 }
 
+TEST(ConfigTransforms, a_random_resized_crop_has_torchvisions_defaults) {
+    const auto specs = transforms_of(
+        "[{random_resized_crop: {size: 224}}, {random_resized_crop: {size: [2, 4], scale: [0.5, 0.9], ratio: "
+        "[1, 2], center: 1}}]");
+    EXPECT_EQ(specs[0].kind, Kind::random_resized_crop);
+    EXPECT_EQ(specs[0].scale, (std::array<double, 2>{0.08, 1}));
+    EXPECT_EQ(specs[0].ratio, (std::array<double, 2>{3.0 / 4, 4.0 / 3}));
+    EXPECT_EQ(specs[0].center, 0.875);
+    EXPECT_EQ(to_text(specs[1]),
+              "{random_resized_crop: {size: [2, 4], scale: [0.5, 0.9], ratio: [1, 2], center: 1}}");
+    EXPECT_EQ(override_refusal("data.transforms=[{random_resized_crop: {size: 4, center: 0}}]"),
+              "data.transforms[0].random_resized_crop.center: 0 is not a number above 0 and up to 1");
+    // What it prints is read as the same.
+    EXPECT_EQ(transforms_of("[" + to_text(specs[0]) + "]").front(), specs[0]);
+}
+
 TEST(ConfigTransforms, that_do_not_exist_are_refused_with_the_nearest_name) {
     EXPECT_EQ(override_refusal("data.transforms=[horizontal_flp]"),
               "data.transforms[0]: horizontal_flp is not a transform; did you mean horizontal_flip?");
     EXPECT_EQ(override_refusal("data.transforms=[horizontal_flip, {crop: {size: 4}}]"),
               "data.transforms[1]: crop is not a transform; use one of horizontal_flip, vertical_flip, "
-              "random_crop, center_crop, multi_scale_crop, random_erasing");
+              "random_crop, center_crop, multi_scale_crop, random_resized_crop, random_erasing");
     EXPECT_EQ(override_refusal("data.transforms=[{random_crop: {sise: 4}}]"),
               "data.transforms[0].random_crop: sise is not a parameter of random_crop; did you mean size?");
     EXPECT_EQ(refusal("data:\n  transforms: [{horizontal_flip: {padding: 4}}]"),

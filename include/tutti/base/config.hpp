@@ -62,6 +62,7 @@ struct TransformSpec {
         random_crop,
         center_crop,
         multi_scale_crop,
+        random_resized_crop,
         random_erasing
     };
     Kind kind = Kind::horizontal_flip;
@@ -69,8 +70,10 @@ struct TransformSpec {
     std::int64_t height = 0, width = 0;                ///< crops: of the result, in pixels
     std::int64_t padding = 0;                          ///< random_crop: zeros on each side before
     std::vector<double> scales{1, 0.875, 0.75, 0.66};  ///< multi_scale_crop: of the image's shorter side
-    std::array<double, 2> scale{0.02, 0.33};           ///< random_erasing: of the image's area
-    std::array<double, 2> ratio{0.3, 3.3};             ///< random_erasing: height over width
+    std::array<double, 2> scale{0.02, 0.33};           ///< erasing, random_resized_crop: of the image's area
+    std::array<double, 2> ratio{0.3, 3.3};             ///< random_erasing: height over width; of a crop width
+                                                       ///< over height
+    double center = 0.875;                             ///< random_resized_crop: of the sides, in evaluations
     double value = 0;                                  ///< random_erasing: 0 black to 1 white
     friend bool operator==(const TransformSpec&, const TransformSpec&) = default;
 };

@@ -17,12 +17,12 @@ enum class TransformUse { training, evaluation };
 /// Without transforms `data` itself. Images are [height, width, channels] and not yet normalised; what a crop
 /// adds around them is 0.
 ///
-/// Names and meaning are torchvision's; multi_scale_crop is VideoMAE's, brought to its size by a bilinear
-/// resize. Random numbers have addresses (tutti/base/random.hpp): place
+/// Names and meaning are torchvision's; multi_scale_crop is VideoMAE's. It and random_resized_crop are
+/// brought to their size by a bilinear resize. Random numbers have addresses (tutti/base/random.hpp): place
 /// augmentation, (seed, epoch, position), and the transform's number in the list, so a batch depends neither
 /// on ranks nor on workers nor on where a run was interrupted. read(), and every read for evaluation, takes
-/// the centre for a random crop (the largest square there for a multi-scale one) and leaves flips and erasing
-/// out.
+/// the centre for a random crop (the largest square there for a multi-scale one, a part of it for a resized
+/// one) and leaves flips and erasing out.
 ///
 /// A thread that reads keeps memory for its largest batch as it is stored, where there is a crop
 /// (Dataset::reading_bytes).
