@@ -56,6 +56,10 @@ struct Trainer::Impl {
     /// After which the model is still that of before the update. What to add to the error: how to look at
     /// it (on rank 0, where it could be recorded). Collective; throws nothing that would hide the error.
     std::string record_failed_step(const std::string& reason);
+    /// With `training.skipped_series` too long: throws AgreedError. Collective.
+    [[noreturn]] void end_after_skipped();
+    /// On rank 0: where the weights are that nothing has changed since; to be put behind them.
+    std::string where_weights_are() const;
 
     // trainer_buckets.cpp: plans that are measured
     void choose_buckets();

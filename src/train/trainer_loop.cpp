@@ -118,6 +118,8 @@ void Trainer::Impl::step() {
         verify_weights();
     }
     after_update(update.skipped);
+    // After that, lest a checkpoint that is due be lost.
+    if (training.skipped_series.is_too_long()) end_after_skipped();
 }
 
 void Trainer::Impl::check_ready_order() {
