@@ -61,20 +61,24 @@ UpdateReport TrainStep::update(const TimeNews& time, Failure failure) {
     const bool skips = config.train.nan_policy == NanPolicy::skip;
     if (config.optim.clip_norm || skips) report.gradient_norm = gradient_norm();
     std::string problem = not_finite(batch, mine, report.gradient_norm);
-    if (problem.empty() && sums.loss().weight == 0) problem = "none of its samples could be read";
+    const bool finite = problem.empty();
+    if (finite && sums.loss().weight == 0) problem = "none of its samples could be read";
     report.samples = batch.end - batch.begin;
     report.skipped = !problem.empty();
     if (!report.skipped) {
         if (!deferred_) update_weights(report);
+        skipped_series.end();
         ++progress.step;
         progress.loss_sum += sums.loss().loss;
         progress.loss_weight += sums.loss().weight;
         progress.correct += sums.loss().correct;
     } else {
         ++progress.skipped;
-        job.log.warning(fmt::format("epoch {}, samples {} to {}: {}; the update is skipped ({} until now)",
-                                    progress.epoch + 1, batch.begin, batch.end - 1, problem,
-                                    progress.skipped));
+        const SkippedSeries::Update skipped{progress.epoch, batch.begin, batch.end, problem};
+        job.log.warning(fmt::format("{}: {}; the update is skipped ({} until now)", place_of(skipped),
+                                    problem, progress.skipped));
+        if (!finite) skipped_series.add(skipped);
+        if (skipped_series.is_too_long()) keep_failed_step(batch, mine, report.gradient_norm);
     }
     // With shards that are gathered after the update the optimizer has its span already.
     const bool has_span = shards && !report.skipped && !all_updated();

@@ -10,6 +10,7 @@
 #include "shard_lanes.hpp"
 #include "shard_sums.hpp"
 #include "sharded_arenas.hpp"
+#include "skipped_series.hpp"
 #include "step_graph.hpp"
 #include "step_sums.hpp"
 #include "tutti/input/loader.hpp"
@@ -123,7 +124,8 @@ struct TrainStep {
     Progress progress;
     BatchStatistics batch_statistics{statistics_way ? *statistics_way : job.control};
     StepSums sums;
-    std::optional<FailedStep> failed_step;  // why update() has thrown, where nan_policy is why
+    std::optional<FailedStep> failed_step;  // why the run ends, where nan_policy is why
+    SkippedSeries skipped_series;           // since the last update, or the beginning of this process
     SkippedSamples unreadable;
     StepGraph step_graph{config,      job.device, job.gradients, statistics_way.get(),
                          job.control, job.log};  // gone before the communicators
@@ -160,7 +162,7 @@ struct TrainStep {
     /// times: of the first lane's, where they are recorded.
     void compute_shard(ShardLane& lane, std::int64_t shard, const GlobalBatch& batch, MicroBatchTimes* times);
     LossSums sum_shards(const Failure& failure, const TimeNews& time);
-    /// Why this update must not be made, or nothing. Throws where nan_policy is stop.
+    /// Why this update's values forbid it, or nothing. Throws where nan_policy is stop.
     std::string not_finite(const GlobalBatch& batch, const LossSums& mine, double gradient_norm);
     /// Collective.
     void keep_failed_step(const GlobalBatch& batch, const LossSums& mine, double gradient_norm);

@@ -161,7 +161,8 @@ void Trainer::resume(const std::string& checkpoint_path) {
 TrainingResult Trainer::run() {
     // Once it is out of here, its way may lead through transfers that wait for a lost peer (~TrainStep).
     TrainingResult result;
-    tell_errors(impl_->job.gradients, [&] { result = impl_->run(); });
+    tell_errors(impl_->job.gradients,
+                [&] { name_place_of_lost_peers(impl_->place, [&] { result = impl_->run(); }); });
     return result;
 }
 

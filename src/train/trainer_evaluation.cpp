@@ -45,6 +45,7 @@ std::string metrics(const EvaluationResult& result) {
 }  // namespace
 
 bool Trainer::Impl::report_eval() {
+    set_place(RunPlace::Work::evaluation);
     const double begin = seconds_since_start();
     watch.restart();
     training.complete();

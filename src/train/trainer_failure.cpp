@@ -1,5 +1,7 @@
 // What is left behind of an update that ended the run: RUN_DIR/failed-step-NNNNNNNN.h5.
 
+#include <fmt/format.h>
+
 #include "trainer_impl.hpp"
 #include "tutti/base/shell_word.hpp"
 #include "tutti/base/units.hpp"
@@ -56,6 +58,37 @@ std::string Trainer::Impl::record_failed_step(const std::string& reason) {
         if (rank != 0) job.log.error(reason + "; while that was recorded: " + lost.what());
     }
     return hint;
+}
+
+void Trainer::Impl::end_after_skipped() {
+    const std::string weights =
+        progress.step == 0 ? "the weights are those that the run began with"
+                           : fmt::format("the weights have not changed since step {}", progress.step);
+    const std::string reason =
+        fmt::format("step {}: {}; {}{}; lower optim.lr{} optim.clip_norm, or check the data",
+                    training.failed_step->step, training.skipped_series.describe(), weights,
+                    where_weights_are(), config.optim.clip_norm ? " and" : ", set");
+    throw AgreedError(ExitCode::failed, reason + record_failed_step(reason));
+}
+
+std::string Trainer::Impl::where_weights_are() const {
+    if (!job.directory) return {};
+    std::vector<std::int64_t> saved;
+    try {
+        saved = job.directory->checkpoint_steps();
+    } catch (const Error&) {
+        return {};  // the peers are on their way to the record, and why the run ends is known
+    }
+    if (saved.empty()) return "; there is no checkpoint";
+    const std::string last = job.directory->checkpoint_path(saved.back());
+    if (saved.back() != progress.step)
+        return fmt::format(" and are in no checkpoint: the last one, {}, is of step {}", last, saved.back());
+    const std::string before =
+        saved.size() == 1
+            ? "start anew, with run.resume=never"
+            : "go on from an earlier one, with " +
+                  shell_word("run.resume=" + job.directory->checkpoint_path(saved[saved.size() - 2]));
+    return fmt::format(" and are in the last checkpoint, {}; if they are why, {}", last, before);
 }
 
 }  // namespace tutti

@@ -8,6 +8,7 @@
 #include "bucket_tuner.hpp"
 #include "order_measurement.hpp"
 #include "progress_report.hpp"
+#include "run_place.hpp"
 #include "trace.hpp"
 #include "train_step.hpp"
 #include "tutti/train/evaluation.hpp"
@@ -50,12 +51,17 @@ struct Trainer::Impl {
     void append_row(const std::string& row);
     bool save_scheduled(bool epoch_ended, bool skipped) const;
     std::int64_t total_steps() const;
+    void set_place(RunPlace::Work work);
 
     // trainer_failure.cpp: an update that ends the run
     UpdateReport make_update();
     /// After which the model is still that of before the update. What to add to the error: how to look at
     /// it (on rank 0, where it could be recorded). Collective; throws nothing that would hide the error.
     std::string record_failed_step(const std::string& reason);
+    /// With `training.skipped_series` too long: throws AgreedError. Collective.
+    [[noreturn]] void end_after_skipped();
+    /// On rank 0: where the weights are that nothing has changed since; to be put behind them.
+    std::string where_weights_are() const;
 
     // trainer_buckets.cpp: plans that are measured
     void choose_buckets();
@@ -122,6 +128,7 @@ struct Trainer::Impl {
     std::int64_t last_eval_step = -1;
     std::int64_t last_save_samples = -1;  // samples, and not steps: a skipped update consumes some, too
     bool best_is_unsaved = false;
+    RunPlace place;  // of run()
     ProgressReport report;
     std::chrono::steady_clock::time_point last_save_time = std::chrono::steady_clock::now();
     bool stopping = false;

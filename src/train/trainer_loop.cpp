@@ -29,8 +29,16 @@ bool Trainer::Impl::finished() const {
            (config.train.max_steps && progress.step >= *config.train.max_steps);
 }
 
+void Trainer::Impl::set_place(RunPlace::Work work) {
+    const bool comes = work == RunPlace::Work::before_step || work == RunPlace::Work::step;
+    // The step that ends an epoch is of that, and not of the next.
+    const bool next_epoch = comes || progress.position > 0;
+    place = {work, progress.step + (comes ? 1 : 0), progress.epoch + (next_epoch ? 1 : 0)};
+}
+
 TrainingResult Trainer::Impl::run() {
     TrainingResult result;
+    set_place(RunPlace::Work::before_step);
     const auto evaluated = [&] { return !job.val || last_eval_step == progress.step; };
     // As the resumed checkpoint left it.
     if (finished() && last_save_samples == progress.samples && evaluated()) {
@@ -74,12 +82,14 @@ TrainingResult Trainer::Impl::run() {
         }
         while (training.epoch_has_more() && !finished() && !stopping) step();
     }
+    set_place(RunPlace::Work::after_step);
     training.complete();
     if (trace) write_trace();
     if (tuner) job.log.info("buckets: the run ended before it had measured enough steps to choose");
     const bool time_is_over = stopping && training.sums.time_is_over();
     if (!evaluated()) final_evaluation();
     if (last_save_samples != progress.samples) save();
+    set_place(RunPlace::Work::after_step);
     append_row(memory_row(job.control, progress.step));
     agree(job.control, unwritten, "writing the metrics");
     const bool complete = finished() && evaluated();
@@ -103,6 +113,7 @@ void Trainer::Impl::final_evaluation() {
 }
 
 void Trainer::Impl::step() {
+    set_place(RunPlace::Work::step);
     if (tuner) tuner->before_update();
     const UpdateReport update = make_update();
     stopping = training.sums.stop();
@@ -118,6 +129,8 @@ void Trainer::Impl::step() {
         verify_weights();
     }
     after_update(update.skipped);
+    // After that, lest a checkpoint that is due be lost.
+    if (training.skipped_series.is_too_long()) end_after_skipped();
 }
 
 void Trainer::Impl::check_ready_order() {

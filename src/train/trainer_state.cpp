@@ -229,6 +229,7 @@ void Trainer::Impl::broadcast_state() {
 }
 
 void Trainer::Impl::save() {
+    set_place(RunPlace::Work::checkpoint);
     const double begin = seconds_since_start();
     training.complete();
     std::vector<NamedTensor> optimizer = optimizer_tensors();

@@ -145,6 +145,17 @@ class GpuGraph(GpuProgramTest):
             self.assertIn("the update is skipped", result.stderr)
         self.assert_same_bits("skip-true", "skip-false")
 
+    def test_a_series_of_skipped_updates_ends_the_run_with_a_graph_too(self):
+        said = []
+        for graph in "true", "false":
+            result = self.train("series", graph, train__nan_policy="skip", train__epochs=1000, run__resume="never", **self.DIVERGES)
+            self.assert_exit(result, 1)
+            self.assertEqual(RECORDED in result.stderr, graph == "true", result.stderr)
+            self.assertEqual(result.stderr.count("the update is skipped"), 100)
+            said.append(result.stderr.split("error: ")[1])
+        self.assertIn("100 updates one after the other were skipped", said[0])
+        self.assertEqual(*said)
+
     def test_a_resumed_run_has_the_bits_of_one_that_was_not_stopped(self):
         settings = {"optim__name": "adamw", "optim__lr": 0.01, "model": "batch_norm"}
         self.assert_exit(self.train("whole", "false", **settings), 0)

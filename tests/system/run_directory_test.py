@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -391,12 +392,19 @@ class RunDirectory(TrainingTest):
     def assert_lost_peer_is_named(self, signal_number, fate):
         data = self.small_data(240)
         settings = self.settings(data, train__epochs=100000, train__log_every=1, train__batch_size=8,
-                                 distributed__timeout=2)
+                                 train__checkpoint__every="never", distributed__timeout=2)
         with self.start_mpirun(3, settings) as job:
-            job.wait_for_metrics(self.dir / "run")
+            job.wait_for_metrics(self.dir / "run", 11)
             job.signal_rank(1, signal_number)
             result = job.wait(60)
         self.assertEqual(result.exit_code, 5)
+        errors = re.findall(r"error: (?:in step (\d+) \(epoch (\d+)\): )?", result.stderr)
+        self.assertIn(len(errors), (2, 3), result.stderr)  # one that is stopped may come to, and find the others gone
+        made = self.metrics("run", "step")[-1]["step"]
+        for step, epoch in errors:
+            # Ten updates per epoch; the other rank may be in the step before or after rank 0's.
+            self.assertLessEqual(abs(int(step) - (made + 1)), 1, result.stderr)
+            self.assertEqual(int(epoch), (int(step) + 9) // 10, result.stderr)
         self.assertRegex(result.stderr, rf"rank [02] on \S+ waited .* for its peers: rank 1 on \S+, process \d+, {fate}")
 
     def test_a_killed_peer_ends_the_others_with_5(self):

@@ -63,7 +63,8 @@ class Trainer {
     void write_to(RunDirectory* directory);
 
     /// Trains until the configured end, a stop signal, or so long that it ends within run.walltime. Rank 0
-    /// writes metrics and checkpoints.
+    /// writes metrics and checkpoints. The error for a lost peer begins with the place: "in step 1234 (epoch
+    /// 3): …".
     TrainingResult run();
 
   private:

@@ -1,0 +1,100 @@
+"""A run that skips one update after the other (train.nan_policy: skip) ends, and says how to go on."""
+
+import json
+import re
+import shlex
+
+import system_test
+from recipes import TrainingTest
+
+SKIPPED = r"epoch \d+, samples \d+ to \d+: .*; the update is skipped"
+
+
+class SkippedSeries(TrainingTest):
+    # The first update throws the weights so far that every later loss is not finite.
+    WILD = {"train__nan_policy": "skip", "optim__lr": 1e30, "train__epochs": 1000}
+    # So does the first of the second epoch: of 64 samples the fifth on two ranks.
+    LATER = {"train__nan_policy": "skip", "optim__lr": 0.01, "train__epochs": 1000, "schedule__name": "step",
+             "schedule__step_size": 1, "schedule__gamma": 1e30}
+
+    def train(self, ranks, expect, data, run="run", **settings):
+        result = self.mpirun(ranks, self.settings(data, run, **settings))
+        self.assert_exit(result, expect)
+        if expect == 1:
+            self.assertEqual(len(re.findall(SKIPPED, result.stderr)), 100, result.stderr)
+            self.assertEqual(result.stderr.count("error: "), 1, result.stderr)
+        return result
+
+    def end_of(self, result):
+        """The error, and the command in it."""
+        error, command = result.stderr.split("error: ")[1].split("; where it comes from: trainer replay ")
+        return error, shlex.split(command)[0]
+
+    def test_the_run_ends_after_100_and_names_them(self):
+        data = self.small_data(64)
+        for ranks, to in (1, "epoch 13, samples 32 to 39"), (2, "epoch 26, samples 0 to 15"):
+            run = f"run{ranks}"
+            error, file = self.end_of(self.train(ranks, 1, data, run, **self.WILD))
+            checkpoint = self.dir / run / "checkpoints/step-00000001.h5"
+            self.assertEqual(error, f"step 2: 100 updates one after the other were skipped (train.nan_policy: skip), from epoch 1, "
+                             f"samples {8 * ranks} to {16 * ranks - 1}, to {to}, where the loss is nan; the weights have not changed "
+                             f"since step 1 and are in the last checkpoint, {checkpoint}; if they are why, start anew, with "
+                             "run.resume=never; lower optim.lr, set optim.clip_norm, or check the data")
+            self.assertEqual(file, str(self.dir / run / "failed-step-00000002.h5"))
+            replayed = self.run_trainer(["replay", file, "--json"])
+            self.assert_exit(replayed, 1)
+            report = json.loads(replayed.stdout)
+            self.assertEqual(f"epoch {report['epoch'] + 1}, samples {report['begin']} to {report['end'] - 1}", to)
+            self.assertTrue(report["reproduced"])
+
+    def test_ranks_agree_on_it_however_they_share_the_work(self):
+        data = self.small_data(64)
+        for run, more in {"zero1": {"distributed__strategy": "zero1"}, "accumulate": {"train__accumulate": 2},
+                          "clip": {"optim__clip_norm": 1e20}, "ema": {"train__ema": 0.9},
+                          "deterministic": {"run__deterministic": "true", "run__virtual_shards": 4}}.items():
+            with self.subTest(run):
+                error, _ = self.end_of(self.train(2, 1, data, run, train__checkpoint__every="never", **self.WILD, **more))
+                clip = " and" if run == "clip" else ", set"
+                self.assertIn("the weights have not changed since step 1; there is no checkpoint; "
+                              f"lower optim.lr{clip} optim.clip_norm, or check the data", error)
+
+    def test_a_resume_counts_anew_and_may_begin_with_an_earlier_checkpoint(self):
+        data = self.small_data(64)
+        error, _ = self.end_of(self.train(2, 1, data, **self.LATER))
+        folder = self.dir / "run/checkpoints"
+        earlier = f"run.resume={folder / 'step-00000004.h5'}"
+        self.assertIn(f"the weights have not changed since step 5 and are in the last checkpoint, {folder / 'step-00000005.h5'}; if "
+                      f"they are why, go on from an earlier one, with {earlier}; lower", error)
+        # 99 of the first hundred were before the last checkpoint.
+        self.assertIn("(199 until now)", self.train(2, 1, data, **self.LATER).stderr)
+        settings = self.settings(data, optim__lr=0.01, train__epochs=3, train__nan_policy="skip")
+        result = self.mpirun(2, [*settings, earlier])
+        self.assert_exit(result, 0)
+        self.assertNotIn("skipped", result.stderr)
+
+    def test_the_last_checkpoint_is_named_where_it_has_other_weights(self):
+        error, _ = self.end_of(self.train(2, 1, self.small_data(64), train__checkpoint__every="4 steps", **self.LATER))
+        last = self.dir / "run/checkpoints/step-00000004.h5"
+        self.assertIn(f"the weights have not changed since step 5 and are in no checkpoint: the last one, {last}, is of step 4; lower",
+                      error)
+
+    def test_a_checkpoint_that_is_due_with_the_last_of_them_is_written(self):
+        # 101 updates per epoch: the epoch ends with the hundredth that is skipped.
+        self.train(1, 1, self.small_data(808), **self.WILD)
+        shown = self.run_trainer(["inspect", self.latest("run")]).stdout
+        self.assertRegex(shown, r"step +1\n +epoch +1 \(position 0\)\n +samples +808\n")
+        self.assertRegex(shown, r"skipped +100 updates\n")
+
+    def test_updates_between_them_let_the_run_go_on(self):
+        # Four updates per epoch, of which one has a sample that is infinite on its scale.
+        rows = [",".join(["3.3e38"] * 4 if i == 5 else [str((i + k) % 3) for k in range(4)]) + f",{i % 2}" for i in range(32)]
+        (self.dir / "table.csv").write_text("\n".join(["a,b,c,d,label", *rows]) + "\n")
+        data = self.dir / "table.h5"
+        self.assert_exit(self.run_trainer(["pack", "csv", "--csv", self.dir / "table.csv", "--label", "label", "-o", data]), 0)
+        result = self.train(1, 0, data, train__nan_policy="skip", train__epochs=110, optim__lr=1e-6,
+                            train__checkpoint__every="never", data__normalize="{mean: [0], std: [0.001]}")
+        self.assertEqual(len(re.findall(SKIPPED, result.stderr)), 110, result.stderr[-2000:])
+
+
+if __name__ == "__main__":
+    system_test.main()
