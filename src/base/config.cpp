@@ -68,7 +68,10 @@ void set_optimizer_defaults(OptimConfig& optim, const Settings& settings) {
     if ((optim.name == "adamw" || optim.name == "lamb") && !is_given("optim.weight_decay"))
         optim.weight_decay = 0.01;
     if ((optim.name == "adadelta" || optim.name == "lamb") && !is_given("optim.eps")) optim.eps = 1e-6;
-    if (optim.name == "adadelta" && !is_given("optim.lr")) optim.lr = 1;
+    if (!is_given("optim.lr")) {
+        if (optim.name == "adadelta") optim.lr = 1;
+        if (optim.name == "adam" || optim.name == "adamw" || optim.name == "lamb") optim.lr = 1e-3;
+    }
 }
 
 /// What is not given of a clip's transformer is VideoMAE's ViT-S/16.

@@ -124,7 +124,7 @@ void add_optim(std::vector<Row>& rows) {
         rows.end(),
         {
             row("optim.name", at(optim, &O::name), names, "the update rule"),
-            default_is("0.05, adadelta: 1",
+            default_is("0.05, adam, adamw and lamb: 0.001, adadelta: 1",
                        row("optim.lr", at(optim, &O::lr), number(not_negative), "learning rate")),
             only({"sgd"},
                  row("optim.momentum", at(optim, &O::momentum), number(fraction), "momentum of SGD")),

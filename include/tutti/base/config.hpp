@@ -137,7 +137,7 @@ struct ModelConfig {
 
 struct OptimConfig {
     std::string name = "sgd";  ///< sgd | adam | adamw | adadelta | lamb
-    double lr = 0.05;          ///< default of adadelta: 1, as in PyTorch
+    double lr = 0.05;          ///< default of adam, adamw and lamb: 0.001, of adadelta: 1, as in PyTorch
     double momentum = 0;
     bool nesterov = false;
     double dampening = 0;
