@@ -36,6 +36,19 @@ std::string kind_without_weights(const std::string& path) {
                                       : "";
 }
 
+/// What DistributedDataParallel and torch.compile put before the names of the model that they wrap, in any
+/// order.
+void unwrap(std::vector<NamedTensor>& tensors) {
+    const auto take_off = [&](std::string_view wrapper) {
+        if (!std::ranges::all_of(tensors, [&](const auto& one) { return one.name.starts_with(wrapper); }))
+            return false;
+        for (NamedTensor& one : tensors) one.name.erase(0, wrapper.size());
+        return true;
+    };
+    while (take_off("module.") || take_off("_orig_mod.")) {
+    }
+}
+
 }  // namespace
 
 std::vector<NamedTensor> read_weights(const std::string& path) {
@@ -60,6 +73,7 @@ std::vector<NamedTensor> read_weights(const std::string& path) {
     if (tensors.empty())
         throw DataError("weights file " + path + " holds no tensor that can be a weight",
                         "it needs one data set of numbers for each parameter");
+    unwrap(tensors);
     std::sort(tensors.begin(), tensors.end(), [](auto& a, auto& b) { return a.name < b.name; });
     const auto twice =
         std::adjacent_find(tensors.begin(), tensors.end(), [](auto& a, auto& b) { return a.name == b.name; });

@@ -104,6 +104,21 @@ TEST_F(Safetensors, TensorsAreReadAndSorted) {
     EXPECT_EQ(values_of<std::uint8_t>(tensors[5]), (std::vector<std::uint8_t>{1, 2, 3}));
 }
 
+TEST_F(Safetensors, NamesOfAWrappedModelAreThoseOfTheModel) {
+    const auto header = [](const std::string& first, const std::string& second) {
+        return R"({")" + first + R"(":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},")" + second +
+               R"(":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})";
+    };
+    const std::string data = raw(std::vector<float>{1, 2});
+    using Names = std::vector<std::string>;
+    for (const std::string wrapper : {"module.", "_orig_mod.", "_orig_mod.module.", "module._orig_mod."}) {
+        write_safetensors(header(wrapper + "fc.weight", wrapper + "fc.bias"), data);
+        EXPECT_EQ(names_of(read_weights(path_)), (Names{"fc.bias", "fc.weight"})) << wrapper;
+    }
+    write_safetensors(header("module.fc.weight", "fc.bias"), data);
+    EXPECT_EQ(names_of(read_weights(path_)), (Names{"fc.bias", "module.fc.weight"})) << "not all of them";
+}
+
 TEST_F(Safetensors, HalfPrecisionBecomesF32Exactly) {
     struct Case {
         std::uint16_t bits;
