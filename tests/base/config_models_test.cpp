@@ -196,14 +196,6 @@ TEST(ConfigOptim, has_the_weight_decay_of_pytorch_unless_it_is_given) {
     EXPECT_EQ(parse("optim: {name: sgd}", {"optim.name=adamw"}).optim.weight_decay, 0.01);
 }
 
-TEST(ConfigOptim, has_the_learning_rate_of_its_optimizer_unless_it_is_given) {
-    for (const auto& [name, lr] :
-         {std::pair{"sgd", 0.05}, {"adam", 1e-3}, {"adamw", 1e-3}, {"lamb", 1e-3}, {"adadelta", 1.0}}) {
-        EXPECT_EQ(parse(std::string("optim: {name: ") + name + "}").optim.lr, lr) << name;
-        EXPECT_EQ(parse(std::string("optim: {lr: 0.3, name: ") + name + "}").optim.lr, 0.3) << name;
-    }
-}
-
 TEST(ConfigOptim, refuses_keys_of_other_optimizers) {
     EXPECT_EQ(refusal("optim:\n  name: adamw\n  momentum: 0.9"),
               "jobs/x.yaml:3: optim.momentum: 0.9 is not a key of the optimizer adamw; remove it, or use "

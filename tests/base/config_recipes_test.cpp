@@ -11,9 +11,9 @@ TEST(ConfigOptimizer, has_the_defaults_of_its_own_kind) {
         const char* name;
         double lr, weight_decay, eps;
     };
-    for (const Defaults& expected : {Defaults{"sgd", 0.05, 0, 1e-8}, Defaults{"adam", 0.05, 0, 1e-8},
-                                     Defaults{"adamw", 0.05, 0.01, 1e-8}, Defaults{"adadelta", 1, 0, 1e-6},
-                                     Defaults{"lamb", 0.05, 0.01, 1e-6}}) {
+    for (const Defaults& expected : {Defaults{"sgd", 0.05, 0, 1e-8}, Defaults{"adam", 1e-3, 0, 1e-8},
+                                     Defaults{"adamw", 1e-3, 0.01, 1e-8}, Defaults{"adadelta", 1, 0, 1e-6},
+                                     Defaults{"lamb", 1e-3, 0.01, 1e-6}}) {
         const OptimConfig optim = parse("", {std::string("optim.name=") + expected.name}).optim;
         EXPECT_EQ(optim.lr, expected.lr) << expected.name;
         EXPECT_EQ(optim.weight_decay, expected.weight_decay) << expected.name;
