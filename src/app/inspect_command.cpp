@@ -54,8 +54,9 @@ void inspect_dataset(const std::string& path) {
     if (!info.mean.empty())
         fmt::print("  mean      {}\n  std       {}\n", fmt::join(info.mean, ", "), fmt::join(info.std, ", "));
     if (paths)
-        fmt::print("  paths     {}\n",
-                   info.samples > 0 ? "one each, the first: " + shell_word(paths->read(0, 1).front()) : "of no sample");
+        fmt::print("  paths     {}\n", info.samples > 0
+                                           ? "one each, the first: " + shell_word(paths->read(0, 1).front())
+                                           : "of no sample");
     if (info.targets > 0) return print_targets(*dataset);
     if (!info.labelled) {
         fmt::print("  labels    none\n");

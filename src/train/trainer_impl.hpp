@@ -133,7 +133,7 @@ struct Trainer::Impl {
     std::int64_t last_save_samples = -1;  // samples, and not steps: a skipped update consumes some, too
     bool best_is_unsaved = false;
     bool best_may_be_too_early = false;  ///< rank 0: the resumed run let earlier ones count
-    RunPlace place;  // of run()
+    RunPlace place;                      // of run()
     ProgressReport report;
     std::chrono::steady_clock::time_point last_save_time = std::chrono::steady_clock::now();
     bool stopping = false;
