@@ -13,6 +13,7 @@
 #include "tutti/base/shell_word.hpp"
 #include "tutti/base/units.hpp"
 #include "tutti/input/dataset.hpp"
+#include "tutti/input/sample_paths.hpp"
 #include "tutti/input/target_summary.hpp"
 #include "tutti/train/checkpoint.hpp"
 #include "tutti/train/prediction_file.hpp"
@@ -45,12 +46,17 @@ std::string classes_or_targets(const DatasetInfo& info) {
 
 void inspect_dataset(const std::string& path) {
     const auto dataset = open_hdf5_dataset(path, mapped_limit, Labels::optional);
+    const auto paths = open_sample_paths({&path, 1});
     const DatasetInfo& info = dataset->info();
     fmt::print("{}: data set\n  samples   {}\n  shape     {} {}\n  {}\n  bytes     {}\n", path, info.samples,
                to_string(info.sample_shape), name_of(info.dtype), classes_or_targets(info),
                format_bytes(static_cast<std::uint64_t>(info.samples * info.sample_bytes())));
     if (!info.mean.empty())
         fmt::print("  mean      {}\n  std       {}\n", fmt::join(info.mean, ", "), fmt::join(info.std, ", "));
+    if (paths)
+        fmt::print("  paths     {}\n", info.samples > 0
+                                           ? "one each, the first: " + shell_word(paths->read(0, 1).front())
+                                           : "of no sample");
     if (info.targets > 0) return print_targets(*dataset);
     if (!info.labelled) {
         fmt::print("  labels    none\n");
@@ -122,7 +128,7 @@ void inspect_predictions(const std::string& path) {
         summary.origin.weights, summary.origin.weights_sha256, summary.origin.data);
     fmt::print("  columns, with the hash of their bytes\n");
     for (const PredictionColumn& column : summary.columns)
-        fmt::print("    {:<12} {:<4} {:<14} {}\n", column.name, name_of(column.dtype),
+        fmt::print("    {:<12} {:<4} {:<14} {}\n", column.name, column.text ? "text" : name_of(column.dtype),
                    to_string(column.shape), column.sha256);
 }
 

@@ -39,7 +39,13 @@ int predict_job(const JobStart& start, const PredictArguments& arguments) {
             throw UsageError("--no-logits: the outputs of a model for regression are its predictions",
                              "leave it out");
     });
+    Communicator& control = *model.control;
+    const std::vector<std::string>& files =
+        arguments.inference.data.empty() ? model.config.data.val : arguments.inference.data;
+    std::unique_ptr<SamplePaths> paths;  // of rank 0, which writes them
+    together_on_first_rank(control, "opening the data", [&] { paths = open_sample_paths(files); });
     PredictionFormat format;
+    format.has_paths = paths != nullptr;
     format.samples = model.data->info().samples;
     format.dtype = model.graph->compute();
     const std::int64_t outputs = model.graph->output_shape().count();
@@ -55,7 +61,6 @@ int predict_job(const JobStart& start, const PredictArguments& arguments) {
     format.embedding = arguments.embeddings ? model.embedding->width : 0;
 
     const StopSignal signals;
-    Communicator& control = *model.control;
     std::unique_ptr<PredictionWriter> writer;
     together_on_first_rank(control, "opening " + arguments.output, [&] {
         writer = make_prediction_writer(
@@ -71,6 +76,7 @@ int predict_job(const JobStart& start, const PredictArguments& arguments) {
                                              .format = format,
                                              .embedding = model.embedding ? &*model.embedding : nullptr,
                                              .writer = writer.get(),
+                                             .paths = paths.get(),
                                              .batch_size = model.config.train.batch_size,
                                              .seed = model.config.run.seed});
     together_on_first_rank(control, "writing " + arguments.output, [&] { writer->commit(); });

@@ -13,10 +13,12 @@
 #include <system_error>
 #include <vector>
 
+#include "hdf5_texts.hpp"
 #include "schema.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/failed_write.hpp"
 #include "tutti/base/stop_signal.hpp"
+#include "tutti/base/utf8.hpp"
 
 namespace tutti {
 namespace {
@@ -41,19 +43,6 @@ std::string directory_of(const std::string& path) {
     return directory.empty() ? "." : directory;
 }
 
-/// One contiguous data set of shape `dims`, allocated at once and not filled: every byte is written anyway.
-Handle create_table(const hdf5::File& file, const char* name, hid_t type, std::span<const hsize_t> dims) {
-    const Handle space(H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr), H5Sclose);
-    const Handle layout(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
-    H5Pset_layout(layout.get(), H5D_CONTIGUOUS);
-    H5Pset_alloc_time(layout.get(), H5D_ALLOC_TIME_EARLY);
-    H5Pset_fill_time(layout.get(), H5D_FILL_TIME_NEVER);
-    H5Pset_obj_track_times(layout.get(), false);  // the same data give the same file
-    return Handle(
-        H5Dcreate2(file.handle.get(), name, type, space.get(), H5P_DEFAULT, layout.get(), H5P_DEFAULT),
-        H5Dclose);
-}
-
 /// Rows first … first+count−1, at most bytes_per_write at a time. What the library
 /// reports, or nothing: to be asked for at once, because its next call, such as closing a handle, forgets it.
 std::string write_rows(hid_t table, hid_t type, std::int64_t row_bytes, std::int64_t first,
@@ -75,6 +64,26 @@ std::string write_rows(hid_t table, hid_t type, std::int64_t row_bytes, std::int
     return {};
 }
 
+/// The same of texts, of variable length.
+std::string write_texts(hid_t table, std::int64_t first, std::span<const std::string> texts) {
+    constexpr std::size_t at_once = 4096;
+    const Handle type = hdf5::variable_text_type();
+    std::vector<std::string> piece;
+    std::vector<const char*> pointers;
+    for (std::size_t done = 0; done < texts.size(); done += at_once) {
+        piece.clear();
+        pointers.clear();
+        for (const std::string& text : texts.subspan(done, std::min(at_once, texts.size() - done)))
+            piece.push_back(as_utf8(text));
+        for (const std::string& text : piece) pointers.push_back(text.c_str());
+        const std::string reason =
+            write_rows(table, type.get(), sizeof(char*), first + static_cast<std::int64_t>(done),
+                       static_cast<std::int64_t>(piece.size()), std::as_bytes(std::span(pointers)).data());
+        if (!reason.empty()) return reason;
+    }
+    return {};
+}
+
 }  // namespace
 
 void refuse_overwriting(const std::string& output, const std::string& source) {
@@ -89,7 +98,8 @@ void end_if_stopped(const std::string& output) {
                        "nothing was written; start it again");
 }
 
-DatasetWriter::DatasetWriter(const std::string& path, const DatasetInfo& info, const std::string& source)
+DatasetWriter::DatasetWriter(const std::string& path, const DatasetInfo& info, const std::string& source,
+                             Paths paths)
     : path_(path), temporary_(path + ".tmp-" + std::to_string(getpid())), info_(info) {
     if (const schema::Violation found = schema::violation(info))
         throw DataError(path_ + ": cannot be written: " + found.problem);
@@ -102,7 +112,7 @@ DatasetWriter::DatasetWriter(const std::string& path, const DatasetInfo& info, c
         fail("cannot be written", "there is something else than a file");
     const hdf5::QuietErrors quiet;
     try {
-        create(source);
+        create(source, paths);
     } catch (...) {
         unlink(temporary_.c_str());
         throw;
@@ -115,11 +125,12 @@ DatasetWriter::~DatasetWriter() {
     samples_.close();
     labels_.close();
     targets_.close();
+    paths_.close();
     file_.handle.close();
     unlink(temporary_.c_str());
 }
 
-void DatasetWriter::create(const std::string& source) {
+void DatasetWriter::create(const std::string& source, Paths paths) {
     const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
     const Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
     // The format of HDF5 1.8 and dense attributes: the first format allows an attribute 64 KiB, 4096 class
@@ -146,17 +157,32 @@ void DatasetWriter::create(const std::string& source) {
     if (!source.empty()) hdf5::write_text(file_, schema::source_attribute, source);
 
     std::vector<hsize_t> dims{static_cast<hsize_t>(info_.samples)};
-    if (info_.labelled) labels_ = create_table(file_, schema::labels_dataset, H5T_STD_I64LE, dims);
-    if (info_.labelled && !labels_) fail_writing(hdf5::last_error());
+    if (info_.labelled) labels_ = create_table(schema::labels_dataset, H5T_STD_I64LE, dims);
     if (info_.targets > 0) {
         const std::array<hsize_t, 2> rows{dims.front(), static_cast<hsize_t>(info_.targets)};
-        targets_ = create_table(file_, schema::targets_dataset, H5T_IEEE_F32LE, rows);
-        if (!targets_) fail_writing(hdf5::last_error());
+        targets_ = create_table(schema::targets_dataset, H5T_IEEE_F32LE, rows);
     }
+    if (paths == Paths::stored)
+        paths_ = create_table(schema::paths_dataset, hdf5::variable_text_type().get(), dims);
     for (const std::int64_t dim : info_.sample_shape) dims.push_back(static_cast<hsize_t>(dim));
-    samples_ = create_table(file_, schema::samples_dataset,
-                            info_.dtype == DType::u8 ? H5T_STD_U8LE : H5T_IEEE_F32LE, dims);
-    if (!samples_) fail_writing(hdf5::last_error());
+    samples_ =
+        create_table(schema::samples_dataset, info_.dtype == DType::u8 ? H5T_STD_U8LE : H5T_IEEE_F32LE, dims);
+}
+
+/// One contiguous data set of shape `dims`, allocated at once and, where the library allows that, which is
+/// not for texts of variable length, not filled: every byte is written anyway.
+Handle DatasetWriter::create_table(const char* name, hid_t type, std::span<const hsize_t> dims) const {
+    const Handle space(H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr), H5Sclose);
+    const Handle layout(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+    H5Pset_layout(layout.get(), H5D_CONTIGUOUS);
+    H5Pset_alloc_time(layout.get(), H5D_ALLOC_TIME_EARLY);
+    if (H5Tget_class(type) != H5T_STRING) H5Pset_fill_time(layout.get(), H5D_FILL_TIME_NEVER);
+    H5Pset_obj_track_times(layout.get(), false);  // the same data give the same file
+    Handle table(
+        H5Dcreate2(file_.handle.get(), name, type, space.get(), H5P_DEFAULT, layout.get(), H5P_DEFAULT),
+        H5Dclose);
+    if (!table) fail_writing(hdf5::last_error());
+    return table;
 }
 
 void DatasetWriter::require_labels(std::span<const std::int64_t> labels) const {
@@ -179,7 +205,7 @@ void DatasetWriter::require_targets(std::span<const float> targets, std::int64_t
 }
 
 void DatasetWriter::append(std::span<const std::byte> samples, std::span<const std::int64_t> labels,
-                           std::span<const float> targets) {
+                           std::span<const float> targets, std::span<const std::string> paths) {
     end_if_stopped(path_);
     const auto count = info_.labelled ? static_cast<std::int64_t>(labels.size())
                                       : static_cast<std::int64_t>(samples.size()) / info_.sample_bytes();
@@ -192,6 +218,9 @@ void DatasetWriter::append(std::span<const std::byte> samples, std::span<const s
         fail("cannot be written", "more than the announced " + std::to_string(info_.samples) + " samples");
     require_labels(labels);
     require_targets(targets, count);
+    if (paths_ && static_cast<std::int64_t>(paths.size()) != count)
+        fail("cannot be written",
+             std::to_string(paths.size()) + " paths are not those of " + std::to_string(count) + " samples");
     const hdf5::QuietErrors quiet;
     const hid_t type = info_.dtype == DType::u8 ? H5T_NATIVE_UINT8 : H5T_NATIVE_FLOAT;
     std::string reason =
@@ -203,6 +232,7 @@ void DatasetWriter::append(std::span<const std::byte> samples, std::span<const s
         reason = write_rows(targets_.get(), H5T_NATIVE_FLOAT,
                             info_.targets * static_cast<std::int64_t>(sizeof(float)), written_, count,
                             std::as_bytes(targets).data());
+    if (reason.empty() && paths_) reason = write_texts(paths_.get(), written_, paths);
     if (!reason.empty()) fail_writing(reason);
     written_ += count;
 }
@@ -213,7 +243,8 @@ void DatasetWriter::commit() {
              std::to_string(written_) + " of " + std::to_string(info_.samples) + " samples were written");
     {
         const hdf5::QuietErrors quiet;
-        if (!samples_.close() || !labels_.close() || !targets_.close() || !file_.handle.close())
+        if (!samples_.close() || !labels_.close() || !targets_.close() || !paths_.close() ||
+            !file_.handle.close())
             fail_writing(hdf5::last_error());
     }
     if (!sync(temporary_, O_RDWR)) fail_writing(std::generic_category().message(errno));

@@ -21,29 +21,35 @@ void refuse_overwriting(const std::string& output, const std::string& source);
 /// RunError where a signal was noted (StopSignal). For the loops of packers that read; append() calls it.
 void end_if_stopped(const std::string& output);
 
+/// Whether the file is to say where each sample comes from.
+enum class Paths { none, stored };
+
 /// Writes to a temporary file beside `path`; commit() makes it `path`, the destructor removes what was not
 /// committed.
 class DatasetWriter {
   public:
     /// Makes the directory of `path` if there is none. DataError: `info` is not of the schema, the file
     /// cannot be made at this path. RunError: a disk that is full or broken.
-    DatasetWriter(const std::string& path, const DatasetInfo& info, const std::string& source);
+    DatasetWriter(const std::string& path, const DatasetInfo& info, const std::string& source,
+                  Paths paths = Paths::none);
     ~DatasetWriter();
     DatasetWriter(const DatasetWriter&) = delete;
     DatasetWriter& operator=(const DatasetWriter&) = delete;
 
-    /// The next samples, with a label each, or none where info has no labels, and info.targets targets each.
-    /// DataError: a label outside [0, classes), a target that is not finite, more samples than announced.
-    /// RunError: a failed write, a signal that asks to stop.
+    /// The next samples, with a label each, or none where info has no labels, info.targets targets each, and
+    /// where they come from, where that is stored: what is no UTF-8 there becomes U+FFFD. DataError: a label
+    /// outside [0, classes), a target that is not finite, more samples than announced. RunError: a failed
+    /// write, a signal that asks to stop.
     void append(std::span<const std::byte> samples, std::span<const std::int64_t> labels,
-                std::span<const float> targets = {});
+                std::span<const float> targets = {}, std::span<const std::string> paths = {});
 
     /// Syncs and renames. DataError: fewer samples than announced, the path became a directory. RunError: a
     /// failed write.
     void commit();
 
   private:
-    void create(const std::string& source);
+    void create(const std::string& source, Paths paths);
+    hdf5::Handle create_table(const char* name, hid_t type, std::span<const hsize_t> dims) const;
     void require_labels(std::span<const std::int64_t> labels) const;
     void require_targets(std::span<const float> targets, std::int64_t samples) const;
     [[noreturn]] void fail(const std::string& what, const std::string& reason) const;
@@ -55,7 +61,7 @@ class DatasetWriter {
     DatasetInfo info_;
     std::int64_t written_ = 0;
     hdf5::File file_;
-    hdf5::Handle samples_, labels_, targets_;
+    hdf5::Handle samples_, labels_, targets_, paths_;
 };
 
 }  // namespace tutti

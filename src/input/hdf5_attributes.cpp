@@ -1,7 +1,6 @@
 #include "hdf5_attributes.hpp"
 
-#include <string_view>
-
+#include "hdf5_texts.hpp"
 #include "schema.hpp"
 #include "tutti/base/error.hpp"
 
@@ -39,28 +38,15 @@ std::optional<Attribute> open_attribute(const File& file, const char* name) {
 }
 
 std::vector<std::string> read_variable_strings(const File& file, const char* name, const Attribute& source) {
-    // The file's own type, so that its character set is the same in memory: the library does not convert it.
-    std::vector<char*> pointers(source.count, nullptr);
-    if (H5Aread(source.attribute.get(), source.type.get(), pointers.data()) < 0) unreadable(file, name);
-    std::vector<std::string> texts;
-    for (const char* pointer : pointers) texts.emplace_back(pointer == nullptr ? "" : pointer);
-    H5Dvlen_reclaim(source.type.get(), source.space.get(), H5P_DEFAULT, pointers.data());
-    return texts;
+    VariableTexts texts(source.type.get(), source.space.get(), source.count);
+    if (H5Aread(source.attribute.get(), texts.type(), texts.pointers()) < 0) unreadable(file, name);
+    return texts.copy();
 }
 
 std::vector<std::string> read_fixed_strings(const File& file, const char* name, const Attribute& source) {
-    const std::size_t width = H5Tget_size(source.type.get());
-    std::string bytes(source.count * width, '\0');
+    std::string bytes(source.count * H5Tget_size(source.type.get()), '\0');
     if (H5Aread(source.attribute.get(), source.type.get(), bytes.data()) < 0) unreadable(file, name);
-    const bool padded_with_spaces = H5Tget_strpad(source.type.get()) == H5T_STR_SPACEPAD;
-    std::vector<std::string> texts;
-    for (std::size_t i = 0; i < source.count; ++i) {
-        std::string text = bytes.substr(i * width, width);
-        if (const auto end = text.find('\0'); end != std::string::npos) text.resize(end);
-        if (padded_with_spaces) text.erase(text.find_last_not_of(' ') + 1);
-        texts.push_back(std::move(text));
-    }
-    return texts;
+    return fixed_texts(source.type.get(), bytes);
 }
 
 std::vector<std::string> read_strings(const File& file, const char* name, const Attribute& source) {
@@ -90,13 +76,6 @@ Handle scalar_space() {
 Handle list_space(std::size_t count) {
     const hsize_t dims = count;
     return Handle(H5Screate_simple(1, &dims, nullptr), H5Sclose);
-}
-
-Handle utf8_type() {
-    Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
-    H5Tset_size(type.get(), H5T_VARIABLE);
-    H5Tset_cset(type.get(), H5T_CSET_UTF8);
-    return type;
 }
 
 }  // namespace
@@ -140,14 +119,14 @@ void write_integer(const File& file, const char* name, std::int64_t value) {
 
 void write_text(const File& file, const char* name, const std::string& value) {
     const char* pointer = value.c_str();
-    write_attribute(file, name, utf8_type().get(), scalar_space(), &pointer);
+    write_attribute(file, name, variable_text_type().get(), scalar_space(), &pointer);
 }
 
 void write_texts(const File& file, const char* name, std::span<const std::string> values) {
     if (values.empty()) return;
     std::vector<const char*> pointers;
     for (const std::string& value : values) pointers.push_back(value.c_str());
-    write_attribute(file, name, utf8_type().get(), list_space(values.size()), pointers.data());
+    write_attribute(file, name, variable_text_type().get(), list_space(values.size()), pointers.data());
 }
 
 void write_floats(const File& file, const char* name, std::span<const float> values) {

@@ -7,6 +7,7 @@
 
 #include "hdf5_attributes.hpp"
 #include "hdf5_support.hpp"
+#include "schema.hpp"
 
 namespace tutti::hdf5 {
 
@@ -19,7 +20,7 @@ struct Table {
 bool has_table(const File& file, const char* name);
 
 /// DataError: there is none, or it cannot be opened.
-Table open_table(const File& file, const char* name);
+Table open_table(const File& file, const char* name, const std::string& remedy = schema::pack_again());
 
 /// What of a table's values the file holds. What was never written has no storage: the library makes it up,
 /// of zeros where the file gives nothing else, however large the table claims to be.

@@ -201,11 +201,11 @@ DatasetInfo pack_clips(const PackClipsOptions& options,
         return read_clip(reader, options, clips[i].folder);
     });
     DatasetWriter writer(options.output, info,
-                         "clips: " + fs::path(source).lexically_normal().filename().string());
+                         "clips: " + fs::path(source).lexically_normal().filename().string(), Paths::stored);
     for (const Clip& clip : clips) {
         const std::vector<std::byte> sample = samples.next([&options] { end_if_stopped(options.output); });
         writer.append(sample, info.labelled ? std::vector{clip.label} : std::vector<std::int64_t>{},
-                      clip.targets);
+                      clip.targets, {&clip.folder, 1});
         if (options.from) options.from({clip.folder});
     }
     writer.commit();

@@ -112,19 +112,23 @@ DatasetInfo pack_images(const PackImagesOptions& options,
     InOrder<Image> images(sources.size(), options.threads,
                           [&](std::size_t i) { return reader.read(sources[i].path); });
     DatasetWriter writer(options.output, info,
-                         "images: " + fs::path(options.folder).lexically_normal().filename().string());
+                         "images: " + fs::path(options.folder).lexically_normal().filename().string(),
+                         Paths::stored);
     std::vector<std::byte> piece;
     std::vector<std::int64_t> labels;
+    std::vector<std::string> paths;
     for (const Source& source : sources) {
         const Image image = images.next([&options] { end_if_stopped(options.output); });
         piece.insert(piece.end(), image.pixels.begin(), image.pixels.end());
         labels.push_back(source.label);
+        paths.push_back(source.path);
         if (options.from) options.from({source.path});
         if (static_cast<std::int64_t>(piece.size()) < packed_piece_bytes && &source != &sources.back())
             continue;
-        writer.append(piece, labels);
+        writer.append(piece, labels, {}, paths);
         piece.clear();
         labels.clear();
+        paths.clear();
     }
     writer.commit();
     return info;

@@ -19,6 +19,7 @@ inline constexpr const char* source_attribute = "source";
 inline constexpr const char* samples_dataset = "/samples";
 inline constexpr const char* labels_dataset = "/labels";
 inline constexpr const char* targets_dataset = "/targets";
+inline constexpr const char* paths_dataset = "/paths";
 
 inline constexpr std::string_view name = "samples";
 inline constexpr std::int64_t version = 1;

@@ -181,6 +181,11 @@ class Pass {
                 std::memcpy(file_embeddings_.data() + j * layout_.embedding, row, layout_.embedding);
         }
         try {
+            // They did not travel: rank 0 reads those of these rows.
+            std::vector<std::string> paths;
+            if (job_.format.has_paths)
+                paths =
+                    job_.paths->read(static_cast<std::int64_t>(written_), static_cast<std::int64_t>(rows));
             const std::span<const std::byte> given = file_given_, none;
             const bool regression = job_.format.outputs > 0;
             job_.writer->append({.count = rows,
@@ -189,7 +194,8 @@ class Pass {
                                  .logits = regression ? none : given,
                                  .embeddings = file_embeddings_,
                                  .outputs = regression ? given : none,
-                                 .targets = file_targets_});
+                                 .targets = file_targets_,
+                                 .paths = paths});
             written_ += rows;
         } catch (const Error& error) {
             fail(error);

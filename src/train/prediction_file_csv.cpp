@@ -19,6 +19,7 @@ class CsvPredictionWriter final : public PredictionWriter {
         fmt::memory_buffer text;
         auto out = std::back_inserter(text);
         fmt::format_to(out, "index");
+        if (format.has_paths) fmt::format_to(out, ",path");
         if (format.outputs == 0) fmt::format_to(out, ",label,prediction");
         if (format.has_targets) names(text, "target");
         if (format.outputs > 0) names(text, "output");
@@ -33,6 +34,7 @@ class CsvPredictionWriter final : public PredictionWriter {
         auto out = std::back_inserter(text);
         for (std::size_t i = 0; i < rows.count; ++i) {
             fmt::format_to(out, "{}", next_++);
+            if (format_.has_paths) fmt::format_to(out, ",{}", csv_field(rows.paths[i]));
             if (format_.outputs == 0) fmt::format_to(out, ",{},{}", rows.labels[i], rows.predictions[i]);
             if (format_.has_targets) values(text, DType::f32, rows.targets, i, format_.outputs);
             values(text, format_.dtype, rows.outputs, i, format_.outputs);

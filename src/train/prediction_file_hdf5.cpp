@@ -1,9 +1,12 @@
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
+#include "../input/hdf5_texts.hpp"
 #include "atomic_file.hpp"
 #include "checkpoint_output.hpp"
 #include "checkpoint_tensors.hpp"
@@ -76,6 +79,48 @@ class Column {
     Sha256 hash_;
 };
 
+/// Text of variable length; it grows downwards, too.
+class TextColumn {
+  public:
+    TextColumn(hid_t file, const char* name, std::int64_t rows)
+        : type_(hdf5::variable_text_type()), dataset_(create(file, name, type_.get(), rows)) {}
+
+    void append(std::span<const std::string> texts) {
+        for (; !texts.empty(); texts = texts.subspan(std::min(texts.size(), texts_at_once))) {
+            std::vector<const char*> pointers;
+            for (const std::string& text : texts.first(std::min(texts.size(), texts_at_once))) {
+                pointers.push_back(text.c_str());
+                update(hash_, text);
+            }
+            const RowSelection rows(dataset_, next_, pointers.size());
+            store::check(
+                H5Dwrite(dataset_, type_.get(), rows.memory, rows.file, H5P_DEFAULT, pointers.data()));
+            next_ += pointers.size();
+        }
+    }
+    /// Once, at the end.
+    void finish() { store::write_attribute(dataset_, attribute_of_hash, hash_.hex()); }
+
+    static constexpr std::size_t texts_at_once = 4096;
+    static void update(Sha256& hash, const std::string& text) {
+        hash.update(std::string_view(text.c_str(), text.size() + 1));
+    }
+
+  private:
+    static Object create(hid_t file, const char* name, hid_t type, std::int64_t rows) {
+        const auto dim = static_cast<hsize_t>(rows);
+        const Object space(H5Screate_simple(1, &dim, nullptr), H5Sclose);
+        const Object properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+        store::check(H5Pset_obj_track_times(properties, false));
+        return {H5Dcreate2(file, name, type, space, H5P_DEFAULT, properties, H5P_DEFAULT), H5Dclose};
+    }
+
+    hdf5::Handle type_;
+    Object dataset_;
+    hsize_t next_ = 0;
+    Sha256 hash_;
+};
+
 class Hdf5PredictionWriter final : public PredictionWriter {
   public:
     Hdf5PredictionWriter(const std::string& path, const PredictionFormat& format,
@@ -106,6 +151,7 @@ class Hdf5PredictionWriter final : public PredictionWriter {
                 logits_.emplace(file, "logits", format.dtype, format.samples, format.logits);
             if (format.embedding > 0)
                 embeddings_.emplace(file, "embeddings", format.dtype, format.samples, format.embedding);
+            if (format.has_paths) paths_.emplace(file, "paths", format.samples);
         });
     }
 
@@ -118,6 +164,7 @@ class Hdf5PredictionWriter final : public PredictionWriter {
             if (targets_) targets_->append(rows.targets);
             if (logits_) logits_->append(rows.logits);
             if (embeddings_) embeddings_->append(rows.embeddings);
+            if (paths_) paths_->append(rows.paths);
             file_->check();
         });
     }
@@ -130,6 +177,8 @@ class Hdf5PredictionWriter final : public PredictionWriter {
                 if (*column) (*column)->finish();
                 column->reset();
             }
+            if (paths_) paths_->finish();
+            paths_.reset();
             file_->close();
             temporary_->commit();
         });
@@ -152,6 +201,7 @@ class Hdf5PredictionWriter final : public PredictionWriter {
     std::unique_ptr<file::Temporary> temporary_;
     std::unique_ptr<store::OutputFile> file_;
     std::optional<Column> labels_, predictions_, outputs_, targets_, logits_, embeddings_;
+    std::optional<TextColumn> paths_;
 };
 
 std::string read_long_text(hid_t file, const char* name) {
@@ -187,10 +237,41 @@ void read_rows(hid_t dataset, const PredictionColumn& column, const Visit& visit
     }
 }
 
+void require_hash(hid_t dataset, const PredictionColumn& column) {
+    std::string stored;
+    store::read_attribute(dataset, attribute_of_hash, stored);
+    if (stored != column.sha256)
+        throw store::Failure("data set " + column.name + ": its SHA-256 does not match");
+}
+
+PredictionColumn read_text_column(hid_t file, const std::string& name) {
+    const Object dataset(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose);
+    const Object type(H5Dget_type(dataset), H5Tclose);
+    PredictionColumn column{.name = name, .shape = store::shape_of(dataset), .sha256 = {}, .text = true};
+    if (H5Tis_variable_str(type) <= 0 || column.shape.rank() != 1)
+        throw store::Failure("data set " + name + " has an unexpected type");
+    // In the file a text is more than a pointer.
+    if (column.shape[0] > 0 &&
+        H5Dget_storage_size(dataset) / sizeof(char*) < static_cast<hsize_t>(column.shape[0]))
+        throw store::Failure("its shape claims more data than the file holds");
+    Sha256 hash;
+    constexpr auto most = static_cast<std::int64_t>(TextColumn::texts_at_once);
+    for (std::int64_t first = 0; first < column.shape[0]; first += most) {
+        const auto count = static_cast<hsize_t>(std::min(most, column.shape[0] - first));
+        const RowSelection rows(dataset, static_cast<hsize_t>(first), count);
+        hdf5::VariableTexts texts(type, rows.memory, count);
+        store::check(H5Dread(dataset, texts.type(), rows.memory, rows.file, H5P_DEFAULT, texts.pointers()));
+        for (const std::string& text : texts.copy()) TextColumn::update(hash, text);
+    }
+    column.sha256 = hash.hex();
+    require_hash(dataset, column);
+    return column;
+}
+
 PredictionColumn read_column(hid_t file, const std::string& name, std::vector<std::int64_t>* numbers) {
     const Object dataset(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose);
     const NamedTensor head = store::read_tensor(dataset, false);
-    PredictionColumn column{name, head.dtype, head.shape, {}};
+    PredictionColumn column{.name = name, .dtype = head.dtype, .shape = head.shape, .sha256 = {}};
     Sha256 hash;
     read_rows(dataset, column, [&](std::span<const std::byte> bytes) {
         hash.update(bytes);
@@ -199,9 +280,7 @@ PredictionColumn read_column(hid_t file, const std::string& name, std::vector<st
         numbers->insert(numbers->end(), values, values + bytes.size() / sizeof(std::int64_t));
     });
     column.sha256 = hash.hex();
-    std::string stored;
-    store::read_attribute(dataset, attribute_of_hash, stored);
-    if (stored != column.sha256) throw store::Failure("data set " + name + ": its SHA-256 does not match");
+    require_hash(dataset, column);
     return column;
 }
 
@@ -243,6 +322,8 @@ PredictionSummary read_prediction_summary(const std::string& path) {
         for (const char* name : {"outputs", "targets", "logits", "embeddings"})
             if (H5Lexists(file, name, H5P_DEFAULT) > 0)
                 summary.columns.push_back(read_column(file, name, nullptr));
+        if (H5Lexists(file, "paths", H5P_DEFAULT) > 0)
+            summary.columns.push_back(read_text_column(file, "paths"));
         const Shape& first = summary.columns.front().shape;
         summary.samples = first.rank() > 0 ? first[0] : 0;
         summary.labelled = std::ranges::any_of(labels, [](std::int64_t label) { return label >= 0; });

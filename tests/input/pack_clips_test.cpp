@@ -6,7 +6,9 @@
 #include "input/image_file.hpp"
 #include "pack_helpers.hpp"
 #include "png_files.hpp"
+#include "support/files.hpp"
 #include "tutti/input/pack.hpp"
+#include "tutti/input/sample_paths.hpp"
 
 namespace tutti {
 namespace {
@@ -145,6 +147,23 @@ TEST_F(PackClips, AListMayGiveTargetsAndRowsToKeep) {
             "--target");
     options_.targets = {"x"};
     EXPECT_EQ(refusal([&] { pack_clips(options_); }).substr(0, 10), "2 --target");
+}
+
+TEST_F(PackClips, TheFileSaysWhereEachSampleComesFrom) {
+    clips();
+    const auto paths = [&] { return open_sample_paths(std::vector{options_.output})->read(0, 2); };
+    pack_clips(options_);
+    EXPECT_EQ(paths(), (std::vector{at("in/calm/only"), at("in/storm/early")}));
+    const std::string bytes = test::read_file(options_.output);
+    options_.threads = 3;
+    pack_clips(options_);
+    EXPECT_EQ(test::read_file(options_.output), bytes);
+    // As the table has them, behind --dir: what was left out has no place there either.
+    write("list.csv", "path\nstorm/late\nnone\ncalm/only\n");
+    options_.csv = at("list.csv");
+    options_.labelled = false;
+    pack_clips(options_, [](const std::string&) {});
+    EXPECT_EQ(paths(), (std::vector{at("in/storm/late"), at("in/calm/only")}));
 }
 
 TEST_F(PackClips, RowsToKeepHaveTheirLabels) {

@@ -10,8 +10,10 @@
 #include "input/image_file.hpp"
 #include "pack_helpers.hpp"
 #include "png_files.hpp"
+#include "support/files.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/input/pack.hpp"
+#include "tutti/input/sample_paths.hpp"
 
 namespace tutti {
 namespace {
@@ -85,6 +87,41 @@ TEST_F(PackImages, ClassesAreTheSortedFoldersAndSamplesTheSortedFiles) {
     EXPECT_EQ(sample(*data, 1), (std::vector{3, 4}));
     EXPECT_EQ(sample(*data, 2), (std::vector{5, 6}));
     EXPECT_EQ(count_labels(*data), (std::vector<std::int64_t>{1, 2}));
+}
+
+TEST_F(PackImages, TheFileSaysWhereEachSampleComesFrom) {
+    write("in/b/2.png", png(1, 2, 0, "\x03\x04"));
+    write("in/b/deep/caf\xe9.png", png(1, 2, 0, "\x05\x06"));
+    write("in/a/1.png", "broken");
+    write("in/a/\xc3\xa4.png", png(1, 2, 0, "\x01\x02"));
+    const std::vector<std::string> files{options_.output};
+    std::string bytes;
+    for (const int threads : {1, 3}) {
+        options_.threads = threads;
+        std::vector<std::string> told;
+        options_.from = [&told](const std::vector<std::string>& where) { told.push_back(where.front()); };
+        pack_images(options_, [](const std::string&) {});
+        EXPECT_EQ(told,
+                  (std::vector{at("in/a/\xc3\xa4.png"), at("in/b/2.png"), at("in/b/deep/caf\xe9.png")}));
+        // Of a name that is no UTF-8, characters that are.
+        told.back() = at("in/b/deep/caf\xef\xbf\xbd.png");
+        EXPECT_EQ(open_sample_paths(files)->read(0, 3), told);
+        const std::string again = test::read_file(options_.output);
+        EXPECT_TRUE(bytes.empty() || bytes == again) << "other bytes of the same input";
+        bytes = again;
+    }
+}
+
+TEST_F(PackImages, PathsOfMoreThanOnePieceAreInOrder) {
+    // Pieces of 4 MiB: two images each.
+    const std::string pixels(std::size_t{2} << 20, '\7');
+    std::vector<std::string> names;
+    for (const char* name : {"1", "2", "3", "4", "5"}) {
+        names.push_back(at("in/a/") + name + ".png");
+        write(std::string("in/a/") + name + ".png", png(1024, 2048, 0, pixels));
+    }
+    pack_images(options_);
+    EXPECT_EQ(open_sample_paths(std::vector{options_.output})->read(0, 5), names);
 }
 
 TEST_F(PackImages, MeansThatDoNotFitAreRefusedBeforeTheOthersAreRead) {

@@ -9,6 +9,7 @@ import re
 
 import system_test
 from documentation_test import anchors
+from pack_test import png
 from recipes import TrainingTest
 
 PAGES = [pathlib.Path(__file__).resolve().parents[2] / "jobs" / name for name in ("outputs.md", "measurements.md")]
@@ -125,7 +126,7 @@ class Outputs(TrainingTest):
             self.assertTrue(table.member(name), f"no table names the column {name}")
         self.assertEqual({re.sub("_.*", "", name) for name in names}, columns)
         self.output(["predict", "--run", run, "--embeddings", "-o", "out.h5"])
-        shown = re.findall(r"^ +(\w+) +[fi]\d\d +\[", self.output(["inspect", "out.h5"]), re.M)
+        shown = re.findall(r"^ +(\w+) +(?:[fi]\d\d|text) +\[", self.output(["inspect", "out.h5"]), re.M)
         self.assertEqual(set(shown), objects)
         self.assertLessEqual(objects, {row[0].strip("`") for row in self.tables["hdf5"]})
         self.compare_attributes("out.h5", "hdf5", {"target_name_K"})
@@ -157,6 +158,16 @@ class Outputs(TrainingTest):
         self.output([*self.settings(data, run, data__val=data), "run.resume=never"])
         for folder in (run, f"{run}/old-1"):
             self.assertLessEqual({path.name for path in (self.dir / folder).iterdir()}, known)
+
+    def test_predictions_with_paths(self):
+        for label in "01":
+            image = self.dir / "in" / label / "1.png"
+            image.parent.mkdir(parents=True)
+            image.write_bytes(png(8, 8, [bytes(range(8))] * 8))
+        self.output(["pack", "images", "--dir", self.dir / "in", "-o", "images.h5"])
+        self.output(self.settings(self.dir / "images.h5", data__val=self.dir / "images.h5", train__epochs=1, train__batch_size=2))
+        self.compare_predictions("run", {"index", "path", "label", "prediction", "logit", "embedding"},
+                                 {"labels", "predictions", "logits", "embeddings", "paths"})
 
     def test_a_run_directory_of_targets_and_of_a_failed_step(self):
         data = self.numbers_with_targets(count=32)

@@ -101,8 +101,9 @@ class SlurmJobs(slurm_test.SlurmTest):
         track = self.tracked_clips(96, "track.h5")
         self.train("cyclone_video/track", "mpirun", SMALL_CLIP, data=track, said=r"rmse \d+\.\d{4} \(96 samples\)")
         self.predict("cyclone_video/predict_track", self.tracked_clips(89, "test.h5"))
-        header = (self.dir / "out.csv").read_text().splitlines()[0]
-        self.assertEqual(header, "index,target_x_pix,target_y_pix,output_x_pix,output_y_pix")
+        header, *rows = (self.dir / "out.csv").read_text().splitlines()
+        self.assertEqual(header, "index,path,target_x_pix,target_y_pix,output_x_pix,output_y_pix")
+        self.assertEqual([row.split(",")[1] for row in rows], [str(self.dir / "tracked" / f"{clip:03}") for clip in range(89)])
 
     def test_cyclone_video_classify_and_its_predictions(self):
         self.train("cyclone_video/classify", "mpirun", SMALL_CLIP, classes=2)
@@ -140,6 +141,7 @@ class SlurmJobs(slurm_test.SlurmTest):
         shown = self.run_trainer(["inspect", "packed.h5"])
         self.assertRegex(shown.stdout, r"samples +3\n")
         self.assertIn("[224, 224, 48]", shown.stdout)
+        self.assertIn("paths     one each, the first: clips/calm/1\n", shown.stdout)
 
     def test_locator_on_two_nodes(self):
         self.train("locator/train_2x4", "srun", SMALL_RESNET, classes=2)

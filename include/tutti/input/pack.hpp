@@ -44,12 +44,13 @@ struct PackImagesOptions {
 };
 /// Packs PNG and JPEG files: a folder per class in `folder`, with images at any depth (torchvision's
 /// ImageFolder). Classes are the sorted names of the folders, samples the sorted paths, class by class. With
-/// a size each image is scaled until both sides are large enough, and its centre is taken. Holds the paths, a
-/// piece of 4 MiB, and of each thread the image that it reads and two samples. What is wrong with files is
-/// told in their order. skipped: told of each file that cannot be read, or is of
-/// another size or in colour after grey ones, which is left out (all are then read twice); without it such a
-/// file is an error. Throws DataError naming the file or folder, UsageError for an output that is one of the
-/// images and for a build that reads no images, and RunError where writing fails or a signal asked to stop.
+/// a size each image is scaled until both sides are large enough, and its centre is taken. The file gets the
+/// path of each sample (/paths). Holds the paths, a piece of 4 MiB, and of each thread the image that it
+/// reads and two samples. What is wrong with files is told in their order. skipped: told of each file that
+/// cannot be read, or is of another size or in colour after grey ones, which is left out (all are then read
+/// twice); without it such a file is an error. Throws DataError naming the file or folder, UsageError for an
+/// output that is one of the images and for a build that reads no images, and RunError where writing fails or
+/// a signal asked to stop.
 DatasetInfo pack_images(const PackImagesOptions& options,
                         const std::function<void(const std::string&)>& skipped = {});
 
@@ -110,9 +111,10 @@ struct PackClipsOptions {
 /// Karpathy et al., "Large-scale Video Classification with Convolutional Neural Networks", 2014). Clips are
 /// the sorted folders in the folder of each class, classes the sorted names of these; or the rows of `csv` in
 /// order, with the columns path and label (a number from 0 on) or those of the targets, others are left
-/// alone. Rows without a target, and those not to keep, are left out and counted as by pack_csv(). Sizes,
-/// channels, `skipped` (a clip of which a frame cannot be read is left out) and what is thrown are
-/// pack_images()'. Holds the list of clips and, of each thread, three clips and an image.
+/// alone. The file gets the folder of each sample (/paths). Rows without a target, and those not to keep, are
+/// left out and counted as by pack_csv(). Sizes, channels, `skipped` (a clip of which a frame cannot be read
+/// is left out) and what is thrown are pack_images()'. Holds the list of clips and, of each thread, three
+/// clips and an image.
 DatasetInfo pack_clips(const PackClipsOptions& options,
                        const std::function<void(const std::string&)>& skipped = {},
                        LeftOutRows* left_out = nullptr);

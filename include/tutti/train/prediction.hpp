@@ -7,6 +7,7 @@
 #include "tutti/comm/communicator.hpp"
 #include "tutti/device/device.hpp"
 #include "tutti/input/loader.hpp"
+#include "tutti/input/sample_paths.hpp"
 #include "tutti/model/embedding.hpp"
 #include "tutti/train/batch_stage.hpp"
 #include "tutti/train/prediction_file.hpp"
@@ -24,6 +25,7 @@ struct PredictionJob {
     const PredictionFormat& format;
     const Embedding* embedding = nullptr;  ///< needed when the format has embeddings
     PredictionWriter* writer = nullptr;    ///< rank 0's; null on the others
+    const SamplePaths* paths = nullptr;    ///< of `dataset`, beside the writer when the format has paths
     std::int64_t batch_size = 1;
     std::int64_t seed = 0;
     /// Rows that travel at once, of all ranks together, take at most about this much memory on each rank.

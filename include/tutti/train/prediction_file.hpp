@@ -26,6 +26,7 @@ struct PredictionFormat {
     std::int64_t outputs = 0;
     bool has_targets = false;  ///< with outputs: what they should be is known, K columns more
     std::vector<std::string> target_names = {};  ///< K, or none: they are numbered from 0
+    bool has_paths = false;                      ///< where each sample comes from is known
 };
 
 /// Where the numbers come from; kept in HDF5 files.
@@ -37,11 +38,13 @@ struct PredictionOrigin {
 };
 
 /// The next n rows: [n] labels (true ones, or unknown_label) and predictions (argmax), [n, K] logits, [n, E]
-/// embeddings, [n, K] outputs, [n, K] targets in f32, row-major. What the format does not have is empty.
+/// embeddings, [n, K] outputs, [n, K] targets in f32, row-major; [n] paths in UTF-8. What the format does not
+/// have is empty.
 struct PredictionRows {
     std::size_t count = 0;
     std::span<const std::int64_t> labels, predictions;
     std::span<const std::byte> logits, embeddings, outputs, targets;
+    std::span<const std::string> paths;
 };
 
 /// Used by rank 0. Rows are appended in order to a temporary file beside the target; commit() gives it its
@@ -60,9 +63,11 @@ class PredictionWriter {
 ///         attribute sha256 of its bytes (row-major, little-endian); root attributes
 ///         tutti_predictions_version (1), weights, weights_sha256, data, config. Of regression /outputs [N,
 ///         K] and /targets f32[N, K], and no labels, predictions, logits; root attributes target_name_0, …
-///         where targets have names.
+///         where targets have names. /paths, texts of variable length [N]; its sha256 is of all texts, a zero
+///         byte behind each.
 ///   CSV:  header index,label,prediction,logit_0,…,embedding_0,…, of regression index,target_NAME,…,
-///         output_NAME,…,embedding_0,…; numbers in the fewest digits that give the same bits back.
+///         output_NAME,…,embedding_0,…; path behind index; numbers in the fewest digits that give the same
+///         bits back.
 std::unique_ptr<PredictionWriter> make_prediction_writer(const std::string& path,
                                                          const PredictionFormat& format,
                                                          const PredictionOrigin& origin);
@@ -77,6 +82,7 @@ struct PredictionColumn {
     DType dtype = DType::f32;
     Shape shape;
     std::string sha256;
+    bool text = false;  ///< of texts, and of no dtype
 };
 struct PredictionSummary {
     PredictionOrigin origin;

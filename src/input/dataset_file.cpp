@@ -1,0 +1,83 @@
+#include "dataset_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "schema.hpp"
+#include "tutti/base/error.hpp"
+#include "tutti/base/shell_word.hpp"
+
+namespace tutti {
+namespace {
+
+using hdf5::Handle;
+
+/// The library's own message for a file that is not there is a page long; the system's is two words.
+void require_readable(const std::string& path) {
+    // A pipe without a writer would be waited for.
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat kind {};
+    const bool is_pipe = file >= 0 && fstat(file, &kind) == 0 && S_ISFIFO(kind.st_mode);
+    char byte = 0;
+    bool readable = file >= 0;
+    if (readable && !is_pipe) {  // nothing is taken out of a pipe
+        // A file that comes from tape may take its time.
+        if (S_ISREG(kind.st_mode)) fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);
+        readable = ::read(file, &byte, 1) >= 0;  // opening a directory succeeds
+    }
+    const int error = errno;
+    if (file >= 0) close(file);
+    if (is_pipe) throw DataError(path + ": a pipe, and HDF5 is read here and there", "name a regular file");
+    if (!readable) {
+        const std::string reason = std::generic_category().message(error);
+        throw DataError(path + ": " + reason,
+                        error == ENOENT
+                            ? "check the path, or make the file: trainer pack idx --images IMAGES "
+                              "--labels LABELS -o " +
+                                  shell_word(path)
+                        : error == EISDIR ? "name the HDF5 files in it: data.train=FILE.h5, or a list of them"
+                                          : "check the path and its permissions");
+    }
+}
+
+}  // namespace
+
+hdf5::File open_dataset_file(const std::string& path) {
+    require_readable(path);
+    if (H5Fis_hdf5(path.c_str()) <= 0) schema::fail(path, "not an HDF5 file");
+    const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+#if H5_VERSION_GE(1, 10, 7) && !(H5_VERS_MAJOR == 1 && H5_VERS_MINOR == 12 && H5_VERS_RELEASE < 1)
+    // Cluster file systems often have no flock(), and finished data sets need none.
+    H5Pset_file_locking(access.get(), false, true);
+#endif
+    Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
+    if (!file) {
+        const std::string reason = hdf5::last_error();
+        if (reason.find("truncated") != std::string::npos)
+            schema::fail(path, "truncated (HDF5: " + reason + ")");
+        schema::fail(path, "HDF5 cannot open it: " + reason);
+    }
+    return {std::move(file), path};
+}
+
+void require_schema(const hdf5::File& file) {
+    const std::optional<std::string> name = hdf5::read_text(file, schema::name_attribute);
+    if (!name)
+        schema::fail(file.path, "HDF5, but not a Tutti data set: there is no attribute 'tutti_schema'");
+    if (*name != schema::name)
+        schema::fail(file.path, "the attribute 'tutti_schema' is '" + *name + "', not '" +
+                                    std::string(schema::name) + "': this is not a data set");
+    const std::optional<std::int64_t> version = hdf5::read_integer(file, schema::version_attribute);
+    if (!version) schema::fail(file.path, "there is no attribute 'tutti_schema_version'");
+    if (*version != schema::version)
+        schema::fail(file.path, "schema version " + std::to_string(*version) +
+                                    ", but this program reads version " + std::to_string(schema::version));
+}
+
+}  // namespace tutti
