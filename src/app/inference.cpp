@@ -45,8 +45,10 @@ std::string weights_in(const std::string& path, bool best) {
     if (!best) return *latest;
     const Progress progress = peek_checkpoint(*latest).progress;
     if (!progress.has_best)
-        throw DataError("--best: " + path + " does not say which of its checkpoints is the best",
-                        "leave out --best; train with train.checkpoint.best=val/accuracy, for example");
+        throw DataError(
+            "--best: " + path + " does not say which of its checkpoints is the best",
+            "leave out --best; train with train.checkpoint.best=val/accuracy, for example, for at "
+            "least train.checkpoint.best_from epochs");
     std::string file = path_of_checkpoint(path, progress.best_step);
     if (type_of_path(file) == std::filesystem::file_type::not_found)
         throw DataError("--best: " + file + ", the best, is no longer there", "leave out --best");

@@ -289,6 +289,7 @@ std::vector<std::string> course_differences(const Config& before, const Config& 
                                                  "train.nan_policy",
                                                  "train.early_stopping",
                                                  "train.checkpoint.best",
+                                                 "train.checkpoint.best_from",
                                                  "distributed.compress",
                                                  "distributed.sync_batch_norm"};
     Config then = before, today = now;

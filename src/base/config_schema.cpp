@@ -266,6 +266,8 @@ void add_train(std::vector<Row>& rows) {
             row("train.checkpoint.best", at(train, checkpoint, &C::best), best_metric(),
                 "also keep the checkpoint that is best in this, which eval, predict and export take with "
                 "--best"),
+            row("train.checkpoint.best_from", at(train, checkpoint, &C::best_from), integer(0),
+                "finished epochs from which on evaluations count for best"),
             row("train.nan_policy", at(train, &T::nan_policy),
                 choice<NanPolicy>({{"stop", NanPolicy::stop}, {"skip", NanPolicy::skip}}),
                 "what a loss or gradient that is not finite does; stop ends the run: of the gradients it "

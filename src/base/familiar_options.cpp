@@ -124,6 +124,7 @@ void add_keys(std::vector<FamiliarOption>& all) {
                key(locator, "train.amp", "train.precision")),
         key(locator, "train.save_dir", "run.dir"),
         key(locator, "train.val_every", "train.eval_every"),
+        key(locator, "train.best_ckpt_start_epoch", "train.checkpoint.best_from"),
         key(clips, "train.eval_freq", "train.eval_every"),
         key(clips, "train.warmup_epochs", "schedule.warmup_epochs"),
         called({}, "in epochs", key(clips, "train.save_epochs", "train.checkpoint.every", Value::epochs)),

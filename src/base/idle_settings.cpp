@@ -16,7 +16,7 @@ class Group {
         if (!(value == usual)) keys_.emplace_back(key);
         return *this;
     }
-    void tell(bool idle, const char* cause, std::vector<std::string>& warnings) const {
+    void tell(bool idle, const std::string& cause, std::vector<std::string>& warnings) const {
         if (idle && !keys_.empty())
             warnings.push_back(fmt::format("{} {} no effect {}", fmt::join(keys_, ", "),
                                            keys_.size() == 1 ? "has" : "have", cause));
@@ -51,6 +51,16 @@ std::vector<std::string> idle_settings(const Config& config) {
         .add("train.topk", config.train.topk, usual.train.topk)
         .add("train.eval_every", config.train.eval_every, usual.train.eval_every)
         .tell(config.data.val.empty(), "without data.val", warnings);
+    const CheckpointConfig& checkpoint = config.train.checkpoint;
+    Group()
+        .add("train.checkpoint.best_from", checkpoint.best_from, usual.train.checkpoint.best_from)
+        .tell(checkpoint.best.empty(), "without train.checkpoint.best", warnings);
+    Group()
+        .add("train.checkpoint.best", checkpoint.best, usual.train.checkpoint.best)
+        .tell(checkpoint.best_from > config.train.epochs,
+              fmt::format("as train.checkpoint.best_from is {} and train.epochs {}", checkpoint.best_from,
+                          config.train.epochs),
+              warnings);
     Group()
         .add("run.trace_steps", config.run.trace_steps, usual.run.trace_steps)
         .tell(!config.run.trace, "without run.trace", warnings);

@@ -96,7 +96,7 @@ bool Trainer::Impl::report_eval() {
 
 void Trainer::Impl::note_best(const EvaluationResult& result) {
     const std::string& metric = config.train.checkpoint.best;
-    if (metric.empty()) return;
+    if (metric.empty() || finished_epochs(progress) < config.train.checkpoint.best_from) return;
     const double value = result.metric(metric);
     if (std::isnan(value) || (progress.has_best && !improves(metric, value, progress.best_metric))) return;
     progress.has_best = true;

@@ -25,6 +25,8 @@ struct Trainer::Impl {
     void go_on_in_directory();
     /// What the resumed state says to be saved counts as saved, and as the best, where the directory has it.
     void note_what_is_there();
+    /// Whether the checkpoint, which is the best so far, counts by train.checkpoint.best_from.
+    bool is_late_enough(const std::string& path) const;
     void forget_other_metrics(const Config& before);
     void scatter_optimizer_state(const Checkpoint& checkpoint, const std::string& path);
     void broadcast_state();
@@ -41,6 +43,8 @@ struct Trainer::Impl {
     void verify_weights();
     void after_update(bool skipped);
     void end_epoch();
+    /// Also the one in progress where no update is left of it.
+    std::int64_t finished_epochs(const Progress& at) const;
     bool evaluates_after(std::int64_t epoch) const;  // of the epochs, from 1 on
     void final_evaluation();
     void finish_epoch(bool skipped = false);
@@ -122,6 +126,7 @@ struct Trainer::Impl {
     std::int64_t last_eval_step = -1;
     std::int64_t last_save_samples = -1;  // samples, and not steps: a skipped update consumes some, too
     bool best_is_unsaved = false;
+    bool best_may_be_too_early = false;  ///< rank 0: the resumed run let earlier ones count
     ProgressReport report;
     std::chrono::steady_clock::time_point last_save_time = std::chrono::steady_clock::now();
     bool stopping = false;

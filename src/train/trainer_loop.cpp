@@ -209,6 +209,12 @@ void Trainer::Impl::end_epoch() {
     last_save_samples = -1;
 }
 
+std::int64_t Trainer::Impl::finished_epochs(const Progress& at) const {
+    const std::int64_t left = training.epoch_limit() - at.position;
+    const std::int64_t least = config.data.drop_last ? training.global_batch() : 1;
+    return at.epoch + (at.position > 0 && left < least ? 1 : 0);
+}
+
 bool Trainer::Impl::evaluates_after(std::int64_t epoch) const {
     const std::int64_t every = config.train.eval_every;
     return job.val && every > 0 && epoch > 0 && epoch % every == 0;

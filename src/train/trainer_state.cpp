@@ -148,13 +148,23 @@ void Trainer::Impl::go_on_in_directory() {
                  std::to_string(progress.epoch + 1));
 }
 
+bool Trainer::Impl::is_late_enough(const std::string& path) const {
+    try {
+        return finished_epochs(peek_checkpoint(path).progress) >= config.train.checkpoint.best_from;
+    } catch (const DataError&) {  // it is not there, or of no use
+        return false;
+    }
+}
+
 void Trainer::Impl::note_what_is_there() {
     std::array<std::int64_t, 2> there{};  // as rank 0 sees them
     if (job.control.rank() == 0)
         for (const std::size_t i : {0U, 1U}) {
             std::error_code none;
             const std::int64_t step = i == 0 ? progress.step : progress.best_step;
-            there[i] = std::filesystem::exists(job.directory->checkpoint_path(step), none) ? 1 : 0;
+            const std::string path = job.directory->checkpoint_path(step);
+            const bool counts = i == 0 || !best_may_be_too_early || is_late_enough(path);
+            there[i] = counts && std::filesystem::exists(path, none) ? 1 : 0;
         }
     job.control.broadcast(view_of(std::span(there)), 0).wait();
     if (there[0] == 0) last_save_samples = -1;
@@ -202,6 +212,8 @@ void Trainer::Impl::forget_other_metrics(const Config& before) {
         progress.has_best = false;
         progress.best_step = -1;
     }
+    best_may_be_too_early =
+        progress.has_best && before.train.checkpoint.best_from < config.train.checkpoint.best_from;
     const auto& then = before.train.early_stopping;
     const auto& now = config.train.early_stopping;
     // Without early stopping nobody has counted.

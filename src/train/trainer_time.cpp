@@ -25,7 +25,9 @@ WallTime::Ahead Trainer::Impl::ahead() const {
     ahead.last = (epoch_ends && epoch >= config.train.epochs) ||
                  (config.train.max_steps && step >= *config.train.max_steps);
     ahead.evaluates = job.val && (ahead.last || (epoch_ends && eval_every > 0 && epoch % eval_every == 0));
-    const bool best_may_come = ahead.evaluates && !config.train.checkpoint.best.empty();
+    const CheckpointConfig& checkpoint = config.train.checkpoint;
+    const bool best_may_come = ahead.evaluates && !checkpoint.best.empty() &&
+                               (epoch_ends ? epoch : progress.epoch) >= checkpoint.best_from;
     ahead.saves = best_may_come;
     if (save_every.count > 0) switch (save_every.unit) {
             case Interval::Unit::epochs:

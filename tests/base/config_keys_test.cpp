@@ -37,7 +37,7 @@ TEST(ConfigKeys, that_are_near_to_nothing_are_refused_with_the_keys_of_the_secti
     EXPECT_EQ(refusal("train: {checkpoint: {zzzzzzzz: 1}}"),
               "jobs/x.yaml:1: train.checkpoint.zzzzzzzz is not a known key; the keys of train.checkpoint "
               "are: every, "
-              "keep, best");
+              "keep, best, best_from");
 }
 
 TEST(ConfigKeys, at_the_top_are_suggested) {
@@ -121,7 +121,7 @@ TEST(ConfigSections, that_are_not_maps_are_refused) {
     EXPECT_EQ(refusal("train:\n  checkpoint: [1]"),
               "jobs/x.yaml:2: train.checkpoint: a list is not a map; the keys of train.checkpoint are: "
               "every, keep, "
-              "best");
+              "best, best_from");
 }
 
 TEST(ConfigText, that_is_not_a_map_is_refused) {

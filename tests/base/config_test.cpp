@@ -45,7 +45,7 @@ train:
   scale_lr_by_world_size: true
   log_every: 1
   eval_every: 2
-  checkpoint: {every: 200 steps, keep: 1, best: val/loss}
+  checkpoint: {every: 200 steps, keep: 1, best: val/loss, best_from: 30}
   nan_policy: skip
   ema: {decay: 0.99, warmup: true}
   early_stopping: {metric: val/balanced_accuracy, patience: 5, min_delta: 0.01}
@@ -125,6 +125,7 @@ TEST(Config, takes_every_available_key) {
     EXPECT_EQ(config.train.checkpoint.every, (Interval{200, Interval::Unit::steps}));
     EXPECT_EQ(config.train.checkpoint.keep, 1);
     EXPECT_EQ(config.train.checkpoint.best, "val/loss");
+    EXPECT_EQ(config.train.checkpoint.best_from, 30);
     EXPECT_EQ(config.distributed.strategy, Strategy::ddp);
     EXPECT_EQ(config.distributed.backend, Backend::mpi);
     EXPECT_EQ(config.distributed.timeout, 0.5);

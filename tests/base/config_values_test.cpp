@@ -61,6 +61,15 @@ TEST(ConfigNumber, says_what_it_counts_to_those_who_write_a_unit) {
               "distributed.bucket_mb: 25MB is not a number of MiB; write it without a unit, as in 25");
 }
 
+TEST(ConfigInteger, of_epochs_is_none_below_0) {
+    EXPECT_EQ(parse("").train.checkpoint.best_from, 0);
+    EXPECT_EQ(parse("", {"train.checkpoint.best_from=30"}).train.checkpoint.best_from, 30);
+    for (const char* value : {"-1", "2.5", "null", "3 epochs"})
+        EXPECT_TRUE(override_refusal(std::string("train.checkpoint.best_from=") + value)
+                        .starts_with(std::string("train.checkpoint.best_from: ") + value))
+            << value;
+}
+
 TEST(ConfigBoolean, takes_the_words_of_yaml) {
     EXPECT_FALSE(parse("data: {shuffle: false}").data.shuffle);
     EXPECT_FALSE(parse("data: {shuffle: no}").data.shuffle);

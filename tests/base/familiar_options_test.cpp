@@ -134,6 +134,7 @@ const std::vector<YamlRow> yaml_rows = {
     {"train", "amp", "no", "train.precision", "fp32"},
     {"train", "save_dir", "checkpoints", "run.dir", "checkpoints"},
     {"train", "val_every", "2", "train.eval_every", "2"},
+    {"train", "best_ckpt_start_epoch", "5", "train.checkpoint.best_from", "5"},
     {"train", "eval_freq", "1", "train.eval_every", "1"},
     {"train", "warmup_epochs", "5", "schedule.warmup_epochs", "5"},
     {"train", "save_epochs", "10", "train.checkpoint.every", "10 epochs"},

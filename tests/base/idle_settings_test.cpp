@@ -27,6 +27,11 @@ TEST(IdleSettings, AreToldWithWhatTheyWouldNeed) {
              Case{{"data.tail=pad", "data.drop_last=true"}, "data.tail has no effect with data.drop_last"},
              Case{{"train.confusion=true", "train.topk=3", "train.eval_every=2"},
                   "train.confusion, train.topk, train.eval_every have no effect without data.val"},
+             Case{{"train.checkpoint.best_from=30"},
+                  "train.checkpoint.best_from has no effect without train.checkpoint.best"},
+             Case{{"train.checkpoint.best=val/loss", "train.checkpoint.best_from=30", "train.epochs=29"},
+                  "train.checkpoint.best has no effect as train.checkpoint.best_from is 30 and train.epochs "
+                  "29"},
              Case{{"run.trace_steps=20"}, "run.trace_steps has no effect without run.trace"},
              Case{{"run.virtual_shards=16"}, "run.virtual_shards has no effect without run.deterministic"},
          })
@@ -38,6 +43,7 @@ TEST(IdleSettings, AreNoneWhereTheyCount) {
          {Texts{}, Texts{"schedule.warmup=power", "schedule.warmup_power=3", "schedule.warmup_epochs=1"},
           Texts{"optim.dampening=0.5", "optim.momentum=0.9"}, Texts{"data.tail=pad"},
           Texts{"train.confusion=true", "data.val=v.h5"}, Texts{"run.trace_steps=20", "run.trace=true"},
+          Texts{"train.checkpoint.best=val/loss", "train.checkpoint.best_from=30", "train.epochs=30"},
           Texts{"run.virtual_shards=16", "run.deterministic=true"}})
         EXPECT_EQ(idle(settings), Texts{});
 }

@@ -38,6 +38,13 @@ class EpochEnd(TrainingTest):
         self.said(settings, 0, stop=True)
         self.assertIn("is finished: 1 steps, 1 epochs", self.said(settings, 0))
 
+    def test_an_evaluation_that_a_signal_lets_happen_is_one_of_a_finished_epoch(self):
+        settings = self.one_update(data__val=self.small_data(40, "val.h5"), train__epochs=3, train__max_steps=1,
+                                   train__checkpoint__best="val/loss", train__checkpoint__best_from=1)
+        self.said(settings, 0, stop=True)
+        self.assertEqual([row["step"] for row in self.metrics("run", "eval")], [1])
+        self.assertIn("best      step 1 ", self.said(["inspect", self.dir / "run"], 0))
+
     def test_a_signal_in_an_update_behind_which_nothing_is_evaluated_ends_the_epoch(self):
         settings = self.one_update(data__val=self.small_data(40, "val.h5"), train__eval_every=2)
         self.said([*settings, "train.epochs=4"], 75, stop=True)

@@ -37,12 +37,12 @@ class FamiliarOptions(TrainingTest):
         (self.dir / "locator.yaml").write_text(
             f"data: {{manifest_train: absent.h5, manifest_val: {val}}}\n"
             "train: {batch_size: 256, num_workers: 0, epochs: 500, lr: 2e-4, weight_decay: 1e-4, amp: false,\n"
-            "        scale_lr_by_world_size: true, seed: 491, save_dir: checkpoints, val_every: 2}\n"
+            "        scale_lr_by_world_size: true, seed: 491, save_dir: checkpoints, val_every: 2, best_ckpt_start_epoch: 5}\n"
             "model: {name: mlp, hidden: [8]}\noptim: {name: adamw}\n")
         result = self.run_trainer(["--config", "locator.yaml", "--train_csv", data, "--log_dir", "logs", "--epochs", "2",
                                    "--bs", "16", "--lr", "0.01", "--num_workers", "1"])
         self.assert_exit(result, 0)
-        self.assert_set("logs", "batch_size: 16", "epochs: 2", "lr: 0.01", "workers: 1", "eval_every: 2", "seed: 491",
+        self.assert_set("logs", "batch_size: 16", "epochs: 2", "lr: 0.01", "workers: 1", "eval_every: 2", "best_from: 5", "seed: 491",
                         "weight_decay: 0.0001", "precision: fp32", "scale_lr_by_world_size: true")
         self.assertEqual(len(self.metrics("logs", "eval")), 1)
 

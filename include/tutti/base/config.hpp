@@ -163,7 +163,8 @@ struct ScheduleConfig {
 struct CheckpointConfig {
     Interval every;
     std::int64_t keep = 3;
-    std::string best;  ///< for example val/accuracy; empty: none
+    std::string best;            ///< for example val/accuracy; empty: none
+    std::int64_t best_from = 0;  ///< finished epochs; evaluations after fewer do not count for `best`
     friend bool operator==(const CheckpointConfig&, const CheckpointConfig&) = default;
 };
 
