@@ -53,8 +53,13 @@ Reduction open_reduction(const JobStart& start, const Options& options, Communic
     config.distributed = {.backend = options.backend, .timeout = options.timeout};
     Reduction reduction;
     SelectedDevice& selected = reduction.selected;
-    selected =
-        select_device(start.over(control), config, 1, sharing_under(start.environment, options.backend));
+    try {
+        selected =
+            select_device(start.over(control), config, 1, sharing_under(start.environment, options.backend));
+    } catch (const AgreedError& error) {
+        throw AgreedError(error.code(), std::string(error.what()) +
+                                            "; of this command the options are --device and --backend");
+    }
     if (options.backend == Backend::nccl && !selected.gpu)
         throw AgreedError(ExitCode::usage,
                           "--backend is nccl, which joins GPUs, but the host's memory is to be summed: " +
@@ -156,9 +161,12 @@ int bench(const JobStart& start, const Options& options) {
 
     AllReduceBench bench;
     bench.sizes = parse_byte_sizes(options.sizes);
-    // A system that gives memory only as it is touched would end the ranks without a word.
-    check_buffer_memory(start, *control, static_cast<double>(std::ranges::max(bench.sizes)));
     const Reduction reduction = open_reduction(start, options, *control);
+    // A system that gives memory only as it is touched would end the ranks without a word. Pinned memory is
+    // kept for each power of two.
+    const bool staged = reduction.gpu() && reduction.communicator->backend() != "nccl" && control->size() > 1;
+    check_buffer_memory(start, *control,
+                        (staged ? 4 : 1) * static_cast<double>(std::ranges::max(bench.sizes)));
     bench.device = reduction.gpu();
     bench.control = control.get();
     bench.iterations = options.iterations;

@@ -31,16 +31,17 @@ int examine(const JobStart& start, bool json) {
     for (const std::string& text : all_gather_text(*world, to_json(mine)))
         job.ranks.push_back(rank_facts_from_json(text));
     job.all_reduce = check_all_reduce(*world, *world);
-    check_gpu_sums(patient, selected, job.gpus);
+    const std::exception_ptr lost = check_gpu_sums(patient, selected, job.gpus);
 
     // Every rank judges the same facts; the sums of each are its own.
     const std::vector<Problem> problems = judge(job);
     std::int64_t unhealthy = problems.empty() ? 0 : 1;
-    world->all_reduce(view_of(std::span(&unhealthy, 1)), ReduceOp::max).wait();
+    if (!lost) world->all_reduce(view_of(std::span(&unhealthy, 1)), ReduceOp::max).wait();
     if (world->rank() == 0) {
         fmt::print("{}", json ? json_report(job, problems) : text_report(job, problems));
         std::fflush(stdout);
     }
+    if (lost) std::rethrow_exception(lost);
     return static_cast<int>(unhealthy == 0 ? ExitCode::done : ExitCode::failed);
 }
 

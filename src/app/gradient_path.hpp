@@ -13,8 +13,9 @@
 namespace tutti {
 
 /// The communicator that the config wants for the gradients: `timed` again, with compressed sums where the
-/// config wants them; on GPUs through pinned host memory, or NCCL. Rank 0 is told why `auto` does not take
-/// NCCL: `notice`, or without one its log. Collective; throws AgreedError. `gpu` is what select_device gave;
+/// config wants them; on GPUs through pinned host memory, or NCCL. Rank 0 is told what make_gpu_communicator
+/// says (why `auto` does not take NCCL, or why that has no memory for gradients): `notice`, or without one
+/// its log. Collective; throws AgreedError. `gpu` is what select_device gave;
 /// its device must outlive the communicator.
 std::unique_ptr<Communicator> make_gradients_communicator(
     const JobStart& start, const DistributedConfig& config, const std::optional<GpuEntries>& gpu,

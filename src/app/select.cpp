@@ -1,6 +1,5 @@
 #include "select.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "device_choice.hpp"
@@ -59,8 +58,6 @@ SelectedDevice select_device(const JobStart& start, const Config& config, int th
                                   module->make_bf16_transit(), module->compute_stream(*selected.device)};
     });
     if (module) selected.notice = decision.notice;
-    selected.able_ranks = static_cast<int>(
-        std::ranges::count_if(all.offers, [](const GpuOffer& one) { return one.problem.empty(); }));
     return selected;
 }
 

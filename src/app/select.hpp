@@ -19,7 +19,6 @@ struct SelectedDevice {
     std::string basis_of_bits;      ///< of a GPU: CudaModule::basis_of_bits
     std::string name, uuid;         ///< of a GPU
     std::string notice;             ///< why `auto` takes the CPU, one line for people; else empty
-    int able_ranks = 0;             ///< that could compute on a GPU; 0 where nobody looked
 };
 
 /// The device of this rank; all ranks take the same kind, and each a GPU by its place among the ranks of its

@@ -102,7 +102,8 @@ void add_data(std::vector<Row>& rows) {
             row("data.transforms", at(data, &D::transforms), transforms(),
                 "augmentations of training images, in order, before normalisation: horizontal_flip, "
                 "vertical_flip (p: 0.5), random_crop (size, padding: 0), center_crop (size), "
-                "random_resized_crop (size, scale: [0.08, 1], ratio: [3/4, 4/3], center: 0.875), "
+                "random_resized_crop (size, scale: [0.08, 1], ratio: [0.75, 1.3333333333333333], center: "
+                "0.875), "
                 "multi_scale_crop (size, scales: [1, 0.875, 0.75, 0.66]), random_erasing (p: 0.5, scale: "
                 "[0.02, 0.33], ratio: [0.3, 3.3], value: 0 of 1); evaluations crop in the centre and leave "
                 "the rest out"),

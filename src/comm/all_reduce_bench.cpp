@@ -152,7 +152,8 @@ std::vector<AllReduceRow> bench_all_reduce(Communicator& communicator, const All
     const Pattern pattern(communicator.rank(), communicator.size(), bench.compressed);
     Communicator& control = bench.control ? *bench.control : communicator;
     const auto floats = [](std::uint64_t bytes) { return (bytes + sizeof(float) - 1) / sizeof(float); };
-    ReducedBuffer reduced(communicator, control, bench.device, floats(std::ranges::max(bench.sizes)));
+    ReducedBuffer reduced(communicator, control, bench.device, floats(std::ranges::max(bench.sizes)),
+                          "measure smaller sizes");
     std::vector<AllReduceRow> rows;
     for (const std::uint64_t bytes : bench.sizes) {
         rows.push_back(measure(communicator, control, bench, pattern, reduced, floats(bytes)));

@@ -8,7 +8,7 @@
 namespace tutti {
 
 ReducedBuffer::ReducedBuffer(Communicator& communicator, Communicator& control, Device* device,
-                             std::size_t floats)
+                             std::size_t floats, const std::string& remedy)
     : device_(device) {
     const std::size_t bytes = floats * sizeof(float);
     together(control, "allocating the buffer", [&] {
@@ -16,7 +16,7 @@ ReducedBuffer::ReducedBuffer(Communicator& communicator, Communicator& control, 
             floats_.resize(floats);
         } catch (const std::exception&) {
             throw UsageError("there is no memory for a buffer of " + std::to_string(bytes) + " bytes",
-                             "measure smaller sizes");
+                             remedy);
         }
     });
     if (!device_) return;

@@ -31,8 +31,8 @@ MultiScaleCrop::MultiScaleCrop(const TransformSpec& spec, std::int64_t height, s
                                std::int64_t channels, DType dtype)
     : ScaledCrop(spec, height, width, channels, dtype), base_(std::min(height, width)) {
     const auto add = [this](std::int64_t h, std::int64_t w) {
-        add_height(h);
-        add_width(w);
+        add_height(h, true);
+        add_width(w, true);
     };
     add(base_, base_);
     const auto scales = static_cast<std::int64_t>(spec.scales.size());

@@ -8,9 +8,9 @@ namespace {
 
 constexpr int attempts = 10;
 
-/// As Python rounds: halves to even.
+/// As Python rounds: halves to even. What is far beyond any image stays beyond it.
 std::int64_t rounded(double value) {
-    return static_cast<std::int64_t>(std::nearbyint(value));
+    return static_cast<std::int64_t>(std::nearbyint(std::min(value, 1e9)));
 }
 
 std::int64_t draw_below(const RandomStream& random, std::uint64_t address, std::int64_t count) {
@@ -22,21 +22,8 @@ std::int64_t draw_below(const RandomStream& random, std::uint64_t address, std::
 RandomResizedCrop::RandomResizedCrop(const TransformSpec& spec, std::int64_t height, std::int64_t width,
                                      std::int64_t channels, DType dtype)
     : ScaledCrop(spec, height, width, channels, dtype), fallback_(fallback()), central_(evaluated()) {
-    // The sides that a cut may have.
-    const double area = static_cast<double>(height * width);
-    const auto add_all = [](double least, double most, std::int64_t image, const auto& add) {
-        for (std::int64_t side = std::max<std::int64_t>(1, rounded(least) - 1);
-             side <= std::min(image, rounded(most) + 1); ++side)
-            add(side);
-    };
-    add_all(std::sqrt(area * spec.scale[0] / spec.ratio[1]), std::sqrt(area * spec.scale[1] / spec.ratio[0]),
-            height, [this](std::int64_t side) { add_height(side); });
-    add_all(std::sqrt(area * spec.scale[0] * spec.ratio[0]), std::sqrt(area * spec.scale[1] * spec.ratio[1]),
-            width, [this](std::int64_t side) { add_width(side); });
-    for (const Cut& cut : {fallback_, central_}) {
-        add_height(cut.height);
-        add_width(cut.width);
-    }
+    for (std::int64_t side = 1; side <= height; ++side) add_height(side, side == central_.height);
+    add_width(central_.width, true);
 }
 
 RandomResizedCrop::Cut RandomResizedCrop::random_cut(const RandomStream& random,

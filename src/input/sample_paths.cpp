@@ -18,11 +18,20 @@ namespace {
 using hdf5::Handle;
 using hdf5::Table;
 
-constexpr std::int64_t bytes_per_read = std::int64_t{4} << 20;
-constexpr std::int64_t texts_per_read = 4096;  // of variable length: of paths, some 100 bytes each
+constexpr std::int64_t bytes_per_read = std::int64_t{1} << 20;
+constexpr std::int64_t texts_per_read = 4096, first_texts = 64;
 
 std::string write_or_remove() {
     return "write it again, or remove it, in h5py with del file['paths'] (data/README.md)";
+}
+
+/// Whether /paths is text [N]: what else a file has of that name is somebody else's, and left alone.
+bool has_paths(const hdf5::File& file) {
+    if (!hdf5::has_table(file, schema::paths_dataset)) return false;
+    const Handle object(H5Oopen(file.handle.get(), schema::paths_dataset, H5P_DEFAULT), H5Oclose);
+    if (!object || H5Iget_type(object.get()) != H5I_DATASET) return false;
+    const Table table = hdf5::open_table(file, schema::paths_dataset);
+    return H5Tget_class(table.type.get()) == H5T_STRING && table.dims.size() == 1;
 }
 
 /// /paths of one file.
@@ -30,9 +39,6 @@ class PathColumn {
   public:
     PathColumn(const hdf5::File& file, std::int64_t samples)
         : path_(file.path), table_(hdf5::open_table(file, schema::paths_dataset, write_or_remove())) {
-        const hid_t type = table_.type.get();
-        if (H5Tget_class(type) != H5T_STRING || table_.dims.size() != 1)
-            fail(" is " + hdf5::describe(table_) + ", but must be text [N]");
         if (table_.dims.front() != samples)
             fail(" has " + std::to_string(table_.dims.front()) + " entries, but /samples has " +
                  std::to_string(samples));
@@ -40,11 +46,10 @@ class PathColumn {
         if (!storage.complete)
             fail(" is " + hdf5::describe(table_) + ", " + std::to_string(storage.needed) +
                  " bytes, of which " + std::to_string(storage.held) + " were written");
+        const hid_t type = table_.type.get();
         variable_ = H5Tis_variable_str(type) > 0;
-        if (!variable_)
-            at_once_ = std::clamp<std::int64_t>(bytes_per_read / static_cast<std::int64_t>(H5Tget_size(type)),
-                                                1, texts_per_read);
-        require_utf8();
+        if (!variable_) at_once_ = fitting(static_cast<std::int64_t>(H5Tget_size(type)));
+        require_readable();
     }
 
     void read(std::int64_t first, std::int64_t count, std::vector<std::string>& to) const {
@@ -55,15 +60,30 @@ class PathColumn {
     }
 
   private:
-    void require_utf8() const {
-        for (std::int64_t at = 0; at < table_.dims.front(); at += at_once_) {
-            const std::vector<std::string> piece =
-                read_piece(at, std::min(at_once_, table_.dims.front() - at));
-            const auto bad = std::ranges::find_if_not(piece, is_utf8);
-            if (bad != piece.end())
-                fail(" of sample " + std::to_string(at + (bad - piece.begin())) + ", " + as_utf8(*bad) +
-                     ", is not UTF-8");
+    static std::int64_t fitting(std::int64_t bytes) {
+        return std::clamp<std::int64_t>(bytes_per_read / std::max<std::int64_t>(bytes, 1), 1, texts_per_read);
+    }
+
+    /// All of them, once: a file whose end is damaged is to be refused before much is computed. Of texts of
+    /// variable length that tells how many to read at once: few to begin with.
+    void require_readable() {
+        std::int64_t now = variable_ ? first_texts : at_once_;
+        for (std::int64_t at = 0; at < table_.dims.front();) {
+            const std::vector<std::string> piece = read_piece(at, std::min(now, table_.dims.front() - at));
+            const auto count = static_cast<std::int64_t>(piece.size());
+            at += count;
+            if (!variable_) continue;
+            std::int64_t bytes = 0;
+            for (const std::string& text : piece) bytes += static_cast<std::int64_t>(text.size());
+            at_once_ = std::min(at_once_, fitting(bytes / count));
+            now = std::min(4 * now, at_once_);
         }
+    }
+
+    static std::vector<std::string> shown(std::vector<std::string> texts) {
+        for (std::string& text : texts)
+            if (!is_utf8(text)) text = as_utf8(text);
+        return texts;
     }
 
     std::vector<std::string> read_piece(std::int64_t first, std::int64_t count) const {
@@ -80,11 +100,11 @@ class PathColumn {
         if (variable_) {
             hdf5::VariableTexts texts(type, memory.get(), static_cast<std::size_t>(count));
             read_into(texts.pointers());
-            return texts.copy();
+            return shown(texts.copy());
         }
         std::string bytes(static_cast<std::size_t>(count) * H5Tget_size(type), '\0');
         read_into(bytes.data());
-        return hdf5::fixed_texts(type, bytes);
+        return shown(hdf5::fixed_texts(type, bytes));
     }
 
     [[noreturn]] void fail(const std::string& problem) const {
@@ -142,7 +162,7 @@ std::unique_ptr<SamplePaths> open_sample_paths(std::span<const std::string> file
         if (samples.dims.empty()) schema::fail(path, "/samples is " + hdf5::describe(samples));
         parts.push_back({begin, samples.dims.front(), {}});
         Part& part = parts.back();
-        if (hdf5::has_table(file, schema::paths_dataset)) part.paths.emplace(file, part.samples);
+        if (has_paths(file)) part.paths.emplace(file, part.samples);
         begin += part.samples;
     }
     if (std::ranges::none_of(parts, [](const Part& part) { return part.paths.has_value(); })) return nullptr;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
+#include <utility>
 
 namespace tutti {
 
@@ -22,22 +24,18 @@ ScaledCrop::ScaledCrop(const TransformSpec& spec, std::int64_t height, std::int6
       pixel_(channels_ * size_of(dtype)),
       dtype_(dtype) {}
 
-void ScaledCrop::add_height(std::int64_t height) {
-    down_.try_emplace(height, ScaledLine{height, spec_.height, 0, spec_.height});
+void ScaledCrop::add_height(std::int64_t height, bool kept) {
+    Taps taps({height, spec_.height, 0, spec_.height});
+    working_ = std::max(working_, taps.widest() * static_cast<std::size_t>(spec_.width) * channels_);
+    if (kept) down_.try_emplace(height, std::move(taps));
 }
 
-void ScaledCrop::add_width(std::int64_t width) {
-    across_.try_emplace(width, ScaledLine{width, spec_.width, 0, spec_.width});
+void ScaledCrop::add_width(std::int64_t width, bool kept) {
+    if (kept) across_.try_emplace(width, ScaledLine{width, spec_.width, 0, spec_.width});
 }
 
 std::size_t ScaledCrop::working_bytes() const {
-    // The widest of either: they are independent.
-    const auto most = [this](const Taps& down) {
-        return resample_memory(down, across_.begin()->second, channels_);
-    };
-    std::size_t numbers = 0;
-    for (const auto& [height, down] : down_) numbers = std::max(numbers, most(down));
-    return numbers * sizeof(float) + alignof(float) - 1;
+    return working_ * sizeof(float) + alignof(float) - 1;
 }
 
 void ScaledCrop::apply(const Cut& cut, const std::byte* image, std::byte* memory, std::byte* to) const {
@@ -52,9 +50,17 @@ void ScaledCrop::apply(const Cut& cut, const std::byte* image, std::byte* memory
     void* working = memory;
     std::size_t space = working_bytes();
     std::align(alignof(float), sizeof(float), working, space);
+    std::optional<Taps> made_down, made_across;
+    const auto taps = [](const auto& kept, std::int64_t side, std::int64_t wanted,
+                         std::optional<Taps>& made) -> const Taps& {
+        const auto found = kept.find(side);
+        return found != kept.end() ? found->second : made.emplace(ScaledLine{side, wanted, 0, wanted});
+    };
+    const Taps& down = taps(down_, cut.height, spec_.height, made_down);
+    const Taps& across = taps(across_, cut.width, spec_.width, made_across);
     const auto scale = [&](const auto* source, auto* result) {
-        resample(source, image_width * channels_, channels_, down_.at(cut.height), across_.at(cut.width),
-                 static_cast<float*>(working), result);
+        resample(source, image_width * channels_, channels_, down, across, static_cast<float*>(working),
+                 result);
     };
     if (dtype_ == DType::f32)
         scale(reinterpret_cast<const float*>(from), reinterpret_cast<float*>(to));

@@ -42,9 +42,10 @@ class ScaledCrop {
     void apply(const Cut& cut, const std::byte* image, std::byte* memory, std::byte* to) const;
 
   protected:
-    /// A cut may be as high, or as wide.
-    void add_height(std::int64_t height);
-    void add_width(std::int64_t width);
+    /// A cut may be as high, or as wide. `kept`: what it takes to scale such a side is held ready, in memory
+    /// that grows with it; else it is made each time, which costs little beside the scaling.
+    void add_height(std::int64_t height, bool kept);
+    void add_width(std::int64_t width, bool kept);
     Cut in_the_centre(std::int64_t height, std::int64_t width) const {
         return {height, width, centre(height_, height), centre(width_, width)};
     }
@@ -55,6 +56,7 @@ class ScaledCrop {
   private:
     std::size_t channels_, pixel_;  ///< pixel_: bytes
     DType dtype_;
+    std::size_t working_ = 0;                     ///< numbers
     std::map<std::int64_t, Taps> down_, across_;  ///< by the side of the cut
 };
 

@@ -23,6 +23,7 @@ class SkippedSeries {
     /// An update was made.
     void end() { count_ = 0; }
 
+    bool empty() const { return count_ == 0; }
     /// From the update on that makes it `longest`; the run is to end.
     bool is_too_long() const { return count_ >= longest; }
     /// "100 updates one after the other were skipped …", with the first and the last of them.

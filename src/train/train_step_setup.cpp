@@ -139,11 +139,14 @@ TrainStep::~TrainStep() {
 void TrainStep::load_initial(std::vector<NamedTensor> tensors, const std::string& file) {
     const std::vector<std::string>& parts = config.model.init_except;
     if (!parts.empty()) {
-        tensors = with_new_weights(std::move(tensors), graph.save(), parts);
+        const std::vector<NamedTensor> own = graph.save();
         std::string list;
-        for (const std::string& part : parts) list += (list.empty() ? "" : ", ") + part;
-        initial_note += (initial_note.empty() ? "model.init_from: " : "; ") + list +
-                        (parts.size() == 1 ? " begins anew" : " begin anew");
+        for (const std::string& part : parts)
+            if (std::ranges::any_of(own, [&](const auto& one) { return names_tensor(part, one.name); }))
+                list += (list.empty() ? "" : ", ") + part;
+        tensors = with_new_weights(std::move(tensors), own, parts);
+        if (!list.empty())
+            initial_note += (initial_note.empty() ? "model.init_from: all but " : "; all but ") + list;
     }
     try {
         graph.load(tensors, file);

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "trainer_impl.hpp"
 #include "tutti/base/shell_word.hpp"
 #include "tutti/base/units.hpp"
@@ -64,31 +67,38 @@ void Trainer::Impl::end_after_skipped() {
     const std::string weights =
         progress.step == 0 ? "the weights are those that the run began with"
                            : fmt::format("the weights have not changed since step {}", progress.step);
-    const std::string reason =
-        fmt::format("step {}: {}; {}{}; lower optim.lr{} optim.clip_norm, or check the data",
-                    training.failed_step->step, training.skipped_series.describe(), weights,
-                    where_weights_are(), config.optim.clip_norm ? " and" : ", set");
+    const std::string reason = fmt::format("step {}: {}; {}{}", training.failed_step->step,
+                                           training.skipped_series.describe(), weights, after_skipped());
     throw AgreedError(ExitCode::failed, reason + record_failed_step(reason));
 }
 
-std::string Trainer::Impl::where_weights_are() const {
-    if (!job.directory) return {};
+std::string Trainer::Impl::after_skipped() const {
+    const std::string changes = fmt::format(" with a lower optim.lr or{} optim.clip_norm, or check the data",
+                                            config.optim.clip_norm ? "" : " with");
+    const std::string anew = "; start anew (run.resume=never)" + changes;
+    if (!job.directory) return anew;
     std::vector<std::int64_t> saved;
     try {
         saved = job.directory->checkpoint_steps();
     } catch (const Error&) {
-        return {};  // the peers are on their way to the record, and why the run ends is known
+        return anew;  // the peers are on their way to the record, and why the run ends is known
     }
-    if (saved.empty()) return "; there is no checkpoint";
-    const std::string last = job.directory->checkpoint_path(saved.back());
-    if (saved.back() != progress.step)
-        return fmt::format(" and are in no checkpoint: the last one, {}, is of step {}", last, saved.back());
-    const std::string before =
-        saved.size() == 1
-            ? "start anew, with run.resume=never"
-            : "go on from an earlier one, with " +
-                  shell_word("run.resume=" + job.directory->checkpoint_path(saved[saved.size() - 2]));
-    return fmt::format(" and are in the last checkpoint, {}; if they are why, {}", last, before);
+    std::string text;
+    if (!saved.empty() && saved.back() == progress.step)
+        text = " and are in the last checkpoint, " + job.directory->checkpoint_path(saved.back());
+    else if (resumed_step == progress.step)
+        text = " and are those of " + resumed_from;
+    else if (saved.empty())
+        text = "; there is no checkpoint";
+    else
+        text = fmt::format(" and are in no checkpoint: the last one, {}, is of step {}",
+                           job.directory->checkpoint_path(saved.back()), saved.back());
+    // A resume would refuse another optimizer.
+    const auto good = std::lower_bound(saved.begin(), saved.end(), progress.step);
+    if (good == saved.begin()) return text + anew;
+    return text + "; begin a new run, in a run.dir of its own, with " +
+           shell_word("model.init_from=" + job.directory->checkpoint_path(*std::prev(good))) + " and" +
+           changes;
 }
 
 }  // namespace tutti

@@ -64,8 +64,9 @@ struct Trainer::Impl {
     std::string record_failed_step(const std::string& reason);
     /// With `training.skipped_series` too long: throws AgreedError. Collective.
     [[noreturn]] void end_after_skipped();
-    /// On rank 0: where the weights are that nothing has changed since; to be put behind them.
-    std::string where_weights_are() const;
+    /// On rank 0: where the weights are that nothing has changed since, and how to go on; to be put behind
+    /// them.
+    std::string after_skipped() const;
 
     // trainer_buckets.cpp: plans that are measured
     void choose_buckets();
@@ -127,6 +128,7 @@ struct Trainer::Impl {
     std::string bucket_schedules;  // schedules_tried() for that choice
     std::string bucket_key;
 
+    std::int64_t resumed_step = -1;
     std::string resumed_from, resumed_changes;  // the checkpoint, and on rank 0 what is set otherwise since
     std::string last_eval;
     std::int64_t last_eval_step = -1;

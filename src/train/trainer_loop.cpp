@@ -129,8 +129,8 @@ void Trainer::Impl::step() {
         verify_weights();
     }
     after_update(update.skipped);
-    // After that, lest a checkpoint that is due be lost.
-    if (training.skipped_series.is_too_long()) end_after_skipped();
+    // After that, lest a checkpoint that is due be lost. A run that ends with it ends as it would.
+    if (training.skipped_series.is_too_long() && !finished()) end_after_skipped();
 }
 
 void Trainer::Impl::check_ready_order() {

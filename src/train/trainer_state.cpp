@@ -129,6 +129,7 @@ void Trainer::Impl::restore(const std::string& path) {
     last_save_samples = progress.samples;
     if (!last_eval.empty()) last_eval_step = nlohmann::json::parse(last_eval).at("step").get<std::int64_t>();
     resumed_from = path;
+    resumed_step = progress.step;
 }
 
 void Trainer::Impl::go_on_in_directory() {
@@ -261,7 +262,9 @@ void Trainer::Impl::save() {
         save_checkpoint(job.directory->checkpoint_path(progress.step), checkpoint);
         std::optional<std::int64_t> best;
         if (progress.has_best) best = progress.best_step;
-        job.directory->prune_checkpoints(config.train.checkpoint.keep, best);
+        // While updates are skipped the weights are what may be wrong: they push out no others.
+        if (training.skipped_series.empty())
+            job.directory->prune_checkpoints(config.train.checkpoint.keep, best);
     });
     last_save_samples = progress.samples;
     best_is_unsaved = false;

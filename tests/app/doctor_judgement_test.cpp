@@ -113,10 +113,11 @@ const std::vector<Case> cases = {
      {}},
     {"gpus_without_nccl",
      [](JobFacts& job) {
-         job.gpus.why_no_nccl = "gradients go through host memory: libnccl.so.2: not found";
+         job.gpus.why_no_nccl =
+             "gradients go through host memory: no libnccl.so.2; install it (and 1 other rank)";
      },
      "no-nccl",
-     {"gradients go through host memory", "libnccl.so.2", "distributed.backend: mpi"}},
+     {"no libnccl.so.2 (and 1 other rank) [no-nccl]", "fix: install it"}},
     {"gpus_that_do_not_reach_each_other",
      [](JobFacts& job) {
          job.gpus.failure = "ncclCommInitRank failed: system error; look at the network (and 1 other rank)";

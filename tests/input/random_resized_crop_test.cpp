@@ -97,8 +97,10 @@ TEST(RandomResizedCrop, EvaluatesAPartOfTheCentre) {
 
 TEST(RandomResizedCrop, EveryCutCanBeApplied) {
     for (const auto& [height, width] : {std::pair{1, 1}, {2, 9}, {13, 11}, {40, 17}})
-        for (const DType type : {DType::u8, DType::f32}) {
-            const RandomResizedCrop crop(crop_to(5, 7), height, width, 2, type);
+        for (const auto& [type, least] : {std::pair{DType::u8, 0.75}, {DType::f32, 1e-300}}) {
+            TransformSpec wide = crop_to(5, 7);
+            wide.ratio = {least, 1 / least};
+            const RandomResizedCrop crop(wide, height, width, 2, type);
             const std::vector<std::byte> image(static_cast<std::size_t>(height * width) * 2 * size_of(type));
             std::vector<std::byte> memory(crop.working_bytes()), result(70 * size_of(type));
             for (std::uint64_t p = 0; p < 300; ++p)

@@ -9,13 +9,13 @@ NAMES = "fake GPU"
 
 
 class GpuNetwork(GpuProgramTest):
-    def on_gpus(self, ranks, arguments, gpus):
+    def on_gpus(self, ranks, arguments, gpus, **variables):
         """A Result."""
-        env = {**self.libraries, "TUTTI_FAKE_GPUS": str(gpus), "TUTTI_FAKE_NCCL_SLOT": str(1 << 24)}
+        env = {**self.libraries, "TUTTI_FAKE_GPUS": str(gpus), "TUTTI_FAKE_NCCL_SLOT": str(1 << 24), **variables}
         return self.mpirun(ranks, arguments, env=env)
 
-    def diagnose(self, ranks, gpus, code=0):
-        result = self.on_gpus(ranks, ["doctor", "--json"], gpus)
+    def diagnose(self, ranks, gpus, code=0, **variables):
+        result = self.on_gpus(ranks, ["doctor", "--json"], gpus, **variables)
         self.assert_exit(result, code)
         return json.loads(result.stdout)
 
@@ -47,6 +47,11 @@ class GpuNetwork(GpuProgramTest):
         self.assertLessEqual(gpus["all_reduce"]["largest_error"], gpus["all_reduce"]["allowed_error"])
         self.assertEqual(report["all_reduce"]["backend"], "mpi")
 
+    def test_an_nccl_without_windows_is_healthy(self):
+        self.with_nccl()
+        report = self.diagnose(2, 2, TUTTI_FAKE_NO_WINDOWS="1")
+        self.assertEqual((report["gpus"]["why_no_nccl"], report["gpus"]["all_reduce"]["backend"]), ("", "nccl"))
+
     def test_doctor_says_that_nccl_is_not_there(self):
         report = self.diagnose(2, 2, code=1)
         name, what = self.problem(report)
@@ -56,7 +61,9 @@ class GpuNetwork(GpuProgramTest):
         self.assertEqual(report["gpus"]["all_reduce"]["wrong"], 0)
 
     def test_doctor_says_that_ranks_would_share_a_gpu(self):
-        name, what = self.problem(self.diagnose(2, 1, code=1))
+        report = self.diagnose(2, 1, code=1)
+        self.assertEqual(report["gpus"]["able_ranks"], 2)
+        name, what = self.problem(report)
         self.assertEqual(name, "gpus-not-taken")
         self.assertIn("would share the GPU", what)
 

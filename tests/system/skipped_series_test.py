@@ -38,8 +38,8 @@ class SkippedSeries(TrainingTest):
             checkpoint = self.dir / run / "checkpoints/step-00000001.h5"
             self.assertEqual(error, f"step 2: 100 updates one after the other were skipped (train.nan_policy: skip), from epoch 1, "
                              f"samples {8 * ranks} to {16 * ranks - 1}, to {to}, where the loss is nan; the weights have not changed "
-                             f"since step 1 and are in the last checkpoint, {checkpoint}; if they are why, start anew, with "
-                             "run.resume=never; lower optim.lr, set optim.clip_norm, or check the data")
+                             f"since step 1 and are in the last checkpoint, {checkpoint}; start anew (run.resume=never) with "
+                             "a lower optim.lr or with optim.clip_norm, or check the data")
             self.assertEqual(file, str(self.dir / run / "failed-step-00000002.h5"))
             replayed = self.run_trainer(["replay", file, "--json"])
             self.assert_exit(replayed, 1)
@@ -54,29 +54,39 @@ class SkippedSeries(TrainingTest):
                           "deterministic": {"run__deterministic": "true", "run__virtual_shards": 4}}.items():
             with self.subTest(run):
                 error, _ = self.end_of(self.train(2, 1, data, run, train__checkpoint__every="never", **self.WILD, **more))
-                clip = " and" if run == "clip" else ", set"
-                self.assertIn("the weights have not changed since step 1; there is no checkpoint; "
-                              f"lower optim.lr{clip} optim.clip_norm, or check the data", error)
+                clip = "" if run == "clip" else " with"
+                self.assertIn("the weights have not changed since step 1; there is no checkpoint; start anew (run.resume=never) "
+                              f"with a lower optim.lr or{clip} optim.clip_norm, or check the data", error)
 
-    def test_a_resume_counts_anew_and_may_begin_with_an_earlier_checkpoint(self):
+    def test_a_resume_counts_anew_and_a_new_run_begins_with_an_earlier_checkpoint(self):
         data = self.small_data(64)
-        error, _ = self.end_of(self.train(2, 1, data, **self.LATER))
+        error, _ = self.end_of(self.train(2, 1, data, train__checkpoint__keep=1, **self.LATER))
         folder = self.dir / "run/checkpoints"
-        earlier = f"run.resume={folder / 'step-00000004.h5'}"
-        self.assertIn(f"the weights have not changed since step 5 and are in the last checkpoint, {folder / 'step-00000005.h5'}; if "
-                      f"they are why, go on from an earlier one, with {earlier}; lower", error)
+        # What was saved while updates were skipped has pushed nothing out.
+        earlier = f"model.init_from={folder / 'step-00000004.h5'}"
+        self.assertIn(f"the weights have not changed since step 5 and are in the last checkpoint, {folder / 'step-00000005.h5'}; begin "
+                      f"a new run, in a run.dir of its own, with {earlier} and with a lower optim.lr or with optim.clip_norm", error)
         # 99 of the first hundred were before the last checkpoint.
         self.assertIn("(199 until now)", self.train(2, 1, data, **self.LATER).stderr)
-        settings = self.settings(data, optim__lr=0.01, train__epochs=3, train__nan_policy="skip")
+        settings = self.settings(data, "new", optim__lr=0.001, optim__clip_norm=1, train__epochs=3, train__nan_policy="skip")
         result = self.mpirun(2, [*settings, earlier])
         self.assert_exit(result, 0)
         self.assertNotIn("skipped", result.stderr)
+        # The culprits of a run elsewhere are named, too.
+        error, _ = self.end_of(self.train(2, 1, data, "else", train__checkpoint__every="never",
+                                          run__resume=folder / "step-00000005.h5", **self.LATER))
+        self.assertIn(f"have not changed since step 5 and are those of {folder / 'step-00000005.h5'}; start anew", error)
 
     def test_the_last_checkpoint_is_named_where_it_has_other_weights(self):
         error, _ = self.end_of(self.train(2, 1, self.small_data(64), train__checkpoint__every="4 steps", **self.LATER))
         last = self.dir / "run/checkpoints/step-00000004.h5"
-        self.assertIn(f"the weights have not changed since step 5 and are in no checkpoint: the last one, {last}, is of step 4; lower",
-                      error)
+        self.assertIn(f"the weights have not changed since step 5 and are in no checkpoint: the last one, {last}, is of step 4; begin a "
+                      f"new run, in a run.dir of its own, with model.init_from={last} and", error)
+
+    def test_a_run_that_ends_with_the_hundredth_ends_as_it_would(self):
+        result = self.train(1, 0, self.small_data(808), **{**self.WILD, "train__epochs": 1})
+        self.assertEqual(len(re.findall(SKIPPED, result.stderr)), 100, result.stderr[-2000:])
+        self.assert_exit(self.run_trainer(self.settings(self.dir / "data.h5", **{**self.WILD, "train__epochs": 1})), 0)
 
     def test_a_checkpoint_that_is_due_with_the_last_of_them_is_written(self):
         # 101 updates per epoch: the epoch ends with the hundredth that is skipped.

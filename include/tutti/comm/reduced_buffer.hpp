@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "tutti/comm/communicator.hpp"
@@ -16,8 +17,10 @@ namespace tutti {
 class ReducedBuffer {
   public:
     /// Zeros. Collective over `control`, ranks' host memory, and with a device over `communicator`. Throws
-    /// AgreedError (exit 2) where a rank has no host memory for `floats`, (exit 1) where its device has none.
-    ReducedBuffer(Communicator& communicator, Communicator& control, Device* device, std::size_t floats);
+    /// AgreedError (exit 2, with `remedy`) where a rank has no host memory for `floats`, (exit 1) where its
+    /// device has none.
+    ReducedBuffer(Communicator& communicator, Communicator& control, Device* device, std::size_t floats,
+                  const std::string& remedy);
 
     /// The first `floats`, on the host.
     std::span<float> host(std::size_t floats) { return std::span(floats_).first(floats); }

@@ -16,14 +16,15 @@ class SamplePaths {
     virtual ~SamplePaths() = default;
     /// Of all files.
     virtual std::int64_t samples() const = 0;
-    /// Those of the samples first … first + count − 1, which must be there, in UTF-8; empty in files without
-    /// /paths. Holds a few MiB beside them. DataError: a read that fails.
+    /// Those of the samples first … first + count − 1, which must be there, in UTF-8 (a byte that is not
+    /// becomes U+FFFD); empty in files without /paths. Reads in pieces of about a MiB. DataError: a read that
+    /// fails.
     virtual std::vector<std::string> read(std::int64_t first, std::int64_t count) const = 0;
 };
 
-/// Opens HDF5 data sets, and looks at all that is in their /paths. Null: none of them has any. DataError,
-/// with the file: as open_hdf5_dataset() for what is no data set; /paths that are no text, not one for each
-/// sample, not written as a whole, cannot be read, or are not UTF-8 (with the sample).
+/// Opens HDF5 data sets, and reads all their /paths once. Null: none of them has any; what is no text [N] is
+/// no such. DataError, with the file: as open_hdf5_dataset() for what is no data set; texts that are not one
+/// for each sample, not written as a whole, or cannot be read.
 std::unique_ptr<SamplePaths> open_sample_paths(std::span<const std::string> files);
 
 }  // namespace tutti

@@ -43,7 +43,7 @@ struct AllReduceFacts {
 /// What training with `device: auto` makes of the GPUs. Texts are for people.
 struct GpuFacts {
     int able_ranks = 0;                        ///< that could compute on a GPU
-    std::string why_cpu;                       ///< why it takes the CPU; empty: it takes the GPUs
+    std::string why_cpu;                       ///< why it takes the CPU; empty: it takes the GPUs, or ends
     std::string refusal;                       ///< why the ranks' GPUs cannot be taken
     std::string why_no_nccl;                   ///< why gradients go through host memory
     std::string failure;                       ///< what ended the check of their sums

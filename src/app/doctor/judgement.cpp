@@ -117,15 +117,15 @@ void judge_gpu_sums(const JobFacts& job, Problems& problems) {
             "(dcgmi diag)",
             problems);
     if (!gpus.why_no_nccl.empty())
-        problems.push_back({"no-nccl", gpus.why_no_nccl,
-                            "install NCCL (libnccl.so.2) on every host, or load its module; or set "
-                            "distributed.backend: mpi, if that is what you want"});
+        problems.push_back(problem_of_error("no-nccl", gpus.why_no_nccl,
+                                            "install NCCL (libnccl.so.2) on every host, or load its module"));
     if (gpus.failure.empty()) return;
-    Problem problem = problem_of_error("gpus-do-not-add", gpus.failure, "NCCL_DEBUG=INFO has NCCL say more");
+    Problem problem = problem_of_error("gpus-do-not-add", gpus.failure, "nvidia-smi shows the GPUs' state");
     problem.what = "the GPUs' memory was not summed: " + problem.what;
-    problem.fix +=
-        "; NCCL_SOCKET_IFNAME names NCCL's network interface, and distributed.backend: mpi goes through host "
-        "memory";
+    if (gpus.failure.find("nccl") != std::string::npos)
+        problem.fix +=
+            "; NCCL_SOCKET_IFNAME names NCCL's network interface, and distributed.backend: mpi goes through "
+            "host memory";
     problems.push_back(std::move(problem));
 }
 
