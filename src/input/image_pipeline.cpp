@@ -21,11 +21,6 @@ bool is_crop(const TransformSpec& spec) {
            spec.kind == Kind::multi_scale_crop || spec.kind == Kind::random_resized_crop;
 }
 
-/// Uniform in 0, …, count − 1.
-std::int64_t draw_below(const RandomStream& random, std::uint64_t address, std::int64_t count) {
-    return static_cast<std::int64_t>(random.uniform(address) * static_cast<double>(count));
-}
-
 template <std::size_t size>
 void reverse_pixels(std::byte* row, std::size_t width) {
     std::byte* last = row + (width - 1) * size;

@@ -21,10 +21,6 @@ std::int64_t side(std::int64_t base, double scale, std::int64_t wanted, std::int
     return std::abs(scaled - wanted) < 3 && wanted <= image ? wanted : scaled;
 }
 
-std::size_t draw_below(const RandomStream& random, std::uint64_t address, std::size_t count) {
-    return static_cast<std::size_t>(random.uniform(address) * static_cast<double>(count));
-}
-
 }  // namespace
 
 MultiScaleCrop::MultiScaleCrop(const TransformSpec& spec, std::int64_t height, std::int64_t width,
@@ -46,8 +42,11 @@ MultiScaleCrop::MultiScaleCrop(const TransformSpec& spec, std::int64_t height, s
 }
 
 MultiScaleCrop::Cut MultiScaleCrop::random_cut(const RandomStream& random, std::uint64_t address) const {
-    const auto [h, w] = shapes_[draw_below(random, address, shapes_.size())];
-    const auto [down, right] = places[draw_below(random, address + 1, places.size())];
+    const auto one_of = [&](std::uint64_t place, std::size_t count) {
+        return static_cast<std::size_t>(draw_below(random, place, static_cast<std::int64_t>(count)));
+    };
+    const auto [h, w] = shapes_[one_of(address, shapes_.size())];
+    const auto [down, right] = places[one_of(address + 1, places.size())];
     return {h, w, down * ((height_ - h) / 4), right * ((width_ - w) / 4)};
 }
 

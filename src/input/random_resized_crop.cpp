@@ -13,10 +13,6 @@ std::int64_t rounded(double value) {
     return static_cast<std::int64_t>(std::nearbyint(std::min(value, 1e9)));
 }
 
-std::int64_t draw_below(const RandomStream& random, std::uint64_t address, std::int64_t count) {
-    return static_cast<std::int64_t>(random.uniform(address) * static_cast<double>(count));
-}
-
 }  // namespace
 
 RandomResizedCrop::RandomResizedCrop(const TransformSpec& spec, std::int64_t height, std::int64_t width,

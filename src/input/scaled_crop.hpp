@@ -16,6 +16,11 @@ namespace tutti {
 /// (crop − image) / 2 before it, rounded down.
 std::int64_t centre(std::int64_t image, std::int64_t crop);
 
+/// Uniform in 0, …, count − 1.
+inline std::int64_t draw_below(const RandomStream& random, std::uint64_t address, std::int64_t count) {
+    return static_cast<std::int64_t>(random.uniform(address) * static_cast<double>(count));
+}
+
 /// Immutable once it is made, hence safe to share between threads.
 class ScaledCrop {
   public:
