@@ -10,7 +10,7 @@
 namespace tutti {
 namespace {
 
-bool is_new(const NamedTensor& tensor, std::span<const std::string> parts) {
+bool begins_anew(const NamedTensor& tensor, std::span<const std::string> parts) {
     return std::ranges::any_of(parts,
                                [&](const std::string& part) { return names_tensor(part, tensor.name); });
 }
@@ -45,7 +45,7 @@ bool names_tensor(const std::string& part, const std::string& tensor) {
 std::vector<NamedTensor> with_new_weights(std::vector<NamedTensor> read, std::vector<NamedTensor> initial,
                                           std::span<const std::string> parts) {
     for (const std::string& part : parts) check_part(part, read, initial);
-    const auto chosen = [&](const NamedTensor& tensor) { return is_new(tensor, parts); };
+    const auto chosen = [&](const NamedTensor& tensor) { return begins_anew(tensor, parts); };
     std::erase_if(read, chosen);
     std::ranges::copy_if(std::make_move_iterator(initial.begin()), std::make_move_iterator(initial.end()),
                          std::back_inserter(read), chosen);

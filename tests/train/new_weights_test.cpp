@@ -22,38 +22,39 @@ std::vector<std::string> sizes(std::vector<NamedTensor> tensors) {
     return result;
 }
 
-const std::vector<NamedTensor> read{tensor("conv1.weight", 4), tensor("fc.bias", 400),
-                                    tensor("fc.weight", 800), tensor("fc2.weight", 12)};
-const std::vector<NamedTensor> initial{tensor("conv1.weight", 8), tensor("fc.bias", 40),
-                                       tensor("fc2.weight", 16)};
+const std::vector<NamedTensor> from_file{tensor("conv1.weight", 4), tensor("fc.bias", 400),
+                                         tensor("fc.weight", 800), tensor("fc2.weight", 12)};
+const std::vector<NamedTensor> of_model{tensor("conv1.weight", 8), tensor("fc.bias", 40),
+                                        tensor("fc2.weight", 16)};
 
 using Texts = std::vector<std::string>;
 
 TEST(new_weights, what_a_part_names_comes_from_the_model) {
     const Texts parts{"fc"};
-    EXPECT_EQ(sizes(with_new_weights(read, initial, parts)),
+    EXPECT_EQ(sizes(with_new_weights(from_file, of_model, parts)),
               (Texts{"conv1.weight 1", "fc.bias 10", "fc2.weight 3"}));
 }
 
 TEST(new_weights, a_part_may_be_a_whole_name_or_name_what_the_model_lacks) {
     const Texts parts{"fc.weight", "conv1.weight"};
-    EXPECT_EQ(sizes(with_new_weights(read, initial, parts)),
+    EXPECT_EQ(sizes(with_new_weights(from_file, of_model, parts)),
               (Texts{"conv1.weight 2", "fc.bias 100", "fc2.weight 3"}));
 }
 
 TEST(new_weights, without_parts_all_is_the_files) {
-    EXPECT_EQ(sizes(with_new_weights(read, initial, {})), sizes(read));
+    EXPECT_EQ(sizes(with_new_weights(from_file, of_model, {})), sizes(from_file));
 }
 
 TEST(new_weights, a_part_that_names_nothing_is_refused_with_a_near_one) {
     for (const std::string part : {"conv", "fc.weigh", "fc."}) {
         const Texts parts{"fc", part};
         const std::string said =
-            test::message_of<UsageError>([&] { with_new_weights(read, initial, parts); });
+            test::message_of<UsageError>([&] { with_new_weights(from_file, of_model, parts); });
         EXPECT_NE(said.find("model.init_except: " + part + " names no weights"), std::string::npos) << said;
     }
     const Texts near{"conv2"};
-    const std::string said = test::message_of<UsageError>([&] { with_new_weights(read, initial, near); });
+    const std::string said =
+        test::message_of<UsageError>([&] { with_new_weights(from_file, of_model, near); });
     EXPECT_NE(said.find("did you mean conv1?"), std::string::npos) << said;
 }
 
