@@ -25,19 +25,15 @@ std::int64_t side(std::int64_t base, double scale, std::int64_t wanted, std::int
 
 MultiScaleCrop::MultiScaleCrop(const TransformSpec& spec, std::int64_t height, std::int64_t width,
                                std::int64_t channels, DType dtype)
-    : ScaledCrop(spec, height, width, channels, dtype), base_(std::min(height, width)) {
-    const auto add = [this](std::int64_t h, std::int64_t w) {
-        add_height(h, true);
-        add_width(w, true);
-    };
-    add(base_, base_);
+    : ScaledCrop(spec, height, width, height, channels, dtype), base_(std::min(height, width)) {
+    keep(base_, base_);
     const auto scales = static_cast<std::int64_t>(spec.scales.size());
     for (std::int64_t i = 0; i < scales; ++i)
         for (std::int64_t k = std::max<std::int64_t>(0, i - distortion);
              k < std::min(scales, i + distortion + 1); ++k) {
             shapes_.emplace_back(side(base_, spec.scales[static_cast<std::size_t>(i)], spec.height, height),
                                  side(base_, spec.scales[static_cast<std::size_t>(k)], spec.width, width));
-            add(shapes_.back().first, shapes_.back().second);
+            keep(shapes_.back().first, shapes_.back().second);
         }
 }
 

@@ -17,9 +17,8 @@ std::int64_t rounded(double value) {
 
 RandomResizedCrop::RandomResizedCrop(const TransformSpec& spec, std::int64_t height, std::int64_t width,
                                      std::int64_t channels, DType dtype)
-    : ScaledCrop(spec, height, width, channels, dtype), fallback_(fallback()), central_(evaluated()) {
-    for (std::int64_t side = 1; side <= height; ++side) add_height(side, side == central_.height);
-    add_width(central_.width, true);
+    : ScaledCrop(spec, height, width, height, channels, dtype), fallback_(fallback()), central_(evaluated()) {
+    keep(central_.height, central_.width);
 }
 
 RandomResizedCrop::Cut RandomResizedCrop::random_cut(const RandomStream& random,

@@ -47,6 +47,11 @@ void add_lines(std::span<const double> weights, Line line, std::size_t count, To
 
 }  // namespace
 
+std::size_t Taps::most(std::int64_t from, std::int64_t to) {
+    const double reach = std::max(static_cast<double>(from) / static_cast<double>(to), 1.0);
+    return static_cast<std::size_t>(std::floor(2 * reach)) + 1;  // whole numbers in a range of 2 x reach
+}
+
 Taps::Taps(const ScaledLine& line) {
     const double scale = static_cast<double>(line.from) / static_cast<double>(line.to);
     const double reach = std::max(scale, 1.0);

@@ -24,6 +24,8 @@ class Taps {
     };
 
     explicit Taps(const ScaledLine& line);
+    /// widest() of no line from `from` pixels or fewer to `to` is more.
+    static std::size_t most(std::int64_t from, std::int64_t to);
 
     std::size_t size() const { return places_.size(); }
     Tap operator[](std::size_t pixel) const {

@@ -16,22 +16,18 @@ std::int64_t centre(std::int64_t image, std::int64_t crop) {
 }
 
 ScaledCrop::ScaledCrop(const TransformSpec& spec, std::int64_t height, std::int64_t width,
-                       std::int64_t channels, DType dtype)
+                       std::int64_t highest, std::int64_t channels, DType dtype)
     : spec_(spec),
       height_(height),
       width_(width),
       channels_(static_cast<std::size_t>(channels)),
       pixel_(channels_ * size_of(dtype)),
-      dtype_(dtype) {}
+      dtype_(dtype),
+      working_(Taps::most(highest, spec.height) * static_cast<std::size_t>(spec.width) * channels_) {}
 
-void ScaledCrop::add_height(std::int64_t height, bool kept) {
-    Taps taps({height, spec_.height, 0, spec_.height});
-    working_ = std::max(working_, taps.widest() * static_cast<std::size_t>(spec_.width) * channels_);
-    if (kept) down_.try_emplace(height, std::move(taps));
-}
-
-void ScaledCrop::add_width(std::int64_t width, bool kept) {
-    if (kept) across_.try_emplace(width, ScaledLine{width, spec_.width, 0, spec_.width});
+void ScaledCrop::keep(std::int64_t height, std::int64_t width) {
+    down_.try_emplace(height, ScaledLine{height, spec_.height, 0, spec_.height});
+    across_.try_emplace(width, ScaledLine{width, spec_.width, 0, spec_.width});
 }
 
 std::size_t ScaledCrop::working_bytes() const {

@@ -24,9 +24,10 @@ inline std::int64_t draw_below(const RandomStream& random, std::uint64_t address
 /// Immutable once it is made, hence safe to share between threads.
 class ScaledCrop {
   public:
-    /// Of images height × width × channels, u8 or f32, to spec.height × spec.width.
-    ScaledCrop(const TransformSpec& spec, std::int64_t height, std::int64_t width, std::int64_t channels,
-               DType dtype);
+    /// Of images height × width × channels, u8 or f32, to spec.height × spec.width; no cut is higher than
+    /// `highest`.
+    ScaledCrop(const TransformSpec& spec, std::int64_t height, std::int64_t width, std::int64_t highest,
+               std::int64_t channels, DType dtype);
     virtual ~ScaledCrop() = default;
     ScaledCrop(const ScaledCrop&) = delete;
     ScaledCrop& operator=(const ScaledCrop&) = delete;
@@ -47,10 +48,8 @@ class ScaledCrop {
     void apply(const Cut& cut, const std::byte* image, std::byte* memory, std::byte* to) const;
 
   protected:
-    /// A cut may be as high, or as wide. `kept`: what it takes to scale such a side is held ready, in memory
-    /// that grows with it; else it is made each time, which costs little beside the scaling.
-    void add_height(std::int64_t height, bool kept);
-    void add_width(std::int64_t width, bool kept);
+    /// What it takes to scale cuts of these sides is held ready; of others it is made each time.
+    void keep(std::int64_t height, std::int64_t width);
     Cut in_the_centre(std::int64_t height, std::int64_t width) const {
         return {height, width, centre(height_, height), centre(width_, width)};
     }
@@ -61,7 +60,7 @@ class ScaledCrop {
   private:
     std::size_t channels_, pixel_;  ///< pixel_: bytes
     DType dtype_;
-    std::size_t working_ = 0;                     ///< numbers
+    std::size_t working_;                         ///< numbers
     std::map<std::int64_t, Taps> down_, across_;  ///< by the side of the cut
 };
 

@@ -98,6 +98,8 @@ TEST(Resample, PixelsThatAreNotSeenDoNotMatter) {
 TEST(Taps, WeightsAreAboveZeroAndAddUpToOne) {
     for (const auto& [from, to] : {std::pair{1, 9}, {9, 1}, {5, 5}, {7, 3}, {224, 158}, {158, 224}}) {
         const Taps taps({from, to, 0, to});
+        EXPECT_LE(taps.widest(), Taps::most(from, to));
+        EXPECT_LE(taps.widest(), Taps::most(from + 1, to));
         ASSERT_EQ(taps.size(), static_cast<std::size_t>(to));
         for (std::size_t i = 0; i < taps.size(); ++i) {
             double sum = 0;

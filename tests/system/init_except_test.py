@@ -1,7 +1,6 @@
 """model.init_except: weights of a file for all but some parts, which begin anew."""
 
 import system_test
-from pretrained_encoder_test import read_safetensors
 from recipes import TrainingTest
 
 OTHER_CLASSES = {"model__name": "lenet", "model__hidden": "null", "model__classes": 7}
@@ -13,25 +12,18 @@ class InitExcept(TrainingTest):
         self.data = self.small_data(16)
 
     def begin(self, run, ranks=1, **overrides):
-        settings = self.settings(self.data, run, train__epochs=0)
-        settings += [f"{key.replace('__', '.')}={value}" for key, value in overrides.items()]
-        return self.mpirun(ranks, settings) if ranks > 1 else self.run_trainer(settings)
-
-    def weights(self, run):
-        path = self.dir / f"{run}.safetensors"
-        self.assert_exit(self.run_trainer(["export", self.dir / run, "-o", path]), 0)
-        return read_safetensors(path)
+        return super().begin(self.data, run, ranks, **overrides)
 
     def test_a_head_for_other_classes_begins_anew(self):
         self.assert_exit(self.begin("source", model__name="lenet", model__hidden="null", run__seed=5), 0)
         self.assert_exit(self.begin("fresh", **OTHER_CLASSES), 0)
-        source, fresh = self.weights("source"), self.weights("fresh")
+        source, fresh = self.exported("source"), self.exported("fresh")
         for ranks in 1, 2:
             run = f"tuned{ranks}"
             result = self.begin(run, ranks, **OTHER_CLASSES, model__init_from=self.dir / "source", model__init_except="[fc2]")
             self.assert_exit(result, 0)
             self.assertEqual(result.stderr.count("model.init_from: all but fc2"), 1)
-            tuned = self.weights(run)
+            tuned = self.exported(run)
             self.assertEqual(tuned.keys(), source.keys())
             for name, tensor in tuned.items():
                 self.assertEqual(tensor, (fresh if name.startswith("fc2.") else source)[name], name)

@@ -11,15 +11,6 @@ CLASSIFIER = ["model.name=videomae", "model.hidden=null", "model.frames=1", "mod
               "model.dim=8", "model.depth=2", "model.heads=2"]
 
 
-def read_safetensors(path):
-    raw = path.read_bytes()
-    (length,) = struct.unpack_from("<Q", raw)
-    header = json.loads(raw[8:8 + length])
-    begin = 8 + length
-    return {name: (entry["shape"], raw[begin + entry["data_offsets"][0]:begin + entry["data_offsets"][1]])
-            for name, entry in header.items() if name != "__metadata__"}
-
-
 def write_safetensors(path, tensors):
     header, offset = {}, 0
     for name, (shape, raw) in tensors.items():
@@ -31,19 +22,12 @@ def write_safetensors(path, tensors):
 
 class PretrainedEncoder(TrainingTest):
     def begin(self, data, run, ranks=1, **overrides):
-        settings = self.settings(data, run, train__epochs=0) + CLASSIFIER
-        settings += [f"{key.replace('__', '.')}={value}" for key, value in overrides.items()]
-        return self.mpirun(ranks, settings) if ranks > 1 else self.run_trainer(settings)
-
-    def weights(self, run):
-        path = self.dir / f"{run}.safetensors"
-        self.assert_exit(self.run_trainer(["export", self.dir / run, "-o", path]), 0)
-        return read_safetensors(path)
+        return super().begin(data, run, ranks, CLASSIFIER, **overrides)
 
     def autoencoder(self, data):
         """Another seed's weights under the names of VideoMAE's pre-training."""
         self.assert_exit(self.begin(data, "source", run__seed=5), 0)
-        tensors = {f"encoder.{name}": tensor for name, tensor in self.weights("source").items()
+        tensors = {f"encoder.{name}": tensor for name, tensor in self.exported("source").items()
                    if not name.startswith(("fc_norm.", "head."))}
         for name, shape in (("encoder.norm.weight", [8]), ("encoder.norm.bias", [8]), ("encoder_to_decoder.weight", [4, 8]),
                             ("mask_token", [1, 1, 4]), ("decoder.blocks.0.norm1.weight", [4]), ("decoder.norm.bias", [4]),
@@ -59,7 +43,7 @@ class PretrainedEncoder(TrainingTest):
         data = self.small_data(16)
         source = self.autoencoder(data)
         self.assert_exit(self.begin(data, "fresh"), 0)
-        fresh = self.weights("fresh")
+        fresh = self.exported("fresh")
         convert = ["import", self.dir / "autoencoder.safetensors", "-o", self.dir / "autoencoder.h5"]
         self.assert_exit(self.run_trainer(convert), 0)
         for ranks, name in (1, "autoencoder.safetensors"), (1, "autoencoder.h5"), (2, "autoencoder.h5"):
@@ -69,7 +53,7 @@ class PretrainedEncoder(TrainingTest):
                 self.assert_exit(result, 0)
                 self.assertEqual(result.stderr.count(NOTE), 1)
                 self.assertIn(NOTE, (self.dir / run / "log.txt").read_text())
-                weights = self.weights(run)
+                weights = self.exported(run)
                 self.assertEqual(weights.keys(), fresh.keys())
                 for parameter, tensor in weights.items():
                     new = parameter.startswith(("fc_norm.", "head."))

@@ -1,8 +1,10 @@
 """Small data and settings that the system tests share."""
 
 import csv
+import json
 import pathlib
 import random
+import struct
 
 import system_test
 
@@ -15,6 +17,15 @@ def has_avx512():
     block of its product oneDNN (2.6, on Zen 3) adds in another order.
     """
     return " avx512f" in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
+
+
+def read_safetensors(path):
+    raw = path.read_bytes()
+    (length,) = struct.unpack_from("<Q", raw)
+    header = json.loads(raw[8:8 + length])
+    begin = 8 + length
+    return {name: (entry["shape"], raw[begin + entry["data_offsets"][0]:begin + entry["data_offsets"][1]])
+            for name, entry in header.items() if name != "__metadata__"}
 
 
 class TrainingTest(system_test.SystemTest):
@@ -39,6 +50,18 @@ class TrainingTest(system_test.SystemTest):
         """key=value settings; double underscores stand for dots: train__epochs=2."""
         given = [f"data.train={data}", f"run.dir={self.dir / run}"]
         return given + MLP + [f"{key.replace('__', '.')}={value}" for key, value in overrides.items()]
+
+    def begin(self, data, run, ranks=1, model=(), **overrides):
+        """A run of no step, whose checkpoint has the weights that training begins with; a Result."""
+        settings = self.settings(data, run, train__epochs=0) + list(model)
+        settings += [f"{key.replace('__', '.')}={value}" for key, value in overrides.items()]
+        return self.mpirun(ranks, settings) if ranks > 1 else self.run_trainer(settings)
+
+    def exported(self, run):
+        """The weights of a run: {name: (shape, bytes)}."""
+        path = self.dir / f"{run}.safetensors"
+        self.assert_exit(self.run_trainer(["export", self.dir / run, "-o", path]), 0)
+        return read_safetensors(path)
 
     def losses(self, run):
         return [row["loss"] for row in self.metrics(run, "step")]

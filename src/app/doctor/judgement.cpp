@@ -61,13 +61,9 @@ void judge_launch(const JobFacts& job, Problems& problems) {
     problems.push_back(problem_of_error("singletons", job.launch_mismatch, "check the launch command"));
 }
 
-std::map<std::pair<std::string, std::string>, std::vector<int>> users_of_gpus(const JobFacts& job) {
-    return group(job, [](const RankFacts& one) { return one.gpu_uuid; });
-}
-
 void judge_gpus(const JobFacts& job, Problems& problems) {
     bool shared = false;
-    for (const auto& [key, ranks] : users_of_gpus(job)) {
+    for (const auto& [key, ranks] : group(job, [](const RankFacts& one) { return one.gpu_uuid; })) {
         if (ranks.size() < 2) continue;
         shared = true;
         problems.push_back({"several-ranks-on-one-gpu",
