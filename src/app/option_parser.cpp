@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tutti/base/config.hpp"
+#include "tutti/input/fit.hpp"
 
 namespace tutti {
 
@@ -151,5 +152,7 @@ template ParserOption OptionParser::add_choice(const std::string&, Backend&, con
                                                const Choices<Backend>&);
 template ParserOption OptionParser::add_choice(const std::string&, DeviceChoice&, const std::string&,
                                                const Choices<DeviceChoice>&);
+template ParserOption OptionParser::add_choice(const std::string&, Fit&, const std::string&,
+                                               const Choices<Fit>&);
 
 }  // namespace tutti

@@ -1,19 +1,16 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
 #include <csignal>
 #include <functional>
-#include <system_error>
 
 #include "command_line.hpp"
+#include "image_source_arguments.hpp"
 #include "output_file.hpp"
 #include "packed_index.hpp"
 #include "table_options.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/base/suggest.hpp"
-#include "tutti/comm/launch.hpp"
 #include "tutti/input/pack.hpp"
 #include "tutti/train/report_file.hpp"
 
@@ -67,42 +64,6 @@ int pack_idx_command(const Arguments& arguments) {
     return print(options.output, pack_idx(options));
 }
 
-/// "224" or "224x160": height and width.
-std::pair<std::int64_t, std::int64_t> parse_size(const std::string& text) {
-    std::int64_t height = 0, width = 0;
-    const char* const end = text.data() + text.size();
-    auto [rest, status] = std::from_chars(text.data(), end, height);
-    width = height;
-    if (status == std::errc() && rest != end && *rest == 'x') {
-        const auto second = std::from_chars(rest + 1, end, width);
-        rest = second.ptr;
-        status = second.ec;
-    }
-    constexpr std::int64_t largest = 1 << 16;
-    if (status != std::errc() || rest != end || std::min(height, width) < 1 ||
-        std::max(height, width) > largest)
-        throw UsageError("--size " + text + " is no size in pixels", "write 224 or 224x160 (height x width)");
-    return {height, width};
-}
-
-void add_image_options(OptionParser& parser, std::string& size, std::int64_t& channels) {
-    parser.add_option(
-        "--size", size,
-        "pixels of each side, or HEIGHTxWIDTH: images are scaled until both sides are large enough, and "
-        "their centre is taken; without it all must be of one size");
-    parser.add_option("--channels", channels, "1: grey, 3: RGB; default: as the first image").one_of({1, 3});
-}
-
-/// Each thread holds what it reads.
-void add_threads_option(OptionParser& parser, int& threads, const std::string& what_they_hold) {
-    threads = std::clamp(static_cast<int>(bound_cores().size()), 1, 16);
-    parser
-        .add_option("--threads", threads,
-                    "threads that read " + what_they_hold +
-                        "; default: the cores that the program may use, at most 16")
-        .in_range(1, 1024);
-}
-
 /// What is left out where errors are skipped.
 struct LeftOut {
     bool wanted = false;
@@ -122,15 +83,15 @@ struct LeftOut {
 
 int pack_images_command(const Arguments& arguments) {
     OptionParser parser(
-        "Packs PNG and JPEG files into one HDF5 data set: a folder per class in DIR, with images at any "
-        "depth, as "
-        "torchvision's ImageFolder reads them. Classes are the sorted names of the folders.",
+        "Packs PNG and JPEG files into one HDF5 data set: a folder per class, with images at any depth, as "
+        "torchvision's ImageFolder reads them, whose classes are the sorted names of the folders; or what a "
+        "table lists, with labels or numbers to be predicted.",
         "trainer pack images");
     PackImagesOptions options;
-    std::string size;
+    ImageSourceArguments source("image", options);
     LeftOut left_out;
-    parser.add_option("--dir", options.folder, "folder with a folder per class").required();
-    add_image_options(parser, size, options.channels);
+    source.add_source(parser, "images at any depth", "the image's path");
+    source.add_form(parser);
     parser.add_flag(
         "--skip-errors", left_out.wanted,
         "leave out files that cannot be read or do not match the first, and count them; all are read "
@@ -141,14 +102,16 @@ int pack_images_command(const Arguments& arguments) {
     add_common_options(parser, options.output, options.mean, options.std);
     PackedIndex index;
     index.add_option(parser, {"path"});
+    add_class_names(parser, options.class_names);
     if (!parse_arguments(parser, arguments)) return 0;
-    if (!size.empty()) std::tie(options.height, options.width) = parse_size(size);
+    source.finish();
+    RowCounts rows;
     check_output(options.output);
     index.prepare(options.output);
     options.from = index.note();
-    const DatasetInfo info = pack_images(options, left_out.note());
+    const DatasetInfo info = pack_images(options, left_out.note(), &rows);
     index.write();
-    return print(options.output, info, left_out.text("files"));
+    return print(options.output, info, text_of(rows) + left_out.text("files"));
 }
 
 int pack_clips_command(const Arguments& arguments) {
@@ -158,29 +121,15 @@ int pack_clips_command(const Arguments& arguments) {
         "in the folder of each class, or are listed in a table.",
         "trainer pack clips");
     PackClipsOptions options;
-    std::string size;
+    ImageSourceArguments source("clip", options);
     LeftOut left_out;
-    bool no_labels = false;
-    parser.add_option(
-        "--dir", options.folder,
-        "folder with a folder per class, in it one per clip; with --csv: where its paths begin");
-    const ParserOption csv =
-        parser.add_option("--csv", options.csv,
-                          "table of clips: the first line names the columns, of which path (the "
-                          "clip's folder) and label (a number from 0 on) are read");
-    const ParserOption bare = parser
-                                  .add_flag("--no-labels", no_labels,
-                                            "the table has none: data to predict, or for masked pre-training")
-                                  .needs(csv);
-    TableOptions table;
-    table.add_target(parser).needs(csv).excludes(bare);
-    table.add_keep(parser).needs(csv);
+    source.add_source(parser, "one per clip", "the path of the clip's folder");
     parser
         .add_option("--frames", options.frames,
                     "frames of a sample: the first of a clip; a shorter one repeats its last")
         .show_default()
         .in_range(1, 4096);
-    add_image_options(parser, size, options.channels);
+    source.add_form(parser);
     parser.add_flag(
         "--skip-errors", left_out.wanted,
         "leave out clips of which a frame cannot be read or does not match the first, and count them; all "
@@ -191,17 +140,8 @@ int pack_clips_command(const Arguments& arguments) {
     index.add_option(parser, {"path"});
     add_class_names(parser, options.class_names);
     if (!parse_arguments(parser, arguments)) return 0;
-    if (!size.empty()) std::tie(options.height, options.width) = parse_size(size);
-    if (options.csv.empty() && options.folder.empty())
-        throw UsageError("there are no clips to pack",
-                         "give --dir DIR with a folder per class, or --csv FILE");
-    if (options.csv.empty() && !options.class_names.empty())
-        throw UsageError("--class-names is for --csv: the folders in --dir name the classes", "leave it out");
-    table.refuse(options.class_names);
-    options.targets = table.targets;
-    options.keep = table.kept_values();
-    options.labelled = !no_labels;
-    LeftOutRows rows;
+    source.finish();
+    RowCounts rows;
     check_output(options.output);
     index.prepare(options.output);
     options.from = index.note();
@@ -252,7 +192,6 @@ int pack_csv_command(const Arguments& arguments) {
         "on, stay what they are; others are names, numbered in sorted order.",
         "trainer pack csv");
     PackCsvOptions options;
-    std::string delimiter = ",";
     parser.add_option("--csv", options.csv, "the table").required();
     bool no_labels = false;
     const ParserOption label =
@@ -264,16 +203,13 @@ int pack_csv_command(const Arguments& arguments) {
     table.add_keep(parser);
     parser.add_option("--drop", options.drop, "names of columns to leave out, separated by commas")
         .delimiter(',');
-    parser.add_option("--delimiter", delimiter, "one character between fields, or tab").show_default();
+    table.add_delimiter(parser);
     add_common_options(parser, options.output, options.mean, options.std);
     PackedIndex index;
     index.add_option(parser, {"line"});
     add_class_names(parser, options.class_names);
     if (!parse_arguments(parser, arguments)) return 0;
-    if (delimiter == "tab" || delimiter == "\\t") delimiter = "\t";
-    if (delimiter.size() != 1 || delimiter == "\"" || delimiter == "\n")
-        throw UsageError("--delimiter " + delimiter + " is not one character", "write , or ; or tab");
-    options.delimiter = delimiter.front();
+    options.delimiter = table.delimiter_character();
     options.targets = table.targets;
     options.keep = table.kept_values();
     table.refuse(options.class_names);
@@ -283,13 +219,13 @@ int pack_csv_command(const Arguments& arguments) {
             "the column with the labels is not named",
             "give --label COLUMN, --target COLUMNS for regression, or --no-labels for data to predict");
     const auto warn = [](const std::string& text) { fmt::print(stderr, "warning: {}\n", text); };
-    LeftOutRows left_out;
+    RowCounts rows;
     check_output(options.output);
     index.prepare(options.output);
     options.from = index.note();
-    const DatasetInfo info = pack_csv(options, warn, &left_out);
+    const DatasetInfo info = pack_csv(options, warn, &rows);
     index.write();
-    return print(options.output, info, text_of(left_out));
+    return print(options.output, info, text_of(rows));
 }
 
 }  // namespace
@@ -299,8 +235,12 @@ int pack_command(const Arguments& arguments) {
     if (arguments.empty() || arguments.front() == "--help" || arguments.front() == "-h") {
         fmt::print(
             "trainer pack idx --images F --labels F -o OUT.h5      a pair of IDX files (MNIST's format)\n"
-            "trainer pack images --dir DIR [--size S] -o OUT.h5    PNG and JPEG files, a folder per class\n"
-            "trainer pack clips --dir DIR [--frames N] -o OUT.h5   folders of frames, in a folder per class\n"
+            "trainer pack images --dir DIR [--size S] -o OUT.h5    PNG and JPEG files, a folder per class "
+            "(or "
+            "--csv F)\n"
+            "trainer pack clips --dir DIR [--frames N] -o OUT.h5   folders of frames, in a folder per class "
+            "(or "
+            "--csv F)\n"
             "trainer pack features --labels F --features DIR,... -o OUT.h5   features of the seconds of "
             "videos\n"
             "trainer pack csv --csv F --label COLUMN -o OUT.h5     a table of numbers (or --target ...)\n");

@@ -16,6 +16,22 @@ std::string_view trimmed(std::string_view text) {
     return text;
 }
 
+std::vector<std::string> column_names(CsvReader& reader, const std::string& path) {
+    std::vector<std::string> names;
+    if (!reader.next(names))
+        throw DataError(path + ": the file is empty", "its first line must name the columns");
+    return names;
+}
+
+bool next_row(CsvReader& reader, const CsvHeader& header, std::vector<std::string>& fields) {
+    if (!reader.next(fields)) return false;
+    if (fields.size() == header.names.size()) return true;
+    const std::string other = other_delimiter(header);
+    reader.fail(
+        fmt::format("{} fields, but the first line names {} columns", fields.size(), header.names.size()),
+        other.empty() ? "correct the line; a field that holds the delimiter must be in \"quotes\"" : other);
+}
+
 std::string other_delimiter(const CsvHeader& header) {
     if (header.names.size() != 1) return {};
     for (const auto& [found, option] :

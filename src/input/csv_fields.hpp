@@ -1,5 +1,5 @@
 #pragma once
-// What fields of a table say, and where its columns are.
+// What fields of a table say, where its columns are, and its rows.
 
 #include <charconv>
 #include <optional>
@@ -7,6 +7,9 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
+
+#include "csv_reader.hpp"
 
 namespace tutti {
 
@@ -30,6 +33,12 @@ struct CsvHeader {
     std::span<const std::string> names;
     char delimiter = ',';
 };
+
+/// The first line of the table at `path`. DataError: there is none.
+std::vector<std::string> column_names(CsvReader& reader, const std::string& path);
+
+/// The next row; false at the end. DataError: it has more or fewer fields than there are columns.
+bool next_row(CsvReader& reader, const CsvHeader& header, std::vector<std::string>& fields);
 
 /// What to say of a table that seems to have one column; else nothing.
 std::string other_delimiter(const CsvHeader& header);

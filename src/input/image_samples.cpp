@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 ImageSampleReader::ImageSampleReader(const ImageForm& wanted, std::string output)
     : wanted_(wanted), output_(std::move(output)), shape_(wanted) {}
 
-Image ImageSampleReader::read(const std::string& path) {
+PlacedImage ImageSampleReader::read(const std::string& path) {
     end_if_stopped(output_);
     try {
         return convert(path);
@@ -31,7 +31,7 @@ Image ImageSampleReader::read(const std::string& path) {
     }
 }
 
-Image ImageSampleReader::convert(const std::string& path) {
+PlacedImage ImageSampleReader::convert(const std::string& path) {
     Image image = read_image_file(path, static_cast<int>(wanted_.channels));
     if (!knows_shape()) {
         if (shape_.channels == 0) shape_.channels = image.channels;
@@ -46,12 +46,15 @@ Image ImageSampleReader::convert(const std::string& path) {
                         "give --channels 3, or 1 for all in grey");
     // A grey file among colour ones.
     if (image.channels < shape_.channels) image = read_image_file(path, 3);
-    if (wanted_.height > 0) return resize_and_crop(image, shape_.height, shape_.width);
-    if (image.height != shape_.height || image.width != shape_.width)
+    const bool fits = image.height == shape_.height && image.width == shape_.width;
+    if (!fits && wanted_.height == 0)
         throw DataError(fmt::format("{} has {} x {} pixels, but {} has {} x {}", path, image.height,
                                     image.width, first_, shape_.height, shape_.width),
                         fmt::format("give --size, for example --size {}x{}", shape_.height, shape_.width));
-    return image;
+    const Placement placement =
+        place_image(image.height, image.width, shape_.height, shape_.width, wanted_.fit);
+    if (!fits) image = resize(image, placement);
+    return {std::move(image), placement};
 }
 
 std::vector<std::size_t> readable_samples(std::size_t count, int threads, const ImageSampleReader& reader,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "image_file.hpp"
+#include "image_placement.hpp"
 #include "tutti/base/shape.hpp"
 
 namespace tutti {
@@ -15,23 +16,30 @@ namespace tutti {
 /// Pixels and channels of samples; 0 for what the first file decides.
 struct ImageForm {
     std::int64_t height = 0, width = 0, channels = 0;
+    Fit fit = Fit::crop;  ///< how images get the size that is asked for
+};
+
+/// An image of the samples' form, and where the file's image lies in it.
+struct PlacedImage {
+    Image image;
+    Placement placement;
 };
 
 /// Reads files as samples of one shape, the first readable file's or the one that was asked for. Once a file
 /// was read, several threads may.
 class ImageSampleReader {
   public:
-    /// With a size images are scaled and cut. output: what a signal is told of (end_if_stopped).
+    /// With a size images are made to fit it. output: what a signal is told of (end_if_stopped).
     ImageSampleReader(const ImageForm& wanted, std::string output);
 
     bool knows_shape() const { return !first_.empty(); }
     Shape shape() const { return {shape_.height, shape_.width, shape_.channels}; }
 
     /// Throws DataError naming the file, RunError where a signal asked to stop.
-    Image read(const std::string& path);
+    PlacedImage read(const std::string& path);
 
   private:
-    Image convert(const std::string& path);
+    PlacedImage convert(const std::string& path);
 
     const ImageForm wanted_;
     const std::string output_;

@@ -36,8 +36,7 @@ bool has_labels(const PackCsvOptions& options) {
 
 Columns read_columns(CsvReader& reader, const PackCsvOptions& options) {
     Columns columns;
-    if (!reader.next(columns.names))
-        throw DataError(options.csv + ": the file is empty", "its first line must name the columns");
+    columns.names = column_names(reader, options.csv);
     std::set<std::string> known;
     for (const std::string& name : columns.names)
         if (!known.insert(name).second)
@@ -67,15 +66,6 @@ Columns read_columns(CsvReader& reader, const PackCsvOptions& options) {
                                                                   : ": all columns are dropped"),
                         "give data with features");
     return columns;
-}
-
-bool next_row(CsvReader& reader, const CsvHeader& header, std::vector<std::string>& fields) {
-    if (!reader.next(fields)) return false;
-    if (fields.size() == header.names.size()) return true;
-    const std::string other = other_delimiter(header);
-    reader.fail(
-        fmt::format("{} fields, but the first line names {} columns", fields.size(), header.names.size()),
-        other.empty() ? "correct the line; a field that holds the delimiter must be in \"quotes\"" : other);
 }
 
 bool is_whole_number(std::string_view text) {
@@ -183,7 +173,7 @@ float feature(const CsvReader& reader, const CsvHeader& header, std::size_t colu
 }  // namespace
 
 DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(const std::string&)>& warning,
-                     LeftOutRows* left_out) {
+                     RowCounts* rows) {
     const Warn warn = warning ? warning : [](const std::string&) {};
     refuse_overwriting(options.output, options.csv);
     const PackNormalisation normalisation(options.mean, options.std);
@@ -214,7 +204,7 @@ DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(con
             labels.add(fields[*columns.label], reader.line());
         }
         choice.require_some(options.csv, info.samples);
-        if (left_out != nullptr) *left_out = choice.left_out();
+        if (rows != nullptr) *rows = choice.counts();
     }
     if (info.samples == 0) throw DataError(options.csv + ": there are no rows", "give data that have some");
     if (info.labelled) {

@@ -27,14 +27,25 @@ Image resize(const Image& image, std::int64_t height, std::int64_t width) {
     return scaled(image, {image.height, height, 0, height}, {image.width, width, 0, width});
 }
 
-Image resize_and_crop(const Image& image, std::int64_t height, std::int64_t width) {
-    if (image.height == height && image.width == width) return image;
-    const auto h = static_cast<double>(image.height), w = static_cast<double>(image.width);
-    const double scale = std::max(static_cast<double>(height) / h, static_cast<double>(width) / w);
-    const std::int64_t scaled_height = std::max(height, static_cast<std::int64_t>(h * scale));
-    const std::int64_t scaled_width = std::max(width, static_cast<std::int64_t>(w * scale));
-    return scaled(image, {image.height, scaled_height, (scaled_height - height) / 2, height},
-                  {image.width, scaled_width, (scaled_width - width) / 2, width});
+Image resize(const Image& image, const Placement& placement) {
+    const auto visible = [](const PlacedLine& line) {
+        const std::int64_t first = std::max<std::int64_t>(0, -line.offset);
+        const std::int64_t room = line.size - std::max<std::int64_t>(0, line.offset);
+        return ScaledLine{line.from, line.scaled, first, std::min(line.scaled - first, room)};
+    };
+    const auto& [rows, columns] = placement;
+    Image part = scaled(image, visible(rows), visible(columns));
+    if (part.height == rows.size && part.width == columns.size) return part;
+    Image result{rows.size, columns.size, image.channels, {}};
+    const auto bytes = [&image](std::int64_t pixels) {
+        return static_cast<std::size_t>(pixels * image.channels);
+    };
+    result.pixels.resize(bytes(result.height * result.width));
+    std::byte* to = result.pixels.data() + bytes(std::max<std::int64_t>(0, rows.offset) * result.width +
+                                                 std::max<std::int64_t>(0, columns.offset));
+    for (std::int64_t y = 0; y < part.height; ++y, to += bytes(result.width))
+        std::copy_n(part.pixels.data() + bytes(y * part.width), bytes(part.width), to);
+    return result;
 }
 
 }  // namespace tutti

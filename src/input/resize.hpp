@@ -2,6 +2,7 @@
 // Images of another size.
 
 #include "image_file.hpp"
+#include "image_placement.hpp"
 
 namespace tutti {
 
@@ -10,8 +11,8 @@ namespace tutti {
 /// antialiased bilinear resize compute, here rounded once), else of two pixels: bilinear.
 Image resize(const Image& image, std::int64_t height, std::int64_t width);
 
-/// The largest part in the centre that has the wanted shape, in that size: scaled until both sides are large
-/// enough, then cut.
-Image resize_and_crop(const Image& image, std::int64_t height, std::int64_t width);
+/// The image as it lies in one of the wanted size: scaled, with what is outside cut off and black (0) where
+/// there is nothing of it.
+Image resize(const Image& image, const Placement& placement);
 
 }  // namespace tutti

@@ -4,14 +4,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "tutti/base/error.hpp"
 
 namespace tutti {
+namespace {
+
+constexpr float absent_value = std::numeric_limits<float>::quiet_NaN();
+
+}  // namespace
 
 RowChoice::RowChoice(const CsvHeader& header, std::span<const KeptValue> keep,
-                     std::span<const std::string> targets)
-    : target_names_(targets.begin(), targets.end()) {
+                     std::span<const std::string> targets, AbsentTargets absent)
+    : target_names_(targets.begin(), targets.end()), absent_(absent) {
     for (const KeptValue& kept : keep) {
         const std::size_t column = find_column(header, kept.column, "--keep");
         auto found = std::ranges::find(keep_, column, &Kept::column);
@@ -28,14 +34,12 @@ RowChoice::RowChoice(const CsvHeader& header, std::span<const KeptValue> keep,
 
 bool RowChoice::take(const CsvReader& reader, std::span<const std::string> fields) {
     if (!is_kept(fields)) {
-        ++left_out_.not_kept;
+        ++counts_.not_kept;
         return false;
     }
-    if (!read_targets(reader, fields)) {
-        ++left_out_.without_target;
-        return false;
-    }
-    return true;
+    if (read_targets(reader, fields)) return true;
+    ++(absent_ == AbsentTargets::leave_out ? counts_.without_target : counts_.filled);
+    return absent_ == AbsentTargets::keep_as_nan;
 }
 
 bool RowChoice::is_kept(std::span<const std::string> fields) const {
@@ -55,6 +59,7 @@ bool RowChoice::read_targets(const CsvReader& reader, std::span<const std::strin
     for (std::size_t target = 0; target < target_columns_.size(); ++target) {
         const std::string& text = fields[target_columns_[target]];
         if (trimmed(text).empty()) {
+            values_.push_back(absent_value);
             finite = false;
             continue;
         }
@@ -67,17 +72,19 @@ bool RowChoice::read_targets(const CsvReader& reader, std::span<const std::strin
             reader.fail(
                 fmt::format("column {}: {} is not a finite number of 32 bits", target_names_[target], text),
                 "give the target in another unit");
-        finite = finite && std::isfinite(*value);
+        if (std::isfinite(*value)) continue;
+        values_.back() = absent_value;
+        finite = false;
     }
     return finite;
 }
 
 void RowChoice::require_some(const std::string& path, std::int64_t taken) const {
-    const std::int64_t rows = left_out_.not_kept + left_out_.without_target;
+    const std::int64_t rows = counts_.not_kept + counts_.without_target;
     if (taken > 0 || rows == 0) return;
     throw DataError(
         fmt::format("{}: of {} rows none is left: --keep leaves out {}, and {} have no finite target", path,
-                    rows, left_out_.not_kept, left_out_.without_target),
+                    rows, counts_.not_kept, counts_.without_target),
         "check --keep and --target");
 }
 

@@ -13,20 +13,24 @@
 
 namespace tutti {
 
+/// What becomes of a row of which a target is absent: empty, NaN or infinite.
+enum class AbsentTargets { leave_out, keep_as_nan };
+
 /// A row is packed where each column of `keep` has one of the values asked for, and where each target is a
-/// finite number.
+/// finite number or absent ones are kept.
 class RowChoice {
   public:
     /// UsageError: a column that is not there, a target named twice.
-    RowChoice(const CsvHeader& header, std::span<const KeptValue> keep, std::span<const std::string> targets);
+    RowChoice(const CsvHeader& header, std::span<const KeptValue> keep, std::span<const std::string> targets,
+              AbsentTargets absent = AbsentTargets::leave_out);
 
-    /// Whether the row is packed; counts it where it is not. A field of a target that is neither empty nor a
-    /// number is an error (CsvReader::fail), and so is a finite one beyond 32 bits.
+    /// Whether the row is packed; counts it where it is not, or not as it is. A field of a target that is
+    /// neither empty nor a number is an error (CsvReader::fail), and so is a finite one beyond 32 bits.
     bool take(const CsvReader& reader, std::span<const std::string> fields);
     /// Of the row that take() took last.
     const std::vector<float>& targets() const { return values_; }
     const std::vector<std::size_t>& target_columns() const { return target_columns_; }
-    const LeftOutRows& left_out() const { return left_out_; }
+    const RowCounts& counts() const { return counts_; }
     /// DataError where `taken`, the number of rows that were taken, is 0 though the table has some.
     void require_some(const std::string& path, std::int64_t taken) const;
 
@@ -45,8 +49,9 @@ class RowChoice {
     std::vector<Kept> keep_;
     std::vector<std::size_t> target_columns_;
     std::vector<std::string> target_names_;
+    AbsentTargets absent_;
     std::vector<float> values_;
-    LeftOutRows left_out_;
+    RowCounts counts_;
 };
 
 }  // namespace tutti

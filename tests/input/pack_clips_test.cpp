@@ -125,7 +125,7 @@ TEST_F(PackClips, AListMayGiveTargetsAndRowsToKeep) {
     for (const int threads : {1, 3}) {
         options_.threads = threads;
         std::vector<std::string> said;
-        LeftOutRows left_out;
+        RowCounts left_out;
         const DatasetInfo info = pack_clips(
             options_, [&said](const std::string& text) { said.push_back(text); }, &left_out);
         EXPECT_EQ(said.size(), 1U);
@@ -147,6 +147,31 @@ TEST_F(PackClips, AListMayGiveTargetsAndRowsToKeep) {
             "--target");
     options_.targets = {"x"};
     EXPECT_EQ(refusal([&] { pack_clips(options_); }).substr(0, 10), "2 --target");
+}
+
+TEST_F(PackClips, PlacesFollowTheFramesWhichThenAreOfOneSize) {
+    for (const char* name : {"in/a/one/1.png", "in/a/one/2.png", "in/a/two/1.png"})
+        write(name, png(4, 8, 0, std::string(32, '\7')));
+    write("in/a/two/2.png", png(8, 8, 0, std::string(64, '\7')));
+    write("list.csv", "path,x,y\na/one,7,1\na/two,7,1\n");
+    options_.csv = at("list.csv");
+    options_.targets = {"x", "y"};
+    options_.height = options_.width = 4;
+    options_.fit = Fit::letterbox;
+    EXPECT_EQ(pack_clips(options_).sample_shape, (Shape{4, 4, 2}));
+    options_.target_pixels = {"x", "y"};
+    EXPECT_EQ(refusal([&] { pack_clips(options_); }),
+              "4 " + at("in/a/two/2.png") +
+                  " has another size than the frames of its clip before it, so that a place in them is not "
+                  "one place in the sample; make all of one size, leave such clips out with --skip-errors, "
+                  "or leave out --target-pixels");
+    std::vector<std::string> said;
+    EXPECT_EQ(pack_clips(options_, [&said](const std::string& text) { said.push_back(text); }).samples, 1);
+    EXPECT_EQ(said.size(), 1U);
+    const auto data = open_hdf5_dataset(options_.output);
+    EXPECT_EQ(std::vector(data->targets().begin(), data->targets().end()), (std::vector{3.25F, 1.25F}));
+    EXPECT_EQ(samples().front()[0], 0);
+    EXPECT_EQ(samples().front()[2 * 4], 7);
 }
 
 TEST_F(PackClips, TheFileSaysWhereEachSampleComesFrom) {
@@ -186,20 +211,24 @@ TEST_F(PackClips, WhatIsWrongWithAListIsNamedWithItsLine) {
     };
     EXPECT_EQ(refused("path,label\nstorm/late,0\nstorm/early,-1\n"),
               "4 " + at("list.csv") + ":3: the label is '-1'; number the classes from 0 on, at most 999999");
-    EXPECT_EQ(refused("path,label\nstorm/late,storm\n").substr(0, 2), "4 ");
+    EXPECT_EQ(refused("path,label\nstorm/late,storm\nstorm/early,1\n").substr(0, 2), "4 ");
     EXPECT_EQ(refused("path,label\nstorm/late,0.5\n").substr(0, 2), "4 ");
     EXPECT_EQ(refused("path,label\nstorm/late,1.0\nstorm/early,0.0\n"), "accepted");
     EXPECT_EQ(count_labels(*open_hdf5_dataset(options_.output)), (std::vector<std::int64_t>{1, 1}));
     EXPECT_EQ(
         refused("folder,label\n"),
-        "4 " + at("list.csv") + ":1: there is no column path; the first line names the columns: path,label");
+        "4 " + at("list.csv") +
+            ":1: there is no column path, nor image_path; name the column with the paths: --path-column "
+            "COLUMN");
     EXPECT_EQ(refused("path\n"),
               "4 " + at("list.csv") +
-                  ":1: there is no column label; name it so, or pack without labels: --no-labels");
-    EXPECT_EQ(refused("path,label\nstorm/late\n"), "4 " + at("list.csv") +
-                                                       ":2: 1 fields, but the first line names 2 columns; "
-                                                       "correct the line; a field that holds a comma must "
-                                                       "be in \"quotes\"");
+                  ":1: there is no column label; name the column with --label COLUMN, give "
+                  "--target COLUMNS for regression, or pack without labels: --no-labels");
+    EXPECT_EQ(refused("path,label\nstorm/late\n"),
+              "4 " + at("list.csv") +
+                  ":2: 1 fields, but the first line names 2 columns; "
+                  "correct the line; a field that holds the delimiter must "
+                  "be in \"quotes\"");
     EXPECT_EQ(refused("path,label\n"),
               "4 " + at("list.csv") + ": there are no rows; give a list that has some");
     EXPECT_EQ(refused(""),

@@ -159,7 +159,7 @@ TEST_F(PackCsv, TargetsAreColumnsInTheOrderTheyAreNamed) {
     write("in.csv", "a,y,b,x\n1,10,2,20\n3,,4,40\n5,nan,6,60\n7,70,8,80\n9,90,10,100\n");
     options_.targets = {"x", "y"};
     options_.keep = {{"a", "1"}, {"a", "3.0"}, {"a", "5"}, {"a", "7"}};
-    LeftOutRows left_out;
+    RowCounts left_out;
     const DatasetInfo info = pack_csv(options_, {}, &left_out);
     EXPECT_EQ(info.samples, 2);
     EXPECT_EQ(left_out.not_kept, 1);
@@ -178,7 +178,7 @@ TEST_F(PackCsv, ClassesAreThoseOfTheRowsToKeep) {
     write("in.csv", "x,y,split\n1,wolf,train\n2,,val\n3,ape,val\n4,bear, train\nnone,wolf,test\n");
     options_.keep = {{"split", "train"}};
     options_.drop = {"split"};
-    LeftOutRows left_out;
+    RowCounts left_out;
     EXPECT_EQ(pack_csv(options_, {}, &left_out).class_names, (std::vector<std::string>{"bear", "wolf"}));
     EXPECT_EQ(left_out.not_kept, 3);
     EXPECT_EQ(labels(*open_hdf5_dataset(options_.output)), (std::vector<std::int64_t>{1, 0}));

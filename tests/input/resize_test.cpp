@@ -22,6 +22,10 @@ std::vector<int> values_of(const Image& image) {
     return values;
 }
 
+Image resize_and_crop(const Image& image, std::int64_t height, std::int64_t width) {
+    return resize(image, place_image(image.height, image.width, height, width, Fit::crop));
+}
+
 TEST(Resize, ShrinksByTrianglesAndGrowsBilinearly) {
     // A triangle as wide as two pixels to either side, cut at the edge: 4 -> 2 has the weights 3, 3, 1 of 7.
     EXPECT_EQ(values_of(resize(grey(1, 4, {0, 70, 140, 210}), 1, 2)), (std::vector{50, 160}));
@@ -74,6 +78,21 @@ TEST(Resize, TheCentreIsThatOfTheWholeScaledImage) {
     for (std::size_t y = 0; y < 5; ++y)
         for (std::size_t x = 0; x < 4; ++x)
             EXPECT_EQ(cut.pixels[y * 4 + x], whole.pixels[y * 17 + 6 + x]) << y << " " << x;
+}
+
+TEST(Resize, ALetterboxIsBlackAroundTheImage) {
+    const auto boxed = [](const Image& image, std::int64_t height, std::int64_t width) {
+        return values_of(
+            resize(image, place_image(image.height, image.width, height, width, Fit::letterbox)));
+    };
+    EXPECT_EQ(boxed(grey(1, 2, {9, 8}), 2, 2), (std::vector{9, 8, 0, 0}));
+    EXPECT_EQ(boxed(grey(1, 2, {9, 8}), 3, 2), (std::vector{0, 0, 9, 8, 0, 0}));
+    EXPECT_EQ(boxed(grey(2, 1, {9, 8}), 2, 4), (std::vector{0, 9, 0, 0, 0, 8, 0, 0}));
+    // Shrunk as in ShrinksByTrianglesAndGrowsBilinearly.
+    EXPECT_EQ(boxed(grey(1, 4, {0, 70, 140, 210}), 3, 2), (std::vector{0, 0, 50, 160, 0, 0}));
+    Image colours{1, 2, 3, {}};
+    for (int i = 1; i <= 6; ++i) colours.pixels.push_back(static_cast<std::byte>(i));
+    EXPECT_EQ(boxed(colours, 2, 2), (std::vector{1, 2, 3, 4, 5, 6, 0, 0, 0, 0, 0, 0}));
 }
 
 TEST(Resize, ALongLineNeedsNoMemoryForWhatIsCutOff) {

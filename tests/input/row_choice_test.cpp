@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "pack_helpers.hpp"
 
 namespace tutti {
@@ -62,14 +64,32 @@ TEST_F(Choice, RowsAreTakenWithTheirTargetsOrCounted) {
         EXPECT_FALSE(choice.take(reader(), Fields{"1", "0", text})) << text;
     }
     EXPECT_FALSE(choice.take(reader(), Fields{"0", "", "no number"}));
-    EXPECT_EQ(choice.left_out().not_kept, 1);
-    EXPECT_EQ(choice.left_out().without_target, 8);
+    EXPECT_EQ(choice.counts().not_kept, 1);
+    EXPECT_EQ(choice.counts().without_target, 8);
     choice.require_some("in.csv", 2);
     EXPECT_EQ(refusal([&] { choice.require_some("in.csv", 0); }),
               "4 in.csv: of 9 rows none is left: --keep leaves out 1, and 8 have no finite target; check "
               "--keep and "
               "--target");
     RowChoice(header(), {}, {}).require_some("in.csv", 0);
+}
+
+TEST_F(Choice, RowsWithoutATargetMayBeTakenAndCounted) {
+    RowChoice choice(header(), std::vector<KeptValue>{{"a", "1"}}, std::vector<std::string>{"c", "b"},
+                     AbsentTargets::keep_as_nan);
+    EXPECT_TRUE(choice.take(reader(), Fields{"1", "2.5", " -3"}));
+    EXPECT_EQ(choice.targets(), (std::vector{-3.F, 2.5F}));
+    for (const char* text : {"", " ", "nan", "-inf"}) {
+        EXPECT_TRUE(choice.take(reader(), Fields{"1", "7", text})) << text;
+        ASSERT_EQ(choice.targets().size(), 2U);
+        EXPECT_TRUE(std::isnan(choice.targets()[0])) << text;
+        EXPECT_EQ(choice.targets()[1], 7);
+    }
+    EXPECT_FALSE(choice.take(reader(), Fields{"0", "", ""}));
+    EXPECT_EQ(choice.counts().not_kept, 1);
+    EXPECT_EQ(choice.counts().without_target, 0);
+    EXPECT_EQ(choice.counts().filled, 4);
+    EXPECT_EQ(refusal([&] { choice.take(reader(), Fields{"1", "far", ""}); }).substr(0, 2), "4 ");
 }
 
 TEST_F(Choice, TargetsThatAreNoNumbersAreErrors) {

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "tutti/input/dataset.hpp"
+#include "tutti/input/fit.hpp"
 
 namespace tutti {
 
@@ -34,26 +36,6 @@ struct PackIdxOptions {
 /// below; RunError where writing fails or a signal asked to stop. Returns what was written.
 DatasetInfo pack_idx(const PackIdxOptions& options);
 
-struct PackImagesOptions {
-    std::string folder, output;
-    std::int64_t height = 0, width = 0;  ///< 0: the files', which must then be of one size
-    std::int64_t channels = 0;           ///< 1: grey, 3: RGB; 0: the first file's
-    int threads = 1;                     ///< that read files; the output is the same for any number
-    std::vector<float> mean, std;        ///< for all channels, or each; empty: none in the file
-    PackedFrom from;
-};
-/// Packs PNG and JPEG files: a folder per class in `folder`, with images at any depth (torchvision's
-/// ImageFolder). Classes are the sorted names of the folders, samples the sorted paths, class by class. With
-/// a size each image is scaled until both sides are large enough, and its centre is taken. The file gets the
-/// path of each sample (/paths). Holds the paths, a piece of 4 MiB, and of each thread the image that it
-/// reads and two samples. What is wrong with files is told in their order. skipped: told of each file that
-/// cannot be read, or is of another size or in colour after grey ones, which is left out (all are then read
-/// twice); without it such a file is an error. Throws DataError naming the file or folder, UsageError for an
-/// output that is one of the images and for a build that reads no images, and RunError where writing fails or
-/// a signal asked to stop.
-DatasetInfo pack_images(const PackImagesOptions& options,
-                        const std::function<void(const std::string&)>& skipped = {});
-
 /// Rows of a table that are packed have this value in this column: the same text but for blanks around it, or
 /// an equal number (1 and 1.0). Of several values for one column any will do; several columns must all have
 /// theirs.
@@ -61,11 +43,54 @@ struct KeptValue {
     std::string column, value;
 };
 
-/// Rows of a table that were not packed.
-struct LeftOutRows {
-    std::int64_t not_kept = 0;        ///< have other values than those to keep
-    std::int64_t without_target = 0;  ///< of the others: a target is empty or not finite
+/// Rows of a table that were not packed, or not as they are.
+struct RowCounts {
+    std::int64_t not_kept = 0;        ///< left out: have other values than those to keep
+    std::int64_t without_target = 0;  ///< left out of the others: a target is empty or not finite
+    std::int64_t filled = 0;          ///< packed with another number for such a target
 };
+
+/// What packers of images and of clips have in common. A list is a table whose first line names the columns,
+/// of which the ones named here are read. Labels are numbers from 0 on, or names, which get their places in
+/// class_names or, where there are none, in sorted order. A row without a target, or not to keep, is left out
+/// and counted. Tables throw DataError naming file, line and column, or that no row is left, and UsageError
+/// for a column that is named and not there.
+struct ImageSourceOptions {
+    std::string folder;       ///< of class folders; with csv: where relative paths begin (empty: here)
+    std::string csv;          ///< a list; empty: what is in `folder`
+    char delimiter = ',';     ///< of csv, as all up to class_names
+    std::string path_column;  ///< empty: path, and where there is none image_path
+    bool labelled = true;     ///< false: the file gets no labels
+    std::string label;        ///< name of the column; empty: label
+    std::vector<std::string> targets;        ///< names of columns; then there are no labels
+    std::vector<std::string> target_pixels;  ///< those of targets that are x and y, by turns, of a place in
+                                             ///< the file's image, in pixels from the centre of the first;
+                                             ///< stored as that place in the sample, which may be outside
+    std::optional<float> fill_targets;     ///< stored for a target that is absent; none: the row is left out
+    std::vector<KeptValue> keep;           ///< empty: all rows
+    std::vector<std::string> class_names;  ///< empty: the labels', or none
+    std::string output;
+    std::int64_t height = 0, width = 0;  ///< 0: the files', which must then be of one size
+    std::int64_t channels = 0;           ///< 1: grey, 3: RGB; 0: the first file's
+    Fit fit = Fit::crop;                 ///< how images get height and width
+    int threads = 1;                     ///< that read; the output is the same for any number
+    std::vector<float> mean, std;  ///< for all channels, each of a frame, or each; empty: none in the file
+    PackedFrom from;
+};
+
+struct PackImagesOptions : ImageSourceOptions {};
+/// Packs PNG and JPEG files: a folder per class in `folder`, with images at any depth (torchvision's
+/// ImageFolder), whose classes are the sorted names of the folders and whose samples are the sorted paths,
+/// class by class; or those that `csv` lists, in its order. The file gets the path of each sample (/paths).
+/// Holds the list, a piece of 4 MiB, and of each thread the image that it reads and two samples. What is
+/// wrong with files is told in their order. skipped: told of each file that cannot be read, or is of another
+/// size or in colour after grey ones, which is left out (all are then read twice); without it such a file is
+/// an error. rows, unless null: what became of the list. Throws DataError naming the file or folder,
+/// UsageError for an output that is one of the images and for a build that reads no images, and RunError
+/// where writing fails or a signal asked to stop.
+DatasetInfo pack_images(const PackImagesOptions& options,
+                        const std::function<void(const std::string&)>& skipped = {},
+                        RowCounts* rows = nullptr);
 
 struct PackCsvOptions {
     std::string csv, output;
@@ -81,7 +106,7 @@ struct PackCsvOptions {
     PackedFrom from;
 };
 /// Packs a table whose first line names the columns (RFC 4180): all but the label's or the targets' become
-/// f32 features. Rows without a target, and those not to keep, are left out, and counted in `left_out` unless
+/// f32 features. Rows without a target, and those not to keep, are left out, and counted in `rows` unless
 /// null. Labels that are whole numbers are kept, and must be from 0 on; else they are names, numbered in
 /// sorted order and stored. Reads the file twice and holds one piece of it. warn: told of labels that are
 /// taken as names though some are numbers, and of classes most of which have no sample. Throws DataError
@@ -89,35 +114,23 @@ struct PackCsvOptions {
 /// twice as a target, or is both dropped and the label or a target, and for an output that is the table;
 /// RunError where writing fails or a signal asked to stop.
 DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(const std::string&)>& warn = {},
-                     LeftOutRows* left_out = nullptr);
+                     RowCounts* rows = nullptr);
 
-struct PackClipsOptions {
-    std::string folder;    ///< of class folders; with csv: where relative paths begin (empty: here)
-    std::string csv;       ///< a list of clips; empty: those in `folder`
-    bool labelled = true;  ///< of csv; false: the file gets no labels
-    std::vector<std::string> targets;  ///< of csv, as in PackCsvOptions
-    std::vector<KeptValue> keep;       ///< of csv, as in PackCsvOptions
-    std::string output;
+struct PackClipsOptions : ImageSourceOptions {
     std::int64_t frames = 16;
-    std::int64_t height = 0, width = 0, channels = 0;  ///< of a frame, as in PackImagesOptions
-    int threads = 1;                                   ///< that read clips; the output is the same
-    std::vector<std::string> class_names;              ///< of csv; empty: none in the file
-    std::vector<float> mean, std;  ///< for all channels, each of a frame, or each; empty: none in the file
-    PackedFrom from;
 };
 /// Packs clips, which are folders of PNG and JPEG files: a frame each, in the order of their names, of which
 /// the first `frames` are taken; a shorter clip repeats its last one. A sample is u8 [H, W, frames ·
 /// channels]: at each pixel the channels of the first frame, then of the second … (the early fusion of A.
 /// Karpathy et al., "Large-scale Video Classification with Convolutional Neural Networks", 2014). Clips are
-/// the sorted folders in the folder of each class, classes the sorted names of these; or the rows of `csv` in
-/// order, with the columns path and label (a number from 0 on) or those of the targets, others are left
-/// alone. The file gets the folder of each sample (/paths). Rows without a target, and those not to keep, are
-/// left out and counted as by pack_csv(). Sizes, channels, `skipped` (a clip of which a frame cannot be read
-/// is left out) and what is thrown are pack_images()'. Holds the list of clips and, of each thread, three
-/// clips and an image.
+/// the sorted folders in the folder of each class, classes the sorted names of these; or those that `csv`
+/// lists, in its order. The file gets the folder of each sample (/paths). `skipped` (a clip of which a frame
+/// cannot be read, or with target_pixels has another size than the first, is left out), `rows` and what is
+/// thrown are pack_images()'. Holds the list, a piece of 4 MiB or a clip, and of each thread three clips and
+/// an image.
 DatasetInfo pack_clips(const PackClipsOptions& options,
                        const std::function<void(const std::string&)>& skipped = {},
-                       LeftOutRows* left_out = nullptr);
+                       RowCounts* rows = nullptr);
 
 struct PackFeaturesOptions {
     std::string labels;                ///< JSON

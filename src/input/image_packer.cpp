@@ -1,0 +1,126 @@
+#include "image_packer.hpp"
+
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "dataset_writer.hpp"
+#include "image_file.hpp"
+#include "in_order.hpp"
+#include "pack_normalisation.hpp"
+#include "pixel_targets.hpp"
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+namespace {
+
+DatasetInfo info_of(const ImageSourceOptions& options) {
+    DatasetInfo info;
+    info.labelled = options.csv.empty() || (options.labelled && options.targets.empty());
+    info.targets = static_cast<std::int64_t>(options.targets.size());
+    info.target_names = options.targets;
+    return info;
+}
+
+/// Samples on their way into the file.
+class ImagePiece {
+  public:
+    ImagePiece(const ImageSourceOptions& options, const PixelTargets& pixel_targets)
+        : fill_(options.fill_targets), pixel_targets_(pixel_targets) {}
+
+    void add(const ListedSample& source, const ImageSample& sample, bool labelled) {
+        pixels_.insert(pixels_.end(), sample.pixels.begin(), sample.pixels.end());
+        if (labelled) labels_.push_back(source.label);
+        const std::size_t before = targets_.size();
+        targets_.insert(targets_.end(), source.targets.begin(), source.targets.end());
+        const std::span<float> targets = std::span(targets_).subspan(before);
+        pixel_targets_.move(targets, sample.placement);
+        if (fill_)
+            for (float& target : targets)
+                if (std::isnan(target)) target = *fill_;
+        paths_.push_back(source.path);
+    }
+    bool is_full() const { return static_cast<std::int64_t>(pixels_.size()) >= packed_piece_bytes; }
+    void flush(DatasetWriter& writer) {
+        writer.append(pixels_, labels_, targets_, paths_);
+        pixels_.clear();
+        labels_.clear();
+        targets_.clear();
+        paths_.clear();
+    }
+
+  private:
+    const std::optional<float> fill_;
+    const PixelTargets& pixel_targets_;
+    std::vector<std::byte> pixels_;
+    std::vector<std::int64_t> labels_;
+    std::vector<float> targets_;
+    std::vector<std::string> paths_;
+};
+
+}  // namespace
+
+DatasetInfo pack_image_samples(const ImageSourceOptions& options, const ImageSampleKind& kind,
+                               const std::function<void(const std::string&)>& skipped, RowCounts* rows) {
+    if (const std::string reason = no_image_files(); !reason.empty())
+        throw UsageError("trainer pack " + kind.thing + "s: image files cannot be read", reason);
+    const PackNormalisation normalisation(options.mean, options.std);
+    const PixelTargets pixel_targets(options.targets, options.target_pixels);
+    DatasetInfo info = info_of(options);
+    RowCounts counts;
+    std::vector<ListedSample> sources;
+    if (options.csv.empty()) {
+        sources = kind.list_folder(info);
+    } else {
+        refuse_overwriting(options.output, options.csv);
+        sources = read_sample_list(options, info, counts);
+    }
+    if (rows != nullptr) *rows = counts;
+    for (const ListedSample& source : sources) refuse_overwriting(options.output, source.path);
+
+    ImageSampleReader reader({options.height, options.width, options.channels, options.fit}, options.output);
+    const auto read = [&](std::size_t i) { return kind.read(reader, sources[i].path); };
+    // Of the first that can be read, before all others are.
+    const auto take_shape = [&] {
+        if (info.sample_shape.rank() > 0) return;
+        const Shape image = reader.shape();
+        info.sample_shape = {image[0], image[1], kind.frames * image[2]};
+        normalisation.put_into(info, kind.frames);
+    };
+    if (skipped) {
+        std::vector<ListedSample> left;
+        for (const std::size_t i : readable_samples(
+                 sources.size(), options.threads, reader, options.output,
+                 [&](std::size_t index) {
+                     read(index);
+                     take_shape();
+                 },
+                 skipped))
+            left.push_back(std::move(sources[i]));
+        sources = std::move(left);
+    }
+    const std::string& listed = options.csv.empty() ? options.folder : options.csv;
+    if (sources.empty()) throw DataError(listed + ": no " + kind.thing + " could be read", "check the files");
+    // The shape; from here on the reader is not changed any more.
+    read(0);
+    take_shape();
+    info.samples = static_cast<std::int64_t>(sources.size());
+
+    // Waits for what its threads still read, which may be long: after the writer has removed what it began.
+    InOrder<ImageSample> samples(sources.size(), options.threads, read);
+    const std::filesystem::path name = std::filesystem::path(listed).lexically_normal().filename();
+    DatasetWriter writer(options.output, info, kind.thing + "s: " + name.string(), Paths::stored);
+    ImagePiece piece(options, pixel_targets);
+    for (const ListedSample& source : sources) {
+        piece.add(source, samples.next([&options] { end_if_stopped(options.output); }), info.labelled);
+        if (options.from) options.from({source.path});
+        if (piece.is_full()) piece.flush(writer);
+    }
+    piece.flush(writer);
+    writer.commit();
+    return info;
+}
+
+}  // namespace tutti

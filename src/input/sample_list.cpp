@@ -1,0 +1,140 @@
+#include "sample_list.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <optional>
+
+#include "csv_fields.hpp"
+#include "dataset_writer.hpp"
+#include "row_choice.hpp"
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+namespace {
+
+std::size_t find_path_column(const CsvReader& reader, const CsvHeader& header, const std::string& wanted) {
+    if (!wanted.empty()) return find_column(header, wanted, "--path-column");
+    for (const char* name : {"path", "image_path"})
+        if (std::ranges::find(header.names, name) != header.names.end())
+            return find_column(header, name, "--path-column");
+    const std::string other = other_delimiter(header);
+    reader.fail("there is no column path, nor image_path",
+                other.empty() ? "name the column with the paths: --path-column COLUMN" : other);
+}
+
+/// Numbers, or names.
+class ListedLabels {
+  public:
+    ListedLabels(const CsvReader& reader, const CsvHeader& header, const ImageSourceOptions& options)
+        : reader_(reader), options_(options), column_(options.label.empty() ? "label" : options.label) {
+        if (options.label.empty() && std::ranges::find(header.names, column_) == header.names.end())
+            reader.fail("there is no column label",
+                        "name the column with --label COLUMN, give --target COLUMNS for regression, or pack "
+                        "without labels: --no-labels");
+        index_ = find_column(header, column_, "--label");
+        for (std::size_t i = 0; i < options.class_names.size(); ++i)
+            numbers_.try_emplace(options.class_names[i], static_cast<std::int64_t>(i));
+    }
+
+    /// The label of a row. Names that --class-names does not number are numbered as they are met, until all
+    /// are known.
+    std::int64_t add(const std::vector<std::string>& fields) {
+        const std::string text(trimmed(fields[index_]));
+        const std::optional<double> number = number_in<double>(text);
+        const Kind kind = number ? Kind::number : Kind::name;
+        if (text.empty())
+            reader_.fail("column " + column_ + ": there is no label",
+                         "give the row one, leave it out, or pack without labels: --no-labels");
+        if (kind_ == Kind::none) kind_ = kind;
+        if (kind != kind_)
+            reader_.fail("the label is '" + text + "', but the one before it is a " +
+                             (kind == Kind::number ? "name" : "number"),
+                         "give all classes names, or number them from 0 on");
+        if (kind == Kind::name) return number_of_name(text);
+        // A column with blanks, as of rows without a label, is written with fractions by some programs: 1.0.
+        if (!(*number >= 0 && *number < most_classes) || *number != std::floor(*number))
+            reader_.fail("the label is '" + text + "'",
+                         fmt::format("number the classes from 0 on, at most {}", most_classes - 1));
+        classes_ = std::max(classes_, static_cast<std::int64_t>(*number) + 1);
+        return static_cast<std::int64_t>(*number);
+    }
+
+    /// Names get their numbers in sorted order, where --class-names gives no other.
+    void number_classes(DatasetInfo& info, std::vector<ListedSample>& samples) {
+        const auto given = static_cast<std::int64_t>(options_.class_names.size());
+        info.class_names = options_.class_names;
+        info.classes = given > 0 ? given : classes_;
+        if (given > 0 && given < classes_)
+            throw UsageError(fmt::format("--class-names gives {} names, but the column {} has {} classes",
+                                         given, column_, classes_),
+                             "give one name per class, or none");
+        if (kind_ != Kind::name || given > 0) return;
+        std::vector<std::int64_t> sorted(numbers_.size());
+        for (const auto& [name, met] : numbers_) {
+            sorted[static_cast<std::size_t>(met)] = info.classes++;
+            info.class_names.push_back(name);
+        }
+        for (ListedSample& sample : samples) sample.label = sorted[static_cast<std::size_t>(sample.label)];
+    }
+
+  private:
+    enum class Kind { none, number, name };
+
+    std::int64_t number_of_name(const std::string& name) {
+        if (options_.class_names.empty())
+            return numbers_.try_emplace(name, static_cast<std::int64_t>(numbers_.size())).first->second;
+        const auto found = numbers_.find(name);
+        if (found == numbers_.end())
+            reader_.fail("the label is '" + name + "', which is not among the --class-names",
+                         "correct it, or name all classes");
+        return found->second;
+    }
+
+    const CsvReader& reader_;
+    const ImageSourceOptions& options_;
+    const std::string column_;
+    std::size_t index_ = 0;
+    Kind kind_ = Kind::none;
+    std::int64_t classes_ = 0;
+    std::map<std::string, std::int64_t> numbers_;  ///< of names
+};
+
+}  // namespace
+
+std::vector<ListedSample> read_sample_list(const ImageSourceOptions& options, DatasetInfo& info,
+                                           RowCounts& rows) {
+    CsvReader reader(options.csv, options.delimiter);
+    const std::vector<std::string> names = column_names(reader, options.csv);
+    const CsvHeader header{options.csv, names, options.delimiter};
+    const std::size_t path = find_path_column(reader, header, options.path_column);
+    std::optional<ListedLabels> labels;
+    if (info.labelled) labels.emplace(reader, header, options);
+    RowChoice choice(header, options.keep, options.targets,
+                     options.fill_targets ? AbsentTargets::keep_as_nan : AbsentTargets::leave_out);
+    std::vector<ListedSample> samples;
+    std::vector<std::string> fields;
+    while (next_row(reader, header, fields)) {
+        end_if_stopped(options.output);
+        if (!choice.take(reader, fields)) continue;
+        if (trimmed(fields[path]).empty())
+            reader.fail("column " + names[path] + ": there is no path", "give the row one, or leave it out");
+        samples.push_back({(std::filesystem::path(options.folder) / fields[path]).string(),
+                           labels ? labels->add(fields) : 0, choice.targets()});
+    }
+    choice.require_some(options.csv, static_cast<std::int64_t>(samples.size()));
+    rows = choice.counts();
+    if (samples.empty()) throw DataError(options.csv + ": there are no rows", "give a list that has some");
+    if (labels) {
+        labels->number_classes(info, samples);
+    } else {
+        info.class_names = options.class_names;
+        info.classes = static_cast<std::int64_t>(info.class_names.size());
+    }
+    return samples;
+}
+
+}  // namespace tutti

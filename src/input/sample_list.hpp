@@ -1,0 +1,24 @@
+#pragma once
+// The images or clips that a table lists.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tutti/input/pack.hpp"
+
+namespace tutti {
+
+/// A file or folder to pack.
+struct ListedSample {
+    std::string path;
+    std::int64_t label = 0;
+    std::vector<float> targets;  ///< as the table has them; NaN: to be filled
+};
+
+/// The rows of options.csv that are packed, in order; classes and their names go into `info`. Throws what
+/// ImageSourceOptions says of tables.
+std::vector<ListedSample> read_sample_list(const ImageSourceOptions& options, DatasetInfo& info,
+                                           RowCounts& rows);
+
+}  // namespace tutti
