@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "command_line.hpp"
@@ -8,6 +9,7 @@
 #include "tutti/base/json_text.hpp"
 #include "tutti/train/evaluation.hpp"
 #include "tutti/train/objective.hpp"
+#include "tutti/train/report_file.hpp"
 
 namespace tutti {
 namespace {
@@ -39,12 +41,47 @@ void add_metrics_of_classes(nlohmann::ordered_json& row, const EvaluationResult&
         row["pod"] = detection->probability;
         row["far"] = detection->false_alarm_ratio;
     }
+    if (sums.scores) {  // what is not finite becomes null
+        row["auprc"] = sums.scores->average_precision();
+        row["roc_auc"] = sums.scores->roc_auc();
+    }
     if (!sums.confusion.empty()) row["confusion"] = confusion_rows(sums);
     row["correct"] = sums.correct;
 }
 
-int eval(const JobStart& start, const InferenceArguments& arguments, bool json) {
+std::string ranking_text(const RankedScores& scores) {
+    if (!scores.defined()) return "AUPRC and ROC AUC undefined";
+    return fmt::format("AUPRC {:.4f}, ROC AUC {:.4f}", scores.average_precision(), scores.roc_auc());
+}
+
+constexpr const char *precision_recall_name = "pr_curve.csv", *roc_name = "roc_curve.csv";
+
+/// Before the evaluation, of whose time nothing is to be lost.
+void prepare_curves(const Inference& model, const std::string& directory) {
+    const bool classes = !model.outputs.regression && model.outputs.loss != LossChoice::reconstruction;
+    const std::int64_t outputs = model.graph->output_shape().count();
+    if (!classes || outputs != 2)
+        throw UsageError(fmt::format("--curves is for models of two classes, but {} {}", model.weights,
+                                     classes ? fmt::format("has {}", outputs) : "is not of classes"),
+                         "leave it out");
+    for (const char* name : {precision_recall_name, roc_name}) prepare_report(directory, name, "--curves");
+}
+
+void write_curves(const RankedScores& scores, const std::string& directory, const std::string& data) {
+    if (!scores.defined())
+        throw DataError("--curves " + directory + ": " + data +
+                            " has samples of one class only, or the model's outputs are not numbers (nan)",
+                        "give data with samples of both classes, or leave --curves out");
+    const std::filesystem::path folder(directory);
+    write_report((folder / precision_recall_name).string(), precision_recall_csv(scores));
+    write_report((folder / roc_name).string(), roc_csv(scores));
+}
+
+int eval(const JobStart& start, const InferenceArguments& arguments, bool json, const std::string& curves) {
     Inference model = open_inference(start, arguments, InferenceUse::metrics);
+    if (!curves.empty())
+        together_on_first_rank(*model.control, "checking --curves", [&] { prepare_curves(model, curves); });
+    const std::int64_t classes = model.graph->output_shape().count();
     const auto loss =
         make_evaluation_loss(*model.device, model.graph->compute(), model.config.train, model.data->info());
     SkippedSamples unreadable;
@@ -55,11 +92,15 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json) 
                   .communicator = *model.control,
                   .batch_size = model.config.train.batch_size,
                   .seed = model.config.run.seed,
-                  .topk = topk_of(model.config.train, model.graph->output_shape().count()),
+                  .topk = topk_of(model.config.train, classes),
                   .confusion = model.config.train.confusion,
+                  .ranking = !curves.empty() || ranking_of(model.config.train, classes),
                   .loss_only = model.outputs.loss == LossChoice::reconstruction,
                   .skipped = &unreadable,
                   .log = &start.log});
+    if (!curves.empty())
+        together_on_first_rank(*model.control, "writing the curves",
+                               [&] { write_curves(*sums.scores, curves, model.data->name()); });
     if (start.world.rank() != 0) return 0;
     if (json) {
         nlohmann::ordered_json row;
@@ -91,6 +132,7 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json) 
         if (sums.topk > 0) fmt::print(", top-{} accuracy {:.4f}", sums.topk, sums.topk_accuracy());
         if (const auto detection = sums.detection())
             fmt::print(", POD {:.4f}, FAR {:.4f}", detection->probability, detection->false_alarm_ratio);
+        if (sums.scores) fmt::print(", {}", ranking_text(*sums.scores));
         if (sums.unreadable > 0) fmt::print(", {} samples could not be read", sums.unreadable);
         fmt::print("\n");
         if (!sums.confusion.empty()) print_confusion(sums, model.data->info().class_names);
@@ -108,12 +150,19 @@ int eval_command(const Arguments& arguments) {
         "trainer eval");
     InferenceArguments given;
     bool json = false;
+    std::string curves;
     add_inference_options(parser, given);
     parser.add_flag("--json", json, "print one JSON object and nothing else");
+    const ParserOption with_curves = parser.add_option(
+        "--curves", curves,
+        "of two classes: directory for pr_curve.csv and roc_curve.csv, of precision and recall "
+        "and of true and false positives at every threshold");
     if (!parse_arguments(parser, arguments)) return 0;
     finish(given);
+    if (with_curves.given() && curves.empty())
+        throw UsageError("--curves is empty", "name a directory, . for this one");
     return run_on_all_ranks(call_of(parser), timeout_before_start(given),
-                            [&](const JobStart& start) { return eval(start, given, json); });
+                            [&](const JobStart& start) { return eval(start, given, json, curves); });
 }
 
 }  // namespace tutti

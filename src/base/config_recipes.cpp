@@ -5,6 +5,7 @@
 #include <map>
 
 #include "config_values.hpp"
+#include "tutti/base/ranking_metric_names.hpp"
 
 namespace tutti::config {
 namespace {
@@ -32,6 +33,7 @@ void read_map(const Setting& setting, const std::map<std::string, Field>& fields
 std::vector<Choice<std::string>> validation_metric_words() {
     std::vector<Choice<std::string>> words;
     for (const char* name : validation_metrics) words.push_back({name, name});
+    for (const char* name : ranking_metrics) words.push_back({name, name});
     return words;
 }
 

@@ -258,7 +258,7 @@ void add_train(std::vector<Row>& rows) {
                 "write the confusion matrix of evaluations, of at most 2048 classes: [label][prediction] "
                 "counts; of two classes also "
                 "pod and far: the part of class 1 that was found, and the part of what was taken for it that "
-                "is not"),
+                "is not, and auprc and roc_auc: how well the scores order the samples"),
             row("train.log_every", at(train, &T::log_every), integer(1), "steps between log lines"),
             row("train.eval_every", at(train, &T::eval_every), integer(0),
                 "epochs between evaluations; 0: only at the end"),

@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <mutex>
 #include <numeric>
 #include <optional>
 #include <utility>
 
 #include "host_values.hpp"
+#include "score_gathering.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/ranking_metric_names.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/comm/butterfly.hpp"
 #include "tutti/train/virtual_shards.hpp"
@@ -166,6 +169,8 @@ class Pass {
             agree(job_.communicator, failure_, "evaluation");
         EvaluationResult result = sums_.result(classes() > 0 ? job_.topk : 0);
         result.loss_only = job_.loss_only;
+        // On all ranks or none: they have agreed on both by the sums.
+        if (is_ranked() && !result.stopped) result.scores = gather_scores(job_.communicator, scores_);
         result.targets = job_.loss_only ? 0 : job_.dataset.info().targets;
         if (result.unreadable > 0 && !result.stopped) {
             job_.skipped->tell(job_.communicator, *job_.log);
@@ -188,6 +193,8 @@ class Pass {
         if (has_targets() || job_.loss_only) return 0;
         return static_cast<std::size_t>(job_.lanes.front().graph.output_shape().count());
     }
+
+    bool is_ranked() const { return job_.ranking && classes() == 2; }
 
     bool must_stop() const { return job_.ends_on_signal && StopSignal::pending() != 0; }
 
@@ -220,15 +227,20 @@ class Pass {
         // Before the loss, whose workspace may be the outputs' own memory.
         LabelRanks ranks;
         TargetErrors errors;
+        std::vector<double> logits;
         if (has_targets())
             errors = errors_of(on_host(lane.stage.device(), outputs), taken.targets,
                                static_cast<std::size_t>(job_.dataset.info().targets));
         else if (!job_.loss_only)
             ranks = lane.stage.rank_labels(outputs);
+        if (is_ranked()) logits = on_host(lane.stage.device(), outputs);
         const LossSums loss = lane.loss.forward(outputs, lane.stage.wanted(), lane.graph.output_gradient(n));
         const std::lock_guard lock(turn_);
         for (std::size_t i = 0; i < ranks.predicted.size(); ++i)
             sums_.add(taken.labels[i], ranks.predicted[i], ranks.place[i], job_.topk);
+        for (std::size_t i = 0; i < logits.size() / 2; ++i)
+            (taken.labels[i] == 0 ? scores_.negative : scores_.positive)
+                .push_back(logits[2 * i + 1] - logits[2 * i]);
         sums_.add(loss);
         window_sums_[taken.window] = {loss.loss, errors};
     }
@@ -244,6 +256,7 @@ class Pass {
 
     const EvaluationJob& job_;
     EvaluationSums sums_;
+    ClassScores scores_;
     const std::pair<std::vector<BatchWindow>, std::size_t> windows_;
     std::mutex turn_;
     std::size_t next_ = 0;
@@ -251,6 +264,13 @@ class Pass {
     Failure failure_;
     std::vector<WindowSums> window_sums_;
 };
+
+void check_ranking_metric(const char* setting, const std::string& metric, std::int64_t classes) {
+    if (!is_ranking_metric(metric) || classes == 2) return;
+    throw UsageError(
+        fmt::format("{} is {}, which is of two classes, but the model has {}", setting, metric, classes),
+        "choose val/accuracy, val/balanced_accuracy or val/loss");
+}
 
 }  // namespace
 
@@ -260,6 +280,12 @@ std::int64_t topk_of(const TrainConfig& config, std::int64_t classes) {
     const auto& early = config.early_stopping;
     const bool asked = config.checkpoint.best == "val/top5" || (early && early->metric == "val/top5");
     return asked || classes >= classes_worth_top5 ? 5 : 0;
+}
+
+bool ranking_of(const TrainConfig& config, std::int64_t classes) {
+    const auto& early = config.early_stopping;
+    return classes == 2 && (config.confusion || is_ranking_metric(config.checkpoint.best) ||
+                            (early && is_ranking_metric(early->metric)));
 }
 
 void check_metrics(const TrainConfig& config, std::int64_t classes) {
@@ -283,6 +309,9 @@ void check_metrics(const TrainConfig& config, std::int64_t classes) {
                                                              : "train.early_stopping.metric",
                         classes, classes == 1 ? "class" : "classes"),
             "choose val/accuracy or val/loss");
+    check_ranking_metric("train.checkpoint.best", config.checkpoint.best, classes);
+    if (config.early_stopping)
+        check_ranking_metric("train.early_stopping.metric", config.early_stopping->metric, classes);
 }
 
 double EvaluationResult::mean_loss() const {
@@ -331,6 +360,9 @@ double EvaluationResult::metric(const std::string& name) const {
     if (name == "val/distance") return distance();
     if (name == "val/top5") return topk_accuracy();
     if (name == "val/balanced_accuracy") return balanced_accuracy();
+    if (is_ranking_metric(name) && !scores) return std::numeric_limits<double>::quiet_NaN();
+    if (name == "val/auprc") return scores->average_precision();
+    if (name == "val/roc_auc") return scores->roc_auc();
     return accuracy();
 }
 

@@ -8,17 +8,17 @@
 
 namespace tutti {
 
-std::string prepare_report(const std::string& directory, const std::string& name) {
+std::string prepare_report(const std::string& directory, const std::string& name, const std::string& option) {
     try {
         std::filesystem::create_directories(directory);
         const std::string path = (std::filesystem::path(directory) / name).string();
         if (std::filesystem::is_directory(path))
-            throw UsageError(path + " is a directory", "give another --out");
+            throw UsageError(path + " is a directory", "give another " + option);
         const file::Temporary probe(path);
         return path;
     } catch (const std::system_error& error) {
         throw UsageError("cannot write into " + directory + ": " + file::cause(error),
-                         "give --out a directory that can be written");
+                         "give " + option + " a directory that can be written");
     }
 }
 

@@ -22,6 +22,10 @@ std::string more_metrics(const EvaluationResult& result) {
     if (const auto detection = result.detection())
         text += fmt::format(R"("pod": {:.17g}, "far": {:.17g}, )", detection->probability,
                             detection->false_alarm_ratio);
+    if (result.scores)
+        text +=
+            fmt::format(R"("auprc": {}, "roc_auc": {}, )", json_number(result.scores->average_precision()),
+                        json_number(result.scores->roc_auc()));
     if (result.confusion.empty()) return text;
     text += R"("confusion": [)";
     const std::size_t classes = result.of_label.size();
@@ -64,6 +68,7 @@ bool Trainer::Impl::report_eval() {
                            .seed = config.run.seed,
                            .topk = topk_of(config.train, graph.output_shape().count()),
                            .confusion = config.train.confusion,
+                           .ranking = ranking_of(config.train, graph.output_shape().count()),
                            .loss_only = config.train.loss == LossChoice::reconstruction,
                            .skipped = &val_unreadable,
                            .log = &job.log,

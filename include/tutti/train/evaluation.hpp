@@ -12,6 +12,7 @@
 #include "tutti/model/graph.hpp"
 #include "tutti/model/loss.hpp"
 #include "tutti/train/batch_stage.hpp"
+#include "tutti/train/ranking_metrics.hpp"
 #include "tutti/train/skipped_samples.hpp"
 
 namespace tutti {
@@ -19,9 +20,13 @@ namespace tutti {
 /// The k of the top-k accuracy that a config asks for, 0: none. Unless it says, 5 where "val/top5" decides
 /// something or there are 10 classes and more. Pure.
 std::int64_t topk_of(const TrainConfig& config, std::int64_t classes);
+/// Whether a config asks how well the model's scores order the samples: of two classes, where train.confusion
+/// is true or such a metric decides something. Pure.
+bool ranking_of(const TrainConfig& config, std::int64_t classes);
 /// Throws UsageError where train.topk is given and more than the `classes` of the model: all would be hits;
 /// and where train.confusion asks for a matrix of more than 2048 classes, each rank's 34 MB at that, and a
-/// row of metrics.jsonl of 13 MB or more.
+/// row of metrics.jsonl of 13 MB or more; and where a metric of two classes is to decide, but there are not
+/// two.
 void check_metrics(const TrainConfig& config, std::int64_t classes);
 
 /// What a thread evaluates with.
@@ -41,6 +46,7 @@ struct EvaluationJob {
     std::int64_t seed = 0;
     std::int64_t topk = 0;   ///< k of the top-k accuracy; 0: none
     bool confusion = false;  ///< count every pair of label and prediction
+    bool ranking = false;    ///< keep the scores of all samples, of two classes; else nothing
     bool loss_only = false;  ///< the outputs are neither logits nor compared with targets
     /// Told of samples that the loader skipped, and where rank 0 names them; null: the loader skips none.
     SkippedSamples* skipped = nullptr;
@@ -71,6 +77,7 @@ struct EvaluationResult : LossSums {
     std::vector<std::int64_t> of_label;      ///< [K]: samples of each class
     std::vector<std::int64_t> hit_of_label;  ///< [K]: those of them that were predicted right
     std::vector<std::int64_t> confusion;     ///< [K, K]: [label][prediction], or empty
+    std::optional<RankedScores> scores;      ///< of all samples, on every rank, where they were asked for
     bool loss_only = false;                  ///< as it was asked for: all counts here are 0
     std::int64_t targets = 0;                ///< K of data with targets, of which all counts above are 0
     TargetErrors errors;                     ///< of data with targets
@@ -95,14 +102,15 @@ struct EvaluationResult : LossSums {
     double mae() const;
     double rmse() const;
     double distance() const;
-    /// By a name of `validation_metrics` (base/config.hpp).
+    /// By a name of `validation_metrics` (base/config.hpp) or `ranking_metrics`; of these NaN without scores.
     double metric(const std::string& name) const;
 };
 
 /// Whether `value` of the metric `name` is better than `best` by more than `min_delta`. NaN never is. Pure.
 bool improves(const std::string& name, double value, double best, double min_delta = 0);
 
-/// Rank r computes the samples r, r+R, … < N; one all-reduce at the end, sums in double. Collective: a rank
+/// Rank r computes the samples r, r+R, … < N; one all-reduce at the end, sums in double; scores are gathered
+/// behind it, unless a signal stopped the ranks. Collective: a rank
 /// that cannot read its samples makes all ranks throw the same DataError (AgreedError), and so do more than
 /// half of the samples that were skipped. One that a signal stops ends on all ranks when each has stopped or
 /// is through: at once where all were sent it, as launchers do.

@@ -7,8 +7,9 @@
 namespace tutti {
 
 /// DIRECTORY/NAME for a report, after making sure that it can be written: makes the directory if it is
-/// missing. Call it before the work whose result it takes. Throws UsageError.
-std::string prepare_report(const std::string& directory, const std::string& name);
+/// missing. Call it before the work whose result it takes. Throws UsageError, which names the `option`.
+std::string prepare_report(const std::string& directory, const std::string& name,
+                           const std::string& option = "--out");
 
 /// Makes sure that `path`, a file to be written, can be made: in its folder, or in what there is of that.
 /// Call it before the work whose result it takes. Throws UsageError, also where `path` is a directory, and
