@@ -1,6 +1,7 @@
 """Training recipes from the command line: accumulation, clipping, schedules, skipping, averaging, early stopping,
 metrics, and what a resume may change."""
 
+import csv
 import json
 import math
 import re
@@ -203,6 +204,78 @@ class Recipes(TrainingTest):
             self.assertIn(f"POD {row['pod']:.4f}, FAR {row['far']:.4f}", result.stdout)
             result = self.run_trainer(["eval", "--run", f"run{ranks}", "--json"])
             self.assertEqual(json.loads(result.stdout)["far"], row["far"])
+
+    def ranked(self, samples, name):
+        """What trainer predict -o wrote, by counting pairs: average precision and area under the ROC curve."""
+        with open(self.dir / name, newline="") as file:
+            rows = [(float(row["logit_1"]) - float(row["logit_0"]), int(row["label"])) for row in csv.DictReader(file)]
+        self.assertEqual(len(rows), samples)
+        positives, negatives = [s for s, label in rows if label], [s for s, label in rows if not label]
+        precisions = [sum(p >= s for p in positives) / sum(o >= s for o, _ in rows) for s in positives]
+        pairs = sum((p > n) + 0.5 * (p == n) for p in positives for n in negatives)
+        return sum(precisions) / len(positives), pairs / len(positives) / len(negatives)
+
+    def test_of_two_classes_it_is_measured_how_well_scores_order_them(self):
+        data, val = self.small_data(64, classes=2), self.small_data(41, "val.h5", classes=2)
+        found = []
+        for ranks in (1, 2):
+            run = f"run{ranks}"
+            self.train(ranks, data, run, data__val=val, train__batch_size=16 // ranks, run__deterministic="true",
+                       train__checkpoint__best="val/auprc", train__early_stopping="{metric: val/roc_auc, patience: 9}")
+            found.append([(row["auprc"], row["roc_auc"]) for row in self.metrics(run, "eval")])
+            self.assertNotIn("confusion", self.metrics(run, "eval")[-1])
+        self.assertEqual(found[0], found[1])
+        self.assert_exit(self.run_trainer(["predict", "--run", "run1", "-o", "rows.csv"]), 0)
+        expected = self.ranked(41, "rows.csv")
+        curves = []
+        for ranks in (1, 2):
+            result = self.mpirun(ranks, ["eval", "--run", "run1", "--json", "--curves", f"curves{ranks}"])
+            self.assert_exit(result, 0)
+            row = json.loads(result.stdout)
+            for name, value, last in zip(("auprc", "roc_auc"), expected, found[0][-1]):
+                self.assertAlmostEqual(row[name], value, places=12)
+                self.assertAlmostEqual(row[name], last, places=12)
+            tables = {}
+            for name in ("pr_curve.csv", "roc_curve.csv"):
+                with open(self.dir / f"curves{ranks}" / name, newline="") as file:
+                    tables[name] = list(csv.DictReader(file))
+            curves.append(tables)
+            points = [(float(row["fpr"]), float(row["tpr"])) for row in tables["roc_curve.csv"]]
+            area = sum((x1 - x0) * (y0 + y1) / 2 for (x0, y0), (x1, y1) in zip(points, points[1:]))
+            self.assertAlmostEqual(area, expected[1], places=12)
+            self.assertEqual((points[0], points[-1]), ((0, 0), (1, 1)))
+            steps = [(float(row["recall"]), float(row["precision"])) for row in tables["pr_curve.csv"]]
+            self.assertAlmostEqual(sum((r1 - r0) * p for (r1, p), (r0, _) in zip(steps, steps[1:])), expected[0], places=12)
+            self.assertEqual((tables["pr_curve.csv"][-1]["threshold"], steps[-1]), ("inf", (0, 1)))
+            self.assertEqual({path.name for path in (self.dir / f"curves{ranks}").iterdir()}, set(tables))
+        self.assertEqual(len(curves[0]["roc_curve.csv"]), len(curves[0]["pr_curve.csv"]))
+        result = self.run_trainer(["eval", "--run", "run1"])
+        self.assertIn(f"AUPRC {expected[0]:.4f}, ROC AUC {expected[1]:.4f}", result.stdout)
+
+    def test_without_samples_of_both_classes_the_order_is_not_measured(self):
+        data, one = self.small_data(32, classes=2), self.small_data(1, "one.h5", classes=2)
+        self.train(1, data, "run", data__val=one, train__epochs=2, train__batch_size=8, train__checkpoint__best="val/roc_auc")
+        self.assertEqual([(row["auprc"], row["roc_auc"]) for row in self.metrics("run", "eval")], [(None, None)] * 2)
+        result = self.run_trainer(["eval", "--run", "run"])
+        self.assert_exit(result, 0)
+        self.assertIn("AUPRC and ROC AUC undefined", result.stdout)
+        for ranks in (1, 2):
+            result = self.mpirun(ranks, ["eval", "--run", "run", "--curves", "none"])
+            self.assert_exit(result, 4)
+            self.assertIn("samples of one class only", result.stderr)
+        self.assertFalse(list((self.dir / "none").glob("*")))
+
+    def test_the_order_is_refused_for_other_than_two_classes(self):
+        data = self.small_data(40, classes=10)
+        for setting in ("train.checkpoint.best=val/auprc", "train.early_stopping={metric: val/roc_auc, patience: 2}"):
+            result = self.run_trainer([*self.settings(data, data__val=data), setting])
+            self.assert_exit(result, 2)
+            self.assertIn("which is of two classes, but the model has 10", result.stderr)
+        self.train(1, data, "run", data__val=data, train__epochs=1, train__batch_size=8)
+        for ranks in (1, 2):
+            result = self.mpirun(ranks, ["eval", "--run", "run", "--curves", "."])
+            self.assert_exit(result, 2)
+            self.assertIn("--curves is for models of two classes", result.stderr)
 
     def test_top_k_and_confusion_are_left_out_unless_wanted(self):
         data, val = self.small_data(64), self.small_data(40, "val.h5")

@@ -39,6 +39,23 @@ class BadSample final : public Dataset {
     std::int64_t bad_;
 };
 
+/// As a PatternDataset, but with two classes.
+class PatternOfTwo final : public Dataset {
+  public:
+    explicit PatternOfTwo(std::int64_t samples) : of_(samples), info_(of_.info()) { info_.classes = 2; }
+    const DatasetInfo& info() const override { return info_; }
+    std::string name() const override { return of_.name(); }
+    void read(std::span<const std::int64_t> indices, std::span<std::byte> samples,
+              std::span<std::int64_t> labels) const override {
+        of_.read(indices, samples, labels);
+        for (std::int64_t& label : labels) label %= 2;
+    }
+
+  private:
+    test::PatternDataset of_;
+    DatasetInfo info_;
+};
+
 /// As `of`, but with two targets in place of a label, some near the outputs of a new model, some farther off
 /// than 1.
 class PatternTargets final : public Dataset {
@@ -124,6 +141,7 @@ EvaluationResult evaluated(int ranks, int lanes, const Dataset& data,
                                                                     .batch_size = batch_size,
                                                                     .topk = regression ? 0 : 2,
                                                                     .confusion = !regression,
+                                                                    .ranking = true,
                                                                     .ends_on_signal = ends_on_signal,
                                                                     .virtual_shards = lanes > 0 ? 4 : 0,
                                                                     .device = lanes > 0 ? &first : nullptr});
@@ -170,6 +188,26 @@ TEST(Evaluation, CountsTheSameOutsideOfDeterministicMode) {
     }
 }
 
+TEST(Evaluation, RanksTheSamplesOfTwoClassesWithTheSameBitsOnAnyNumberOfLanesAndRanks) {
+    const PatternOfTwo data(203);
+    const EvaluationResult one = evaluated(1, 1, data);
+    ASSERT_TRUE(one.scores);
+    EXPECT_EQ(one.scores->thresholds().back().true_positives, 101);
+    EXPECT_EQ(one.scores->thresholds().back().false_positives, 102);
+    EXPECT_EQ(one.metric("val/roc_auc"), one.scores->roc_auc());
+    EXPECT_EQ(one.metric("val/auprc"), one.scores->average_precision());
+    for (const int ranks : {1, 2, 4})
+        for (const int lanes : {1, 3}) {
+            const EvaluationResult other = evaluated(ranks, lanes, data);
+            EXPECT_EQ(roc_csv(*one.scores), roc_csv(*other.scores))
+                << ranks << " ranks, " << lanes << " lanes";
+        }
+    const EvaluationResult three = evaluated(3, 0, data);
+    EXPECT_NEAR(three.metric("val/roc_auc"), one.metric("val/roc_auc"), 1e-3) << "in another order of sums";
+    EXPECT_FALSE(evaluated(1, 1, test::PatternDataset(9)).scores) << "four classes";
+    EXPECT_TRUE(std::isnan(EvaluationResult().metric("val/auprc")));
+}
+
 TEST(Evaluation, EndsOnAllRanksWhereALaneCannotReadASample) {
     const test::PatternDataset data(203);
     const BadSample bad(data, 101);
@@ -198,6 +236,7 @@ TEST(Evaluation, EndsEarlyOnASignalWhereItMay) {
         const EvaluationResult part = run(lanes, true);
         EXPECT_TRUE(part.stopped) << lanes << " lanes";
         EXPECT_LT(part.weight, 203);
+        EXPECT_FALSE(evaluated(2, lanes, PatternOfTwo(203), {}, RegressionLoss::squared, true).scores);
     }
     signals.reset();
     signals.emplace();  // forgets the signal, of which later tests must not hear
@@ -379,7 +418,8 @@ TEST(Improves, KnowsTheDirectionOfEachMetric) {
         EXPECT_FALSE(improves(name, 0.5, 0.5)) << name;
         EXPECT_FALSE(improves(name, 0.6, 0.5)) << name;
     }
-    for (const char* name : {"val/accuracy", "val/top5", "val/balanced_accuracy"}) {
+    for (const char* name :
+         {"val/accuracy", "val/top5", "val/balanced_accuracy", "val/auprc", "val/roc_auc"}) {
         EXPECT_TRUE(improves(name, 0.6, 0.5)) << name;
         EXPECT_FALSE(improves(name, 0.5, 0.5)) << name;
         EXPECT_FALSE(improves(name, 0.4, 0.5)) << name;
