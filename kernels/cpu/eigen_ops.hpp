@@ -52,6 +52,11 @@ class EigenOps : public Ops {
     void regression_loss_backward(const TensorView& differences, RegressionLoss kind, double scale,
                                   const TensorView& doutputs) override;
 
+    void location_loss_forward(const TensorView& outputs, const TensorView& wanted, const LocationLoss& loss,
+                               const TensorView& differences, const TensorView& sums) override;
+    void location_loss_backward(const TensorView& differences, const LocationLoss& loss, double scale,
+                                const TensorView& doutputs) override;
+
     void layer_norm_forward(const TensorView& x, const TensorView& gamma, const TensorView& beta, double eps,
                             const TensorView& y, const TensorView& statistics) override;
     void layer_norm_backward(const TensorView& x, const TensorView& gamma, const TensorView& statistics,

@@ -3,6 +3,7 @@
 #include "../cpu/shape_checks.hpp"
 #include "activations.hpp"
 #include "dropout.hpp"
+#include "location_loss.hpp"
 #include "max_pool2d.hpp"
 #include "normalize.hpp"
 #include "rank_labels.hpp"
@@ -102,6 +103,18 @@ void CudaOps::regression_loss_backward(const TensorView& differences, Regression
                                        const TensorView& doutputs) {
     const TensorView factor = context_->loss_scale(scale);
     cuda::regression_loss_backward(differences, factor, kind, doutputs, stream());
+}
+
+void CudaOps::location_loss_forward(const TensorView& outputs, const TensorView& wanted,
+                                    const LocationLoss& loss, const TensorView& differences,
+                                    const TensorView& sums) {
+    const TensorView workspace = context_->scratch(DType::f64, {2 * outputs.shape[0]});
+    cuda::location_loss_forward(outputs, wanted, workspace, loss, differences, sums, stream());
+}
+void CudaOps::location_loss_backward(const TensorView& differences, const LocationLoss& loss, double scale,
+                                     const TensorView& doutputs) {
+    const TensorView factor = context_->loss_scale(scale);
+    cuda::location_loss_backward(differences, factor, loss, doutputs, stream());
 }
 
 void CudaOps::rank_labels(const TensorView& logits, const TensorView& labels, const TensorView& predicted,

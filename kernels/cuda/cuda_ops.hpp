@@ -55,6 +55,10 @@ class CudaOps final : public Ops {
                                  const TensorView& differences, const TensorView& sums) override;
     void regression_loss_backward(const TensorView& differences, RegressionLoss kind, double scale,
                                   const TensorView& doutputs) override;
+    void location_loss_forward(const TensorView& outputs, const TensorView& wanted, const LocationLoss& loss,
+                               const TensorView& differences, const TensorView& sums) override;
+    void location_loss_backward(const TensorView& differences, const LocationLoss& loss, double scale,
+                                const TensorView& doutputs) override;
     void rank_labels(const TensorView& logits, const TensorView& labels, const TensorView& predicted,
                      const TensorView& place) override;
 

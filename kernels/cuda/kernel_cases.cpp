@@ -16,6 +16,8 @@ constexpr std::int64_t first_rows = 256 * 56 * 56, last_rows = 256 * 7 * 7;
 constexpr std::int64_t tokens = 256 * 197, patch_tokens = 256 * 196, token_width = 768;
 // VideoMAE with ViT-B, 32 clips of 8 · 196 tokens, of which the encoder sees a tenth.
 constexpr std::int64_t clips = 32, clip_tokens = 1568, seen = 160, patch_width = 1536, decoder_width = 384;
+// The heat maps of 256 images of 384 x 384 pixels.
+constexpr std::int64_t heat_cells = 256 * 96 * 96;
 // A language model's head.
 constexpr std::int64_t sentences = 4096, words = 50304;
 constexpr std::int64_t parameters = 25'557'032;  // ResNet-50's
@@ -42,6 +44,8 @@ std::vector<KernelCase> kernel_cases() {
                patch_tokens * token_width * 8),
         moving("regression_loss_backward", "huber", bf16, patch_tokens, token_width, 1,
                patch_tokens * token_width * 4),
+        moving("location_loss_forward", "", bf16, heat_cells, 2, 1, heat_cells * 2 * 4),
+        moving("location_loss_backward", "", bf16, heat_cells, 2, 1, heat_cells * 2 * 4),
         moving("relu_forward", "", bf16, first_rows, 256, 2),
         moving("sum_relu", "", bf16, first_rows, 256, 3),
         moving("sum_relu_backward", "", bf16, first_rows, 256, 4),

@@ -2,6 +2,7 @@
 
 #include "batch_norm.hpp"
 #include "layer_norm.hpp"
+#include "location_loss.hpp"
 #include "non_finite.hpp"
 #include "regression_loss.hpp"
 #include "softmax_cross_entropy.hpp"
@@ -106,6 +107,21 @@ KernelRun regression(DeviceArena& arena, const KernelCase& c, bool is_forward) {
     };
 }
 
+KernelRun location(DeviceArena& arena, const KernelCase& c, bool is_forward) {
+    constexpr std::int64_t side = 96;
+    const Shape shape{c.rows / (side * side), side, side, c.width};
+    const TensorView outputs = arena.tensor(c.dtype, shape), differences = arena.tensor(DType::f32, shape);
+    const TensorView scale = arena.tensor(std::vector<double>{0.5});
+    if (!is_forward)
+        return [=](Stream stream) { location_loss_backward(differences, scale, {}, outputs, stream); };
+    const TensorView wanted = arena.tensor(DType::f32, {shape[0], 3});
+    const TensorView workspace = arena.tensor(DType::f64, {2 * shape[0]}),
+                     sums = arena.tensor(DType::f64, {3});
+    return [=](Stream stream) {
+        location_loss_forward(outputs, wanted, workspace, {}, differences, sums, stream);
+    };
+}
+
 KernelRun norm(DeviceArena& arena, const KernelCase& c) {
     const TensorView x = arena.tensor(c.dtype, {c.width}), sum = arena.tensor(DType::f64, {1});
     const TensorView workspace = arena.tensor(DType::f64, {sum_of_squares_workspace(c.width)});
@@ -131,6 +147,8 @@ constexpr NamedRun runs[] = {
      [](DeviceArena& a, const KernelCase& c) { return cross_entropy(a, c, false); }},
     {"regression_loss_forward", [](DeviceArena& a, const KernelCase& c) { return regression(a, c, true); }},
     {"regression_loss_backward", [](DeviceArena& a, const KernelCase& c) { return regression(a, c, false); }},
+    {"location_loss_forward", [](DeviceArena& a, const KernelCase& c) { return location(a, c, true); }},
+    {"location_loss_backward", [](DeviceArena& a, const KernelCase& c) { return location(a, c, false); }},
     {"sum_of_squares", norm},
     {"find_non_finite", non_finite},
 };

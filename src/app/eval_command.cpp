@@ -49,6 +49,14 @@ void add_metrics_of_classes(nlohmann::ordered_json& row, const EvaluationResult&
     row["correct"] = sums.correct;
 }
 
+void add_metrics_of_places(nlohmann::ordered_json& row, const EvaluationResult& sums) {
+    row["heatmap_loss"] = sums.heat_map_loss();
+    row["presence_loss"] = sums.presence_loss();
+    row["distance"] = sums.distance();
+    for (std::size_t i = 0; i < location_radii.size(); ++i)
+        row["within"][std::to_string(location_radii[i])] = sums.within(i);
+}
+
 std::string ranking_text(const RankedScores& scores) {
     if (!scores.defined()) return "AUPRC and ROC AUC undefined";
     return fmt::format("AUPRC {:.4f}, ROC AUC {:.4f}", scores.average_precision(), scores.roc_auc());
@@ -58,12 +66,15 @@ constexpr const char *precision_recall_name = "pr_curve.csv", *roc_name = "roc_c
 
 /// Before the evaluation, of whose time nothing is to be lost.
 void prepare_curves(const Inference& model, const std::string& directory) {
-    const bool classes = !model.outputs.regression && model.outputs.loss != LossChoice::reconstruction;
+    const LossChoice loss = model.outputs.loss;
+    const bool classes =
+        !model.outputs.regression && loss != LossChoice::reconstruction && loss != LossChoice::location;
     const std::int64_t outputs = model.graph->output_shape().count();
-    if (!classes || outputs != 2)
-        throw UsageError(fmt::format("--curves is for models of two classes, but {} {}", model.weights,
-                                     classes ? fmt::format("has {}", outputs) : "is not of classes"),
-                         "leave it out");
+    if (loss != LossChoice::location && (!classes || outputs != 2))
+        throw UsageError(
+            fmt::format("--curves is for models of two classes and the locator, but {} {}", model.weights,
+                        classes ? fmt::format("has {}", outputs) : "is not of classes"),
+            "leave it out");
     for (const char* name : {precision_recall_name, roc_name}) prepare_report(directory, name, "--curves");
 }
 
@@ -96,6 +107,7 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json, 
                   .confusion = model.config.train.confusion,
                   .ranking = !curves.empty() || ranking_of(model.config.train, classes),
                   .loss_only = model.outputs.loss == LossChoice::reconstruction,
+                  .location = location_of_run(model.config.train),
                   .skipped = &unreadable,
                   .log = &start.log});
     if (!curves.empty())
@@ -110,6 +122,7 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json, 
             row["rmse"] = sums.rmse();
             row["distance"] = sums.distance();
         } else if (!sums.loss_only) {
+            if (sums.location) add_metrics_of_places(row, sums);
             add_metrics_of_classes(row, sums);
         }
         row["samples"] = static_cast<std::int64_t>(sums.weight);
@@ -134,8 +147,16 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json, 
             fmt::print(", POD {:.4f}, FAR {:.4f}", detection->probability, detection->false_alarm_ratio);
         if (sums.scores) fmt::print(", {}", ranking_text(*sums.scores));
         if (sums.unreadable > 0) fmt::print(", {} samples could not be read", sums.unreadable);
+        if (sums.location && sums.of_label[1] == 0) fmt::print("\nno sample is present");
+        if (sums.location && sums.of_label[1] > 0) {
+            fmt::print("\ndistance {:.2f} pixels over {} present", sums.distance(), sums.of_label[1]);
+            for (std::size_t i = 0; i < location_radii.size(); ++i)
+                fmt::print(", {:.4f} within {}", sums.within(i), location_radii[i]);
+        }
         fmt::print("\n");
-        if (!sums.confusion.empty()) print_confusion(sums, model.data->info().class_names);
+        if (!sums.confusion.empty())
+            print_confusion(sums, sums.location ? std::vector<std::string>{"absent", "present"}
+                                                : model.data->info().class_names);
         fmt::print("test accuracy {}\n", accuracy_text(sums));
     }
     std::fflush(stdout);

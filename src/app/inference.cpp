@@ -197,7 +197,8 @@ void build(Inference& inference, InferenceUse use, bool with_embedding) {
     const std::int64_t given = spec.nodes().back().shape[0];
     if (inference.outputs.regression) inference.outputs.count = given;
     check_comparable(inference.outputs, *inference.data, use);
-    if (use == InferenceUse::metrics && inference.outputs.loss != LossChoice::reconstruction)
+    const LossChoice loss = inference.outputs.loss;
+    if (use == InferenceUse::metrics && loss != LossChoice::reconstruction && loss != LossChoice::location)
         check_metrics(config.train, given);
     if (with_embedding) inference.embedding = keep_embedding(spec);
     inference.graph = std::make_unique<Graph>(std::move(spec), *inference.device,

@@ -188,20 +188,23 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
                    config.run.virtual_shards, batch, micro_batches_per_update(config, ranks));
     print_transforms(config.data.transforms, stored_shape, dataset->info().sample_shape);
     if (chooses) fmt::print("  distributed.strategy auto is {}\n", name_of_choice(config, ranks));
-    fmt::print("  {:<12} {:<14} {:<18} {:>12} {:>14} {:>14}\n", "layer", "kind", "output", "parameters",
-               "MFLOP forward", "backward");
+    const std::vector<Graph::LayerReport> layers = graph.report();
+    std::size_t width = 12;
+    for (const Graph::LayerReport& row : layers) width = std::max(width, row.name.size());
+    fmt::print("  {:<{}} {:<16} {:<18} {:>12} {:>14} {:>14}\n", "layer", width, "kind", "output",
+               "parameters", "MFLOP forward", "backward");
     std::int64_t parameters = 0;
     double forward = 0, backward = 0;  // of one sample
-    for (const Graph::LayerReport& row : graph.report()) {
-        fmt::print("  {:<12} {:<14} {:<18} {:>12} {:>14.3f} {:>14.3f}\n", row.name, row.kind,
+    for (const Graph::LayerReport& row : layers) {
+        fmt::print("  {:<{}} {:<16} {:<18} {:>12} {:>14.3f} {:>14.3f}\n", row.name, width, row.kind,
                    to_string(row.output), row.parameters, row.forward_flops * 1e-6,
                    row.backward_flops * 1e-6);
         parameters += row.parameters;
         forward += row.forward_flops;
         backward += row.backward_flops;
     }
-    fmt::print("  {:<46} {:>12} {:>14.3f} {:>14.3f}  of one sample\n", "total", parameters, forward * 1e-6,
-               backward * 1e-6);
+    fmt::print("  {:<{}} {:>12} {:>14.3f} {:>14.3f}  of one sample\n", "total", width + 36, parameters,
+               forward * 1e-6, backward * 1e-6);
 
     print_memory(config, graph, *device, *optimizer, *dataset, val.get(), world, threads);
 

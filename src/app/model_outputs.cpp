@@ -87,7 +87,10 @@ ModelOutputs find_model_outputs(const Config& config, const std::string& weights
         outputs.count = 1;
         return outputs;
     }
-    if (config.model.classes)
+    const bool location = outputs.loss == LossChoice::location;
+    if (location)
+        outputs.count = location_targets;
+    else if (config.model.classes)
         outputs.count = *config.model.classes;
     else if (of_run && of_run->model.classes)
         outputs.count = *of_run->model.classes;
@@ -101,7 +104,7 @@ ModelOutputs find_model_outputs(const Config& config, const std::string& weights
                                     data.name(), outputs.regression ? "targets" : "labels",
                                     outputs.regression ? "of them" : "classes"),
                         "set model.classes");
-    if (outputs.regression)
+    if (outputs.regression || location)
         outputs.target_names =
             trained_on && trained_on->targets > 0 ? trained_on->target_names : info.target_names;
     else if (trained_on)
@@ -124,14 +127,14 @@ ModelOutputs share(Communicator& communicator, const ModelOutputs& outputs) {
 void check_comparable(const ModelOutputs& outputs, const Dataset& data, InferenceUse use) {
     const DatasetInfo& info = data.info();
     if (outputs.loss == LossChoice::reconstruction) return;
-    if (outputs.regression ? info.labelled : info.targets > 0) {
+    const bool of_targets = outputs.regression || outputs.loss == LossChoice::location;
+    if (of_targets ? info.labelled : info.targets > 0) {
         if (use == InferenceUse::predictions) return;
         throw DataError(fmt::format("{} has {}, but the model was trained to give {}", data.name(),
-                                    outputs.regression ? "labels" : "targets",
-                                    outputs.regression ? "targets" : "classes"),
-                        outputs.regression ? "give data with targets" : "give data with labels");
+                                    of_targets ? "labels" : "targets", of_targets ? "targets" : "classes"),
+                        of_targets ? "give data with targets" : "give data with labels");
     }
-    if (!outputs.regression && info.classes > outputs.count)
+    if (!of_targets && info.classes > outputs.count)
         throw DataError(fmt::format("{} has {} classes, but the model was trained on {}", data.name(),
                                     info.classes, outputs.count),
                         "give data with the classes that the model knows");
@@ -140,7 +143,7 @@ void check_comparable(const ModelOutputs& outputs, const Dataset& data, Inferenc
         info.labelled && !other.empty())
         throw DataError(data.name() + ": " + other,
                         "pack the data with the classes of training, in their order");
-    if (outputs.regression && info.targets > 0 && info.targets != outputs.count)
+    if (of_targets && info.targets > 0 && info.targets != outputs.count)
         throw DataError(fmt::format("{} has {} targets, but the model gives {}", data.name(), info.targets,
                                     outputs.count),
                         "give data with the targets that the model was trained to give");

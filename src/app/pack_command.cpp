@@ -107,7 +107,7 @@ int pack_images_command(const Arguments& arguments) {
     source.finish();
     RowCounts rows;
     check_output(options.output);
-    index.prepare(options.output);
+    index.prepare(options.output, options.csv);
     options.from = index.note();
     const DatasetInfo info = pack_images(options, left_out.note(), &rows);
     index.write();
@@ -143,7 +143,7 @@ int pack_clips_command(const Arguments& arguments) {
     source.finish();
     RowCounts rows;
     check_output(options.output);
-    index.prepare(options.output);
+    index.prepare(options.output, options.csv);
     options.from = index.note();
     const DatasetInfo info = pack_clips(options, left_out.note(), &rows);
     index.write();
@@ -221,7 +221,7 @@ int pack_csv_command(const Arguments& arguments) {
     const auto warn = [](const std::string& text) { fmt::print(stderr, "warning: {}\n", text); };
     RowCounts rows;
     check_output(options.output);
-    index.prepare(options.output);
+    index.prepare(options.output, options.csv);
     options.from = index.note();
     const DatasetInfo info = pack_csv(options, warn, &rows);
     index.write();

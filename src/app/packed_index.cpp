@@ -18,11 +18,13 @@ void PackedIndex::add_option(OptionParser& parser, const std::vector<std::string
     text_ += "\n";
 }
 
-void PackedIndex::prepare(const std::string& output) const {
+void PackedIndex::prepare(const std::string& output, const std::string& table) const {
     if (path_.empty()) return;
     std::error_code missing;
     if (path_ == output || std::filesystem::equivalent(path_, output, missing))
         throw UsageError("--index " + path_ + " is the file that -o names", "give another name");
+    if (path_ == table || std::filesystem::equivalent(path_, table, missing))
+        throw UsageError("--index " + path_ + " is the table that is packed", "give another name");
     if (!path_.ends_with(".csv"))
         throw UsageError("--index " + path_ + " is no name of a CSV file", "end it with .csv");
     prepare_output(path_, "--index");

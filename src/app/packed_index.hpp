@@ -17,8 +17,9 @@ class PackedIndex {
   public:
     /// columns: behind "index".
     void add_option(OptionParser& parser, const std::vector<std::string>& columns);
-    /// UsageError where the file cannot be made. Before the data are packed to `output`.
-    void prepare(const std::string& output) const;
+    /// UsageError where the file cannot be made, or is `table`, what is packed. Before the data are packed to
+    /// `output`.
+    void prepare(const std::string& output, const std::string& table = {}) const;
     /// What the packer is to tell; it must not outlive this.
     PackedFrom note();
     /// Once the data set is there. DataError where it fails.

@@ -8,6 +8,7 @@
 #include "tutti/base/familiar_options.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/train/evaluation.hpp"
+#include "tutti/train/objective.hpp"
 #include "tutti/train/prediction.hpp"
 
 namespace tutti {
@@ -35,9 +36,11 @@ int predict_job(const JobStart& start, const PredictArguments& arguments) {
         check_output(arguments.output, arguments.inference.data);
         check_output(arguments.output, model.config.data.val);
         check_output(arguments.output, {model.weights});
-        if (arguments.no_logits && model.outputs.regression)
-            throw UsageError("--no-logits: the outputs of a model for regression are its predictions",
-                             "leave it out");
+        if (arguments.no_logits && (model.outputs.regression || location_of_run(model.config.train)))
+            throw UsageError(
+                fmt::format("--no-logits: the outputs of {} are its predictions",
+                            model.outputs.regression ? "a model for regression" : "the model locator"),
+                "leave it out");
     });
     Communicator& control = *model.control;
     const std::vector<std::string>& files =
@@ -50,10 +53,12 @@ int predict_job(const JobStart& start, const PredictArguments& arguments) {
     format.dtype = model.graph->compute();
     const std::int64_t outputs = model.graph->output_shape().count();
     const DatasetInfo& info = model.data->info();
-    const bool regression = model.outputs.regression;
+    const auto location = location_of_run(model.config.train);
+    const bool regression = model.outputs.regression || location;
     if (regression) {
-        format.outputs = outputs;
-        format.has_targets = info.targets > 0;
+        format.outputs = location ? std::ssize(location_columns) : outputs;
+        if (location) format.output_names.assign(location_columns.begin(), location_columns.end());
+        format.targets = info.targets;
         format.target_names = model.outputs.target_names;
     } else {
         format.logits = arguments.no_logits ? 0 : outputs;
@@ -77,6 +82,7 @@ int predict_job(const JobStart& start, const PredictArguments& arguments) {
                                              .embedding = model.embedding ? &*model.embedding : nullptr,
                                              .writer = writer.get(),
                                              .paths = paths.get(),
+                                             .location_stride = location ? location->stride : 0,
                                              .batch_size = model.config.train.batch_size,
                                              .seed = model.config.run.seed});
     together_on_first_rank(control, "writing " + arguments.output, [&] { writer->commit(); });
@@ -84,7 +90,7 @@ int predict_job(const JobStart& start, const PredictArguments& arguments) {
     const LossSums sums{0, static_cast<double>(counts.samples), counts.correct};
     std::string score = "the data have no labels";
     if (regression)
-        score = fmt::format("{} output{} each", outputs, outputs == 1 ? "" : "s");
+        score = fmt::format("{} output{} each", format.outputs, format.outputs == 1 ? "" : "s");
     else if (info.labelled)
         score = "accuracy " + accuracy_text(sums);
     fmt::print("{}: {} rows, {}\n", arguments.output, counts.samples, score);

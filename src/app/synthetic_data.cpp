@@ -8,12 +8,14 @@
 #include "option_parser.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/input/random_dataset.hpp"
+#include "tutti/train/objective.hpp"
 #include "tutti/train/virtual_shards.hpp"
 
 namespace tutti {
 namespace {
 
 constexpr std::int64_t default_image = 28, default_channels = 1, default_classes = 10;
+constexpr std::int64_t locators_image = 96, locators_channels = 3;
 
 Shape parse_shape(const std::string& text) {
     const UsageError wrong("--shape: '" + text + "' is no shape of a sample",
@@ -37,7 +39,8 @@ void add_synthetic_options(OptionParser& parser, RecipeArguments& recipe, std::s
     parser.add_flag("--synthetic", recipe.own_data, "random samples in memory instead of data.train");
     parser.add_option(
         "--shape", shape,
-        "of such a sample, as 28x28x1 or 784; default: model.image and model.channels, else 28x28x1");
+        "of such a sample, as 28x28x1 or 784; default: model.image and model.channels, else 28x28x1, for a "
+        "locator 96x96x3");
 }
 
 Shape synthetic_shape(const RecipeArguments& recipe, const std::string& text) {
@@ -52,16 +55,20 @@ std::function<std::unique_ptr<Dataset>()> synthetic_data(const RecipeArguments& 
                                                          std::int64_t updates) {
     if (!recipe.own_data) return {};
     return [&config, sample_shape, ranks, updates] {
-        const std::int64_t image = config.model.image.value_or(default_image);
-        const Shape usual{image, image, config.model.channels.value_or(default_channels)};
+        const bool location = config.train.loss == LossChoice::location;
+        const std::int64_t image = config.model.image.value_or(location ? locators_image : default_image);
+        const Shape usual{image, image,
+                          config.model.channels.value_or(location ? locators_channels : default_channels)};
         const std::int64_t batch = samples_per_update(config, ranks);
         if (updates > std::numeric_limits<std::int64_t>::max() / batch)
             throw UsageError(
                 fmt::format("{} steps of {} samples are more than can be counted", updates, batch),
                 "set --steps, --warmup or train.batch_size to less");
-        const std::int64_t outputs = config.model.classes.value_or(default_classes);
+        const std::int64_t outputs =
+            location ? location_targets : config.model.classes.value_or(default_classes);
         return make_random_dataset(sample_shape.rank() > 0 ? sample_shape : usual, batch * updates, outputs,
-                                   config.run.seed, is_regression(config.train.loss) ? outputs : 0);
+                                   config.run.seed,
+                                   location || is_regression(config.train.loss) ? outputs : 0);
     };
 }
 

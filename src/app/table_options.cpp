@@ -32,7 +32,7 @@ ParserOption TableOptions::add_target_pixels(OptionParser& parser) {
 ParserOption TableOptions::add_fill_targets(OptionParser& parser) {
     return parser.add_option("--fill-targets", fill_targets,
                              "number to store for a target that is empty or not finite, as it is, instead of "
-                             "leaving the row out");
+                             "leaving the row out; with --target-pixels for whole places only");
 }
 
 ParserOption TableOptions::add_delimiter(OptionParser& parser) {

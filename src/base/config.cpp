@@ -86,22 +86,36 @@ void set_model_defaults(ModelConfig& model, const Settings& settings) {
     set("model.heads", model.heads, 6);
 }
 
-/// A model that sees a part of its input has one loss, which other models have not.
+/// A model that has one loss, which other models have not.
+struct OwnLoss {
+    const char *model, *loss, *says, *only;
+    LossChoice choice;
+};
+constexpr OwnLoss own_losses[] = {
+    {"videomae_pretrain", "reconstruction", "says hidden pixels", "hides anything",
+     LossChoice::reconstruction},
+    {"locator", "location", "says presence and place", "says places", LossChoice::location}};
+
 void set_loss_of_model(Config& config, const Settings& settings) {
-    const bool reconstructs = config.model.name == "videomae_pretrain";
     LossChoice& loss = config.train.loss;
-    if (reconstructs && loss == LossChoice::automatic) loss = LossChoice::reconstruction;
-    if (reconstructs && loss != LossChoice::reconstruction)
-        settings.find("train.loss")
-            ->fail("the model videomae_pretrain says hidden pixels, and nothing else",
-                   "set train.loss to reconstruction or auto");
-    if (!reconstructs && loss == LossChoice::reconstruction)
-        settings.find("train.loss")
-            ->fail("only the model videomae_pretrain hides anything",
-                   "set train.loss to auto, or model.name to videomae_pretrain");
-    if (reconstructs && config.model.classes)
-        settings.find("model.classes")
-            ->fail("the model videomae_pretrain says hidden pixels, and no classes", "remove it");
+    for (const OwnLoss& own : own_losses) {
+        const bool is_its = config.model.name == own.model;
+        if (is_its && loss == LossChoice::automatic) loss = own.choice;
+        if (is_its && loss != own.choice)
+            settings.find("train.loss")
+                ->fail(fmt::format("the model {} {}, and nothing else", own.model, own.says),
+                       fmt::format("set train.loss to {} or auto", own.loss));
+        if (!is_its && loss == own.choice)
+            settings.find("train.loss")
+                ->fail(fmt::format("only the model {} {}", own.model, own.only),
+                       fmt::format("set train.loss to auto, or model.name to {}", own.model));
+        if (is_its && config.model.classes)
+            settings.find("model.classes")
+                ->fail(fmt::format("the model {} {}, and no classes", own.model, own.says), "remove it");
+    }
+    if (loss == LossChoice::location && config.train.heatmap_weight == 0 && config.train.presence_weight == 0)
+        settings.find("train.presence_weight")
+            ->fail("train.heatmap_weight is 0, too: nothing would be learned", "give one of them a weight");
 }
 
 /// Metrics that are asked for must be measured.
@@ -285,6 +299,9 @@ std::vector<std::string> course_differences(const Config& before, const Config& 
                                                  "train.epochs",
                                                  "train.accumulate",
                                                  "train.loss",
+                                                 "train.heatmap_sigma",
+                                                 "train.heatmap_weight",
+                                                 "train.presence_weight",
                                                  "train.label_smoothing",
                                                  "train.class_weights",
                                                  "train.precision",

@@ -207,13 +207,22 @@ void add_train(std::vector<Row>& rows) {
                                     {"mse", LossChoice::mse},
                                     {"l1", LossChoice::l1},
                                     {"huber", LossChoice::huber},
-                                    {"reconstruction", LossChoice::reconstruction}}),
+                                    {"reconstruction", LossChoice::reconstruction},
+                                    {"location", LossChoice::location}}),
                 "what training minimises: cross_entropy of classes, or of targets the mean of their squared "
                 "(mse) or absolute (l1) differences, or of the squares up to 1 and beyond that the "
                 "absolute ones (huber); reconstruction: the mean of the squares of what videomae_pretrain "
                 "says of "
-                "hidden pixels less what they are; auto: reconstruction for that model, mse where the data "
-                "have targets, else cross_entropy"),
+                "hidden pixels less what they are; location: how far a locator's heat map and presence are "
+                "off; auto: the one of these two models, mse where the data have targets, else "
+                "cross_entropy"),
+            row("train.heatmap_sigma", at(train, &T::heatmap_sigma), number({.low = 0.01}),
+                "standard deviation of the bell in the heat map that a locator is to give, in pixels of the "
+                "image"),
+            row("train.heatmap_weight", at(train, &T::heatmap_weight), number({.low = 0}),
+                "factor of the mean squared difference of a locator's heat map in its loss"),
+            row("train.presence_weight", at(train, &T::presence_weight), number({.low = 0}),
+                "factor of the binary cross entropy of a locator's presence in its loss"),
             row("train.label_smoothing", at(train, &T::label_smoothing),
                 number({.low = 0, .high = 1, .high_open = true}),
                 "part of the training target that is spread evenly over all classes; evaluation goes "

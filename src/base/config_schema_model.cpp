@@ -16,7 +16,10 @@ void add_model(std::vector<Row>& rows) {
                                             {"resnet50", "resnet50"},
                                             {"vit", "vit"},
                                             {"videomae", "videomae"},
-                                            {"videomae_pretrain", "videomae_pretrain"}});
+                                            {"videomae_pretrain", "videomae_pretrain"},
+                                            {"locator", "locator"}});
+    const auto backbones =
+        choice<std::string>({{"resnet18", "resnet18"}, {"resnet34", "resnet34"}, {"resnet50", "resnet50"}});
     const auto stems = choice<std::string>({{"imagenet", "imagenet"}, {"cifar", "cifar"}});
     const auto gelu_forms = choice<std::string>({{"exact", "exact"}, {"tanh", "tanh"}});
     const Range positive{.low = 0, .low_open = true};
@@ -29,15 +32,17 @@ void add_model(std::vector<Row>& rows) {
                               "widths of the hidden layers")),
             row("model.classes", at(model, &M::classes), size, "outputs; null: the data set's"),
             only({"lenet", "mnist", "resnet18", "resnet34", "resnet50", "vit", "videomae",
-                  "videomae_pretrain"},
+                  "videomae_pretrain", "locator"},
                  row("model.channels", at(model, &M::channels), size,
                      "channels of the input (videomae: of all frames together); null: the data set's")),
-            only({"lenet", "mnist", "vit", "videomae", "videomae_pretrain"},
+            only({"lenet", "mnist", "vit", "videomae", "videomae_pretrain", "locator"},
                  row("model.image", at(model, &M::image), size,
                      "height and width in pixels; null: the data set's")),
             only({"resnet18", "resnet34", "resnet50"},
                  row("model.stem", at(model, &M::stem), stems,
                      "first layers; imagenet: 7x7 stride 2 and max-pool, cifar: 3x3 stride 1, no pool")),
+            only({"locator"}, row("model.backbone", at(model, &M::backbone), backbones,
+                                  "the residual network in front of the heat map")),
             only({"videomae", "videomae_pretrain"},
                  row("model.frames", at(model, &M::frames), integer(1), "frames of a clip")),
             only({"videomae", "videomae_pretrain"}, row("model.tubelet", at(model, &M::tubelet), integer(1),
@@ -90,7 +95,7 @@ void add_model(std::vector<Row>& rows) {
             row("model.init_from", at(model, &M::init_from), path("FILE", "none"),
                 "initial weights by PyTorch's names: a checkpoint, a run directory (its latest; of both not "
                 "train.ema's average), other HDF5 or safetensors; videomae also takes the encoder of a "
-                "masked autoencoder"),
+                "masked autoencoder, locator a resnet of its backbone"),
             row("model.init_except", at(model, &M::init_except), list_of(text("NAME")),
                 "weights that begin anew all the same, by their names or the beginnings of these up to a "
                 "dot: [fc] "

@@ -47,6 +47,11 @@ std::vector<std::string> idle_settings(const Config& config) {
         .add("model.init_except", config.model.init_except, usual.model.init_except)
         .tell(config.model.init_from.empty(), "without model.init_from", warnings);
     Group()
+        .add("train.heatmap_sigma", config.train.heatmap_sigma, usual.train.heatmap_sigma)
+        .add("train.heatmap_weight", config.train.heatmap_weight, usual.train.heatmap_weight)
+        .add("train.presence_weight", config.train.presence_weight, usual.train.presence_weight)
+        .tell(config.train.loss != LossChoice::location, "without model.name: locator", warnings);
+    Group()
         .add("data.tail", config.data.tail, usual.data.tail)
         .tell(config.data.drop_last, "with data.drop_last", warnings);
     Group()

@@ -43,7 +43,12 @@ std::string other_delimiter(const CsvHeader& header) {
 
 std::size_t find_column(const CsvHeader& header, const std::string& name, const std::string& option) {
     const auto found = std::ranges::find(header.names, name);
-    if (found != header.names.end()) return static_cast<std::size_t>(found - header.names.begin());
+    if (found != header.names.end()) {
+        if (std::find(found + 1, header.names.end(), name) != header.names.end())
+            throw UsageError(option + ": " + header.path + " has two columns " + name,
+                             "give each column a name of its own");
+        return static_cast<std::size_t>(found - header.names.begin());
+    }
     const std::string near = nearest(name, header.names);
     std::string remedy = other_delimiter(header);
     if (remedy.empty())

@@ -43,7 +43,7 @@ bool next_row(CsvReader& reader, const CsvHeader& header, std::vector<std::strin
 /// What to say of a table that seems to have one column; else nothing.
 std::string other_delimiter(const CsvHeader& header);
 
-/// Where the column is that `option` names. UsageError: there is none, with what may be meant.
+/// Where the column is that `option` names. UsageError: there is none, with what may be meant, or two.
 std::size_t find_column(const CsvHeader& header, const std::string& name, const std::string& option);
 
 }  // namespace tutti

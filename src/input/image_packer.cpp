@@ -1,7 +1,9 @@
 #include "image_packer.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <utility>
@@ -37,11 +39,17 @@ class ImagePiece {
         targets_.insert(targets_.end(), source.targets.begin(), source.targets.end());
         const std::span<float> targets = std::span(targets_).subspan(before);
         pixel_targets_.move(targets, sample.placement);
-        if (fill_)
-            for (float& target : targets)
-                if (std::isnan(target)) target = *fill_;
+        if (std::ranges::any_of(targets, [](float target) { return std::isinf(target); }))
+            throw DataError(source.path + ": its place is no finite number in pixels of the sample",
+                            "correct its row");
+        const auto is_absent = [](float target) { return std::isnan(target); };
+        if (fill_ && std::ranges::any_of(targets, is_absent)) {
+            std::ranges::replace_if(targets, is_absent, *fill_);
+            ++filled_;
+        }
         paths_.push_back(source.path);
     }
+    std::int64_t filled() const { return filled_; }
     bool is_full() const { return static_cast<std::int64_t>(pixels_.size()) >= packed_piece_bytes; }
     void flush(DatasetWriter& writer) {
         writer.append(pixels_, labels_, targets_, paths_);
@@ -54,6 +62,7 @@ class ImagePiece {
   private:
     const std::optional<float> fill_;
     const PixelTargets& pixel_targets_;
+    std::int64_t filled_ = 0;
     std::vector<std::byte> pixels_;
     std::vector<std::int64_t> labels_;
     std::vector<float> targets_;
@@ -78,12 +87,17 @@ DatasetInfo pack_image_samples(const ImageSourceOptions& options, const ImageSam
         sources = read_sample_list(options, info, counts);
     }
     if (rows != nullptr) *rows = counts;
-    for (const ListedSample& source : sources) refuse_overwriting(options.output, source.path);
+    for (const ListedSample& source : sources) {
+        end_if_stopped(options.output);
+        refuse_overwriting(options.output, source.path);
+    }
 
     ImageSampleReader reader({options.height, options.width, options.channels, options.fit}, options.output);
     const auto read = [&](std::size_t i) { return kind.read(reader, sources[i].path); };
-    // Of the first that can be read, before all others are.
+    // Of the first that can be read. Several threads may have one where a clip's later frame cannot be.
+    std::mutex shaping;
     const auto take_shape = [&] {
+        const std::lock_guard lock(shaping);
         if (info.sample_shape.rank() > 0) return;
         const Shape image = reader.shape();
         info.sample_shape = {image[0], image[1], kind.frames * image[2]};
@@ -120,6 +134,7 @@ DatasetInfo pack_image_samples(const ImageSourceOptions& options, const ImageSam
     }
     piece.flush(writer);
     writer.commit();
+    if (rows != nullptr) rows->filled = piece.filled();
     return info;
 }
 

@@ -17,7 +17,6 @@ class PixelTargets {
     /// named twice.
     PixelTargets(std::span<const std::string> targets, std::span<const std::string> pixels);
 
-    bool empty() const { return x_.empty(); }
     /// values: all targets of a sample; what is NaN stays it.
     void move(std::span<float> values, const Placement& placement) const;
 

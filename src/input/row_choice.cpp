@@ -16,8 +16,9 @@ constexpr float absent_value = std::numeric_limits<float>::quiet_NaN();
 }  // namespace
 
 RowChoice::RowChoice(const CsvHeader& header, std::span<const KeptValue> keep,
-                     std::span<const std::string> targets, AbsentTargets absent)
-    : target_names_(targets.begin(), targets.end()), absent_(absent) {
+                     std::span<const std::string> targets, AbsentTargets absent,
+                     std::span<const std::string> places)
+    : target_names_(targets.begin(), targets.end()), absent_(absent), places_(places.begin(), places.end()) {
     for (const KeptValue& kept : keep) {
         const std::size_t column = find_column(header, kept.column, "--keep");
         auto found = std::ranges::find(keep_, column, &Kept::column);
@@ -38,8 +39,25 @@ bool RowChoice::take(const CsvReader& reader, std::span<const std::string> field
         return false;
     }
     if (read_targets(reader, fields)) return true;
-    ++(absent_ == AbsentTargets::leave_out ? counts_.without_target : counts_.filled);
-    return absent_ == AbsentTargets::keep_as_nan;
+    const bool filled = may_be_filled();
+    ++(filled ? counts_.filled : counts_.without_target);
+    return filled;
+}
+
+bool RowChoice::may_be_filled() const {
+    if (absent_ == AbsentTargets::leave_out) return false;
+    if (places_.empty()) return true;
+    std::vector<bool> wanting(values_.size());
+    for (std::size_t i = 0; i < values_.size(); ++i) wanting[i] = std::isnan(values_[i]);
+    const auto index = [this](const std::string& name) {
+        return static_cast<std::size_t>(std::ranges::find(target_names_, name) - target_names_.begin());
+    };
+    for (std::size_t i = 0; i + 1 < places_.size(); i += 2) {
+        const std::size_t x = index(places_[i]), y = index(places_[i + 1]);
+        if (wanting[x] != wanting[y]) return false;
+        wanting[x] = wanting[y] = false;
+    }
+    return std::ranges::find(wanting, true) == wanting.end();
 }
 
 bool RowChoice::is_kept(std::span<const std::string> fields) const {
@@ -66,7 +84,9 @@ bool RowChoice::read_targets(const CsvReader& reader, std::span<const std::strin
         const auto value = number_in<double>(text);
         if (!value)
             reader.fail(fmt::format("column {}: '{}' is not a number", target_names_[target], text),
-                        "correct it, or leave the field empty: rows without a target are left out");
+                        absent_ == AbsentTargets::leave_out
+                            ? "correct it, or leave the field empty: rows without a target are left out"
+                            : "correct it, or leave the field empty for --fill-targets");
         values_.push_back(static_cast<float>(*value));
         if (std::isfinite(*value) && !std::isfinite(values_.back()))
             reader.fail(

@@ -20,9 +20,11 @@ enum class AbsentTargets { leave_out, keep_as_nan };
 /// finite number or absent ones are kept.
 class RowChoice {
   public:
-    /// UsageError: a column that is not there, a target named twice.
+    /// places: names of targets, x and y by turns; where there are any, absent targets are kept only as whole
+    /// places: who does not know half of one, or something else, has no row. UsageError: a column that is not
+    /// there, a target named twice.
     RowChoice(const CsvHeader& header, std::span<const KeptValue> keep, std::span<const std::string> targets,
-              AbsentTargets absent = AbsentTargets::leave_out);
+              AbsentTargets absent = AbsentTargets::leave_out, std::span<const std::string> places = {});
 
     /// Whether the row is packed; counts it where it is not, or not as it is. A field of a target that is
     /// neither empty nor a number is an error (CsvReader::fail), and so is a finite one beyond 32 bits.
@@ -45,11 +47,13 @@ class RowChoice {
     };
     bool is_kept(std::span<const std::string> fields) const;
     bool read_targets(const CsvReader& reader, std::span<const std::string> fields);
+    bool may_be_filled() const;
 
     std::vector<Kept> keep_;
     std::vector<std::size_t> target_columns_;
     std::vector<std::string> target_names_;
     AbsentTargets absent_;
+    std::vector<std::string> places_;
     std::vector<float> values_;
     RowCounts counts_;
 };

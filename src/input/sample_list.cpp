@@ -30,21 +30,28 @@ std::size_t find_path_column(const CsvReader& reader, const CsvHeader& header, c
 class ListedLabels {
   public:
     ListedLabels(const CsvReader& reader, const CsvHeader& header, const ImageSourceOptions& options)
-        : reader_(reader), options_(options), column_(options.label.empty() ? "label" : options.label) {
+        : reader_(reader), column_(options.label.empty() ? "label" : options.label) {
         if (options.label.empty() && std::ranges::find(header.names, column_) == header.names.end())
             reader.fail("there is no column label",
                         "name the column with --label COLUMN, give --target COLUMNS for regression, or pack "
                         "without labels: --no-labels");
         index_ = find_column(header, column_, "--label");
-        for (std::size_t i = 0; i < options.class_names.size(); ++i)
-            numbers_.try_emplace(options.class_names[i], static_cast<std::int64_t>(i));
+        for (const std::string& name : options.class_names) {
+            names_.emplace_back(trimmed(name));
+            if (!numbers_.try_emplace(names_.back(), std::ssize(names_) - 1).second)
+                throw UsageError("--class-names has " + names_.back() + " twice", "name each class once");
+        }
     }
 
     /// The label of a row. Names that --class-names does not number are numbered as they are met, until all
     /// are known.
     std::int64_t add(const std::vector<std::string>& fields) {
         const std::string text(trimmed(fields[index_]));
-        const std::optional<double> number = number_in<double>(text);
+        // Also one that looks like a number, of an aircraft for example.
+        if (const auto found = numbers_.find(text); !names_.empty() && found != numbers_.end())
+            return found->second;
+        std::optional<double> number = number_in<double>(text);
+        if (number && !std::isfinite(*number)) number.reset();  // "nan" is a name
         const Kind kind = number ? Kind::number : Kind::name;
         if (text.empty())
             reader_.fail("column " + column_ + ": there is no label",
@@ -65,8 +72,8 @@ class ListedLabels {
 
     /// Names get their numbers in sorted order, where --class-names gives no other.
     void number_classes(DatasetInfo& info, std::vector<ListedSample>& samples) {
-        const auto given = static_cast<std::int64_t>(options_.class_names.size());
-        info.class_names = options_.class_names;
+        const std::int64_t given = std::ssize(names_);
+        info.class_names = names_;
         info.classes = given > 0 ? given : classes_;
         if (given > 0 && given < classes_)
             throw UsageError(fmt::format("--class-names gives {} names, but the column {} has {} classes",
@@ -85,18 +92,15 @@ class ListedLabels {
     enum class Kind { none, number, name };
 
     std::int64_t number_of_name(const std::string& name) {
-        if (options_.class_names.empty())
+        if (names_.empty())
             return numbers_.try_emplace(name, static_cast<std::int64_t>(numbers_.size())).first->second;
-        const auto found = numbers_.find(name);
-        if (found == numbers_.end())
-            reader_.fail("the label is '" + name + "', which is not among the --class-names",
-                         "correct it, or name all classes");
-        return found->second;
+        reader_.fail("the label is '" + name + "', which is not among the --class-names",
+                     "correct it, or name all classes");
     }
 
     const CsvReader& reader_;
-    const ImageSourceOptions& options_;
     const std::string column_;
+    std::vector<std::string> names_;  ///< of --class-names
     std::size_t index_ = 0;
     Kind kind_ = Kind::none;
     std::int64_t classes_ = 0;
@@ -114,7 +118,8 @@ std::vector<ListedSample> read_sample_list(const ImageSourceOptions& options, Da
     std::optional<ListedLabels> labels;
     if (info.labelled) labels.emplace(reader, header, options);
     RowChoice choice(header, options.keep, options.targets,
-                     options.fill_targets ? AbsentTargets::keep_as_nan : AbsentTargets::leave_out);
+                     options.fill_targets ? AbsentTargets::keep_as_nan : AbsentTargets::leave_out,
+                     options.target_pixels);
     std::vector<ListedSample> samples;
     std::vector<std::string> fields;
     while (next_row(reader, header, fields)) {

@@ -79,7 +79,26 @@ class Regression final : public LossOnDevice {
     const RegressionLoss kind_;
 };
 
-/// The same of outputs whose targets are all 0.
+/// `gradient` holds the differences until backward.
+class Location final : public LossOnDevice {
+  public:
+    Location(Device& device, DType compute, const LocationLoss& loss)
+        : LossOnDevice(device, compute), loss_(loss) {}
+
+    void issue_forward(const TensorView& outputs, const TensorView& wanted,
+                       const TensorView& gradient) override {
+        ops_.location_loss_forward(outputs, wanted, loss_, gradient, sums());
+    }
+    void backward(const TensorView& wanted, double scale, const TensorView& gradient) override {
+        if (wanted.count() == 0) return;
+        ops_.location_loss_backward(gradient, loss_, scale, gradient);
+    }
+
+  private:
+    const LocationLoss loss_;
+};
+
+/// Regression of outputs whose targets are all 0.
 class MeanSquare final : public LossOnDevice {
   public:
     using LossOnDevice::LossOnDevice;
@@ -101,6 +120,10 @@ std::unique_ptr<Loss> make_softmax_cross_entropy(Device& device, DType compute, 
 
 std::unique_ptr<Loss> make_regression_loss(Device& device, DType compute, RegressionLoss kind) {
     return std::make_unique<Regression>(device, compute, kind);
+}
+
+std::unique_ptr<Loss> make_location_loss(Device& device, DType compute, const LocationLoss& loss) {
+    return std::make_unique<Location>(device, compute, loss);
 }
 
 std::unique_ptr<Loss> make_mean_square_loss(Device& device, DType compute) {

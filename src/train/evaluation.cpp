@@ -1,10 +1,8 @@
 #include "tutti/train/evaluation.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <limits>
 #include <mutex>
 #include <numeric>
 #include <optional>
@@ -13,7 +11,6 @@
 #include "host_values.hpp"
 #include "score_gathering.hpp"
 #include "tutti/base/error.hpp"
-#include "tutti/base/ranking_metric_names.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/comm/butterfly.hpp"
 #include "tutti/train/virtual_shards.hpp"
@@ -21,9 +18,9 @@
 namespace tutti {
 namespace {
 
-double part(std::int64_t count, double of) {
-    return of > 0 ? static_cast<double>(count) / of : 0.0;
-}
+/// Sums whose bits depend on their order: those of TargetErrors, or of a locator presence_loss,
+/// distance and heat_map_loss.
+using Measures = std::array<double, 3>;
 
 /// The counts of one rank, in the order in which they are summed over all: doubles, so that one all-reduce
 /// carries the loss, too.
@@ -47,15 +44,19 @@ class EvaluationSums {
         if (values_.size() > matrix) values_[matrix + row * classes_ + column] += 1;
     }
 
+    /// Of a place that is off by `distance` pixels.
+    void add_place(double distance) {
+        for (std::size_t i = 0; i < location_radii.size(); ++i)
+            values_[first_radius + i] += distance <= location_radii[i] ? 1 : 0;
+    }
+
     void add_skipped(std::int64_t samples) { values_[5] += static_cast<double>(samples); }
 
     /// loss, errors, stopped: of this rank. True when a rank failed.
-    bool all_reduce(Communicator& communicator, double loss, const TargetErrors& errors, bool failed,
+    bool all_reduce(Communicator& communicator, double loss, const Measures& measures, bool failed,
                     bool stopped, bool along_tree) {
         values_[0] = loss;
-        values_[6] = errors.absolute;
-        values_[7] = errors.squared;
-        values_[8] = errors.distance;
+        std::ranges::copy(measures, values_.begin() + first_measure);
         values_[3] = failed ? 1 : 0;
         values_[9] = stopped ? 1 : 0;
         if (along_tree)
@@ -65,13 +66,20 @@ class EvaluationSums {
         return values_[3] > 0;
     }
 
-    EvaluationResult result(std::int64_t topk) const {
+    EvaluationResult result(std::int64_t topk, const std::optional<LocationLoss>& location) const {
         EvaluationResult result;
         result.loss = values_[0];
         result.weight = values_[1];
         result.correct = static_cast<std::int64_t>(values_[2]);
         result.unreadable = static_cast<std::int64_t>(values_[5]);
-        result.errors = {values_[6], values_[7], values_[8]};
+        if (location) {
+            result.location = LocationSums{
+                values_[first_measure], values_[first_measure + 1], values_[first_measure + 2], {}};
+            for (std::size_t i = 0; i < location_radii.size(); ++i)
+                result.location->within[i] = static_cast<std::int64_t>(values_[first_radius + i]);
+        } else {
+            result.errors = {values_[first_measure], values_[first_measure + 1], values_[first_measure + 2]};
+        }
         result.stopped = values_[9] > 0;
         result.topk = topk;
         result.in_topk = static_cast<std::int64_t>(values_[4]);
@@ -83,8 +91,9 @@ class EvaluationSums {
     }
 
   private:
-    // loss, weight, correct, failed, in top-k, skipped, three of TargetErrors, stopped
-    static constexpr std::size_t header = 10;
+    // loss, weight, correct, failed, in top-k, skipped, Measures, stopped, places by radius
+    static constexpr std::size_t first_measure = 6, first_radius = 10;
+    static constexpr std::size_t header = first_radius + location_radii.size();
 
     std::vector<std::int64_t> counts(std::size_t begin, std::size_t count) const {
         std::vector<std::int64_t> result(count);
@@ -96,14 +105,13 @@ class EvaluationSums {
     std::vector<double> values_;
 };
 
-/// What a window adds to sums whose bits depend on their order.
 struct WindowSums {
     double loss = 0;
-    TargetErrors errors;
+    Measures measures{};
 };
 
 /// outputs: [targets.size()], K of a sample.
-TargetErrors errors_of(std::span<const double> outputs, std::span<const float> targets, std::size_t width) {
+Measures errors_of(std::span<const double> outputs, std::span<const float> targets, std::size_t width) {
     TargetErrors errors;
     for (std::size_t begin = 0; begin < targets.size(); begin += width) {
         double squares = 0;
@@ -115,7 +123,26 @@ TargetErrors errors_of(std::span<const double> outputs, std::span<const float> t
         errors.squared += squares;
         errors.distance += std::sqrt(squares);
     }
-    return errors;
+    return {errors.absolute, errors.squared, errors.distance};
+}
+
+/// What a locator says of a sample, beside what is.
+struct LocationAnswer {
+    bool present;
+    double logit, presence_loss, heat_map_loss, distance;
+};
+
+LocationAnswer answer_of(std::span<const double> outputs, const Shape& shape, const LocationLoss& loss,
+                         std::span<const float> target) {
+    const Location location = find_location(outputs, shape, loss.stride);
+    const bool present = target[0] > 0.5f;
+    // Of heat that is no number no place is told.
+    const double distance = std::isnan(location.peak)
+                                ? location.peak
+                                : std::hypot(location.x - static_cast<double>(target[1]),
+                                             location.y - static_cast<double>(target[2]));
+    return {present, location.logit, presence_loss(location.logit, present),
+            heat_map_loss(outputs, shape, loss, target), distance};
 }
 
 /// With into how many parts, 2^k, the windows of this rank are dealt in turn: of each the losses are summed
@@ -138,7 +165,7 @@ std::pair<std::vector<BatchWindow>, std::size_t> windows_of(const EvaluationJob&
 class Pass {
   public:
     explicit Pass(const EvaluationJob& job)
-        : job_(job), sums_(classes(), job.confusion), windows_(windows_of(job)) {
+        : job_(job), sums_(classes(), job.confusion || job.location), windows_(windows_of(job)) {
         std::vector<std::int64_t> order(static_cast<std::size_t>(job.dataset.info().samples));
         std::iota(order.begin(), order.end(), std::int64_t{0});
         window_sums_.resize(windows_.first.size());
@@ -161,17 +188,18 @@ class Pass {
     EvaluationResult result() {
         if (job_.skipped) sums_.add_skipped(job_.skipped->take_count());
         const double loss = sum_of([](const WindowSums& sums) { return sums.loss; });
-        const TargetErrors errors{sum_of([](const WindowSums& sums) { return sums.errors.absolute; }),
-                                  sum_of([](const WindowSums& sums) { return sums.errors.squared; }),
-                                  sum_of([](const WindowSums& sums) { return sums.errors.distance; })};
-        if (sums_.all_reduce(job_.communicator, loss, errors, failure_.code != ExitCode::done, stopped_,
+        Measures measures;
+        for (std::size_t i = 0; i < measures.size(); ++i)
+            measures[i] = sum_of([i](const WindowSums& sums) { return sums.measures[i]; });
+        if (sums_.all_reduce(job_.communicator, loss, measures, failure_.code != ExitCode::done, stopped_,
                              job_.virtual_shards > 0))
             agree(job_.communicator, failure_, "evaluation");
-        EvaluationResult result = sums_.result(classes() > 0 ? job_.topk : 0);
+        EvaluationResult result =
+            sums_.result(classes() > 0 && !job_.location ? job_.topk : 0, job_.location);
         result.loss_only = job_.loss_only;
         // On all ranks or none: they have agreed on both by the sums.
         if (is_ranked() && !result.stopped) result.scores = gather_scores(job_.communicator, scores_);
-        result.targets = job_.loss_only ? 0 : job_.dataset.info().targets;
+        result.targets = has_targets() ? job_.dataset.info().targets : 0;
         if (result.unreadable > 0 && !result.stopped) {
             job_.skipped->tell(job_.communicator, *job_.log);
             SkippedSamples::check_share(result.unreadable, job_.dataset.info().samples, job_.dataset.name());
@@ -187,14 +215,19 @@ class Pass {
         std::vector<float> targets;
     };
 
-    bool has_targets() const { return job_.dataset.info().targets > 0 && !job_.loss_only; }
+    /// Compared with the outputs one by one.
+    bool has_targets() const { return job_.dataset.info().targets > 0 && !job_.loss_only && !job_.location; }
 
     std::size_t classes() const {
         if (has_targets() || job_.loss_only) return 0;
+        if (job_.location) return 2;
         return static_cast<std::size_t>(job_.lanes.front().graph.output_shape().count());
     }
 
     bool is_ranked() const { return job_.ranking && classes() == 2; }
+    void add_score(bool positive, double score) {
+        if (is_ranked()) (positive ? scores_.positive : scores_.negative).push_back(score);
+    }
 
     bool must_stop() const { return job_.ends_on_signal && StopSignal::pending() != 0; }
 
@@ -226,23 +259,46 @@ class Pass {
         if (job_.lanes.size() == 1) lane.stage.fetch_ahead(job_.loader);  // while a GPU computes
         // Before the loss, whose workspace may be the outputs' own memory.
         LabelRanks ranks;
-        TargetErrors errors;
+        Measures measures{};
+        std::vector<LocationAnswer> answers;
         std::vector<double> logits;
-        if (has_targets())
-            errors = errors_of(on_host(lane.stage.device(), outputs), taken.targets,
-                               static_cast<std::size_t>(job_.dataset.info().targets));
+        if (job_.location)
+            answers = answers_of(lane, outputs, taken.targets);
+        else if (has_targets())
+            measures = errors_of(on_host(lane.stage.device(), outputs), taken.targets,
+                                 static_cast<std::size_t>(job_.dataset.info().targets));
         else if (!job_.loss_only)
             ranks = lane.stage.rank_labels(outputs);
-        if (is_ranked()) logits = on_host(lane.stage.device(), outputs);
+        if (is_ranked() && !job_.location) logits = on_host(lane.stage.device(), outputs);
         const LossSums loss = lane.loss.forward(outputs, lane.stage.wanted(), lane.graph.output_gradient(n));
         const std::lock_guard lock(turn_);
         for (std::size_t i = 0; i < ranks.predicted.size(); ++i)
             sums_.add(taken.labels[i], ranks.predicted[i], ranks.place[i], job_.topk);
         for (std::size_t i = 0; i < logits.size() / 2; ++i)
-            (taken.labels[i] == 0 ? scores_.negative : scores_.positive)
-                .push_back(logits[2 * i + 1] - logits[2 * i]);
+            add_score(taken.labels[i] != 0, logits[2 * i + 1] - logits[2 * i]);
+        for (const LocationAnswer& answer : answers) {
+            sums_.add(answer.present ? 1 : 0, answer.logit > 0 ? 1 : 0, 0, 0);
+            add_score(answer.present, answer.logit);
+            measures[0] += answer.presence_loss;
+            measures[2] += answer.heat_map_loss;
+            if (!answer.present) continue;
+            measures[1] += answer.distance;
+            sums_.add_place(answer.distance);
+        }
         sums_.add(loss);
-        window_sums_[taken.window] = {loss.loss, errors};
+        window_sums_[taken.window] = {loss.loss, measures};
+    }
+
+    std::vector<LocationAnswer> answers_of(const EvaluationLane& lane, const TensorView& outputs,
+                                           std::span<const float> targets) const {
+        const std::vector<double> all = on_host(lane.stage.device(), outputs);
+        const Shape& shape = lane.graph.output_shape();
+        const auto width = static_cast<std::size_t>(shape.count());
+        std::vector<LocationAnswer> answers;
+        for (std::size_t n = 0; n < targets.size() / 3; ++n)
+            answers.push_back(answer_of(std::span(all).subspan(n * width, width), shape, *job_.location,
+                                        targets.subspan(3 * n, 3)));
+        return answers;
     }
 
     /// Over this rank's windows, in an order that does not depend on who computed them.
@@ -265,112 +321,7 @@ class Pass {
     std::vector<WindowSums> window_sums_;
 };
 
-void check_ranking_metric(const char* setting, const std::string& metric, std::int64_t classes) {
-    if (!is_ranking_metric(metric) || classes == 2) return;
-    throw UsageError(
-        fmt::format("{} is {}, which is of two classes, but the model has {}", setting, metric, classes),
-        "choose val/accuracy, val/balanced_accuracy or val/loss");
-}
-
 }  // namespace
-
-std::int64_t topk_of(const TrainConfig& config, std::int64_t classes) {
-    constexpr std::int64_t classes_worth_top5 = 10;
-    if (config.topk) return *config.topk;
-    const auto& early = config.early_stopping;
-    const bool asked = config.checkpoint.best == "val/top5" || (early && early->metric == "val/top5");
-    return asked || classes >= classes_worth_top5 ? 5 : 0;
-}
-
-bool ranking_of(const TrainConfig& config, std::int64_t classes) {
-    const auto& early = config.early_stopping;
-    return classes == 2 && (config.confusion || is_ranking_metric(config.checkpoint.best) ||
-                            (early && is_ranking_metric(early->metric)));
-}
-
-void check_metrics(const TrainConfig& config, std::int64_t classes) {
-    constexpr std::int64_t most_of_a_matrix = 2048;
-    if (config.confusion && classes > most_of_a_matrix)
-        throw UsageError(
-            fmt::format("train.confusion is true, but the model has {} classes, and a matrix is "
-                        "for at most {}",
-                        classes, most_of_a_matrix),
-            "set train.confusion to false; trainer predict writes what each sample was taken for");
-    if (config.topk && *config.topk > classes)
-        throw UsageError(fmt::format("train.topk is {}, but the model has {} {}, so that every sample would "
-                                     "count as correct",
-                                     *config.topk, classes, classes == 1 ? "class" : "classes"),
-                         fmt::format("set train.topk to at most {}, to 0 (none) or to auto", classes));
-    if (const std::int64_t k = topk_of(config, classes); k > classes)
-        throw UsageError(
-            fmt::format("{} is val/top5, but the model has {} {}, so that every sample would count "
-                        "as correct",
-                        config.checkpoint.best == "val/top5" ? "train.checkpoint.best"
-                                                             : "train.early_stopping.metric",
-                        classes, classes == 1 ? "class" : "classes"),
-            "choose val/accuracy or val/loss");
-    check_ranking_metric("train.checkpoint.best", config.checkpoint.best, classes);
-    if (config.early_stopping)
-        check_ranking_metric("train.early_stopping.metric", config.early_stopping->metric, classes);
-}
-
-double EvaluationResult::mean_loss() const {
-    const double mean = weight > 0 ? loss / weight : 0.0;
-    return std::isnan(mean) ? std::abs(mean) : mean;  // the sign of a nan says nothing
-}
-double EvaluationResult::accuracy() const {
-    return part(correct, weight);
-}
-double EvaluationResult::topk_accuracy() const {
-    return part(in_topk, weight);
-}
-
-double EvaluationResult::balanced_accuracy() const {
-    double recalls = 0;
-    std::int64_t present = 0;
-    for (std::size_t label = 0; label < of_label.size(); ++label) {
-        if (of_label[label] == 0) continue;
-        recalls += part(hit_of_label[label], static_cast<double>(of_label[label]));
-        ++present;
-    }
-    return present > 0 ? recalls / static_cast<double>(present) : 0.0;
-}
-
-std::optional<EvaluationResult::Detection> EvaluationResult::detection() const {
-    if (of_label.size() != 2 || confusion.empty()) return {};
-    const std::int64_t false_alarms = confusion[1], misses = confusion[2], hits = confusion[3];
-    return Detection{part(hits, static_cast<double>(hits + misses)),
-                     part(false_alarms, static_cast<double>(hits + false_alarms))};
-}
-
-double EvaluationResult::mae() const {
-    return weight > 0 ? errors.absolute / (weight * static_cast<double>(targets)) : 0.0;
-}
-double EvaluationResult::rmse() const {
-    return weight > 0 ? std::sqrt(errors.squared / (weight * static_cast<double>(targets))) : 0.0;
-}
-double EvaluationResult::distance() const {
-    return weight > 0 ? errors.distance / weight : 0.0;
-}
-
-double EvaluationResult::metric(const std::string& name) const {
-    if (name == "val/loss") return mean_loss();
-    if (name == "val/mae") return mae();
-    if (name == "val/rmse") return rmse();
-    if (name == "val/distance") return distance();
-    if (name == "val/top5") return topk_accuracy();
-    if (name == "val/balanced_accuracy") return balanced_accuracy();
-    if (is_ranking_metric(name) && !scores) return std::numeric_limits<double>::quiet_NaN();
-    if (name == "val/auprc") return scores->average_precision();
-    if (name == "val/roc_auc") return scores->roc_auc();
-    return accuracy();
-}
-
-bool improves(const std::string& name, double value, double best, double min_delta) {
-    const bool lower_is_better =
-        name == "val/loss" || std::ranges::find(regression_metrics, name) != regression_metrics.end();
-    return lower_is_better ? best - value > min_delta : value - best > min_delta;
-}
 
 EvaluationResult evaluate(const EvaluationJob& job) {
     Pass pass(job);
@@ -380,19 +331,6 @@ EvaluationResult evaluate(const EvaluationJob& job) {
     else
         pass.compute(job.lanes.front());
     return pass.result();
-}
-
-std::string accuracy_text(const LossSums& sums) {
-    return fmt::format("{:.4f} ({} of {:.0f})", part(sums.correct, sums.weight), sums.correct, sums.weight);
-}
-
-std::string score_text(const EvaluationResult& result) {
-    if (result.loss_only) return fmt::format("{:.0f} samples", result.weight);
-    if (result.targets == 0) return "accuracy " + accuracy_text(result);
-    const std::string distance =
-        result.targets > 1 ? fmt::format(", distance {:.4f}", result.distance()) : std::string();
-    return fmt::format("rmse {:.4f}, mae {:.4f}{} ({:.0f} samples)", result.rmse(), result.mae(), distance,
-                       result.weight);
 }
 
 }  // namespace tutti

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tutti/base/error.hpp"
+#include "tutti/base/ranking_metric_names.hpp"
 
 namespace tutti {
 namespace {
@@ -23,6 +24,10 @@ bool is_of_targets(const std::string& metric) {
 /// setting: that of classes (or of targets).
 [[noreturn]] void refuse(const std::string& setting, bool of_targets, const std::string& name,
                          Objective objective, const char* remedy = "leave it out") {
+    if (objective == Objective::location)
+        throw UsageError(fmt::format("{} is for {}, but the model says presence and place", setting,
+                                     of_targets ? "targets" : "classes"),
+                         remedy);
     if (objective == Objective::hidden_input)
         throw UsageError(fmt::format("{} is for {}, but the model says hidden pixels", setting,
                                      of_targets ? "targets" : "classes"),
@@ -36,10 +41,17 @@ void check_metric(const std::string& setting, const std::string& metric, const s
                   Objective objective) {
     if (metric.empty() || metric == "val/loss") return;
     const bool of_targets = is_of_targets(metric);
+    if (objective == Objective::location && (is_ranking_metric(metric) || metric == "val/distance" ||
+                                             metric == "val/accuracy" || metric == "val/balanced_accuracy"))
+        return;
     if (objective == (of_targets ? Objective::targets : Objective::classes)) return;
-    const char* remedy = "give val/loss, val/accuracy, val/top5 or val/balanced_accuracy";
+    const char* remedy =
+        "give val/loss, val/accuracy, val/top5, val/balanced_accuracy, or of two classes val/auprc or "
+        "val/roc_auc";
     if (objective == Objective::targets) remedy = "give val/loss, val/mae, val/rmse or val/distance";
     if (objective == Objective::hidden_input) remedy = "give val/loss";
+    if (objective == Objective::location)
+        remedy = "give val/loss, val/distance, val/accuracy, val/balanced_accuracy, val/auprc or val/roc_auc";
     refuse(setting + " " + metric, of_targets, name, objective, remedy);
 }
 
@@ -48,7 +60,15 @@ void check_metric(const std::string& setting, const std::string& metric, const s
 Objective objective_of(const TrainConfig& config, const DatasetInfo& data) {
     const LossChoice loss = loss_of_run(config, data);
     if (loss == LossChoice::reconstruction) return Objective::hidden_input;
+    if (loss == LossChoice::location) return Objective::location;
     return is_regression(loss) ? Objective::targets : Objective::classes;
+}
+
+std::optional<LocationLoss> location_of_run(const TrainConfig& config) {
+    if (config.loss != LossChoice::location) return {};
+    return LocationLoss{.sigma = config.heatmap_sigma,
+                        .heat_map_weight = config.heatmap_weight,
+                        .presence_weight = config.presence_weight};
 }
 
 Labels labels_needed(const Config& config) {
@@ -89,7 +109,13 @@ ModelInput model_input(const DatasetInfo& data, const DataConfig& config) {
 void check_objective(const TrainConfig& config, const DatasetInfo& data, const std::string& name) {
     const Objective objective = objective_of(config, data);
     const bool regression = objective == Objective::targets;
-    if (objective != Objective::hidden_input && regression != (data.targets > 0))
+    if (objective == Objective::location && data.targets != location_targets)
+        throw UsageError(fmt::format("the model locator learns from three targets, presence, x and y, but {} "
+                                     "has {}",
+                                     name, data.targets > 0 ? std::to_string(data.targets) : "labels"),
+                         "pack them: trainer pack images --csv FILE --target presence,x,y (data/README.md)");
+    const bool compared_one_by_one = regression || objective == Objective::classes;
+    if (compared_one_by_one && regression != (data.targets > 0))
         throw UsageError(
             fmt::format("train.loss is for {}, but {} has {}", regression ? "targets" : "classes", name,
                         regression ? "labels" : "targets"),
@@ -111,6 +137,7 @@ std::unique_ptr<Loss> make_training_loss(Device& device, DType compute, const Tr
                                          const DatasetInfo& data, std::span<const double> class_weights) {
     const Objective objective = objective_of(config, data);
     if (objective == Objective::hidden_input) return make_mean_square_loss(device, compute);
+    if (const auto location = location_of_run(config)) return make_location_loss(device, compute, *location);
     if (objective == Objective::targets) return make_regression_loss(device, compute, kind_of(config.loss));
     return make_softmax_cross_entropy(device, compute, config.label_smoothing, class_weights);
 }

@@ -18,7 +18,7 @@ constexpr std::size_t block_header = sizeof(std::int64_t);
 struct RowLayout {
     explicit RowLayout(const PredictionFormat& format)
         : numbers(format.outputs > 0 ? 0 : 2 * sizeof(std::int64_t)),
-          targets(format.has_targets ? static_cast<std::size_t>(format.outputs) * sizeof(float) : 0),
+          targets(static_cast<std::size_t>(format.targets) * sizeof(float)),
           given(static_cast<std::size_t>(format.outputs + format.logits) * size_of(format.dtype)),
           embedding(static_cast<std::size_t>(format.embedding) * size_of(format.dtype)) {}
 
@@ -121,13 +121,37 @@ class Pass {
         }
         row += layout_.numbers;
         if (layout_.targets > 0)
-            std::memcpy(row, batch.targets.data() + i * static_cast<std::size_t>(outputs_), layout_.targets);
+            std::memcpy(row, batch.targets.data() + i * static_cast<std::size_t>(job_.format.targets),
+                        layout_.targets);
         row += layout_.targets;
-        if (layout_.given > 0) std::memcpy(row, given, layout_.given);
+        if (job_.location_stride > 0)
+            write_location(given, row);
+        else if (layout_.given > 0)
+            std::memcpy(row, given, layout_.given);
         row += layout_.given;
         if (layout_.embedding > 0)
             reorder_to_file(job_.embedding->row, size_of(job_.format.dtype),
                             embeddings_.data() + i * layout_.embedding, row);
+    }
+
+    /// What is read from the heat map, in its place.
+    void write_location(const std::byte* given, std::byte* row) {
+        const auto count = static_cast<std::size_t>(outputs_);
+        const auto convert = [&]<class T>(T) {
+            const auto* const values = reinterpret_cast<const T*>(given);
+            numbers_.assign(values, values + count);
+            const Location location =
+                find_location(numbers_, job_.graph.output_shape(), job_.location_stride);
+            for (const double value : values_of(location)) {
+                const T written = static_cast<T>(value);
+                std::memcpy(row, &written, sizeof written);
+                row += sizeof written;
+            }
+        };
+        if (job_.format.dtype == DType::f64)
+            convert(double{});
+        else
+            convert(float{});
     }
 
     /// Row j of a global batch is slot j / R of rank j mod R, so equal slots of all ranks are neighbours in
@@ -215,6 +239,7 @@ class Pass {
     std::vector<std::byte> rows_, block_, all_, given_, embeddings_, file_given_, file_targets_,
         file_embeddings_;
     std::vector<std::uint16_t> narrow_;
+    std::vector<double> numbers_;
     std::vector<std::int64_t> labels_, predictions_;
     std::int64_t correct_ = 0;
     std::size_t written_ = 0;

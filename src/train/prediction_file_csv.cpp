@@ -21,8 +21,8 @@ class CsvPredictionWriter final : public PredictionWriter {
         fmt::format_to(out, "index");
         if (format.has_paths) fmt::format_to(out, ",path");
         if (format.outputs == 0) fmt::format_to(out, ",label,prediction");
-        if (format.has_targets) names(text, "target");
-        if (format.outputs > 0) names(text, "output");
+        names(text, "target", format.targets, format.target_names);
+        names(text, "output", format.outputs, format.names_of_outputs());
         for (std::int64_t k = 0; k < format.logits; ++k) fmt::format_to(out, ",logit_{}", k);
         for (std::int64_t e = 0; e < format.embedding; ++e) fmt::format_to(out, ",embedding_{}", e);
         text.push_back('\n');
@@ -36,7 +36,7 @@ class CsvPredictionWriter final : public PredictionWriter {
             fmt::format_to(out, "{}", next_++);
             if (format_.has_paths) fmt::format_to(out, ",{}", csv_field(rows.paths[i]));
             if (format_.outputs == 0) fmt::format_to(out, ",{},{}", rows.labels[i], rows.predictions[i]);
-            if (format_.has_targets) values(text, DType::f32, rows.targets, i, format_.outputs);
+            values(text, DType::f32, rows.targets, i, format_.targets);
             values(text, format_.dtype, rows.outputs, i, format_.outputs);
             values(text, format_.dtype, rows.logits, i, format_.logits);
             values(text, format_.dtype, rows.embeddings, i, format_.embedding);
@@ -51,12 +51,10 @@ class CsvPredictionWriter final : public PredictionWriter {
     }
 
   private:
-    /// A column for each output.
-    void names(fmt::memory_buffer& text, const char* what) const {
-        for (std::int64_t k = 0; k < format_.outputs; ++k) {
-            const std::string name = format_.target_names.empty()
-                                         ? std::to_string(k)
-                                         : format_.target_names[static_cast<std::size_t>(k)];
+    static void names(fmt::memory_buffer& text, const char* what, std::int64_t columns,
+                      const std::vector<std::string>& known) {
+        for (std::int64_t k = 0; k < columns; ++k) {
+            const std::string name = known.empty() ? std::to_string(k) : known[static_cast<std::size_t>(k)];
             fmt::format_to(std::back_inserter(text), ",{}", csv_field(fmt::format("{}_{}", what, name)));
         }
     }

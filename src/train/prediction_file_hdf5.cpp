@@ -121,6 +121,12 @@ class TextColumn {
     Sha256 hash_;
 };
 
+/// prefix_0, prefix_1, …
+void write_names(hid_t file, const std::string& prefix, const std::vector<std::string>& names) {
+    for (std::size_t k = 0; k < names.size(); ++k)
+        store::write_attribute(file, (prefix + std::to_string(k)).c_str(), names[k]);
+}
+
 class Hdf5PredictionWriter final : public PredictionWriter {
   public:
     Hdf5PredictionWriter(const std::string& path, const PredictionFormat& format,
@@ -141,12 +147,11 @@ class Hdf5PredictionWriter final : public PredictionWriter {
                 predictions_.emplace(file, "predictions", DType::i64, format.samples, 1);
             } else {
                 outputs_.emplace(file, "outputs", format.dtype, format.samples, format.outputs);
-                for (std::size_t k = 0; k < format.target_names.size(); ++k)
-                    store::write_attribute(file, ("target_name_" + std::to_string(k)).c_str(),
-                                           format.target_names[k]);
+                write_names(file, "target_name_", format.target_names);
+                write_names(file, "output_name_", format.output_names);
             }
-            if (format.has_targets)
-                targets_.emplace(file, "targets", DType::f32, format.samples, format.outputs);
+            if (format.targets > 0)
+                targets_.emplace(file, "targets", DType::f32, format.samples, format.targets);
             if (format.logits > 0)
                 logits_.emplace(file, "logits", format.dtype, format.samples, format.logits);
             if (format.embedding > 0)

@@ -1,5 +1,6 @@
 #pragma once
-// The encoder of a masked autoencoder as the beginning of a classifier.
+// The encoder of a masked autoencoder as the beginning of a classifier, and a classifier as that of a
+// locator.
 
 #include <span>
 #include <string>
@@ -20,5 +21,17 @@ bool is_masked_autoencoder(std::span<const NamedTensor> tensors);
 /// values. All else keeps its name, encoder.fc_norm.* and encoder.head.*, too, for Graph::load to refuse.
 std::vector<NamedTensor> classifier_weights(std::vector<NamedTensor> autoencoder,
                                             std::vector<NamedTensor> initial);
+
+/// Whether these are the weights of a classifier under torchvision's names of residual networks: there are
+/// conv1.weight and layer1.0.conv1.weight, and nothing whose name begins with backbone.
+bool is_residual_network(std::span<const NamedTensor> tensors);
+
+/// What a `locator` takes of a residual network: all but fc.*, behind "backbone."; decoder.* and head.* come
+/// from `initial`, the locator's initial values.
+std::vector<NamedTensor> locator_weights(std::vector<NamedTensor> network, std::vector<NamedTensor> initial);
+
+/// `parts` (model.init_except) as a locator has them, of which some may be the network's: "conv1" is
+/// "backbone.conv1", and what begins with fc names nothing any more and is left out.
+std::vector<std::string> locator_parts(std::vector<std::string> parts, std::span<const NamedTensor> network);
 
 }  // namespace tutti

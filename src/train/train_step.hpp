@@ -53,7 +53,9 @@ struct TrainStep {
 
     /// Those of model.init_from but for model.init_except, else the default of run.seed.
     void initial_weights();
-    void load_initial(std::vector<NamedTensor> tensors, const std::string& file);
+    /// parts: those that begin anew.
+    void load_initial(std::vector<NamedTensor> tensors, const std::vector<std::string>& parts,
+                      const std::string& file);
     /// Begins the epoch that `progress` stands in, at its position.
     void start_epoch();
     bool epoch_has_more() const { return next_window < windows.size(); }

@@ -136,8 +136,8 @@ TrainStep::~TrainStep() {
     }
 }
 
-void TrainStep::load_initial(std::vector<NamedTensor> tensors, const std::string& file) {
-    const std::vector<std::string>& parts = config.model.init_except;
+void TrainStep::load_initial(std::vector<NamedTensor> tensors, const std::vector<std::string>& parts,
+                             const std::string& file) {
     if (!parts.empty()) {
         const std::vector<NamedTensor> own = graph.save();
         std::string list;
@@ -166,7 +166,13 @@ void TrainStep::initial_weights() {
                 initial_note =
                     "model.init_from: the encoder of a masked autoencoder; fc_norm and head begin anew";
             }
-            load_initial(std::move(tensors), file);
+            std::vector<std::string> parts = config.model.init_except;
+            if (config.model.name == "locator" && is_residual_network(tensors)) {
+                parts = locator_parts(std::move(parts), tensors);
+                tensors = locator_weights(std::move(tensors), graph.save());
+                initial_note = "model.init_from: a residual network, all but fc; decoder and head begin anew";
+            }
+            load_initial(std::move(tensors), parts, file);
         });
         job.gradients.broadcast(graph.parameter_arena(), 0).wait();
         graph.parameters_changed();

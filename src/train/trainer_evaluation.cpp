@@ -8,6 +8,7 @@
 #include "json_number.hpp"
 #include "trainer_impl.hpp"
 #include "tutti/base/program_time.hpp"
+#include "tutti/train/objective.hpp"
 
 namespace tutti {
 namespace {
@@ -36,13 +37,25 @@ std::string more_metrics(const EvaluationResult& result) {
     return text + "], ";
 }
 
+/// Of a locator.
+std::string place_metrics(const EvaluationResult& result) {
+    std::string within;
+    for (std::size_t i = 0; i < location_radii.size(); ++i)
+        within += fmt::format(R"({}"{}": {})", i == 0 ? "" : ", ", location_radii[i],
+                              json_number(result.within(i)));
+    return fmt::format(R"("heatmap_loss": {}, "presence_loss": {}, "distance": {}, "within": {{{}}}, )",
+                       json_number(result.heat_map_loss()), json_number(result.presence_loss()),
+                       json_number(result.distance()), within);
+}
+
 /// The members of an "eval" row between its loss and the number of samples.
 std::string metrics(const EvaluationResult& result) {
     if (result.loss_only) return more_metrics(result);
     if (result.targets > 0)
         return fmt::format(R"("mae": {}, "rmse": {}, "distance": {}, {})", json_number(result.mae()),
                            json_number(result.rmse()), json_number(result.distance()), more_metrics(result));
-    return fmt::format(R"("accuracy": {:.17g}, {}"correct": {}, )", result.accuracy(), more_metrics(result),
+    return fmt::format(R"({}"accuracy": {:.17g}, {}"correct": {}, )",
+                       result.location ? place_metrics(result) : "", result.accuracy(), more_metrics(result),
                        result.correct);
 }
 
@@ -70,6 +83,7 @@ bool Trainer::Impl::report_eval() {
                            .confusion = config.train.confusion,
                            .ranking = ranking_of(config.train, graph.output_shape().count()),
                            .loss_only = config.train.loss == LossChoice::reconstruction,
+                           .location = location_of_run(config.train),
                            .skipped = &val_unreadable,
                            .log = &job.log,
                            .ends_on_signal = !stopping,

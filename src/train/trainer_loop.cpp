@@ -199,7 +199,7 @@ void Trainer::Impl::end_epoch() {
     if (progress.loss_weight > 0)
         job.log.info(fmt::format(
             "epoch {}: training loss {:.4f}{}", progress.epoch + 1, progress.loss_sum / progress.loss_weight,
-            objective_of(config.train, job.train.info()) != Objective::classes
+            !has_accuracy(objective_of(config.train, job.train.info()))
                 ? fmt::format(" ({:.0f} samples)", progress.loss_weight)
                 : ", accuracy " +
                       accuracy_text({progress.loss_sum, progress.loss_weight, progress.correct})));

@@ -204,8 +204,13 @@ void Trainer::Impl::forget_other_metrics(const Config& before) {
         progress.stale_evals = 0;
         return;
     }
-    const bool other_loss = before.train.loss != config.train.loss &&
-                            (is_regression(before.train.loss) || is_regression(config.train.loss));
+    const auto of_location = [](const TrainConfig& train) {
+        return std::array{train.heatmap_sigma, train.heatmap_weight, train.presence_weight};
+    };
+    const bool other_loss =
+        (before.train.loss != config.train.loss &&
+         (is_regression(before.train.loss) || is_regression(config.train.loss))) ||
+        (config.train.loss == LossChoice::location && of_location(before.train) != of_location(config.train));
     const auto is_other = [&](const std::string& then, const std::string& now) {
         return then != now || (other_loss && now == "val/loss");
     };

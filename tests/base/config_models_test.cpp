@@ -16,7 +16,7 @@ TEST(ConfigModel, of_another_name_takes_its_own_keys) {
 TEST(ConfigModel, refuses_the_keys_of_other_models_and_names_them) {
     EXPECT_EQ(refusal("model:\n  image: 28"),
               "jobs/x.yaml:2: model.image: the model mlp does not know this key; remove it, or use lenet or "
-              "mnist or vit or videomae or videomae_pretrain, which know it");
+              "mnist or vit or videomae or videomae_pretrain or locator, which know it");
     EXPECT_EQ(
         refusal("model:\n  name: lenet\n  hidden: [512, 512]"),
         "jobs/x.yaml:3: model.hidden: the model lenet does not know this key; remove it, or use mlp, which "
@@ -112,6 +112,30 @@ TEST(ConfigModel, that_hides_pixels_has_its_keys_and_its_loss) {
               "auto, or model.name to videomae_pretrain");
 }
 
+TEST(ConfigModel, locator_has_a_backbone_and_a_loss_of_its_own) {
+    const Config usual = parse("model: {name: locator}");
+    EXPECT_EQ(usual.model.backbone, "resnet18");
+    EXPECT_EQ(usual.train.loss, LossChoice::location);
+    EXPECT_EQ(usual.train.heatmap_sigma, 8);
+    EXPECT_EQ(usual.train.heatmap_weight, 100);
+    EXPECT_EQ(usual.train.presence_weight, 1);
+    EXPECT_EQ(parse(to_yaml(usual)), usual);
+    const Config other = parse("model: {name: locator, backbone: resnet50}\ntrain: {heatmap_sigma: 4.5}");
+    EXPECT_EQ(other.model.backbone, "resnet50");
+    EXPECT_EQ(parse(to_yaml(other)), other);
+    EXPECT_EQ(refusal("model: {name: locator}\ntrain: {loss: mse}"),
+              "jobs/x.yaml:2: train.loss: the model locator says presence and place, and nothing else; set "
+              "train.loss to location or auto");
+    EXPECT_EQ(refusal("model: {name: resnet18}\ntrain: {loss: location}"),
+              "jobs/x.yaml:2: train.loss: only the model locator says places; set train.loss to auto, or "
+              "model.name to locator");
+    EXPECT_EQ(refusal("model: {name: locator, classes: 2}"),
+              "jobs/x.yaml:1: model.classes: the model locator says presence and place, and no classes; "
+              "remove it");
+    EXPECT_NE(refusal("model: {name: locator, stem: cifar}"), "accepted");
+    EXPECT_NE(refusal("model: {name: locator}\ntrain: {heatmap_sigma: 0}"), "accepted");
+}
+
 TEST(ConfigModel, takes_null_for_a_key_that_is_not_given) {
     EXPECT_EQ(parse("model: {name: mlp, classes: null, hidden: null, image: null}").model, parse("").model);
 }
@@ -120,7 +144,7 @@ TEST(ConfigModel, of_an_unknown_name_is_refused_with_the_nearest) {
     EXPECT_EQ(
         refusal("model: {name: lennet}"),
         "jobs/x.yaml:1: model.name: lennet is not one of mlp, lenet, mnist, resnet18, resnet34, resnet50, "
-        "vit, videomae, videomae_pretrain; did you mean lenet?");
+        "vit, videomae, videomae_pretrain, locator; did you mean lenet?");
 }
 
 TEST(ConfigModel, refuses_sizes_below_one) {

@@ -117,9 +117,10 @@ TEST(FamiliarFlags, AListOfFilesIsNotTakenForData) {
                 "(data/README.md), and name the HDF5 file there");
 }
 
-// YAML as people have it, the key that it stands for, and the value that must come out.
+// YAML as people have it, the key that it stands for, and the value that must come out; the model that knows
+// the key.
 struct YamlRow {
-    std::string section, key, value, target, expected;
+    std::string section, key, value, target, expected, model = "mlp";
 };
 const std::vector<YamlRow> yaml_rows = {
     {"data", "manifest_train", "a.h5", "data.train", "[\"a.h5\"]"},
@@ -135,6 +136,11 @@ const std::vector<YamlRow> yaml_rows = {
     {"train", "save_dir", "checkpoints", "run.dir", "checkpoints"},
     {"train", "val_every", "2", "train.eval_every", "2"},
     {"train", "best_ckpt_start_epoch", "5", "train.checkpoint.best_from", "5"},
+    {"train", "backbone", "resnet50", "model.backbone", "resnet50", "locator"},
+    {"train", "image_size", "384", "model.image", "384", "locator"},
+    {"loss", "heatmap_sigma_px", "6", "train.heatmap_sigma", "6", "locator"},
+    {"loss", "w_heatmap", "50", "train.heatmap_weight", "50", "locator"},
+    {"loss", "w_presence", "2", "train.presence_weight", "2", "locator"},
     {"train", "eval_freq", "1", "train.eval_every", "1"},
     {"train", "warmup_epochs", "5", "schedule.warmup_epochs", "5"},
     {"train", "save_epochs", "10", "train.checkpoint.every", "10 epochs"},
@@ -149,9 +155,10 @@ TEST(FamiliarKeys, EachIsTheSameAsOurKeyInAFileAndOnTheCommandLine) {
     for (const YamlRow& row : yaml_rows) {
         SCOPED_TRACE(row.section + "." + row.key);
         ++seen[row.section + "." + row.key];
-        const Config ours = parse("", {row.target + "=" + row.expected});
-        EXPECT_EQ(parse(row.section + ": {" + row.key + ": " + row.value + "}"), ours);
-        EXPECT_EQ(parse("", {row.section + "." + row.key + "=" + row.value}), ours);
+        const std::string model = "model.name=" + row.model;
+        const Config ours = parse("", {model, row.target + "=" + row.expected});
+        EXPECT_EQ(parse(row.section + ": {" + row.key + ": " + row.value + "}", {model}), ours);
+        EXPECT_EQ(parse("", {model, row.section + "." + row.key + "=" + row.value}), ours);
     }
     for (const FamiliarOption& option : familiar_options()) {
         if (option.form != Form::yaml || option.meaning != Meaning::setting) continue;

@@ -218,6 +218,60 @@ TEST_F(PackImageList, AbsentTargetsMayBeFilledWithANumberThatDoesNotMove) {
     }
 }
 
+TEST_F(PackImageList, SkippedFilesTakeTheirTargetsWithThem) {
+    images();
+    write("in/bad.png", "no image");
+    write("list.csv", "path,presence,x,y\na.png,1,1,0\nbad.png,0,,\nb.png,0,,\ndeep/c.png,1,0,0\n");
+    options_.targets = {"presence", "x", "y"};
+    options_.target_pixels = {"x", "y"};
+    options_.fill_targets = 9.F;
+    RowCounts rows;
+    int skipped = 0;
+    EXPECT_EQ(pack_images(
+                  options_, [&](const std::string&) { ++skipped; }, &rows)
+                  .samples,
+              3);
+    EXPECT_EQ(skipped, 1);
+    EXPECT_EQ(rows.filled, 1) << "of those that are packed";
+    EXPECT_EQ(targets(), (std::vector{1.F, 1.F, 0.F, 0.F, 9.F, 9.F, 1.F, 0.F, 0.F}));
+    EXPECT_EQ(samples(), (std::vector<std::vector<int>>{{1, 2}, {3, 4}, {5, 6}}));
+}
+
+TEST_F(PackImageList, PiecesOfManyMegabytesKeepTheirOrder) {
+    // A sample is 1.5 MiB, so that a piece is of three; the last one is of two.
+    for (int i = 0; i < 8; ++i)
+        write("in/" + std::to_string(i) + ".png",
+              png(1024, 1536, 0, std::string(std::size_t{1024} * 1536, static_cast<char>(i))));
+    std::string table = "path,label,value\n";
+    for (int i = 0; i < 8; ++i)
+        table += std::to_string(i) + ".png," + std::to_string(i % 3) + "," + std::to_string(10 * i) + "\n";
+    pack(table);
+    EXPECT_EQ(labels(), (std::vector<std::int64_t>{0, 1, 2, 0, 1, 2, 0, 1}));
+    const auto all = samples();
+    for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i].back(), static_cast<int>(i));
+    const auto paths = open_sample_paths(std::vector{options_.output})->read(0, 8);
+    for (std::size_t i = 0; i < paths.size(); ++i)
+        EXPECT_TRUE(paths[i].ends_with("/" + std::to_string(i) + ".png")) << paths[i];
+    options_.targets = {"value"};
+    pack(table);
+    EXPECT_EQ(targets(), (std::vector{0.F, 10.F, 20.F, 30.F, 40.F, 50.F, 60.F, 70.F}));
+}
+
+TEST_F(PackImageList, NamesOfClassesMayLookLikeNumbers) {
+    images();
+    options_.class_names = {"airbus", " 747"};
+    EXPECT_EQ(pack("path,label\na.png,airbus\nb.png,747\n").class_names,
+              (std::vector<std::string>{"airbus", "747"}));
+    EXPECT_EQ(labels(), (std::vector<std::int64_t>{0, 1}));
+    options_.class_names = {"a", "a"};
+    EXPECT_EQ(refused("path,label\na.png,a\n"), "2 --class-names has a twice; name each class once");
+    options_.class_names.clear();
+    EXPECT_EQ(pack("path,label\na.png,nan\nb.png,oak\n").class_names,
+              (std::vector<std::string>{"nan", "oak"}));
+    EXPECT_EQ(refused("path,label,label\na.png,0,1\n"),
+              "2 --label: " + options_.csv + " has two columns label; give each column a name of its own");
+}
+
 TEST_F(PackImageList, WhatIsWrongWithAListIsNamedWithItsLine) {
     images();
     EXPECT_EQ(refused_in("file,label\na.png,0\n"),

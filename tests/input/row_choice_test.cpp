@@ -92,6 +92,20 @@ TEST_F(Choice, RowsWithoutATargetMayBeTakenAndCounted) {
     EXPECT_EQ(refusal([&] { choice.take(reader(), Fields{"1", "far", ""}); }).substr(0, 2), "4 ");
 }
 
+TEST_F(Choice, OnlyWholePlacesAreFilledWherePlacesAreNamed) {
+    const std::vector<std::string> names{"there", "x", "y"}, targets{"there", "x", "y"}, places{"x", "y"};
+    const CsvHeader header{"list.csv", names};
+    RowChoice choice(header, {}, targets, AbsentTargets::keep_as_nan, places);
+    EXPECT_TRUE(choice.take(reader(), Fields{"1", "2", "3"}));
+    EXPECT_TRUE(choice.take(reader(), Fields{"0", "", ""}));
+    EXPECT_FALSE(choice.take(reader(), Fields{"1", "2", ""}));
+    EXPECT_FALSE(choice.take(reader(), Fields{"1", "nan", "3"}));
+    EXPECT_FALSE(choice.take(reader(), Fields{"", "2", "3"}));
+    EXPECT_FALSE(choice.take(reader(), Fields{"", "", ""}));
+    EXPECT_EQ(choice.counts().filled, 1);
+    EXPECT_EQ(choice.counts().without_target, 4);
+}
+
 TEST_F(Choice, TargetsThatAreNoNumbersAreErrors) {
     RowChoice choice(header(), {}, std::vector<std::string>{"b", "c"});
     const std::string place = "4 " + at("in.csv") + ":0: column c: ";

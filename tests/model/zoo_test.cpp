@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tutti/base/error.hpp"
 
 namespace tutti {
@@ -38,6 +40,33 @@ TEST(Zoo, MlpNamesItsLayersInOrder) {
 TEST(Zoo, MlpTakesImages) {
     const std::vector<std::int64_t> hidden = {5};
     EXPECT_EQ(build_mlp({28, 28, 1}, hidden, 3).nodes().back().shape, (Shape{3}));
+}
+
+TEST(Zoo, LocatorIsAResidualNetworkUpToAHeatMap) {
+    const GraphSpec graph = build_locator("resnet18", {64, 96, 3});
+    EXPECT_EQ(graph.nodes().back().shape, (Shape{16, 24, 2}));
+    const std::vector<std::string> names = parameter_names(graph);
+    EXPECT_EQ(names.front(), "backbone.conv1.weight");
+    EXPECT_EQ(std::ranges::count(names, "backbone.layer4.1.bn2.bias"), 1);
+    const std::vector<std::string> behind(names.end() - 11, names.end());
+    EXPECT_EQ(behind, (std::vector<std::string>{"decoder.0.weight", "decoder.1.weight", "decoder.1.bias",
+                                                "decoder.3.weight", "decoder.4.weight", "decoder.4.bias",
+                                                "decoder.6.weight", "decoder.7.weight", "decoder.7.bias",
+                                                "head.weight", "head.bias"}));
+    std::int64_t parameters = 0;
+    for (const auto& node : graph.nodes())
+        if (node.layer)
+            for (const ParameterSpec& parameter : node.layer->parameters())
+                parameters += parameter.view.count();
+    // torchvision's resnet18 without fc; 4 x 4 kernels from 512 and twice from 256 to 256 channels, norms,
+    // and two outputs.
+    EXPECT_EQ(parameters, 11'176'512 + 16 * 256 * (512 + 256 + 256) + 3 * 512 + 2 * 257);
+    EXPECT_EQ(build_locator("resnet50", {384, 384, 3}).nodes().back().shape, (Shape{96, 96, 2}));
+    EXPECT_EQ(message([] {
+                  build_locator("resnet18", {64, 90, 3});
+              }),
+              "the model locator needs images whose sides are multiples of 32, but the data have 90 columns; "
+              "pack them anew: trainer pack images --size 384 --fit letterbox");
 }
 
 TEST(Zoo, SequentialNamesLayersByTheirPlaceAsPyTorchDoes) {

@@ -4,8 +4,7 @@ import random
 import struct
 
 import system_test
-from pack_test import png
-from recipes import TrainingTest
+from recipes import TrainingTest, png
 
 
 class PackLists(TrainingTest):
@@ -62,6 +61,14 @@ class PackLists(TrainingTest):
         self.assertIn("6 samples [8, 8, 3] u8, 2 targets; 6 rows were left out for an empty or not finite target\n", result.stdout)
         self.assertIn(struct.pack("<12f", *(value for present, *place in places if present for value in place)),
                       target.read_bytes())
+
+    def test_the_index_does_not_replace_the_list(self):
+        table, _ = self.manifest(4)
+        before = table.read_bytes()
+        result = self.pack_from(2, "images", "--csv", table, "--dir", self.dir / "in", "--label", "presence", "--index", table,
+                                "-o", self.dir / "data.h5")
+        self.assertIn("is the table that is packed", result.stderr)
+        self.assertEqual(table.read_bytes(), before)
 
     def test_a_list_is_packed_with_labels_and_trained_on(self):
         table, _ = self.manifest()

@@ -7,19 +7,9 @@ import resource
 import signal
 import statistics
 import struct
-import zlib
 
 import system_test
-from recipes import TrainingTest
-
-
-def png(height, width, rows, colour=0):
-    """A PNG of 8 bits; colour 0: grey, 2: RGB; rows: bytes of each row."""
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) +
-            chunk(b"IDAT", zlib.compress(b"".join(b"\0" + row for row in rows))) + chunk(b"IEND", b""))
+from recipes import TrainingTest, png
 
 
 class Pack(TrainingTest):

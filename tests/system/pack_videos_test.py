@@ -8,8 +8,7 @@ import signal
 import struct
 
 import system_test
-from pack_test import png
-from recipes import TrainingTest
+from recipes import TrainingTest, png
 
 RECIPE = pathlib.Path(__file__).resolve().parents[2] / "jobs" / "clip_selection" / "clip_selection.yaml"
 

@@ -5,8 +5,7 @@ import random
 import re
 
 import system_test
-from pack_test import png
-from recipes import TrainingTest
+from recipes import TrainingTest, png
 
 
 class PredictPaths(TrainingTest):

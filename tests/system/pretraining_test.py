@@ -6,8 +6,7 @@ import math
 import random
 
 import system_test
-from pack_test import png
-from recipes import TrainingTest
+from recipes import TrainingTest, png
 
 FRAMES, SIDE, CLIPS = 4, 8, 48
 CLIP = f"frames: {FRAMES}, patch: 2, dim: 12, depth: 2, heads: 2"

@@ -5,6 +5,7 @@ import json
 import pathlib
 import random
 import struct
+import zlib
 
 import system_test
 
@@ -28,6 +29,15 @@ def read_safetensors(path):
             for name, entry in header.items() if name != "__metadata__"}
 
 
+def png(height, width, rows, colour=0):
+    """A PNG of 8 bits; colour 0: grey, 2: RGB; rows: bytes of each row."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) +
+            chunk(b"IDAT", zlib.compress(b"".join(b"\0" + row for row in rows))) + chunk(b"IEND", b""))
+
+
 class TrainingTest(system_test.SystemTest):
     """Adds data sets and shortcuts to the harness."""
 
@@ -45,6 +55,25 @@ class TrainingTest(system_test.SystemTest):
             lines.writerows([*row, sum(row), row[0] * row[1] - row[-1]] for row in rows)
         self.assert_exit(self.run_trainer(["pack", "csv", "--csv", table, "--target", "x,y", "-o", self.dir / name]), 0)
         return self.dir / name
+
+    def images_with_places(self, count=40, side=32, name="spots"):
+        """Grey noise, in two of three images with a bright square around (cx, cy); three targets."""
+        numbers = random.Random(count)
+        folder = self.dir / name
+        folder.mkdir()
+        rows = []
+        for index in range(count):
+            present = index % 3 != 2
+            cx, cy = numbers.randrange(3, side - 3), numbers.randrange(3, side - 3)
+            pixels = [bytes(numbers.randrange(220, 256) if present and abs(x - cx) < 3 and abs(y - cy) < 3
+                            else numbers.randrange(60) for x in range(side)) for y in range(side)]
+            (folder / f"{index:03}.png").write_bytes(png(side, side, pixels, 0))
+            rows.append(f"{index:03}.png,{int(present)},{f'{cx},{cy}' if present else ','}")
+        table = self.dir / f"{name}.csv"
+        table.write_text("\n".join(["image_path,presence,cx,cy", *rows]) + "\n")
+        self.assert_exit(self.run_trainer(["pack", "images", "--csv", table, "--dir", folder, "--target", "presence,cx,cy",
+                                           "--fill-targets", 0, "-o", self.dir / f"{name}.h5"]), 0)
+        return self.dir / f"{name}.h5"
 
     def settings(self, data, run="run", **overrides):
         """key=value settings; double underscores stand for dots: train__epochs=2."""

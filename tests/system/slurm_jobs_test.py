@@ -8,7 +8,7 @@ import re
 
 import slurm_test
 import system_test
-from pack_test import png
+from recipes import png
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 JOBS = ROOT / "jobs"

@@ -78,6 +78,31 @@ TEST(Objective, AMaskedAutoencoderIsTrainedOnWhatItDoesNotSee) {
     EXPECT_EQ(labels_needed(config_of({})), Labels::required);
 }
 
+TEST(Objective, ALocatorLearnsFromThreeTargets) {
+    const Config config = config_of({"model.name=locator", "train.heatmap_sigma=3"});
+    DatasetInfo data = with_targets();
+    data.targets = 3;
+    EXPECT_EQ(objective_of(config.train, data), Objective::location);
+    EXPECT_EQ(config_with_objective(config, data), config);
+    EXPECT_EQ(location_of_run(config.train)->sigma, 3);
+    EXPECT_FALSE(location_of_run(config_of({}).train));
+    const std::vector<std::string> locator{"model.name=locator"};
+    EXPECT_EQ(refusal(locator, data), "");
+    EXPECT_EQ(refusal(locator, with_targets()),
+              "the model locator learns from three targets, presence, x and y, but data.h5 has 2; pack them: "
+              "trainer pack images --csv FILE --target presence,x,y (data/README.md)");
+    EXPECT_NE(refusal(locator, with_classes()).find("data.h5 has labels"), std::string::npos);
+    for (const char* metric : {"loss", "distance", "accuracy", "balanced_accuracy", "auprc", "roc_auc"})
+        EXPECT_EQ(refusal({"model.name=locator", fmt::format("train.checkpoint.best=val/{}", metric)}, data),
+                  "");
+    for (const char* setting :
+         {"train.label_smoothing=0.1", "train.class_weights=balanced", "train.topk=1", "train.confusion=true",
+          "train.checkpoint.best=val/top5", "train.checkpoint.best=val/mae"})
+        EXPECT_NE(refusal({"model.name=locator", setting}, data).find("presence and place"),
+                  std::string::npos)
+            << setting;
+}
+
 TEST(Objective, AModelGivesOneNumberPerClassOrTarget) {
     EXPECT_EQ(model_input(with_classes(), {}).classes, 3);
     EXPECT_EQ(model_input(with_targets(), {}).classes, 2);

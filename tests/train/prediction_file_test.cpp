@@ -51,14 +51,14 @@ TEST_F(PredictionFile, CsvHoldsTheShortestNumbersThatComeBack) {
 }
 
 TEST_F(PredictionFile, OutputsOfRegressionStandBesideTheirTargets) {
-    PredictionFormat format{2, DType::f32, 0, 0, 2, true, {"x", "say \"y\", please"}};
+    PredictionFormat format{2, DType::f32, 0, 0, 2, 2, {"x", "say \"y\", please"}};
     const std::vector<float> outputs{0.5F, -2, 3, 4}, targets{1, 2, 0.1F, 8};
     const auto append = [&](const std::string& name) {
         const auto writer = make_prediction_writer(path(name), format, origin_);
         PredictionRows rows;
         rows.count = 2;
         rows.outputs = std::as_bytes(std::span(outputs));
-        if (format.has_targets) rows.targets = std::as_bytes(std::span(targets));
+        if (format.targets > 0) rows.targets = std::as_bytes(std::span(targets));
         writer->append(rows);
         writer->commit();
     };
@@ -81,10 +81,33 @@ TEST_F(PredictionFile, OutputsOfRegressionStandBesideTheirTargets) {
     EXPECT_EQ(summary.columns[1].name, "targets");
     EXPECT_EQ(summary.columns[1].shape, (Shape{2, 2}));
 
-    format.has_targets = false;
+    format.targets = 0;
     format.target_names.clear();
     append("bare.csv");
     EXPECT_EQ(text_of("bare.csv"), "index,output_0,output_1\n0,0.5,-2\n1,3,4\n");
+}
+
+TEST_F(PredictionFile, OutputsMayBeOthersThanTheTargets) {
+    PredictionFormat format{.samples = 1, .outputs = 2, .targets = 1};
+    format.target_names = {"there"};
+    format.output_names = {"probability", "logit"};
+    const std::vector<float> outputs{0.5F, -2}, targets{1};
+    PredictionRows rows;
+    rows.count = 1;
+    rows.outputs = std::as_bytes(std::span(outputs));
+    rows.targets = std::as_bytes(std::span(targets));
+    for (const char* name : {"out.csv", "out.h5"}) {
+        const auto writer = make_prediction_writer(path(name), format, origin_);
+        writer->append(rows);
+        writer->commit();
+    }
+    std::ostringstream text;
+    text << std::ifstream(path("out.csv")).rdbuf();
+    EXPECT_EQ(text.str(), "index,target_there,output_probability,output_logit\n0,1,0.5,-2\n");
+    const PredictionSummary summary = read_prediction_summary(path("out.h5"));
+    ASSERT_EQ(summary.columns.size(), 2U);
+    EXPECT_EQ(summary.columns[0].shape, (Shape{1, 2}));
+    EXPECT_EQ(summary.columns[1].shape, (Shape{1, 1}));
 }
 
 TEST_F(PredictionFile, PathsAreAColumn) {

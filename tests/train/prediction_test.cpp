@@ -123,7 +123,7 @@ struct Pass {
             rows.logits = with_logits ? classes : 0;
         else
             rows.outputs = outputs;
-        rows.has_targets = wanted == Wanted::targets;
+        rows.targets = wanted == Wanted::targets ? rows.outputs : 0;
         return rows;
     }
 

@@ -147,5 +147,35 @@ TEST(PretrainedEncoder, ThatDoesNotFitIsRefusedWithTheList) {
               "this model, under PyTorch's names");
 }
 
+TEST(PretrainedEncoder, OfALocatorIsAResidualNetworkWithoutItsHead) {
+    const auto device = make_cpu_device(1);
+    Graph network(build_resnet("resnet18", {32, 32, 3}, "imagenet", 10), *device, {DType::f32}, 1),
+        locator(build_locator("resnet18", {32, 32, 3}), *device, {DType::f32}, 1);
+    network.initialize(1);
+    locator.initialize(2);
+    const std::vector<NamedTensor> before = locator.save(), given = network.save();
+    ASSERT_TRUE(is_residual_network(given));
+    EXPECT_FALSE(is_residual_network(before));
+    locator.load(locator_weights(given, before), "resnet18.h5");
+    std::size_t taken = 0;
+    const std::vector<NamedTensor> after = locator.save();
+    for (std::size_t i = 0; i < after.size(); ++i) {
+        const std::string& name = after[i].name;
+        if (!name.starts_with("backbone.")) {
+            EXPECT_EQ(after[i].bytes, before[i].bytes) << name;
+            continue;
+        }
+        const auto source = std::ranges::find(given, name.substr(9), &NamedTensor::name);
+        ASSERT_NE(source, given.end()) << name;
+        EXPECT_EQ(after[i].bytes, source->bytes) << name;
+        ++taken;
+    }
+    EXPECT_EQ(taken + 2, given.size()) << "fc.weight and fc.bias are left";
+    EXPECT_EQ(locator_parts({"fc", "conv1", "decoder.0"}, given),
+              (std::vector<std::string>{"backbone.conv1", "decoder.0"}));
+    const std::vector<NamedTensor> lenet{filled("conv1.weight", {1}, 0), filled("fc1.weight", {1}, 0)};
+    EXPECT_FALSE(is_residual_network(lenet));
+}
+
 }  // namespace
 }  // namespace tutti

@@ -2,11 +2,9 @@
 // rules by which both draw their numbers are in tests/parity/make_resnet_reference.py.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <fstream>
-#include <nlohmann/json.hpp>
-#include <random>
 
+#include "parity_numbers.hpp"
 #include "tutti/model/loss.hpp"
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/optimizer.hpp"
@@ -21,33 +19,11 @@ const Json& reference() {
     return document;
 }
 
-double uniform(std::mt19937& source) {
-    return static_cast<double>(source() & 0xFFFFFFu) * 0x1p-24;
-}
-
-double* doubles(NamedTensor& tensor) {
-    return reinterpret_cast<double*>(tensor.bytes.data());
-}
-
 class ResnetParity : public ::testing::TestWithParam<std::size_t> {
   protected:
-    void set_weights() {
-        std::mt19937 source(1);
-        std::vector<NamedTensor> tensors = graph_.save();
-        for (NamedTensor& tensor : tensors) {
-            if (tensor.name.find("running") != std::string::npos || tensor.dtype == DType::i64) continue;
-            const auto count = static_cast<std::size_t>(tensor.shape.count());
-            const std::size_t rank = tensor.shape.rank();
-            const double fan_in = static_cast<double>(tensor.shape.count() / tensor.shape[0]);
-            const double bound = 1 / std::sqrt(fan_in), shift = tensor.name.ends_with("weight") ? 0.5 : -0.5;
-            for (std::size_t i = 0; i < count; ++i)
-                doubles(tensor)[i] = rank > 1 ? (2 * uniform(source) - 1) * bound : uniform(source) + shift;
-        }
-        graph_.load(tensors, "the reference's weights");
-    }
-
     void draw_batch(std::mt19937& source) {
-        for (double& pixel : graph_.input(batch_).span<double>()) pixel = 2 * uniform(source) - 1;
+        for (double& pixel : graph_.input(batch_).span<double>())
+            pixel = 2 * test::parity_uniform(source) - 1;
         for (std::int64_t& label : labels_) label = static_cast<std::int64_t>(source() % 10);
     }
 
@@ -60,21 +36,6 @@ class ResnetParity : public ::testing::TestWithParam<std::size_t> {
             graph_.backward(batch_, context, {});
         }
         return sums.loss / sums.weight;
-    }
-
-    // Norm and dot products with vectors of random numbers, which see an error of any element.
-    static void expect_equal(NamedTensor& tensor, const Json& expected, double tolerance) {
-        const auto count = static_cast<std::size_t>(tensor.shape.count());
-        double squares = 0;
-        for (std::size_t i = 0; i < count; ++i) squares += doubles(tensor)[i] * doubles(tensor)[i];
-        const double norm = expected[0];
-        EXPECT_NEAR(std::sqrt(squares), norm, tolerance * norm) << tensor.name;
-        for (unsigned d = 1; d < expected.size(); ++d) {
-            std::mt19937 source(100 + d);
-            double dot = 0;
-            for (std::size_t i = 0; i < count; ++i) dot += doubles(tensor)[i] * (uniform(source) - 0.5);
-            EXPECT_NEAR(dot, expected[d].get<double>(), tolerance * norm) << tensor.name;
-        }
     }
 
     const Json run_ = reference()["runs"][GetParam()];
@@ -94,7 +55,7 @@ TEST_P(ResnetParity, NamesAreThoseOfPyTorch) {
 }
 
 TEST_P(ResnetParity, LossesGradientsAndRunningStatisticsAreThoseOfPyTorch) {
-    set_weights();
+    test::set_parity_weights(graph_);
     OptimConfig config;
     config.lr = run_["sgd"]["lr"];
     config.momentum = run_["sgd"]["momentum"];
@@ -108,13 +69,13 @@ TEST_P(ResnetParity, LossesGradientsAndRunningStatisticsAreThoseOfPyTorch) {
         EXPECT_NEAR(step({}), expected, 1e-6 * expected) << "step " << number + 1;
         if (number == 0)
             for (NamedTensor& tensor : graph_.save_arena(graph_.gradient_arena(), ""))
-                expect_equal(tensor, run_["gradients"].at(tensor.name), 1e-9);
+                test::expect_parity(tensor, run_["gradients"].at(tensor.name), 1e-9);
         optimizer->step(config.lr, static_cast<std::int64_t>(number) + 1);
     }
     std::size_t buffers = 0;
     for (NamedTensor& tensor : graph_.save())
         if (tensor.name.find("running") != std::string::npos) {
-            expect_equal(tensor, run_["buffers"].at(tensor.name), 1e-6);
+            test::expect_parity(tensor, run_["buffers"].at(tensor.name), 1e-6);
             ++buffers;
         }
     EXPECT_EQ(buffers, run_["buffers"].size());

@@ -117,6 +117,7 @@ struct ModelConfig {
     std::optional<std::int64_t> channels;   ///< default: the data set's
     std::optional<std::int64_t> image;      ///< height = width in pixels; default: the data set's
     std::string stem = "imagenet";          ///< imagenet | cifar
+    std::string backbone = "resnet18";      ///< resnet18 | resnet34 | resnet50: locator
     std::int64_t frames = 16, tubelet = 2;  ///< of a clip, and of a token: videomae
     std::int64_t patch = 4;                 ///< these to drop_path: vit and videomae, whose defaults are
     std::int64_t dim = 128, depth = 4, heads = 4;  ///< 16, 384, 12 and 6
@@ -200,11 +201,11 @@ inline constexpr std::array<const char*, 7> validation_metrics{
 inline constexpr std::array<const char*, 3> regression_metrics{"val/mae", "val/rmse", "val/distance"};
 
 /// What training minimises. automatic: mse where the data have targets, else cross_entropy. reconstruction:
-/// what models that see a part of a sample say of the rest; they have no other, and other models not this
-/// one.
-enum class LossChoice { automatic, cross_entropy, mse, l1, huber, reconstruction };
-/// Whether a loss compares with targets. automatic does not: the config of a run that does says so
-/// (config_with_objective). Pure.
+/// what models that see a part of a sample say of the rest, location: what a locator learns; these models
+/// have no other, and other models not these.
+enum class LossChoice { automatic, cross_entropy, mse, l1, huber, reconstruction, location };
+/// Whether a loss compares each output with a target. automatic does not: the config of a run that does says
+/// so (config_with_objective). Pure.
 constexpr bool is_regression(LossChoice loss) {
     return loss == LossChoice::mse || loss == LossChoice::l1 || loss == LossChoice::huber;
 }
@@ -215,6 +216,8 @@ struct TrainConfig {
     std::optional<std::int64_t> max_steps;
     std::int64_t accumulate = 1;  ///< micro-batches of batch_size per update
     LossChoice loss = LossChoice::automatic;
+    double heatmap_sigma = 8;  ///< pixels; these three: of the loss location (device/location_loss.hpp)
+    double heatmap_weight = 100, presence_weight = 1;
     double label_smoothing = 0;
     std::optional<ClassWeightsConfig> class_weights;
     Precision precision = Precision::fp32;

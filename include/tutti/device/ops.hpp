@@ -25,6 +25,7 @@
 #include "tutti/device/conv_transpose2d_op.hpp"
 #include "tutti/device/cross_entropy_target.hpp"
 #include "tutti/device/dropout_address.hpp"
+#include "tutti/device/location_loss.hpp"
 #include "tutti/device/masking_ops.hpp"
 #include "tutti/device/pooled_conv2d_op.hpp"
 #include "tutti/device/regression_loss.hpp"
@@ -247,6 +248,17 @@ class Ops : public TransformerOps, public MaskingOps {
     /// doutputs may be differences.
     virtual void regression_loss_backward(const TensorView& differences, RegressionLoss kind, double scale,
                                           const TensorView& doutputs) = 0;
+
+    /// The loss of LocationLoss, of outputs[N, H, W, 2] and wanted (f32[N, 3]). differences[N, H, W, 2] (of
+    /// T) gets o − t in channel 0 and sigmoid(z) − c in every cell of channel 1; it may be outputs. sums
+    /// (f64[3]) gets {Σ over samples of the loss, N, number of samples for which z > 0 says c}; samples in
+    /// order, in double.
+    virtual void location_loss_forward(const TensorView& outputs, const TensorView& wanted,
+                                       const LocationLoss& loss, const TensorView& differences,
+                                       const TensorView& sums) = 0;
+    /// doutputs = scale · the gradient of the loss, from the differences; it may be differences.
+    virtual void location_loss_backward(const TensorView& differences, const LocationLoss& loss, double scale,
+                                        const TensorView& doutputs) = 0;
 
     /// y = (u8 / 255.0f − mean[c]) / std[c], of features y = (f32 − mean[c]) / std[c], in fp32, then
     /// converted to T. x: u8[…, C] or f32[…, C]; mean, std: host, C values.

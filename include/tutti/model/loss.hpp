@@ -6,6 +6,7 @@
 #include <span>
 
 #include "tutti/device/device.hpp"
+#include "tutti/device/location_loss.hpp"
 #include "tutti/device/regression_loss.hpp"
 
 namespace tutti {
@@ -24,8 +25,9 @@ struct LossSums {
     }
 };
 
-/// A loss on the outputs [N, K] of a model and what they should be, in device memory: labels i64[N], of which
-/// the outputs are logits, or targets f32[N, K]. One thread; nothing is allocated after construction.
+/// A loss on the outputs of a model, [N, K], and what they should be, in device memory: labels i64[N], of
+/// which the outputs are logits, or targets f32[N, K] (of a location {presence, x, y}, whose outputs are [N,
+/// H, W, 2]). One thread; nothing is allocated after construction.
 class Loss {
   public:
     virtual ~Loss() = default;
@@ -57,6 +59,10 @@ std::unique_ptr<Loss> make_softmax_cross_entropy(Device& device, DType compute, 
 /// The mean over a sample's targets of what `kind` makes of output − target: torch.nn.MSELoss, L1Loss,
 /// HuberLoss. No sample is correct (LossSums::correct is 0).
 std::unique_ptr<Loss> make_regression_loss(Device& device, DType compute, RegressionLoss kind);
+
+/// That of a heat map and the presence of what it is of: outputs [N, H, W, 2], wanted f32[N, 3]. Correct
+/// (LossSums::correct) are the samples of which presence was told right.
+std::unique_ptr<Loss> make_location_loss(Device& device, DType compute, const LocationLoss& loss);
 
 /// The mean of the squares of a sample's outputs [N, K], which are differences already: what is wanted is not
 /// read. No sample is correct.

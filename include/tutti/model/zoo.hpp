@@ -23,8 +23,8 @@ struct ModelInput {
 
 /// The model of a config. Config values that contradict the data are refused (UsageError naming both).
 /// Names of the parameters: mlp: fc1, fc2, …; lenet and mnist: conv1, conv2, fc1, fc2; resnet18, resnet34,
-/// resnet50: torchvision's; vit: timm's; videomae and videomae_pretrain: VideoMAE's; a list of layers: the
-/// place in the list, as torch.nn.Sequential does.
+/// resnet50: torchvision's (locator: behind "backbone."); vit: timm's; videomae and videomae_pretrain:
+/// VideoMAE's; a list of layers: the place in the list, as torch.nn.Sequential does.
 GraphSpec build_model(const ModelConfig& config, const ModelInput& input);
 
 /// torch.nn.Sequential of linear layers with ReLU between: hidden widths, then classes.
@@ -38,6 +38,11 @@ GraphSpec build_mnist(const Shape& input, std::int64_t classes);
 /// 2) or "cifar" (3×3, no pooling).
 GraphSpec build_resnet(const std::string& name, const Shape& input, const std::string& stem,
                        std::int64_t classes);
+/// A resnet18, resnet34 or resnet50 up to its last block, three transposed convolutions (4×4, stride 2, 256
+/// channels) with batch norms and ReLUs, and a 1×1 convolution: of images {H, W, C} whose sides are multiples
+/// of 32 the outputs {H/4, W/4, 2} of LocationLoss, whose stride is 4. Names: those of build_resnet behind
+/// "backbone.", then decoder.0 to decoder.8 and head.
+GraphSpec build_locator(const std::string& backbone, const Shape& input);
 struct VitOptions {
     std::int64_t patch = 4;  ///< height and width in pixels; divides the image's
     std::int64_t dim = 128, depth = 4;

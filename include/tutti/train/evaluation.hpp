@@ -1,6 +1,7 @@
 #pragma once
 // Exact metrics over a data set, sharded over the ranks and never padded.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -8,10 +9,12 @@
 
 #include "tutti/base/config.hpp"
 #include "tutti/comm/communicator.hpp"
+#include "tutti/device/location_loss.hpp"
 #include "tutti/input/loader.hpp"
 #include "tutti/model/graph.hpp"
 #include "tutti/model/loss.hpp"
 #include "tutti/train/batch_stage.hpp"
+#include "tutti/train/location.hpp"
 #include "tutti/train/ranking_metrics.hpp"
 #include "tutti/train/skipped_samples.hpp"
 
@@ -20,8 +23,8 @@ namespace tutti {
 /// The k of the top-k accuracy that a config asks for, 0: none. Unless it says, 5 where "val/top5" decides
 /// something or there are 10 classes and more. Pure.
 std::int64_t topk_of(const TrainConfig& config, std::int64_t classes);
-/// Whether a config asks how well the model's scores order the samples: of two classes, where train.confusion
-/// is true or such a metric decides something. Pure.
+/// Whether a config asks how well the model's scores order the samples: of a locator always, of two classes
+/// where train.confusion is true or such a metric decides something. Pure.
 bool ranking_of(const TrainConfig& config, std::int64_t classes);
 /// Throws UsageError where train.topk is given and more than the `classes` of the model: all would be hits;
 /// and where train.confusion asks for a matrix of more than 2048 classes, each rank's 34 MB at that, and a
@@ -48,6 +51,8 @@ struct EvaluationJob {
     bool confusion = false;  ///< count every pair of label and prediction
     bool ranking = false;    ///< keep the scores of all samples, of two classes; else nothing
     bool loss_only = false;  ///< the outputs are neither logits nor compared with targets
+    /// Of a locator, whose outputs are a heat map and presence: the loss it is trained with.
+    std::optional<LocationLoss> location = {};
     /// Told of samples that the loader skipped, and where rank 0 names them; null: the loader skips none.
     SkippedSamples* skipped = nullptr;
     Log* log = nullptr;
@@ -62,11 +67,20 @@ struct EvaluationJob {
     Device* device = nullptr;
 };
 
-/// Sums over samples of what their outputs lack: of the d = output − target of each sample's K targets.
+/// Sums over samples of what their outputs lack where these are compared with targets one by one: of the d =
+/// output − target of each sample's K targets.
 struct TargetErrors {
     double absolute = 0;  ///< Σ |d|
     double squared = 0;   ///< Σ d²
     double distance = 0;  ///< Σ over samples of √(Σₖ d²): of positions, how far they are off
+};
+
+/// Sums of a locator, over samples and, where they are of places, over those in which the thing is.
+struct LocationSums {
+    double presence_loss = 0;  ///< Σ presence_loss (train/location.hpp)
+    double distance = 0;       ///< Σ pixels between the place that is told and the true one
+    double heat_map_loss = 0;  ///< Σ heat_map_loss
+    std::array<std::int64_t, location_radii.size()> within{};  ///< places told to within location_radii
 };
 
 /// Sums over the whole data set, the same on every rank. Counts are exact below 2⁵³.
@@ -81,7 +95,9 @@ struct EvaluationResult : LossSums {
     bool loss_only = false;                  ///< as it was asked for: all counts here are 0
     std::int64_t targets = 0;                ///< K of data with targets, of which all counts above are 0
     TargetErrors errors;                     ///< of data with targets
-    bool stopped = false;                    ///< by a signal: the sums are of a part of the data
+    /// Of a locator, whose classes above are 0, absent, and 1, present, with their confusion.
+    std::optional<LocationSums> location = {};
+    bool stopped = false;  ///< by a signal: the sums are of a part of the data
 
     /// 0 without samples.
     double mean_loss() const;
@@ -101,9 +117,18 @@ struct EvaluationResult : LossSums {
     /// targets, and mean distance of the outputs of a sample from its targets. 0 without samples.
     double mae() const;
     double rmse() const;
+    /// Of a locator the mean over samples in which the thing is; without any NaN.
     double distance() const;
+    /// Of a locator the two parts of the mean loss, without their weights.
+    double heat_map_loss() const;
+    double presence_loss() const;
+    /// The part of the present ones that is told to within location_radii[i] pixels; without any NaN.
+    double within(std::size_t radius) const;
     /// By a name of `validation_metrics` (base/config.hpp) or `ranking_metrics`; of these NaN without scores.
     double metric(const std::string& name) const;
+
+  private:
+    double of_present(double sum) const;
 };
 
 /// Whether `value` of the metric `name` is better than `best` by more than `min_delta`. NaN never is. Pure.
@@ -119,7 +144,8 @@ EvaluationResult evaluate(const EvaluationJob& job);
 /// "0.8990 (8990 of 10000)"
 std::string accuracy_text(const LossSums& sums);
 /// "accuracy 0.8990 (8990 of 10000)", or of data with targets "rmse 1.2345, mae 0.9876 (10000 samples)", with
-/// the distance between them where a sample has several; of the loss alone "10000 samples".
+/// the distance between them where a sample has several; of a locator both, "accuracy 0.9912 (9912 of 10000),
+/// distance 3.21"; of the loss alone "10000 samples".
 std::string score_text(const EvaluationResult& result);
 
 }  // namespace tutti

@@ -1,7 +1,9 @@
 #pragma once
-// What a model is trained to give: the class of a sample, its targets, or the part of it that was hidden.
+// What a model is trained to give: the class of a sample, its targets, the place of the one thing in it, or
+// the part of it that was hidden.
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -12,11 +14,23 @@
 
 namespace tutti {
 
-/// What the outputs of a model are compared with.
-enum class Objective { classes, targets, hidden_input };
+/// What the outputs of a model are compared with. location: with targets, of which there are three, but not
+/// one by one.
+enum class Objective { classes, targets, location, hidden_input };
+
+/// Whether a sample's answer is right or wrong: the class, or whether the thing is there. Pure.
+constexpr bool has_accuracy(Objective objective) {
+    return objective == Objective::classes || objective == Objective::location;
+}
 
 /// By train.loss, auto included. Pure.
 Objective objective_of(const TrainConfig& config, const DatasetInfo& data);
+
+/// What train.loss: location minimises; nothing of another loss. Pure.
+std::optional<LocationLoss> location_of_run(const TrainConfig& config);
+
+/// The targets of a locator: whether the thing is there, and its place.
+inline constexpr std::int64_t location_targets = 3;
 
 /// Whether data must have labels or targets to be read as the config says. Pure.
 Labels labels_needed(const Config& config);

@@ -10,6 +10,7 @@
 #include "tutti/input/sample_paths.hpp"
 #include "tutti/model/embedding.hpp"
 #include "tutti/train/batch_stage.hpp"
+#include "tutti/train/location.hpp"
 #include "tutti/train/prediction_file.hpp"
 
 namespace tutti {
@@ -26,6 +27,8 @@ struct PredictionJob {
     const Embedding* embedding = nullptr;  ///< needed when the format has embeddings
     PredictionWriter* writer = nullptr;    ///< rank 0's; null on the others
     const SamplePaths* paths = nullptr;    ///< of `dataset`, beside the writer when the format has paths
+    /// Of a locator, whose rows hold location_columns as outputs: LocationLoss::stride; 0: another model.
+    std::int64_t location_stride = 0;
     std::int64_t batch_size = 1;
     std::int64_t seed = 0;
     /// Rows that travel at once, of all ranks together, take at most about this much memory on each rank.

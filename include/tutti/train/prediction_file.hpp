@@ -22,11 +22,16 @@ struct PredictionFormat {
     DType dtype = DType::f32;    ///< of logits, outputs and embeddings: f32 or f64
     std::int64_t logits = 0;     ///< K columns; 0: none
     std::int64_t embedding = 0;  ///< E columns; 0: none
-    /// Of a model for regression, or 0: K columns of outputs, in place of label, prediction and logits.
+    /// Of a model for regression, or a locator, or 0: K columns of outputs, in place of label, prediction and
+    /// logits.
     std::int64_t outputs = 0;
-    bool has_targets = false;  ///< with outputs: what they should be is known, K columns more
-    std::vector<std::string> target_names = {};  ///< K, or none: they are numbered from 0
-    bool has_paths = false;                      ///< where each sample comes from is known
+    std::int64_t targets = 0;  ///< with outputs: M columns of what is known of them; 0: none is
+    std::vector<std::string> target_names = {};  ///< M, or none: they are numbered from 0
+    std::vector<std::string> output_names = {};  ///< K, or none: they are those of the targets
+    const std::vector<std::string>& names_of_outputs() const {
+        return output_names.empty() ? target_names : output_names;
+    }
+    bool has_paths = false;  ///< where each sample comes from is known
 };
 
 /// Where the numbers come from; kept in HDF5 files.
@@ -38,7 +43,7 @@ struct PredictionOrigin {
 };
 
 /// The next n rows: [n] labels (true ones, or unknown_label) and predictions (argmax), [n, K] logits, [n, E]
-/// embeddings, [n, K] outputs, [n, K] targets in f32, row-major; [n] paths in UTF-8. What the format does not
+/// embeddings, [n, K] outputs, [n, M] targets in f32, row-major; [n] paths in UTF-8. What the format does not
 /// have is empty.
 struct PredictionRows {
     std::size_t count = 0;
@@ -62,9 +67,9 @@ class PredictionWriter {
 ///   HDF5: data sets /labels i64[N], /predictions i64[N], /logits [N, K], /embeddings [N, E], each with the
 ///         attribute sha256 of its bytes (row-major, little-endian); root attributes
 ///         tutti_predictions_version (1), weights, weights_sha256, data, config. Of regression /outputs [N,
-///         K] and /targets f32[N, K], and no labels, predictions, logits; root attributes target_name_0, …
-///         where targets have names. /paths, texts of variable length [N]; its sha256 is of all texts, a zero
-///         byte behind each.
+///         K] and /targets f32[N, M], and no labels, predictions, logits; root attributes target_name_0, …
+///         where targets have names, and output_name_0, … where outputs have others. /paths, texts of
+///         variable length [N]; its sha256 is of all texts, a zero byte behind each.
 ///   CSV:  header index,label,prediction,logit_0,…,embedding_0,…, of regression index,target_NAME,…,
 ///         output_NAME,…,embedding_0,…; path behind index; numbers in the fewest digits that give the same
 ///         bits back.

@@ -69,6 +69,10 @@ GraphSpec build_model(const ModelConfig& config, const ModelInput& input) {
         check_images(config, sample);
         return build_videomae_pretrain(sample, videomae_options(config), masking_options(config), input.std);
     }
+    if (config.name == "locator") {
+        check_images(config, sample);
+        return build_locator(config.backbone, sample);
+    }
     const std::int64_t classes = agreed_classes(config.classes, input.classes, input.targets);
     if (!config.layers.empty()) {
         GraphSpec graph = build_sequential(sample, config.layers);
@@ -110,9 +114,9 @@ GraphSpec build_model(const ModelConfig& config, const ModelInput& input) {
         check_images(config, sample);
         return build_videomae(sample, videomae_options(config), classes);
     }
-    throw UsageError(
-        "model.name is " + config.name + ", which is not a model",
-        "there are mlp, lenet, mnist, resnet18, resnet34, resnet50, vit, videomae and videomae_pretrain");
+    throw UsageError("model.name is " + config.name + ", which is not a model",
+                     "there are mlp, lenet, mnist, resnet18, resnet34, resnet50, vit, videomae, "
+                     "videomae_pretrain and locator");
 }
 
 }  // namespace tutti

@@ -62,6 +62,7 @@ std::vector<Conv2dShape> zoo_convolutions() {
         specs.push_back(build_resnet("resnet18", {224, 224, 3}, "imagenet", 1000));
         specs.push_back(build_resnet("resnet34", {32, 32, 3}, "cifar", 10));
         specs.push_back(build_resnet("resnet50", {224, 224, 3}, "imagenet", 1000));
+        specs.push_back(build_locator("resnet18", {384, 384, 3}));
         specs.push_back(build_vit({224, 224, 3}, {.patch = 16, .dim = 64, .depth = 1, .heads = 1}, 10));
         return specs;
     };

@@ -1,0 +1,41 @@
+#pragma once
+// What a locator says of an image, read from its outputs (device/location_loss.hpp).
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "tutti/base/shape.hpp"
+#include "tutti/device/location_loss.hpp"
+
+namespace tutti {
+
+struct Location {
+    double logit = 0;     ///< of presence
+    double peak = 0;      ///< the greatest value of the heat map
+    double x = 0, y = 0;  ///< pixels of the image: the cell of that value, of equal ones the first by rows
+
+    /// sigmoid(logit)
+    double probability() const;
+    /// The mean of that and the peak: what the heat map says of presence counts, too.
+    double score() const { return 0.5 * probability() + 0.5 * peak; }
+};
+
+/// outputs: [H, W, 2] of one sample. A NaN is the greatest value. Pure.
+Location find_location(std::span<const double> outputs, const Shape& shape, std::int64_t stride);
+
+/// The mean over cells of (o − t)², the loss of the heat map with weight 1. target: {presence, x, y}. Pure.
+double heat_map_loss(std::span<const double> outputs, const Shape& shape, const LocationLoss& loss,
+                     std::span<const float> target);
+/// log(1 + eᶻ) − c·z, the loss of presence with weight 1, as kernels/common/location_math.hpp has it. Pure.
+double presence_loss(double logit, bool present);
+
+/// What predictions hold of a location, in this order: score(), probability(), and the members.
+inline constexpr std::array<const char*, 6> location_columns{
+    "presence_prob", "presence_prob_raw", "presence_logit", "heatmap_peak", "x", "y"};
+std::array<double, 6> values_of(const Location& location);
+
+/// Evaluations count the places that are told to within these many pixels.
+inline constexpr std::array<int, 4> location_radii{8, 16, 24, 32};
+
+}  // namespace tutti

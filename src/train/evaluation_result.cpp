@@ -1,0 +1,160 @@
+// What is asked for in an evaluation, and what its sums say.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tutti/base/error.hpp"
+#include "tutti/base/ranking_metric_names.hpp"
+#include "tutti/train/evaluation.hpp"
+
+namespace tutti {
+namespace {
+
+double part(std::int64_t count, double of) {
+    return of > 0 ? static_cast<double>(count) / of : 0.0;
+}
+
+void check_ranking_metric(const char* setting, const std::string& metric, std::int64_t classes) {
+    if (!is_ranking_metric(metric) || classes == 2) return;
+    throw UsageError(
+        fmt::format("{} is {}, which is of two classes, but the model has {}", setting, metric, classes),
+        "choose val/accuracy, val/balanced_accuracy or val/loss");
+}
+
+}  // namespace
+
+std::int64_t topk_of(const TrainConfig& config, std::int64_t classes) {
+    constexpr std::int64_t classes_worth_top5 = 10;
+    if (config.topk) return *config.topk;
+    const auto& early = config.early_stopping;
+    const bool asked = config.checkpoint.best == "val/top5" || (early && early->metric == "val/top5");
+    return asked || classes >= classes_worth_top5 ? 5 : 0;
+}
+
+bool ranking_of(const TrainConfig& config, std::int64_t classes) {
+    const auto& early = config.early_stopping;
+    if (config.loss == LossChoice::location) return true;
+    return classes == 2 && (config.confusion || is_ranking_metric(config.checkpoint.best) ||
+                            (early && is_ranking_metric(early->metric)));
+}
+
+void check_metrics(const TrainConfig& config, std::int64_t classes) {
+    constexpr std::int64_t most_of_a_matrix = 2048;
+    if (config.confusion && classes > most_of_a_matrix)
+        throw UsageError(
+            fmt::format("train.confusion is true, but the model has {} classes, and a matrix is "
+                        "for at most {}",
+                        classes, most_of_a_matrix),
+            "set train.confusion to false; trainer predict writes what each sample was taken for");
+    if (config.topk && *config.topk > classes)
+        throw UsageError(fmt::format("train.topk is {}, but the model has {} {}, so that every sample would "
+                                     "count as correct",
+                                     *config.topk, classes, classes == 1 ? "class" : "classes"),
+                         fmt::format("set train.topk to at most {}, to 0 (none) or to auto", classes));
+    if (const std::int64_t k = topk_of(config, classes); k > classes)
+        throw UsageError(
+            fmt::format("{} is val/top5, but the model has {} {}, so that every sample would count "
+                        "as correct",
+                        config.checkpoint.best == "val/top5" ? "train.checkpoint.best"
+                                                             : "train.early_stopping.metric",
+                        classes, classes == 1 ? "class" : "classes"),
+            "choose val/accuracy or val/loss");
+    check_ranking_metric("train.checkpoint.best", config.checkpoint.best, classes);
+    if (config.early_stopping)
+        check_ranking_metric("train.early_stopping.metric", config.early_stopping->metric, classes);
+}
+
+double EvaluationResult::mean_loss() const {
+    const double mean = weight > 0 ? loss / weight : 0.0;
+    return std::isnan(mean) ? std::abs(mean) : mean;  // the sign of a nan says nothing
+}
+double EvaluationResult::accuracy() const {
+    return part(correct, weight);
+}
+double EvaluationResult::topk_accuracy() const {
+    return part(in_topk, weight);
+}
+
+double EvaluationResult::balanced_accuracy() const {
+    double recalls = 0;
+    std::int64_t present = 0;
+    for (std::size_t label = 0; label < of_label.size(); ++label) {
+        if (of_label[label] == 0) continue;
+        recalls += part(hit_of_label[label], static_cast<double>(of_label[label]));
+        ++present;
+    }
+    return present > 0 ? recalls / static_cast<double>(present) : 0.0;
+}
+
+std::optional<EvaluationResult::Detection> EvaluationResult::detection() const {
+    if (of_label.size() != 2 || confusion.empty()) return {};
+    const std::int64_t false_alarms = confusion[1], misses = confusion[2], hits = confusion[3];
+    return Detection{part(hits, static_cast<double>(hits + misses)),
+                     part(false_alarms, static_cast<double>(hits + false_alarms))};
+}
+
+double EvaluationResult::mae() const {
+    return weight > 0 ? errors.absolute / (weight * static_cast<double>(targets)) : 0.0;
+}
+double EvaluationResult::rmse() const {
+    return weight > 0 ? std::sqrt(errors.squared / (weight * static_cast<double>(targets))) : 0.0;
+}
+double EvaluationResult::distance() const {
+    if (location) return of_present(location->distance);
+    return weight > 0 ? errors.distance / weight : 0.0;
+}
+
+double EvaluationResult::of_present(double sum) const {
+    return of_label[1] > 0 ? sum / static_cast<double>(of_label[1])
+                           : std::numeric_limits<double>::quiet_NaN();
+}
+double EvaluationResult::within(std::size_t radius) const {
+    return of_present(static_cast<double>(location->within[radius]));
+}
+double EvaluationResult::presence_loss() const {
+    return weight > 0 ? location->presence_loss / weight : 0.0;
+}
+double EvaluationResult::heat_map_loss() const {
+    return weight > 0 ? location->heat_map_loss / weight : 0.0;
+}
+
+double EvaluationResult::metric(const std::string& name) const {
+    if (name == "val/loss") return mean_loss();
+    if (name == "val/mae") return mae();
+    if (name == "val/rmse") return rmse();
+    if (name == "val/distance") return distance();
+    if (name == "val/top5") return topk_accuracy();
+    if (name == "val/balanced_accuracy") return balanced_accuracy();
+    if (is_ranking_metric(name) && !scores) return std::numeric_limits<double>::quiet_NaN();
+    if (name == "val/auprc") return scores->average_precision();
+    if (name == "val/roc_auc") return scores->roc_auc();
+    return accuracy();
+}
+
+bool improves(const std::string& name, double value, double best, double min_delta) {
+    const bool lower_is_better =
+        name == "val/loss" || std::ranges::find(regression_metrics, name) != regression_metrics.end();
+    return lower_is_better ? best - value > min_delta : value - best > min_delta;
+}
+
+std::string accuracy_text(const LossSums& sums) {
+    return fmt::format("{:.4f} ({} of {:.0f})", part(sums.correct, sums.weight), sums.correct, sums.weight);
+}
+
+std::string score_text(const EvaluationResult& result) {
+    if (result.loss_only) return fmt::format("{:.0f} samples", result.weight);
+    if (result.location)
+        return "accuracy " + accuracy_text(result) +
+               (result.of_label[1] > 0 ? fmt::format(", distance {:.2f}", result.distance())
+                                       : std::string(", none is present"));
+    if (result.targets == 0) return "accuracy " + accuracy_text(result);
+    const std::string distance =
+        result.targets > 1 ? fmt::format(", distance {:.4f}", result.distance()) : std::string();
+    return fmt::format("rmse {:.4f}, mae {:.4f}{} ({:.0f} samples)", result.rmse(), result.mae(), distance,
+                       result.weight);
+}
+
+}  // namespace tutti

@@ -1,0 +1,127 @@
+"""The model locator through the program: whether there is one thing in an image, and where."""
+
+import csv
+import json
+import math
+
+import system_test
+from recipes import TrainingTest
+
+LOCATOR = ["model.name=locator", "optim.name=adamw", "optim.momentum=0", "optim.lr=1e-3", "optim.weight_decay=1e-4", "train.batch_size=8",
+           "train.heatmap_sigma=4"]
+RADII = (8, 16, 24, 32)
+
+
+class Locator(TrainingTest):
+    def train(self, data, run="run", *more, ranks=1):
+        command = [f"data.train={data}", f"data.val={data}", f"run.dir={self.dir / run}", *LOCATOR, *more]
+        result = self.mpirun(ranks, command) if ranks > 1 else self.run_trainer(command)
+        self.assert_exit(result, 0)
+        return result
+
+    def evaluated(self, run="run", ranks=1):
+        command = ["eval", "--run", self.dir / run, "--json"]
+        result = self.mpirun(ranks, command) if ranks > 1 else self.run_trainer(command)
+        self.assert_exit(result, 0)
+        return json.loads(result.stdout.splitlines()[-1])
+
+    def test_it_learns_to_find_a_square_and_says_so_alike_on_any_number_of_ranks(self):
+        data = self.images_with_places()
+        first = self.train(data, "run", "train.epochs=12", "train.batch_size=4", "train.eval_every=4",
+                           "train.checkpoint.best=val/distance")
+        self.assertIn("accuracy", first.stdout)
+        rows = [json.loads(line) for line in (self.dir / "run" / "metrics.jsonl").read_text().splitlines()]
+        evals = [row for row in rows if row["type"] == "eval"]
+        self.assertEqual([row["epoch"] for row in evals], [4, 8, 12])
+        self.assertLess(evals[-1]["loss"], 0.9 * evals[0]["loss"])
+        self.assertLess(evals[-1]["distance"], evals[0]["distance"])
+        one, two = self.evaluated(), self.evaluated(ranks=2)
+        for name in ("accuracy", "correct", "balanced_accuracy", "pod", "far", "auprc", "roc_auc", "confusion", "samples", "within"):
+            self.assertEqual(one[name], two[name], name)
+            self.assertEqual(one[name], evals[-1][name], name)
+        for name in ("loss", "heatmap_loss", "presence_loss", "distance"):
+            self.assertAlmostEqual(one[name], two[name], delta=1e-5 * max(1, one[name]))
+        self.assertAlmostEqual(one["loss"], 100 * one["heatmap_loss"] + one["presence_loss"], delta=1e-6)
+        # Predictions, by which the same is found by hand.
+        predictions = self.dir / "out.csv"
+        self.assert_exit(self.mpirun(2, ["predict", "--run", self.dir / "run", "-o", predictions]), 0)
+        with predictions.open(encoding="utf-8", newline="") as file:
+            table = list(csv.DictReader(file))
+        self.assertEqual(list(table[0]), ["index", "path", "target_presence", "target_cx", "target_cy", "output_presence_prob",
+                                          "output_presence_prob_raw", "output_presence_logit", "output_heatmap_peak", "output_x",
+                                          "output_y"])
+        self.assertEqual(len(table), 40)
+        presence = correct = 0
+        distances = []
+        for row in table:
+            there, logit = float(row["target_presence"]) > 0.5, float(row["output_presence_logit"])
+            probability = 1 / (1 + math.exp(-logit))
+            self.assertAlmostEqual(float(row["output_presence_prob_raw"]), probability, delta=1e-6)
+            self.assertAlmostEqual(float(row["output_presence_prob"]), (probability + float(row["output_heatmap_peak"])) / 2,
+                                   delta=1e-6)
+            presence -= math.log(probability if there else 1 - probability)
+            correct += (logit > 0) == there
+            x, y = float(row["output_x"]), float(row["output_y"])
+            self.assertEqual((x % 4, y % 4), (0, 0))
+            if there:
+                distances.append(math.hypot(x - float(row["target_cx"]), y - float(row["target_cy"])))
+        self.assertEqual(one["correct"], correct)
+        self.assertAlmostEqual(one["presence_loss"], presence / 40, delta=1e-4)
+        self.assertAlmostEqual(one["distance"], sum(distances) / len(distances), delta=1e-5)
+        for radius in RADII:
+            self.assertAlmostEqual(one["within"][str(radius)], sum(d <= radius for d in distances) / len(distances), delta=1e-9)
+        self.assert_exit(self.run_trainer(["predict", "--run", self.dir / "run", "-o", self.dir / "out.h5"]), 0)
+        shown = self.run_trainer(["inspect", self.dir / "out.h5"]).stdout
+        self.assertRegex(shown, r"outputs +f32 +\[40, 6\]")
+        self.assertRegex(shown, r"targets +f32 +\[40, 3\]")
+
+    def test_a_global_batch_gives_the_same_losses_on_two_ranks(self):
+        data = self.images_with_places(24)
+        settings = ["train.max_steps=3", "train.precision=fp64", "train.log_every=1"]
+        self.train(data, "one", *settings)
+        self.train(data, "two", *settings, "train.batch_size=4", "distributed.sync_batch_norm=true", ranks=2)
+        losses = {run: [json.loads(line)["loss"] for line in (self.dir / run / "metrics.jsonl").read_text().splitlines()
+                        if '"step"' in line and '"eval"' not in line and '"memory"' not in line] for run in ("one", "two")}
+        self.assertEqual(len(losses["one"]), 3)
+        for one, two in zip(losses["one"], losses["two"], strict=True):
+            self.assertAlmostEqual(one, two, delta=1e-10 * one)
+
+    def test_a_resnet_begins_it(self):
+        data = self.images_with_places(8)
+        labelled = self.dir / "labelled.h5"
+        self.assert_exit(self.run_trainer(["pack", "images", "--csv", self.dir / "spots.csv", "--dir", self.dir / "spots",
+                                           "--label", "presence", "-o", labelled]), 0)
+        self.assert_exit(self.run_trainer([f"data.train={labelled}", "model.name=resnet18", "train.epochs=0", "train.batch_size=8",
+                                           f"run.dir={self.dir / 'resnet'}"]), 0)
+        result = self.train(data, "run", "train.epochs=0", f"model.init_from={self.dir / 'resnet'}")
+        self.assertIn("a residual network, all but fc; decoder and head begin anew", result.stdout + result.stderr)
+        weights = [self.exported(run) for run in ("resnet", "run")]
+        self.assertEqual(weights[1]["backbone.layer4.1.conv2.weight"], weights[0]["layer4.1.conv2.weight"])
+        result = self.train(data, "anew", "train.epochs=0", f"model.init_from={self.dir / 'resnet'}", "model.init_except=[fc, conv1]",
+                            "run.seed=5")
+        weights.append(self.exported("anew"))
+        self.assertNotEqual(weights[2]["backbone.conv1.weight"], weights[0]["conv1.weight"])
+        self.assertEqual(weights[2]["backbone.bn1.weight"], weights[0]["bn1.weight"])
+
+    def test_what_does_not_fit_is_refused(self):
+        data = self.images_with_places(24)
+        two = self.dir / "two.h5"
+        self.assert_exit(self.run_trainer(["pack", "images", "--csv", self.dir / "spots.csv", "--dir", self.dir / "spots",
+                                           "--target", "cx,cy", "-o", two]), 0)
+        odd = self.images_with_places(16, side=20, name="odd")
+        for settings, code, said in (
+                ([f"data.train={two}", *LOCATOR], 2, "learns from three targets, presence, x and y, but"),
+                ([f"data.train={odd}", *LOCATOR], 2, "sides are multiples of 32, but the data have 20 rows"),
+                ([f"data.train={data}", *LOCATOR, "data.transforms=[horizontal_flip]"], 2, "would not move"),
+                ([f"data.train={data}", *LOCATOR, "train.confusion=true"], 2, "presence and place"),
+                ([f"data.train={data}", *LOCATOR, "model.classes=2"], 2, "model.classes"),
+                ([f"data.train={data}", *LOCATOR, "train.heatmap_weight=0", "train.presence_weight=0"], 2, "nothing would be learned"),
+                ([f"data.train={data}", "train.loss=location"], 2, "only the model locator says places")):
+            result = self.mpirun(2, [*settings, f"run.dir={self.dir / 'refused'}"])
+            self.assert_exit(result, code)
+            self.assertIn(said, result.stderr)
+        self.assertFalse((self.dir / "refused").exists())
+
+
+if __name__ == "__main__":
+    system_test.main()

@@ -1,0 +1,58 @@
+#pragma once
+// The numbers that references made with PyTorch and the tests that read them both draw; the rules are in
+// tests/parity/make_resnet_reference.py.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tutti/base/named_tensor.hpp"
+#include "tutti/model/graph.hpp"
+
+namespace tutti::test {
+
+inline double parity_uniform(std::mt19937& source) {
+    return static_cast<double>(source() & 0xFFFFFFu) * 0x1p-24;
+}
+
+inline double* doubles(NamedTensor& tensor) {
+    return reinterpret_cast<double*>(tensor.bytes.data());
+}
+
+/// Of a graph in fp64.
+inline void set_parity_weights(Graph& graph) {
+    std::mt19937 source(1);
+    std::vector<NamedTensor> tensors = graph.save();
+    for (NamedTensor& tensor : tensors) {
+        if (tensor.name.find("running") != std::string::npos || tensor.dtype == DType::i64) continue;
+        const auto count = static_cast<std::size_t>(tensor.shape.count());
+        const std::size_t rank = tensor.shape.rank();
+        const double fan_in = static_cast<double>(tensor.shape.count() / tensor.shape[0]);
+        const double bound = 1 / std::sqrt(fan_in), shift = tensor.name.ends_with("weight") ? 0.5 : -0.5;
+        for (std::size_t i = 0; i < count; ++i)
+            doubles(tensor)[i] =
+                rank > 1 ? (2 * parity_uniform(source) - 1) * bound : parity_uniform(source) + shift;
+    }
+    graph.load(tensors, "the reference's weights");
+}
+
+/// Norm and dot products with vectors of random numbers, which see an error of any element.
+inline void expect_parity(NamedTensor& tensor, const nlohmann::json& expected, double tolerance) {
+    const auto count = static_cast<std::size_t>(tensor.shape.count());
+    double squares = 0;
+    for (std::size_t i = 0; i < count; ++i) squares += doubles(tensor)[i] * doubles(tensor)[i];
+    const double norm = expected[0];
+    EXPECT_NEAR(std::sqrt(squares), norm, tolerance * norm) << tensor.name;
+    for (unsigned d = 1; d < expected.size(); ++d) {
+        std::mt19937 source(100 + d);
+        double dot = 0;
+        for (std::size_t i = 0; i < count; ++i) dot += doubles(tensor)[i] * (parity_uniform(source) - 0.5);
+        EXPECT_NEAR(dot, expected[d].get<double>(), tolerance * norm) << tensor.name;
+    }
+}
+
+}  // namespace tutti::test
