@@ -35,7 +35,6 @@ SHAPES = {
 # Models of the recipe's kind that a core trains in a moment.
 SMALL_CLIP = ["model.frames=1", "model.tubelet=1", "model.patch=4", "model.dim=8", "model.depth=1", "model.heads=2",
               "data.normalize=null", "train.precision=fp32"]
-SMALL_RESNET = ["train.precision=fp32", "model.stem=cifar"]
 SMALL_MLP = ["model.hidden=[8]"]
 
 
@@ -144,11 +143,13 @@ class SlurmJobs(slurm_test.SlurmTest):
         self.assertIn("paths     one each, the first: clips/calm/1\n", shown.stdout)
 
     def test_locator_on_two_nodes(self):
-        self.train("locator/train_2x4", "srun", SMALL_RESNET, classes=2)
+        data = self.images_with_places(96)
+        self.train("locator/train_2x4", "srun", ["train.precision=fp32"], data=data)
 
     def test_locator_on_four_nodes(self):
-        # The recipe's own network on two nodes, above: sixteen ranks take minutes over its gradients of 45 MB.
-        self.train("locator/train_4x4", "srun", ["train.precision=fp32", "model.name=mlp", *SMALL_MLP], classes=2)
+        # The recipe's own network on two nodes, above: sixteen ranks take minutes over its gradients of 60 MB.
+        self.train("locator/train_4x4", "srun", ["train.precision=fp32", "model.name=mlp", "model.backbone=null", *SMALL_MLP],
+                   classes=2)
 
     def test_mnist(self):
         self.train("mnist/train_2x2", "srun", [], side=28)
