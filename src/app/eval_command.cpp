@@ -176,7 +176,7 @@ int eval_command(const Arguments& arguments) {
     parser.add_flag("--json", json, "print one JSON object and nothing else");
     const ParserOption with_curves = parser.add_option(
         "--curves", curves,
-        "of two classes: directory for pr_curve.csv and roc_curve.csv, of precision and recall "
+        "of two classes, or a locator: directory for pr_curve.csv and roc_curve.csv, of precision and recall "
         "and of true and false positives at every threshold");
     if (!parse_arguments(parser, arguments)) return 0;
     finish(given);

@@ -4,18 +4,10 @@ import random
 import struct
 
 import system_test
-from recipes import TrainingTest, png
+from recipes import PackingTest, png
 
 
-class PackLists(TrainingTest):
-    def environment(self, extra=None):
-        return super().environment({"TUTTI_CACHE": str(self.dir / "cache"), **(extra or {})})
-
-    def pack_from(self, code, *arguments):
-        result = self.run_trainer(["pack", *arguments])
-        self.assert_exit(result, code)
-        return result
-
+class PackLists(PackingTest):
     def manifest(self, count=12):
         """Images of 16 x 8 pixels, every second one with a bright square around (cx, cy), in the columns of a locator's list."""
         numbers = random.Random(5)

@@ -9,18 +9,10 @@ import statistics
 import struct
 
 import system_test
-from recipes import TrainingTest, png
+from recipes import PackingTest, png
 
 
-class Pack(TrainingTest):
-    def environment(self, extra=None):
-        return super().environment({"TUTTI_CACHE": str(self.dir / "cache"), **(extra or {})})
-
-    def pack_from(self, code, *arguments):
-        result = self.run_trainer(["pack", *arguments])
-        self.assert_exit(result, code)
-        return result
-
+class Pack(PackingTest):
     def folder(self, classes=("cat", "dog"), count=12, side=10):
         """Dark images of the first class, bright ones of the second."""
         numbers = random.Random(1)

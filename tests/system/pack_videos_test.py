@@ -8,7 +8,7 @@ import signal
 import struct
 
 import system_test
-from recipes import TrainingTest, png
+from recipes import PackingTest, png
 
 RECIPE = pathlib.Path(__file__).resolve().parents[2] / "jobs" / "clip_selection" / "clip_selection.yaml"
 
@@ -22,15 +22,7 @@ def npy(rows, kind="f", version=1):
             b"".join(struct.pack(f"<{len(row)}{kind}", *row) for row in rows))
 
 
-class PackVideos(TrainingTest):
-    def environment(self, extra=None):
-        return super().environment({"TUTTI_CACHE": str(self.dir / "cache"), **(extra or {})})
-
-    def pack_from(self, code, *arguments):
-        result = self.run_trainer(["pack", *arguments])
-        self.assert_exit(result, code)
-        return result
-
+class PackVideos(PackingTest):
     def outputs(self):
         """The data set and what is beside it under a temporary name."""
         return [path for path in self.dir.iterdir() if path.name.startswith("data.h5")]

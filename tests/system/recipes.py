@@ -97,3 +97,15 @@ class TrainingTest(system_test.SystemTest):
 
     def latest(self, run):
         return sorted((self.dir / run / "checkpoints").glob("step-*.h5"))[-1]
+
+
+class PackingTest(TrainingTest):
+    """Adds `trainer pack`, and a cache of its own."""
+
+    def environment(self, extra=None):
+        return super().environment({"TUTTI_CACHE": str(self.dir / "cache"), **(extra or {})})
+
+    def pack_from(self, code, *arguments):
+        result = self.run_trainer(["pack", *arguments])
+        self.assert_exit(result, code)
+        return result

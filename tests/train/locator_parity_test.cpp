@@ -23,10 +23,7 @@ TEST(LocatorParity, LossesAndGradientsAreThoseOfPyTorch) {
     EXPECT_EQ(names, reference["names"].get<std::vector<std::string>>());
 
     test::set_parity_weights(graph);
-    OptimConfig config;
-    config.lr = reference["sgd"]["lr"];
-    config.momentum = reference["sgd"]["momentum"];
-    config.weight_decay = reference["sgd"]["weight_decay"];
+    const OptimConfig config = test::parity_sgd(reference["sgd"]);
     const auto optimizer = make_optimizer(config, graph, *device);
     const auto loss = make_location_loss(*device, DType::f64, {});
     std::mt19937 source(2);

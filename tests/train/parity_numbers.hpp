@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tutti/base/config.hpp"
 #include "tutti/base/named_tensor.hpp"
 #include "tutti/model/graph.hpp"
 
@@ -21,6 +22,15 @@ inline double parity_uniform(std::mt19937& source) {
 
 inline double* doubles(NamedTensor& tensor) {
     return reinterpret_cast<double*>(tensor.bytes.data());
+}
+
+/// SGD as the reference's "sgd" has it.
+inline OptimConfig parity_sgd(const nlohmann::json& sgd) {
+    OptimConfig config;
+    config.lr = sgd["lr"];
+    config.momentum = sgd["momentum"];
+    config.weight_decay = sgd["weight_decay"];
+    return config;
 }
 
 /// Of a graph in fp64.

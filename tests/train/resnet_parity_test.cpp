@@ -56,10 +56,7 @@ TEST_P(ResnetParity, NamesAreThoseOfPyTorch) {
 
 TEST_P(ResnetParity, LossesGradientsAndRunningStatisticsAreThoseOfPyTorch) {
     test::set_parity_weights(graph_);
-    OptimConfig config;
-    config.lr = run_["sgd"]["lr"];
-    config.momentum = run_["sgd"]["momentum"];
-    config.weight_decay = run_["sgd"]["weight_decay"];
+    const OptimConfig config = test::parity_sgd(run_["sgd"]);
     const auto optimizer = make_optimizer(config, graph_, *device_);
     std::mt19937 source(2);
     const Json& losses = run_["losses"];

@@ -1,8 +1,6 @@
 // A residual network whose last feature map is scaled up again to a heat map, as in "Simple Baselines for
 // Human Pose Estimation and Tracking" (Xiao, Wu and Wei 2018), with a second output for presence.
 
-#include <cmath>
-
 #include "resnet_builder.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/model/layers.hpp"
