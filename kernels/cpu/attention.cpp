@@ -50,11 +50,12 @@ void unpack(const T* from, std::int64_t rows, std::int64_t columns, T* to, std::
 /// transposed, [keys, queries of a block].
 template <class T>
 struct Head {
-    explicit Head(const AttentionShape& shape)
-        : tokens(shape.tokens),
+    /// existing: so many of the tokens are not padding.
+    Head(const AttentionShape& shape, std::int64_t existing)
+        : tokens(existing),
           width(shape.width),
           width_row(padded<T>(shape.width)),
-          block(std::min(query_block, padded<T>(shape.tokens))),
+          block(std::min(query_block, padded<T>(existing))),
           stride(3 * shape.heads * shape.width),
           out_stride(shape.heads * shape.width),
           scale(T(1) / std::sqrt(static_cast<T>(shape.width))),
@@ -156,50 +157,62 @@ struct Head {
 
 template <class T>
 void EigenOps<T>::attention_forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
-                                    const TensorView&) {
+                                    const TensorView&, const TensorView& mask) {
     const std::int64_t samples = qkv.shape[0], channels = shape.heads * shape.width;
     assert(qkv.count() == samples * shape.tokens * 3 * channels && 3 * out.count() == qkv.count());
-    const Head<T> head(shape);
+    const Head<T> longest(shape, shape.tokens);
+    const ExistingTokens<T> existing(mask, samples, shape.tokens);
     const T* in = qkv.as<T>();
     T* result = out.as<T>();
     const std::int64_t sample_bytes = shape.tokens * channels * static_cast<std::int64_t>(sizeof(T));
-    for_heads<T>(shape, samples, head.forward_scratch(), *workspace_,
+    for_heads<T>(shape, samples, longest.forward_scratch(), *workspace_,
                  {{in, 3 * sample_bytes}, {result, sample_bytes, true}},
-                 [&](std::int64_t at, std::int64_t out_at, T* scratch) {
+                 [&](std::int64_t n, std::int64_t at, std::int64_t out_at, T* scratch) {
                      const T* q = in + at;
-                     head.forward(q, q + channels, q + 2 * channels, result + out_at, scratch);
+                     T* const to = result + out_at;
+                     const Head<T> head(shape, existing.of(n));
+                     if (head.tokens > 0) head.forward(q, q + channels, q + 2 * channels, to, scratch);
+                     clear_rows(to + head.tokens * channels, channels, shape.tokens - head.tokens,
+                                shape.width);
                  });
 }
 
 template <class T>
 void EigenOps<T>::attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView&,
-                                     const TensorView&, const TensorView& dout, const TensorView& dqkv) {
+                                     const TensorView&, const TensorView& dout, const TensorView& dqkv,
+                                     const TensorView& mask) {
     const std::int64_t samples = qkv.shape[0], channels = shape.heads * shape.width;
     assert(qkv.count() == samples * shape.tokens * 3 * channels && 3 * dout.count() == qkv.count());
     assert(dqkv.count() == qkv.count());
-    const Head<T> head(shape);
+    const Head<T> longest(shape, shape.tokens);
+    const ExistingTokens<T> existing(mask, samples, shape.tokens);
     const T* in = qkv.as<T>();
     const T* out_gradient = dout.as<T>();
     T* gradient = dqkv.as<T>();
     const std::int64_t sample_bytes = shape.tokens * channels * static_cast<std::int64_t>(sizeof(T));
-    for_heads<T>(shape, samples, head.backward_scratch(), *workspace_,
+    for_heads<T>(shape, samples, longest.backward_scratch(), *workspace_,
                  {{in, 3 * sample_bytes}, {out_gradient, sample_bytes}, {gradient, 3 * sample_bytes, true}},
-                 [&](std::int64_t at, std::int64_t out_at, T* scratch) {
+                 [&](std::int64_t n, std::int64_t at, std::int64_t out_at, T* scratch) {
                      const T* q = in + at;
                      T* dq = gradient + at;
-                     head.backward(q, q + channels, q + 2 * channels, out_gradient + out_at, dq,
-                                   dq + channels, dq + 2 * channels, scratch);
+                     const Head<T> head(shape, existing.of(n));
+                     if (head.tokens > 0)
+                         head.backward(q, q + channels, q + 2 * channels, out_gradient + out_at, dq,
+                                       dq + channels, dq + 2 * channels, scratch);
+                     for (T* part : {dq, dq + channels, dq + 2 * channels})
+                         clear_rows(part + 3 * head.tokens * channels, 3 * channels,
+                                    shape.tokens - head.tokens, shape.width);
                  });
 }
 
-template void EigenOps<float>::attention_forward(const AttentionShape&, const TensorView&, const TensorView&,
-                                                 const TensorView&);
-template void EigenOps<double>::attention_forward(const AttentionShape&, const TensorView&, const TensorView&,
-                                                  const TensorView&);
-template void EigenOps<float>::attention_backward(const AttentionShape&, const TensorView&, const TensorView&,
-                                                  const TensorView&, const TensorView&, const TensorView&);
-template void EigenOps<double>::attention_backward(const AttentionShape&, const TensorView&,
-                                                   const TensorView&, const TensorView&, const TensorView&,
-                                                   const TensorView&);
+#define TUTTI_INSTANTIATE(T)                                                                               \
+    template void EigenOps<T>::attention_forward(const AttentionShape&, const TensorView&,                 \
+                                                 const TensorView&, const TensorView&, const TensorView&); \
+    template void EigenOps<T>::attention_backward(const AttentionShape&, const TensorView&,                \
+                                                  const TensorView&, const TensorView&, const TensorView&, \
+                                                  const TensorView&, const TensorView&)
+TUTTI_INSTANTIATE(float);
+TUTTI_INSTANTIATE(double);
+#undef TUTTI_INSTANTIATE
 
 }  // namespace tutti

@@ -3,6 +3,7 @@
 // the way through the heads.
 
 #include <algorithm>
+#include <cassert>
 #include <cstdint>
 #include <initializer_list>
 
@@ -80,8 +81,34 @@ inline void prefetch(const SampleAhead& tensor, std::int64_t sample, std::int64_
                    : prefetch_part<false>(first, tensor.bytes, part, parts);
 }
 
-/// Calls work(first element of q in qkv, first element in out, scratch) for each head of each sample, and
-/// prefetches the next sample's part of `tensors` meanwhile.
+/// How many tokens of a sample exist: those before the first 0 of its row of mask[N, T], or of an undefined
+/// one all.
+template <class T>
+class ExistingTokens {
+  public:
+    ExistingTokens(const TensorView& mask, [[maybe_unused]] std::int64_t samples, std::int64_t tokens)
+        : mask_(mask.defined() ? mask.as<T>() : nullptr), tokens_(tokens) {
+        assert(!mask.defined() || mask.count() == samples * tokens);
+    }
+    std::int64_t of(std::int64_t sample) const {
+        if (!mask_) return tokens_;
+        const T* const first = mask_ + sample * tokens_;
+        return std::find(first, first + tokens_, T(0)) - first;
+    }
+
+  private:
+    const T* mask_;
+    std::int64_t tokens_;
+};
+
+/// to[rows, columns] = 0, rows `stride` elements apart.
+template <class T>
+void clear_rows(T* to, std::int64_t stride, std::int64_t rows, std::int64_t columns) {
+    for (std::int64_t r = 0; r < rows; ++r) std::fill_n(to + r * stride, columns, T(0));
+}
+
+/// Calls work(sample, first element of q in qkv, first element in out, scratch) for each head of each sample,
+/// and prefetches the next sample's part of `tensors` meanwhile.
 template <class T, class Work>
 void for_heads(const AttentionShape& shape, std::int64_t samples, std::int64_t scratch_size,
                Workspace& workspace, std::initializer_list<SampleAhead> tensors, const Work& work) {
@@ -94,7 +121,7 @@ void for_heads(const AttentionShape& shape, std::int64_t samples, std::int64_t s
         const std::int64_t size = shape.tokens * shape.heads * shape.width;
         if (n + 1 < samples)
             for (const SampleAhead& tensor : tensors) prefetch(tensor, n + 1, head, shape.heads);
-        work(3 * n * size + head * shape.width, n * size + head * shape.width,
+        work(n, 3 * n * size + head * shape.width, n * size + head * shape.width,
              scratch + caller * scratch_size);
         offer_progress();
     });

@@ -91,10 +91,11 @@ void multiply_transposed(std::int64_t rows, std::int64_t columns, std::int64_t t
 
 /// The sizes of one head. Scores are held transposed, [keys, queries of a block].
 struct Head {
-    explicit Head(const AttentionShape& shape)
-        : tokens(shape.tokens),
+    /// existing: so many of the tokens are not padding.
+    Head(const AttentionShape& shape, std::int64_t existing)
+        : tokens(existing),
           width(shape.width),
-          block(std::min(query_block, padded<float>(shape.tokens))),
+          block(std::min(query_block, padded<float>(existing))),
           stride(3 * shape.heads * shape.width),
           out_stride(shape.heads * shape.width),
           scale(1 / std::sqrt(static_cast<float>(shape.width))) {}
@@ -208,37 +209,49 @@ bool takes_bf16_attention(const AttentionShape& shape) {
 }
 
 void bf16_attention_forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
-                            Workspace& workspace) {
+                            const TensorView& mask, Workspace& workspace) {
     const std::int64_t samples = qkv.shape[0], channels = shape.heads * shape.width;
     assert(qkv.count() == samples * shape.tokens * 3 * channels && 3 * out.count() == qkv.count());
-    const Head head(shape);
+    const Head longest(shape, shape.tokens);
+    const ExistingTokens<float> existing(mask, samples, shape.tokens);
     const float* in = qkv.as<float>();
     float* result = out.as<float>();
-    for_heads<float>(shape, samples, padded<float>(head.forward_scratch()), workspace, {},
-                     [&](std::int64_t at, std::int64_t out_at, float* scratch) {
+    for_heads<float>(shape, samples, padded<float>(longest.forward_scratch()), workspace, {},
+                     [&](std::int64_t n, std::int64_t at, std::int64_t out_at, float* scratch) {
                          const float* q = in + at;
-                         head.forward(q, q + channels, q + 2 * channels, result + out_at, scratch,
-                                      next_sample(shape, samples, out_at, {{in, 3}, {result, 1}}));
+                         float* const to = result + out_at;
+                         const Head head(shape, existing.of(n));
+                         if (head.tokens > 0)
+                             head.forward(q, q + channels, q + 2 * channels, to, scratch,
+                                          next_sample(shape, samples, out_at, {{in, 3}, {result, 1}}));
+                         clear_rows(to + head.tokens * channels, channels, shape.tokens - head.tokens,
+                                    shape.width);
                      });
 }
 
 void bf16_attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& dout,
-                             const TensorView& dqkv, Workspace& workspace) {
+                             const TensorView& dqkv, const TensorView& mask, Workspace& workspace) {
     const std::int64_t samples = qkv.shape[0], channels = shape.heads * shape.width;
     assert(qkv.count() == samples * shape.tokens * 3 * channels && 3 * dout.count() == qkv.count());
     assert(dqkv.count() == qkv.count());
-    const Head head(shape);
+    const Head longest(shape, shape.tokens);
+    const ExistingTokens<float> existing(mask, samples, shape.tokens);
     const float *in = qkv.as<float>(), *out_gradient = dout.as<float>();
     float* gradient = dqkv.as<float>();
-    for_heads<float>(
-        shape, samples, padded<float>(head.backward_scratch()), workspace, {},
-        [&](std::int64_t at, std::int64_t out_at, float* scratch) {
-            const float* q = in + at;
-            float* dq = gradient + at;
-            head.backward(q, q + channels, q + 2 * channels, out_gradient + out_at, dq, dq + channels,
-                          dq + 2 * channels, scratch,
-                          next_sample(shape, samples, out_at, {{in, 3}, {out_gradient, 1}, {gradient, 3}}));
-        });
+    for_heads<float>(shape, samples, padded<float>(longest.backward_scratch()), workspace, {},
+                     [&](std::int64_t n, std::int64_t at, std::int64_t out_at, float* scratch) {
+                         const float* q = in + at;
+                         float* dq = gradient + at;
+                         const Head head(shape, existing.of(n));
+                         if (head.tokens > 0)
+                             head.backward(q, q + channels, q + 2 * channels, out_gradient + out_at, dq,
+                                           dq + channels, dq + 2 * channels, scratch,
+                                           next_sample(shape, samples, out_at,
+                                                       {{in, 3}, {out_gradient, 1}, {gradient, 3}}));
+                         for (float* part : {dq, dq + channels, dq + 2 * channels})
+                             clear_rows(part + 3 * head.tokens * channels, 3 * channels,
+                                        shape.tokens - head.tokens, shape.width);
+                     });
 }
 
 }  // namespace tutti

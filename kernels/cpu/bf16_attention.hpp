@@ -13,8 +13,8 @@ bool takes_bf16_attention(const AttentionShape& shape);
 /// the probabilities and the scores' gradients. Sums and the softmax are fp32. The bits do not depend on the
 /// number of threads.
 void bf16_attention_forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
-                            Workspace& workspace);
+                            const TensorView& mask, Workspace& workspace);
 void bf16_attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& dout,
-                             const TensorView& dqkv, Workspace& workspace);
+                             const TensorView& dqkv, const TensorView& mask, Workspace& workspace);
 
 }  // namespace tutti

@@ -68,10 +68,10 @@ class EigenOps : public Ops {
                        const TensorView& dx) override;
 
     void attention_forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
-                           const TensorView& statistics) override;
+                           const TensorView& statistics, const TensorView& mask = {}) override;
     void attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
-                            const TensorView& statistics, const TensorView& dout,
-                            const TensorView& dqkv) override;
+                            const TensorView& statistics, const TensorView& dout, const TensorView& dqkv,
+                            const TensorView& mask = {}) override;
 
     void scale_samples(const TensorView& x, std::span<const double> factors, const TensorView& y) override;
 
@@ -95,6 +95,12 @@ class EigenOps : public Ops {
     void last_tokens_backward(const TensorView& dy, const TensorView& dx) override;
     void patch_differences(const TensorView& prediction, const TensorView& patches, const TensorView& order,
                            const TensorView& epsilon, const TensorView& differences) override;
+
+    void copy_columns(const TensorView& x, const ColumnRange& columns, const TensorView& y) override;
+    void segment_loss_forward(const TensorView& outputs, const TensorView& wanted, const SegmentLoss& loss,
+                              const TensorView& gradients, const TensorView& sums) override;
+    void segment_loss_backward(const TensorView& gradients, double scale,
+                               const TensorView& doutputs) override;
 
     void normalize(const TensorView& x, std::span<const float> mean, std::span<const float> std,
                    const TensorView& y) override;

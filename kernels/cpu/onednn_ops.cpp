@@ -40,15 +40,16 @@ class OnednnOps final : public EigenOps<float> {
     }
 
     void attention_forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
-                           const TensorView& statistics) override {
-        if (attends_in_bf16(shape)) return bf16_attention_forward(shape, qkv, out, *workspace());
-        EigenOps<float>::attention_forward(shape, qkv, out, statistics);
+                           const TensorView& statistics, const TensorView& mask) override {
+        if (attends_in_bf16(shape)) return bf16_attention_forward(shape, qkv, out, mask, *workspace());
+        EigenOps<float>::attention_forward(shape, qkv, out, statistics, mask);
     }
     void attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
-                            const TensorView& statistics, const TensorView& dout,
-                            const TensorView& dqkv) override {
-        if (attends_in_bf16(shape)) return bf16_attention_backward(shape, qkv, dout, dqkv, *workspace());
-        EigenOps<float>::attention_backward(shape, qkv, out, statistics, dout, dqkv);
+                            const TensorView& statistics, const TensorView& dout, const TensorView& dqkv,
+                            const TensorView& mask) override {
+        if (attends_in_bf16(shape))
+            return bf16_attention_backward(shape, qkv, dout, dqkv, mask, *workspace());
+        EigenOps<float>::attention_backward(shape, qkv, out, statistics, dout, dqkv, mask);
     }
 
   private:

@@ -70,14 +70,15 @@ class CudaOps final : public Ops {
     void gelu_forward(GeluForm form, const TensorView& x, const TensorView& y) override;
     void gelu_backward(GeluForm form, const TensorView& x, const TensorView& dy,
                        const TensorView& dx) override;
-    /// In bf16 by cuDNN's fused engines, where they take the shape. Else it holds the scores of one head of
-    /// all samples at a time: O(N·T²) memory, more than the contract's O(T). Backward is fused where it gets
-    /// what forward kept.
+    /// In bf16 by cuDNN's fused engines, where they take the shape and there is no mask. Else it holds the
+    /// scores of one head of all samples at a time: O(N·T²) memory, more than the contract's O(T), and what
+    /// padding has is multiplied by zeros: it must be finite. Backward is fused where it gets what forward
+    /// kept.
     void attention_forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
-                           const TensorView& statistics) override;
+                           const TensorView& statistics, const TensorView& mask = {}) override;
     void attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
-                            const TensorView& statistics, const TensorView& dout,
-                            const TensorView& dqkv) override;
+                            const TensorView& statistics, const TensorView& dout, const TensorView& dqkv,
+                            const TensorView& mask = {}) override;
     bool keeps_attention_statistics(const AttentionShape& shape) const override;
     void scale_samples(const TensorView& x, std::span<const double> factors, const TensorView& y) override;
     void embed_tokens_forward(const TensorView& x, const TensorView& class_token, const TensorView& positions,
@@ -99,6 +100,12 @@ class CudaOps final : public Ops {
     void last_tokens_backward(const TensorView& dy, const TensorView& dx) override;
     void patch_differences(const TensorView& prediction, const TensorView& patches, const TensorView& order,
                            const TensorView& epsilon, const TensorView& differences) override;
+
+    void copy_columns(const TensorView& x, const ColumnRange& columns, const TensorView& y) override;
+    void segment_loss_forward(const TensorView& outputs, const TensorView& wanted, const SegmentLoss& loss,
+                              const TensorView& gradients, const TensorView& sums) override;
+    void segment_loss_backward(const TensorView& gradients, double scale,
+                               const TensorView& doutputs) override;
 
     void normalize(const TensorView& x, std::span<const float> mean, std::span<const float> std,
                    const TensorView& y) override;
@@ -127,11 +134,13 @@ class CudaOps final : public Ops {
 
   private:
     Stream stream() const { return context_->stream(); }
-    /// Head by head in f32; p and ds: f32[N, T, T], overwritten.
-    void attend_by_heads(const AttentionShape& shape, const TensorView& p, const TensorView& qkv,
-                         const TensorView& out);
-    void attend_by_heads_backward(const AttentionShape& shape, const TensorView& p, const TensorView& ds,
-                                  const TensorView& qkv, const TensorView& dout, const TensorView& dqkv);
+    /// Head by head in f32; existing: how many tokens of each sample are no padding, i64[N], or undefined;
+    /// p and ds: f32[N, T, T], overwritten.
+    void attend_by_heads(const AttentionShape& shape, const TensorView& existing, const TensorView& p,
+                         const TensorView& qkv, const TensorView& out);
+    void attend_by_heads_backward(const AttentionShape& shape, const TensorView& existing,
+                                  const TensorView& p, const TensorView& ds, const TensorView& qkv,
+                                  const TensorView& dout, const TensorView& dqkv);
 
     // Shared, because operators may outlive the Ops that made them.
     std::shared_ptr<CudaContext> context_;

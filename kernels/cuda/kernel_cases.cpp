@@ -18,6 +18,8 @@ constexpr std::int64_t tokens = 256 * 197, patch_tokens = 256 * 196, token_width
 constexpr std::int64_t clips = 32, clip_tokens = 1568, seen = 160, patch_width = 1536, decoder_width = 384;
 // The heat maps of 256 images of 384 x 384 pixels.
 constexpr std::int64_t heat_cells = 256 * 96 * 96;
+// Features of 64 videos of half an hour, a row per second.
+constexpr std::int64_t seconds = 64 * 1800, feature_width = 512;
 // A language model's head.
 constexpr std::int64_t sentences = 4096, words = 50304;
 constexpr std::int64_t parameters = 25'557'032;  // ResNet-50's
@@ -46,6 +48,8 @@ std::vector<KernelCase> kernel_cases() {
                patch_tokens * token_width * 4),
         moving("location_loss_forward", "", bf16, heat_cells, 2, 1, heat_cells * 2 * 4),
         moving("location_loss_backward", "", bf16, heat_cells, 2, 1, heat_cells * 2 * 4),
+        moving("segment_loss_forward", "", f32, seconds, 4, 2, seconds * 2 * 4),
+        moving("segment_loss_backward", "", f32, seconds, 4, 2),
         moving("relu_forward", "", bf16, first_rows, 256, 2),
         moving("sum_relu", "", bf16, first_rows, 256, 3),
         moving("sum_relu_backward", "", bf16, first_rows, 256, 4),
@@ -72,6 +76,7 @@ std::vector<KernelCase> kernel_cases() {
         moving("last_tokens_backward", "", bf16, clips * clip_tokens, decoder_width, 1,
                clips * (clip_tokens - seen) * decoder_width * 2),
         moving("patch_differences", "", f32, clips * (clip_tokens - seen), patch_width, 3),
+        moving("copy_columns", "", bf16, seconds, feature_width, 2),
         moving("extract_patches", "", bf16, 256 * 224, 224 * 3, 2),
         moving("normalize", "", bf16, 256 * 224 * 224, 3, 1, 256 * 224 * 224 * 3),
         moving("cast", "to fp32", bf16, 1, parameters, 1, parameters * 4),

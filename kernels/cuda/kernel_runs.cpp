@@ -5,6 +5,7 @@
 #include "location_loss.hpp"
 #include "non_finite.hpp"
 #include "regression_loss.hpp"
+#include "segment_loss.hpp"
 #include "softmax_cross_entropy.hpp"
 #include "sum_of_squares.hpp"
 
@@ -122,6 +123,19 @@ KernelRun location(DeviceArena& arena, const KernelCase& c, bool is_forward) {
     };
 }
 
+KernelRun segments(DeviceArena& arena, const KernelCase& c, bool is_forward) {
+    constexpr std::int64_t seconds = 1800;
+    const Shape shape{c.rows / seconds, seconds, c.width};
+    const TensorView outputs = arena.tensor(c.dtype, shape), gradients = arena.tensor(c.dtype, shape);
+    const TensorView scale = arena.tensor(std::vector<double>{0.5});
+    if (!is_forward) return [=](Stream stream) { segment_loss_backward(gradients, scale, outputs, stream); };
+    const TensorView wanted = arena.tensor(DType::f32, {shape[0], 2 * seconds});
+    const TensorView workspace = arena.tensor(DType::f64, {2 * shape[0]}),
+                     sums = arena.tensor(DType::f64, {3});
+    return
+        [=](Stream stream) { segment_loss_forward(outputs, wanted, workspace, {}, gradients, sums, stream); };
+}
+
 KernelRun norm(DeviceArena& arena, const KernelCase& c) {
     const TensorView x = arena.tensor(c.dtype, {c.width}), sum = arena.tensor(DType::f64, {1});
     const TensorView workspace = arena.tensor(DType::f64, {sum_of_squares_workspace(c.width)});
@@ -149,6 +163,8 @@ constexpr NamedRun runs[] = {
     {"regression_loss_backward", [](DeviceArena& a, const KernelCase& c) { return regression(a, c, false); }},
     {"location_loss_forward", [](DeviceArena& a, const KernelCase& c) { return location(a, c, true); }},
     {"location_loss_backward", [](DeviceArena& a, const KernelCase& c) { return location(a, c, false); }},
+    {"segment_loss_forward", [](DeviceArena& a, const KernelCase& c) { return segments(a, c, true); }},
+    {"segment_loss_backward", [](DeviceArena& a, const KernelCase& c) { return segments(a, c, false); }},
     {"sum_of_squares", norm},
     {"find_non_finite", non_finite},
 };

@@ -3,6 +3,7 @@
 #include "activations.hpp"
 #include "average_pool2d.hpp"
 #include "bias.hpp"
+#include "columns.hpp"
 #include "dropout.hpp"
 #include "kernel_runs.hpp"
 #include "masking.hpp"
@@ -156,6 +157,14 @@ KernelRun differences(DeviceArena& arena, const KernelCase& c) {
     return [=](Stream stream) { patch_differences(prediction, patches, m.order, epsilon, out, stream); };
 }
 
+/// The first half of the columns becomes the second of others.
+KernelRun columns(DeviceArena& arena, const KernelCase& c) {
+    const TensorView x = arena.tensor(c.dtype, {c.rows, 2 * c.width}),
+                     y = arena.tensor(c.dtype, {c.rows, 2 * c.width});
+    const ColumnRange second_half{.to = c.width, .count = c.width};
+    return [=](Stream stream) { copy_columns(x, second_half, y, stream); };
+}
+
 /// Images of 224 rows, in patches of 16 × 16.
 KernelRun patches(DeviceArena& arena, const KernelCase& c) {
     const PatchShape shape{224, 224, c.width / 224, 16, 16};
@@ -191,6 +200,7 @@ constexpr NamedRun runs[] = {
     {"last_tokens_forward", [](DeviceArena& a, const KernelCase& c) { return last(a, c, true); }},
     {"last_tokens_backward", [](DeviceArena& a, const KernelCase& c) { return last(a, c, false); }},
     {"patch_differences", differences},
+    {"copy_columns", columns},
     {"extract_patches", patches},
 };
 

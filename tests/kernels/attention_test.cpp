@@ -4,6 +4,7 @@
 
 #include "backend.hpp"
 #include "eigen_ops.hpp"
+#include "masked_attention_case.hpp"
 #include "tile_product.hpp"
 #include "tile_transpose.hpp"
 
@@ -154,6 +155,86 @@ TEST_P(AttentionReferenceTest, gradients_agree_with_finite_differences) {
     };
     // Truncation step²/6 times a third derivative below 10, rounding 1e-16/step.
     expect_near(dqkv.values(), numeric_gradient(qkv, 1e-5, loss), 1e-9);
+}
+
+// A head of whole vectors or not; one block of queries and several.
+const std::vector<AttentionShape> masked_shapes = {
+    {1, 1, 8}, {9, 2, 3}, {50, 4, 32}, {67, 3, 16}, {131, 2, 17}};
+
+/// Both directions.
+void attend(Ops& ops, AttentionTensors& tensors, const TensorView& mask) {
+    ops.attention_forward(tensors.shape, tensors.qkv.view(), tensors.out.view(), {}, mask);
+    ops.attention_backward(tensors.shape, tensors.qkv.view(), {}, {}, tensors.dout.view(),
+                           tensors.dqkv.view(), mask);
+}
+
+TEST_P(AttentionTest, under_a_mask_is_that_of_the_tokens_that_exist) {
+    // Were padding's scores added to the others, or its values multiplied by 0 alone, these would show.
+    for (const AttentionShape& shape : masked_shapes)
+        MaskedAttentionCase(dtype_, shape, 1e6)
+            .expect_each_as_alone(
+                [&](AttentionTensors& tensors, const TensorView& mask) { attend(*ops_, tensors, mask); },
+                200 * unit_roundoff_);
+}
+
+TEST_P(AttentionTest, under_a_mask_gives_the_same_bits_on_any_number_of_threads) {
+    MaskedAttentionCase all(dtype_, {67, 4, 32}, 1);
+    AttentionTensors& tensors = all.together();
+    TestTensor mask = all.mask();
+    omp_set_num_threads(1);
+    attend(*ops_, tensors, mask.view());
+    const AttentionTensors first = tensors;
+    for (const int threads : {2, 3}) {
+        omp_set_num_threads(threads);
+        attend(*ops_, tensors, mask.view());
+        EXPECT_EQ(tensors.out.bytes(), first.out.bytes());
+        EXPECT_EQ(tensors.dqkv.bytes(), first.dqkv.bytes());
+    }
+}
+
+TEST_P(AttentionReferenceTest, under_a_mask_gradients_agree_with_finite_differences) {
+    const AttentionShape shape{3, 2, 4};
+    auto qkv = random(packed(shape, 4), 1), dout = random(plain(shape, 4), 2);
+    auto out = tensor(plain(shape, 4)), dqkv = tensor(packed(shape, 4));
+    auto mask = tensor({4, 3}, {1, 1, 1, 1, 0, 0, 0, 1, 1, 1, 1, 0});
+    ops_->attention_backward(shape, qkv.view(), {}, {}, dout.view(), dqkv.view(), mask.view());
+    const auto loss = [&] {
+        ops_->attention_forward(shape, qkv.view(), out.view(), {}, mask.view());
+        return dot(out, dout);
+    };
+    expect_near(dqkv.values(), numeric_gradient(qkv, 1e-5, loss), 1e-9);
+}
+
+/// On the CPU, more than the contract promises: bits.
+template <class T>
+void expect_bits_of_existing_tokens() {
+    EigenOps<T> ops;
+    for (const AttentionShape& shape : masked_shapes) {
+        MaskedAttentionCase all(dtype_of<T>, shape, nan);
+        all.expect_each_as_alone(
+            [&](AttentionTensors& tensors, const TensorView& mask) { attend(ops, tensors, mask); }, 0);
+    }
+}
+
+TEST(MaskedAttention, computes_existing_tokens_bit_by_bit_as_alone_whatever_padding_is) {
+    expect_bits_of_existing_tokens<float>();
+    expect_bits_of_existing_tokens<double>();
+}
+
+TEST(MaskedAttention, a_mask_of_ones_changes_no_bit) {
+    EigenOps<float> ops;
+    for (const AttentionShape& shape : masked_shapes) {
+        AttentionTensors without(DType::f32, shape, 2);
+        without.qkv = TestTensor::random(DType::f32, packed(shape, 2), 1);
+        without.dout = TestTensor::random(DType::f32, plain(shape, 2), 2);
+        AttentionTensors with = without;
+        TestTensor ones(DType::f32, {2, shape.tokens},
+                        std::vector<double>(static_cast<std::size_t>(2 * shape.tokens), 1));
+        attend(ops, without, {});
+        attend(ops, with, ones.view());
+        EXPECT_EQ(with.out.bytes(), without.out.bytes());
+        EXPECT_EQ(with.dqkv.bytes(), without.dqkv.bytes());
+    }
 }
 
 template <class T>

@@ -6,6 +6,7 @@
 #include "backend.hpp"
 #include "bf16_attention.hpp"
 #include "eigen_ops.hpp"
+#include "masked_attention_case.hpp"
 #include "onednn_ops.hpp"
 #include "tutti/base/error.hpp"
 
@@ -33,8 +34,8 @@ struct AttentionCase {
     }
     void run_bf16() {
         Workspace workspace;
-        bf16_attention_forward(shape, qkv.view(), out.view(), workspace);
-        bf16_attention_backward(shape, qkv.view(), dout.view(), dqkv.view(), workspace);
+        bf16_attention_forward(shape, qkv.view(), out.view(), {}, workspace);
+        bf16_attention_backward(shape, qkv.view(), dout.view(), dqkv.view(), {}, workspace);
     }
 };
 
@@ -121,6 +122,51 @@ TEST_F(Bf16Attention, has_the_same_bits_with_any_number_of_threads) {
     }
 }
 
+// Even and odd numbers of tokens, more than a block of queries.
+const std::vector<AttentionShape> masked_bf16_shapes = {
+    {1, 1, 16}, {9, 3, 16}, {50, 4, 32}, {131, 2, 16}, {66, 1, 80}};
+
+/// Both directions.
+void attend_in_bf16(AttentionTensors& tensors, const TensorView& mask) {
+    Workspace workspace;
+    bf16_attention_forward(tensors.shape, tensors.qkv.view(), tensors.out.view(), mask, workspace);
+    bf16_attention_backward(tensors.shape, tensors.qkv.view(), tensors.dout.view(), tensors.dqkv.view(), mask,
+                            workspace);
+}
+
+TEST_F(Bf16Attention, computes_existing_tokens_bit_by_bit_as_alone_whatever_padding_is) {
+    for (const AttentionShape& shape : masked_bf16_shapes)
+        for (const double padding : {1e6, nan})
+            MaskedAttentionCase(DType::f32, shape, padding).expect_each_as_alone(attend_in_bf16, 0);
+}
+
+TEST_F(Bf16Attention, under_a_mask_has_the_same_bits_with_any_number_of_threads) {
+    MaskedAttentionCase all(DType::f32, {67, 4, 32}, 1);
+    AttentionTensors& tensors = all.together();
+    TestTensor mask = all.mask();
+    omp_set_num_threads(1);
+    attend_in_bf16(tensors, mask.view());
+    const AttentionTensors first = tensors;
+    for (const int threads : {2, 3}) {
+        omp_set_num_threads(threads);
+        attend_in_bf16(tensors, mask.view());
+        EXPECT_EQ(tensors.out.bytes(), first.out.bytes()) << threads << " threads";
+        EXPECT_EQ(tensors.dqkv.bytes(), first.dqkv.bytes()) << threads << " threads";
+    }
+}
+
+TEST_F(Bf16Attention, a_mask_of_ones_changes_no_bit) {
+    AttentionTensors plain(DType::f32, {67, 3, 16}, 2);
+    plain.qkv = TestTensor::random(DType::f32, {2, 67, 3, 3, 16}, 1);
+    plain.dout = TestTensor::random(DType::f32, {2, 67, 3, 16}, 2);
+    AttentionTensors masked = plain;
+    TestTensor ones(DType::f32, {2, 67}, std::vector<double>(2 * 67, 1));
+    attend_in_bf16(plain, {});
+    attend_in_bf16(masked, ones.view());
+    EXPECT_EQ(masked.out.bytes(), plain.out.bytes());
+    EXPECT_EQ(masked.dqkv.bytes(), plain.dqkv.bytes());
+}
+
 TEST_F(Bf16Attention, is_what_bf16_mode_computes_and_fp32_where_heads_are_no_whole_vectors) {
     std::unique_ptr<Ops> ops;
     try {
@@ -133,6 +179,17 @@ TEST_F(Bf16Attention, is_what_bf16_mode_computes_and_fp32_where_heads_are_no_who
     own.run_bf16();
     EXPECT_EQ(mode.out.bytes(), own.out.bytes());
     EXPECT_EQ(mode.dqkv.bytes(), own.dqkv.bytes());
+
+    MaskedAttentionCase all(DType::f32, {9, 2, 32}, 1);
+    AttentionTensors& masked = all.together();
+    AttentionTensors own_masked = masked;
+    TestTensor mask = all.mask();
+    ops->attention_forward(masked.shape, masked.qkv.view(), masked.out.view(), {}, mask.view());
+    ops->attention_backward(masked.shape, masked.qkv.view(), {}, {}, masked.dout.view(), masked.dqkv.view(),
+                            mask.view());
+    attend_in_bf16(own_masked, mask.view());
+    EXPECT_EQ(masked.out.bytes(), own_masked.out.bytes());
+    EXPECT_EQ(masked.dqkv.bytes(), own_masked.dqkv.bytes());
 
     EigenOps<float> fp32;
     AttentionCase odd({9, 2, 17}, 2, DType::f32), plain({9, 2, 17}, 2, DType::f32);

@@ -29,6 +29,7 @@
 #include "tutti/device/masking_ops.hpp"
 #include "tutti/device/pooled_conv2d_op.hpp"
 #include "tutti/device/regression_loss.hpp"
+#include "tutti/device/sequence_ops.hpp"
 #include "tutti/device/tensor_view.hpp"
 #include "tutti/device/transformer_ops.hpp"
 
@@ -147,7 +148,7 @@ struct LambStep {
     std::int64_t step = 1;
 };
 
-class Ops : public TransformerOps, public MaskingOps {
+class Ops : public TransformerOps, public MaskingOps, public SequenceOps {
   public:
     virtual DType compute() const = 0;
     /// In which type values between layers, and their gradients, are best kept: T, or a shorter one that

@@ -58,14 +58,17 @@ class TransformerOps {
     /// out[N, T, H, D] = softmax(q·kᵀ/√D)·v for each head (Vaswani et al. 2017, section 3.2.1), with q, k and
     /// v packed as qkv[N, T, 3, H, D]. Needs memory for O(T) scores at a time, not for T².
     /// statistics, where defined: f32[N, H, T] for backward, written where keeps_attention_statistics.
+    /// mask, where defined: [N, T], of qkv's type; a sample's first tokens exist, those from its first 0 on
+    /// are padding, where qkv may be any finite numbers: no query meets their keys, and their out is 0. A
+    /// sample may be all padding.
     virtual void attention_forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
-                                   const TensorView& statistics) = 0;
+                                   const TensorView& statistics, const TensorView& mask = {}) = 0;
     /// dqkv[N, T, 3, H, D] from dout; the probabilities are computed again. out and statistics: forward's, or
-    /// both undefined.
+    /// both undefined; mask: forward's. Of padding dqkv is 0, and dout may be any finite numbers.
     virtual void attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
                                     const TensorView& statistics, const TensorView& dout,
-                                    const TensorView& dqkv) = 0;
-    /// Whether attention_backward is the faster for forward's out and statistics.
+                                    const TensorView& dqkv, const TensorView& mask = {}) = 0;
+    /// Whether attention_backward without a mask is the faster for forward's out and statistics.
     virtual bool keeps_attention_statistics(const AttentionShape&) const { return false; }
 
     /// y[n] = factors[n]·x[n] for each sample; factors: host, N values. y may be x.

@@ -177,6 +177,51 @@ TEST_F(CudaRecorderTest, so_has_the_loss_of_a_regression) {
     }
 }
 
+TEST_F(CudaRecorderTest, so_has_the_loss_of_segments) {
+    const TensorView gradients = tensor(samples * width, 0.125f), scaled = tensor(samples * width, 0);
+    set(0, 0, 0.25);
+    const auto work = recorder_.record([&] { ops_.segment_loss_backward(gradients, 0.25, scaled); });
+    for (const double scale : {0.25, 0.5}) {
+        set(0, 0, scale);
+        work->run();
+        EXPECT_EQ(host(scaled)[1], static_cast<float>(scale * 0.125));
+    }
+}
+
+/// What exists is counted anew in each run.
+TEST_F(CudaRecorderTest, attention_with_padding_and_the_loss_of_segments_can_be_recorded) {
+    set(0, 0);
+    const AttentionShape shape{2, 1, 4};
+    const TensorView qkv = tensor(samples * 2 * 12, 0.5f).reshaped({samples, 2, 3, 1, 4});
+    const TensorView dqkv = tensor(samples * 2 * 12, 9).reshaped({samples, 2, 3, 1, 4});
+    const TensorView all = tensor(samples * 8, 0).reshaped({samples, 2, 4});
+    const TensorView out = tensor(samples * 8, 0).reshaped({samples, 2, 4});
+    const TensorView mask = tensor(samples * 2, 1).reshaped({samples, 2});
+    const TensorView wanted = tensor(samples * 4, 1);
+    memory_.push_back(device_.allocate(3 * sizeof(double), "sums"));
+    const TensorView sums = memory_.back().view(0, DType::f64, {3});
+    const auto issue = [&] {
+        ops_.attention_forward(shape, qkv, out, {}, mask);
+        ops_.copy_columns(out, {.count = 4}, all);
+        ops_.segment_loss_forward(all, wanted, {}, all, sums);
+        ops_.attention_backward(shape, qkv, out, {}, out, dqkv, mask);
+    };
+    issue();  // scratch is there
+    const auto work = recorder_.record(issue);
+    std::vector<float> exists(samples * 2, 1);
+    for (const float second : {1.0f, 0.0f}) {
+        exists[1] = second;
+        device_.copy_from_host(mask, exists.data());
+        work->run();
+        EXPECT_EQ(host(out)[3], 0.5f);
+        EXPECT_EQ(host(out)[4], 0.5f * second);
+        EXPECT_EQ(host(dqkv)[12 + 8] != 0, second != 0) << "v of the second token";
+        double total[3];
+        device_.copy_to_host(total, sums);
+        EXPECT_EQ(total[2], samples) << "0.5 says inside, and all are";
+    }
+}
+
 TEST_F(CudaRecorderTest, numbers_that_a_run_could_not_set_are_refused) {
     const TensorView x = tensor(width, 1), y = tensor(width, 1), z = tensor(width, 1), u = tensor(width, 1);
     set(0, 0);

@@ -37,9 +37,10 @@ struct AttentionRun {
           out(DType::f32, dout.view().shape),
           dqkv(DType::f32, qkv.view().shape),
           statistics(DType::f32, {batch, s.heads, s.tokens}) {}
-    void run(Ops& ops) {
-        ops.attention_forward(shape, qkv.view(), out.view(), statistics.view());
-        ops.attention_backward(shape, qkv.view(), out.view(), statistics.view(), dout.view(), dqkv.view());
+    void run(Ops& ops, const TensorView& mask = {}) {
+        ops.attention_forward(shape, qkv.view(), out.view(), statistics.view(), mask);
+        ops.attention_backward(shape, qkv.view(), out.view(), statistics.view(), dout.view(), dqkv.view(),
+                               mask);
     }
 };
 double largest_distance(const TestTensor& a, const TestTensor& b) {
@@ -95,6 +96,22 @@ TEST_F(FusedAttentionTest, of_widths_without_an_engine_is_products_in_fp32) {
     EXPECT_GT(recorded("product"), 0);
     EXPECT_EQ(products.out.bytes(), expected.out.bytes());
     EXPECT_EQ(products.dqkv.bytes(), expected.dqkv.bytes());
+}
+
+TEST_F(FusedAttentionTest, with_padding_is_products_in_fp32_and_no_notice) {
+    const auto context = std::make_shared<cuda::CudaContext>();
+    cuda::CudaOps ops(context, cuda::ProductType::bf16), exact(context, cuda::ProductType::fp32);
+    int notices = 0;
+    context->set_notice([&](const std::string&) { ++notices; });
+    AttentionRun expected({5, 3, 8}, 2), masked({5, 3, 8}, 2);
+    TestTensor mask(DType::f32, {2, 5}, std::vector<double>(10, 1));
+    expected.run(exact);
+    fake_gpu::clear_record();
+    masked.run(ops, mask.view());
+    EXPECT_EQ(recorded("attention"), 0);
+    EXPECT_EQ(notices, 0);
+    EXPECT_EQ(masked.out.bytes(), expected.out.bytes());
+    EXPECT_EQ(masked.dqkv.bytes(), expected.dqkv.bytes());
 }
 
 TEST_F(FusedAttentionTest, in_parts_of_the_batch_has_the_bits_of_the_whole) {

@@ -126,10 +126,20 @@ bool is_index(std::uintptr_t address) {
     return inside(&threadIdx) || inside(&blockIdx) || inside(&blockDim) || inside(&gridDim);
 }
 
+/// What the detector does itself is not observed: of inline functions of the standard library, as of strings,
+/// the linker may have taken a kernel's copy, which calls the detector.
+struct Unobserved {
+    Unobserved() { now.in_kernel = false; }
+    ~Unobserved() { now.in_kernel = true; }
+    Unobserved(const Unobserved&) = delete;
+    Unobserved& operator=(const Unobserved&) = delete;
+};
+
 void observe(const void* data, std::size_t size, bool write, bool atomic) {
     if (!now.in_kernel) return;
     const auto begin = reinterpret_cast<std::uintptr_t>(data);
     if (is_index(begin) || now.fiber->on_stack(begin)) return;
+    const Unobserved own_work;
     const Access access{now.block,
                         now.block_epoch,
                         now.warp_epoch[static_cast<std::size_t>(now.thread / 32)],
