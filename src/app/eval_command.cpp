@@ -57,6 +57,34 @@ void add_metrics_of_places(nlohmann::ordered_json& row, const EvaluationResult& 
         row["within"][std::to_string(location_radii[i])] = sums.within(i);
 }
 
+void add_metrics_of_segments(nlohmann::ordered_json& row, const EvaluationResult& sums) {
+    row["atiou"] = sums.atiou();
+    for (std::size_t i = 0; i < segment_ious.size(); ++i)
+        row["precision"][fmt::format("{}", segment_ious[i])] = sums.segment_precision(i);
+    row["with_segments"] = sums.segments->having;
+    row["predicted"] = sums.segments->told;
+    row["balanced_accuracy"] = sums.balanced_accuracy();
+    row["pod"] = sums.detection()->probability;
+    row["far"] = sums.detection()->false_alarm_ratio;
+    row["confusion"] = confusion_rows(sums);
+}
+
+void print_metrics_of_segments(const EvaluationResult& sums) {
+    fmt::print("{}, loss {:.4f}", score_text(sums), sums.mean_loss());
+    if (sums.unreadable > 0) fmt::print(", {} samples could not be read", sums.unreadable);
+    fmt::print("\n{} segments predicted", sums.segments->told);
+    if (sums.segments->having == 0) fmt::print(", but no sample has any");
+    for (std::size_t i = 0; sums.segments->having > 0 && i < segment_ious.size(); ++i)
+        fmt::print(", {:.4f} right from IoU {} on", sums.segment_precision(i), segment_ious[i]);
+    fmt::print("\nseconds: balanced accuracy {:.4f}, POD {:.4f}, FAR {:.4f}\n", sums.balanced_accuracy(),
+               sums.detection()->probability, sums.detection()->false_alarm_ratio);
+    print_confusion(sums, {"outside", "inside"});
+    if (sums.segments->having > 0)
+        fmt::print("test AtIoU {:.4f} ({:.0f} samples)\n", sums.atiou(), sums.weight);
+    else
+        fmt::print("test loss {:.4f} ({:.0f} samples)\n", sums.mean_loss(), sums.weight);
+}
+
 std::string ranking_text(const RankedScores& scores) {
     if (!scores.defined()) return "AUPRC and ROC AUC undefined";
     return fmt::format("AUPRC {:.4f}, ROC AUC {:.4f}", scores.average_precision(), scores.roc_auc());
@@ -67,8 +95,7 @@ constexpr const char *precision_recall_name = "pr_curve.csv", *roc_name = "roc_c
 /// Before the evaluation, of whose time nothing is to be lost.
 void prepare_curves(const Inference& model, const std::string& directory) {
     const LossChoice loss = model.outputs.loss;
-    const bool classes =
-        !model.outputs.regression && loss != LossChoice::reconstruction && loss != LossChoice::location;
+    const bool classes = is_of_classes(loss);
     const std::int64_t outputs = model.graph->output_shape().count();
     if (loss != LossChoice::location && (!classes || outputs != 2))
         throw UsageError(
@@ -108,6 +135,7 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json, 
                   .ranking = !curves.empty() || ranking_of(model.config.train, classes),
                   .loss_only = model.outputs.loss == LossChoice::reconstruction,
                   .location = location_of_run(model.config.train),
+                  .segments = segments_of_run(model.config.train),
                   .skipped = &unreadable,
                   .log = &start.log});
     if (!curves.empty())
@@ -121,6 +149,8 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json, 
             row["mae"] = sums.mae();
             row["rmse"] = sums.rmse();
             row["distance"] = sums.distance();
+        } else if (sums.segments) {
+            add_metrics_of_segments(row, sums);
         } else if (!sums.loss_only) {
             if (sums.location) add_metrics_of_places(row, sums);
             add_metrics_of_classes(row, sums);
@@ -132,6 +162,8 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json, 
         row["weights_sha256"] = model.weights_sha256;
         row["world_size"] = start.world.size();
         fmt::print("{}\n", json_text(row));
+    } else if (sums.segments) {
+        print_metrics_of_segments(sums);
     } else if (sums.loss_only) {
         if (sums.unreadable > 0) fmt::print("{} samples could not be read\n", sums.unreadable);
         fmt::print("test loss {:.4f} ({})\n", sums.mean_loss(), score_text(sums));

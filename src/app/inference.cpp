@@ -198,7 +198,7 @@ void build(Inference& inference, InferenceUse use, bool with_embedding) {
     if (inference.outputs.regression) inference.outputs.count = given;
     check_comparable(inference.outputs, *inference.data, use);
     const LossChoice loss = inference.outputs.loss;
-    if (use == InferenceUse::metrics && loss != LossChoice::reconstruction && loss != LossChoice::location)
+    if (use == InferenceUse::metrics && (is_of_classes(loss) || is_regression(loss)))
         check_metrics(config.train, given);
     if (with_embedding) inference.embedding = keep_embedding(spec);
     inference.graph = std::make_unique<Graph>(std::move(spec), *inference.device,

@@ -38,8 +38,17 @@ void print_targets(const Dataset& dataset) {
     }
 }
 
+void print_segments(const Dataset& dataset) {
+    const SegmentSummary of = summarize_segments(dataset);
+    fmt::print("  segments  {} in {} of {} samples", of.segments, of.samples, dataset.info().samples);
+    if (of.segments > 0)
+        fmt::print(", {:.6g} to {:.6g} s long, {:.6g} s on average", of.shortest, of.longest, of.mean);
+    fmt::print("\n  seconds   {} inside of a segment, {} outside or padding\n", of.inside, of.others);
+}
+
 /// "classes   10".
 std::string classes_or_targets(const DatasetInfo& info) {
+    if (info.has_segments()) return "targets   " + describe_wanted(info);
     if (info.targets > 0) return fmt::format("targets   {}", info.targets);
     return "classes   " + (info.classes > 0 ? std::to_string(info.classes) : "unknown");
 }
@@ -57,6 +66,7 @@ void inspect_dataset(const std::string& path) {
         fmt::print("  paths     {}\n", info.samples > 0
                                            ? "one each, the first: " + shell_word(paths->read(0, 1).front())
                                            : "of no sample");
+    if (info.has_segments()) return print_segments(*dataset);
     if (info.targets > 0) return print_targets(*dataset);
     if (!info.labelled) {
         fmt::print("  labels    none\n");

@@ -61,16 +61,25 @@ std::vector<std::string> share(Communicator& communicator, const std::vector<std
     return shared;
 }
 
+/// No weight of a temporal transformer depends on how long sequences are.
+bool takes(const ModelConfig& model, const DatasetInfo& trained_on, const DatasetInfo& data) {
+    const Shape &then = trained_on.sample_shape, &now = data.sample_shape;
+    if (model.name == "temporal_transformer" && then.rank() == 2 && now.rank() == 2) return then[1] == now[1];
+    return then == now;
+}
+constexpr const char* remedy_for_sequences =
+    "pack them as the training data were, with --sequences and the same --features";
+
 }  // namespace
 
 ModelOutputs find_model_outputs(const Config& config, const std::string& weights, const Dataset& data) {
     const std::optional<DatasetInfo> trained_on = training_data(config);
     const DatasetInfo& info = data.info();
-    if (trained_on && !(trained_on->sample_shape == info.sample_shape))
-        throw DataError(data.name() + " has samples of shape " + to_string(info.sample_shape) +
-                            ", but the model was trained on samples of shape " +
-                            to_string(trained_on->sample_shape),
-                        "give data of that shape");
+    if (trained_on && !takes(config.model, *trained_on, info))
+        throw DataError(
+            data.name() + " has samples of shape " + to_string(info.sample_shape) +
+                ", but the model was trained on samples of shape " + to_string(trained_on->sample_shape),
+            trained_on->sample_shape.rank() == 2 ? remedy_for_sequences : "give data of that shape");
     const std::optional<Config> of_run = config_in(weights);
     ModelOutputs outputs;
     if (trained_on && !config.data.normalize) outputs.doubt = doubt_about_scale(*trained_on, info);
@@ -87,9 +96,10 @@ ModelOutputs find_model_outputs(const Config& config, const std::string& weights
         outputs.count = 1;
         return outputs;
     }
-    const bool location = outputs.loss == LossChoice::location;
-    if (location)
+    if (outputs.loss == LossChoice::location)
         outputs.count = location_targets;
+    else if (outputs.loss == LossChoice::segments)
+        outputs.count = segment_targets * info.sample_shape[0];
     else if (config.model.classes)
         outputs.count = *config.model.classes;
     else if (of_run && of_run->model.classes)
@@ -104,7 +114,7 @@ ModelOutputs find_model_outputs(const Config& config, const std::string& weights
                                     data.name(), outputs.regression ? "targets" : "labels",
                                     outputs.regression ? "of them" : "classes"),
                         "set model.classes");
-    if (outputs.regression || location)
+    if (is_of_targets(outputs.loss))
         outputs.target_names =
             trained_on && trained_on->targets > 0 ? trained_on->target_names : info.target_names;
     else if (trained_on)
@@ -127,13 +137,18 @@ ModelOutputs share(Communicator& communicator, const ModelOutputs& outputs) {
 void check_comparable(const ModelOutputs& outputs, const Dataset& data, InferenceUse use) {
     const DatasetInfo& info = data.info();
     if (outputs.loss == LossChoice::reconstruction) return;
-    const bool of_targets = outputs.regression || outputs.loss == LossChoice::location;
+    const bool of_targets = is_of_targets(outputs.loss);
     if (of_targets ? info.labelled : info.targets > 0) {
         if (use == InferenceUse::predictions) return;
         throw DataError(fmt::format("{} has {}, but the model was trained to give {}", data.name(),
                                     of_targets ? "labels" : "targets", of_targets ? "targets" : "classes"),
                         of_targets ? "give data with targets" : "give data with labels");
     }
+    const bool of_segments = outputs.loss == LossChoice::segments;
+    if (of_targets && info.targets > 0 && of_segments != info.has_segments())
+        throw DataError(fmt::format("{} has {}, but the model gives {}", data.name(), describe_wanted(info),
+                                    of_segments ? "segments" : "numbers"),
+                        of_segments ? remedy_for_sequences : "give data with the targets of training");
     if (!of_targets && info.classes > outputs.count)
         throw DataError(fmt::format("{} has {} classes, but the model was trained on {}", data.name(),
                                     info.classes, outputs.count),

@@ -13,8 +13,8 @@ namespace tutti {
 
 /// The outputs of a model for one sample.
 struct ModelOutputs {
-    std::int64_t count = 0;                   ///< 1 of reconstruction, where nobody asks; of location targets
-    bool regression = false;                  ///< targets, else the logits of classes, or a location
+    std::int64_t count = 0;   ///< 1 of reconstruction, where nobody asks; of places and segments targets
+    bool regression = false;  ///< targets one by one
     LossChoice loss = LossChoice::automatic;  ///< of training; automatic: cross_entropy
     std::vector<std::string> target_names;    ///< `count`, or none where they are not known
     std::vector<std::string> class_names;     ///< those of the training data, where they are known

@@ -150,13 +150,27 @@ int pack_clips_command(const Arguments& arguments) {
     return print(options.output, info, text_of(rows) + left_out.text("clips"));
 }
 
+std::string text_of(const SequenceCounts& counts) {
+    std::string text;
+    if (counts.padding > 0)
+        text +=
+            fmt::format("; {} of {} seconds are padding", counts.padding, counts.padding + counts.seconds);
+    if (counts.missed > 0)
+        text += fmt::format("; {} segments were left out, in which no second of their part begins",
+                            counts.missed);
+    return text;
+}
+
 int pack_features_command(const Arguments& arguments) {
     OptionParser parser(
         "Packs features of the seconds of videos into one HDF5 data set: a sample per second, labelled by "
-        "whether it is inside of a segment that was chosen.",
+        "whether it is inside of a segment that was chosen, or with --sequences one per part of a video, "
+        "with "
+        "the place of the segment that each of its seconds is in.",
         "trainer pack features");
-    PackFeaturesOptions options;
+    PackSequencesOptions options;
     LeftOut left_out;
+    bool sequences = false, no_labels = false;
     parser
         .add_option(
             "--labels", options.labels,
@@ -169,20 +183,34 @@ int pack_features_command(const Arguments& arguments) {
                     "commas, are put side by side")
         .delimiter(',')
         .required();
+    const ParserOption whole = parser.add_flag(
+        "--sequences", sequences,
+        "a sample is a part, [seconds, features + 1]: the last feature is 1 where the second exists; seconds "
+        "that a shorter part lacks are 0");
+    parser
+        .add_option("--length", options.length,
+                    "with --sequences: seconds of a sample; default: those of the longest part")
+        .whole_number()
+        .in_range(1, 1000000)
+        .needs(whole);
+    parser.add_flag("--no-labels", no_labels, "segments are not read: data to predict");
     parser.add_flag("--skip-errors", left_out.wanted,
-                    "leave out parts whose files are missing, damaged or do not match the first, and count "
-                    "them; all are read twice then");
+                    "leave out parts whose files are missing, damaged or do not match the first, or that are "
+                    "longer than --length, and count them; all are read twice then");
     add_threads_option(parser, options.threads, "files; each may hold 16 MiB");
     add_common_options(parser, options.output, options.mean, options.std);
     PackedIndex index;
     index.add_option(parser, {"id", "second"});
     if (!parse_arguments(parser, arguments)) return 0;
+    options.labelled = !no_labels;
     check_output(options.output);
     index.prepare(options.output);
     options.from = index.note();
-    const DatasetInfo info = pack_features(options, left_out.note());
+    SequenceCounts counts;
+    const DatasetInfo info = sequences ? pack_sequences(options, left_out.note(), &counts)
+                                       : pack_features(options, left_out.note());
     index.write();
-    return print(options.output, info, left_out.text("parts"));
+    return print(options.output, info, text_of(counts) + left_out.text("parts"));
 }
 
 int pack_csv_command(const Arguments& arguments) {
@@ -242,7 +270,7 @@ int pack_command(const Arguments& arguments) {
             "(or "
             "--csv F)\n"
             "trainer pack features --labels F --features DIR,... -o OUT.h5   features of the seconds of "
-            "videos\n"
+            "videos (or --sequences, of whole parts)\n"
             "trainer pack csv --csv F --label COLUMN -o OUT.h5     a table of numbers (or --target ...)\n");
         return arguments.empty() ? static_cast<int>(ExitCode::usage) : 0;
     }

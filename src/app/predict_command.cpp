@@ -36,11 +36,11 @@ int predict_job(const JobStart& start, const PredictArguments& arguments) {
         check_output(arguments.output, arguments.inference.data);
         check_output(arguments.output, model.config.data.val);
         check_output(arguments.output, {model.weights});
-        if (arguments.no_logits && (model.outputs.regression || location_of_run(model.config.train)))
-            throw UsageError(
-                fmt::format("--no-logits: the outputs of {} are its predictions",
-                            model.outputs.regression ? "a model for regression" : "the model locator"),
-                "leave it out");
+        if (arguments.no_logits && !is_of_classes(model.outputs.loss))
+            throw UsageError(fmt::format("--no-logits: the outputs of {} are its predictions",
+                                         model.outputs.regression ? std::string("a model for regression")
+                                                                  : "the model " + model.config.model.name),
+                             "leave it out");
     });
     Communicator& control = *model.control;
     const std::vector<std::string>& files =
@@ -54,12 +54,18 @@ int predict_job(const JobStart& start, const PredictArguments& arguments) {
     const std::int64_t outputs = model.graph->output_shape().count();
     const DatasetInfo& info = model.data->info();
     const auto location = location_of_run(model.config.train);
-    const bool regression = model.outputs.regression || location;
-    if (regression) {
+    const auto segments = segments_of_run(model.config.train);
+    const bool has_outputs = is_of_targets(model.outputs.loss);
+    if (has_outputs) {
         format.outputs = location ? std::ssize(location_columns) : outputs;
         if (location) format.output_names.assign(location_columns.begin(), location_columns.end());
-        format.targets = info.targets;
-        format.target_names = model.outputs.target_names;
+        if (segments) {
+            format.output_names = segment_columns(segments->selection, info.sample_shape[0]);
+            format.outputs = std::ssize(format.output_names);  // no targets: two columns a second
+        } else {
+            format.targets = info.targets;
+            format.target_names = model.outputs.target_names;
+        }
     } else {
         format.logits = arguments.no_logits ? 0 : outputs;
     }
@@ -72,24 +78,26 @@ int predict_job(const JobStart& start, const PredictArguments& arguments) {
             arguments.output, format,
             {model.weights, model.weights_sha256, model.data->name(), to_yaml(model.config)});
     });
-    const PredictionCounts counts = predict({.graph = *model.graph,
-                                             .device = *model.device,
-                                             .stage = *model.stage,
-                                             .dataset = *model.data,
-                                             .loader = *model.loader,
-                                             .communicator = control,
-                                             .format = format,
-                                             .embedding = model.embedding ? &*model.embedding : nullptr,
-                                             .writer = writer.get(),
-                                             .paths = paths.get(),
-                                             .location_stride = location ? location->stride : 0,
-                                             .batch_size = model.config.train.batch_size,
-                                             .seed = model.config.run.seed});
+    const PredictionCounts counts =
+        predict({.graph = *model.graph,
+                 .device = *model.device,
+                 .stage = *model.stage,
+                 .dataset = *model.data,
+                 .loader = *model.loader,
+                 .communicator = control,
+                 .format = format,
+                 .embedding = model.embedding ? &*model.embedding : nullptr,
+                 .writer = writer.get(),
+                 .paths = paths.get(),
+                 .location_stride = location ? location->stride : 0,
+                 .segments = segments ? std::optional(segments->selection) : std::nullopt,
+                 .batch_size = model.config.train.batch_size,
+                 .seed = model.config.run.seed});
     together_on_first_rank(control, "writing " + arguments.output, [&] { writer->commit(); });
     if (control.rank() != 0) return 0;
     const LossSums sums{0, static_cast<double>(counts.samples), counts.correct};
     std::string score = "the data have no labels";
-    if (regression)
+    if (has_outputs)
         score = fmt::format("{} output{} each", format.outputs, format.outputs == 1 ? "" : "s");
     else if (info.labelled)
         score = "accuracy " + accuracy_text(sums);

@@ -23,10 +23,11 @@
 namespace tutti {
 namespace {
 
-std::string error_text(const char* name, const nlohmann::json& row, std::int64_t samples) {
-    const auto& value = row.at(name);
-    return value.is_number() ? fmt::format("test {} {:.4f} ({} samples)", name, value.get<double>(), samples)
-                             : fmt::format("test {} not finite ({} samples)", name, samples);
+/// shown: what people call what the row has under `key`.
+std::string number_text(const char* key, const char* shown, const nlohmann::json& row, std::int64_t samples) {
+    const auto& value = row.at(key);
+    return value.is_number() ? fmt::format("test {} {:.4f} ({} samples)", shown, value.get<double>(), samples)
+                             : fmt::format("test {} not finite ({} samples)", shown, samples);
 }
 
 // The line that scripts look for is the last one on standard output.
@@ -38,7 +39,9 @@ void print_result(const std::string& last_eval, Log& log) {
         row.contains("accuracy")
             ? fmt::format("test accuracy {:.4f} ({} of {})", row.at("accuracy").get<double>(),
                           row.at("correct").get<std::int64_t>(), samples)
-            : error_text(row.contains("rmse") ? "rmse" : "loss", row, samples);
+        : row.contains("atiou") && !row.at("atiou").is_null() ? number_text("atiou", "AtIoU", row, samples)
+        : row.contains("rmse")                                ? number_text("rmse", "rmse", row, samples)
+                                                              : number_text("loss", "loss", row, samples);
     fmt::print("{}\n", text);
     std::fflush(stdout);
     log.note(text);

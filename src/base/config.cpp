@@ -74,12 +74,17 @@ void set_optimizer_defaults(OptimConfig& optim, const Settings& settings) {
     }
 }
 
-/// What is not given of a clip's transformer is VideoMAE's ViT-S/16.
+/// What is not given of a clip's transformer is VideoMAE's ViT-S/16, of a sequence's what Repurpose has.
 void set_model_defaults(ModelConfig& model, const Settings& settings) {
-    if (!model.name.starts_with("videomae")) return;
     const auto set = [&](const char* path, std::int64_t& value, std::int64_t usual) {
         if (settings.find(path) == nullptr) value = usual;
     };
+    if (model.name == "temporal_transformer") {
+        set("model.dim", model.dim, 512);
+        set("model.depth", model.depth, model.fusion == "cross" ? 3 : 16);
+        set("model.heads", model.heads, 8);
+    }
+    if (!model.name.starts_with("videomae")) return;
     set("model.patch", model.patch, 16);
     set("model.dim", model.dim, 384);
     set("model.depth", model.depth, 12);
@@ -94,7 +99,8 @@ struct OwnLoss {
 constexpr OwnLoss own_losses[] = {
     {"videomae_pretrain", "reconstruction", "says hidden pixels", "hides anything",
      LossChoice::reconstruction},
-    {"locator", "location", "says presence and place", "says places", LossChoice::location}};
+    {"locator", "location", "says presence and place", "says places", LossChoice::location},
+    {"temporal_transformer", "segments", "says segments", "says segments", LossChoice::segments}};
 
 void set_loss_of_model(Config& config, const Settings& settings) {
     LossChoice& loss = config.train.loss;
@@ -116,6 +122,17 @@ void set_loss_of_model(Config& config, const Settings& settings) {
     if (loss == LossChoice::location && config.train.heatmap_weight == 0 && config.train.presence_weight == 0)
         settings.find("train.presence_weight")
             ->fail("train.heatmap_weight is 0, too: nothing would be learned", "give one of them a weight");
+    if (loss == LossChoice::segments && config.train.focal_weight == 0 && config.train.offset_weight == 0)
+        settings.find("train.offset_weight")
+            ->fail("train.focal_weight is 0, too: nothing would be learned", "give one of them a weight");
+    const SegmentsConfig& segments = config.train.segments;
+    if (segments.shortest > segments.longest) {
+        const Setting* const longest = settings.find("train.segments.longest");
+        (longest ? longest : settings.find("train.segments.shortest"))
+            ->fail(fmt::format("train.segments.shortest {} is above longest {}", segments.shortest,
+                               segments.longest),
+                   "let shortest be at most longest");
+    }
 }
 
 /// Metrics that are asked for must be measured.
@@ -302,6 +319,17 @@ std::vector<std::string> course_differences(const Config& before, const Config& 
                                                  "train.heatmap_sigma",
                                                  "train.heatmap_weight",
                                                  "train.presence_weight",
+                                                 "train.focal_alpha",
+                                                 "train.focal_gamma",
+                                                 "train.focal_weight",
+                                                 "train.offset_weight",
+                                                 "train.segments.threshold",
+                                                 "train.segments.candidates",
+                                                 "train.segments.shortest",
+                                                 "train.segments.longest",
+                                                 "train.segments.per_minute",
+                                                 "train.segments.nms_sigma",
+                                                 "train.segments.min_score",
                                                  "train.label_smoothing",
                                                  "train.class_weights",
                                                  "train.precision",

@@ -190,8 +190,10 @@ void add_schedule(std::vector<Row>& rows) {
 void add_train(std::vector<Row>& rows) {
     using T = TrainConfig;
     using C = CheckpointConfig;
+    using G = SegmentsConfig;
     const auto train = &Config::train;
     const auto checkpoint = &TrainConfig::checkpoint;
+    const auto segments = &TrainConfig::segments;
     rows.insert(
         rows.end(),
         {
@@ -208,13 +210,15 @@ void add_train(std::vector<Row>& rows) {
                                     {"l1", LossChoice::l1},
                                     {"huber", LossChoice::huber},
                                     {"reconstruction", LossChoice::reconstruction},
-                                    {"location", LossChoice::location}}),
+                                    {"location", LossChoice::location},
+                                    {"segments", LossChoice::segments}}),
                 "what training minimises: cross_entropy of classes, or of targets the mean of their squared "
                 "(mse) or absolute (l1) differences, or of the squares up to 1 and beyond that the "
                 "absolute ones (huber); reconstruction: the mean of the squares of what videomae_pretrain "
                 "says of "
                 "hidden pixels less what they are; location: how far a locator's heat map and presence are "
-                "off; auto: the one of these two models, mse where the data have targets, else "
+                "off; segments: how far a temporal_transformer's seconds and offsets are off; auto: the one "
+                "of these three models, mse where the data have targets, else "
                 "cross_entropy"),
             row("train.heatmap_sigma", at(train, &T::heatmap_sigma), number({.low = 0.01}),
                 "standard deviation of the bell in the heat map that a locator is to give, in pixels of the "
@@ -223,6 +227,32 @@ void add_train(std::vector<Row>& rows) {
                 "factor of the mean squared difference of a locator's heat map in its loss"),
             row("train.presence_weight", at(train, &T::presence_weight), number({.low = 0}),
                 "factor of the binary cross entropy of a locator's presence in its loss"),
+            row("train.focal_alpha", at(train, &T::focal_alpha), number({.low = 0, .high = 1}),
+                "what seconds inside of a segment weigh in the focal loss of segments; those outside: 1 less "
+                "that"),
+            row("train.focal_gamma", at(train, &T::focal_gamma), number({.low = 0}),
+                "exponent of the focal loss of segments: the greater, the less seconds count that are right "
+                "already"),
+            row("train.focal_weight", at(train, &T::focal_weight), number({.low = 0}),
+                "factor of the focal loss of segments"),
+            row("train.offset_weight", at(train, &T::offset_weight), number({.low = 0}),
+                "factor of the DIoU loss of segments, of where they begin and end"),
+            row("train.segments.threshold", at(train, segments, &G::threshold), number({.low = 0, .high = 1}),
+                "probability above which a second tells a segment"),
+            row("train.segments.candidates", at(train, segments, &G::candidates), integer(1),
+                "at most so many seconds of a sample tell one, the most probable ones"),
+            row("train.segments.shortest", at(train, segments, &G::shortest), number({.low = 0}, seconds),
+                "seconds; shorter segments are left out"),
+            row("train.segments.longest", at(train, segments, &G::longest),
+                number({.low = 0, .low_open = true}, seconds), "seconds; longer segments are left out"),
+            row("train.segments.per_minute", at(train, segments, &G::per_minute),
+                number({.low = 0, .low_open = true}),
+                "at most so many segments per minute of a sample, rounded up, those of the highest scores"),
+            row("train.segments.nms_sigma", at(train, segments, &G::nms_sigma),
+                number({.low = 0, .low_open = true}),
+                "soft-NMS: a chosen segment multiplies the scores of others by exp(-IoU^2 / nms_sigma)"),
+            row("train.segments.min_score", at(train, segments, &G::min_score), number({.low = 0, .high = 1}),
+                "segments whose score falls below are left out"),
             row("train.label_smoothing", at(train, &T::label_smoothing),
                 number({.low = 0, .high = 1, .high_open = true}),
                 "part of the training target that is spread evenly over all classes; evaluation goes "

@@ -17,7 +17,9 @@ void add_model(std::vector<Row>& rows) {
                                             {"vit", "vit"},
                                             {"videomae", "videomae"},
                                             {"videomae_pretrain", "videomae_pretrain"},
-                                            {"locator", "locator"}});
+                                            {"locator", "locator"},
+                                            {"temporal_transformer", "temporal_transformer"}});
+    const auto fusions = choice<std::string>({{"early", "early"}, {"cross", "cross"}});
     const auto backbones =
         choice<std::string>({{"resnet18", "resnet18"}, {"resnet34", "resnet34"}, {"resnet50", "resnet50"}});
     const auto stems = choice<std::string>({{"imagenet", "imagenet"}, {"cifar", "cifar"}});
@@ -51,16 +53,18 @@ void add_model(std::vector<Row>& rows) {
                  default_is("4, videomae: 16", row("model.patch", at(model, &M::patch), integer(1),
                                                    "height and width of a patch in pixels; divides the "
                                                    "image's"))),
-            only({"vit", "videomae", "videomae_pretrain"},
-                 default_is("128, videomae: 384",
+            only({"vit", "videomae", "videomae_pretrain", "temporal_transformer"},
+                 default_is("128, videomae: 384, temporal_transformer: 512",
                             row("model.dim", at(model, &M::dim), integer(1), "width of a token"))),
-            only({"vit", "videomae", "videomae_pretrain"},
-                 default_is("4, videomae: 12", row("model.depth", at(model, &M::depth), integer(1, 4096),
-                                                   "transformer layers"))),
-            only({"vit", "videomae", "videomae_pretrain"},
-                 default_is("4, videomae: 6", row("model.heads", at(model, &M::heads), integer(1),
-                                                  "attention heads; divides model.dim"))),
-            only({"vit", "videomae", "videomae_pretrain"},
+            only({"vit", "videomae", "videomae_pretrain", "temporal_transformer"},
+                 default_is("4, videomae: 12, temporal_transformer: 16, with model.fusion: cross 3",
+                            row("model.depth", at(model, &M::depth), integer(1, 4096),
+                                "transformer layers; with model.fusion: cross of picture and sound each"))),
+            only({"vit", "videomae", "videomae_pretrain", "temporal_transformer"},
+                 default_is("4, videomae: 6, temporal_transformer: 8",
+                            row("model.heads", at(model, &M::heads), integer(1),
+                                "attention heads; divides model.dim"))),
+            only({"vit", "videomae", "videomae_pretrain", "temporal_transformer"},
                  row("model.mlp_ratio", at(model, &M::mlp_ratio), number(positive),
                      "width of the hidden layer over that of a token")),
             only({"vit", "videomae", "videomae_pretrain"},
@@ -88,6 +92,21 @@ void add_model(std::vector<Row>& rows) {
                  row("model.decoder_heads", at(model, &M::decoder_heads), size,
                      "attention heads of the decoder; divides model.decoder_dim; null: half of "
                      "model.heads")),
+            only({"temporal_transformer"}, row("model.features", at(model, &M::features), list_of(integer(1)),
+                                               "widths of the features of a second, side by side in the "
+                                               "data, which model.fusion: cross takes "
+                                               "apart; []: all together")),
+            only({"temporal_transformer"},
+                 row("model.fusion", at(model, &M::fusion), fusions,
+                     "early: one transformer over all features; cross: of three features, picture, sound "
+                     "and text, a transformer each, then picture and sound attend to the text and to each "
+                     "other")),
+            only({"temporal_transformer"},
+                 row("model.text_depth", at(model, &M::text_depth), integer(1, 4096),
+                     "transformer layers of the text; model.fusion: cross")),
+            only({"temporal_transformer"},
+                 row("model.cross_depth", at(model, &M::cross_depth), integer(1, 4096),
+                     "layers of each attention to another feature; model.fusion: cross")),
             only(
                 {layers_model},
                 row("model.layers", at(model, &M::layers), layers(),

@@ -62,6 +62,8 @@ constexpr const char* features =
     "features and labels are read from one HDF5 file (data/README.md): data.train=FILE.h5";
 constexpr const char* val_features =
     "features and labels are read from one HDF5 file (data/README.md): data.val=FILE.h5";
+constexpr const char* widths =
+    "leave it out with model.fusion: early; with cross give all three: model.features=[512, 2048, 384]";
 constexpr const char* from_launcher = "leave it out: the launcher (srun, mpirun, torchrun) says it";
 
 void add_flags(std::vector<FamiliarOption>& all) {
@@ -130,6 +132,21 @@ void add_keys(std::vector<FamiliarOption>& all) {
         key(locator, "loss.w_presence", "train.presence_weight"),
         key(locator, "train.val_every", "train.eval_every"),
         key(locator, "train.best_ckpt_start_epoch", "train.checkpoint.best_from"),
+        key(clips, "model.d_model", "model.dim"),
+        key(clips, "model.self_num_layers", "model.depth"),
+        key(clips, "model.text_num_layers", "model.text_depth"),
+        key(clips, "model.cross_num_layers", "model.cross_depth"),
+        key(clips, "model.num_heads", "model.heads"),
+        refused(key(clips, "model.vis_dim", ""), widths),
+        refused(key(clips, "model.aud_dim", ""), widths),
+        refused(key(clips, "model.text_dim", ""), widths),
+        key(clips, "test_cfg.pre_nms_topk", "train.segments.candidates"),
+        key(clips, "test_cfg.pre_nms_thresh", "train.segments.threshold"),
+        key(clips, "test_cfg.duration_thresh", "train.segments.shortest"),
+        key(clips, "test_cfg.duration_thresh_max", "train.segments.longest"),
+        key(clips, "test_cfg.max_seg_per_min", "train.segments.per_minute"),
+        key(clips, "test_cfg.nms_sigma", "train.segments.nms_sigma"),
+        key(clips, "test_cfg.min_score", "train.segments.min_score"),
         key(clips, "train.eval_freq", "train.eval_every"),
         key(clips, "train.warmup_epochs", "schedule.warmup_epochs"),
         called({}, "in epochs", key(clips, "train.save_epochs", "train.checkpoint.every", Value::epochs)),

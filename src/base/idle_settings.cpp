@@ -52,6 +52,19 @@ std::vector<std::string> idle_settings(const Config& config) {
         .add("train.presence_weight", config.train.presence_weight, usual.train.presence_weight)
         .tell(config.train.loss != LossChoice::location, "without model.name: locator", warnings);
     Group()
+        .add("train.focal_alpha", config.train.focal_alpha, usual.train.focal_alpha)
+        .add("train.focal_gamma", config.train.focal_gamma, usual.train.focal_gamma)
+        .add("train.focal_weight", config.train.focal_weight, usual.train.focal_weight)
+        .add("train.offset_weight", config.train.offset_weight, usual.train.offset_weight)
+        .add("train.segments", config.train.segments, usual.train.segments)
+        .tell(config.train.loss != LossChoice::segments, "without model.name: temporal_transformer",
+              warnings);
+    Group()
+        .add("model.text_depth", config.model.text_depth, usual.model.text_depth)
+        .add("model.cross_depth", config.model.cross_depth, usual.model.cross_depth)
+        .tell(config.model.name == "temporal_transformer" && config.model.fusion != "cross",
+              "without model.fusion: cross", warnings);
+    Group()
         .add("data.tail", config.data.tail, usual.data.tail)
         .tell(config.data.drop_last, "with data.drop_last", warnings);
     Group()

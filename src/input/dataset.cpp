@@ -29,7 +29,11 @@ std::string describe(DatasetInfo info) {
 
 void require_alike(const Dataset& first, const Dataset& other) {
     const DatasetInfo &a = first.info(), &b = other.info();
-    if (a.targets != b.targets)
+    if (a.sample_shape.rank() == 2 && b.sample_shape.rank() == 2 && a.sample_shape[0] != b.sample_shape[0])
+        throw DataError(fmt::format("{} has sequences of {} steps, but {} of {}", first.name(),
+                                    a.sample_shape[0], other.name(), b.sample_shape[0]),
+                        "files that are used together must agree; pack them again with the same --length");
+    if (a.targets != b.targets || a.target_kind != b.target_kind)
         throw DataError(first.name() + " has " + describe_wanted(a) + ", but " + other.name() + " has " +
                             describe_wanted(b),
                         "files that are used together must agree; use them apart");
@@ -53,6 +57,7 @@ void require_alike(const Dataset& first, const Dataset& other) {
 }  // namespace
 
 std::string describe_wanted(const DatasetInfo& info) {
+    if (info.has_segments()) return fmt::format("segments in {} seconds", info.targets / 2);
     if (info.targets > 0) return std::to_string(info.targets) + (info.targets == 1 ? " target" : " targets");
     if (info.classes == 0) return "no labels";
     return std::to_string(info.classes) + (info.classes == 1 ? " class" : " classes") +
@@ -142,6 +147,13 @@ std::vector<std::int64_t> count_labels(const Dataset& dataset) {
 }
 
 std::string doubt_about_layout(const DatasetInfo& info) {
+    if (info.dtype == DType::f32 && info.sample_shape.rank() == 2 && (info.labelled || info.targets > 0) &&
+        info.target_kind.empty())
+        return fmt::format(
+            "samples are {}, taken for sequences of {} steps with {} features, the last of which says "
+            "whether "
+            "a step exists; if they are grey images, store them as uint8 [N, H, W, 1], from 0 to 255",
+            to_string(info.sample_shape), info.sample_shape[0], info.sample_shape[1]);
     if (info.dtype != DType::u8 || info.sample_shape.rank() != 3) return {};
     const std::int64_t height = info.sample_shape[0], width = info.sample_shape[1],
                        channels = info.sample_shape[2];

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <initializer_list>
 #include <system_error>
 #include <vector>
 
@@ -43,18 +44,22 @@ std::string directory_of(const std::string& path) {
     return directory.empty() ? "." : directory;
 }
 
-/// Rows first … first+count−1, at most bytes_per_write at a time. What the library
-/// reports, or nothing: to be asked for at once, because its next call, such as closing a handle, forgets it.
-std::string write_rows(hid_t table, hid_t type, std::int64_t row_bytes, std::int64_t first,
-                       std::int64_t count, const std::byte* rows) {
+/// `count` rows from `first` on, which is the place of a sample, or of a sample and a step in it; at most
+/// bytes_per_write at a time. What the library reports, or nothing: to be asked for at once, because its next
+/// call, such as closing a handle, forgets it.
+std::string write_rows(hid_t table, hid_t type, std::int64_t row_bytes,
+                       std::initializer_list<std::int64_t> first, std::int64_t count, const std::byte* rows) {
     const Handle space(H5Dget_space(table), H5Sclose);
     std::array<hsize_t, H5S_MAX_RANK> start{}, extent{};
     const int rank = H5Sget_simple_extent_dims(space.get(), extent.data(), nullptr);
     if (rank < 1) return hdf5::last_error();
+    const std::size_t along = first.size() - 1;
+    std::copy(first.begin(), first.end(), start.begin());
+    std::fill_n(extent.begin(), along, hsize_t{1});
     const std::int64_t piece = std::max<std::int64_t>(1, bytes_per_write / row_bytes);
     for (std::int64_t done = 0; done < count; done += piece) {
-        start[0] = static_cast<hsize_t>(first + done);
-        extent[0] = static_cast<hsize_t>(std::min(piece, count - done));
+        start[along] = static_cast<hsize_t>(first.begin()[along] + done);
+        extent[along] = static_cast<hsize_t>(std::min(piece, count - done));
         const Handle memory(H5Screate_simple(rank, extent.data(), nullptr), H5Sclose);
         if (H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start.data(), nullptr, extent.data(), nullptr) <
                 0 ||
@@ -77,7 +82,7 @@ std::string write_texts(hid_t table, std::int64_t first, std::span<const std::st
             piece.push_back(as_utf8(text));
         for (const std::string& text : piece) pointers.push_back(text.c_str());
         const std::string reason =
-            write_rows(table, type.get(), sizeof(char*), first + static_cast<std::int64_t>(done),
+            write_rows(table, type.get(), sizeof(char*), {first + static_cast<std::int64_t>(done)},
                        static_cast<std::int64_t>(piece.size()), std::as_bytes(std::span(pointers)).data());
         if (!reason.empty()) return reason;
     }
@@ -152,6 +157,7 @@ void DatasetWriter::create(const std::string& source, Paths paths) {
         hdf5::write_integer(file_, schema::classes_attribute, info_.classes);
     hdf5::write_texts(file_, schema::class_names_attribute, info_.class_names);
     hdf5::write_texts(file_, schema::target_names_attribute, info_.target_names);
+    if (!info_.target_kind.empty()) hdf5::write_text(file_, schema::target_kind_attribute, info_.target_kind);
     hdf5::write_floats(file_, schema::mean_attribute, info_.mean);
     hdf5::write_floats(file_, schema::std_attribute, info_.std);
     if (!source.empty()) hdf5::write_text(file_, schema::source_attribute, source);
@@ -222,19 +228,61 @@ void DatasetWriter::append(std::span<const std::byte> samples, std::span<const s
         fail("cannot be written",
              std::to_string(paths.size()) + " paths are not those of " + std::to_string(count) + " samples");
     const hdf5::QuietErrors quiet;
-    const hid_t type = info_.dtype == DType::u8 ? H5T_NATIVE_UINT8 : H5T_NATIVE_FLOAT;
-    std::string reason =
-        write_rows(samples_.get(), type, info_.sample_bytes(), written_, count, samples.data());
-    if (reason.empty() && info_.labelled)
-        reason = write_rows(labels_.get(), H5T_NATIVE_INT64, sizeof(std::int64_t), written_, count,
+    const std::string reason =
+        write_rows(samples_.get(), sample_type(), info_.sample_bytes(), {written_}, count, samples.data());
+    if (!reason.empty()) fail_writing(reason);
+    append_rest(count, labels, targets, paths);
+}
+
+/// What samples have beside /samples, of the next `count` of them, which are then there.
+void DatasetWriter::append_rest(std::int64_t count, std::span<const std::int64_t> labels,
+                                std::span<const float> targets, std::span<const std::string> paths) {
+    std::string reason;
+    if (info_.labelled)
+        reason = write_rows(labels_.get(), H5T_NATIVE_INT64, sizeof(std::int64_t), {written_}, count,
                             std::as_bytes(labels).data());
     if (reason.empty() && info_.targets > 0)
         reason = write_rows(targets_.get(), H5T_NATIVE_FLOAT,
-                            info_.targets * static_cast<std::int64_t>(sizeof(float)), written_, count,
+                            info_.targets * static_cast<std::int64_t>(sizeof(float)), {written_}, count,
                             std::as_bytes(targets).data());
     if (reason.empty() && paths_) reason = write_texts(paths_.get(), written_, paths);
     if (!reason.empty()) fail_writing(reason);
     written_ += count;
+}
+
+void DatasetWriter::append_steps(std::span<const std::byte> steps) {
+    end_if_stopped(path_);
+    assert(info_.sample_shape.rank() == 2 && !info_.labelled);
+    const std::int64_t bytes = info_.sample_bytes() / info_.sample_shape[0];
+    const std::int64_t count = static_cast<std::int64_t>(steps.size()) / bytes;
+    if (static_cast<std::int64_t>(steps.size()) != count * bytes || written_ >= info_.samples ||
+        steps_ + count > info_.sample_shape[0])
+        fail("cannot be written", std::to_string(steps.size()) + " bytes behind step " +
+                                      std::to_string(steps_) + " of sample " + std::to_string(written_) +
+                                      " are no steps of " + std::to_string(info_.samples) + " samples of " +
+                                      to_string(info_.sample_shape));
+    const hdf5::QuietErrors quiet;
+    const std::string reason =
+        write_rows(samples_.get(), sample_type(), bytes, {written_, steps_}, count, steps.data());
+    if (!reason.empty()) fail_writing(reason);
+    steps_ += count;
+}
+
+void DatasetWriter::end_sequence(std::span<const float> targets, std::span<const std::string> paths) {
+    const std::int64_t bytes = info_.sample_bytes() / info_.sample_shape[0];
+    const std::vector<std::byte> none(static_cast<std::size_t>(
+        std::min(info_.sample_shape[0] - steps_, std::max<std::int64_t>(1, bytes_per_write / bytes)) *
+        bytes));
+    while (steps_ < info_.sample_shape[0])
+        append_steps(std::span(none).first(
+            std::min(none.size(), static_cast<std::size_t>((info_.sample_shape[0] - steps_) * bytes))));
+    require_targets(targets, 1);
+    append_rest(1, {}, targets, paths);
+    steps_ = 0;
+}
+
+hid_t DatasetWriter::sample_type() const {
+    return info_.dtype == DType::u8 ? H5T_NATIVE_UINT8 : H5T_NATIVE_FLOAT;
 }
 
 void DatasetWriter::commit() {

@@ -43,6 +43,13 @@ class DatasetWriter {
     void append(std::span<const std::byte> samples, std::span<const std::int64_t> labels,
                 std::span<const float> targets = {}, std::span<const std::string> paths = {});
 
+    /// Of sequences [T, F] without labels, which may be large: the next steps of the next sample, in pieces.
+    /// What is thrown is append()'s.
+    void append_steps(std::span<const std::byte> steps);
+    /// The sample has no more steps; those that it lacks are 0. Its targets, and its path where that is
+    /// stored.
+    void end_sequence(std::span<const float> targets, std::span<const std::string> paths);
+
     /// Syncs and renames. DataError: fewer samples than announced, the path became a directory. RunError: a
     /// failed write.
     void commit();
@@ -50,6 +57,9 @@ class DatasetWriter {
   private:
     void create(const std::string& source, Paths paths);
     hdf5::Handle create_table(const char* name, hid_t type, std::span<const hsize_t> dims) const;
+    void append_rest(std::int64_t count, std::span<const std::int64_t> labels, std::span<const float> targets,
+                     std::span<const std::string> paths);
+    hid_t sample_type() const;
     void require_labels(std::span<const std::int64_t> labels) const;
     void require_targets(std::span<const float> targets, std::int64_t samples) const;
     [[noreturn]] void fail(const std::string& what, const std::string& reason) const;
@@ -59,7 +69,8 @@ class DatasetWriter {
 
     std::string path_, temporary_;
     DatasetInfo info_;
-    std::int64_t written_ = 0;
+    std::int64_t written_ = 0;  ///< samples
+    std::int64_t steps_ = 0;    ///< of the next sample
     hdf5::File file_;
     hdf5::Handle samples_, labels_, targets_, paths_;
 };

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -46,6 +48,7 @@ class Hdf5Dataset final : public Dataset {
         storage_->read(indices, samples.data());
         take_labels(indices, labels);
         if (info_.dtype == DType::f32) require_finite(indices, samples);
+        if (info_.sample_shape.rank() == 2) require_steps(indices, samples);
     }
 
     void read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const override {
@@ -100,9 +103,38 @@ class Hdf5Dataset final : public Dataset {
             const auto bad = std::find_if_not(sample.begin(), sample.end(),
                                               [](float value) { return std::isfinite(value); });
             throw DataError(path_ + ": sample " + std::to_string(indices[i]) + " has the value " +
-                                std::to_string(*bad) + " as feature " + std::to_string(bad - sample.begin()),
+                                std::to_string(*bad) + place_of(bad - sample.begin()),
                             "correct the value or leave the sample out: features must be finite");
         }
+    }
+
+    /// What says which steps of a sequence exist: readers go by the first that does not.
+    void require_steps(std::span<const std::int64_t> indices, std::span<const std::byte> samples) const {
+        const auto* const values = reinterpret_cast<const float*>(samples.data());
+        const std::int64_t steps = info_.sample_shape[0], features = info_.sample_shape[1];
+        for (std::size_t i = 0; i < indices.size(); ++i) {
+            const float* const exists =
+                values + static_cast<std::int64_t>(i) * steps * features + features - 1;
+            float before = 1;
+            for (std::int64_t step = 0; step < steps; ++step) {
+                const float value = exists[step * features];
+                if (value != before && (value != 0 || before != 1))
+                    throw DataError(
+                        fmt::format(
+                            "{}: sample {} has the value {} as the last feature of step {}, behind {}", path_,
+                            indices[i], value, step, before),
+                        "let it be 1 for the steps that exist, and 0 for padding behind them");
+                before = value;
+            }
+        }
+    }
+
+    /// Of a value in a sample.
+    std::string place_of(std::int64_t value) const {
+        const std::int64_t features = info_.sample_shape[info_.sample_shape.rank() - 1];
+        const std::string feature = " as feature " + std::to_string(value % features);
+        if (info_.sample_shape.rank() == 1) return feature;
+        return feature + " of step " + std::to_string(value / features);
     }
 
     /// Whether all are in [0, end). Without a branch per value: several are looked at at once.
@@ -148,7 +180,10 @@ std::string advice_on_samples(const Table& samples) {
     const bool is_float = H5Tget_class(samples.type.get()) == H5T_FLOAT;
     const std::size_t dimensions = samples.dims.size();
     if (dimensions == 3 && !is_float) return ": grey images have C = 1, one dimension more";
-    if (dimensions >= 3 && is_float)
+    if (dimensions == 3)
+        return ": convert the features of sequences, in h5py with astype('float32'); pixels are stored as "
+               "bytes from 0 to 255, and divided by 255 as they are read";
+    if (dimensions > 3 && is_float)
         return ": pixels are stored as bytes from 0 to 255, and divided by 255 as they are read";
     if (dimensions == 2) return ": convert the features, in h5py with astype('float32')";
     if (dimensions == 4) return ": convert the pixels to bytes from 0 to 255, in h5py with astype('uint8')";
@@ -157,12 +192,15 @@ std::string advice_on_samples(const Table& samples) {
 
 void set_samples(DatasetInfo& info, const hdf5::File& file, const Table& samples) {
     const bool images = is_unsigned_byte(samples.type.get()) && samples.dims.size() == 4;
-    const bool features = is_float32(samples.type.get()) && samples.dims.size() == 2;
+    const bool features =
+        is_float32(samples.type.get()) && (samples.dims.size() == 2 || samples.dims.size() == 3);
     if (!images && !features)
-        schema::fail(file.path,
-                     "/samples is " + hdf5::describe(samples) +
-                         ", but must be uint8 [N, H, W, C] for images or float32 [N, F] for features" +
-                         advice_on_samples(samples));
+        schema::fail(
+            file.path,
+            "/samples is " + hdf5::describe(samples) +
+                ", but must be uint8 [N, H, W, C] for images, float32 [N, F] for features or float32 "
+                "[N, T, F] for sequences" +
+                advice_on_samples(samples));
     info.dtype = images ? DType::u8 : DType::f32;
     info.samples = samples.dims.front();
     info.sample_shape = Shape(std::span(samples.dims).subspan(1));

@@ -1,8 +1,11 @@
 #include "labels_and_targets.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "hdf5_table.hpp"
@@ -70,6 +73,20 @@ hdf5::Table open_targets(const hdf5::File& file) {
     return table;
 }
 
+/// Of each second what its segment is, or (-1, -1).
+void require_offsets(const hdf5::File& file, const DatasetInfo& info, std::span<const float> targets) {
+    for (std::size_t i = 0; i + 1 < targets.size(); i += 2) {
+        const float before = targets[i], after = targets[i + 1];
+        if ((before >= 0 && after > 0) || (before == -1 && after == -1)) continue;
+        const auto at = static_cast<std::int64_t>(i);
+        throw DataError(
+            fmt::format("{}: sample {} has the targets ({}, {}) for second {}", file.path, at / info.targets,
+                        before, after, at % info.targets / 2),
+            "give how long before it its segment begins, 0 or more, and how long behind it ends, more than "
+            "0, or (-1, -1) outside of segments (data/README.md)");
+    }
+}
+
 }  // namespace
 
 void describe_labels_and_targets(DatasetInfo& info, const hdf5::File& file, Labels wanted) {
@@ -88,6 +105,10 @@ void describe_labels_and_targets(DatasetInfo& info, const hdf5::File& file, Labe
     if (!classes && info.labelled) schema::fail(file.path, "there is no attribute 'classes'");
     info.classes = classes.value_or(0);
     info.class_names = hdf5::read_texts(file, schema::class_names_attribute);
+    info.target_kind = hdf5::read_text(file, schema::target_kind_attribute).value_or("");
+    if (has_labels && !info.target_kind.empty())
+        schema::fail(file.path, "there is an attribute 'target_kind', but there are /labels, not /targets");
+    if (!has_targets) info.target_kind.clear();
     if (!has_targets) return;
     info.targets = open_targets(file).dims[1];
     info.target_names = hdf5::read_texts(file, schema::target_names_attribute);
@@ -112,7 +133,10 @@ std::vector<float> read_targets(const hdf5::File& file, const DatasetInfo& info)
     std::vector<float> targets(static_cast<std::size_t>(info.samples * info.targets));
     read(file, column, table, H5T_NATIVE_FLOAT, targets.data());
     const auto bad = std::ranges::find_if_not(targets, [](float value) { return std::isfinite(value); });
-    if (bad == targets.end()) return targets;
+    if (bad == targets.end()) {
+        if (info.has_segments()) require_offsets(file, info, targets);
+        return targets;
+    }
     const auto at = bad - targets.begin();
     throw DataError(file.path + ": sample " + std::to_string(at / info.targets) + " has " +
                         schema::target_not_finite(info, at % info.targets, *bad),

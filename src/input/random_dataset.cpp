@@ -5,14 +5,12 @@
 #include <cstring>
 
 #include "gather.hpp"
+#include "random_pool.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/random.hpp"
 
 namespace tutti {
 namespace {
-
-constexpr std::int64_t pool_bytes = std::int64_t{16} << 20;
-constexpr std::int64_t most_targets = std::int64_t{1} << 30;  // 4 GiB
 
 /// The second numbers of their addresses.
 constexpr std::uint64_t of_bytes = 0, of_labels = 1, of_targets = 2;
@@ -27,7 +25,7 @@ class RandomDataset final : public Dataset {
         info_.labelled = targets == 0;
         info_.classes = info_.labelled ? classes : 0;
         info_.targets = targets;
-        in_pool_ = std::clamp<std::int64_t>(pool_bytes / info_.sample_bytes(), 1, samples);
+        in_pool_ = std::clamp<std::int64_t>(random_pool_bytes / info_.sample_bytes(), 1, samples);
         const RandomStream bytes(seed, RandomPlace::augmentation, of_bytes, 0);
         pool_.resize(static_cast<std::size_t>(in_pool_ * info_.sample_bytes()));
         for (std::size_t i = 0; i < pool_.size(); i += 16) {
@@ -86,7 +84,7 @@ std::unique_ptr<Dataset> make_random_dataset(const Shape& sample_shape, std::int
                          "at least one of each is needed");
     if (targets < 0)
         throw UsageError("random data with " + std::to_string(targets) + " targets", "0 gives labels");
-    if (targets > most_targets / samples)
+    if (targets > most_random_targets / samples)
         throw UsageError("random data of " + std::to_string(samples) + " samples with " +
                              std::to_string(targets) + " targets each take more than 4 GiB",
                          "use fewer samples: fewer steps, or smaller batches");

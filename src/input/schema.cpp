@@ -1,5 +1,7 @@
 #include "schema.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -31,6 +33,23 @@ Violation left_over_of_labels(const DatasetInfo& info) {
     return {problem + " '" + only + "' is for labels", "remove it" + how + remove(only)};
 }
 
+Violation kind_violation(const DatasetInfo& info) {
+    if (info.target_kind.empty()) return {};
+    const std::string kind = "'" + std::string(target_kind_attribute) + "'";
+    const std::string remove =
+        "remove it, in h5py with del file.attrs[" + kind + "], where targets are numbers by themselves";
+    if (!info.has_segments())
+        return {kind + " is '" + info.target_kind + "', but this program knows only '" +
+                    target_kinds::segments + "'",
+                remove};
+    const Shape& shape = info.sample_shape;
+    if (info.dtype == DType::f32 && shape.rank() == 2 && info.targets == 2 * shape[0]) return {};
+    return {"samples " + to_string(shape) + " with " + std::to_string(info.targets) +
+                (info.targets == 1 ? " target" : " targets") + " do not go with " + kind + " '" +
+                target_kinds::segments + "', which is for sequences [T, F] with 2 T targets",
+            "pack it again with: trainer pack features --sequences, or " + remove};
+}
+
 Violation target_violation(const DatasetInfo& info) {
     if (info.targets < 0)
         return {"the number of targets is " + std::to_string(info.targets), pack_targets_again()};
@@ -44,7 +63,7 @@ Violation target_violation(const DatasetInfo& info) {
                     (info.targets == 1 ? " target" : " targets"),
                 "give a name for each, or remove them, in h5py with del file.attrs['" +
                     std::string(target_names_attribute) + "']"};
-    return {};
+    return kind_violation(info);
 }
 
 std::string per_channel_violation(const std::string& what, const std::vector<float>& values,
@@ -65,16 +84,23 @@ std::string normalisation_violation(const DatasetInfo& info) {
     if (found.empty()) found = per_channel_violation(std_attribute, info.std, channels);
     if (found.empty() && *std::min_element(info.std.begin(), info.std.end()) <= 0.0F)
         return "'std' has an entry that is not positive";
+    if (found.empty() && info.sample_shape.rank() == 2 && (info.mean.back() != 0 || info.std.back() != 1))
+        return fmt::format(
+            "the last feature of a sequence says whether a step exists, but 'mean' and 'std' end with {} and "
+            "{}, not 0 and 1",
+            info.mean.back(), info.std.back());
     return found;
 }
 
 std::string general_violation(const DatasetInfo& info) {
     if (info.samples < 0) return "the number of samples is " + std::to_string(info.samples);
     const bool images = info.dtype == DType::u8 && info.sample_shape.rank() == 3;
-    const bool features = info.dtype == DType::f32 && info.sample_shape.rank() == 1;
+    const bool features =
+        info.dtype == DType::f32 && (info.sample_shape.rank() == 1 || info.sample_shape.rank() == 2);
     if (!images && !features)
         return "samples are " + std::string(name_of(info.dtype)) + " of shape " +
-               to_string(info.sample_shape) + ", but must be u8 images [H, W, C] or f32 features [F]";
+               to_string(info.sample_shape) +
+               ", but must be u8 images [H, W, C], f32 features [F] or f32 sequences [T, F]";
     for (const std::int64_t dim : info.sample_shape)
         if (dim < 1) return "samples have the shape " + to_string(info.sample_shape) + ", with nothing in it";
     if (!fits_in_64_bits(info)) return "the data would be larger than 2^63 bytes";
@@ -115,7 +141,7 @@ std::string pack_again() {
 
 std::string pack_targets_again() {
     return "pack it again with: trainer pack csv --csv TABLE.csv --target COLUMNS -o FILE.h5 (or see "
-           "data/README.md for clips and for the schema)";
+           "data/README.md for images, clips and sequences, and for the schema)";
 }
 
 void fail(const std::string& path, const std::string& problem, const std::string& remedy) {

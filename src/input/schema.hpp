@@ -13,6 +13,7 @@ inline constexpr const char* version_attribute = "tutti_schema_version";
 inline constexpr const char* classes_attribute = "classes";
 inline constexpr const char* class_names_attribute = "class_names";
 inline constexpr const char* target_names_attribute = "target_names";
+inline constexpr const char* target_kind_attribute = "target_kind";
 inline constexpr const char* mean_attribute = "mean";
 inline constexpr const char* std_attribute = "std";
 inline constexpr const char* source_attribute = "source";

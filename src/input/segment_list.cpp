@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -40,7 +41,7 @@ Segment times_of(const json& value, const std::string& what, const std::string& 
     return times;
 }
 
-VideoPart part_of(const json& entry, const std::string& list_and_number) {
+VideoPart part_of(const json& entry, const std::string& list_and_number, Labels wanted) {
     VideoPart part{.id = {}, .first = 0, .last = 0, .segments = {}, .place = list_and_number};
     if (!entry.is_object()) fail(part.place, "it is no object");
     const json& id = member(entry, "youtube_id", part.place);
@@ -51,6 +52,7 @@ VideoPart part_of(const json& entry, const std::string& list_and_number) {
     part.first = static_cast<std::int64_t>(range.begin);
     part.last = static_cast<std::int64_t>(range.end);
     if (part.first == part.last) fail(part.place, "timeRange holds no whole second");
+    if (wanted == Labels::optional) return part;
     const json& segments = member(entry, "segments", part.place);
     if (!segments.is_array()) fail(part.place, "segments is no list");
     for (const json& segment : segments) part.segments.push_back(times_of(segment, "a segment", part.place));
@@ -66,7 +68,30 @@ bool is_chosen(const VideoPart& part, std::int64_t second) {
     });
 }
 
-std::vector<VideoPart> read_segment_list(const std::string& path) {
+SegmentTargets segment_targets(const VideoPart& part, std::int64_t last, std::int64_t length) {
+    SegmentTargets targets{.offsets = std::vector<float>(static_cast<std::size_t>(2 * length), -1.0F)};
+    // Of each second the length of its segment so far.
+    std::vector<double> lengths(static_cast<std::size_t>(length), std::numeric_limits<double>::infinity());
+    for (const Segment& segment : part.segments) {
+        const double begin = std::max(segment.begin, static_cast<double>(part.first));
+        const double end = std::min(segment.end, static_cast<double>(last));
+        // Times that were computed may be late by a rounding.
+        constexpr double rounding = 1e-6;
+        const auto first = static_cast<std::int64_t>(std::ceil(begin - rounding));
+        if (static_cast<double>(first) >= end) ++targets.missed;
+        for (std::int64_t second = first; static_cast<double>(second) < end; ++second) {
+            const auto t = static_cast<std::size_t>(second - part.first);
+            const auto behind = static_cast<float>(end - static_cast<double>(second));
+            if (end - begin >= lengths[t] || !(behind > 0)) continue;
+            lengths[t] = end - begin;
+            targets.offsets[2 * t] = static_cast<float>(std::max(static_cast<double>(second) - begin, 0.0));
+            targets.offsets[2 * t + 1] = behind;
+        }
+    }
+    return targets;
+}
+
+std::vector<VideoPart> read_segment_list(const std::string& path, Labels segments) {
     std::ifstream file(path, std::ios::binary);
     // Opening a directory succeeds, reading it does not.
     if (!file || (file.peek() == std::ifstream::traits_type::eof() && file.bad()))
@@ -84,7 +109,7 @@ std::vector<VideoPart> read_segment_list(const std::string& path) {
     if (!list.is_array() || list.empty()) fail(path, "it is no list, or an empty one");
     std::vector<VideoPart> parts;
     for (const json& entry : list)
-        parts.push_back(part_of(entry, path + ": entry " + std::to_string(parts.size() + 1)));
+        parts.push_back(part_of(entry, path + ": entry " + std::to_string(parts.size() + 1), segments));
     return parts;
 }
 

@@ -6,6 +6,8 @@
 #include <limits>
 #include <span>
 
+#include "tutti/input/segment_targets.hpp"
+
 namespace tutti {
 namespace {
 
@@ -33,6 +35,28 @@ std::vector<TargetSummary> summarize_targets(const Dataset& dataset) {
     std::vector<TargetSummary> all;
     for (std::size_t target = 0; target < count; ++target) all.push_back(summarize(targets, target, count));
     return all;
+}
+
+SegmentSummary summarize_segments(const Dataset& dataset) {
+    SegmentSummary summary;
+    const std::span<const float> targets = dataset.targets();
+    const auto count = static_cast<std::size_t>(dataset.info().targets);
+    double sum = 0;
+    for (std::size_t sample = 0; count > 0 && sample < targets.size(); sample += count) {
+        const std::span<const float> own = targets.subspan(sample, count);
+        for (std::size_t i = 0; i < count; i += 2) ++(own[i] < 0 ? summary.others : summary.inside);
+        const std::vector<SegmentTimes> segments = segments_in(own);
+        for (const SegmentTimes& segment : segments) {
+            const double length = segment.end - segment.begin;
+            summary.shortest = summary.segments == 0 ? length : std::min(summary.shortest, length);
+            summary.longest = std::max(summary.longest, length);
+            sum += length;
+            ++summary.segments;
+        }
+        if (!segments.empty()) ++summary.samples;
+    }
+    if (summary.segments > 0) summary.mean = sum / static_cast<double>(summary.segments);
+    return summary;
 }
 
 }  // namespace tutti

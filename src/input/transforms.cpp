@@ -125,7 +125,7 @@ std::unique_ptr<Dataset> transform_images(std::unique_ptr<Dataset> data,
                                           std::span<const TransformSpec> transforms, std::int64_t seed,
                                           TransformUse use) {
     if (transforms.empty()) return data;
-    if (data->info().targets > 0)
+    if (data->info().targets > 0 && data->info().sample_shape.rank() == 3)
         for (const TransformSpec& spec : transforms)
             if (spec.kind != TransformSpec::Kind::random_erasing) fail_moving(*data, spec);
     return std::make_unique<TransformedImages>(std::move(data), transforms, seed, use);

@@ -8,6 +8,9 @@ Embedding keep_embedding(GraphSpec& spec) {
     for (NodeId node = spec.nodes().size(); node-- > 1;) {
         const GraphSpec::Node& last = spec.nodes()[node];
         if (last.layer->kind() != "linear") continue;
+        if (spec.shape(last.inputs.front()).rank() == 2)
+            throw UsageError("the last linear layer is of each token, so that no one vector is the embedding",
+                             "leave out --embeddings");
         Embedding embedding;
         embedding.node = last.inputs.front();
         embedding.width = spec.shape(embedding.node).count();

@@ -98,6 +98,25 @@ class Location final : public LossOnDevice {
     const LocationLoss loss_;
 };
 
+/// `gradient` holds that of each sample's loss until backward.
+class Segments final : public LossOnDevice {
+  public:
+    Segments(Device& device, DType compute, const SegmentLoss& loss)
+        : LossOnDevice(device, compute), loss_(loss) {}
+
+    void issue_forward(const TensorView& outputs, const TensorView& wanted,
+                       const TensorView& gradient) override {
+        ops_.segment_loss_forward(outputs, wanted, loss_, gradient, sums());
+    }
+    void backward(const TensorView& wanted, double scale, const TensorView& gradient) override {
+        if (wanted.count() == 0) return;
+        ops_.segment_loss_backward(gradient, scale, gradient);
+    }
+
+  private:
+    const SegmentLoss loss_;
+};
+
 /// Regression of outputs whose targets are all 0.
 class MeanSquare final : public LossOnDevice {
   public:
@@ -124,6 +143,10 @@ std::unique_ptr<Loss> make_regression_loss(Device& device, DType compute, Regres
 
 std::unique_ptr<Loss> make_location_loss(Device& device, DType compute, const LocationLoss& loss) {
     return std::make_unique<Location>(device, compute, loss);
+}
+
+std::unique_ptr<Loss> make_segment_loss(Device& device, DType compute, const SegmentLoss& loss) {
+    return std::make_unique<Segments>(device, compute, loss);
 }
 
 std::unique_ptr<Loss> make_mean_square_loss(Device& device, DType compute) {

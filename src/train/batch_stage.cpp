@@ -38,7 +38,7 @@ BatchStage::BatchStage(Device& device, const DatasetInfo& info, const DataConfig
       ranks_bytes_(2 * static_cast<std::size_t>(max_batch) * sizeof(std::int64_t)),
       wanted_{nullptr, DType::i64, {0}} {
     const std::int64_t channels = info.sample_shape[info.sample_shape.rank() - 1];
-    check_normalize(config, channels);
+    check_normalize(config, info.sample_shape);
     if (config.normalize) {
         mean_ = per_channel(config.normalize->mean, channels);
         std_ = per_channel(config.normalize->std, channels);

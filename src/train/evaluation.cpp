@@ -19,8 +19,9 @@ namespace tutti {
 namespace {
 
 /// Sums whose bits depend on their order: those of TargetErrors, or of a locator presence_loss,
-/// distance and heat_map_loss.
-using Measures = std::array<double, 3>;
+/// distance and heat_map_loss, or of segments their precisions.
+using Measures = std::array<double, 5>;
+static_assert(segment_ious.size() == Measures().size());
 
 /// The counts of one rank, in the order in which they are summed over all: doubles, so that one all-reduce
 /// carries the loss, too.
@@ -44,10 +45,26 @@ class EvaluationSums {
         if (values_.size() > matrix) values_[matrix + row * classes_ + column] += 1;
     }
 
+    /// [label][predicted] of one sample's.
+    void add_seconds(const std::array<std::array<std::int64_t, 2>, 2>& seconds) {
+        for (std::size_t label = 0; label < 2; ++label)
+            for (std::size_t predicted = 0; predicted < 2; ++predicted) {
+                const auto count = static_cast<double>(seconds[label][predicted]);
+                values_[header + label] += count;
+                values_[header + classes_ + label] += label == predicted ? count : 0;
+                values_[header + 2 * classes_ + label * classes_ + predicted] += count;
+            }
+    }
+
     /// Of a place that is off by `distance` pixels.
     void add_place(double distance) {
         for (std::size_t i = 0; i < location_radii.size(); ++i)
-            values_[first_radius + i] += distance <= location_radii[i] ? 1 : 0;
+            values_[first_count + i] += distance <= location_radii[i] ? 1 : 0;
+    }
+    /// Of a sample with segments or without, of which `told` were told.
+    void add_segments(bool has_any, std::size_t told) {
+        values_[first_count] += has_any ? 1 : 0;
+        values_[first_count + 1] += static_cast<double>(told);
     }
 
     void add_skipped(std::int64_t samples) { values_[5] += static_cast<double>(samples); }
@@ -58,7 +75,7 @@ class EvaluationSums {
         values_[0] = loss;
         std::ranges::copy(measures, values_.begin() + first_measure);
         values_[3] = failed ? 1 : 0;
-        values_[9] = stopped ? 1 : 0;
+        values_[stopped_place] = stopped ? 1 : 0;
         if (along_tree)
             butterfly_sum(communicator, view_of(std::span(values_)));
         else
@@ -66,21 +83,26 @@ class EvaluationSums {
         return values_[3] > 0;
     }
 
-    EvaluationResult result(std::int64_t topk, const std::optional<LocationLoss>& location) const {
+    EvaluationResult result(const EvaluationJob& job, std::int64_t topk) const {
         EvaluationResult result;
         result.loss = values_[0];
         result.weight = values_[1];
         result.correct = static_cast<std::int64_t>(values_[2]);
         result.unreadable = static_cast<std::int64_t>(values_[5]);
-        if (location) {
+        if (job.segments) {
+            SegmentSums& sums = result.segments.emplace();
+            std::copy_n(values_.begin() + first_measure, sums.precision.size(), sums.precision.begin());
+            sums.having = static_cast<std::int64_t>(values_[first_count]);
+            sums.told = static_cast<std::int64_t>(values_[first_count + 1]);
+        } else if (job.location) {
             result.location = LocationSums{
                 values_[first_measure], values_[first_measure + 1], values_[first_measure + 2], {}};
             for (std::size_t i = 0; i < location_radii.size(); ++i)
-                result.location->within[i] = static_cast<std::int64_t>(values_[first_radius + i]);
+                result.location->within[i] = static_cast<std::int64_t>(values_[first_count + i]);
         } else {
             result.errors = {values_[first_measure], values_[first_measure + 1], values_[first_measure + 2]};
         }
-        result.stopped = values_[9] > 0;
+        result.stopped = values_[stopped_place] > 0;
         result.topk = topk;
         result.in_topk = static_cast<std::int64_t>(values_[4]);
         result.of_label = counts(header, classes_);
@@ -91,9 +113,10 @@ class EvaluationSums {
     }
 
   private:
-    // loss, weight, correct, failed, in top-k, skipped, Measures, stopped, places by radius
-    static constexpr std::size_t first_measure = 6, first_radius = 10;
-    static constexpr std::size_t header = first_radius + location_radii.size();
+    // loss, weight, correct, failed, in top-k, skipped, Measures, stopped, places by radius or segments
+    static constexpr std::size_t first_measure = 6, stopped_place = first_measure + Measures().size();
+    static constexpr std::size_t first_count = stopped_place + 1;
+    static constexpr std::size_t header = first_count + location_radii.size();
 
     std::vector<std::int64_t> counts(std::size_t begin, std::size_t count) const {
         std::vector<std::int64_t> result(count);
@@ -145,6 +168,25 @@ LocationAnswer answer_of(std::span<const double> outputs, const Shape& shape, co
             heat_map_loss(outputs, shape, loss, target), distance};
 }
 
+/// What is told of a sequence, beside what is.
+struct SegmentAnswer {
+    std::array<std::array<std::int64_t, 2>, 2> seconds{};  ///< [inside][told to be]
+    bool has_any = false;
+    std::size_t told = 0;
+    std::array<double, segment_ious.size()> precisions{};
+};
+
+SegmentAnswer answer_of(std::span<const double> outputs, const SegmentTask& task,
+                        std::span<const float> targets) {
+    const std::vector<ScoredSegment> told = tell_segments(outputs, task.selection);
+    const std::vector<SegmentTimes> wanted = segments_in(targets);
+    SegmentAnswer answer{{}, !wanted.empty(), told.size(), segment_precisions(told, wanted)};
+    const auto seconds = static_cast<std::size_t>(seconds_of(outputs));
+    for (std::size_t t = 0; t < seconds; ++t)
+        ++answer.seconds[targets[2 * t] < 0 ? 0 : 1][outputs[4 * t] > 0 ? 1 : 0];
+    return answer;
+}
+
 /// With into how many parts, 2^k, the windows of this rank are dealt in turn: of each the losses are summed
 /// by itself, and then along a tree.
 std::pair<std::vector<BatchWindow>, std::size_t> windows_of(const EvaluationJob& job) {
@@ -165,7 +207,9 @@ std::pair<std::vector<BatchWindow>, std::size_t> windows_of(const EvaluationJob&
 class Pass {
   public:
     explicit Pass(const EvaluationJob& job)
-        : job_(job), sums_(classes(), job.confusion || job.location), windows_(windows_of(job)) {
+        : job_(job),
+          sums_(classes(), job.confusion || job.location || job.segments),
+          windows_(windows_of(job)) {
         std::vector<std::int64_t> order(static_cast<std::size_t>(job.dataset.info().samples));
         std::iota(order.begin(), order.end(), std::int64_t{0});
         window_sums_.resize(windows_.first.size());
@@ -194,8 +238,8 @@ class Pass {
         if (sums_.all_reduce(job_.communicator, loss, measures, failure_.code != ExitCode::done, stopped_,
                              job_.virtual_shards > 0))
             agree(job_.communicator, failure_, "evaluation");
-        EvaluationResult result =
-            sums_.result(classes() > 0 && !job_.location ? job_.topk : 0, job_.location);
+        const bool has_labels = classes() > 0 && !job_.location && !job_.segments;
+        EvaluationResult result = sums_.result(job_, has_labels ? job_.topk : 0);
         result.loss_only = job_.loss_only;
         // On all ranks or none: they have agreed on both by the sums.
         if (is_ranked() && !result.stopped) result.scores = gather_scores(job_.communicator, scores_);
@@ -216,11 +260,13 @@ class Pass {
     };
 
     /// Compared with the outputs one by one.
-    bool has_targets() const { return job_.dataset.info().targets > 0 && !job_.loss_only && !job_.location; }
+    bool has_targets() const {
+        return job_.dataset.info().targets > 0 && !job_.loss_only && !job_.location && !job_.segments;
+    }
 
     std::size_t classes() const {
         if (has_targets() || job_.loss_only) return 0;
-        if (job_.location) return 2;
+        if (job_.location || job_.segments) return 2;
         return static_cast<std::size_t>(job_.lanes.front().graph.output_shape().count());
     }
 
@@ -261,9 +307,16 @@ class Pass {
         LabelRanks ranks;
         Measures measures{};
         std::vector<LocationAnswer> answers;
+        std::vector<SegmentAnswer> told;
         std::vector<double> logits;
         if (job_.location)
-            answers = answers_of(lane, outputs, taken.targets);
+            answers = answers_of<LocationAnswer>(lane, outputs, taken.targets, [&](auto given, auto wanted) {
+                return answer_of(given, lane.graph.output_shape(), *job_.location, wanted);
+            });
+        else if (job_.segments)
+            told = answers_of<SegmentAnswer>(lane, outputs, taken.targets, [&](auto given, auto wanted) {
+                return answer_of(given, *job_.segments, wanted);
+            });
         else if (has_targets())
             measures = errors_of(on_host(lane.stage.device(), outputs), taken.targets,
                                  static_cast<std::size_t>(job_.dataset.info().targets));
@@ -285,19 +338,27 @@ class Pass {
             measures[1] += answer.distance;
             sums_.add_place(answer.distance);
         }
+        for (const SegmentAnswer& answer : told) {
+            sums_.add_seconds(answer.seconds);
+            sums_.add_segments(answer.has_any, answer.told);
+            for (std::size_t i = 0; answer.has_any && i < measures.size(); ++i)
+                measures[i] += answer.precisions[i];
+        }
         sums_.add(loss);
         window_sums_[taken.window] = {loss.loss, measures};
     }
 
-    std::vector<LocationAnswer> answers_of(const EvaluationLane& lane, const TensorView& outputs,
-                                           std::span<const float> targets) const {
+    /// Of each sample answer(its outputs, its targets).
+    template <class Answer, class Of>
+    std::vector<Answer> answers_of(const EvaluationLane& lane, const TensorView& outputs,
+                                   std::span<const float> targets, const Of& answer) const {
         const std::vector<double> all = on_host(lane.stage.device(), outputs);
-        const Shape& shape = lane.graph.output_shape();
-        const auto width = static_cast<std::size_t>(shape.count());
-        std::vector<LocationAnswer> answers;
-        for (std::size_t n = 0; n < targets.size() / 3; ++n)
-            answers.push_back(answer_of(std::span(all).subspan(n * width, width), shape, *job_.location,
-                                        targets.subspan(3 * n, 3)));
+        const auto width = static_cast<std::size_t>(lane.graph.output_shape().count());
+        const auto wanted = static_cast<std::size_t>(job_.dataset.info().targets);
+        std::vector<Answer> answers;
+        for (std::size_t n = 0; n < targets.size() / wanted; ++n)
+            answers.push_back(answer(std::span<const double>(all).subspan(n * width, width),
+                                     targets.subspan(n * wanted, wanted)));
         return answers;
     }
 

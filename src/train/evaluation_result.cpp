@@ -121,12 +121,23 @@ double EvaluationResult::heat_map_loss() const {
     return weight > 0 ? location->heat_map_loss / weight : 0.0;
 }
 
+double EvaluationResult::segment_precision(std::size_t i) const {
+    if (!segments || segments->having == 0) return std::numeric_limits<double>::quiet_NaN();
+    return segments->precision[i] / static_cast<double>(segments->having);
+}
+double EvaluationResult::atiou() const {
+    double sum = 0;
+    for (std::size_t i = 0; i < segment_ious.size(); ++i) sum += segment_precision(i);
+    return sum / static_cast<double>(segment_ious.size());
+}
+
 double EvaluationResult::metric(const std::string& name) const {
     if (name == "val/loss") return mean_loss();
     if (name == "val/mae") return mae();
     if (name == "val/rmse") return rmse();
     if (name == "val/distance") return distance();
     if (name == "val/top5") return topk_accuracy();
+    if (name == "val/atiou") return atiou();
     if (name == "val/balanced_accuracy") return balanced_accuracy();
     if (is_ranking_metric(name) && !scores) return std::numeric_limits<double>::quiet_NaN();
     if (name == "val/auprc") return scores->average_precision();
@@ -150,6 +161,11 @@ std::string score_text(const EvaluationResult& result) {
         return "accuracy " + accuracy_text(result) +
                (result.of_label[1] > 0 ? fmt::format(", distance {:.2f}", result.distance())
                                        : std::string(", none is present"));
+    if (result.segments)
+        return result.segments->having == 0
+                   ? fmt::format("no segments in {:.0f} samples", result.weight)
+                   : fmt::format("AtIoU {:.4f} ({} of {:.0f} samples have segments)", result.atiou(),
+                                 result.segments->having, result.weight);
     if (result.targets == 0) return "accuracy " + accuracy_text(result);
     const std::string distance =
         result.targets > 1 ? fmt::format(", distance {:.4f}", result.distance()) : std::string();

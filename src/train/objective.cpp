@@ -17,20 +17,23 @@ RegressionLoss kind_of(LossChoice choice) {
     return choice == LossChoice::huber ? RegressionLoss::huber : RegressionLoss::squared;
 }
 
-bool is_of_targets(const std::string& metric) {
+bool is_metric_of_targets(const std::string& metric) {
     return std::ranges::find(regression_metrics, metric) != regression_metrics.end();
+}
+
+/// By models that say neither classes nor targets; null: they do.
+const char* only_thing_said(Objective objective) {
+    if (objective == Objective::location) return "presence and place";
+    if (objective == Objective::segments) return "segments";
+    return objective == Objective::hidden_input ? "hidden pixels" : nullptr;
 }
 
 /// setting: that of classes (or of targets).
 [[noreturn]] void refuse(const std::string& setting, bool of_targets, const std::string& name,
                          Objective objective, const char* remedy = "leave it out") {
-    if (objective == Objective::location)
-        throw UsageError(fmt::format("{} is for {}, but the model says presence and place", setting,
-                                     of_targets ? "targets" : "classes"),
-                         remedy);
-    if (objective == Objective::hidden_input)
-        throw UsageError(fmt::format("{} is for {}, but the model says hidden pixels", setting,
-                                     of_targets ? "targets" : "classes"),
+    if (const char* says = only_thing_said(objective))
+        throw UsageError(fmt::format("{} is for {}, but the model says {}", setting,
+                                     of_targets ? "targets" : "classes", says),
                          remedy);
     throw UsageError(fmt::format("{} is for {}, but {} has {}", setting, of_targets ? "targets" : "classes",
                                  name, of_targets ? "classes" : "targets"),
@@ -40,11 +43,13 @@ bool is_of_targets(const std::string& metric) {
 void check_metric(const std::string& setting, const std::string& metric, const std::string& name,
                   Objective objective) {
     if (metric.empty() || metric == "val/loss") return;
-    const bool of_targets = is_of_targets(metric);
+    const bool of_targets = is_metric_of_targets(metric);
     if (objective == Objective::location && (is_ranking_metric(metric) || metric == "val/distance" ||
                                              metric == "val/accuracy" || metric == "val/balanced_accuracy"))
         return;
-    if (objective == (of_targets ? Objective::targets : Objective::classes)) return;
+    const bool of_segments = metric == "val/atiou";
+    if (objective == Objective::segments && (of_segments || metric == "val/balanced_accuracy")) return;
+    if (!of_segments && objective == (of_targets ? Objective::targets : Objective::classes)) return;
     const char* remedy =
         "give val/loss, val/accuracy, val/top5, val/balanced_accuracy, or of two classes val/auprc or "
         "val/roc_auc";
@@ -52,6 +57,9 @@ void check_metric(const std::string& setting, const std::string& metric, const s
     if (objective == Objective::hidden_input) remedy = "give val/loss";
     if (objective == Objective::location)
         remedy = "give val/loss, val/distance, val/accuracy, val/balanced_accuracy, val/auprc or val/roc_auc";
+    if (objective == Objective::segments) remedy = "give val/loss, val/atiou or val/balanced_accuracy";
+    if (of_segments)
+        throw UsageError(setting + " " + metric + " is for the model temporal_transformer alone", remedy);
     refuse(setting + " " + metric, of_targets, name, objective, remedy);
 }
 
@@ -61,6 +69,7 @@ Objective objective_of(const TrainConfig& config, const DatasetInfo& data) {
     const LossChoice loss = loss_of_run(config, data);
     if (loss == LossChoice::reconstruction) return Objective::hidden_input;
     if (loss == LossChoice::location) return Objective::location;
+    if (loss == LossChoice::segments) return Objective::segments;
     return is_regression(loss) ? Objective::targets : Objective::classes;
 }
 
@@ -69,6 +78,15 @@ std::optional<LocationLoss> location_of_run(const TrainConfig& config) {
     return LocationLoss{.sigma = config.heatmap_sigma,
                         .heat_map_weight = config.heatmap_weight,
                         .presence_weight = config.presence_weight};
+}
+
+std::optional<SegmentTask> segments_of_run(const TrainConfig& config) {
+    if (config.loss != LossChoice::segments) return {};
+    return SegmentTask{.loss = {.alpha = config.focal_alpha,
+                                .gamma = config.focal_gamma,
+                                .class_weight = config.focal_weight,
+                                .offset_weight = config.offset_weight},
+                       .selection = config.segments};
 }
 
 Labels labels_needed(const Config& config) {
@@ -87,21 +105,32 @@ Config config_with_objective(Config config, const DatasetInfo& data) {
     return config;
 }
 
-void check_normalize(const DataConfig& config, std::int64_t channels) {
+void check_normalize(const DataConfig& config, const Shape& sample) {
     if (!config.normalize) return;
+    const std::int64_t channels = sample[sample.rank() - 1];
     for (const auto& [key, count] :
          {std::pair{"mean", config.normalize->mean.size()}, std::pair{"std", config.normalize->std.size()}})
         if (count != 1 && count != static_cast<std::size_t>(channels))
             throw UsageError(fmt::format("data.normalize.{} has {} values, but the data have {} channels",
                                          key, count, channels),
                              "give one value or one per channel");
+    const double mean = config.normalize->mean.back(), std = config.normalize->std.back();
+    if (sample.rank() == 2 && (mean != 0 || std != 1))
+        throw UsageError(
+            fmt::format("data.normalize has mean {} and std {} for the last feature of sequences, which "
+                        "says whether a step exists and must stay what it is",
+                        mean, std),
+            fmt::format(
+                "give a value for each of the {} features, for the last one mean 0 and std 1, or pack "
+                "the data with --mean and --std, which leave it out",
+                channels));
 }
 
 ModelInput model_input(const DatasetInfo& data, const DataConfig& config) {
     ModelInput input{data.sample_shape, data.targets > 0 ? data.targets : data.classes, data.targets > 0,
                      data.std};
     if (!config.normalize) return input;
-    check_normalize(config, data.sample_shape[data.sample_shape.rank() - 1]);
+    check_normalize(config, data.sample_shape);
     input.std.assign(config.normalize->std.begin(), config.normalize->std.end());
     return input;
 }
@@ -114,6 +143,15 @@ void check_objective(const TrainConfig& config, const DatasetInfo& data, const s
                                      "has {}",
                                      name, data.targets > 0 ? std::to_string(data.targets) : "labels"),
                          "pack them: trainer pack images --csv FILE --target presence,x,y (data/README.md)");
+    if (objective == Objective::segments && !data.has_segments())
+        throw UsageError(
+            fmt::format("the model temporal_transformer learns from sequences and their segments, "
+                        "but {} has samples of shape {} and {}",
+                        name, to_string(data.sample_shape), describe_wanted(data)),
+            "pack them: trainer pack features --sequences (data/README.md)");
+    if (objective != Objective::segments && objective != Objective::hidden_input && data.has_segments())
+        throw UsageError(name + " has segments, which only the model temporal_transformer tells",
+                         "set model.name to temporal_transformer, or give data with labels");
     const bool compared_one_by_one = regression || objective == Objective::classes;
     if (compared_one_by_one && regression != (data.targets > 0))
         throw UsageError(
@@ -138,6 +176,8 @@ std::unique_ptr<Loss> make_training_loss(Device& device, DType compute, const Tr
     const Objective objective = objective_of(config, data);
     if (objective == Objective::hidden_input) return make_mean_square_loss(device, compute);
     if (const auto location = location_of_run(config)) return make_location_loss(device, compute, *location);
+    if (const auto segments = segments_of_run(config))
+        return make_segment_loss(device, compute, segments->loss);
     if (objective == Objective::targets) return make_regression_loss(device, compute, kind_of(config.loss));
     return make_softmax_cross_entropy(device, compute, config.label_smoothing, class_weights);
 }

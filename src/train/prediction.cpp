@@ -124,8 +124,8 @@ class Pass {
             std::memcpy(row, batch.targets.data() + i * static_cast<std::size_t>(job_.format.targets),
                         layout_.targets);
         row += layout_.targets;
-        if (job_.location_stride > 0)
-            write_location(given, row);
+        if (job_.location_stride > 0 || job_.segments)
+            write_told(given, row);
         else if (layout_.given > 0)
             std::memcpy(row, given, layout_.given);
         row += layout_.given;
@@ -134,15 +134,21 @@ class Pass {
                             embeddings_.data() + i * layout_.embedding, row);
     }
 
-    /// What is read from the heat map, in its place.
-    void write_location(const std::byte* given, std::byte* row) {
+    /// What is read from the heat map, or from the seconds, in its place.
+    std::vector<double> told_by(const std::vector<double>& outputs) const {
+        if (job_.segments)
+            return values_of(tell_segments(outputs, *job_.segments),
+                             static_cast<std::size_t>(job_.format.outputs));
+        const auto values =
+            values_of(find_location(outputs, job_.graph.output_shape(), job_.location_stride));
+        return {values.begin(), values.end()};
+    }
+    void write_told(const std::byte* given, std::byte* row) {
         const auto count = static_cast<std::size_t>(outputs_);
         const auto convert = [&]<class T>(T) {
             const auto* const values = reinterpret_cast<const T*>(given);
             numbers_.assign(values, values + count);
-            const Location location =
-                find_location(numbers_, job_.graph.output_shape(), job_.location_stride);
-            for (const double value : values_of(location)) {
+            for (const double value : told_by(numbers_)) {
                 const T written = static_cast<T>(value);
                 std::memcpy(row, &written, sizeof written);
                 row += sizeof written;

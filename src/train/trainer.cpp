@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "trainer_impl.hpp"
@@ -47,15 +48,31 @@ void check_samples(const Dataset& data, const std::vector<std::string>& paths) {
             "see what it holds: trainer inspect " + (paths.size() == 1 ? shell_word(paths.front()) : "FILE"));
 }
 
+const char* remedy_for_other_samples(const Shape& train, const Shape& val) {
+    if (train.rank() != 2) return "pack both from the same source";
+    if (val.rank() != 2) return "pack both with --sequences";
+    return train[1] == val[1] ? "pack both with the same --length" : "pack both with the same --features";
+}
+
+/// A metric of segments is to decide of data that have none.
+void check_segments(const TrainConfig& config, const Dataset& val) {
+    const bool best = config.checkpoint.best == "val/atiou";
+    if (!best && (!config.early_stopping || config.early_stopping->metric != "val/atiou")) return;
+    if (std::ranges::any_of(val.targets(), [](float offset) { return offset >= 0; })) return;
+    throw DataError(fmt::format("{} is val/atiou, but no sample of data.val {} has a segment",
+                                best ? "train.checkpoint.best" : "train.early_stopping.metric", val.name()),
+                    "give validation data with segments, or val/loss");
+}
+
 void check_same_samples(const Config& config, const Dataset& train, const Dataset& val) {
     if (!(train.info().sample_shape == val.info().sample_shape))
         throw DataError("data.val " + val.name() + " has samples of shape " +
                             to_string(val.info().sample_shape) + ", data.train " + train.name() + " of " +
                             to_string(train.info().sample_shape),
-                        "pack both from the same source");
+                        remedy_for_other_samples(train.info().sample_shape, val.info().sample_shape));
     // Neither labels nor targets are read.
     if (config.train.loss == LossChoice::reconstruction) return;
-    if (val.info().targets != train.info().targets)
+    if (val.info().targets != train.info().targets || val.info().target_kind != train.info().target_kind)
         throw DataError(fmt::format("data.val {} has {}, data.train {} {}", val.name(),
                                     describe_wanted(val.info()), train.name(), describe_wanted(train.info())),
                         "pack both in the same way");
@@ -86,6 +103,8 @@ void check_training(const Config& config, const Dataset& train, const Dataset* v
     check_batch(config, train, world_size);
     if (val) check_same_samples(config, train, *val);
     check_objective(config.train, train.info(), train.name());
+    if (val && objective_of(config.train, train.info()) == Objective::segments)
+        check_segments(config.train, *val);
     const GraphSpec model = build_model(config.model, model_input(train.info(), config.data));
     if (objective_of(config.train, train.info()) != Objective::classes) return;
     const std::int64_t outputs = model.nodes().back().shape[0];

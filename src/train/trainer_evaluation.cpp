@@ -48,9 +48,21 @@ std::string place_metrics(const EvaluationResult& result) {
                        json_number(result.distance()), within);
 }
 
+/// Of a model that tells segments.
+std::string segment_metrics(const EvaluationResult& result) {
+    std::string precision;
+    for (std::size_t i = 0; i < segment_ious.size(); ++i)
+        precision += fmt::format(R"({}"{}": {})", i == 0 ? "" : ", ", segment_ious[i],
+                                 json_number(result.segment_precision(i)));
+    return fmt::format(R"("atiou": {}, "precision": {{{}}}, "with_segments": {}, "predicted": {}, )",
+                       json_number(result.atiou()), precision, result.segments->having,
+                       result.segments->told);
+}
+
 /// The members of an "eval" row between its loss and the number of samples.
 std::string metrics(const EvaluationResult& result) {
     if (result.loss_only) return more_metrics(result);
+    if (result.segments) return segment_metrics(result) + more_metrics(result);
     if (result.targets > 0)
         return fmt::format(R"("mae": {}, "rmse": {}, "distance": {}, {})", json_number(result.mae()),
                            json_number(result.rmse()), json_number(result.distance()), more_metrics(result));
@@ -84,6 +96,7 @@ bool Trainer::Impl::report_eval() {
                            .ranking = ranking_of(config.train, graph.output_shape().count()),
                            .loss_only = config.train.loss == LossChoice::reconstruction,
                            .location = location_of_run(config.train),
+                           .segments = segments_of_run(config.train),
                            .skipped = &val_unreadable,
                            .log = &job.log,
                            .ends_on_signal = !stopping,
@@ -139,7 +152,11 @@ void Trainer::Impl::note_for_early_stopping(const EvaluationResult& result) {
         return;
     }
     ++progress.stale_evals;
-    if (stopped_early())
+    if (stopped_early() && !progress.has_stop_metric)
+        job.log.info(fmt::format("early stopping after epoch {}: {} was never a number in {} {}",
+                                 progress.epoch, stop.metric, progress.stale_evals,
+                                 progress.stale_evals == 1 ? "evaluation" : "evaluations"));
+    else if (stopped_early())
         job.log.info(fmt::format(
             "early stopping after epoch {}: {} has not improved on {:.6g} by more than {} for {} {}",
             progress.epoch, stop.metric, progress.stop_metric, stop.min_delta, progress.stale_evals,

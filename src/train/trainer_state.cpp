@@ -207,12 +207,19 @@ void Trainer::Impl::forget_other_metrics(const Config& before) {
     const auto of_location = [](const TrainConfig& train) {
         return std::array{train.heatmap_sigma, train.heatmap_weight, train.presence_weight};
     };
+    const auto of_segments = [](const TrainConfig& train) {
+        return std::array{train.focal_alpha, train.focal_gamma, train.focal_weight, train.offset_weight};
+    };
     const bool other_loss =
         (before.train.loss != config.train.loss &&
          (is_regression(before.train.loss) || is_regression(config.train.loss))) ||
-        (config.train.loss == LossChoice::location && of_location(before.train) != of_location(config.train));
+        (config.train.loss == LossChoice::location &&
+         of_location(before.train) != of_location(config.train)) ||
+        (config.train.loss == LossChoice::segments && of_segments(before.train) != of_segments(config.train));
+    const bool other_selection = !(before.train.segments == config.train.segments);
+    if (other_selection && config.train.loss == LossChoice::segments) last_eval.clear();
     const auto is_other = [&](const std::string& then, const std::string& now) {
-        return then != now || (other_loss && now == "val/loss");
+        return then != now || (other_loss && now == "val/loss") || (other_selection && now == "val/atiou");
     };
     if (is_other(before.train.checkpoint.best, config.train.checkpoint.best)) {
         progress.has_best = false;

@@ -136,6 +136,32 @@ TEST(ConfigModel, locator_has_a_backbone_and_a_loss_of_its_own) {
     EXPECT_NE(refusal("model: {name: locator}\ntrain: {heatmap_sigma: 0}"), "accepted");
 }
 
+TEST(ConfigModel, temporal_transformer_has_sizes_and_a_loss_of_its_own) {
+    const Config usual = parse("model: {name: temporal_transformer}");
+    EXPECT_EQ(usual.model.dim, 512);
+    EXPECT_EQ(usual.model.depth, 16);
+    EXPECT_EQ(usual.model.heads, 8);
+    EXPECT_EQ(usual.model.fusion, "early");
+    EXPECT_EQ(usual.train.loss, LossChoice::segments);
+    EXPECT_EQ(parse(to_yaml(usual)), usual);
+    const Config cross = parse(
+        "model: {name: temporal_transformer, fusion: cross, features: [512, 2048, 384]}\n"
+        "train: {focal_alpha: 0.5, segments: {threshold: 0.25, shortest: 5, longest: 60}}");
+    EXPECT_EQ(cross.model.depth, 3);
+    EXPECT_EQ(cross.model.features, (std::vector<std::int64_t>{512, 2048, 384}));
+    EXPECT_EQ(cross.train.segments.threshold, 0.25);
+    EXPECT_EQ(parse(to_yaml(cross)), cross);
+    EXPECT_EQ(refusal("model: {name: temporal_transformer}\ntrain: {segments: {shortest: 91}}"),
+              "jobs/x.yaml:2: train.segments.shortest: train.segments.shortest 91 is above longest "
+              "90; let shortest be at most longest");
+    EXPECT_EQ(refusal("model: {name: temporal_transformer, classes: 2}"),
+              "jobs/x.yaml:1: model.classes: the model temporal_transformer says segments, and no classes; "
+              "remove it");
+    EXPECT_NE(refusal("model: {name: temporal_transformer, patch: 4}"), "accepted");
+    EXPECT_NE(refusal("model: {name: temporal_transformer}\ntrain: {focal_alpha: 1.5}"), "accepted");
+    EXPECT_NE(refusal("model: {name: vit, fusion: cross}"), "accepted");
+}
+
 TEST(ConfigModel, takes_null_for_a_key_that_is_not_given) {
     EXPECT_EQ(parse("model: {name: mlp, classes: null, hidden: null, image: null}").model, parse("").model);
 }
@@ -144,7 +170,7 @@ TEST(ConfigModel, of_an_unknown_name_is_refused_with_the_nearest) {
     EXPECT_EQ(
         refusal("model: {name: lennet}"),
         "jobs/x.yaml:1: model.name: lennet is not one of mlp, lenet, mnist, resnet18, resnet34, resnet50, "
-        "vit, videomae, videomae_pretrain, locator; did you mean lenet?");
+        "vit, videomae, videomae_pretrain, locator, temporal_transformer; did you mean lenet?");
 }
 
 TEST(ConfigModel, refuses_sizes_below_one) {

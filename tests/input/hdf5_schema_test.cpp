@@ -131,19 +131,18 @@ TEST(Hdf5Schema, WhatTheSchemaDoesNotAllowIsRefused) {
          [](Hdf5File& f) {
              replace_samples(f, H5T_STD_U8LE, {20, 4, 3});
          },
-         "/samples is uint8 [20, 4, 3], but must be uint8 [N, H, W, C] for images or float32 [N, F] for "
-         "features: "
-         "grey images have C = 1, one dimension more; "},
+         "/samples is uint8 [20, 4, 3], but must be uint8 [N, H, W, C] for images, float32 [N, F] for "
+         "features or float32 [N, T, F] for sequences: grey images have C = 1, one dimension more; "},
         {"signed bytes",
          [](Hdf5File& f) {
              replace_samples(f, H5T_STD_I8LE, {20, 4, 3, 2});
          },
-         " for features: convert the pixels to bytes from 0 to 255, in h5py with astype('uint8'); "},
+         " for sequences: convert the pixels to bytes from 0 to 255, in h5py with astype('uint8'); "},
         {"doubles",
          [](Hdf5File& f) {
              replace_samples(f, H5T_IEEE_F64LE, {20, 6});
          },
-         " for features: convert the features, in h5py with astype('float32'); "},
+         " for sequences: convert the features, in h5py with astype('float32'); "},
         {"empty images",
          [](Hdf5File& f) {
              replace_samples(f, H5T_STD_U8LE, {20, 4, 0, 2});

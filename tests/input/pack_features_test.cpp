@@ -4,44 +4,20 @@
 #include <cmath>
 #include <filesystem>
 
-#include "npy_files.hpp"
-#include "pack_helpers.hpp"
 #include "tutti/input/pack.hpp"
+#include "video_feature_files.hpp"
 
 namespace tutti {
 namespace {
 
 namespace fs = std::filesystem;
-using test::npy;
 
-class PackFeatures : public test::Pack {
+class PackFeatures : public test::PackVideoFeatures {
   protected:
     void SetUp() override {
         options_.labels = at("list.json");
         options_.folders = {at("seen"), at("heard")};
         options_.output = at("out.h5");
-    }
-    /// Row r of a file has the values 100 · of + r + c / 10.
-    static std::vector<float> values(int of, std::int64_t rows, std::int64_t columns) {
-        std::vector<float> all;
-        for (std::int64_t r = 0; r < rows; ++r)
-            for (std::int64_t c = 0; c < columns; ++c)
-                all.push_back(static_cast<float>(100 * of + r) + static_cast<float>(c) / 10);
-        return all;
-    }
-    void write_file(const std::string& name, const std::vector<float>& all, std::int64_t columns) const {
-        const auto rows = static_cast<std::int64_t>(all.size()) / columns;
-        write(name + ".npy",
-              npy("<f4", "(" + std::to_string(rows) + ", " + std::to_string(columns) + ")", all));
-    }
-    void write_videos() const {
-        write("list.json", R"([{"youtube_id": "b", "timeRange": [2, 5], "segments": [[3.5, 4]]},
-                               {"youtube_id": "a", "timeRange": [0, 3], "segments": [[0, 0.5], [1, 9]]},
-                               {"youtube_id": "b", "timeRange": [0, 1], "segments": []}])");
-        write_file("seen/a", values(1, 3, 2), 2);
-        write_file("seen/b", values(2, 9, 2), 2);
-        write_file("heard/a", values(3, 2, 1), 1);  // a second less
-        write_file("heard/b", values(4, 8, 1), 1);
     }
     static std::vector<std::vector<float>> rows(const Dataset& data) {
         std::vector<std::vector<float>> all;
@@ -110,6 +86,26 @@ TEST_F(PackFeatures, SegmentsOfAnotherCountOfSecondsAreNamedOrLeftOut) {
     EXPECT_EQ(pack_features(options_, [&](const std::string& text) { skipped.push_back(text); }).samples, 3);
     EXPECT_EQ(skipped, std::vector<std::string>{said});
     EXPECT_EQ(from, (std::vector<std::string>{"b 0", "b 1", "b 2"}));
+}
+
+TEST_F(PackFeatures, PartsBehindOneThatIsLeftOutKeepTheirOwnSeconds) {
+    write_videos();
+    write("list.json", R"([{"youtube_id": "b", "timeRange": [0, 7], "segments": [[70, 71]]},)"
+                       R"( {"youtube_id": "a", "timeRange": [0, 2], "segments": [[1, 2]]}])");
+    std::vector<std::string> skipped;
+    EXPECT_EQ(pack_features(options_, [&](const std::string& text) { skipped.push_back(text); }).samples, 2);
+    EXPECT_EQ(skipped.size(), 1U);
+}
+
+TEST_F(PackFeatures, WithoutLabelsSegmentsAreNotRead) {
+    write_videos();
+    write("list.json", R"([{"youtube_id": "a", "timeRange": [0, 2]}])");
+    options_.labelled = false;
+    pack_features(options_);
+    const auto data = open_hdf5_dataset(options_.output, mapped_limit, Labels::optional);
+    EXPECT_FALSE(data->info().labelled);
+    EXPECT_EQ(data->info().class_names, (std::vector<std::string>{"outside", "inside"}));
+    EXPECT_EQ(rows(*data), (std::vector<std::vector<float>>{{100, 100.1F, 300, 0}, {101, 101.1F, 301, 0}}));
 }
 
 TEST_F(PackFeatures, WhatIsWrongIsNamedOrLeftOut) {

@@ -42,6 +42,52 @@ TEST_F(SegmentLists, PartsAreReadInTheirOrder) {
     EXPECT_FALSE(is_chosen(parts[1], 1800));
 }
 
+TEST_F(SegmentLists, SegmentsMayBeLeftUnread) {
+    write("l.json", R"([{"youtube_id": "b", "timeRange": [0, 5]},
+                       {"youtube_id": "a", "timeRange": [0, 5], "segments": 3}])");
+    const std::vector<VideoPart> parts = read_segment_list(at("l.json"), Labels::optional);
+    ASSERT_EQ(parts.size(), 2U);
+    EXPECT_TRUE(parts[1].segments.empty());
+}
+
+/// The offsets of a part from second 10 on.
+std::vector<float> offsets(const std::vector<Segment>& segments, std::int64_t last, std::int64_t length,
+                           std::int64_t missed = 0) {
+    const VideoPart part{.id = "a", .first = 10, .last = last, .segments = segments, .place = ""};
+    const SegmentTargets targets = segment_targets(part, last, length);
+    EXPECT_EQ(targets.missed, missed);
+    return targets.offsets;
+}
+
+TEST(SegmentTargets, ASecondIsInsideWhereItsBeginningIs) {
+    // Seconds 10 … 14; one more is padding.
+    EXPECT_EQ(offsets({{10.5, 13}}, 15, 6),
+              (std::vector<float>{-1, -1, 0.5, 2, 1.5, 1, -1, -1, -1, -1, -1, -1}));
+    EXPECT_EQ(offsets({{11, 12.25}}, 13, 3), (std::vector<float>{-1, -1, 0, 1.25, 1, 0.25}));
+    EXPECT_EQ(offsets({}, 12, 2), (std::vector<float>{-1, -1, -1, -1}));
+}
+
+TEST(SegmentTargets, SegmentsAreCutToThePart) {
+    EXPECT_EQ(offsets({{2, 11.5}}, 12, 2), (std::vector<float>{0, 1.5, 1, 0.5}));
+    EXPECT_EQ(offsets({{11, 99}}, 13, 4), (std::vector<float>{-1, -1, 0, 2, 1, 1, -1, -1}));
+    EXPECT_EQ(offsets({{0, 99}}, 12, 2), (std::vector<float>{0, 2, 1, 1}));
+}
+
+TEST(SegmentTargets, OfSeveralSegmentsTheShortestHasTheSecond) {
+    const std::vector<float> inner{0, 4, 0, 1, 2, 2, 3, 1};
+    EXPECT_EQ(offsets({{10, 14}, {11, 12}}, 14, 4), inner);
+    EXPECT_EQ(offsets({{11, 12}, {10, 14}}, 14, 4), inner);
+    // Of the same length: the first. What is cut off does not count.
+    EXPECT_EQ(offsets({{10, 12}, {11, 13}}, 13, 3), (std::vector<float>{0, 2, 1, 1, 1, 1}));
+    EXPECT_EQ(offsets({{11, 99}, {10, 13}}, 13, 3), (std::vector<float>{0, 3, 0, 2, 1, 1}));
+}
+
+TEST(SegmentTargets, SegmentsWithoutTheBeginningOfASecondAreCounted) {
+    // Between two seconds; nothing; before, behind and at the end of the part.
+    EXPECT_EQ(offsets({{10.25, 10.75}, {11, 11}, {1, 9}, {70, 71}, {12, 13}}, 12, 2, 5),
+              (std::vector<float>{-1, -1, -1, -1}));
+}
+
 TEST_F(SegmentLists, WhatIsWrongIsNamedWithItsEntry) {
     EXPECT_EQ(refused_entry(R"("segments": [])"), "it has no timeRange");
     EXPECT_EQ(refused_entry(R"("timeRange": [0, 5])"), "it has no segments");

@@ -1,5 +1,7 @@
 #include "tutti/model/layers_transformer.hpp"
 
+#include <array>
+#include <cmath>
 #include <numeric>
 
 #include "graph_fixture.hpp"
@@ -67,6 +69,86 @@ TEST(GeluLayer, GradientsAgreeWithFiniteDifferences) {
 TEST(AttentionLayer, GradientsAgreeWithFiniteDifferences) {
     GradientCheck(behind_linear({4, 3}, 18, [](const Shape& s) { return make_attention(s, 3); }), 2)
         .expect_gradients(1e-7);
+}
+
+/// A token exists where it and all before it have a fourth feature above 0.
+class MaskedAttention : public testing::Test {
+  protected:
+    static GraphSpec spec() {
+        GraphSpec graph({4, 4});
+        const NodeId features = graph.add("features", make_columns({4, 4}, 0, 3), {0});
+        const NodeId fourth = graph.add("fourth", make_columns({4, 4}, 3, 1), {0});
+        const NodeId mask = graph.add("mask", make_relu({4, 1}), {fourth});
+        const NodeId mixed = graph.add("mix", make_linear({4, 3}, 12, true), {features});
+        const NodeId attended = graph.add("attention", make_masked_attention({4, 12}, 2), {mixed, mask});
+        const std::vector<Shape> shapes{{4, 4}, {4, 3}, {4, 12}};
+        graph.add("all", make_concatenation(shapes), {attended, features, mixed});
+        return graph;
+    }
+};
+
+TEST_F(MaskedAttention, GradientsAgreeWithFiniteDifferences) {
+    GradientCheck check(spec(), 8);
+    check.expect_gradients(1e-7);
+    std::size_t padded = 0;
+    for (std::size_t token = 0; token < 32; ++token)
+        if (check.graph().input(8).span<double>()[4 * token + 3] <= 0) ++padded;
+    EXPECT_GT(padded, 0u);
+    EXPECT_LT(padded, 32u);
+}
+
+TEST_F(MaskedAttention, WhatIsPaddedChangesNothingElse) {
+    const auto device = make_cpu_device(1);
+    Graph graph(spec(), *device, DType::f64, 2);
+    graph.initialize(3);
+    const auto outputs_with = [&](bool other) {
+        const std::span<double> input = graph.input(2).span<double>();
+        fill_random(graph.input(2), 4);
+        for (std::size_t token = 0; token < 8; ++token) input[4 * token + 3] = token < 7 ? 1 : 0;
+        // Of the second sample's last token.
+        for (std::size_t feature = 0; other && feature < 3; ++feature) input[4 * 7 + feature] = 100;
+        const auto values = graph.forward(2, {}).span<double>();
+        return std::vector<double>(values.begin(), values.end());
+    };
+    const std::vector<double> before = outputs_with(false), after = outputs_with(true);
+    constexpr std::size_t width = 4 + 3 + 12;
+    for (std::size_t i = 0; i < 7 * width; ++i) EXPECT_EQ(before[i], after[i]) << i;
+    for (std::size_t i = 7 * width; i < 7 * width + 4; ++i) EXPECT_EQ(after[i], 0) << i;
+    EXPECT_EQ(after[7 * width + 4], 100);
+}
+
+TEST(ColumnLayers, RefuseWhatDoesNotFit) {
+    EXPECT_THROW(make_columns({4, 3}, 1, 3), UsageError);
+    EXPECT_THROW(make_columns({4, 3}, 0, 0), UsageError);
+    EXPECT_THROW(make_columns({4}, 0, 1), UsageError);
+    const std::vector<Shape> shapes{{4, 3}, {5, 3}};
+    EXPECT_THROW(make_concatenation(shapes), UsageError);
+}
+
+TEST(ColumnLayers, GradientsAgreeWithFiniteDifferences) {
+    GraphSpec graph({3, 2});
+    const NodeId a = graph.add("a", make_linear({3, 2}, 5, true), {0});
+    const NodeId first = graph.add("first", make_columns({3, 5}, 0, 2), {a});
+    const NodeId last = graph.add("last", make_columns({3, 5}, 1, 4), {a});
+    const std::vector<Shape> shapes{{3, 4}, {3, 2}, {3, 4}};
+    graph.add("all", make_concatenation(shapes), {last, first, last});
+    GradientCheck(std::move(graph), 2).expect_gradients(1e-7);
+}
+
+TEST(SequencePositions, AreSinesAndCosinesOfThePlace) {
+    const auto device = make_cpu_device(1);
+    GraphSpec spec({3, 4});
+    spec.add("", make_sequence_positions({3, 4}), {0});
+    Graph graph(std::move(spec), *device, DType::f64, 1);
+    graph.initialize(1);
+    const TensorView outputs = graph.forward(1, {});
+    for (std::size_t t = 0; t < 3; ++t) {
+        const auto place = static_cast<double>(t);
+        const std::array<double, 4> expected{std::sin(place), std::cos(place), std::sin(place / 100),
+                                             std::cos(place / 100)};
+        for (std::size_t i = 0; i < 4; ++i)
+            EXPECT_DOUBLE_EQ(outputs.span<double>()[4 * t + i], expected[i]) << t << ", " << i;
+    }
 }
 
 TEST(AttentionLayer, RefusesHeadsThatDoNotDivide) {

@@ -43,6 +43,21 @@ TEST(ValueTypes, WhatIsOfTheOutputsTypeByItsLayersFollowsIt) {
     EXPECT_EQ(types_of(spec), (std::vector<DType>{bf16, f32, f32, f32, f32, f32}));
 }
 
+TEST(ValueTypes, OutputsSideBySideAreComputedInFullWhatTheyCopyIsNot) {
+    TemporalTransformerOptions options;
+    options.dim = 16;
+    options.depth = 1;
+    options.heads = 2;
+    const GraphSpec spec = build_temporal_transformer({5, 9}, options);
+    const std::vector<DType> types = types_of(spec);
+    for (std::size_t i = 0; i < types.size(); ++i) {
+        const std::string& name = spec.nodes()[i].name;
+        const bool full =
+            name == "classification" || name.starts_with("offsets") || name == "exists" || name == "outputs";
+        EXPECT_EQ(types[i], full ? f32 : bf16) << name;
+    }
+}
+
 Conv2dOptions of_3x3() {
     Conv2dOptions options;
     options.out = 16;

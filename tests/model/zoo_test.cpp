@@ -69,6 +69,51 @@ TEST(Zoo, LocatorIsAResidualNetworkUpToAHeatMap) {
               "pack them anew: trainer pack images --size 384 --fit letterbox");
 }
 
+TEST(Zoo, TemporalTransformerSaysFourNumbersOfEachSecond) {
+    const auto parameters_of = [](const GraphSpec& graph) {
+        std::int64_t count = 0;
+        for (const auto& node : graph.nodes())
+            if (node.layer)
+                for (const ParameterSpec& parameter : node.layer->parameters())
+                    count += parameter.view.count();
+        return count;
+    };
+    // A layer of width 512: two norms, attention in and out, and a hidden layer of 2048.
+    constexpr std::int64_t layer = 4 * 512 + 4 * 512 * 513 + 2 * 512 * 2048 + 2048 + 512, heads = 3 * 513;
+    const GraphSpec early = build_temporal_transformer({90, 2945}, {});
+    EXPECT_EQ(early.nodes().back().shape, (Shape{90, 4}));
+    EXPECT_EQ(parameters_of(early), 2945 * 512 + 2 * 512 + 16 * layer + 2 * 512 + heads);
+    TemporalTransformerOptions options;
+    options.features = {512, 2048, 384};
+    options.cross = true;
+    options.depth = 3;
+    const GraphSpec cross = build_temporal_transformer({90, 2945}, options);
+    EXPECT_EQ(cross.nodes().back().shape, (Shape{90, 4}));
+    // A layer that attends to another sequence has a norm more.
+    EXPECT_EQ(parameters_of(cross), (512 + 2048 + 384 + 3) * 2048 + 3 * 2049 * 512 + 9 * layer +
+                                        12 * (layer + 2 * 512) + 1025 * 512 + 2 * 512 + heads);
+    EXPECT_EQ(message([] {
+                  build_temporal_transformer({28, 28, 1}, {});
+              }),
+              "model temporal_transformer needs sequences, but the data have samples of shape [28, 28, 1]; "
+              "pack them with trainer pack features --sequences");
+    options.features = {512, 2048};
+    EXPECT_EQ(
+        message([&] {
+            build_temporal_transformer({90, 2561}, options);
+        }),
+        "model.fusion is cross, but model.features has 2 widths; give those of picture, sound and text: "
+        "model.features: [512, 2048, 384]");
+}
+
+TEST(Zoo, SequencesAreRefusedWhereOneVectorIsNeeded) {
+    for (const char* name : {"mlp", "lenet", "mnist", "resnet18", "vit", "videomae", "locator"}) {
+        ModelConfig config;
+        config.name = name;
+        EXPECT_THROW(build_model(config, {.sample_shape = {6, 4}, .classes = 2}), UsageError) << name;
+    }
+}
+
 TEST(Zoo, SequentialNamesLayersByTheirPlaceAsPyTorchDoes) {
     const std::vector<LayerSpec> layers = {layer("conv2d", {{"out", {"4"}}, {"kernel", {"3"}}}),
                                            layer("relu"), layer("max_pool2d", {{"kernel", {"2"}}}),

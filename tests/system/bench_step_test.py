@@ -74,6 +74,11 @@ class BenchStep(RendezvousTest):
             for words in ("samples/s", "GFLOP/s", "exposed communication", "fc1", "step.json is written"):
                 self.assertIn(words, result.stdout)
 
+    def test_random_sequences(self):
+        small = ["model.name=temporal_transformer", "model.dim=8", "model.depth=1", "model.heads=2"]
+        self.assert_exit(self.bench(2, "--synthetic", "--shape", "6x5", model=small), 0)
+        self.assertIn("samples of [6, 5]", self.report(2)["data"])
+
     def test_names_the_schedule_that_training_would_take(self):
         self.requires_gloo()  # by shared memory auto is within steps anyway
         for across, policy, schedule in (("true", "per_layer", "across"), ("false", "per_layer", "within"),

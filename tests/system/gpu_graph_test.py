@@ -13,6 +13,7 @@ from unittest import mock
 
 import system_test
 from gpu_program import GpuProgramTest
+from sequences import packing, write_videos
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "gpu"))
 import gpu_process
@@ -119,6 +120,26 @@ class GpuGraph(GpuProgramTest):
         ours, theirs = (self.metrics(f"locator-{run}", "eval")[-1] for run in ("graph", "cpu"))
         self.assertEqual(ours.keys(), theirs.keys())
         self.assertAlmostEqual(ours["loss"], theirs["loss"], delta=0.05 * theirs["loss"])
+
+    def test_a_temporal_transformer_has_the_same_bits_and_those_of_the_cpu_nearly(self):
+        write_videos(self.dir, 10)
+        self.data = self.dir / "sequences.h5"
+        self.assert_exit(self.run_trainer(packing(self.dir, self.data)), 0)
+        settings = {"data__val": self.data, "model__name": "temporal_transformer", "model__hidden": "null", "model__dim": 16,
+                    "model__depth": 1, "model__heads": 2, "optim__name": "adam", "optim__lr": 1e-3, "train__epochs": 2,
+                    "train__batch_size": 4, "train__log_every": 1}
+        for fusion, more in {"early": {}, "cross": {"model__fusion": "cross", "model__features": "[2, 2, 1]"}}.items():
+            with self.subTest(fusion):
+                self.both(fusion, **settings, **more)
+                self.assert_exit(self.run_on("cpu", 1, f"{fusion}-cpu", **{"train__max_steps": "null", "optim__momentum": 0,
+                                                                          **settings, **more}), 0)
+                for ours, theirs in zip(self.losses(f"{fusion}-graph"), self.losses(f"{fusion}-cpu"), strict=True):
+                    self.assertAlmostEqual(ours, theirs, delta=1e-4 * theirs)
+                ours, theirs = (self.metrics(f"{fusion}-{run}", "eval")[-1] for run in ("graph", "cpu"))
+                self.assertEqual(ours["confusion"], theirs["confusion"])
+                for metric in "loss", "atiou":
+                    self.assertAlmostEqual(ours[metric], theirs[metric], delta=1e-3)
+        self.both("bf16", **settings, train__precision="bf16")
 
     def test_two_ranks_have_the_same_bits_with_nccl(self):
         self.with_nccl()

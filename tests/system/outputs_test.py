@@ -10,6 +10,7 @@ import re
 import system_test
 from documentation_test import anchors
 from recipes import TrainingTest, png
+from sequences import packing, write_videos
 
 PAGES = [pathlib.Path(__file__).resolve().parents[2] / "jobs" / name for name in ("outputs.md", "measurements.md")]
 TYPES = {"integer": int, "number": (int, float), "text": str, "boolean": bool, "null": type(None), "object": dict}
@@ -189,6 +190,16 @@ class Outputs(TrainingTest):
         self.compare_rows("run", "step", "eval", "memory")
         self.compare("eval---json", json.loads(self.output(["eval", "--json", "--run", "run"])))
         self.compare_predictions("run", {"index", "path", "target", "output"}, {"outputs", "targets", "paths"}, ())
+
+    def test_a_run_directory_of_segments(self):
+        write_videos(self.dir, 8)
+        data = self.dir / "data.h5"
+        self.output(packing(self.dir, data))
+        self.output([*self.settings(data, data__val=data, model__name="temporal_transformer", model__hidden="null", model__dim=8,
+                                    model__depth=1, model__heads=2, train__log_every=1)])
+        self.compare_rows("run", "step", "eval", "memory")
+        self.compare("eval---json", json.loads(self.output(["eval", "--json", "--run", "run"])))
+        self.compare_predictions("run", {"index", "path", "output"}, {"outputs", "paths"}, ("target_name_K",))
 
     def test_measurements(self):
         tiny = ["--synthetic", "--steps", "2", "--warmup", "0", "model.name=mlp", "model.hidden=[16]", "train.batch_size=4"]

@@ -9,17 +9,9 @@ import struct
 
 import system_test
 from recipes import PackingTest, png
+from sequences import npy
 
 RECIPE = pathlib.Path(__file__).resolve().parents[2] / "jobs" / "clip_selection" / "clip_selection.yaml"
-
-
-def npy(rows, kind="f", version=1):
-    """A .npy file by the specification of its format; kind: of struct, f is 32 bits and e 16."""
-    header = f"{{'descr': '<f{struct.calcsize(kind)}', 'fortran_order': False, 'shape': ({len(rows)}, {len(rows[0])}), }}"
-    before = 10 if version == 1 else 12
-    header += " " * (63 - (before + len(header)) % 64) + "\n"
-    return (b"\x93NUMPY" + bytes((version, 0)) + struct.pack("<H" if version == 1 else "<I", len(header)) + header.encode() +
-            b"".join(struct.pack(f"<{len(row)}{kind}", *row) for row in rows))
 
 
 class PackVideos(PackingTest):
@@ -61,12 +53,12 @@ class PackVideos(PackingTest):
                     row += more
         return [*rows["a"], *rows["b"][6:18]], labels
 
-    def pack_features(self, code, *more):
+    def pack_features(self, code, *more, output="data.h5"):
         return self.pack_from(code, "features", "--labels", self.dir / "list.json", "--features",
-                              ",".join(str(self.dir / name) for name in ("visual", "audio", "text")), "-o", self.dir / "data.h5",
+                              ",".join(str(self.dir / name) for name in ("visual", "audio", "text")), "-o", self.dir / output,
                               *more)
 
-    def test_features_are_packed_and_the_recipe_trains_on_them(self):
+    def test_features_are_packed_and_train_on_one_rank_and_two(self):
         samples, labels = self.videos()
         target = self.dir / "data.h5"
         self.assertEqual(self.pack_features(0).stdout, f"{target}: 24 samples [2944] f32, 2 classes\n")
@@ -76,8 +68,7 @@ class PackVideos(PackingTest):
         self.assertIn("inside", self.run_trainer(["inspect", target]).stdout)
         self.pack_features(0, "--threads", 3)
         self.assertEqual(target.read_bytes(), content)
-        self.assert_same_losses_on_1_and_2_ranks(
-            12, ["-c", RECIPE, f"data.train={target}", f"data.val={target}", "model.hidden=[32]"])
+        self.assert_same_losses_on_1_and_2_ranks(12, [f"data.train={target}", "model.name=mlp", "model.hidden=[32]"])
 
     def test_features_that_cannot_be_read_end_the_packing_or_are_counted(self):
         self.videos()
@@ -91,6 +82,80 @@ class PackVideos(PackingTest):
         self.assertIn(f"warning: {broken}", result.stderr)
         (self.dir / "list.json").write_text('[{"youtube_id": "a"}]')
         self.assertIn("list.json: entry 1 (a): it has no timeRange", self.pack_features(4).stderr)
+
+    def test_parts_of_videos_are_packed_as_sequences(self):
+        samples, _ = self.videos()
+        target, index = self.dir / "data.h5", self.dir / "index.csv"
+        result = self.pack_features(0, "--sequences", "--length", 14, "--index", index)
+        self.assertEqual(result.stdout,
+                         f"{target}: 2 samples [14, 2945] f32, segments in 14 seconds; 4 of 28 seconds are padding\n")
+        content, padding = target.read_bytes(), [0.0] * 2945
+        for part in samples[:12], samples[12:]:
+            rows = [[*row, 1] for row in part] + [padding] * 2
+            self.assertIn(b"".join(struct.pack("<2945f", *row) for row in rows), content)
+        outside = (-1, -1)
+        first = [outside] * 3 + [(0.5, 1.25), (1.5, 0.25)] + [outside] * 3 + [(0, 2), (1, 1)] + [outside] * 4
+        second = [(t, 5.5 - t) for t in range(6)] + [outside] * 8
+        self.assertIn(struct.pack("<56f", *(number for pair in first + second for number in pair)), content)
+        self.assertEqual(index.read_text(), "index,id,second\n0,a,0\n1,b,6\n")
+        shown = self.run_trainer(["inspect", target]).stdout
+        for line in ("shape     [14, 2945] f32", "targets   segments in 14 seconds", "paths     one each, the first: a",
+                     "segments  3 in 2 of 2 samples, 1.75 to 5.5 s long, 3.08333 s on average",
+                     "seconds   10 inside of a segment, 18 outside or padding"):
+            self.assertIn(f"  {line}\n", shown)
+        self.assertLess(len(shown.splitlines()), 12)
+        self.pack_features(0, "--sequences", "--length", 14, "--threads", 3)
+        self.assertEqual(target.read_bytes(), content)
+        self.assert_same_losses_on_1_and_2_ranks(
+            2, ["-c", RECIPE, f"data.train={target}", f"data.val={target}", "model.dim=16", "model.depth=1", "model.heads=2"])
+        self.pack_features(0, "--sequences", "--mean", "0.5", "--std", "2")
+        self.assertRegex(self.run_trainer(["inspect", target]).stdout, r"mean .* 0.5, 0\n  std .* 2, 1\n")
+        bare = self.dir / "bare.h5"
+        parts = [{"youtube_id": "b", "timeRange": [first, last]} for first, last in ((0, 9), (9, 20))]
+        (self.dir / "list.json").write_text(json.dumps(parts))
+        self.assertIn("entry 1 (b): it has no segments", self.pack_features(4, "--sequences").stderr)
+        result = self.pack_features(0, "--sequences", "--no-labels", output=bare)
+        self.assertEqual(result.stdout, f"{bare}: 2 samples [11, 2945] f32, no labels; 2 of 22 seconds are padding\n")
+        shown = self.run_trainer(["inspect", bare]).stdout
+        self.assertIn("the first: 'b 0-9'", shown)
+        self.assertIn("labels    none", shown)
+
+    def test_sequences_that_do_not_go_together_are_refused(self):
+        self.videos()
+        target, other, bare = self.dir / "data.h5", self.dir / "other.h5", self.dir / "seconds.h5"
+        self.pack_features(0, "--sequences")
+        self.pack_features(0, "--sequences", "--length", 20, output=other)
+        self.pack_features(0, output=bare)
+        for second, said in (
+                (other, f"{target} has sequences of 12 steps, but {other} of 20; files that are used together must agree; pack "
+                        "them again with the same --length"),
+                (bare, f"{target} has segments in 12 seconds, but {bare} has 2 classes")):
+            result = self.run_trainer([f"data.train=[{target},{second}]", f"data.val={target}", f"run.dir={self.dir / 'run'}"])
+            self.assert_exit(result, 4)
+            self.assertIn(said, result.stderr)
+        train = [f"data.train={target}", "model.name=temporal_transformer", "model.dim=8", "model.depth=1", "model.heads=2",
+                 "train.batch_size=2", f"run.dir={self.dir / 'run'}"]
+        for settings, code, said in (
+                ([f"data.val={other}"], 4, "pack both with the same --length"),
+                (["data.normalize={mean: [0.5], std: [2]}"], 2,
+                 "data.normalize has mean 0.5 and std 2 for the last feature of sequences"),
+                (["data.transforms=[horizontal_flip]"], 2, "but transforms are for images"),
+                (["model.name=vit"], 2, "has segments, which only the model temporal_transformer tells")):
+            result = self.run_trainer([*train, f"data.val={target}", *settings])
+            self.assert_exit(result, code)
+            self.assertIn(said, result.stderr)
+        result = self.pack_features(4, "--sequences", "--length", 11)
+        self.assertIn("list.json: entry 1 (a): it has 12 seconds, more than the 11 of --length; give --length 12", result.stderr)
+        result = self.pack_features(4, "--sequences", "--length", 11, "--skip-errors")
+        self.assertIn("list.json: no entry could be read", result.stderr)
+        parts = json.loads((self.dir / "list.json").read_text())
+        parts[1]["segments"] = [[6.25, 6.75], [8, 9]]
+        parts[1]["timeRange"] = [6, 10]
+        (self.dir / "list.json").write_text(json.dumps(parts))
+        result = self.pack_features(0, "--sequences", "--length", 4, "--skip-errors")
+        self.assertEqual(result.stdout, f"{target}: 1 samples [4, 2945] f32, segments in 4 seconds; 1 segments were left out, in "
+                                        "which no second of their part begins; 1 parts were left out\n")
+        self.assertIn("warning: ", result.stderr)
 
     def clips(self, count=8, side=8):
         """Clips of 3 frames that become brighter ("day"), or darker ("dusk") and are the same ones in another order."""
@@ -174,8 +239,9 @@ class PackVideos(PackingTest):
         (self.dir / "seen" / "a.npy").write_bytes(npy([[0.5] * 16] * 1000, "e"))
         part = {"youtube_id": "a", "timeRange": [0, 1000], "segments": []}
         (self.dir / "list.json").write_text(json.dumps([part] * 20000))
+        features = ["features", "--labels", self.dir / "list.json", "--features", self.dir / "seen"]
         for number, arguments in ((signal.SIGTERM, ["clips", "--dir", folder, "--size", "8"]),
-                                  (signal.SIGINT, ["features", "--labels", self.dir / "list.json", "--features", self.dir / "seen"])):
+                                  (signal.SIGINT, [*features]), (signal.SIGTERM, [*features, "--sequences"])):
             with self.start(["pack", *arguments, "-o", target]) as job:
                 job.wait_until(self.outputs)
                 job.signal(number)
@@ -201,7 +267,10 @@ class PackVideos(PackingTest):
                 (["clips", "--dir", self.dir, "--size", "8by8", "-o", out], "--size 8by8 is no size"),
                 (["features", "--labels", "x", "-o", out], "--features"),
                 (["features", "--features", "x", "-o", out], "--labels"),
-                (["features", "--labels", "x", "--features", "y", "--threads", "0", "-o", out], "--threads")):
+                (["features", "--labels", "x", "--features", "y", "--threads", "0", "-o", out], "--threads"),
+                (["features", "--labels", "x", "--features", "y", "--length", "9", "-o", out], "--sequences"),
+                (["features", "--labels", "x", "--features", "y", "--sequences", "--length", "0", "-o", out], "--length"),
+                (["features", "--labels", "x", "--features", "y", "--sequences", "--length", "1.5", "-o", out], "--length")):
             self.assertIn(said, self.pack_from(2, *arguments).stderr)
         self.pack_from(4, "clips", "--dir", self.dir / "missing", "-o", out)
         self.pack_from(4, "features", "--labels", self.dir / "missing", "--features", self.dir, "-o", out)

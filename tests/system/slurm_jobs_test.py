@@ -9,6 +9,7 @@ import re
 import slurm_test
 import system_test
 from recipes import png
+from sequences import packing, write_videos
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 JOBS = ROOT / "jobs"
@@ -155,7 +156,11 @@ class SlurmJobs(slurm_test.SlurmTest):
         self.train("mnist/train_2x2", "srun", [], side=28)
 
     def test_clip_selection(self):
-        self.train("clip_selection/train", "srun", SMALL_MLP, classes=2)
+        write_videos(self.dir, 96)
+        data = self.dir / "sequences.h5"
+        self.assert_exit(self.run_trainer(packing(self.dir, data)), 0)
+        self.train("clip_selection/train", "srun", ["model.dim=8", "model.depth=1", "model.heads=2"], data=data,
+                   said=r"AtIoU \d\.\d{4} \(96 samples\)")
 
     def test_a_preempted_job_is_requeued_by_its_own_script_and_finishes(self):
         data = self.small_data(2000, classes=2)

@@ -22,7 +22,7 @@ class BatchStageTest : public ::testing::Test {
         BatchStage stage(*device_, info_, config, DType::f64, 2);
         std::vector<double> input(4);
         stage.load(batch_, view_of(std::span(input),
-                                   info_.sample_shape.rank() == 1 ? Shape{2, 2} : Shape{2, 1, 2, 1}));
+                                   info_.sample_shape.rank() == 3 ? Shape{2, 1, 2, 1} : Shape{2, 2}));
         EXPECT_EQ(stage.wanted().span<std::int64_t>()[0], 2);
         EXPECT_EQ(stage.wanted().count(), 2);
         return input;
@@ -71,6 +71,25 @@ TEST_F(BatchStageTest, FeaturesStayWhatTheyAre) {
     info_.mean = {0.5F, 0.25F};
     info_.std = {2, 1};
     EXPECT_EQ(staged({}), (std::vector<double>{-4, 0, 149.75, -0.25}));
+}
+
+TEST_F(BatchStageTest, TheLastFeatureOfASequenceStaysWhatItIs) {
+    // Two samples of one step of two features.
+    const std::array<float, 4> features{-7.5F, 1, 300, 0};
+    info_ = {4, {1, 2}, DType::f32, 3, {}, {}, {}, true, 0, {}};
+    batch_.samples = std::as_bytes(std::span(features));
+    info_.mean = {0.5F, 0};
+    info_.std = {2, 1};
+    EXPECT_EQ(staged({}), (std::vector<double>{-4, 1, 149.75, 0}));
+    DataConfig config;
+    config.normalize = Normalize{{2.5, 0}, {10, 1}};
+    EXPECT_EQ(staged(config), (std::vector<double>{-1, 1, 29.75, 0}));
+    for (const Normalize& changes : {Normalize{{0.5}, {1}}, Normalize{{0}, {2}}, Normalize{{2, 0}, {1, 2}}}) {
+        config.normalize = changes;
+        EXPECT_THROW(staged(config), UsageError);
+    }
+    config.normalize = Normalize{{0}, {1}};
+    EXPECT_EQ(staged(config)[2], 300);
 }
 
 TEST_F(BatchStageTest, TheFilesNormalisationApplies) {

@@ -103,6 +103,37 @@ TEST(Objective, ALocatorLearnsFromThreeTargets) {
             << setting;
 }
 
+TEST(Objective, ATemporalTransformerLearnsFromSegments) {
+    const std::string model = "model.name=temporal_transformer";
+    const Config config = config_of({model, "train.focal_alpha=0.25", "train.segments.threshold=0.3"});
+    DatasetInfo data = with_targets();
+    data.sample_shape = {7, 5};
+    data.targets = 14;
+    data.target_kind = target_kinds::segments;
+    EXPECT_EQ(objective_of(config.train, data), Objective::segments);
+    EXPECT_EQ(config_with_objective(config, data), config);
+    EXPECT_EQ(segments_of_run(config.train)->loss.alpha, 0.25);
+    EXPECT_EQ(segments_of_run(config.train)->selection.threshold, 0.3);
+    EXPECT_FALSE(segments_of_run(config_of({}).train));
+    EXPECT_EQ(refusal({model}, data), "");
+    EXPECT_EQ(
+        refusal({model}, with_targets()),
+        "the model temporal_transformer learns from sequences and their segments, but data.h5 has samples "
+        "of shape [5] and 2 targets; pack them: trainer pack features --sequences (data/README.md)");
+    EXPECT_EQ(refusal({"model.name=mlp"}, data),
+              "data.h5 has segments, which only the model temporal_transformer tells; set model.name to "
+              "temporal_transformer, or give data with labels");
+    for (const char* metric : {"loss", "atiou", "balanced_accuracy"})
+        EXPECT_EQ(refusal({model, fmt::format("train.checkpoint.best=val/{}", metric)}, data), "");
+    for (const char* setting : {"train.label_smoothing=0.1", "train.class_weights=balanced", "train.topk=1",
+                                "train.confusion=true", "train.checkpoint.best=val/accuracy",
+                                "train.checkpoint.best=val/mae", "train.checkpoint.best=val/auprc"})
+        EXPECT_NE(refusal({model, setting}, data).find("segments"), std::string::npos) << setting;
+    EXPECT_EQ(refusal({"train.checkpoint.best=val/atiou"}, with_classes()),
+              "train.checkpoint.best val/atiou is for the model temporal_transformer alone; give val/loss, "
+              "val/accuracy, val/top5, val/balanced_accuracy, or of two classes val/auprc or val/roc_auc");
+}
+
 TEST(Objective, AModelGivesOneNumberPerClassOrTarget) {
     EXPECT_EQ(model_input(with_classes(), {}).classes, 3);
     EXPECT_EQ(model_input(with_targets(), {}).classes, 2);
@@ -116,6 +147,24 @@ TEST(Objective, AModelIsToldWhatPixelsAreDividedBy) {
     EXPECT_EQ(model_input(data, {}).std, std::vector<float>{0.5F});
     EXPECT_EQ(model_input(data, config_of({"data.normalize={mean: [0], std: [0.25]}"}).data).std,
               std::vector<float>{0.25F});
+}
+
+TEST(Objective, ANormalisationThatChangesWhetherAStepExistsIsRefused) {
+    DatasetInfo data = with_classes();
+    data.sample_shape = {5, 2};
+    data.dtype = DType::f32;
+    try {
+        model_input(data, config_of({"data.normalize={mean: [0.5], std: [2]}"}).data);
+        FAIL();
+    } catch (const UsageError& error) {
+        EXPECT_STREQ(
+            error.what(),
+            "data.normalize has mean 0.5 and std 2 for the last feature of sequences, which says whether "
+            "a step exists and must stay what it is; give a value for each of the 2 features, for the "
+            "last one mean 0 and std 1, or pack the data with --mean and --std, which leave it out");
+    }
+    EXPECT_EQ(model_input(data, config_of({"data.normalize={mean: [3, 0], std: [2, 1]}"}).data).std,
+              (std::vector<float>{2, 1}));
 }
 
 TEST(Objective, LossAndDataMustGoTogether) {

@@ -130,6 +130,10 @@ struct ModelConfig {
     std::optional<std::int64_t> decoder_dim;  ///< default: half of dim
     std::int64_t decoder_depth = 4;
     std::optional<std::int64_t> decoder_heads;  ///< default: half of heads
+    std::vector<std::int64_t> features;  ///< widths of the features of a step, side by side; empty: all
+                                         ///< together. These four: temporal_transformer
+    std::string fusion = "early";        ///< early | cross
+    std::int64_t text_depth = 3, cross_depth = 3;  ///< of cross
     std::vector<LayerSpec> layers;
     std::string init_from;
     std::vector<std::string> init_except;  ///< names or their beginnings up to a dot
@@ -194,21 +198,34 @@ struct EarlyStoppingConfig {
 };
 
 /// What evaluations measure, by the names that early stopping and the best checkpoint are given: the loss of
-/// all data, the first ones of classes, which are better when higher, and those of targets.
-inline constexpr std::array<const char*, 7> validation_metrics{
-    "val/accuracy", "val/loss", "val/top5", "val/balanced_accuracy", "val/mae", "val/rmse", "val/distance"};
+/// all data, the first ones of classes, which are better when higher, as is the last, of segments, and those
+/// of targets.
+inline constexpr std::array<const char*, 8> validation_metrics{
+    "val/accuracy", "val/loss", "val/top5",     "val/balanced_accuracy",
+    "val/mae",      "val/rmse", "val/distance", "val/atiou"};
 /// Those of targets (EvaluationResult). Better when lower, as val/loss.
 inline constexpr std::array<const char*, 3> regression_metrics{"val/mae", "val/rmse", "val/distance"};
 
 /// What training minimises. automatic: mse where the data have targets, else cross_entropy. reconstruction:
-/// what models that see a part of a sample say of the rest, location: what a locator learns; these models
-/// have no other, and other models not these.
-enum class LossChoice { automatic, cross_entropy, mse, l1, huber, reconstruction, location };
+/// what models that see a part of a sample say of the rest, location: what a locator learns, segments: what a
+/// temporal_transformer does; these models have no other, and other models not these.
+enum class LossChoice { automatic, cross_entropy, mse, l1, huber, reconstruction, location, segments };
 /// Whether a loss compares each output with a target. automatic does not: the config of a run that does says
 /// so (config_with_objective). Pure.
 constexpr bool is_regression(LossChoice loss) {
     return loss == LossChoice::mse || loss == LossChoice::l1 || loss == LossChoice::huber;
 }
+
+/// Which segments are told, of what each second says of its own (train/segments.hpp).
+struct SegmentsConfig {
+    double threshold = 0.5;              ///< probability above which a second counts
+    std::int64_t candidates = 1000;      ///< the most probable ones
+    double shortest = 10, longest = 90;  ///< seconds
+    double per_minute = 0.3;             ///< at most so many segments
+    double nms_sigma = 0.5;              ///< of the Gaussian that lowers the scores of overlapping ones
+    double min_score = 0.01;
+    friend bool operator==(const SegmentsConfig&, const SegmentsConfig&) = default;
+};
 
 struct TrainConfig {
     std::int64_t batch_size = 64;  ///< per rank
@@ -218,6 +235,9 @@ struct TrainConfig {
     LossChoice loss = LossChoice::automatic;
     double heatmap_sigma = 8;  ///< pixels; these three: of the loss location (device/location_loss.hpp)
     double heatmap_weight = 100, presence_weight = 1;
+    double focal_alpha = 0.7, focal_gamma = 2;  ///< these four: of segments (device/segment_loss.hpp)
+    double focal_weight = 0.2, offset_weight = 0.8;
+    SegmentsConfig segments;
     double label_smoothing = 0;
     std::optional<ClassWeightsConfig> class_weights;
     Precision precision = Precision::fp32;

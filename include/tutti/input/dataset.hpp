@@ -15,9 +15,17 @@
 
 namespace tutti {
 
+namespace target_kinds {
+/// Of a sequence [T, F], whose steps are seconds, 2 · T targets, of second t the pair (a, b): how many
+/// seconds before the beginning of t its segment begins, and behind it ends, a ≥ 0 and b > 0; (−1, −1) where
+/// it is in none, and where it is padding.
+inline constexpr const char* segments = "segments";
+}  // namespace target_kinds
+
 struct DatasetInfo {
     std::int64_t samples = 0;
-    Shape sample_shape;  ///< {H, W, C} for images, {F} for features
+    Shape sample_shape;  ///< {H, W, C} for images, {F} for features; {T, F} for sequences of T steps, of
+                         ///< which the last feature is 1 where the step exists, and 0 where it is padding
     DType dtype = DType::u8;
     std::int64_t classes = 0;              ///< 0: has no labels, and does not say
     std::vector<std::string> class_names;  ///< empty or `classes` names
@@ -25,13 +33,15 @@ struct DatasetInfo {
     bool labelled = true;                  ///< false: read() gives 0 for every label
     std::int64_t targets = 0;              ///< numbers to give for each sample; 0: none. Then not labelled
     std::vector<std::string> target_names{};  ///< empty or `targets` names
+    std::string target_kind{};                ///< of target_kinds; empty: each target is a number by itself
+    bool has_segments() const { return target_kind == target_kinds::segments; }
     std::int64_t sample_bytes() const {
         return sample_shape.count() * static_cast<std::int64_t>(size_of(dtype));
     }
 };
 
-/// What a model is to give for a sample: "10 classes", "2 targets", "no labels", or "10 classes, no labels"
-/// of data that are only predicted. Pure.
+/// What a model is to give for a sample: "10 classes", "2 targets", "segments in 900 seconds", "no labels",
+/// or "10 classes, no labels" of data that are only predicted. Pure.
 std::string describe_wanted(const DatasetInfo& info);
 
 /// The first class that has another name in `names` than in those of training, of which the last may be
@@ -40,8 +50,8 @@ std::string describe_wanted(const DatasetInfo& info);
 std::string other_class_name(const std::vector<std::string>& trained, const std::vector<std::string>& names,
                              const std::string& where);
 
-/// Where images look as if their channels came first ([3, 32, 32]), which nothing but the numbers can tell:
-/// what they are taken for, and what to do; else nothing.
+/// Where images look as if their channels came first ([3, 32, 32]), which nothing but the numbers can tell,
+/// and where sequences may be grey images: what they are taken for, and what to do; else nothing.
 std::string doubt_about_layout(const DatasetInfo& info);
 
 /// Where one of training's data and `others`, which a model sees, too, says how it is to be normalised and
@@ -179,9 +189,9 @@ bool whole_file_pays(double reads, std::int64_t samples, std::int64_t sample_byt
 
 /// Several files as one, in the order given. A file is mapped, or brought in, where `memory` has room for it
 /// beside those before it that are, by default file_memory() of what is available now. All must agree in
-/// shape, dtype, whether there are labels, the number of targets, and, where they have them, classes, class
-/// names and target names (DataError names both). The normalisation is the first file's. UsageError: no path.
-/// With paths alone labels are required; a command passes what its training needs.
+/// shape, dtype, whether there are labels, the number and kind of targets, and, where they have them,
+/// classes, class names and target names (DataError names both). The normalisation is the first file's.
+/// UsageError: no path. With paths alone labels are required; a command passes what its training needs.
 std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths);
 std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, FileMemory memory, Labels labels);
 

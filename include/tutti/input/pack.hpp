@@ -136,6 +136,7 @@ struct PackFeaturesOptions {
     std::string labels;                ///< JSON
     std::vector<std::string> folders;  ///< of .npy files, one for each kind of features
     std::string output;
+    bool labelled = true;          ///< false: segments are not read, the file gets no labels or targets
     int threads = 1;               ///< that read files; the output is the same for any number
     std::vector<float> mean, std;  ///< for all features of all kinds, or each; empty: none in the file
     PackedFrom from;
@@ -152,5 +153,24 @@ struct PackFeaturesOptions {
 /// output that is one of the files, and RunError where writing fails or a signal asked to stop.
 DatasetInfo pack_features(const PackFeaturesOptions& options,
                           const std::function<void(const std::string&)>& skipped = {});
+
+struct PackSequencesOptions : PackFeaturesOptions {
+    std::int64_t length = 0;  ///< steps of a sample; 0: the seconds of the longest part
+};
+/// What became of the parts and segments of a list.
+struct SequenceCounts {
+    std::int64_t seconds = 0, padding = 0;  ///< steps that exist, and those that do not
+    std::int64_t missed = 0;                ///< segments in which no second of their part begins
+};
+/// Packs parts of videos: of `labels` and the folders as pack_features(), but a sample is a part, f32
+/// [length, features + 1]: step t has the features of the part's second t and a 1; steps behind its last
+/// second are 0. Targets are of the kind target_kinds::segments, of which the file says so. The path of a
+/// sample is its youtube_id, and where that is in the list several times "ID FIRST-LAST", the part's
+/// timeRange in whole seconds. `from` is told the id and the first second. mean and std are for features; the
+/// last one, which says whether there is a step, gets 0 and 1. A part that is longer than `length` is one
+/// that cannot be packed. Memory, `skipped` and what is thrown are pack_features()'. counts: unless null.
+DatasetInfo pack_sequences(const PackSequencesOptions& options,
+                           const std::function<void(const std::string&)>& skipped = {},
+                           SequenceCounts* counts = nullptr);
 
 }  // namespace tutti

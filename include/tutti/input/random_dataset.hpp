@@ -14,4 +14,11 @@ std::unique_ptr<Dataset> make_random_dataset(const Shape& sample_shape, std::int
                                              std::int64_t classes, std::int64_t seed,
                                              std::int64_t targets = 0);
 
+/// The same of f32 sequences [T, F] of standard normal features, whose steps all exist, with targets of the
+/// kind target_kinds::segments: each sample has one segment, of a quarter of its steps (at least one), at a
+/// place of its own. Throws UsageError: a shape that is none of sequences, no samples, targets of more than
+/// 4 GiB.
+std::unique_ptr<Dataset> make_random_sequences(const Shape& sample_shape, std::int64_t samples,
+                                               std::int64_t seed);
+
 }  // namespace tutti

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "tutti/model/layer.hpp"
 
@@ -22,6 +23,14 @@ GeluForm gelu_form(const std::string& name, const std::string& where);
 /// The core of multi-head self-attention: {T, 3·C} -> {T, C} with `heads` heads of width C/heads. A token's
 /// input is q, k and v, each head after head, as timm's `qkv` layer gives it. No parameters.
 std::unique_ptr<Layer> make_attention(const Shape& input, std::int64_t heads);
+/// The same of sequences that may end early: a second input {T, 1} is 1 for the tokens that there are and 0
+/// for padding behind them, which nobody attends to and whose output is 0.
+std::unique_ptr<Layer> make_masked_attention(const Shape& input, std::int64_t heads);
+
+/// {T, C} -> {T, count}: the columns from `first` on.
+std::unique_ptr<Layer> make_columns(const Shape& input, std::int64_t first, std::int64_t count);
+/// {T, A}, {T, B}, … -> {T, A + B + …}; one input at least.
+std::unique_ptr<Layer> make_concatenation(std::span<const Shape> inputs);
 
 /// {H, W, C} -> {H·W, C}, row by row; no data moved.
 std::unique_ptr<Layer> make_tokens(const Shape& input);
@@ -54,6 +63,9 @@ ParameterSpec tubelet_weight(const Shape& clip, const Tubelet& tubelet, std::int
 /// ones (Vaswani et al. 2017, section 3.5), where p counts the tokens of make_tubelets frames before rows
 /// before columns, as VideoMAE does. Nothing is learned and nothing saved.
 std::unique_ptr<Layer> make_tubelet_positions(const Shape& tokens, const Shape& clip, const Tubelet& tubelet);
+
+/// The same of a sequence: p is the token's place in it.
+std::unique_ptr<Layer> make_sequence_positions(const Shape& tokens);
 
 /// {T, C} -> {C}: the first token, or the mean of all.
 std::unique_ptr<Layer> make_pool_tokens(const Shape& input, TokenPooling pooling);

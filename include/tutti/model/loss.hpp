@@ -8,6 +8,7 @@
 #include "tutti/device/device.hpp"
 #include "tutti/device/location_loss.hpp"
 #include "tutti/device/regression_loss.hpp"
+#include "tutti/device/segment_loss.hpp"
 
 namespace tutti {
 
@@ -27,7 +28,8 @@ struct LossSums {
 
 /// A loss on the outputs of a model, [N, K], and what they should be, in device memory: labels i64[N], of
 /// which the outputs are logits, or targets f32[N, K] (of a location {presence, x, y}, whose outputs are [N,
-/// H, W, 2]). One thread; nothing is allocated after construction.
+/// H, W, 2]; of segments two for each second, whose outputs are [N, T, 4]). One thread; nothing is allocated
+/// after construction.
 class Loss {
   public:
     virtual ~Loss() = default;
@@ -63,6 +65,10 @@ std::unique_ptr<Loss> make_regression_loss(Device& device, DType compute, Regres
 /// That of a heat map and the presence of what it is of: outputs [N, H, W, 2], wanted f32[N, 3]. Correct
 /// (LossSums::correct) are the samples of which presence was told right.
 std::unique_ptr<Loss> make_location_loss(Device& device, DType compute, const LocationLoss& loss);
+
+/// That of the segments of a sequence: outputs [N, T, 4], wanted f32[N, 2·T]. LossSums::correct, a count of
+/// samples, has no meaning: each is right in some of its seconds (the sums have the shares of these).
+std::unique_ptr<Loss> make_segment_loss(Device& device, DType compute, const SegmentLoss& loss);
 
 /// The mean of the squares of a sample's outputs [N, K], which are differences already: what is wanted is not
 /// read. No sample is correct.

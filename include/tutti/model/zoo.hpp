@@ -24,7 +24,9 @@ struct ModelInput {
 /// The model of a config. Config values that contradict the data are refused (UsageError naming both).
 /// Names of the parameters: mlp: fc1, fc2, …; lenet and mnist: conv1, conv2, fc1, fc2; resnet18, resnet34,
 /// resnet50: torchvision's (locator: behind "backbone."); vit: timm's; videomae and videomae_pretrain:
-/// VideoMAE's; a list of layers: the place in the list, as torch.nn.Sequential does.
+/// VideoMAE's; temporal_transformer: within a layer
+/// torch.nn.TransformerEncoderLayer's; a list of layers: the place in
+/// the list, as torch.nn.Sequential does.
 GraphSpec build_model(const ModelConfig& config, const ModelInput& input);
 
 /// torch.nn.Sequential of linear layers with ReLU between: hidden widths, then classes.
@@ -83,6 +85,22 @@ struct MaskingOptions {
 /// is the loss. Names and initial values are VideoMAE's (PretrainVisionTransformer).
 GraphSpec build_videomae_pretrain(const Shape& input, const VideoMaeOptions& options,
                                   const MaskingOptions& masking, std::span<const float> std = {});
+struct TemporalTransformerOptions {
+    /// Widths of the features of a second, side by side; empty: all are one. Of `cross` those of picture,
+    /// sound and text.
+    std::vector<std::int64_t> features;
+    bool cross = false;
+    std::int64_t dim = 512;
+    std::int64_t depth = 16;  ///< layers; of `cross` of picture and sound each
+    std::int64_t heads = 8;   ///< divides dim
+    double mlp_ratio = 4;
+    std::int64_t text_depth = 3, cross_depth = 3;  ///< of `cross`
+};
+/// Of sequences {T, F + 1}, whose last feature is 1 for seconds that exist and 0 for padding behind them, the
+/// outputs {T, 4} of SegmentLoss: by a pre-norm transformer with ReLU and sinusoidal positions over a linear
+/// layer of all features and its norm; or, `cross`, by one over each feature behind an mlp, then of picture
+/// and sound over the text and over each other, and a linear layer of both.
+GraphSpec build_temporal_transformer(const Shape& input, const TemporalTransformerOptions& options);
 /// The layers of `model.layers`, one after the other.
 GraphSpec build_sequential(const Shape& input, std::span<const LayerSpec> layers);
 

@@ -16,6 +16,7 @@
 #include "tutti/train/batch_stage.hpp"
 #include "tutti/train/location.hpp"
 #include "tutti/train/ranking_metrics.hpp"
+#include "tutti/train/segments.hpp"
 #include "tutti/train/skipped_samples.hpp"
 
 namespace tutti {
@@ -53,6 +54,8 @@ struct EvaluationJob {
     bool loss_only = false;  ///< the outputs are neither logits nor compared with targets
     /// Of a locator, whose outputs are a heat map and presence: the loss it is trained with.
     std::optional<LocationLoss> location = {};
+    /// Of a model that tells segments, and by what.
+    std::optional<SegmentTask> segments = {};
     /// Told of samples that the loader skipped, and where rank 0 names them; null: the loader skips none.
     SkippedSamples* skipped = nullptr;
     Log* log = nullptr;
@@ -83,6 +86,14 @@ struct LocationSums {
     std::array<std::int64_t, location_radii.size()> within{};  ///< places told to within location_radii
 };
 
+/// Sums of a model that tells segments, over samples.
+struct SegmentSums {
+    std::array<double, segment_ious.size()>
+        precision{};          ///< Σ segment_precisions of those that have segments
+    std::int64_t having = 0;  ///< samples that have any
+    std::int64_t told = 0;    ///< segments, of all samples
+};
+
 /// Sums over the whole data set, the same on every rank. Counts are exact below 2⁵³.
 struct EvaluationResult : LossSums {
     std::int64_t unreadable = 0;             ///< samples that were skipped, and count nowhere else
@@ -97,6 +108,9 @@ struct EvaluationResult : LossSums {
     TargetErrors errors;                     ///< of data with targets
     /// Of a locator, whose classes above are 0, absent, and 1, present, with their confusion.
     std::optional<LocationSums> location = {};
+    /// Of a model that tells segments, whose classes above are those of seconds: 0, outside, and 1, inside,
+    /// with their confusion.
+    std::optional<SegmentSums> segments = {};
     bool stopped = false;  ///< by a signal: the sums are of a part of the data
 
     /// 0 without samples.
@@ -124,6 +138,10 @@ struct EvaluationResult : LossSums {
     double presence_loss() const;
     /// The part of the present ones that is told to within location_radii[i] pixels; without any NaN.
     double within(std::size_t radius) const;
+    /// Of a model that tells segments: the mean over samples that have any of the part of those told that is
+    /// right from an IoU of segment_ious[i] on, and the mean of these (AtIoU); NaN where no sample has any.
+    double segment_precision(std::size_t i) const;
+    double atiou() const;
     /// By a name of `validation_metrics` (base/config.hpp) or `ranking_metrics`; of these NaN without scores.
     double metric(const std::string& name) const;
 
@@ -145,7 +163,8 @@ EvaluationResult evaluate(const EvaluationJob& job);
 std::string accuracy_text(const LossSums& sums);
 /// "accuracy 0.8990 (8990 of 10000)", or of data with targets "rmse 1.2345, mae 0.9876 (10000 samples)", with
 /// the distance between them where a sample has several; of a locator both, "accuracy 0.9912 (9912 of 10000),
-/// distance 3.21"; of the loss alone "10000 samples".
+/// distance 3.21"; of segments "AtIoU 0.1234 (25 of 30 samples have segments)"; of the loss alone "10000
+/// samples".
 std::string score_text(const EvaluationResult& result);
 
 }  // namespace tutti

@@ -1,6 +1,6 @@
 #pragma once
-// What a model is trained to give: the class of a sample, its targets, the place of the one thing in it, or
-// the part of it that was hidden.
+// What a model is trained to give: the class of a sample, its targets, the place of the one thing in it, its
+// segments, or the part of it that was hidden.
 
 #include <memory>
 #include <optional>
@@ -11,16 +11,26 @@
 #include "tutti/input/dataset.hpp"
 #include "tutti/model/loss.hpp"
 #include "tutti/model/zoo.hpp"
+#include "tutti/train/segments.hpp"
 
 namespace tutti {
 
-/// What the outputs of a model are compared with. location: with targets, of which there are three, but not
-/// one by one.
-enum class Objective { classes, targets, location, hidden_input };
+/// What the outputs of a model are compared with. location, segments: with targets, three or two of each
+/// second, but not one by one.
+enum class Objective { classes, targets, location, segments, hidden_input };
 
 /// Whether a sample's answer is right or wrong: the class, or whether the thing is there. Pure.
 constexpr bool has_accuracy(Objective objective) {
     return objective == Objective::classes || objective == Objective::location;
+}
+
+/// Whether a loss that is no longer auto is of classes; whether it is of the data's targets, one by one or
+/// not. Pure.
+constexpr bool is_of_classes(LossChoice loss) {
+    return loss == LossChoice::automatic || loss == LossChoice::cross_entropy;
+}
+constexpr bool is_of_targets(LossChoice loss) {
+    return is_regression(loss) || loss == LossChoice::location || loss == LossChoice::segments;
 }
 
 /// By train.loss, auto included. Pure.
@@ -28,6 +38,9 @@ Objective objective_of(const TrainConfig& config, const DatasetInfo& data);
 
 /// What train.loss: location minimises; nothing of another loss. Pure.
 std::optional<LocationLoss> location_of_run(const TrainConfig& config);
+
+/// What train.loss: segments minimises, and by what segments are told; nothing of another loss. Pure.
+std::optional<SegmentTask> segments_of_run(const TrainConfig& config);
 
 /// The targets of a locator: whether the thing is there, and its place.
 inline constexpr std::int64_t location_targets = 3;
@@ -43,8 +56,10 @@ LossChoice loss_of_run(const TrainConfig& config, const DatasetInfo& data);
 /// model.classes: the run's config then says them to those who have the weights without these data. Pure.
 Config config_with_objective(Config config, const DatasetInfo& data);
 
-/// Throws UsageError where data.normalize, if it is given, has neither one value nor one for each channel.
-void check_normalize(const DataConfig& config, std::int64_t channels);
+/// Throws UsageError where data.normalize, if it is given, has neither one value nor one for each channel,
+/// which is the last dimension of `sample`, and where it would change the last feature of a sequence [T, F],
+/// which says whether a step exists.
+void check_normalize(const DataConfig& config, const Shape& sample);
 
 /// What build_model has to know of the data: as many outputs as classes, or as targets, and what their pixels
 /// are divided by. Pure.

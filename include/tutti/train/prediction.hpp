@@ -2,6 +2,7 @@
 // One row per sample, in the order of the data set, from any number of ranks.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "tutti/comm/communicator.hpp"
@@ -12,6 +13,7 @@
 #include "tutti/train/batch_stage.hpp"
 #include "tutti/train/location.hpp"
 #include "tutti/train/prediction_file.hpp"
+#include "tutti/train/segments.hpp"
 
 namespace tutti {
 
@@ -29,6 +31,8 @@ struct PredictionJob {
     const SamplePaths* paths = nullptr;    ///< of `dataset`, beside the writer when the format has paths
     /// Of a locator, whose rows hold location_columns as outputs: LocationLoss::stride; 0: another model.
     std::int64_t location_stride = 0;
+    /// Of a model that tells segments, by what; its rows hold segment_columns as outputs.
+    std::optional<SegmentsConfig> segments = {};
     std::int64_t batch_size = 1;
     std::int64_t seed = 0;
     /// Rows that travel at once, of all ranks together, take at most about this much memory on each rank.

@@ -55,6 +55,15 @@ class FixedPositions final : public Layer {
     }
 };
 
+/// One row of a table of positions.
+void append_sinusoids(std::int64_t position, std::int64_t width, std::vector<double>& table) {
+    for (std::int64_t i = 0; i < width; ++i) {
+        const double angle = static_cast<double>(position) /
+                             std::pow(10000.0, static_cast<double>(i / 2 * 2) / static_cast<double>(width));
+        table.push_back(i % 2 == 0 ? std::sin(angle) : std::cos(angle));
+    }
+}
+
 }  // namespace
 
 void check_tubelets(const Shape& clip, const Tubelet& t) {
@@ -79,16 +88,10 @@ void check_tubelets(const Shape& clip, const Tubelet& t) {
 std::vector<double> tubelet_position_table(const Shape& clip, const Tubelet& tubelet, std::int64_t width) {
     const std::int64_t places = clip[0] / tubelet.size * (clip[1] / tubelet.size);
     const std::int64_t groups = tubelet.frames / tubelet.depth;
-    std::vector<double> table(static_cast<std::size_t>(places * groups * width));
+    std::vector<double> table;
     for (std::int64_t token = 0; token < places * groups; ++token) {
         const std::int64_t place = token / groups, group = token % groups;
-        const auto position = static_cast<double>(group * places + place);
-        for (std::int64_t i = 0; i < width; ++i) {
-            const double angle =
-                position / std::pow(10000.0, static_cast<double>(i / 2 * 2) / static_cast<double>(width));
-            table[static_cast<std::size_t>(token * width + i)] =
-                i % 2 == 0 ? std::sin(angle) : std::cos(angle);
-        }
+        append_sinusoids(group * places + place, width, table);
     }
     return table;
 }
@@ -115,6 +118,15 @@ std::unique_ptr<Layer> make_tubelet_positions(const Shape& tokens, const Shape& 
         throw UsageError("fixed_positions: there are " + std::to_string(tokens[0]) + " tokens",
                          "the clip has " + std::to_string(count));
     std::vector<double> table = tubelet_position_table(clip, tubelet, tokens[1]);
+    return std::make_unique<FixedPositions>(tokens, std::move(table));
+}
+
+std::unique_ptr<Layer> make_sequence_positions(const Shape& tokens) {
+    if (tokens.rank() != 2)
+        throw UsageError("fixed_positions: the input has shape " + to_string(tokens),
+                         "tokens [T, C] are needed");
+    std::vector<double> table;
+    for (std::int64_t token = 0; token < tokens[0]; ++token) append_sinusoids(token, tokens[1], table);
     return std::make_unique<FixedPositions>(tokens, std::move(table));
 }
 

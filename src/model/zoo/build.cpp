@@ -73,6 +73,15 @@ GraphSpec build_model(const ModelConfig& config, const ModelInput& input) {
         check_images(config, sample);
         return build_locator(config.backbone, sample);
     }
+    if (config.name == "temporal_transformer")
+        return build_temporal_transformer(sample, {.features = config.features,
+                                                   .cross = config.fusion == "cross",
+                                                   .dim = config.dim,
+                                                   .depth = config.depth,
+                                                   .heads = config.heads,
+                                                   .mlp_ratio = config.mlp_ratio,
+                                                   .text_depth = config.text_depth,
+                                                   .cross_depth = config.cross_depth});
     const std::int64_t classes = agreed_classes(config.classes, input.classes, input.targets);
     if (!config.layers.empty()) {
         GraphSpec graph = build_sequential(sample, config.layers);
@@ -83,6 +92,12 @@ GraphSpec build_model(const ModelConfig& config, const ModelInput& input) {
                              "end it with {linear: {out: " + std::to_string(classes) + "}}");
         return graph;
     }
+    if (config.name == "mlp" && sample.rank() == 2)
+        throw UsageError(
+            "model mlp needs images or one vector of features a sample, but the data have sequences "
+            "of shape " +
+                to_string(sample),
+            "use model.name=temporal_transformer, a list model.layers, or other data");
     if (config.name == "mlp") return build_mlp(sample, config.hidden, classes);
     if (config.name == "lenet") {
         check_images(config, sample);
@@ -116,7 +131,7 @@ GraphSpec build_model(const ModelConfig& config, const ModelInput& input) {
     }
     throw UsageError("model.name is " + config.name + ", which is not a model",
                      "there are mlp, lenet, mnist, resnet18, resnet34, resnet50, vit, videomae, "
-                     "videomae_pretrain and locator");
+                     "videomae_pretrain, locator and temporal_transformer");
 }
 
 }  // namespace tutti

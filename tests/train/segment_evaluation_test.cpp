@@ -1,0 +1,174 @@
+// Evaluations of a model that tells segments, against what its outputs say one sample after the other.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "../../src/train/host_values.hpp"
+#include "training_fixture.hpp"
+#include "tutti/input/loader.hpp"
+#include "tutti/input/random_dataset.hpp"
+#include "tutti/model/zoo.hpp"
+#include "tutti/train/evaluation.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::int64_t seconds = 12, feature_count = 4, sequence_count = 23, batch_size = 3;
+
+/// Sequences of which sample n has n mod 5 seconds less than there is room for, and every sixth no segment.
+class Sequences final : public Dataset {
+  public:
+    Sequences() : of_(make_random_sequences({seconds, feature_count}, sequence_count, 3)) {
+        targets_.assign(of_->targets().begin(), of_->targets().end());
+        for (std::int64_t n = 0; n < sequence_count; ++n)
+            for (std::int64_t t = n % 6 == 5 ? 0 : existing(n); t < seconds; ++t)
+                for (const std::int64_t k : {0, 1})
+                    targets_[static_cast<std::size_t>((n * seconds + t) * 2 + k)] = -1;
+    }
+    const DatasetInfo& info() const override { return of_->info(); }
+    std::string name() const override { return of_->name(); }
+    void read(std::span<const std::int64_t> indices, std::span<std::byte> values,
+              std::span<std::int64_t> labels) const override {
+        of_->read(indices, values, labels);
+        auto* const all = reinterpret_cast<float*>(values.data());
+        for (std::size_t i = 0; i < indices.size(); ++i)
+            std::fill(all + (static_cast<std::int64_t>(i) * seconds + existing(indices[i])) * feature_count,
+                      all + static_cast<std::int64_t>(i + 1) * seconds * feature_count, 0.0F);
+    }
+    std::span<const float> targets() const override { return targets_; }
+
+  private:
+    static std::int64_t existing(std::int64_t sample) { return seconds - sample % 5; }
+
+    std::unique_ptr<Dataset> of_;
+    std::vector<float> targets_;
+};
+
+GraphSpec small_model() {
+    TemporalTransformerOptions options;
+    options.dim = 8;
+    options.depth = 1;
+    options.heads = 2;
+    return build_temporal_transformer({seconds, feature_count}, options);
+}
+
+const SegmentTask task{.loss = {},
+                       .selection = {.threshold = 0.2, .shortest = 0, .per_minute = 20, .min_score = 0}};
+
+struct Lane {
+    Lane(std::unique_ptr<Device> of, Graph&& with, const Dataset& data)
+        : device(std::move(of)),
+          graph(std::move(with)),
+          loss(make_segment_loss(*device, graph.compute(), task.loss)),
+          stage(*device, data.info(), {}, graph.compute(), batch_size) {}
+    std::unique_ptr<Device> device;
+    Graph graph;
+    std::unique_ptr<Loss> loss;
+    BatchStage stage;
+};
+
+std::unique_ptr<Lane> first_lane(const Dataset& data, int threads) {
+    auto device = make_cpu_device(threads);
+    Graph graph(small_model(), *device, DType::f64, batch_size);
+    graph.initialize(5);
+    return std::make_unique<Lane>(std::move(device), std::move(graph), data);
+}
+
+/// lanes = 0: not in deterministic mode.
+EvaluationResult evaluated(int ranks, int lanes) {
+    const Sequences data;
+    std::vector<EvaluationResult> results(static_cast<std::size_t>(ranks));
+    test::run_on_threads(ranks, [&](Communicator& world) {
+        std::vector<std::unique_ptr<Lane>> made;
+        made.push_back(first_lane(data, std::max(lanes, 1)));
+        Device& first = *made.front()->device;
+        while (static_cast<int>(made.size()) < lanes) {
+            auto of_lane = first.make_lane();
+            Graph again(small_model(), *of_lane, DType::f64, made.front()->graph);
+            made.push_back(std::make_unique<Lane>(std::move(of_lane), std::move(again), data));
+        }
+        std::vector<EvaluationLane> given;
+        for (const auto& lane : made) given.push_back({lane->graph, *lane->loss, lane->stage});
+        Loader loader(data, batch_size, 0, 2, &first);
+        results[static_cast<std::size_t>(world.rank())] = evaluate({.lanes = std::move(given),
+                                                                    .dataset = data,
+                                                                    .loader = loader,
+                                                                    .communicator = world,
+                                                                    .batch_size = batch_size,
+                                                                    .segments = task,
+                                                                    .virtual_shards = lanes > 0 ? 4 : 0,
+                                                                    .device = lanes > 0 ? &first : nullptr});
+    });
+    for (const EvaluationResult& result : results) EXPECT_EQ(result.atiou(), results.front().atiou());
+    return results.front();
+}
+
+void expect_equal_counts(const EvaluationResult& one, const EvaluationResult& other) {
+    EXPECT_EQ(one.weight, other.weight);
+    EXPECT_EQ(one.segments->having, other.segments->having);
+    EXPECT_EQ(one.segments->told, other.segments->told);
+    EXPECT_EQ(one.of_label, other.of_label);
+    EXPECT_EQ(one.confusion, other.confusion);
+}
+
+TEST(SegmentEvaluation, IsWhatTheOutputsOfEachSampleSay) {
+    const Sequences data;
+    const auto lane = first_lane(data, 1);
+    SegmentSums expected;
+    std::vector<std::int64_t> confusion(4);
+    std::vector<float> values(static_cast<std::size_t>(seconds * feature_count));
+    for (std::int64_t n = 0; n < sequence_count; ++n) {
+        std::int64_t label = 0;
+        data.read({&n, 1}, std::as_writable_bytes(std::span(values)), {&label, 1});
+        std::ranges::copy(values, lane->graph.input(1).span<double>().begin());
+        const std::vector<double> outputs =
+            on_host(*lane->device, lane->graph.forward(1, {Phase::evaluate, 0, 0, {}}));
+        const std::span<const float> targets =
+            data.targets().subspan(static_cast<std::size_t>(n * seconds * 2), seconds * 2);
+        for (std::size_t t = 0; t < seconds; ++t)
+            if (values[t * feature_count + feature_count - 1] == 1)
+                ++confusion[(targets[2 * t] >= 0 ? 2U : 0U) + (outputs[4 * t] > 0 ? 1U : 0U)];
+        const auto told = tell_segments(outputs, task.selection);
+        const auto wanted = segments_in(targets);
+        expected.told += static_cast<std::int64_t>(told.size());
+        if (wanted.empty()) continue;
+        ++expected.having;
+        const auto precisions = segment_precisions(told, wanted);
+        for (std::size_t i = 0; i < precisions.size(); ++i) expected.precision[i] += precisions[i];
+    }
+    ASSERT_GT(expected.told, sequence_count);
+    ASSERT_GT(expected.precision[0], 0);
+    ASSERT_LT(expected.having, sequence_count);
+    const EvaluationResult result = evaluated(1, 0);
+    EXPECT_EQ(result.segments->told, expected.told);
+    EXPECT_EQ(result.segments->having, expected.having);
+    EXPECT_EQ(result.confusion, confusion);
+    EXPECT_EQ(result.of_label,
+              (std::vector<std::int64_t>{confusion[0] + confusion[1], confusion[2] + confusion[3]}));
+    for (std::size_t i = 0; i < segment_ious.size(); ++i)
+        EXPECT_NEAR(result.segment_precision(i), expected.precision[i] / static_cast<double>(expected.having),
+                    1e-12);
+    EXPECT_EQ(result.metric("val/atiou"), result.atiou());
+    EXPECT_EQ(result.weight, sequence_count);
+}
+
+TEST(SegmentEvaluation, HasTheSameBitsOnAnyNumberOfLanesAndRanks) {
+    const EvaluationResult one = evaluated(1, 1);
+    for (const int ranks : {1, 2, 4})
+        for (const int lanes : {1, 3}) {
+            SCOPED_TRACE(testing::Message() << ranks << " ranks, " << lanes << " lanes");
+            const EvaluationResult other = evaluated(ranks, lanes);
+            EXPECT_EQ(one.loss, other.loss);
+            EXPECT_EQ(one.atiou(), other.atiou());
+            expect_equal_counts(one, other);
+        }
+    const EvaluationResult three = evaluated(3, 0);
+    expect_equal_counts(one, three);
+    EXPECT_NEAR(one.atiou(), three.atiou(), 1e-12);
+}
+
+}  // namespace
+}  // namespace tutti
