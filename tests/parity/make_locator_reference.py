@@ -52,11 +52,9 @@ def main():
     torch.set_num_threads(1)
     model = Locator().double()
     resnet.set_weights(model)
-    recipe = {"lr": 2e-5, "momentum": 0.9, "weight_decay": 1e-4}
-    optimizer = torch.optim.SGD(model.parameters(), **recipe)
     data = resnet.Generator(resnet.DATA_SEED)
-    losses, gradients = [], {}
-    for step in range(STEPS):
+
+    def next_loss():
         pixels = 2 * data.uniform(BATCH * SIDE * SIDE * CHANNELS) - 1
         x = torch.from_numpy(pixels).view(BATCH, SIDE, SIDE, CHANNELS).permute(0, 3, 1, 2).contiguous()
         # As float32, which the program keeps targets in.
@@ -64,15 +62,11 @@ def main():
         there = wanted[:, 0] > 1 / 3
         heat, logit = model(x)
         loss = HEATMAP_WEIGHT * nn.functional.mse_loss(heat, heat_of(there, SIDE * wanted[:, 1], SIDE * wanted[:, 2]))
-        loss = loss + PRESENCE_WEIGHT * nn.functional.binary_cross_entropy_with_logits(logit, there.double())
-        optimizer.zero_grad()
-        loss.backward()
-        if step == 0:
-            gradients = {name: resnet.describe(p.grad) for name, p in model.named_parameters()}
-        optimizer.step()
-        losses.append(loss.item())
-    result = {"torch": torch.__version__, "side": SIDE, "channels": CHANNELS, "batch": BATCH, "sgd": recipe, "losses": losses,
-              "names": list(model.state_dict()), "gradients": gradients}
+        return loss + PRESENCE_WEIGHT * nn.functional.binary_cross_entropy_with_logits(logit, there.double())
+
+    recipe = {"lr": 2e-5, "momentum": 0.9, "weight_decay": 1e-4}
+    result = {"torch": torch.__version__, "side": SIDE, "channels": CHANNELS, "batch": BATCH,
+              **resnet.train(model, recipe, (next_loss() for _ in range(STEPS)))}
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "locator_reference.json")
     with open(path, "w", encoding="utf-8") as file:
         json.dump(result, file)

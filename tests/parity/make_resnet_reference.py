@@ -124,31 +124,39 @@ def describe(tensor):
     return [float(numpy.linalg.norm(values)), *dots]
 
 
+def train(model, recipe, losses_of_batches):
+    """Steps of SGD, each on the loss that is made next: what references have of them."""
+    optimizer = torch.optim.SGD(model.parameters(), **recipe)
+    losses, gradients = [], {}
+    for loss in losses_of_batches:
+        optimizer.zero_grad()
+        loss.backward()
+        gradients = gradients or {name: describe(p.grad) for name, p in model.named_parameters()}
+        optimizer.step()
+        losses.append(loss.item())
+    return {"sgd": recipe, "losses": losses, "names": list(model.state_dict()), "gradients": gradients}
+
+
 def reference(name, stem, side, channels, batch, steps):
     block, blocks = MODELS[name]
     model = ResNet(block, blocks, stem, channels).double()
     set_weights(model)
-    recipe = {"lr": 0.005, "momentum": 0.9, "weight_decay": 1e-4}
-    optimizer = torch.optim.SGD(model.parameters(), **recipe)
     data = Generator(DATA_SEED)
-    losses, gradients = [], {}
-    for step in range(steps):
+
+    def batch_of():
         pixels = 2 * data.uniform(batch * side * side * channels) - 1
         x = torch.from_numpy(pixels).view(batch, side, side, channels).permute(0, 3, 1, 2).contiguous()
-        labels = torch.from_numpy((data.outputs(batch) % CLASSES).astype(numpy.int64))
-        loss = nn.functional.cross_entropy(model(x), labels)
-        optimizer.zero_grad()
-        loss.backward()
-        if step == 0:
-            gradients = {name: describe(p.grad) for name, p in model.named_parameters()}
-        optimizer.step()
-        losses.append(loss.item())
+        return x, torch.from_numpy((data.outputs(batch) % CLASSES).astype(numpy.int64))
+
+    # The evaluation below is of the last one.
+    batches = [batch_of() for _ in range(steps)]
+    recipe = {"lr": 0.005, "momentum": 0.9, "weight_decay": 1e-4}
+    trained = train(model, recipe, (nn.functional.cross_entropy(model(x), labels) for x, labels in batches))
     buffers = {name: describe(b) for name, b in model.named_buffers() if "running" in name}
     model.eval()
-    evaluation = nn.functional.cross_entropy(model(x), labels).item()
-    return {"model": name, "stem": stem, "side": side, "channels": channels, "batch": batch, "sgd": recipe,
-            "losses": losses, "evaluation": evaluation, "names": list(model.state_dict()), "gradients": gradients,
-            "buffers": buffers}
+    evaluation = nn.functional.cross_entropy(model(batches[-1][0]), batches[-1][1]).item()
+    return {"model": name, "stem": stem, "side": side, "channels": channels, "batch": batch, **trained,
+            "evaluation": evaluation, "buffers": buffers}
 
 
 def main():

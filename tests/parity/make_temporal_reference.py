@@ -165,27 +165,20 @@ def set_weights(model):
 
 def reference(model, depths):
     set_weights(model)
-    recipe = {"lr": 0.01, "momentum": 0.9, "weight_decay": 1e-4}
-    optimizer = torch.optim.SGD(model.parameters(), **recipe)
     data = resnet.Generator(resnet.DATA_SEED)
     width = sum(FEATURES)
     exists = torch.arange(SECONDS)[None, :] < SECONDS - 5 * torch.arange(BATCH)[:, None]
-    losses, gradients = [], {}
-    for step in range(STEPS):
+
+    def next_loss():
         x = torch.from_numpy(2 * data.uniform(BATCH * SECONDS * width) - 1).view(BATCH, SECONDS, width)
         x = torch.where(exists[:, :, None], x, 0)
         # As float32, which the program keeps targets in.
         drawn = torch.from_numpy(data.uniform(3 * BATCH * SECONDS)).view(BATCH, SECONDS, 3).float().double()
         wanted = torch.where(drawn[:, :, :1] > 0.5, 8 * drawn[:, :, 1:], -1)
-        logits, offsets = model(x, exists)
-        loss = loss_of(logits, offsets, exists, wanted)
-        optimizer.zero_grad()
-        loss.backward()
-        if step == 0:
-            gradients = {name: resnet.describe(p.grad) for name, p in model.named_parameters()}
-        optimizer.step()
-        losses.append(loss.item())
-    return {**depths, "losses": losses, "names": list(model.state_dict()), "gradients": gradients, "sgd": recipe}
+        return loss_of(*model(x, exists), exists, wanted)
+
+    recipe = {"lr": 0.01, "momentum": 0.9, "weight_decay": 1e-4}
+    return {**depths, **resnet.train(model, recipe, (next_loss() for _ in range(STEPS)))}
 
 
 def main():

@@ -5,9 +5,7 @@
 #include <fstream>
 
 #include "parity_numbers.hpp"
-#include "tutti/model/loss.hpp"
 #include "tutti/model/zoo.hpp"
-#include "tutti/train/optimizer.hpp"
 
 namespace tutti {
 namespace {
@@ -18,36 +16,18 @@ TEST(LocatorParity, LossesAndGradientsAreThoseOfPyTorch) {
     const std::int64_t batch = reference["batch"], side = reference["side"];
     const auto device = make_cpu_device(2);
     Graph graph(build_locator("resnet18", {side, side, reference["channels"]}), *device, DType::f64, batch);
-    std::vector<std::string> names;
-    for (const NamedTensor& tensor : graph.save()) names.push_back(tensor.name);
-    EXPECT_EQ(names, reference["names"].get<std::vector<std::string>>());
-
-    test::set_parity_weights(graph);
-    const OptimConfig config = test::parity_sgd(reference["sgd"]);
-    const auto optimizer = make_optimizer(config, graph, *device);
     const auto loss = make_location_loss(*device, DType::f64, {});
     std::mt19937 source(2);
     std::vector<float> rows(static_cast<std::size_t>(3 * batch));
     const TensorView wanted{reinterpret_cast<std::byte*>(rows.data()), DType::f32, {batch, 3}};
-    const nlohmann::json& losses = reference["losses"];
-    for (std::size_t number = 0; number < losses.size(); ++number) {
+    test::expect_parity_of_training(graph, *device, *loss, wanted, reference, [&] {
         for (double& pixel : graph.input(batch).span<double>()) pixel = 2 * test::parity_uniform(source) - 1;
         for (std::size_t i = 0; i < rows.size(); ++i) {
             const double drawn = test::parity_uniform(source);
             rows[i] = i % 3 == 0 ? (drawn > 1.0 / 3 ? 1.0F : 0.0F)
                                  : static_cast<float>(side) * static_cast<float>(drawn);
         }
-        const TensorView outputs = graph.forward(batch, {});
-        const LossSums sums = loss->forward(outputs, wanted, graph.output_gradient(batch));
-        loss->backward(wanted, 1 / sums.weight, graph.output_gradient(batch));
-        graph.backward(batch, {}, {});
-        const double expected = losses[number];
-        EXPECT_NEAR(sums.loss / sums.weight, expected, 1e-9 * expected) << "step " << number + 1;
-        if (number == 0)
-            for (NamedTensor& tensor : graph.save_arena(graph.gradient_arena(), ""))
-                test::expect_parity(tensor, reference["gradients"].at(tensor.name), 1e-8);
-        optimizer->step(config.lr, static_cast<std::int64_t>(number) + 1);
-    }
+    });
 }
 
 }  // namespace

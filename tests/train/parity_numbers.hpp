@@ -13,6 +13,8 @@
 #include "tutti/base/config.hpp"
 #include "tutti/base/named_tensor.hpp"
 #include "tutti/model/graph.hpp"
+#include "tutti/model/loss.hpp"
+#include "tutti/train/optimizer.hpp"
 
 namespace tutti::test {
 
@@ -62,6 +64,34 @@ inline void expect_parity(NamedTensor& tensor, const nlohmann::json& expected, d
         double dot = 0;
         for (std::size_t i = 0; i < count; ++i) dot += doubles(tensor)[i] * (parity_uniform(source) - 0.5);
         EXPECT_NEAR(dot, expected[d].get<double>(), tolerance * norm) << tensor.name;
+    }
+}
+
+/// Trains a graph in fp64 as the reference was: names, the losses of all steps, the first one's gradients.
+/// draw() fills the graph's input and `wanted` with the next batch.
+template <class Draw>
+void expect_parity_of_training(Graph& graph, Device& device, Loss& loss, const TensorView& wanted,
+                               const nlohmann::json& reference, const Draw& draw) {
+    std::vector<std::string> names;
+    for (const NamedTensor& tensor : graph.save()) names.push_back(tensor.name);
+    EXPECT_EQ(names, reference["names"].get<std::vector<std::string>>());
+    set_parity_weights(graph);
+    const OptimConfig config = parity_sgd(reference["sgd"]);
+    const auto optimizer = make_optimizer(config, graph, device);
+    const std::int64_t batch = wanted.shape[0];
+    const nlohmann::json& losses = reference["losses"];
+    for (std::size_t number = 0; number < losses.size(); ++number) {
+        draw();
+        const TensorView outputs = graph.forward(batch, {});
+        const LossSums sums = loss.forward(outputs, wanted, graph.output_gradient(batch));
+        loss.backward(wanted, 1 / sums.weight, graph.output_gradient(batch));
+        graph.backward(batch, {}, {});
+        const double expected = losses[number];
+        EXPECT_NEAR(sums.loss / sums.weight, expected, 1e-9 * expected) << "step " << number + 1;
+        if (number == 0)
+            for (NamedTensor& tensor : graph.save_arena(graph.gradient_arena(), ""))
+                expect_parity(tensor, reference["gradients"].at(tensor.name), 1e-8);
+        optimizer->step(config.lr, static_cast<std::int64_t>(number) + 1);
     }
 }
 

@@ -6,9 +6,7 @@
 #include <numeric>
 
 #include "parity_numbers.hpp"
-#include "tutti/model/loss.hpp"
 #include "tutti/model/zoo.hpp"
-#include "tutti/train/optimizer.hpp"
 
 namespace tutti {
 namespace {
@@ -65,30 +63,11 @@ TEST_P(TemporalParity, LossesAndGradientsAreThoseOfPyTorch) {
     const nlohmann::json& reference = reference_[GetParam()];
     const auto device = make_cpu_device(2);
     Graph graph(build_temporal_transformer({seconds_, width_ + 1}, options()), *device, DType::f64, batch_);
-    std::vector<std::string> names;
-    for (const NamedTensor& tensor : graph.save()) names.push_back(tensor.name);
-    EXPECT_EQ(names, reference["names"].get<std::vector<std::string>>());
-
-    test::set_parity_weights(graph);
-    const OptimConfig config = test::parity_sgd(reference["sgd"]);
-    const auto optimizer = make_optimizer(config, graph, *device);
     const auto loss = make_segment_loss(*device, DType::f64, {});
     std::vector<float> rows(static_cast<std::size_t>(2 * seconds_ * batch_));
     const TensorView wanted{reinterpret_cast<std::byte*>(rows.data()), DType::f32, {batch_, 2 * seconds_}};
-    const nlohmann::json& losses = reference["losses"];
-    for (std::size_t number = 0; number < losses.size(); ++number) {
-        draw(graph.input(batch_).span<double>(), rows);
-        const TensorView outputs = graph.forward(batch_, {});
-        const LossSums sums = loss->forward(outputs, wanted, graph.output_gradient(batch_));
-        loss->backward(wanted, 1 / sums.weight, graph.output_gradient(batch_));
-        graph.backward(batch_, {}, {});
-        const double expected = losses[number];
-        EXPECT_NEAR(sums.loss / sums.weight, expected, 1e-9 * expected) << "step " << number + 1;
-        if (number == 0)
-            for (NamedTensor& tensor : graph.save_arena(graph.gradient_arena(), ""))
-                test::expect_parity(tensor, reference["gradients"].at(tensor.name), 1e-8);
-        optimizer->step(config.lr, static_cast<std::int64_t>(number) + 1);
-    }
+    test::expect_parity_of_training(graph, *device, *loss, wanted, reference,
+                                    [&] { draw(graph.input(batch_).span<double>(), rows); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Fusions, TemporalParity, testing::Values("early", "cross"),
