@@ -37,12 +37,18 @@ std::string more_metrics(const EvaluationResult& result) {
     return text + "], ";
 }
 
+/// Of an object with a number value(i) for each key.
+template <class Keys, class Value>
+std::string members(const Keys& keys, const Value& value) {
+    std::string text;
+    for (std::size_t i = 0; i < keys.size(); ++i)
+        text += fmt::format(R"({}"{}": {})", i == 0 ? "" : ", ", keys[i], json_number(value(i)));
+    return text;
+}
+
 /// Of a locator.
 std::string place_metrics(const EvaluationResult& result) {
-    std::string within;
-    for (std::size_t i = 0; i < location_radii.size(); ++i)
-        within += fmt::format(R"({}"{}": {})", i == 0 ? "" : ", ", location_radii[i],
-                              json_number(result.within(i)));
+    const std::string within = members(location_radii, [&](std::size_t i) { return result.within(i); });
     return fmt::format(R"("heatmap_loss": {}, "presence_loss": {}, "distance": {}, "within": {{{}}}, )",
                        json_number(result.heat_map_loss()), json_number(result.presence_loss()),
                        json_number(result.distance()), within);
@@ -50,10 +56,8 @@ std::string place_metrics(const EvaluationResult& result) {
 
 /// Of a model that tells segments.
 std::string segment_metrics(const EvaluationResult& result) {
-    std::string precision;
-    for (std::size_t i = 0; i < segment_ious.size(); ++i)
-        precision += fmt::format(R"({}"{}": {})", i == 0 ? "" : ", ", segment_ious[i],
-                                 json_number(result.segment_precision(i)));
+    const std::string precision =
+        members(segment_ious, [&](std::size_t i) { return result.segment_precision(i); });
     return fmt::format(R"("atiou": {}, "precision": {{{}}}, "with_segments": {}, "predicted": {}, )",
                        json_number(result.atiou()), precision, result.segments->having,
                        result.segments->told);

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "evaluation_lanes.hpp"
 #include "training_fixture.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/input/loader.hpp"
@@ -98,19 +99,6 @@ EvaluationResult evaluated(int ranks, int lanes, const Dataset& data,
     const Config config = parse_config("", "test.yaml", settings);
     const bool regression = data.info().targets > 0;
     constexpr std::int64_t batch_size = 3;
-    struct Lane {
-        Lane(std::unique_ptr<Device> of, Graph&& with, const DatasetInfo& info, const DataConfig& data_config,
-             RegressionLoss kind)
-            : device(std::move(of)),
-              graph(std::move(with)),
-              loss(info.targets > 0 ? make_regression_loss(*device, graph.compute(), kind)
-                                    : make_softmax_cross_entropy(*device, graph.compute())),
-              stage(*device, info, data_config, graph.compute(), batch_size) {}
-        std::unique_ptr<Device> device;
-        Graph graph;
-        std::unique_ptr<Loss> loss;
-        BatchStage stage;
-    };
     std::vector<EvaluationResult> results(static_cast<std::size_t>(ranks));
     test::run_on_threads(ranks, [&](Communicator& world) {
         const Arithmetic arithmetic = arithmetic_of(config.train.precision);
@@ -118,33 +106,24 @@ EvaluationResult evaluated(int ranks, int lanes, const Dataset& data,
             return build_model(config.model, {data.info().sample_shape,
                                               regression ? data.info().targets : data.info().classes});
         };
-        auto device = make_cpu_device(std::max(lanes, 1));
-        Device& first = *device;
-        Graph graph(spec(), first, arithmetic, batch_size);
-        graph.initialize(0);
-        std::vector<std::unique_ptr<Lane>> made;
-        made.push_back(
-            std::make_unique<Lane>(std::move(device), std::move(graph), data.info(), config.data, kind));
-        while (static_cast<int>(made.size()) < lanes) {
-            auto of_lane = first.make_lane();
-            Graph again(spec(), *of_lane, arithmetic, made.front()->graph);
-            made.push_back(
-                std::make_unique<Lane>(std::move(of_lane), std::move(again), data.info(), config.data, kind));
-        }
-        std::vector<EvaluationLane> given;
-        for (const auto& lane : made) given.push_back({lane->graph, *lane->loss, lane->stage});
-        Loader loader(data, batch_size, 0, 2, &first);
-        results[static_cast<std::size_t>(world.rank())] = evaluate({.lanes = std::move(given),
-                                                                    .dataset = data,
-                                                                    .loader = loader,
-                                                                    .communicator = world,
-                                                                    .batch_size = batch_size,
-                                                                    .topk = regression ? 0 : 2,
-                                                                    .confusion = !regression,
-                                                                    .ranking = true,
-                                                                    .ends_on_signal = ends_on_signal,
-                                                                    .virtual_shards = lanes > 0 ? 4 : 0,
-                                                                    .device = lanes > 0 ? &first : nullptr});
+        test::EvaluationLanes made(lanes, spec, arithmetic, 0, batch_size, data.info(), config.data,
+                                   [&](Device& device, DType compute) {
+                                       return regression ? make_regression_loss(device, compute, kind)
+                                                         : make_softmax_cross_entropy(device, compute);
+                                   });
+        Loader loader(data, batch_size, 0, 2, &made.device());
+        results[static_cast<std::size_t>(world.rank())] =
+            evaluate({.lanes = made.all(),
+                      .dataset = data,
+                      .loader = loader,
+                      .communicator = world,
+                      .batch_size = batch_size,
+                      .topk = regression ? 0 : 2,
+                      .confusion = !regression,
+                      .ranking = true,
+                      .ends_on_signal = ends_on_signal,
+                      .virtual_shards = lanes > 0 ? 4 : 0,
+                      .device = lanes > 0 ? &made.device() : nullptr});
     });
     for (const EvaluationResult& result : results) {
         EXPECT_EQ(result.loss, results.front().loss);

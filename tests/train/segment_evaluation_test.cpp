@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../../src/train/host_values.hpp"
+#include "evaluation_lanes.hpp"
 #include "training_fixture.hpp"
 #include "tutti/input/loader.hpp"
 #include "tutti/input/random_dataset.hpp"
@@ -58,23 +59,16 @@ GraphSpec small_model() {
 const SegmentTask task{.loss = {},
                        .selection = {.threshold = 0.2, .shortest = 0, .per_minute = 20, .min_score = 0}};
 
-struct Lane {
-    Lane(std::unique_ptr<Device> of, Graph&& with, const Dataset& data)
-        : device(std::move(of)),
-          graph(std::move(with)),
-          loss(make_segment_loss(*device, graph.compute(), task.loss)),
-          stage(*device, data.info(), {}, graph.compute(), batch_size) {}
-    std::unique_ptr<Device> device;
-    Graph graph;
-    std::unique_ptr<Loss> loss;
-    BatchStage stage;
-};
-
-std::unique_ptr<Lane> first_lane(const Dataset& data, int threads) {
-    auto device = make_cpu_device(threads);
-    Graph graph(small_model(), *device, DType::f64, batch_size);
-    graph.initialize(5);
-    return std::make_unique<Lane>(std::move(device), std::move(graph), data);
+test::EvaluationLanes lanes_of(int lanes, const Dataset& data) {
+    return {lanes,
+            small_model,
+            DType::f64,
+            5,
+            batch_size,
+            data.info(),
+            {},
+            [](Device& device, DType compute) {
+                return make_segment_loss(device, compute, task.loss); }};
 }
 
 /// lanes = 0: not in deterministic mode.
@@ -82,25 +76,17 @@ EvaluationResult evaluated(int ranks, int lanes) {
     const Sequences data;
     std::vector<EvaluationResult> results(static_cast<std::size_t>(ranks));
     test::run_on_threads(ranks, [&](Communicator& world) {
-        std::vector<std::unique_ptr<Lane>> made;
-        made.push_back(first_lane(data, std::max(lanes, 1)));
-        Device& first = *made.front()->device;
-        while (static_cast<int>(made.size()) < lanes) {
-            auto of_lane = first.make_lane();
-            Graph again(small_model(), *of_lane, DType::f64, made.front()->graph);
-            made.push_back(std::make_unique<Lane>(std::move(of_lane), std::move(again), data));
-        }
-        std::vector<EvaluationLane> given;
-        for (const auto& lane : made) given.push_back({lane->graph, *lane->loss, lane->stage});
-        Loader loader(data, batch_size, 0, 2, &first);
-        results[static_cast<std::size_t>(world.rank())] = evaluate({.lanes = std::move(given),
-                                                                    .dataset = data,
-                                                                    .loader = loader,
-                                                                    .communicator = world,
-                                                                    .batch_size = batch_size,
-                                                                    .segments = task,
-                                                                    .virtual_shards = lanes > 0 ? 4 : 0,
-                                                                    .device = lanes > 0 ? &first : nullptr});
+        test::EvaluationLanes made = lanes_of(lanes, data);
+        Loader loader(data, batch_size, 0, 2, &made.device());
+        results[static_cast<std::size_t>(world.rank())] =
+            evaluate({.lanes = made.all(),
+                      .dataset = data,
+                      .loader = loader,
+                      .communicator = world,
+                      .batch_size = batch_size,
+                      .segments = task,
+                      .virtual_shards = lanes > 0 ? 4 : 0,
+                      .device = lanes > 0 ? &made.device() : nullptr});
     });
     for (const EvaluationResult& result : results) EXPECT_EQ(result.atiou(), results.front().atiou());
     return results.front();
@@ -116,16 +102,16 @@ void expect_equal_counts(const EvaluationResult& one, const EvaluationResult& ot
 
 TEST(SegmentEvaluation, IsWhatTheOutputsOfEachSampleSay) {
     const Sequences data;
-    const auto lane = first_lane(data, 1);
+    test::EvaluationLanes lanes = lanes_of(1, data);
     SegmentSums expected;
     std::vector<std::int64_t> confusion(4);
     std::vector<float> values(static_cast<std::size_t>(seconds * feature_count));
     for (std::int64_t n = 0; n < sequence_count; ++n) {
         std::int64_t label = 0;
         data.read({&n, 1}, std::as_writable_bytes(std::span(values)), {&label, 1});
-        std::ranges::copy(values, lane->graph.input(1).span<double>().begin());
+        std::ranges::copy(values, lanes.graph().input(1).span<double>().begin());
         const std::vector<double> outputs =
-            on_host(*lane->device, lane->graph.forward(1, {Phase::evaluate, 0, 0, {}}));
+            on_host(lanes.device(), lanes.graph().forward(1, {Phase::evaluate, 0, 0, {}}));
         const std::span<const float> targets =
             data.targets().subspan(static_cast<std::size_t>(n * seconds * 2), seconds * 2);
         for (std::size_t t = 0; t < seconds; ++t)
