@@ -164,9 +164,8 @@ std::string text_of(const SequenceCounts& counts) {
 int pack_features_command(const Arguments& arguments) {
     OptionParser parser(
         "Packs features of the seconds of videos into one HDF5 data set: a sample per second, labelled by "
-        "whether it is inside of a segment that was chosen, or with --sequences one per part of a video, "
-        "with "
-        "the place of the segment that each of its seconds is in.",
+        "whether it is inside of a segment that was chosen, or with --sequences one per part of a "
+        "video, with the place of the segment that each of its seconds is in.",
         "trainer pack features");
     PackSequencesOptions options;
     LeftOut left_out;

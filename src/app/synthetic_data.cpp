@@ -48,12 +48,10 @@ void check_shape(const Config& config, const Shape& shape) {
     if (shape.rank() == 0 || of_segments == (shape.rank() == 2)) return;
     if (of_segments)
         throw UsageError("--shape " + to_string(shape) +
-                             " is none of sequences, which the model "
-                             "temporal_transformer needs",
+                             " is none of sequences, which the model temporal_transformer needs",
                          "give SECONDSxFEATURES, as 900x2945");
     throw UsageError("--shape " + to_string(shape) +
-                         " is one of sequences, which the model temporal_transformer "
-                         "alone takes",
+                         " is one of sequences, which the model temporal_transformer alone takes",
                      "give HEIGHTxWIDTHxCHANNELS, as 28x28x1, or the number of features");
 }
 

@@ -150,9 +150,9 @@ std::string doubt_about_layout(const DatasetInfo& info) {
     if (info.dtype == DType::f32 && info.sample_shape.rank() == 2 && (info.labelled || info.targets > 0) &&
         info.target_kind.empty())
         return fmt::format(
-            "samples are {}, taken for sequences of {} steps with {} features, the last of which says "
-            "whether "
-            "a step exists; if they are grey images, store them as uint8 [N, H, W, 1], from 0 to 255",
+            "samples are {}, taken for sequences of {} steps with {} features, the last of which "
+            "says whether a step exists; if they are grey images, store them as uint8 [N, H, W, 1], from 0 "
+            "to 255",
             to_string(info.sample_shape), info.sample_shape[0], info.sample_shape[1]);
     if (info.dtype != DType::u8 || info.sample_shape.rank() != 3) return {};
     const std::int64_t height = info.sample_shape[0], width = info.sample_shape[1],

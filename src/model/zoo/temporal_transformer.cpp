@@ -1,4 +1,4 @@
-// A transformer over the seconds of a video, as Repurpose has it (Wu et al. 2024, "Video Repurposing from
+// A transformer over the seconds of a video, after Repurpose (Wu et al. 2024, "Video Repurposing from
 // User Generated Content: A Large-scale Dataset and Benchmark"): of each second whether it is inside of a
 // segment that is worth showing, and where that begins and ends.
 
