@@ -53,8 +53,30 @@ void add_metrics_of_places(nlohmann::ordered_json& row, const EvaluationResult& 
     row["heatmap_loss"] = sums.heat_map_loss();
     row["presence_loss"] = sums.presence_loss();
     row["distance"] = sums.distance();
+    row["median_distance"] = sums.median_distance;
     for (std::size_t i = 0; i < location_radii.size(); ++i)
         row["within"][std::to_string(location_radii[i])] = sums.within(i);
+}
+
+void add_metrics_on_earth(nlohmann::ordered_json& row, const EvaluationResult& sums) {
+    if (!sums.earth) return;
+    row["km"] = sums.km();
+    row["median_km"] = sums.earth->median;
+    for (std::size_t i = 0; i < earth_radii.size(); ++i)
+        row["within_km"][std::to_string(earth_radii[i])] = sums.within_km(i);
+    row["km_samples"] = sums.earth->samples;
+}
+
+void print_metrics_on_earth(const EvaluationResult& sums) {
+    if (!sums.earth) return;
+    if (sums.earth->samples == 0) {
+        fmt::print("\nno place is on the earth");
+        return;
+    }
+    fmt::print("\n{:.1f} km on average over {}, median {:.1f}", sums.km(), sums.earth->samples,
+               sums.earth->median);
+    for (std::size_t i = 0; i < earth_radii.size(); ++i)
+        fmt::print(", {:.4f} within {}", sums.within_km(i), earth_radii[i]);
 }
 
 void add_metrics_of_segments(nlohmann::ordered_json& row, const EvaluationResult& sums) {
@@ -136,6 +158,7 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json, 
                   .loss_only = model.outputs.loss == LossChoice::reconstruction,
                   .location = location_of_run(model.config.train),
                   .segments = segments_of_run(model.config.train),
+                  .geography = model.geography ? &*model.geography : nullptr,
                   .skipped = &unreadable,
                   .log = &start.log});
     if (!curves.empty())
@@ -149,10 +172,13 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json, 
             row["mae"] = sums.mae();
             row["rmse"] = sums.rmse();
             row["distance"] = sums.distance();
+            if (sums.earth) row["median_distance"] = sums.median_distance;
+            add_metrics_on_earth(row, sums);
         } else if (sums.segments) {
             add_metrics_of_segments(row, sums);
         } else if (!sums.loss_only) {
             if (sums.location) add_metrics_of_places(row, sums);
+            add_metrics_on_earth(row, sums);
             add_metrics_of_classes(row, sums);
         }
         row["samples"] = static_cast<std::int64_t>(sums.weight);
@@ -170,6 +196,7 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json, 
     } else if (sums.targets > 0) {
         fmt::print("{}, loss {:.4f}", score_text(sums), sums.mean_loss());
         if (sums.unreadable > 0) fmt::print(", {} samples could not be read", sums.unreadable);
+        print_metrics_on_earth(sums);
         fmt::print("\ntest rmse {:.4f} ({:.0f} samples)\n", sums.rmse(), sums.weight);
     } else {
         fmt::print("accuracy {}, loss {:.4f}, balanced accuracy {:.4f}", accuracy_text(sums),
@@ -181,9 +208,11 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json, 
         if (sums.unreadable > 0) fmt::print(", {} samples could not be read", sums.unreadable);
         if (sums.location && sums.of_label[1] == 0) fmt::print("\nno sample is present");
         if (sums.location && sums.of_label[1] > 0) {
-            fmt::print("\ndistance {:.2f} pixels over {} present", sums.distance(), sums.of_label[1]);
+            fmt::print("\ndistance {:.2f} pixels over {} present, median {:.2f}", sums.distance(),
+                       sums.of_label[1], sums.median_distance);
             for (std::size_t i = 0; i < location_radii.size(); ++i)
                 fmt::print(", {:.4f} within {}", sums.within(i), location_radii[i]);
+            print_metrics_on_earth(sums);
         }
         fmt::print("\n");
         if (!sums.confusion.empty())

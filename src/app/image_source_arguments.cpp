@@ -66,6 +66,15 @@ void ImageSourceArguments::add_source(OptionParser& parser, const std::string& i
     table_.add_delimiter(parser).needs(csv);
 }
 
+void ImageSourceArguments::add_placements(OptionParser& parser) {
+    parser.add_option("--placements", placements_,
+                      "also store where each sample lies in a larger picture, for distances on the earth "
+                      "(data.latitudes): image: a file is the whole picture; name: the " +
+                          std::string(thing_ == "image" ? "file's name" : "folder's name") +
+                          " ends in _X_Y, where its first pixel is in the picture; COLUMN,COLUMN: the table "
+                          "says x and y of that");
+}
+
 void ImageSourceArguments::add_form(OptionParser& parser) {
     const ParserOption size = parser.add_option(
         "--size", size_,
@@ -97,6 +106,22 @@ void ImageSourceArguments::finish() {
     options_.fill_targets = table_.fill();
     options_.keep = table_.kept_values();
     options_.labelled = !no_labels_;
+    if (!placements_.empty()) options_.placements = placement_source();
+}
+
+PlacementSource ImageSourceArguments::placement_source() const {
+    using From = PlacementSource::From;
+    if (placements_ == "image") return {From::image, {}, {}};
+    if (placements_ == "name") return {From::name, {}, {}};
+    const std::size_t comma = placements_.find(',');
+    if (comma == 0 || comma == std::string::npos || comma + 1 == placements_.size() ||
+        placements_.find(',', comma + 1) != std::string::npos)
+        throw UsageError("--placements " + placements_ + " is neither image, name nor two columns",
+                         "write --placements X,Y with the names of the columns");
+    if (options_.csv.empty())
+        throw UsageError("--placements " + placements_ + " names columns, but there is no table",
+                         "give it with --csv, or write --placements name");
+    return {From::columns, placements_.substr(0, comma), placements_.substr(comma + 1)};
 }
 
 }  // namespace tutti

@@ -28,16 +28,21 @@ class ImageSourceArguments {
     void add_source(OptionParser& parser, const std::string& in_folder, const std::string& path);
     /// What images become.
     void add_form(OptionParser& parser);
+    /// Where they lie in a picture.
+    void add_placements(OptionParser& parser);
     /// Once the arguments are parsed, fills the options in. UsageError: there is no source, a size that is
     /// none, names of classes for folders or for targets, a --keep that is none.
     void finish();
 
   private:
+    /// UsageError: --placements is none.
+    PlacementSource placement_source() const;
+
     const std::string thing_;
     ImageSourceOptions& options_;
     TableOptions table_;
     bool no_labels_ = false;
-    std::string size_;
+    std::string size_, placements_;
 };
 
 }  // namespace tutti

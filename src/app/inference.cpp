@@ -289,6 +289,13 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
     inference.outputs = share(control, inference.outputs);
     if (inference.outputs.regression) config.train.loss = inference.outputs.loss;
     together(control, "building the model", [&] { build(inference, use, with_embedding); });
+    together(control, "reading where on the earth pixels are", [&] {
+        check_geography(config.data, inference.outputs.loss, inference.outputs.count);
+        if (config.data.has_geography())
+            inference.geography =
+                open_geography(config.data, arguments.data.empty() ? config.data.val : arguments.data,
+                               inference.data->info().sample_shape);
+    });
     load_weights(inference);
     start.log.info(fmt::format("weights {}, data {}: {} samples, {} {}{}", inference.weights,
                                inference.data->name(), inference.data->info().samples, world.size(),

@@ -10,6 +10,7 @@
 #include "model_outputs.hpp"
 #include "tutti/base/config.hpp"
 #include "tutti/device/device.hpp"
+#include "tutti/input/geography.hpp"
 #include "tutti/input/loader.hpp"
 #include "tutti/model/embedding.hpp"
 #include "tutti/train/batch_stage.hpp"
@@ -46,6 +47,7 @@ struct Inference {
     std::string weights_sha256;  ///< of the model's tensors
     std::unique_ptr<Device> device;
     std::unique_ptr<Dataset> data;
+    std::optional<Geography> geography;  ///< of the data, where data.latitudes is given
     std::unique_ptr<Communicator> control;
     ModelOutputs outputs;
     std::optional<Embedding> embedding;

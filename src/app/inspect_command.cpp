@@ -13,6 +13,7 @@
 #include "tutti/base/shell_word.hpp"
 #include "tutti/base/units.hpp"
 #include "tutti/input/dataset.hpp"
+#include "tutti/input/geography.hpp"
 #include "tutti/input/sample_paths.hpp"
 #include "tutti/input/target_summary.hpp"
 #include "tutti/train/checkpoint.hpp"
@@ -66,6 +67,7 @@ void inspect_dataset(const std::string& path) {
         fmt::print("  paths     {}\n", info.samples > 0
                                            ? "one each, the first: " + shell_word(paths->read(0, 1).front())
                                            : "of no sample");
+    if (has_placements(path)) fmt::print("  places    where each sample lies in a picture\n");
     if (info.has_segments()) return print_segments(*dataset);
     if (info.targets > 0) return print_targets(*dataset);
     if (!info.labelled) {

@@ -92,6 +92,7 @@ int pack_images_command(const Arguments& arguments) {
     LeftOut left_out;
     source.add_source(parser, "images at any depth", "the image's path");
     source.add_form(parser);
+    source.add_placements(parser);
     parser.add_flag(
         "--skip-errors", left_out.wanted,
         "leave out files that cannot be read or do not match the first, and count them; all are read "
@@ -130,6 +131,7 @@ int pack_clips_command(const Arguments& arguments) {
         .show_default()
         .in_range(1, 4096);
     source.add_form(parser);
+    source.add_placements(parser);
     parser.add_flag(
         "--skip-errors", left_out.wanted,
         "leave out clips of which a frame cannot be read or does not match the first, and count them; all "

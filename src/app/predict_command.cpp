@@ -69,6 +69,8 @@ int predict_job(const JobStart& start, const PredictArguments& arguments) {
     } else {
         format.logits = arguments.no_logits ? 0 : outputs;
     }
+    if (model.geography)
+        format.earth = info.targets > 0 ? std::ssize(earth_columns) : std::ssize(earth_columns) - 1;
     format.embedding = arguments.embeddings ? model.embedding->width : 0;
 
     const StopSignal signals;
@@ -91,6 +93,7 @@ int predict_job(const JobStart& start, const PredictArguments& arguments) {
                  .paths = paths.get(),
                  .location_stride = location ? location->stride : 0,
                  .segments = segments ? std::optional(segments->selection) : std::nullopt,
+                 .geography = model.geography ? &*model.geography : nullptr,
                  .batch_size = model.config.train.batch_size,
                  .seed = model.config.run.seed});
     together_on_first_rank(control, "writing " + arguments.output, [&] { writer->commit(); });

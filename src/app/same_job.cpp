@@ -46,6 +46,8 @@ Config of_the_job(Config config) {
     config.run.log_level = usual.run.log_level;
     for (std::vector<std::string>* files : {&config.data.train, &config.data.val})
         if (!files->empty()) *files = {"data"};
+    for (std::string* file : {&config.data.latitudes, &config.data.longitudes})
+        if (!file->empty()) *file = "data";
     return config;
 }
 

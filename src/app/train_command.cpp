@@ -91,7 +91,7 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
     go_on_after_requeue(start, config);
     const auto timed = start.timed_world(config.distributed);
     const TrainingInputs inputs = open_training(start.over(*timed), config, true);
-    const auto& [places, device, gpu, train_data, val_data] = inputs;
+    const auto& [places, device, gpu, train_data, val_data, geography] = inputs;
     config = config_with_objective(std::move(config), train_data->info());
 
     const auto gradients = make_gradients_communicator(start, config.distributed, inputs.gpu, *timed);
@@ -99,8 +99,8 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
     // Before the run directory: what memory, the device, the data's channels or a checkpoint that was named
     // refuse leaves nothing behind.
     const Config chosen = config_of_run(config, *gradients);
-    Trainer trainer(
-        {chosen, *device, *gradients, *control, log, nullptr, *train_data, val_data.get(), &config});
+    Trainer trainer({chosen, *device, *gradients, *control, log, nullptr, *train_data, val_data.get(),
+                     &config, geography ? &*geography : nullptr});
     if (names_checkpoint(config)) {
         together_on_first_rank(*control, "looking for the checkpoint", [&] {
             // What cannot be looked at is load_checkpoint's to say.

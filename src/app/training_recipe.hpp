@@ -14,6 +14,7 @@
 #include "tutti/comm/gpu_communicator.hpp"
 #include "tutti/device/device.hpp"
 #include "tutti/input/dataset.hpp"
+#include "tutti/input/geography.hpp"
 
 namespace tutti {
 
@@ -41,7 +42,8 @@ struct TrainingInputs {
     std::unique_ptr<Device> device;
     std::optional<GpuEntries> gpu;  ///< see SelectedDevice
     std::unique_ptr<Dataset> train;
-    std::unique_ptr<Dataset> val;  ///< null without data.val, or when not asked for
+    std::unique_ptr<Dataset> val;        ///< null without data.val, or when not asked for
+    std::optional<Geography> geography;  ///< of `val`, where data.latitudes is given
 };
 
 /// Places the ranks and opens device and data, which then fit the config (check_training). For a `whole_run`

@@ -313,6 +313,8 @@ std::vector<std::string> course_differences(const Config& before, const Config& 
                                                  "data.normalize",
                                                  "data.transforms",
                                                  "data.on_error",
+                                                 "data.latitudes",
+                                                 "data.longitudes",
                                                  "train.epochs",
                                                  "train.accumulate",
                                                  "train.loss",

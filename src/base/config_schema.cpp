@@ -111,6 +111,10 @@ void add_data(std::vector<Row>& rows) {
                 choice<OnError>({{"stop", OnError::stop}, {"skip", OnError::skip}}),
                 "what a sample that cannot be read does: stop ends the run; skip goes on without it, counts "
                 "and names it, and ends the run when more than half of an epoch cannot be read"),
+            row("data.latitudes", at(data, &D::latitudes), path("FILE", "none"),
+                ".npy file [height, width] with the degrees north of each pixel of the whole picture; with "
+                "data.longitudes evaluations and predictions of places have kilometres, too"),
+            row("data.longitudes", at(data, &D::longitudes), path("FILE", "none"), "the same, degrees east"),
         });
 }
 

@@ -26,6 +26,10 @@ namespace {
 
 using hdf5::Handle;
 
+/// Of a SamplePlacement.
+constexpr std::size_t placement_numbers = 4;
+static_assert(sizeof(SamplePlacement) == placement_numbers * sizeof(double));
+
 /// A thread that waits for the library's lock, the loader's say, waits for one call: calls are kept short.
 constexpr std::int64_t bytes_per_write = std::int64_t{4} << 20;
 
@@ -104,7 +108,7 @@ void end_if_stopped(const std::string& output) {
 }
 
 DatasetWriter::DatasetWriter(const std::string& path, const DatasetInfo& info, const std::string& source,
-                             Paths paths)
+                             Paths paths, Placements placements)
     : path_(path), temporary_(path + ".tmp-" + std::to_string(getpid())), info_(info) {
     if (const schema::Violation found = schema::violation(info))
         throw DataError(path_ + ": cannot be written: " + found.problem);
@@ -117,7 +121,7 @@ DatasetWriter::DatasetWriter(const std::string& path, const DatasetInfo& info, c
         fail("cannot be written", "there is something else than a file");
     const hdf5::QuietErrors quiet;
     try {
-        create(source, paths);
+        create(source, paths, placements);
     } catch (...) {
         unlink(temporary_.c_str());
         throw;
@@ -131,11 +135,12 @@ DatasetWriter::~DatasetWriter() {
     labels_.close();
     targets_.close();
     paths_.close();
+    placements_.close();
     file_.handle.close();
     unlink(temporary_.c_str());
 }
 
-void DatasetWriter::create(const std::string& source, Paths paths) {
+void DatasetWriter::create(const std::string& source, Paths paths, Placements placements) {
     const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
     const Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
     // The format of HDF5 1.8 and dense attributes: the first format allows an attribute 64 KiB, 4096 class
@@ -170,6 +175,9 @@ void DatasetWriter::create(const std::string& source, Paths paths) {
     }
     if (paths == Paths::stored)
         paths_ = create_table(schema::paths_dataset, hdf5::variable_text_type().get(), dims);
+    if (placements == Placements::stored)
+        placements_ = create_table(schema::placements_dataset, H5T_IEEE_F64LE,
+                                   std::array<hsize_t, 2>{dims.front(), placement_numbers});
     for (const std::int64_t dim : info_.sample_shape) dims.push_back(static_cast<hsize_t>(dim));
     samples_ =
         create_table(schema::samples_dataset, info_.dtype == DType::u8 ? H5T_STD_U8LE : H5T_IEEE_F32LE, dims);
@@ -211,7 +219,8 @@ void DatasetWriter::require_targets(std::span<const float> targets, std::int64_t
 }
 
 void DatasetWriter::append(std::span<const std::byte> samples, std::span<const std::int64_t> labels,
-                           std::span<const float> targets, std::span<const std::string> paths) {
+                           std::span<const float> targets, std::span<const std::string> paths,
+                           std::span<const SamplePlacement> placements) {
     end_if_stopped(path_);
     const auto count = info_.labelled ? static_cast<std::int64_t>(labels.size())
                                       : static_cast<std::int64_t>(samples.size()) / info_.sample_bytes();
@@ -227,16 +236,20 @@ void DatasetWriter::append(std::span<const std::byte> samples, std::span<const s
     if (paths_ && static_cast<std::int64_t>(paths.size()) != count)
         fail("cannot be written",
              std::to_string(paths.size()) + " paths are not those of " + std::to_string(count) + " samples");
+    if (placements_ && std::ssize(placements) != count)
+        fail("cannot be written", std::to_string(placements.size()) + " placements are not those of " +
+                                      std::to_string(count) + " samples");
     const hdf5::QuietErrors quiet;
     const std::string reason =
         write_rows(samples_.get(), sample_type(), info_.sample_bytes(), {written_}, count, samples.data());
     if (!reason.empty()) fail_writing(reason);
-    append_rest(count, labels, targets, paths);
+    append_rest(count, labels, targets, paths, placements);
 }
 
 /// What samples have beside /samples, of the next `count` of them, which are then there.
 void DatasetWriter::append_rest(std::int64_t count, std::span<const std::int64_t> labels,
-                                std::span<const float> targets, std::span<const std::string> paths) {
+                                std::span<const float> targets, std::span<const std::string> paths,
+                                std::span<const SamplePlacement> placements) {
     std::string reason;
     if (info_.labelled)
         reason = write_rows(labels_.get(), H5T_NATIVE_INT64, sizeof(std::int64_t), {written_}, count,
@@ -246,6 +259,9 @@ void DatasetWriter::append_rest(std::int64_t count, std::span<const std::int64_t
                             info_.targets * static_cast<std::int64_t>(sizeof(float)), {written_}, count,
                             std::as_bytes(targets).data());
     if (reason.empty() && paths_) reason = write_texts(paths_.get(), written_, paths);
+    if (reason.empty() && placements_)
+        reason = write_rows(placements_.get(), H5T_NATIVE_DOUBLE, sizeof(SamplePlacement), {written_}, count,
+                            std::as_bytes(placements).data());
     if (!reason.empty()) fail_writing(reason);
     written_ += count;
 }
@@ -277,7 +293,7 @@ void DatasetWriter::end_sequence(std::span<const float> targets, std::span<const
         append_steps(std::span(none).first(
             std::min(none.size(), static_cast<std::size_t>((info_.sample_shape[0] - steps_) * bytes))));
     require_targets(targets, 1);
-    append_rest(1, {}, targets, paths);
+    append_rest(1, {}, targets, paths, {});
     steps_ = 0;
 }
 
@@ -292,7 +308,7 @@ void DatasetWriter::commit() {
     {
         const hdf5::QuietErrors quiet;
         if (!samples_.close() || !labels_.close() || !targets_.close() || !paths_.close() ||
-            !file_.handle.close())
+            !placements_.close() || !file_.handle.close())
             fail_writing(hdf5::last_error());
     }
     if (!sync(temporary_, O_RDWR)) fail_writing(std::generic_category().message(errno));

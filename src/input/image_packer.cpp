@@ -30,7 +30,9 @@ DatasetInfo info_of(const ImageSourceOptions& options) {
 class ImagePiece {
   public:
     ImagePiece(const ImageSourceOptions& options, const PixelTargets& pixel_targets)
-        : fill_(options.fill_targets), pixel_targets_(pixel_targets) {}
+        : fill_(options.fill_targets),
+          placed_(options.placements.has_value()),
+          pixel_targets_(pixel_targets) {}
 
     void add(const ListedSample& source, const ImageSample& sample, bool labelled) {
         pixels_.insert(pixels_.end(), sample.pixels.begin(), sample.pixels.end());
@@ -48,26 +50,39 @@ class ImagePiece {
             ++filled_;
         }
         paths_.push_back(source.path);
+        if (placed_) placements_.push_back(placement_in_picture(source.offset, sample.placement));
     }
     std::int64_t filled() const { return filled_; }
     bool is_full() const { return static_cast<std::int64_t>(pixels_.size()) >= packed_piece_bytes; }
     void flush(DatasetWriter& writer) {
-        writer.append(pixels_, labels_, targets_, paths_);
+        writer.append(pixels_, labels_, targets_, paths_, placements_);
         pixels_.clear();
         labels_.clear();
         targets_.clear();
         paths_.clear();
+        placements_.clear();
     }
 
   private:
     const std::optional<float> fill_;
+    const bool placed_;
     const PixelTargets& pixel_targets_;
     std::int64_t filled_ = 0;
     std::vector<std::byte> pixels_;
     std::vector<std::int64_t> labels_;
     std::vector<float> targets_;
     std::vector<std::string> paths_;
+    std::vector<SamplePlacement> placements_;
 };
+
+/// Of placements in pixels of samples, and targets in those of the images that these are made of.
+void refuse_other_pixels(const ImageSourceOptions& options) {
+    if (options.placements && options.height > 0 && !options.targets.empty() && options.target_pixels.empty())
+        throw UsageError(
+            "--placements says where pixels of samples lie, but with --size the places in "
+            "--target stay in pixels of the images",
+            "name the columns with them, too: --target-pixels X,Y");
+}
 
 }  // namespace
 
@@ -75,6 +90,7 @@ DatasetInfo pack_image_samples(const ImageSourceOptions& options, const ImageSam
                                const std::function<void(const std::string&)>& skipped, RowCounts* rows) {
     if (const std::string reason = no_image_files(); !reason.empty())
         throw UsageError("trainer pack " + kind.thing + "s: image files cannot be read", reason);
+    refuse_other_pixels(options);
     const PackNormalisation normalisation(options.mean, options.std);
     const PixelTargets pixel_targets(options.targets, options.target_pixels);
     DatasetInfo info = info_of(options);
@@ -86,6 +102,8 @@ DatasetInfo pack_image_samples(const ImageSourceOptions& options, const ImageSam
         refuse_overwriting(options.output, options.csv);
         sources = read_sample_list(options, info, counts);
     }
+    if (options.placements && options.placements->from == PlacementSource::From::name)
+        for (ListedSample& source : sources) source.offset = offset_in_name(source.path);
     if (rows != nullptr) *rows = counts;
     for (const ListedSample& source : sources) {
         end_if_stopped(options.output);
@@ -125,7 +143,8 @@ DatasetInfo pack_image_samples(const ImageSourceOptions& options, const ImageSam
     // Waits for what its threads still read, which may be long: after the writer has removed what it began.
     InOrder<ImageSample> samples(sources.size(), options.threads, read);
     const std::filesystem::path name = std::filesystem::path(listed).lexically_normal().filename();
-    DatasetWriter writer(options.output, info, kind.thing + "s: " + name.string(), Paths::stored);
+    DatasetWriter writer(options.output, info, kind.thing + "s: " + name.string(), Paths::stored,
+                         options.placements ? Placements::stored : Placements::none);
     ImagePiece piece(options, pixel_targets);
     for (const ListedSample& source : sources) {
         piece.add(source, samples.next([&options] { end_if_stopped(options.output); }), info.labelled);

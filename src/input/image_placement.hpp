@@ -20,6 +20,14 @@ struct PlacedLine {
         if (scaled == from) return x + move;
         return (x + 0.5) * static_cast<double>(scaled) / static_cast<double>(from) - 0.5 + move;
     }
+    /// The other way: which position of the source lies at `x` of the result.
+    double source(double x) const {
+        const auto move = static_cast<double>(offset);
+        if (scaled == from) return x - move;
+        return (x - move + 0.5) * step() - 0.5;
+    }
+    /// Pixels of the source for each of the result.
+    double step() const { return static_cast<double>(from) / static_cast<double>(scaled); }
     bool operator==(const PlacedLine&) const = default;
 };
 

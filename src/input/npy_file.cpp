@@ -1,6 +1,7 @@
 #include "npy_file.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,7 +33,6 @@ constexpr std::size_t npy_bytes_per_read = std::size_t{1} << 20;
 }
 
 constexpr const char* write_again = "write it again with numpy.save";
-constexpr const char* as_floats = "write it again: numpy.save(path, features.astype('float32'))";
 
 /// The header of a file: a literal of a dict in Python, of which only what NumPy writes is understood.
 class HeaderText {
@@ -117,11 +117,10 @@ float half_to_float(std::uint16_t half) {
     return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
 }
 
-NpyFile::NpyFile(const std::string& path) : path_(path) {
+NpyFile::NpyFile(const std::string& path, const MatrixMeaning& meaning) : path_(path), meaning_(meaning) {
     // Without O_NONBLOCK opening a pipe would wait for whoever writes to it.
     file_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file_ < 0)
-        fail(path, std::generic_category().message(errno), "check the path, or extract the features");
+    if (file_ < 0) fail(path, std::generic_category().message(errno), meaning.missing);
     try {
         read_header();
     } catch (...) {
@@ -132,6 +131,10 @@ NpyFile::NpyFile(const std::string& path) : path_(path) {
 
 NpyFile::~NpyFile() {
     close(file_);
+}
+
+std::string NpyFile::as_floats() const {
+    return fmt::format("write it again: numpy.save(path, {}.astype('float32'))", meaning_.values);
 }
 
 std::int64_t NpyFile::value_bytes() const {
@@ -189,18 +192,18 @@ void NpyFile::take_header(const std::string& text) {
         understood = understood && header.take(',');
     }
     if (!understood || !type || !columns_first || !shape)
-        fail(path_, "its header is not that of an array of numbers", as_floats);
+        fail(path_, "its header is not that of an array of numbers", as_floats());
     if (*type != "<f2" && *type != "<f4" && *type != "<f8")
-        fail(path_, "its values have the type " + *type + ", not <f2, <f4 or <f8", as_floats);
+        fail(path_, "its values have the type " + *type + ", not <f2, <f4 or <f8", as_floats());
     type_ = *type == "<f2" ? Type::f16 : *type == "<f4" ? Type::f32 : Type::f64;
     if (shape->size() != 2 || (*shape)[1] < 1)
-        fail(path_, "it has the shape " + shape_text(*shape) + ", not [seconds, features]",
-             "write it again with a row for each second");
+        fail(path_, "it has the shape " + shape_text(*shape) + ", not " + meaning_.shape,
+             std::string("write it again with a row for each ") + meaning_.row);
     rows_ = (*shape)[0];
     columns_ = (*shape)[1];
     if (*columns_first && rows_ > 1 && columns_ > 1)
         fail(path_, "its values are in Fortran's order",
-             "write it again: numpy.save(path, numpy.ascontiguousarray(features))");
+             fmt::format("write it again: numpy.save(path, numpy.ascontiguousarray({}))", meaning_.values));
 }
 
 void NpyFile::read_bytes(std::int64_t at, std::byte* to, std::size_t count) const {

@@ -8,12 +8,20 @@
 
 namespace tutti {
 
+/// What a matrix is of, for messages.
+struct MatrixMeaning {
+    const char* shape = "[seconds, features]";
+    const char* row = "second";
+    const char* values = "features";
+    const char* missing = "check the path, or extract the features";
+};
+
 /// A .npy file (the format of numpy.lib.format, versions 1 to 3) of a matrix of f16, f32 or f64,
 /// little-endian, in C order. Holds the file open, not its values. Throws DataError naming the file: missing,
 /// cut off, of another type, order or number of dimensions. Several threads may read one.
 class NpyFile {
   public:
-    explicit NpyFile(const std::string& path);
+    explicit NpyFile(const std::string& path, const MatrixMeaning& meaning = {});
     ~NpyFile();
     NpyFile(const NpyFile&) = delete;
     NpyFile& operator=(const NpyFile&) = delete;
@@ -34,7 +42,10 @@ class NpyFile {
     void read_bytes(std::int64_t at, std::byte* to, std::size_t count) const;
     std::int64_t value_bytes() const;
 
+    std::string as_floats() const;
+
     std::string path_;
+    MatrixMeaning meaning_;
     int file_ = -1;
     Type type_ = Type::f32;
     std::int64_t rows_ = 0, columns_ = 0;

@@ -67,12 +67,14 @@ ImageSample read_clip(ImageSampleReader& reader, const PackClipsOptions& options
         refuse_overwriting(options.output, path);
         const auto [image, placement] = reader.read(path);
         if (frame == 0) clip.placement = placement;
-        if (!options.target_pixels.empty() && placement != clip.placement)
+        const bool has_places = !options.target_pixels.empty() || options.placements;
+        if (has_places && placement != clip.placement)
             throw DataError(path +
                                 " has another size than the frames of its clip before it, so that a place "
                                 "in them is not one place in the sample",
-                            "make all of one size, leave such clips out with --skip-errors, or leave out "
-                            "--target-pixels");
+                            std::string("make all of one size, leave such clips out with --skip-errors, or "
+                                        "leave out ") +
+                                (options.placements ? "--placements" : "--target-pixels"));
         pixels = image.height * image.width;
         channels = image.channels;
         clip.pixels.resize(static_cast<std::size_t>(pixels * channels * options.frames));

@@ -107,6 +107,32 @@ class ListedLabels {
     std::map<std::string, std::int64_t> numbers_;  ///< of names
 };
 
+/// Columns with the offset of a row's image in its picture.
+class OffsetColumns {
+  public:
+    OffsetColumns(const CsvReader& reader, const CsvHeader& header, const PlacementSource& source)
+        : reader_(reader),
+          source_(source),
+          x_(find_column(header, source.x, "--placements")),
+          y_(find_column(header, source.y, "--placements")) {}
+
+    PictureOffset in(const std::vector<std::string>& fields) const {
+        return {number(fields[x_], source_.x), number(fields[y_], source_.y)};
+    }
+
+  private:
+    double number(const std::string& field, const std::string& column) const {
+        const std::optional<double> value = number_in<double>(std::string(trimmed(field)));
+        if (value && std::isfinite(*value)) return *value;
+        reader_.fail("column " + column + ": '" + field + "' is not a finite number",
+                     "give the first pixel's place in the picture, or leave the row out");
+    }
+
+    const CsvReader& reader_;
+    const PlacementSource& source_;
+    std::size_t x_, y_;
+};
+
 }  // namespace
 
 std::vector<ListedSample> read_sample_list(const ImageSourceOptions& options, DatasetInfo& info,
@@ -117,6 +143,9 @@ std::vector<ListedSample> read_sample_list(const ImageSourceOptions& options, Da
     const std::size_t path = find_path_column(reader, header, options.path_column);
     std::optional<ListedLabels> labels;
     if (info.labelled) labels.emplace(reader, header, options);
+    std::optional<OffsetColumns> offsets;
+    if (options.placements && options.placements->from == PlacementSource::From::columns)
+        offsets.emplace(reader, header, *options.placements);
     RowChoice choice(header, options.keep, options.targets,
                      options.fill_targets ? AbsentTargets::keep_as_nan : AbsentTargets::leave_out,
                      options.target_pixels);
@@ -128,7 +157,8 @@ std::vector<ListedSample> read_sample_list(const ImageSourceOptions& options, Da
         if (trimmed(fields[path]).empty())
             reader.fail("column " + names[path] + ": there is no path", "give the row one, or leave it out");
         samples.push_back({(std::filesystem::path(options.folder) / fields[path]).string(),
-                           labels ? labels->add(fields) : 0, choice.targets()});
+                           labels ? labels->add(fields) : 0, choice.targets(),
+                           offsets ? offsets->in(fields) : PictureOffset()});
     }
     choice.require_some(options.csv, static_cast<std::int64_t>(samples.size()));
     rows = choice.counts();

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "picture_offset.hpp"
 #include "tutti/input/pack.hpp"
 
 namespace tutti {
@@ -13,7 +14,8 @@ namespace tutti {
 struct ListedSample {
     std::string path;
     std::int64_t label = 0;
-    std::vector<float> targets;  ///< as the table has them; NaN: to be filled
+    std::vector<float> targets{};  ///< as the table has them; NaN: to be filled
+    PictureOffset offset{};        ///< in the picture, where that is stored
 };
 
 /// The rows of options.csv that are packed, in order; classes and their names go into `info`. Throws what

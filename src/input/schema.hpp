@@ -21,6 +21,7 @@ inline constexpr const char* samples_dataset = "/samples";
 inline constexpr const char* labels_dataset = "/labels";
 inline constexpr const char* targets_dataset = "/targets";
 inline constexpr const char* paths_dataset = "/paths";
+inline constexpr const char* placements_dataset = "/placements";
 
 inline constexpr std::string_view name = "samples";
 inline constexpr std::int64_t version = 1;

@@ -3,25 +3,34 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <mutex>
 #include <numeric>
 #include <optional>
 #include <utility>
 
+#include "evaluation_answers.hpp"
 #include "host_values.hpp"
-#include "score_gathering.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/median.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/comm/butterfly.hpp"
 #include "tutti/train/virtual_shards.hpp"
+#include "value_gathering.hpp"
 
 namespace tutti {
 namespace {
 
-/// Sums whose bits depend on their order: those of TargetErrors, or of a locator presence_loss,
-/// distance and heat_map_loss, or of segments their precisions.
+/// Sums whose bits depend on their order: those of TargetErrors, or of a locator presence_loss, distance and
+/// heat_map_loss, and of both kilometres; or of segments their precisions.
 using Measures = std::array<double, 5>;
 static_assert(segment_ious.size() == Measures().size());
+constexpr std::size_t kilometres = 3;  // among Measures
+
+/// What one rank has computed of two classes, in any order.
+struct ClassScores {
+    std::vector<double> negative, positive;  ///< of class 0, of class 1
+};
 
 /// The counts of one rank, in the order in which they are summed over all: doubles, so that one all-reduce
 /// carries the loss, too.
@@ -60,6 +69,12 @@ class EvaluationSums {
     void add_place(double distance) {
         for (std::size_t i = 0; i < location_radii.size(); ++i)
             values_[first_count + i] += distance <= location_radii[i] ? 1 : 0;
+    }
+    /// Of one whose kilometres are known.
+    void add_kilometres(double km) {
+        ++values_[first_km_count];
+        for (std::size_t i = 0; i < earth_radii.size(); ++i)
+            values_[first_km_count + 1 + i] += km <= earth_radii[i] ? 1 : 0;
     }
     /// Of a sample with segments or without, of which `told` were told.
     void add_segments(bool has_any, std::size_t told) {
@@ -102,6 +117,13 @@ class EvaluationSums {
         } else {
             result.errors = {values_[first_measure], values_[first_measure + 1], values_[first_measure + 2]};
         }
+        if (job.geography) {
+            EarthSums& sums = result.earth.emplace();
+            sums.km = values_[first_measure + kilometres];
+            sums.samples = static_cast<std::int64_t>(values_[first_km_count]);
+            for (std::size_t i = 0; i < earth_radii.size(); ++i)
+                sums.within[i] = static_cast<std::int64_t>(values_[first_km_count + 1 + i]);
+        }
         result.stopped = values_[stopped_place] > 0;
         result.topk = topk;
         result.in_topk = static_cast<std::int64_t>(values_[4]);
@@ -113,10 +135,12 @@ class EvaluationSums {
     }
 
   private:
-    // loss, weight, correct, failed, in top-k, skipped, Measures, stopped, places by radius or segments
+    // loss, weight, correct, failed, in top-k, skipped, Measures, stopped, places by radius or segments,
+    // those on the earth and of them those by radius
     static constexpr std::size_t first_measure = 6, stopped_place = first_measure + Measures().size();
     static constexpr std::size_t first_count = stopped_place + 1;
-    static constexpr std::size_t header = first_count + location_radii.size();
+    static constexpr std::size_t first_km_count = first_count + location_radii.size();
+    static constexpr std::size_t header = first_km_count + 1 + earth_radii.size();
 
     std::vector<std::int64_t> counts(std::size_t begin, std::size_t count) const {
         std::vector<std::int64_t> result(count);
@@ -132,60 +156,6 @@ struct WindowSums {
     double loss = 0;
     Measures measures{};
 };
-
-/// outputs: [targets.size()], K of a sample.
-Measures errors_of(std::span<const double> outputs, std::span<const float> targets, std::size_t width) {
-    TargetErrors errors;
-    for (std::size_t begin = 0; begin < targets.size(); begin += width) {
-        double squares = 0;
-        for (std::size_t i = begin; i < begin + width; ++i) {
-            const double difference = outputs[i] - static_cast<double>(targets[i]);
-            errors.absolute += std::abs(difference);
-            squares += difference * difference;
-        }
-        errors.squared += squares;
-        errors.distance += std::sqrt(squares);
-    }
-    return {errors.absolute, errors.squared, errors.distance};
-}
-
-/// What a locator says of a sample, beside what is.
-struct LocationAnswer {
-    bool present;
-    double logit, presence_loss, heat_map_loss, distance;
-};
-
-LocationAnswer answer_of(std::span<const double> outputs, const Shape& shape, const LocationLoss& loss,
-                         std::span<const float> target) {
-    const Location location = find_location(outputs, shape, loss.stride);
-    const bool present = target[0] > 0.5f;
-    // Of heat that is no number no place is told.
-    const double distance = std::isnan(location.peak)
-                                ? location.peak
-                                : std::hypot(location.x - static_cast<double>(target[1]),
-                                             location.y - static_cast<double>(target[2]));
-    return {present, location.logit, presence_loss(location.logit, present),
-            heat_map_loss(outputs, shape, loss, target), distance};
-}
-
-/// What is told of a sequence, beside what is.
-struct SegmentAnswer {
-    std::array<std::array<std::int64_t, 2>, 2> seconds{};  ///< [inside][told to be]
-    bool has_any = false;
-    std::size_t told = 0;
-    std::array<double, segment_ious.size()> precisions{};
-};
-
-SegmentAnswer answer_of(std::span<const double> outputs, const SegmentTask& task,
-                        std::span<const float> targets) {
-    const std::vector<ScoredSegment> told = tell_segments(outputs, task.selection);
-    const std::vector<SegmentTimes> wanted = segments_in(targets);
-    SegmentAnswer answer{{}, !wanted.empty(), told.size(), segment_precisions(told, wanted)};
-    const auto seconds = static_cast<std::size_t>(seconds_of(outputs));
-    for (std::size_t t = 0; t < seconds; ++t)
-        ++answer.seconds[targets[2 * t] < 0 ? 0 : 1][outputs[4 * t] > 0 ? 1 : 0];
-    return answer;
-}
 
 /// With into how many parts, 2^k, the windows of this rank are dealt in turn: of each the losses are summed
 /// by itself, and then along a tree.
@@ -242,7 +212,7 @@ class Pass {
         EvaluationResult result = sums_.result(job_, has_labels ? job_.topk : 0);
         result.loss_only = job_.loss_only;
         // On all ranks or none: they have agreed on both by the sums.
-        if (is_ranked() && !result.stopped) result.scores = gather_scores(job_.communicator, scores_);
+        if (!result.stopped) gather_into(result);
         result.targets = has_targets() ? job_.dataset.info().targets : 0;
         if (result.unreadable > 0 && !result.stopped) {
             job_.skipped->tell(job_.communicator, *job_.log);
@@ -255,9 +225,39 @@ class Pass {
     /// A batch in a lane's input, and what else is needed of it when the loader has gone on.
     struct Taken {
         std::size_t window;
-        std::vector<std::int64_t> labels, positions;
+        std::vector<std::int64_t> labels, positions, indices;
         std::vector<float> targets;
     };
+
+    /// What sums do not tell. Collective.
+    void gather_into(EvaluationResult& result) {
+        const auto gathered = [this](std::vector<double>& mine) {
+            return gather_values(job_.communicator, std::move(mine));
+        };
+        if (is_ranked()) {
+            std::vector<double> negative = gathered(scores_.negative);
+            result.scores.emplace(std::move(negative), gathered(scores_.positive));
+        }
+        const auto median_of = [&](std::vector<double>& mine) {
+            std::vector<double> all = gathered(mine);
+            const bool defined =
+                !all.empty() && std::ranges::none_of(all, [](double value) { return std::isnan(value); });
+            return defined ? median(std::move(all)) : std::numeric_limits<double>::quiet_NaN();
+        };
+        if (has_places()) result.median_distance = median_of(distances_);
+        if (result.earth) result.earth->median = median_of(kilometres_);
+    }
+
+    /// Targets are places in an image.
+    bool has_places() const { return job_.location || job_.geography; }
+
+    void add_place(double distance, std::optional<double> km, Measures& measures) {
+        distances_.push_back(distance);
+        if (!km) return;
+        measures[kilometres] += *km;
+        sums_.add_kilometres(*km);
+        kilometres_.push_back(*km);
+    }
 
     /// Compared with the outputs one by one.
     bool has_targets() const {
@@ -294,6 +294,7 @@ class Pass {
             taken.labels.assign(batch->labels.begin(), batch->labels.end());
             taken.targets.assign(batch->targets.begin(), batch->targets.end());
             taken.positions.assign(batch->positions.begin(), batch->positions.end());
+            taken.indices.assign(batch->indices.begin(), batch->indices.end());
             return true;
         }
         return false;
@@ -308,18 +309,23 @@ class Pass {
         Measures measures{};
         std::vector<LocationAnswer> answers;
         std::vector<SegmentAnswer> told;
+        std::vector<NumberAnswer> numbers;
         std::vector<double> logits;
         if (job_.location)
-            answers = answers_of<LocationAnswer>(lane, outputs, taken.targets, [&](auto given, auto wanted) {
-                return answer_of(given, lane.graph.output_shape(), *job_.location, wanted);
-            });
+            answers =
+                answers_of<LocationAnswer>(lane, outputs, taken, [&](auto given, auto wanted, auto sample) {
+                    return answer_of(given, lane.graph.output_shape(), *job_.location, wanted,
+                                     {job_.geography, sample});
+                });
         else if (job_.segments)
-            told = answers_of<SegmentAnswer>(lane, outputs, taken.targets, [&](auto given, auto wanted) {
+            told = answers_of<SegmentAnswer>(lane, outputs, taken, [&](auto given, auto wanted, auto) {
                 return answer_of(given, *job_.segments, wanted);
             });
         else if (has_targets())
-            measures = errors_of(on_host(lane.stage.device(), outputs), taken.targets,
-                                 static_cast<std::size_t>(job_.dataset.info().targets));
+            numbers =
+                answers_of<NumberAnswer>(lane, outputs, taken, [&](auto given, auto wanted, auto sample) {
+                    return answer_of(given, wanted, {job_.geography, sample});
+                });
         else if (!job_.loss_only)
             ranks = lane.stage.rank_labels(outputs);
         if (is_ranked() && !job_.location) logits = on_host(lane.stage.device(), outputs);
@@ -337,6 +343,13 @@ class Pass {
             if (!answer.present) continue;
             measures[1] += answer.distance;
             sums_.add_place(answer.distance);
+            add_place(answer.distance, answer.km, measures);
+        }
+        for (const NumberAnswer& answer : numbers) {
+            measures[0] += answer.errors.absolute;
+            measures[1] += answer.errors.squared;
+            measures[2] += answer.errors.distance;
+            if (has_places()) add_place(answer.errors.distance, answer.km, measures);
         }
         for (const SegmentAnswer& answer : told) {
             sums_.add_seconds(answer.seconds);
@@ -348,17 +361,18 @@ class Pass {
         window_sums_[taken.window] = {loss.loss, measures};
     }
 
-    /// Of each sample answer(its outputs, its targets).
+    /// Of each sample answer(its outputs, its targets, its index).
     template <class Answer, class Of>
-    std::vector<Answer> answers_of(const EvaluationLane& lane, const TensorView& outputs,
-                                   std::span<const float> targets, const Of& answer) const {
+    std::vector<Answer> answers_of(const EvaluationLane& lane, const TensorView& outputs, const Taken& taken,
+                                   const Of& answer) const {
+        const std::span<const float> targets = taken.targets;
         const std::vector<double> all = on_host(lane.stage.device(), outputs);
         const auto width = static_cast<std::size_t>(lane.graph.output_shape().count());
         const auto wanted = static_cast<std::size_t>(job_.dataset.info().targets);
         std::vector<Answer> answers;
         for (std::size_t n = 0; n < targets.size() / wanted; ++n)
             answers.push_back(answer(std::span<const double>(all).subspan(n * width, width),
-                                     targets.subspan(n * wanted, wanted)));
+                                     targets.subspan(n * wanted, wanted), taken.indices[n]));
         return answers;
     }
 
@@ -374,6 +388,7 @@ class Pass {
     const EvaluationJob& job_;
     EvaluationSums sums_;
     ClassScores scores_;
+    std::vector<double> distances_, kilometres_;  ///< of the places of this rank, in any order
     const std::pair<std::vector<BatchWindow>, std::size_t> windows_;
     std::mutex turn_;
     std::size_t next_ = 0;

@@ -114,6 +114,14 @@ double EvaluationResult::of_present(double sum) const {
 double EvaluationResult::within(std::size_t radius) const {
     return of_present(static_cast<double>(location->within[radius]));
 }
+double EvaluationResult::km() const {
+    return earth && earth->samples > 0 ? earth->km / static_cast<double>(earth->samples)
+                                       : std::numeric_limits<double>::quiet_NaN();
+}
+double EvaluationResult::within_km(std::size_t radius) const {
+    return earth && earth->samples > 0 ? part(earth->within[radius], static_cast<double>(earth->samples))
+                                       : std::numeric_limits<double>::quiet_NaN();
+}
 double EvaluationResult::presence_loss() const {
     return weight > 0 ? location->presence_loss / weight : 0.0;
 }
@@ -136,6 +144,7 @@ double EvaluationResult::metric(const std::string& name) const {
     if (name == "val/mae") return mae();
     if (name == "val/rmse") return rmse();
     if (name == "val/distance") return distance();
+    if (name == "val/km") return km();
     if (name == "val/top5") return topk_accuracy();
     if (name == "val/atiou") return atiou();
     if (name == "val/balanced_accuracy") return balanced_accuracy();
@@ -156,10 +165,12 @@ std::string accuracy_text(const LossSums& sums) {
 }
 
 std::string score_text(const EvaluationResult& result) {
+    const std::string km =
+        result.earth && result.earth->samples > 0 ? fmt::format(", {:.1f} km", result.km()) : std::string();
     if (result.loss_only) return fmt::format("{:.0f} samples", result.weight);
     if (result.location)
         return "accuracy " + accuracy_text(result) +
-               (result.of_label[1] > 0 ? fmt::format(", distance {:.2f}", result.distance())
+               (result.of_label[1] > 0 ? fmt::format(", distance {:.2f}{}", result.distance(), km)
                                        : std::string(", none is present"));
     if (result.segments)
         return result.segments->having == 0
@@ -168,7 +179,7 @@ std::string score_text(const EvaluationResult& result) {
                                  result.segments->having, result.weight);
     if (result.targets == 0) return "accuracy " + accuracy_text(result);
     const std::string distance =
-        result.targets > 1 ? fmt::format(", distance {:.4f}", result.distance()) : std::string();
+        result.targets > 1 ? fmt::format(", distance {:.4f}{}", result.distance(), km) : std::string();
     return fmt::format("rmse {:.4f}, mae {:.4f}{} ({:.0f} samples)", result.rmse(), result.mae(), distance,
                        result.weight);
 }

@@ -44,8 +44,9 @@ void check_metric(const std::string& setting, const std::string& metric, const s
                   Objective objective) {
     if (metric.empty() || metric == "val/loss") return;
     const bool of_targets = is_metric_of_targets(metric);
-    if (objective == Objective::location && (is_ranking_metric(metric) || metric == "val/distance" ||
-                                             metric == "val/accuracy" || metric == "val/balanced_accuracy"))
+    if (objective == Objective::location &&
+        (is_ranking_metric(metric) || metric == "val/distance" || metric == "val/km" ||
+         metric == "val/accuracy" || metric == "val/balanced_accuracy"))
         return;
     const bool of_segments = metric == "val/atiou";
     if (objective == Objective::segments && (of_segments || metric == "val/balanced_accuracy")) return;
@@ -53,10 +54,12 @@ void check_metric(const std::string& setting, const std::string& metric, const s
     const char* remedy =
         "give val/loss, val/accuracy, val/top5, val/balanced_accuracy, or of two classes val/auprc or "
         "val/roc_auc";
-    if (objective == Objective::targets) remedy = "give val/loss, val/mae, val/rmse or val/distance";
+    if (objective == Objective::targets) remedy = "give val/loss, val/mae, val/rmse, val/distance or val/km";
     if (objective == Objective::hidden_input) remedy = "give val/loss";
     if (objective == Objective::location)
-        remedy = "give val/loss, val/distance, val/accuracy, val/balanced_accuracy, val/auprc or val/roc_auc";
+        remedy =
+            "give val/loss, val/distance, val/km, val/accuracy, val/balanced_accuracy, val/auprc or "
+            "val/roc_auc";
     if (objective == Objective::segments) remedy = "give val/loss, val/atiou or val/balanced_accuracy";
     if (of_segments)
         throw UsageError(setting + " " + metric + " is for the model temporal_transformer alone", remedy);
@@ -133,6 +136,22 @@ ModelInput model_input(const DatasetInfo& data, const DataConfig& config) {
     check_normalize(config, data.sample_shape);
     input.std.assign(config.normalize->std.begin(), config.normalize->std.end());
     return input;
+}
+
+void check_geography(const DataConfig& config, LossChoice loss, std::int64_t targets) {
+    if (!config.has_geography()) return;
+    if (config.latitudes.empty() || config.longitudes.empty())
+        throw UsageError(config.latitudes.empty() ? "data.longitudes is given without data.latitudes"
+                                                  : "data.latitudes is given without data.longitudes",
+                         "give both, or none");
+    if (loss == LossChoice::location || (is_regression(loss) && targets == 2)) return;
+    throw UsageError(
+        fmt::format("data.latitudes is for models that tell a place, but this one says {}",
+                    is_regression(loss)                  ? fmt::format("{} numbers", targets)
+                    : loss == LossChoice::segments       ? "segments"
+                    : loss == LossChoice::reconstruction ? "hidden pixels"
+                                                         : "classes"),
+        "leave it and data.longitudes out, or give data with two targets, x and y, or the model locator");
 }
 
 void check_objective(const TrainConfig& config, const DatasetInfo& data, const std::string& name) {

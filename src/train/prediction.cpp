@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "tutti/base/stop_signal.hpp"
@@ -14,16 +16,18 @@ namespace {
 /// A block is what one rank contributes to an all-gather: a word that says whether it has failed, then rows.
 constexpr std::size_t block_header = sizeof(std::int64_t);
 
-/// Bytes of one row on its way: label and prediction, or targets; logits or outputs, embedding.
+/// Bytes of one row on its way: label and prediction, or targets; place on the earth; logits or outputs,
+/// embedding.
 struct RowLayout {
     explicit RowLayout(const PredictionFormat& format)
         : numbers(format.outputs > 0 ? 0 : 2 * sizeof(std::int64_t)),
           targets(static_cast<std::size_t>(format.targets) * sizeof(float)),
+          earth(static_cast<std::size_t>(format.earth) * sizeof(double)),
           given(static_cast<std::size_t>(format.outputs + format.logits) * size_of(format.dtype)),
           embedding(static_cast<std::size_t>(format.embedding) * size_of(format.dtype)) {}
 
-    std::size_t numbers, targets, given, embedding;
-    std::size_t bytes() const { return (numbers + targets + given + embedding + 7) / 8 * 8; }
+    std::size_t numbers, targets, earth, given, embedding;
+    std::size_t bytes() const { return (numbers + targets + earth + given + embedding + 7) / 8 * 8; }
 };
 
 /// The first maximum; NaN counts as the greatest, as in the accuracy (softmax_cross_entropy_forward).
@@ -124,40 +128,74 @@ class Pass {
             std::memcpy(row, batch.targets.data() + i * static_cast<std::size_t>(job_.format.targets),
                         layout_.targets);
         row += layout_.targets;
-        if (job_.location_stride > 0 || job_.segments)
-            write_told(given, row);
-        else if (layout_.given > 0)
+        if (job_.location_stride > 0 || job_.segments || layout_.earth > 0) {
+            const std::vector<double> told = told_by(given);
+            if (layout_.earth > 0) {
+                const std::array<double, 3> earth = on_earth(told, batch, i);
+                std::memcpy(row, earth.data(), layout_.earth);
+            }
+            write_told(told, row + layout_.earth);
+        } else if (layout_.given > 0) {
             std::memcpy(row, given, layout_.given);
-        row += layout_.given;
+        }
+        row += layout_.earth + layout_.given;
         if (layout_.embedding > 0)
             reorder_to_file(job_.embedding->row, size_of(job_.format.dtype),
                             embeddings_.data() + i * layout_.embedding, row);
     }
 
-    /// What is read from the heat map, or from the seconds, in its place.
-    std::vector<double> told_by(const std::vector<double>& outputs) const {
+    /// The outputs of a sample, or what is read from the heat map, or from the seconds, in their place.
+    std::vector<double> told_by(const std::byte* given) const {
+        std::vector<double> outputs;
+        with_type([&]<class T>(T) {
+            const auto* const values = reinterpret_cast<const T*>(given);
+            outputs.assign(values, values + outputs_);
+        });
         if (job_.segments)
             return values_of(tell_segments(outputs, *job_.segments),
                              static_cast<std::size_t>(job_.format.outputs));
+        if (job_.location_stride == 0) return outputs;
         const auto values =
             values_of(find_location(outputs, job_.graph.output_shape(), job_.location_stride));
         return {values.begin(), values.end()};
     }
-    void write_told(const std::byte* given, std::byte* row) {
-        const auto count = static_cast<std::size_t>(outputs_);
-        const auto convert = [&]<class T>(T) {
-            const auto* const values = reinterpret_cast<const T*>(given);
-            numbers_.assign(values, values + count);
-            for (const double value : told_by(numbers_)) {
+    void write_told(const std::vector<double>& told, std::byte* row) const {
+        with_type([&]<class T>(T) {
+            for (const double value : told) {
                 const T written = static_cast<T>(value);
                 std::memcpy(row, &written, sizeof written);
                 row += sizeof written;
             }
-        };
+        });
+    }
+    /// action(0 of the file's type)
+    template <class Action>
+    void with_type(const Action& action) const {
         if (job_.format.dtype == DType::f64)
-            convert(double{});
+            action(double{});
         else
-            convert(float{});
+            action(float{});
+    }
+
+    /// earth_columns of the place that is told of a sample of the batch.
+    std::array<double, 3> on_earth(const std::vector<double>& told, const HostBatch& batch,
+                                   std::size_t i) const {
+        constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+        const bool of_locator = job_.location_stride > 0;
+        SamplePlace place{told[told.size() - 2], told[told.size() - 1]};  // the last two of both
+        if (of_locator && std::isnan(told[told.size() - 3])) place = {unknown, unknown};  // its peak
+        const std::optional<EarthPosition> position = job_.geography->position(batch.indices[i], place);
+        std::array<double, 3> columns{unknown, unknown, unknown};
+        if (position) columns = {position->latitude, position->longitude, unknown};
+        if (layout_.targets == 0) return columns;
+        const float* const targets = batch.targets.data() + i * static_cast<std::size_t>(job_.format.targets);
+        const float* const wanted = of_locator ? targets + 1 : targets;
+        if (!of_locator || targets[0] > 0.5f)
+            columns[2] = job_.geography
+                             ->distance_km(batch.indices[i], place,
+                                           {static_cast<double>(wanted[0]), static_cast<double>(wanted[1])})
+                             .value_or(unknown);
+        return columns;
     }
 
     /// Row j of a global batch is slot j / R of rank j mod R, so equal slots of all ranks are neighbours in
@@ -189,6 +227,7 @@ class Pass {
         labels_.clear();
         predictions_.clear();
         file_targets_.resize(rows * layout_.targets);
+        file_earth_.resize(rows * layout_.earth);
         file_given_.resize(rows * layout_.given);
         file_embeddings_.resize(rows * layout_.embedding);
         for (std::size_t j = 0; j < rows; ++j) {
@@ -205,6 +244,8 @@ class Pass {
             if (layout_.targets > 0)
                 std::memcpy(file_targets_.data() + j * layout_.targets, row, layout_.targets);
             row += layout_.targets;
+            if (layout_.earth > 0) std::memcpy(file_earth_.data() + j * layout_.earth, row, layout_.earth);
+            row += layout_.earth;
             if (layout_.given > 0) std::memcpy(file_given_.data() + j * layout_.given, row, layout_.given);
             row += layout_.given;
             if (layout_.embedding > 0)
@@ -225,6 +266,7 @@ class Pass {
                                  .embeddings = file_embeddings_,
                                  .outputs = regression ? given : none,
                                  .targets = file_targets_,
+                                 .earth = file_earth_,
                                  .paths = paths});
             written_ += rows;
         } catch (const Error& error) {
@@ -242,10 +284,9 @@ class Pass {
     const std::size_t ranks_;
     const std::int64_t outputs_;
     std::size_t piece_ = 1;  ///< slots of each rank that travel at once
-    std::vector<std::byte> rows_, block_, all_, given_, embeddings_, file_given_, file_targets_,
+    std::vector<std::byte> rows_, block_, all_, given_, embeddings_, file_given_, file_targets_, file_earth_,
         file_embeddings_;
     std::vector<std::uint16_t> narrow_;
-    std::vector<double> numbers_;
     std::vector<std::int64_t> labels_, predictions_;
     std::int64_t correct_ = 0;
     std::size_t written_ = 0;

@@ -23,6 +23,8 @@ class CsvPredictionWriter final : public PredictionWriter {
         if (format.outputs == 0) fmt::format_to(out, ",label,prediction");
         names(text, "target", format.targets, format.target_names);
         names(text, "output", format.outputs, format.names_of_outputs());
+        for (std::int64_t e = 0; e < format.earth; ++e)
+            fmt::format_to(out, ",{}", earth_columns[static_cast<std::size_t>(e)]);
         for (std::int64_t k = 0; k < format.logits; ++k) fmt::format_to(out, ",logit_{}", k);
         for (std::int64_t e = 0; e < format.embedding; ++e) fmt::format_to(out, ",embedding_{}", e);
         text.push_back('\n');
@@ -38,6 +40,7 @@ class CsvPredictionWriter final : public PredictionWriter {
             if (format_.outputs == 0) fmt::format_to(out, ",{},{}", rows.labels[i], rows.predictions[i]);
             values(text, DType::f32, rows.targets, i, format_.targets);
             values(text, format_.dtype, rows.outputs, i, format_.outputs);
+            values(text, DType::f64, rows.earth, i, format_.earth);
             values(text, format_.dtype, rows.logits, i, format_.logits);
             values(text, format_.dtype, rows.embeddings, i, format_.embedding);
             text.push_back('\n');

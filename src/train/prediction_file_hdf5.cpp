@@ -150,6 +150,11 @@ class Hdf5PredictionWriter final : public PredictionWriter {
                 write_names(file, "target_name_", format.target_names);
                 write_names(file, "output_name_", format.output_names);
             }
+            if (format.earth > 0) {
+                earth_.emplace(file, "earth", DType::f64, format.samples, format.earth);
+                write_names(file, "earth_name_",
+                            {earth_columns.begin(), earth_columns.begin() + format.earth});
+            }
             if (format.targets > 0)
                 targets_.emplace(file, "targets", DType::f32, format.samples, format.targets);
             if (format.logits > 0)
@@ -167,6 +172,7 @@ class Hdf5PredictionWriter final : public PredictionWriter {
             if (predictions_) predictions_->append(std::as_bytes(rows.predictions));
             if (outputs_) outputs_->append(rows.outputs);
             if (targets_) targets_->append(rows.targets);
+            if (earth_) earth_->append(rows.earth);
             if (logits_) logits_->append(rows.logits);
             if (embeddings_) embeddings_->append(rows.embeddings);
             if (paths_) paths_->append(rows.paths);
@@ -178,7 +184,8 @@ class Hdf5PredictionWriter final : public PredictionWriter {
         assert((labels_ ? labels_ : outputs_)->rows() == static_cast<hsize_t>(format_.samples));
         const hdf5::QuietErrors silent;
         guarded([&] {
-            for (auto* column : {&labels_, &predictions_, &outputs_, &targets_, &logits_, &embeddings_}) {
+            for (auto* column :
+                 {&labels_, &predictions_, &outputs_, &targets_, &earth_, &logits_, &embeddings_}) {
                 if (*column) (*column)->finish();
                 column->reset();
             }
@@ -205,7 +212,7 @@ class Hdf5PredictionWriter final : public PredictionWriter {
     const PredictionFormat format_;
     std::unique_ptr<file::Temporary> temporary_;
     std::unique_ptr<store::OutputFile> file_;
-    std::optional<Column> labels_, predictions_, outputs_, targets_, logits_, embeddings_;
+    std::optional<Column> labels_, predictions_, outputs_, targets_, earth_, logits_, embeddings_;
     std::optional<TextColumn> paths_;
 };
 
@@ -324,7 +331,7 @@ PredictionSummary read_prediction_summary(const std::string& path) {
             summary.columns.push_back(read_column(file, "labels", &labels));
             summary.columns.push_back(read_column(file, "predictions", &predictions));
         }
-        for (const char* name : {"outputs", "targets", "logits", "embeddings"})
+        for (const char* name : {"outputs", "targets", "earth", "logits", "embeddings"})
             if (H5Lexists(file, name, H5P_DEFAULT) > 0)
                 summary.columns.push_back(read_column(file, name, nullptr));
         if (H5Lexists(file, "paths", H5P_DEFAULT) > 0)

@@ -64,6 +64,17 @@ void check_segments(const TrainConfig& config, const Dataset& val) {
                     "give validation data with segments, or val/loss");
 }
 
+/// Kilometres are to decide, but nobody knows them.
+void check_kilometres(const Config& config) {
+    if (config.data.has_geography()) return;
+    const auto& early = config.train.early_stopping;
+    const bool best = config.train.checkpoint.best == "val/km";
+    if (!best && (!early || early->metric != "val/km")) return;
+    throw UsageError(fmt::format("{} is val/km, but data.latitudes and data.longitudes are not set",
+                                 best ? "train.checkpoint.best" : "train.early_stopping.metric"),
+                     "name the files that say where on the earth pixels are, or give val/distance");
+}
+
 void check_same_samples(const Config& config, const Dataset& train, const Dataset& val) {
     if (!(train.info().sample_shape == val.info().sample_shape))
         throw DataError("data.val " + val.name() + " has samples of shape " +
@@ -103,6 +114,8 @@ void check_training(const Config& config, const Dataset& train, const Dataset* v
     check_batch(config, train, world_size);
     if (val) check_same_samples(config, train, *val);
     check_objective(config.train, train.info(), train.name());
+    check_kilometres(config);
+    check_geography(config.data, loss_of_run(config.train, train.info()), train.info().targets);
     if (val && objective_of(config.train, train.info()) == Objective::segments)
         check_segments(config.train, *val);
     const GraphSpec model = build_model(config.model, model_input(train.info(), config.data));

@@ -46,12 +46,22 @@ std::string members(const Keys& keys, const Value& value) {
     return text;
 }
 
+/// Of places, where it is known where on the earth they are.
+std::string earth_metrics(const EvaluationResult& result) {
+    if (!result.earth) return {};
+    const std::string within = members(earth_radii, [&](std::size_t i) { return result.within_km(i); });
+    return fmt::format(R"("km": {}, "median_km": {}, "within_km": {{{}}}, "km_samples": {}, )",
+                       json_number(result.km()), json_number(result.earth->median), within,
+                       result.earth->samples);
+}
+
 /// Of a locator.
 std::string place_metrics(const EvaluationResult& result) {
     const std::string within = members(location_radii, [&](std::size_t i) { return result.within(i); });
-    return fmt::format(R"("heatmap_loss": {}, "presence_loss": {}, "distance": {}, "within": {{{}}}, )",
-                       json_number(result.heat_map_loss()), json_number(result.presence_loss()),
-                       json_number(result.distance()), within);
+    return fmt::format(
+        R"("heatmap_loss": {}, "presence_loss": {}, "distance": {}, "median_distance": {}, "within": {{{}}}, {})",
+        json_number(result.heat_map_loss()), json_number(result.presence_loss()),
+        json_number(result.distance()), json_number(result.median_distance), within, earth_metrics(result));
 }
 
 /// Of a model that tells segments.
@@ -68,8 +78,12 @@ std::string metrics(const EvaluationResult& result) {
     if (result.loss_only) return more_metrics(result);
     if (result.segments) return segment_metrics(result) + more_metrics(result);
     if (result.targets > 0)
-        return fmt::format(R"("mae": {}, "rmse": {}, "distance": {}, {})", json_number(result.mae()),
-                           json_number(result.rmse()), json_number(result.distance()), more_metrics(result));
+        return fmt::format(
+            R"("mae": {}, "rmse": {}, "distance": {}, {}{}{})", json_number(result.mae()),
+            json_number(result.rmse()), json_number(result.distance()),
+            result.earth ? fmt::format(R"("median_distance": {}, )", json_number(result.median_distance))
+                         : "",
+            earth_metrics(result), more_metrics(result));
     return fmt::format(R"({}"accuracy": {:.17g}, {}"correct": {}, )",
                        result.location ? place_metrics(result) : "", result.accuracy(), more_metrics(result),
                        result.correct);
@@ -101,6 +115,7 @@ bool Trainer::Impl::report_eval() {
                            .loss_only = config.train.loss == LossChoice::reconstruction,
                            .location = location_of_run(config.train),
                            .segments = segments_of_run(config.train),
+                           .geography = job.geography,
                            .skipped = &val_unreadable,
                            .log = &job.log,
                            .ends_on_signal = !stopping,

@@ -87,12 +87,12 @@ TEST(ConfigEarlyStopping, has_defaults) {
 TEST(ConfigEarlyStopping, refuses_other_values) {
     EXPECT_EQ(override_refusal("train.early_stopping={patience: 0}"),
               "train.early_stopping.patience: 0 is not an integer of at least 1");
-    EXPECT_EQ(
-        override_refusal("train.early_stopping={metric: val/acuracy}"),
-        "train.early_stopping.metric: val/acuracy is not one of val/accuracy, val/loss, val/top5, "
-        "val/balanced_accuracy, val/mae, val/rmse, val/distance, val/atiou, val/auprc, val/roc_auc; did "
-        "you mean "
-        "val/accuracy?");
+    EXPECT_EQ(override_refusal("train.early_stopping={metric: val/acuracy}"),
+              "train.early_stopping.metric: val/acuracy is not one of val/accuracy, val/loss, val/top5, "
+              "val/balanced_accuracy, val/mae, val/rmse, val/distance, val/km, val/atiou, val/auprc, "
+              "val/roc_auc; did "
+              "you mean "
+              "val/accuracy?");
     EXPECT_EQ(override_refusal("train.early_stopping=3"),
               "train.early_stopping: 3 is not a map of metric, min_delta, patience; write {metric: "
               "val/accuracy, patience: 3}");

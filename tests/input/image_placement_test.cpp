@@ -62,6 +62,16 @@ TEST(ImagePlacement, PositionsKeepTheirPartOfTheArea) {
     EXPECT_EQ(stretch.rows.position(1.25), 1.25);
 }
 
+TEST(ImagePlacement, PositionsCanBeTracedBack) {
+    for (const Fit fit : {Fit::crop, Fit::letterbox, Fit::stretch})
+        for (const PlacedLine& line : {place_image(3, 17, 4, 9, fit).columns,
+                                       place_image(3, 5, 8, 5, fit).rows, place_image(3, 5, 3, 5, fit).rows})
+            for (const double x : {-0.5, 0.0, 1.25, 2.0}) {
+                EXPECT_NEAR(line.source(line.position(x)), x, 1e-12);
+                EXPECT_NEAR(line.source(x + 1) - line.source(x), line.step(), 1e-12);
+            }
+}
+
 TEST(ImagePlacement, WhatIsNotScaledStaysWhatItIs) {
     for (const Fit fit : {Fit::crop, Fit::letterbox, Fit::stretch}) {
         const Placement same = place_image(3, 5, 3, 5, fit);

@@ -10,7 +10,7 @@ import re
 import system_test
 from documentation_test import anchors
 from recipes import TrainingTest, png
-from sequences import packing, write_videos
+from sequences import npy, packing, write_videos
 
 PAGES = [pathlib.Path(__file__).resolve().parents[2] / "jobs" / name for name in ("outputs.md", "measurements.md")]
 TYPES = {"integer": int, "number": (int, float), "text": str, "boolean": bool, "null": type(None), "object": dict}
@@ -114,7 +114,7 @@ class Outputs(TrainingTest):
         for row in rows:
             self.compare(f"rows-of-type-{row['type']}", row)
 
-    def compare_predictions(self, run, columns, objects, without=("target_name_K", "output_name_K")):
+    def compare_predictions(self, run, columns, objects, without=("target_name_K", "output_name_K", "earth_name_K")):
         """Columns of the CSV file, and data sets of the HDF5 file, which trainer inspect lists."""
         predict = ["predict", "--run", run, *(["--embeddings"] if "embeddings" in objects else [])]
         self.output([*predict, "-o", "out.csv"])
@@ -185,11 +185,14 @@ class Outputs(TrainingTest):
 
     def test_a_run_directory_of_a_locator(self):
         data = self.images_with_places(8)
+        for name, step in (("latitudes", 0.5), ("longitudes", 0.25)):
+            (self.dir / f"{name}.npy").write_bytes(npy([[step * (x + y) for x in range(32)] for y in range(32)]))
         self.output([*self.settings(data, data__val=data, model__name="locator", model__hidden="null", train__log_every=1,
-                                    optim__lr=1e-5)])
+                                    optim__lr=1e-5, data__latitudes="latitudes.npy", data__longitudes="longitudes.npy")])
         self.compare_rows("run", "step", "eval", "memory")
         self.compare("eval---json", json.loads(self.output(["eval", "--json", "--run", "run"])))
-        self.compare_predictions("run", {"index", "path", "target", "output"}, {"outputs", "targets", "paths"}, ())
+        self.compare_predictions("run", {"index", "path", "target", "output", "latitude", "longitude", "error"},
+                                 {"outputs", "targets", "earth", "paths"}, ())
 
     def test_a_run_directory_of_segments(self):
         write_videos(self.dir, 8)
@@ -199,7 +202,7 @@ class Outputs(TrainingTest):
                                     model__depth=1, model__heads=2, train__log_every=1)])
         self.compare_rows("run", "step", "eval", "memory")
         self.compare("eval---json", json.loads(self.output(["eval", "--json", "--run", "run"])))
-        self.compare_predictions("run", {"index", "path", "output"}, {"outputs", "paths"}, ("target_name_K",))
+        self.compare_predictions("run", {"index", "path", "output"}, {"outputs", "paths"}, ("target_name_K", "earth_name_K"))
 
     def test_measurements(self):
         tiny = ["--synthetic", "--steps", "2", "--warmup", "0", "model.name=mlp", "model.hidden=[16]", "train.batch_size=4"]

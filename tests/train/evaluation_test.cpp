@@ -388,9 +388,9 @@ TEST(EvaluationResult, OfNoSamplesIsZero) {
     EvaluationResult result;
     for (const std::int64_t targets : {0, 2}) {
         result.targets = targets;
-        // Precisions of no segments are not known.
+        // Precisions of no segments and kilometres of no places are not known.
         for (const std::string name : validation_metrics) {
-            if (name == "val/atiou")
+            if (name == "val/atiou" || name == "val/km")
                 EXPECT_TRUE(std::isnan(result.metric(name)));
             else
                 EXPECT_EQ(result.metric(name), 0.0) << name;
@@ -399,7 +399,7 @@ TEST(EvaluationResult, OfNoSamplesIsZero) {
 }
 
 TEST(Improves, KnowsTheDirectionOfEachMetric) {
-    for (const char* name : {"val/loss", "val/mae", "val/rmse", "val/distance"}) {
+    for (const char* name : {"val/loss", "val/mae", "val/rmse", "val/distance", "val/km"}) {
         EXPECT_TRUE(improves(name, 0.4, 0.5)) << name;
         EXPECT_FALSE(improves(name, 0.5, 0.5)) << name;
         EXPECT_FALSE(improves(name, 0.6, 0.5)) << name;

@@ -1,12 +1,15 @@
 #include "tutti/train/location.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "training_fixture.hpp"
+#include "tutti/base/median.hpp"
 #include "tutti/model/layers.hpp"
 #include "tutti/train/evaluation.hpp"
 #include "tutti/train/objective.hpp"
@@ -98,7 +101,8 @@ GraphSpec small_locator() {
 
 const LocationLoss weights{.stride = 4, .sigma = 3, .heat_map_weight = 5, .presence_weight = 2};
 
-EvaluationResult evaluated_on(int ranks, const Spots& data, std::int64_t virtual_shards) {
+EvaluationResult evaluated_on(int ranks, const Spots& data, std::int64_t virtual_shards,
+                              const Geography* geography = nullptr) {
     std::vector<EvaluationResult> results(static_cast<std::size_t>(ranks));
     test::run_on_threads(ranks, [&](Communicator& world) {
         const auto device = make_cpu_device(1);
@@ -116,6 +120,7 @@ EvaluationResult evaluated_on(int ranks, const Spots& data, std::int64_t virtual
                       .batch_size = batch,
                       .topk = 5,  // of its outputs, which are no classes
                       .location = weights,
+                      .geography = geography,
                       .virtual_shards = virtual_shards,
                       .device = virtual_shards > 0 ? device.get() : nullptr});
     });
@@ -123,24 +128,30 @@ EvaluationResult evaluated_on(int ranks, const Spots& data, std::int64_t virtual
     return results.front();
 }
 
-TEST(Location, EvaluationsCountEachSampleOnceOnAnyNumberOfRanks) {
-    constexpr std::int64_t samples = 23;
-    const Spots data(samples);
-    // By hand, all samples in one batch.
+/// [samples · 12]: of all samples in one batch.
+std::vector<double> outputs_of(const Spots& data) {
+    const std::int64_t samples = data.info().samples;
     const auto device = make_cpu_device(1);
     Graph graph(small_locator(), *device, {DType::f64}, samples);
     graph.initialize(3);
     BatchStage stage(*device, data.info(), {}, DType::f64, samples);
     Loader loader(data, samples, 0, 2, device.get());
-    std::vector<std::int64_t> order(samples);
-    for (std::int64_t i = 0; i < samples; ++i) order[static_cast<std::size_t>(i)] = i;
+    std::vector<std::int64_t> order(static_cast<std::size_t>(samples));
+    std::iota(order.begin(), order.end(), std::int64_t{0});
     stage.start(
         loader, order,
         epoch_windows({.cursor = 0, .limit = samples, .batch_size = samples, .world_size = 1, .rank = 0}));
     const auto batch = stage.next(loader);
     stage.load(*batch, graph.input(samples));
     const TensorView outputs = graph.forward(samples, {Phase::evaluate, 0, 0, batch->positions});
-    const std::span<const double> all(outputs.as<double>(), static_cast<std::size_t>(outputs.count()));
+    return {outputs.as<double>(), outputs.as<double>() + outputs.count()};
+}
+
+TEST(Location, EvaluationsCountEachSampleOnceOnAnyNumberOfRanks) {
+    constexpr std::int64_t samples = 23;
+    const Spots data(samples);
+    const std::vector<double> outputs = outputs_of(data);
+    const std::span<const double> all = outputs;
     double presence = 0, distance = 0, heat = 0;
     std::int64_t present = 0, right = 0, near = 0;
     for (std::size_t n = 0; n < samples; ++n) {
@@ -190,6 +201,65 @@ TEST(Location, EvaluationsCountEachSampleOnceOnAnyNumberOfRanks) {
             EXPECT_EQ(result.location->presence_loss, one.location->presence_loss);
             EXPECT_EQ(result.location->distance, one.location->distance);
         }
+}
+
+TEST(Location, OnTheEarthPlacesAreOffByKilometres) {
+    constexpr std::int64_t samples = 23;
+    const Spots data(samples);
+    // A picture of 40 x 60 pixels of 0.3 degrees from 60 N, 0 E on, which shows no earth from column 40 on.
+    std::vector<double> latitudes, longitudes;
+    for (int i = 0; i < 40 * 60; ++i) {
+        latitudes.push_back(60 - 0.3 * (i / 60));
+        longitudes.push_back(i % 60 < 40 ? 0.3 * (i % 60) : std::nan(""));
+    }
+    std::vector<SamplePlacement> placements;
+    for (int i = 0; i < samples; ++i) placements.push_back({2.0 * i, 1.0 * i, 1, 0.5});
+    const Geography geography(GeoGrid(40, 60, latitudes, longitudes), placements);
+    const std::vector<double> outputs = outputs_of(data);
+    std::vector<double> kilometres, distances;
+    std::int64_t unknown = 0;
+    for (std::size_t n = 0; n < samples; ++n) {
+        const float* const target = data.targets().data() + 3 * n;
+        if (target[0] < 0.5f) continue;
+        const Location said = find_location(std::span(outputs).subspan(12 * n, 12), {2, 3, 2}, 4);
+        const double x = static_cast<double>(target[1]), y = static_cast<double>(target[2]);
+        distances.push_back(std::hypot(said.x - x, said.y - y));
+        const double i = static_cast<double>(n);
+        const auto on_map = [&](double column, double row) {
+            return EarthPosition{60 - 0.3 * (i + 0.5 * row), 0.3 * (2 * i + column)};
+        };
+        if (2 * i + std::max(said.x, x) >= 40)
+            ++unknown;
+        else
+            kilometres.push_back(great_circle_km(on_map(said.x, said.y), on_map(x, y)));
+    }
+    ASSERT_GT(unknown, 0);
+    ASSERT_GT(kilometres.size(), 5U);
+    double sum = 0, within = 0;
+    for (const double km : kilometres) {
+        sum += km;
+        within += km <= 100 ? 1 : 0;
+    }
+    ASSERT_GT(within, 0);
+    const auto count = static_cast<double>(kilometres.size());
+    const EvaluationResult one = evaluated_on(1, data, 4, &geography);
+    for (const int ranks : {1, 2, 3, 4})
+        for (const std::int64_t shards : {0, 4}) {
+            if (shards > 0 && ranks == 3) continue;
+            const EvaluationResult result = evaluated_on(ranks, data, shards, &geography);
+            ASSERT_TRUE(result.earth);
+            EXPECT_EQ(result.earth->samples, std::ssize(kilometres));
+            EXPECT_NEAR(result.km(), sum / count, 0.01 * sum / count);  // of pixels as large as 33 km
+            EXPECT_NEAR(result.earth->median, median(kilometres), 0.01 * median(kilometres));
+            EXPECT_DOUBLE_EQ(result.within_km(2), within / count);
+            EXPECT_EQ(result.median_distance, median(distances));
+            EXPECT_EQ(result.metric("val/km"), result.km());
+            if (shards == 0) continue;
+            EXPECT_EQ(result.earth->km, one.earth->km);
+        }
+    EXPECT_FALSE(evaluated_on(1, data, 0).earth);
+    EXPECT_TRUE(std::isnan(evaluated_on(1, data, 0).metric("val/km")));
+    EXPECT_NE(score_text(one).find(fmt::format(", {:.1f} km", one.km())), std::string::npos);
 }
 
 TEST(Location, WithoutASampleThatHasTheThingNothingIsFarOrNear) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "support/error_message.hpp"
 #include "tutti/base/error.hpp"
 
 namespace tutti {
@@ -132,6 +133,29 @@ TEST(Objective, ATemporalTransformerLearnsFromSegments) {
     EXPECT_EQ(refusal({"train.checkpoint.best=val/atiou"}, with_classes()),
               "train.checkpoint.best val/atiou is for the model temporal_transformer alone; give val/loss, "
               "val/accuracy, val/top5, val/balanced_accuracy, or of two classes val/auprc or val/roc_auc");
+}
+
+TEST(Objective, KilometresAreOfPlaces) {
+    const auto refused = [](const std::vector<std::string>& settings, LossChoice loss, std::int64_t targets) {
+        return test::message_of<UsageError>(
+            [&] { check_geography(config_of(settings).data, loss, targets); });
+    };
+    const std::vector<std::string> both{"data.latitudes=a.npy", "data.longitudes=b.npy"};
+    check_geography(config_of({}).data, LossChoice::cross_entropy, 3);
+    check_geography(config_of(both).data, LossChoice::location, 3);
+    check_geography(config_of(both).data, LossChoice::huber, 2);
+    EXPECT_EQ(refused({"data.latitudes=a.npy"}, LossChoice::location, 3),
+              "data.latitudes is given without data.longitudes; give both, or none");
+    EXPECT_EQ(refused({"data.longitudes=a.npy"}, LossChoice::location, 3),
+              "data.longitudes is given without data.latitudes; give both, or none");
+    const std::string remedy =
+        "; leave it and data.longitudes out, or give data with two targets, x and y, or the model locator";
+    EXPECT_EQ(refused(both, LossChoice::mse, 3),
+              "data.latitudes is for models that tell a place, but this one says 3 numbers" + remedy);
+    EXPECT_EQ(refused(both, LossChoice::cross_entropy, 2),
+              "data.latitudes is for models that tell a place, but this one says classes" + remedy);
+    EXPECT_NE(refused(both, LossChoice::segments, 8).find("says segments"), std::string::npos);
+    EXPECT_NE(refused(both, LossChoice::reconstruction, 1).find("says hidden pixels"), std::string::npos);
 }
 
 TEST(Objective, AModelGivesOneNumberPerClassOrTarget) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -28,8 +29,8 @@ class PredictionFile : public ::testing::Test {
     void write(PredictionWriter& writer) const {
         const auto bytes = std::as_bytes(std::span(logits_));
         const std::span labels(labels_), predictions(predictions_);
-        writer.append({2, labels.first(2), predictions.first(2), bytes.first(16), {}, {}, {}, {}});
-        writer.append({1, labels.subspan(2), predictions.subspan(2), bytes.subspan(16), {}, {}, {}, {}});
+        writer.append({2, labels.first(2), predictions.first(2), bytes.first(16), {}, {}, {}, {}, {}});
+        writer.append({1, labels.subspan(2), predictions.subspan(2), bytes.subspan(16), {}, {}, {}, {}, {}});
     }
     std::size_t files() const {
         return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(dir_.path()),
@@ -108,6 +109,31 @@ TEST_F(PredictionFile, OutputsMayBeOthersThanTheTargets) {
     ASSERT_EQ(summary.columns.size(), 2U);
     EXPECT_EQ(summary.columns[0].shape, (Shape{1, 2}));
     EXPECT_EQ(summary.columns[1].shape, (Shape{1, 1}));
+}
+
+TEST_F(PredictionFile, PlacesOnTheEarthAreInFullPrecision) {
+    PredictionFormat format{.samples = 2, .outputs = 2, .targets = 2, .earth = 3};
+    format.target_names = {"x", "y"};
+    const std::vector<float> outputs{1, 2, 3, 4}, targets{5, 6, 7, 8};
+    const std::vector<double> earth{41.123456789, -12.5, 100.25, -3, 179.75, std::nan("")};
+    for (const char* name : {"out.csv", "out.h5"}) {
+        const auto writer = make_prediction_writer(path(name), format, origin_);
+        PredictionRows rows;
+        rows.count = 2;
+        rows.outputs = std::as_bytes(std::span(outputs));
+        rows.targets = std::as_bytes(std::span(targets));
+        rows.earth = std::as_bytes(std::span(earth));
+        writer->append(rows);
+        writer->commit();
+    }
+    EXPECT_EQ(test::read_file(path("out.csv")),
+              "index,target_x,target_y,output_x,output_y,latitude,longitude,error_km\n"
+              "0,5,6,1,2,41.123456789,-12.5,100.25\n1,7,8,3,4,-3,179.75,nan\n");
+    const PredictionSummary summary = read_prediction_summary(path("out.h5"));
+    ASSERT_EQ(summary.columns.size(), 3U);
+    EXPECT_EQ(summary.columns[2].name, "earth");
+    EXPECT_EQ(summary.columns[2].dtype, DType::f64);
+    EXPECT_EQ(summary.columns[2].shape, (Shape{2, 3}));
 }
 
 TEST_F(PredictionFile, PathsAreAColumn) {

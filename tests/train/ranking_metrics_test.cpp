@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "score_gathering.hpp"
+#include "value_gathering.hpp"
 #include "training_fixture.hpp"
 
 namespace tutti {
@@ -120,22 +120,25 @@ TEST(RankedScores, HaveTheCurvesOfScikitLearn) {
     EXPECT_EQ(roc.substr(roc.size() - 5), ",1,1\n");
 }
 
-TEST(GatheredScores, AreTheSameOnAnyNumberOfRanks) {
+TEST(GatheredValues, AreTheSameOnAnyNumberOfRanks) {
     const auto [negative, positive] = random_scores(1001, 5000);
     const RankedScores expected(negative, positive);
     for (const int ranks : {1, 2, 3, 4})
         test::run_on_threads(ranks, [&](Communicator& world) {
             const auto rank = static_cast<std::size_t>(world.rank());
-            ClassScores mine;
+            std::vector<double> mine;
             for (std::size_t i = rank; i < negative.size(); i += static_cast<std::size_t>(ranks))
-                mine.negative.push_back(negative[i]);
+                mine.push_back(negative[i]);
             // Of very different counts: the last rank has all of class 1.
-            if (world.rank() == ranks - 1) mine.positive = positive;
-            const RankedScores all = gather_scores(world, mine);
+            std::vector<double> of_class_0 = gather_values(world, std::move(mine));
+            EXPECT_EQ(of_class_0.size(), negative.size());
+            const RankedScores all(
+                std::move(of_class_0),
+                gather_values(world, world.rank() == ranks - 1 ? positive : std::vector<double>()));
             EXPECT_EQ(all.average_precision(), expected.average_precision());
             EXPECT_EQ(all.roc_auc(), expected.roc_auc());
             EXPECT_EQ(roc_csv(all), roc_csv(expected));
-            EXPECT_FALSE(gather_scores(world, {}).defined());
+            EXPECT_TRUE(gather_values(world, {}).empty());
         });
 }
 

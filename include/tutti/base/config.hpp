@@ -106,6 +106,9 @@ struct DataConfig {
     std::optional<Normalize> normalize;
     std::vector<TransformSpec> transforms;
     OnError on_error = OnError::stop;
+    /// .npy files, of each pixel of the whole picture: where on the earth it is. Both or neither.
+    std::string latitudes, longitudes;
+    bool has_geography() const { return !latitudes.empty() || !longitudes.empty(); }
     friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };
 
@@ -200,11 +203,12 @@ struct EarlyStoppingConfig {
 /// What evaluations measure, by the names that early stopping and the best checkpoint are given: the loss of
 /// all data, the first ones of classes, which are better when higher, as is the last, of segments, and those
 /// of targets.
-inline constexpr std::array<const char*, 8> validation_metrics{
-    "val/accuracy", "val/loss", "val/top5",     "val/balanced_accuracy",
-    "val/mae",      "val/rmse", "val/distance", "val/atiou"};
+inline constexpr std::array<const char*, 9> validation_metrics{
+    "val/accuracy", "val/loss", "val/top5", "val/balanced_accuracy", "val/mae", "val/rmse",
+    "val/distance", "val/km",   "val/atiou"};
 /// Those of targets (EvaluationResult). Better when lower, as val/loss.
-inline constexpr std::array<const char*, 3> regression_metrics{"val/mae", "val/rmse", "val/distance"};
+inline constexpr std::array<const char*, 4> regression_metrics{"val/mae", "val/rmse", "val/distance",
+                                                               "val/km"};
 
 /// What training minimises. automatic: mse where the data have targets, else cross_entropy. reconstruction:
 /// what models that see a part of a sample say of the rest, location: what a locator learns, segments: what a

@@ -50,6 +50,16 @@ struct RowCounts {
     std::int64_t filled = 0;          ///< packed with another number for such a target
 };
 
+/// By what is known where an image lies in a larger picture.
+struct PlacementSource {
+    enum class From {
+        image,   ///< it is the whole picture
+        name,    ///< the last two numbers in the name of its file, or of the clip's folder: ..._X_Y
+        columns  ///< x and y of the list
+    } from = From::image;
+    std::string x, y;  ///< names of columns
+};
+
 /// What packers of images and of clips have in common. A list is a table whose first line names the columns,
 /// of which the ones named here are read. Labels are numbers from 0 on, or names, which get their places in
 /// class_names or, where there are none, in sorted order. A row without a target, or not to keep, is left out
@@ -69,6 +79,7 @@ struct ImageSourceOptions {
     std::optional<float> fill_targets;     ///< stored for a target that is absent; none: the row is left out
     std::vector<KeptValue> keep;           ///< empty: all rows
     std::vector<std::string> class_names;  ///< empty: the labels', or none
+    std::optional<PlacementSource> placements;  ///< stored for each sample (/placements); none: not
     std::string output;
     std::int64_t height = 0, width = 0;  ///< 0: the files', which must then be of one size
     std::int64_t channels = 0;           ///< 1: grey, 3: RGB; 0: the first file's

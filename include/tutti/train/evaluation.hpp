@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "tutti/base/config.hpp"
 #include "tutti/comm/communicator.hpp"
 #include "tutti/device/location_loss.hpp"
+#include "tutti/input/geography.hpp"
 #include "tutti/input/loader.hpp"
 #include "tutti/model/graph.hpp"
 #include "tutti/model/loss.hpp"
@@ -56,6 +58,8 @@ struct EvaluationJob {
     std::optional<LocationLoss> location = {};
     /// Of a model that tells segments, and by what.
     std::optional<SegmentTask> segments = {};
+    /// Of `dataset`, whose targets are then places, of a locator or x and y alone. Null: not known.
+    const Geography* geography = nullptr;
     /// Told of samples that the loader skipped, and where rank 0 names them; null: the loader skips none.
     SkippedSamples* skipped = nullptr;
     Log* log = nullptr;
@@ -86,6 +90,17 @@ struct LocationSums {
     std::array<std::int64_t, location_radii.size()> within{};  ///< places told to within location_radii
 };
 
+/// Evaluations count the places that are told to within these many kilometres.
+inline constexpr std::array<int, 4> earth_radii{25, 50, 100, 200};
+
+/// Sums over the places that are known and told where the picture shows the earth.
+struct EarthSums {
+    double km = 0;             ///< Σ kilometres between the place that is told and the true one
+    std::int64_t samples = 0;  ///< of how many
+    std::array<std::int64_t, earth_radii.size()> within{};  ///< told to within earth_radii
+    double median = std::numeric_limits<double>::quiet_NaN();
+};
+
 /// Sums of a model that tells segments, over samples.
 struct SegmentSums {
     std::array<double, segment_ious.size()>
@@ -108,6 +123,10 @@ struct EvaluationResult : LossSums {
     TargetErrors errors;                     ///< of data with targets
     /// Of a locator, whose classes above are 0, absent, and 1, present, with their confusion.
     std::optional<LocationSums> location = {};
+    /// Where the earth's places were given.
+    std::optional<EarthSums> earth = {};
+    /// Of a locator, and where `earth` is: pixels; NaN where there is no place, or one of them is NaN.
+    double median_distance = std::numeric_limits<double>::quiet_NaN();
     /// Of a model that tells segments, whose classes above are those of seconds: 0, outside, and 1, inside,
     /// with their confusion.
     std::optional<SegmentSums> segments = {};
@@ -138,6 +157,10 @@ struct EvaluationResult : LossSums {
     double presence_loss() const;
     /// The part of the present ones that is told to within location_radii[i] pixels; without any NaN.
     double within(std::size_t radius) const;
+    /// Where `earth` is: mean kilometres over its samples, and the part of these within earth_radii[i]; NaN
+    /// where there is none.
+    double km() const;
+    double within_km(std::size_t radius) const;
     /// Of a model that tells segments: the mean over samples that have any of the part of those told that is
     /// right from an IoU of segment_ious[i] on, and the mean of these (AtIoU); NaN where no sample has any.
     double segment_precision(std::size_t i) const;
@@ -163,8 +186,8 @@ EvaluationResult evaluate(const EvaluationJob& job);
 std::string accuracy_text(const LossSums& sums);
 /// "accuracy 0.8990 (8990 of 10000)", or of data with targets "rmse 1.2345, mae 0.9876 (10000 samples)", with
 /// the distance between them where a sample has several; of a locator both, "accuracy 0.9912 (9912 of 10000),
-/// distance 3.21"; of segments "AtIoU 0.1234 (25 of 30 samples have segments)"; of the loss alone "10000
-/// samples".
+/// distance 3.21"; with kilometres behind the distance where they are known; of segments "AtIoU 0.1234 (25 of
+/// 30 samples have segments)"; of the loss alone "10000 samples".
 std::string score_text(const EvaluationResult& result);
 
 }  // namespace tutti

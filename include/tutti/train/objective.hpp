@@ -69,6 +69,10 @@ ModelInput model_input(const DatasetInfo& data, const DataConfig& config);
 /// given for another objective or the other way round. `name` of the data, for messages. Pure.
 void check_objective(const TrainConfig& config, const DatasetInfo& data, const std::string& name);
 
+/// Throws UsageError where only one of data.latitudes and data.longitudes is given, or a model of this loss,
+/// and of so many targets, tells no place: it is neither a locator nor one of x and y. Pure.
+void check_geography(const DataConfig& config, LossChoice loss, std::int64_t targets);
+
 /// The loss of training: with train.label_smoothing and `class_weights` (class_weights(); empty: none).
 std::unique_ptr<Loss> make_training_loss(Device& device, DType compute, const TrainConfig& config,
                                          const DatasetInfo& data, std::span<const double> class_weights);

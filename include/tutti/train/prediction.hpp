@@ -7,6 +7,7 @@
 
 #include "tutti/comm/communicator.hpp"
 #include "tutti/device/device.hpp"
+#include "tutti/input/geography.hpp"
 #include "tutti/input/loader.hpp"
 #include "tutti/input/sample_paths.hpp"
 #include "tutti/model/embedding.hpp"
@@ -33,6 +34,8 @@ struct PredictionJob {
     std::int64_t location_stride = 0;
     /// Of a model that tells segments, by what; its rows hold segment_columns as outputs.
     std::optional<SegmentsConfig> segments = {};
+    /// Of `dataset`, when the format has earth: of a locator, or a model whose outputs are x and y.
+    const Geography* geography = nullptr;
     std::int64_t batch_size = 1;
     std::int64_t seed = 0;
     /// Rows that travel at once, of all ranks together, take at most about this much memory on each rank.

@@ -1,6 +1,7 @@
 #pragma once
 // Files of predictions: one row per sample, in the order of the data set; HDF5 or CSV.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -15,6 +16,10 @@ namespace tutti {
 
 /// The label of a sample of which none is known.
 inline constexpr std::int64_t unknown_label = -1;
+
+/// Of a place that a model tells: degrees, and where the true place is known kilometres from there to it. NaN
+/// where the picture shows no earth, or the sample has no place.
+inline constexpr std::array<const char*, 3> earth_columns{"latitude", "longitude", "error_km"};
 
 /// What the rows of a file hold besides label and prediction.
 struct PredictionFormat {
@@ -31,6 +36,9 @@ struct PredictionFormat {
     const std::vector<std::string>& names_of_outputs() const {
         return output_names.empty() ? target_names : output_names;
     }
+    /// With outputs that are places: how many of earth_columns, f64; 0: it is not known where on the earth
+    /// they are.
+    std::int64_t earth = 0;
     bool has_paths = false;  ///< where each sample comes from is known
 };
 
@@ -43,12 +51,12 @@ struct PredictionOrigin {
 };
 
 /// The next n rows: [n] labels (true ones, or unknown_label) and predictions (argmax), [n, K] logits, [n, E]
-/// embeddings, [n, K] outputs, [n, M] targets in f32, row-major; [n] paths in UTF-8. What the format does not
-/// have is empty.
+/// embeddings, [n, K] outputs, [n, M] targets in f32, [n, E] earth in f64, row-major; [n] paths in UTF-8.
+/// What the format does not have is empty.
 struct PredictionRows {
     std::size_t count = 0;
     std::span<const std::int64_t> labels, predictions;
-    std::span<const std::byte> logits, embeddings, outputs, targets;
+    std::span<const std::byte> logits, embeddings, outputs, targets, earth;
     std::span<const std::string> paths;
 };
 
@@ -68,11 +76,12 @@ class PredictionWriter {
 ///         attribute sha256 of its bytes (row-major, little-endian); root attributes
 ///         tutti_predictions_version (1), weights, weights_sha256, data, config. Of regression /outputs [N,
 ///         K] and /targets f32[N, M], and no labels, predictions, logits; root attributes target_name_0, …
-///         where targets have names, and output_name_0, … where outputs have others. /paths, texts of
+///         where targets have names, and output_name_0, … where outputs have others. /earth f64[N, E], with
+///         earth_name_0, …. /paths, texts of
 ///         variable length [N]; its sha256 is of all texts, a zero byte behind each.
 ///   CSV:  header index,label,prediction,logit_0,…,embedding_0,…, of regression index,target_NAME,…,
-///         output_NAME,…,embedding_0,…; path behind index; numbers in the fewest digits that give the same
-///         bits back.
+///         output_NAME,…,latitude,longitude,error_km,embedding_0,…; path behind index; numbers in the fewest
+///         digits that give the same bits back.
 std::unique_ptr<PredictionWriter> make_prediction_writer(const std::string& path,
                                                          const PredictionFormat& format,
                                                          const PredictionOrigin& origin);

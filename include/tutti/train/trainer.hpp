@@ -10,6 +10,7 @@
 #include "tutti/comm/communicator.hpp"
 #include "tutti/device/device.hpp"
 #include "tutti/input/dataset.hpp"
+#include "tutti/input/geography.hpp"
 #include "tutti/train/checkpoint.hpp"
 #include "tutti/train/run_directory.hpp"
 
@@ -29,6 +30,8 @@ struct TrainingJob {
     /// What checkpoints keep: the config as it was given, where `config` is what it stands for on these
     /// ranks. Null: `config`.
     const Config* given = nullptr;
+    /// Of `val`. Null: it is not known where on the earth its places are.
+    const Geography* geography = nullptr;
 };
 
 struct TrainingResult {

@@ -1,0 +1,107 @@
+#include "tutti/input/geography.hpp"
+
+#include <fmt/format.h>
+
+#include <cassert>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
+#include "dataset_file.hpp"
+#include "hdf5_table.hpp"
+#include "schema.hpp"
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+namespace {
+
+using hdf5::Table;
+
+constexpr const char* how_to_place =
+    "pack it again with --placements (data/README.md), or go on without kilometres: data.latitudes=null "
+    "data.longitudes=null";
+
+/// Numbers of a row: x, y, x step, y step.
+constexpr std::int64_t row_width = 4;
+
+void append_placements(const hdf5::File& file, std::int64_t samples, std::vector<SamplePlacement>& to) {
+    const Table table = hdf5::open_table(file, schema::placements_dataset, how_to_place);
+    const auto fail = [&](const std::string& problem) {
+        schema::fail(file.path, schema::placements_dataset + problem, how_to_place);
+    };
+    if (H5Tget_class(table.type.get()) != H5T_FLOAT || table.dims.size() != 2 || table.dims[1] != row_width)
+        fail(" is " + hdf5::describe(table) + ", but must be float32 or float64 [N, 4]");
+    if (table.dims[0] != samples)
+        fail(fmt::format(" has {} rows, but /samples has {}", table.dims[0], samples));
+    if (!hdf5::storage_of(table).complete) fail(" was not written as a whole");
+    std::vector<double> numbers(static_cast<std::size_t>(samples * row_width));
+    if (H5Dread(table.data.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data()) < 0)
+        fail(" cannot be read: " + hdf5::last_error());
+    for (std::size_t i = 0; i < numbers.size(); i += row_width) {
+        const double* const row = numbers.data() + i;
+        const bool finite =
+            std::isfinite(row[0]) && std::isfinite(row[1]) && std::isfinite(row[2]) && std::isfinite(row[3]);
+        if (!finite || row[2] == 0 || row[3] == 0)
+            fail(
+                fmt::format(" of sample {} is ({}, {}, {}, {}): steps that are not 0, and finite numbers, "
+                            "are needed",
+                            i / row_width, row[0], row[1], row[2], row[3]));
+        to.push_back({row[0], row[1], row[2], row[3]});
+    }
+}
+
+}  // namespace
+
+Geography::Geography(GeoGrid grid, std::vector<SamplePlacement> placements)
+    : grid_(std::move(grid)), placements_(std::move(placements)) {}
+
+std::optional<EarthPosition> Geography::position(std::int64_t sample, const SamplePlace& place) const {
+    if (placements_.empty()) return grid_.at(place.x, place.y);
+    assert(sample >= 0 && sample < std::ssize(placements_));
+    const SamplePlacement& at = placements_[static_cast<std::size_t>(sample)];
+    return grid_.at(at.x + at.x_step * place.x, at.y + at.y_step * place.y);
+}
+
+std::optional<double> Geography::distance_km(std::int64_t sample, const SamplePlace& a,
+                                             const SamplePlace& b) const {
+    const auto from = position(sample, a), to = position(sample, b);
+    if (!from || !to) return {};
+    return great_circle_km(*from, *to);
+}
+
+Geography open_geography(const DataConfig& config, std::span<const std::string> files, const Shape& shape) {
+    if (shape.rank() != 3)
+        throw UsageError(
+            "data.latitudes is for places in images, but samples are of shape " + to_string(shape),
+            "leave it out");
+    GeoGrid grid = read_geo_grid(config.latitudes, config.longitudes);
+    const hdf5::QuietErrors quiet;
+    std::vector<SamplePlacement> placements;
+    bool any = false;
+    for (const std::string& path : files) {
+        const hdf5::File file = open_dataset_file(path);
+        require_schema(file);
+        const std::int64_t samples = hdf5::open_table(file, schema::samples_dataset).dims.front();
+        if (hdf5::has_table(file, schema::placements_dataset)) {
+            append_placements(file, samples, placements);
+            any = true;
+            continue;
+        }
+        if (shape[0] != grid.height() || shape[1] != grid.width())
+            throw DataError(
+                fmt::format("{} does not say where its samples of {} x {} pixels lie in the picture of {} x "
+                            "{} of data.latitudes {}: there is no data set /placements",
+                            path, shape[0], shape[1], grid.height(), grid.width(), config.latitudes),
+                how_to_place);
+        placements.insert(placements.end(), static_cast<std::size_t>(samples), SamplePlacement());
+    }
+    if (!any) placements.clear();
+    return {std::move(grid), std::move(placements)};
+}
+
+bool has_placements(const std::string& path) {
+    const hdf5::QuietErrors quiet;
+    return hdf5::has_table(open_dataset_file(path), schema::placements_dataset);
+}
+
+}  // namespace tutti
