@@ -1,7 +1,7 @@
 #pragma once
 // Attention of all heads as one execution plan of cuDNN (its fused, "flash" engines; Dao et al. 2022), in
 // bf16 with fp32 in between. Source: NVIDIA cuDNN documentation, "Fused Flash Attention" and "Backend
-// Descriptor Types": forward is the operation of its own that cuDNN has since 9.13, backward the pattern of
+// Descriptor Types": forward is the operation of its own that cuDNN has since 9.13.1, backward the pattern of
 // operations that its engines recognise.
 
 #include <cmath>

@@ -29,8 +29,11 @@ TensorView rows(const TensorView& statistics, const AttentionShape& shape, std::
 
 /// Why an engine that cuDNN has must not be asked, or nothing. By NVIDIA's notes on releases: cuDNN Frontend
 /// 1.16.0, "Bug Fix" (an invalid memory access of backward in CUDA graphs, where there is no padding mask and
-/// the tokens are no multiple of 128), and cuDNN 9.18.1, "Known Issues" (no backward of a single token).
+/// the tokens are no multiple of 128), and cuDNN 9.18.1, "Known Issues" (no backward of a single token). The
+/// frontend asks for forward's operation from 9.13.1 on.
 std::string unsafe(const AttentionProblem& problem) {
+    constexpr std::size_t has_forward = 91301;
+    if (cudnnGetVersion() < has_forward) return "cuDNN has it since 9.13.1";
     if (problem.pass == AttentionPass::forward) return {};
     if (problem.shape.tokens == 1) return "cuDNN has no backward of one token";
     constexpr std::size_t mended = 91501;  // 9.15.1 (cudnn_version.h)

@@ -182,8 +182,15 @@ class NcclLibrary final : public NcclApi {
         if (!window_register_ || !window_deregister_) return NcclResult::success;
         // NCCL writes it when the call is no longer in progress.
         static_assert(sizeof(ncclWindow_t) == sizeof(NcclWindow));
-        return result(window_register_(comm(communicator), memory, bytes,
-                                       reinterpret_cast<ncclWindow_t*>(&window), NCCL_WIN_COLL_SYMMETRIC));
+        const ncclResult_t code =
+            window_register_(comm(communicator), memory, bytes, reinterpret_cast<ncclWindow_t*>(&window),
+                             NCCL_WIN_COLL_SYMMETRIC);
+        if (code != ncclSuccess) return result(code);
+        // Of a non-blocking communicator the call says success while it is in progress, unlike all others
+        // (NCCL 2.28, src/dev_runtime.cc): the communicator knows.
+        NcclResult state = NcclResult::success;
+        const NcclResult asked = async_error(communicator, state);
+        return asked == NcclResult::success ? state : asked;
     }
     NcclResult deregister_window(NcclComm communicator, NcclWindow window) override {
         return result(window_deregister_(comm(communicator), static_cast<ncclWindow_t>(window)));
