@@ -8,22 +8,12 @@
 #include "inference.hpp"
 #include "tutti/base/json_text.hpp"
 #include "tutti/train/evaluation.hpp"
+#include "tutti/train/evaluation_json.hpp"
 #include "tutti/train/objective.hpp"
 #include "tutti/train/report_file.hpp"
 
 namespace tutti {
 namespace {
-
-/// [label][prediction]
-std::vector<std::vector<std::int64_t>> confusion_rows(const EvaluationResult& result) {
-    const std::size_t classes = result.of_label.size();
-    std::vector<std::vector<std::int64_t>> rows;
-    for (std::size_t label = 0; label < classes; ++label) {
-        const auto row = std::span(result.confusion).subspan(label * classes, classes);
-        rows.emplace_back(row.begin(), row.end());
-    }
-    return rows;
-}
 
 void print_confusion(const EvaluationResult& result, const std::vector<std::string>& class_names) {
     fmt::print("confusion, a row per label, a column per prediction\n");
@@ -31,40 +21,6 @@ void print_confusion(const EvaluationResult& result, const std::vector<std::stri
     for (std::size_t label = 0; label < rows.size(); ++label)
         fmt::print("  {:>6}  {}\n", fmt::join(rows[label], " "),
                    label < class_names.size() ? class_names[label] : std::to_string(label));
-}
-
-void add_metrics_of_classes(nlohmann::ordered_json& row, const EvaluationResult& sums) {
-    row["accuracy"] = sums.accuracy();
-    if (sums.topk > 0) row[fmt::format("top{}", sums.topk)] = sums.topk_accuracy();
-    row["balanced_accuracy"] = sums.balanced_accuracy();
-    if (const auto detection = sums.detection()) {
-        row["pod"] = detection->probability;
-        row["far"] = detection->false_alarm_ratio;
-    }
-    if (sums.scores) {  // what is not finite becomes null
-        row["auprc"] = sums.scores->average_precision();
-        row["roc_auc"] = sums.scores->roc_auc();
-    }
-    if (!sums.confusion.empty()) row["confusion"] = confusion_rows(sums);
-    row["correct"] = sums.correct;
-}
-
-void add_metrics_of_places(nlohmann::ordered_json& row, const EvaluationResult& sums) {
-    row["heatmap_loss"] = sums.heat_map_loss();
-    row["presence_loss"] = sums.presence_loss();
-    row["distance"] = sums.distance();
-    row["median_distance"] = sums.median_distance;
-    for (std::size_t i = 0; i < location_radii.size(); ++i)
-        row["within"][std::to_string(location_radii[i])] = sums.within(i);
-}
-
-void add_metrics_on_earth(nlohmann::ordered_json& row, const EvaluationResult& sums) {
-    if (!sums.earth) return;
-    row["km"] = sums.km();
-    row["median_km"] = sums.earth->median;
-    for (std::size_t i = 0; i < earth_radii.size(); ++i)
-        row["within_km"][std::to_string(earth_radii[i])] = sums.within_km(i);
-    row["km_samples"] = sums.earth->samples;
 }
 
 void print_metrics_on_earth(const EvaluationResult& sums) {
@@ -79,29 +35,17 @@ void print_metrics_on_earth(const EvaluationResult& sums) {
         fmt::print(", {:.4f} within {}", sums.within_km(i), earth_radii[i]);
 }
 
-void add_metrics_of_segments(nlohmann::ordered_json& row, const EvaluationResult& sums) {
-    row["atiou"] = sums.atiou();
-    for (std::size_t i = 0; i < segment_ious.size(); ++i)
-        row["precision"][fmt::format("{}", segment_ious[i])] = sums.segment_precision(i);
-    row["with_segments"] = sums.segments->having;
-    row["predicted"] = sums.segments->told;
-    row["balanced_accuracy"] = sums.balanced_accuracy();
-    row["pod"] = sums.detection()->probability;
-    row["far"] = sums.detection()->false_alarm_ratio;
-    row["confusion"] = confusion_rows(sums);
-}
-
 void print_metrics_of_segments(const EvaluationResult& sums) {
     fmt::print("{}, loss {:.4f}", score_text(sums), sums.mean_loss());
     if (sums.unreadable > 0) fmt::print(", {} samples could not be read", sums.unreadable);
-    fmt::print("\n{} segments predicted", sums.segments->told);
-    if (sums.segments->having == 0) fmt::print(", but no sample has any");
-    for (std::size_t i = 0; sums.segments->having > 0 && i < segment_ious.size(); ++i)
+    fmt::print("\n{} segments predicted", sums.segments->predicted);
+    if (sums.segments->with_segments == 0) fmt::print(", but no sample has any");
+    for (std::size_t i = 0; sums.segments->with_segments > 0 && i < segment_ious.size(); ++i)
         fmt::print(", {:.4f} right from IoU {} on", sums.segment_precision(i), segment_ious[i]);
     fmt::print("\nseconds: balanced accuracy {:.4f}, POD {:.4f}, FAR {:.4f}\n", sums.balanced_accuracy(),
                sums.detection()->probability, sums.detection()->false_alarm_ratio);
     print_confusion(sums, {"outside", "inside"});
-    if (sums.segments->having > 0)
+    if (sums.segments->with_segments > 0)
         fmt::print("test AtIoU {:.4f} ({:.0f} samples)\n", sums.atiou(), sums.weight);
     else
         fmt::print("test loss {:.4f} ({:.0f} samples)\n", sums.mean_loss(), sums.weight);
@@ -168,19 +112,7 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json, 
     if (json) {
         nlohmann::ordered_json row;
         row["loss"] = sums.mean_loss();
-        if (sums.targets > 0) {
-            row["mae"] = sums.mae();
-            row["rmse"] = sums.rmse();
-            row["distance"] = sums.distance();
-            if (sums.earth) row["median_distance"] = sums.median_distance;
-            add_metrics_on_earth(row, sums);
-        } else if (sums.segments) {
-            add_metrics_of_segments(row, sums);
-        } else if (!sums.loss_only) {
-            if (sums.location) add_metrics_of_places(row, sums);
-            add_metrics_on_earth(row, sums);
-            add_metrics_of_classes(row, sums);
-        }
+        add_metrics(row, sums);
         row["samples"] = static_cast<std::int64_t>(sums.weight);
         if (sums.unreadable > 0) row["unreadable"] = sums.unreadable;
         row["data"] = model.data->name();

@@ -91,7 +91,7 @@ int predict_job(const JobStart& start, const PredictArguments& arguments) {
                  .embedding = model.embedding ? &*model.embedding : nullptr,
                  .writer = writer.get(),
                  .paths = paths.get(),
-                 .location_stride = location ? location->stride : 0,
+                 .location = location ? std::optional(location->decoding) : std::nullopt,
                  .segments = segments ? std::optional(segments->selection) : std::nullopt,
                  .geography = model.geography ? &*model.geography : nullptr,
                  .batch_size = model.config.train.batch_size,

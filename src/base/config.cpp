@@ -321,6 +321,7 @@ std::vector<std::string> course_differences(const Config& before, const Config& 
                                                  "train.heatmap_sigma",
                                                  "train.heatmap_weight",
                                                  "train.presence_weight",
+                                                 "train.soft_argmax",
                                                  "train.focal_alpha",
                                                  "train.focal_gamma",
                                                  "train.focal_weight",

@@ -231,6 +231,11 @@ void add_train(std::vector<Row>& rows) {
                 "factor of the mean squared difference of a locator's heat map in its loss"),
             row("train.presence_weight", at(train, &T::presence_weight), number({.low = 0}),
                 "factor of the binary cross entropy of a locator's presence in its loss"),
+            row("train.soft_argmax", at(train, &T::soft_argmax),
+                optional(number({.low = 0, .low_open = true})),
+                "where a locator's place is: null: the cell of its heat map with the greatest value; a "
+                "temperature T: the mean of all cells, each weighted by exp(value / T); training does not "
+                "depend on it"),
             row("train.focal_alpha", at(train, &T::focal_alpha), number({.low = 0, .high = 1}),
                 "what seconds inside of a segment weigh in the focal loss of segments; those outside: 1 less "
                 "that"),

@@ -50,6 +50,7 @@ std::vector<std::string> idle_settings(const Config& config) {
         .add("train.heatmap_sigma", config.train.heatmap_sigma, usual.train.heatmap_sigma)
         .add("train.heatmap_weight", config.train.heatmap_weight, usual.train.heatmap_weight)
         .add("train.presence_weight", config.train.presence_weight, usual.train.presence_weight)
+        .add("train.soft_argmax", config.train.soft_argmax, usual.train.soft_argmax)
         .tell(config.train.loss != LossChoice::location, "without model.name: locator", warnings);
     Group()
         .add("train.focal_alpha", config.train.focal_alpha, usual.train.focal_alpha)

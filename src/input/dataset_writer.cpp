@@ -26,10 +26,6 @@ namespace {
 
 using hdf5::Handle;
 
-/// Of a SamplePlacement.
-constexpr std::size_t placement_numbers = 4;
-static_assert(sizeof(SamplePlacement) == placement_numbers * sizeof(double));
-
 /// A thread that waits for the library's lock, the loader's say, waits for one call: calls are kept short.
 constexpr std::int64_t bytes_per_write = std::int64_t{4} << 20;
 

@@ -21,32 +21,30 @@ constexpr const char* how_to_place =
     "pack it again with --placements (data/README.md), or go on without kilometres: data.latitudes=null "
     "data.longitudes=null";
 
-/// Numbers of a row: x, y, x step, y step.
-constexpr std::int64_t row_width = 4;
-
 void append_placements(const hdf5::File& file, std::int64_t samples, std::vector<SamplePlacement>& to) {
     const Table table = hdf5::open_table(file, schema::placements_dataset, how_to_place);
     const auto fail = [&](const std::string& problem) {
         schema::fail(file.path, schema::placements_dataset + problem, how_to_place);
     };
-    if (H5Tget_class(table.type.get()) != H5T_FLOAT || table.dims.size() != 2 || table.dims[1] != row_width)
+    if (H5Tget_class(table.type.get()) != H5T_FLOAT || table.dims.size() != 2 ||
+        table.dims[1] != std::int64_t{placement_numbers})
         fail(" is " + hdf5::describe(table) + ", but must be float32 or float64 [N, 4]");
     if (table.dims[0] != samples)
         fail(fmt::format(" has {} rows, but /samples has {}", table.dims[0], samples));
     if (!hdf5::storage_of(table).complete) fail(" was not written as a whole");
-    std::vector<double> numbers(static_cast<std::size_t>(samples * row_width));
-    if (H5Dread(table.data.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data()) < 0)
+    const std::size_t before = to.size();
+    to.resize(before + static_cast<std::size_t>(samples));
+    if (H5Dread(table.data.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, to.data() + before) < 0)
         fail(" cannot be read: " + hdf5::last_error());
-    for (std::size_t i = 0; i < numbers.size(); i += row_width) {
-        const double* const row = numbers.data() + i;
-        const bool finite =
-            std::isfinite(row[0]) && std::isfinite(row[1]) && std::isfinite(row[2]) && std::isfinite(row[3]);
-        if (!finite || row[2] == 0 || row[3] == 0)
+    for (std::size_t i = before; i < to.size(); ++i) {
+        const SamplePlacement& of = to[i];
+        const bool finite = std::isfinite(of.x) && std::isfinite(of.y) && std::isfinite(of.x_step) &&
+                            std::isfinite(of.y_step);
+        if (!finite || of.x_step == 0 || of.y_step == 0)
             fail(
                 fmt::format(" of sample {} is ({}, {}, {}, {}): steps that are not 0, and finite numbers, "
                             "are needed",
-                            i / row_width, row[0], row[1], row[2], row[3]));
-        to.push_back({row[0], row[1], row[2], row[3]});
+                            i - before, of.x, of.y, of.x_step, of.y_step));
     }
 }
 

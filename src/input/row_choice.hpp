@@ -31,7 +31,6 @@ class RowChoice {
     bool take(const CsvReader& reader, std::span<const std::string> fields);
     /// Of the row that take() took last.
     const std::vector<float>& targets() const { return values_; }
-    const std::vector<std::size_t>& target_columns() const { return target_columns_; }
     const RowCounts& counts() const { return counts_; }
     /// DataError where `taken`, the number of rows that were taken, is 0 though the table has some.
     void require_some(const std::string& path, std::int64_t taken) const;

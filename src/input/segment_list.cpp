@@ -31,10 +31,10 @@ const json& member(const json& entry, const char* key, const std::string& place)
     return *found;
 }
 
-Segment times_of(const json& value, const std::string& what, const std::string& place) {
+SegmentTimes times_of(const json& value, const std::string& what, const std::string& place) {
     if (!value.is_array() || value.size() != 2 || !value[0].is_number() || !value[1].is_number())
         fail(place, what + " is " + value.dump() + ", not two times");
-    const Segment times{value[0].get<double>(), value[1].get<double>()};
+    const SegmentTimes times{value[0].get<double>(), value[1].get<double>()};
     if (!(times.begin >= 0 && times.begin <= times.end && times.end <= longest))
         fail(place,
              what + " is " + value.dump() + ", but must begin at 0 or later and not end before it begins");
@@ -48,7 +48,7 @@ VideoPart part_of(const json& entry, const std::string& list_and_number, Labels 
     if (!id.is_string() || id.get<std::string>().empty()) fail(part.place, "its youtube_id is no text");
     part.id = id.get<std::string>();
     part.place += " (" + part.id + ")";
-    const Segment range = times_of(member(entry, "timeRange", part.place), "timeRange", part.place);
+    const SegmentTimes range = times_of(member(entry, "timeRange", part.place), "timeRange", part.place);
     part.first = static_cast<std::int64_t>(range.begin);
     part.last = static_cast<std::int64_t>(range.end);
     if (part.first == part.last) fail(part.place, "timeRange holds no whole second");
@@ -63,7 +63,7 @@ VideoPart part_of(const json& entry, const std::string& list_and_number, Labels 
 
 bool is_chosen(const VideoPart& part, std::int64_t second) {
     const auto begin = static_cast<double>(second);
-    return std::ranges::any_of(part.segments, [begin](const Segment& segment) {
+    return std::ranges::any_of(part.segments, [begin](const SegmentTimes& segment) {
         return segment.begin < begin + 1 && segment.end > begin;
     });
 }
@@ -72,7 +72,7 @@ SegmentTargets segment_targets(const VideoPart& part, std::int64_t last, std::in
     SegmentTargets targets{.offsets = std::vector<float>(static_cast<std::size_t>(2 * length), -1.0F)};
     // Of each second the length of its segment so far.
     std::vector<double> lengths(static_cast<std::size_t>(length), std::numeric_limits<double>::infinity());
-    for (const Segment& segment : part.segments) {
+    for (const SegmentTimes& segment : part.segments) {
         const double begin = std::max(segment.begin, static_cast<double>(part.first));
         const double end = std::min(segment.end, static_cast<double>(last));
         // Times that were computed may be late by a rounding.

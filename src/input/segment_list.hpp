@@ -6,20 +6,16 @@
 #include <vector>
 
 #include "tutti/input/dataset.hpp"
+#include "tutti/input/segment_targets.hpp"
 
 namespace tutti {
-
-/// Times are seconds from the beginning of the video.
-struct Segment {
-    double begin = 0, end = 0;
-};
 
 /// A part of a video: the seconds first … last − 1.
 struct VideoPart {
     std::string id;
     std::int64_t first = 0, last = 0;
-    std::vector<Segment> segments;
-    std::string place;  ///< for messages: "train.json: entry 3 (ID)"
+    std::vector<SegmentTimes> segments;  ///< from the beginning of the video
+    std::string place;                   ///< for messages: "train.json: entry 3 (ID)"
 };
 
 /// Whether a segment of the part has a share in the second from `second` to `second` + 1.

@@ -9,8 +9,8 @@
 #include <optional>
 #include <utility>
 
-#include "evaluation_answers.hpp"
 #include "host_values.hpp"
+#include "sample_metrics.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/median.hpp"
 #include "tutti/base/stop_signal.hpp"
@@ -20,12 +20,6 @@
 
 namespace tutti {
 namespace {
-
-/// Sums whose bits depend on their order: those of TargetErrors, or of a locator presence_loss, distance and
-/// heat_map_loss, and of both kilometres; or of segments their precisions.
-using Measures = std::array<double, 5>;
-static_assert(segment_ious.size() == Measures().size());
-constexpr std::size_t kilometres = 3;  // among Measures
 
 /// What one rank has computed of two classes, in any order.
 struct ClassScores {
@@ -76,19 +70,19 @@ class EvaluationSums {
         for (std::size_t i = 0; i < earth_radii.size(); ++i)
             values_[first_km_count + 1 + i] += km <= earth_radii[i] ? 1 : 0;
     }
-    /// Of a sample with segments or without, of which `told` were told.
-    void add_segments(bool has_any, std::size_t told) {
+    /// Of a sample with segments or without, and how many were predicted in it.
+    void add_segments(bool has_any, std::size_t predicted) {
         values_[first_count] += has_any ? 1 : 0;
-        values_[first_count + 1] += static_cast<double>(told);
+        values_[first_count + 1] += static_cast<double>(predicted);
     }
 
     void add_skipped(std::int64_t samples) { values_[5] += static_cast<double>(samples); }
 
     /// loss, errors, stopped: of this rank. True when a rank failed.
-    bool all_reduce(Communicator& communicator, double loss, const Measures& measures, bool failed,
+    bool all_reduce(Communicator& communicator, double loss, const MetricSums& metrics, bool failed,
                     bool stopped, bool along_tree) {
         values_[0] = loss;
-        std::ranges::copy(measures, values_.begin() + first_measure);
+        std::ranges::copy(metrics, values_.begin() + first_metric);
         values_[3] = failed ? 1 : 0;
         values_[stopped_place] = stopped ? 1 : 0;
         if (along_tree)
@@ -106,20 +100,23 @@ class EvaluationSums {
         result.unreadable = static_cast<std::int64_t>(values_[5]);
         if (job.segments) {
             SegmentSums& sums = result.segments.emplace();
-            std::copy_n(values_.begin() + first_measure, sums.precision.size(), sums.precision.begin());
-            sums.having = static_cast<std::int64_t>(values_[first_count]);
-            sums.told = static_cast<std::int64_t>(values_[first_count + 1]);
+            std::copy_n(values_.begin() + first_metric, sums.precision.size(), sums.precision.begin());
+            sums.with_segments = static_cast<std::int64_t>(values_[first_count]);
+            sums.predicted = static_cast<std::int64_t>(values_[first_count + 1]);
         } else if (job.location) {
-            result.location = LocationSums{
-                values_[first_measure], values_[first_measure + 1], values_[first_measure + 2], {}};
+            result.location = LocationSums{sum(location_sums::presence_loss),
+                                           sum(location_sums::distance),
+                                           sum(location_sums::heat_map_loss),
+                                           {}};
             for (std::size_t i = 0; i < location_radii.size(); ++i)
                 result.location->within[i] = static_cast<std::int64_t>(values_[first_count + i]);
         } else {
-            result.errors = {values_[first_measure], values_[first_measure + 1], values_[first_measure + 2]};
+            result.errors = {sum(number_sums::absolute), sum(number_sums::squared),
+                             sum(number_sums::distance)};
         }
         if (job.geography) {
             EarthSums& sums = result.earth.emplace();
-            sums.km = values_[first_measure + kilometres];
+            sums.km = job.location ? sum(location_sums::km) : sum(number_sums::km);
             sums.samples = static_cast<std::int64_t>(values_[first_km_count]);
             for (std::size_t i = 0; i < earth_radii.size(); ++i)
                 sums.within[i] = static_cast<std::int64_t>(values_[first_km_count + 1 + i]);
@@ -135,13 +132,14 @@ class EvaluationSums {
     }
 
   private:
-    // loss, weight, correct, failed, in top-k, skipped, Measures, stopped, places by radius or segments,
+    // loss, weight, correct, failed, in top-k, skipped, MetricSums, stopped, places by radius or segments,
     // those on the earth and of them those by radius
-    static constexpr std::size_t first_measure = 6, stopped_place = first_measure + Measures().size();
+    static constexpr std::size_t first_metric = 6, stopped_place = first_metric + MetricSums().size();
     static constexpr std::size_t first_count = stopped_place + 1;
     static constexpr std::size_t first_km_count = first_count + location_radii.size();
     static constexpr std::size_t header = first_km_count + 1 + earth_radii.size();
 
+    double sum(std::size_t metric) const { return values_[first_metric + metric]; }
     std::vector<std::int64_t> counts(std::size_t begin, std::size_t count) const {
         std::vector<std::int64_t> result(count);
         for (std::size_t i = 0; i < count; ++i) result[i] = static_cast<std::int64_t>(values_[begin + i]);
@@ -154,7 +152,7 @@ class EvaluationSums {
 
 struct WindowSums {
     double loss = 0;
-    Measures measures{};
+    MetricSums metrics{};
 };
 
 /// With into how many parts, 2^k, the windows of this rank are dealt in turn: of each the losses are summed
@@ -202,10 +200,10 @@ class Pass {
     EvaluationResult result() {
         if (job_.skipped) sums_.add_skipped(job_.skipped->take_count());
         const double loss = sum_of([](const WindowSums& sums) { return sums.loss; });
-        Measures measures;
-        for (std::size_t i = 0; i < measures.size(); ++i)
-            measures[i] = sum_of([i](const WindowSums& sums) { return sums.measures[i]; });
-        if (sums_.all_reduce(job_.communicator, loss, measures, failure_.code != ExitCode::done, stopped_,
+        MetricSums metrics;
+        for (std::size_t i = 0; i < metrics.size(); ++i)
+            metrics[i] = sum_of([i](const WindowSums& sums) { return sums.metrics[i]; });
+        if (sums_.all_reduce(job_.communicator, loss, metrics, failure_.code != ExitCode::done, stopped_,
                              job_.virtual_shards > 0))
             agree(job_.communicator, failure_, "evaluation");
         const bool has_labels = classes() > 0 && !job_.location && !job_.segments;
@@ -251,12 +249,34 @@ class Pass {
     /// Targets are places in an image.
     bool has_places() const { return job_.location || job_.geography; }
 
-    void add_place(double distance, std::optional<double> km, Measures& measures) {
+    /// km: their sum. The lock is held, as in the next three.
+    void add_place(double distance, std::optional<double> kilometres, double& km) {
         distances_.push_back(distance);
-        if (!km) return;
-        measures[kilometres] += *km;
-        sums_.add_kilometres(*km);
-        kilometres_.push_back(*km);
+        if (!kilometres) return;
+        km += *kilometres;
+        sums_.add_kilometres(*kilometres);
+        kilometres_.push_back(*kilometres);
+    }
+    void add(const LocationMetrics& sample, MetricSums& metrics) {
+        sums_.add(sample.present ? 1 : 0, sample.logit > 0 ? 1 : 0, 0, 0);
+        add_score(sample.present, sample.logit);
+        metrics[location_sums::presence_loss] += sample.presence_loss;
+        metrics[location_sums::heat_map_loss] += sample.heat_map_loss;
+        if (!sample.present) return;
+        metrics[location_sums::distance] += sample.distance;
+        sums_.add_place(sample.distance);
+        add_place(sample.distance, sample.km, metrics[location_sums::km]);
+    }
+    void add(const NumberMetrics& sample, MetricSums& metrics) {
+        metrics[number_sums::absolute] += sample.errors.absolute;
+        metrics[number_sums::squared] += sample.errors.squared;
+        metrics[number_sums::distance] += sample.errors.distance;
+        if (has_places()) add_place(sample.errors.distance, sample.km, metrics[number_sums::km]);
+    }
+    void add(const SegmentMetrics& sample, MetricSums& metrics) {
+        sums_.add_seconds(sample.seconds);
+        sums_.add_segments(sample.has_any, sample.predicted);
+        for (std::size_t i = 0; sample.has_any && i < metrics.size(); ++i) metrics[i] += sample.precisions[i];
     }
 
     /// Compared with the outputs one by one.
@@ -306,26 +326,26 @@ class Pass {
         if (job_.lanes.size() == 1) lane.stage.fetch_ahead(job_.loader);  // while a GPU computes
         // Before the loss, whose workspace may be the outputs' own memory.
         LabelRanks ranks;
-        Measures measures{};
-        std::vector<LocationAnswer> answers;
-        std::vector<SegmentAnswer> told;
-        std::vector<NumberAnswer> numbers;
+        std::vector<LocationMetrics> locations;
+        std::vector<SegmentMetrics> sequences;
+        std::vector<NumberMetrics> numbers;
         std::vector<double> logits;
+        const auto of_samples = [&](auto& samples, const auto& metrics) {
+            metrics_of_samples(lane, outputs, taken, samples, metrics);
+        };
         if (job_.location)
-            answers =
-                answers_of<LocationAnswer>(lane, outputs, taken, [&](auto given, auto wanted, auto sample) {
-                    return answer_of(given, lane.graph.output_shape(), *job_.location, wanted,
-                                     {job_.geography, sample});
-                });
+            of_samples(locations, [&](auto given, auto targets, std::int64_t sample) {
+                return metrics_of(given, lane.graph.output_shape(), *job_.location, targets,
+                                  {job_.geography, sample});
+            });
         else if (job_.segments)
-            told = answers_of<SegmentAnswer>(lane, outputs, taken, [&](auto given, auto wanted, auto) {
-                return answer_of(given, *job_.segments, wanted);
+            of_samples(sequences, [&](auto given, auto targets, std::int64_t) {
+                return metrics_of(given, *job_.segments, targets);
             });
         else if (has_targets())
-            numbers =
-                answers_of<NumberAnswer>(lane, outputs, taken, [&](auto given, auto wanted, auto sample) {
-                    return answer_of(given, wanted, {job_.geography, sample});
-                });
+            of_samples(numbers, [&](auto given, auto targets, std::int64_t sample) {
+                return metrics_of(given, targets, {job_.geography, sample});
+            });
         else if (!job_.loss_only)
             ranks = lane.stage.rank_labels(outputs);
         if (is_ranked() && !job_.location) logits = on_host(lane.stage.device(), outputs);
@@ -335,45 +355,25 @@ class Pass {
             sums_.add(taken.labels[i], ranks.predicted[i], ranks.place[i], job_.topk);
         for (std::size_t i = 0; i < logits.size() / 2; ++i)
             add_score(taken.labels[i] != 0, logits[2 * i + 1] - logits[2 * i]);
-        for (const LocationAnswer& answer : answers) {
-            sums_.add(answer.present ? 1 : 0, answer.logit > 0 ? 1 : 0, 0, 0);
-            add_score(answer.present, answer.logit);
-            measures[0] += answer.presence_loss;
-            measures[2] += answer.heat_map_loss;
-            if (!answer.present) continue;
-            measures[1] += answer.distance;
-            sums_.add_place(answer.distance);
-            add_place(answer.distance, answer.km, measures);
-        }
-        for (const NumberAnswer& answer : numbers) {
-            measures[0] += answer.errors.absolute;
-            measures[1] += answer.errors.squared;
-            measures[2] += answer.errors.distance;
-            if (has_places()) add_place(answer.errors.distance, answer.km, measures);
-        }
-        for (const SegmentAnswer& answer : told) {
-            sums_.add_seconds(answer.seconds);
-            sums_.add_segments(answer.has_any, answer.told);
-            for (std::size_t i = 0; answer.has_any && i < measures.size(); ++i)
-                measures[i] += answer.precisions[i];
-        }
+        MetricSums metrics{};
+        for (const LocationMetrics& sample : locations) add(sample, metrics);
+        for (const NumberMetrics& sample : numbers) add(sample, metrics);
+        for (const SegmentMetrics& sample : sequences) add(sample, metrics);
         sums_.add(loss);
-        window_sums_[taken.window] = {loss.loss, measures};
+        window_sums_[taken.window] = {loss.loss, metrics};
     }
 
-    /// Of each sample answer(its outputs, its targets, its index).
-    template <class Answer, class Of>
-    std::vector<Answer> answers_of(const EvaluationLane& lane, const TensorView& outputs, const Taken& taken,
-                                   const Of& answer) const {
-        const std::span<const float> targets = taken.targets;
+    /// Of each sample metrics(its outputs, its targets, its index).
+    template <class Metrics, class Of>
+    void metrics_of_samples(const EvaluationLane& lane, const TensorView& outputs, const Taken& taken,
+                            std::vector<Metrics>& samples, const Of& metrics) const {
         const std::vector<double> all = on_host(lane.stage.device(), outputs);
         const auto width = static_cast<std::size_t>(lane.graph.output_shape().count());
-        const auto wanted = static_cast<std::size_t>(job_.dataset.info().targets);
-        std::vector<Answer> answers;
-        for (std::size_t n = 0; n < targets.size() / wanted; ++n)
-            answers.push_back(answer(std::span<const double>(all).subspan(n * width, width),
-                                     targets.subspan(n * wanted, wanted), taken.indices[n]));
-        return answers;
+        const auto targets = static_cast<std::size_t>(job_.dataset.info().targets);
+        for (std::size_t n = 0; n < taken.indices.size(); ++n)
+            samples.push_back(metrics(std::span<const double>(all).subspan(n * width, width),
+                                      std::span(taken.targets).subspan(n * targets, targets),
+                                      taken.indices[n]));
     }
 
     /// Over this rank's windows, in an order that does not depend on who computed them.

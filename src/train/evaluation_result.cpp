@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "tutti/base/error.hpp"
 #include "tutti/base/ranking_metric_names.hpp"
@@ -130,8 +131,8 @@ double EvaluationResult::heat_map_loss() const {
 }
 
 double EvaluationResult::segment_precision(std::size_t i) const {
-    if (!segments || segments->having == 0) return std::numeric_limits<double>::quiet_NaN();
-    return segments->precision[i] / static_cast<double>(segments->having);
+    if (!segments || segments->with_segments == 0) return std::numeric_limits<double>::quiet_NaN();
+    return segments->precision[i] / static_cast<double>(segments->with_segments);
 }
 double EvaluationResult::atiou() const {
     double sum = 0;
@@ -154,6 +155,16 @@ double EvaluationResult::metric(const std::string& name) const {
     return accuracy();
 }
 
+std::vector<std::vector<std::int64_t>> confusion_rows(const EvaluationResult& result) {
+    const std::size_t classes = result.of_label.size();
+    std::vector<std::vector<std::int64_t>> rows;
+    for (std::size_t begin = 0; begin < result.confusion.size(); begin += classes) {
+        const auto row = std::span(result.confusion).subspan(begin, classes);
+        rows.emplace_back(row.begin(), row.end());
+    }
+    return rows;
+}
+
 bool improves(const std::string& name, double value, double best, double min_delta) {
     const bool lower_is_better =
         name == "val/loss" || std::ranges::find(regression_metrics, name) != regression_metrics.end();
@@ -173,10 +184,10 @@ std::string score_text(const EvaluationResult& result) {
                (result.of_label[1] > 0 ? fmt::format(", distance {:.2f}{}", result.distance(), km)
                                        : std::string(", none is present"));
     if (result.segments)
-        return result.segments->having == 0
+        return result.segments->with_segments == 0
                    ? fmt::format("no segments in {:.0f} samples", result.weight)
                    : fmt::format("AtIoU {:.4f} ({} of {:.0f} samples have segments)", result.atiou(),
-                                 result.segments->having, result.weight);
+                                 result.segments->with_segments, result.weight);
     if (result.targets == 0) return "accuracy " + accuracy_text(result);
     const std::string distance =
         result.targets > 1 ? fmt::format(", distance {:.4f}{}", result.distance(), km) : std::string();

@@ -6,32 +6,62 @@
 
 namespace tutti {
 
+SamplePlace Location::place() const {
+    if (std::isnan(peak)) return {peak, peak};
+    return {x, y};
+}
+
 double Location::probability() const {
     return 1 / (1 + std::exp(-logit));
 }
 
-Location find_location(std::span<const double> outputs, const Shape& shape, std::int64_t stride) {
+namespace {
+
+/// Calls visit(i, j, heat, presence) for each cell.
+template <class Visit>
+void for_cells(std::span<const double> outputs, const Shape& shape, const Visit& visit) {
     assert(shape.rank() == 3 && shape[2] == 2 && std::ssize(outputs) == shape.count());
-    Location location;
-    location.peak = -std::numeric_limits<double>::infinity();
-    double logits = 0;
     for (std::int64_t i = 0; i < shape[0]; ++i)
         for (std::int64_t j = 0; j < shape[1]; ++j) {
             const auto at = static_cast<std::size_t>(2 * (i * shape[1] + j));
-            const double heat = outputs[at];
-            logits += outputs[at + 1];
-            if (heat <= location.peak || std::isnan(location.peak)) continue;
-            location.peak = heat;
-            location.x = static_cast<double>(stride * j);
-            location.y = static_cast<double>(stride * i);
+            visit(static_cast<double>(i), static_cast<double>(j), outputs[at], outputs[at + 1]);
         }
+}
+
+}  // namespace
+
+Location find_location(std::span<const double> outputs, const Shape& shape,
+                       const LocationDecoding& decoding) {
+    Location location;
+    location.peak = -std::numeric_limits<double>::infinity();
+    double logits = 0;
+    for_cells(outputs, shape, [&](double i, double j, double heat, double presence) {
+        logits += presence;
+        if (heat <= location.peak || std::isnan(location.peak)) return;
+        location.peak = heat;
+        location.x = j;
+        location.y = i;
+    });
     location.logit = logits / static_cast<double>(shape[0] * shape[1]);
+    if (decoding.soft_argmax) {
+        double weights = 0, x = 0, y = 0;
+        for_cells(outputs, shape, [&](double i, double j, double heat, double) {
+            const double weight = std::exp((heat - location.peak) / *decoding.soft_argmax);
+            weights += weight;
+            x += weight * j;
+            y += weight * i;
+        });
+        location.x = x / weights;
+        location.y = y / weights;
+    }
+    location.x *= static_cast<double>(decoding.stride);
+    location.y *= static_cast<double>(decoding.stride);
     return location;
 }
 
 double heat_map_loss(std::span<const double> outputs, const Shape& shape, const LocationLoss& loss,
                      std::span<const float> target) {
-    const bool present = target[0] > 0.5f;
+    const bool present = is_present(target);
     const double x = static_cast<double>(target[1]), y = static_cast<double>(target[2]);
     double squares = 0;
     for (std::int64_t i = 0; i < shape[0]; ++i)

@@ -76,11 +76,12 @@ Objective objective_of(const TrainConfig& config, const DatasetInfo& data) {
     return is_regression(loss) ? Objective::targets : Objective::classes;
 }
 
-std::optional<LocationLoss> location_of_run(const TrainConfig& config) {
+std::optional<LocationTask> location_of_run(const TrainConfig& config) {
     if (config.loss != LossChoice::location) return {};
-    return LocationLoss{.sigma = config.heatmap_sigma,
-                        .heat_map_weight = config.heatmap_weight,
-                        .presence_weight = config.presence_weight};
+    const LocationLoss loss{.sigma = config.heatmap_sigma,
+                            .heat_map_weight = config.heatmap_weight,
+                            .presence_weight = config.presence_weight};
+    return LocationTask{.loss = loss, .decoding = {.stride = loss.stride, .soft_argmax = config.soft_argmax}};
 }
 
 std::optional<SegmentTask> segments_of_run(const TrainConfig& config) {
@@ -194,7 +195,8 @@ std::unique_ptr<Loss> make_training_loss(Device& device, DType compute, const Tr
                                          const DatasetInfo& data, std::span<const double> class_weights) {
     const Objective objective = objective_of(config, data);
     if (objective == Objective::hidden_input) return make_mean_square_loss(device, compute);
-    if (const auto location = location_of_run(config)) return make_location_loss(device, compute, *location);
+    if (const auto location = location_of_run(config))
+        return make_location_loss(device, compute, location->loss);
     if (const auto segments = segments_of_run(config))
         return make_segment_loss(device, compute, segments->loss);
     if (objective == Objective::targets) return make_regression_loss(device, compute, kind_of(config.loss));

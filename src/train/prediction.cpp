@@ -128,13 +128,13 @@ class Pass {
             std::memcpy(row, batch.targets.data() + i * static_cast<std::size_t>(job_.format.targets),
                         layout_.targets);
         row += layout_.targets;
-        if (job_.location_stride > 0 || job_.segments || layout_.earth > 0) {
-            const std::vector<double> told = told_by(given);
+        if (job_.location || job_.segments || layout_.earth > 0) {
+            const Decoded decoded = decode(given);
             if (layout_.earth > 0) {
-                const std::array<double, 3> earth = on_earth(told, batch, i);
+                const std::array<double, 3> earth = on_earth(decoded.place, batch, i);
                 std::memcpy(row, earth.data(), layout_.earth);
             }
-            write_told(told, row + layout_.earth);
+            write_values(decoded.values, row + layout_.earth);
         } else if (layout_.given > 0) {
             std::memcpy(row, given, layout_.given);
         }
@@ -144,24 +144,32 @@ class Pass {
                             embeddings_.data() + i * layout_.embedding, row);
     }
 
-    /// The outputs of a sample, or what is read from the heat map, or from the seconds, in their place.
-    std::vector<double> told_by(const std::byte* given) const {
+    /// What the file holds of a sample: its outputs, or what is decoded from the heat map, or from the
+    /// seconds, in their place.
+    struct Decoded {
+        std::vector<double> values;
+        SamplePlace place{};  ///< where the outputs are one
+    };
+    Decoded decode(const std::byte* given) const {
         std::vector<double> outputs;
         with_type([&]<class T>(T) {
             const auto* const values = reinterpret_cast<const T*>(given);
             outputs.assign(values, values + outputs_);
         });
         if (job_.segments)
-            return values_of(tell_segments(outputs, *job_.segments),
-                             static_cast<std::size_t>(job_.format.outputs));
-        if (job_.location_stride == 0) return outputs;
-        const auto values =
-            values_of(find_location(outputs, job_.graph.output_shape(), job_.location_stride));
-        return {values.begin(), values.end()};
+            return {values_of(decode_segments(outputs, *job_.segments),
+                              static_cast<std::size_t>(job_.format.outputs))};
+        if (job_.location) {
+            const Location location = find_location(outputs, job_.graph.output_shape(), *job_.location);
+            const auto values = values_of(location);
+            return {{values.begin(), values.end()}, location.place()};
+        }
+        const SamplePlace place{outputs.front(), outputs.back()};  // of two
+        return {std::move(outputs), place};
     }
-    void write_told(const std::vector<double>& told, std::byte* row) const {
+    void write_values(const std::vector<double>& values, std::byte* row) const {
         with_type([&]<class T>(T) {
-            for (const double value : told) {
+            for (const double value : values) {
                 const T written = static_cast<T>(value);
                 std::memcpy(row, &written, sizeof written);
                 row += sizeof written;
@@ -177,24 +185,21 @@ class Pass {
             action(float{});
     }
 
-    /// earth_columns of the place that is told of a sample of the batch.
-    std::array<double, 3> on_earth(const std::vector<double>& told, const HostBatch& batch,
-                                   std::size_t i) const {
+    /// earth_columns of the place that is predicted for a sample of the batch.
+    std::array<double, 3> on_earth(const SamplePlace& place, const HostBatch& batch, std::size_t i) const {
         constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-        const bool of_locator = job_.location_stride > 0;
-        SamplePlace place{told[told.size() - 2], told[told.size() - 1]};  // the last two of both
-        if (of_locator && std::isnan(told[told.size() - 3])) place = {unknown, unknown};  // its peak
-        const std::optional<EarthPosition> position = job_.geography->position(batch.indices[i], place);
-        std::array<double, 3> columns{unknown, unknown, unknown};
-        if (position) columns = {position->latitude, position->longitude, unknown};
+        const EarthPosition position =
+            job_.geography->position(batch.indices[i], place).value_or(EarthPosition());
+        std::array<double, 3> columns{position.latitude, position.longitude, unknown};
         if (layout_.targets == 0) return columns;
-        const float* const targets = batch.targets.data() + i * static_cast<std::size_t>(job_.format.targets);
-        const float* const wanted = of_locator ? targets + 1 : targets;
-        if (!of_locator || targets[0] > 0.5f)
-            columns[2] = job_.geography
-                             ->distance_km(batch.indices[i], place,
-                                           {static_cast<double>(wanted[0]), static_cast<double>(wanted[1])})
-                             .value_or(unknown);
+        std::span<const float> target = batch.targets.subspan(
+            i * static_cast<std::size_t>(job_.format.targets), static_cast<std::size_t>(job_.format.targets));
+        if (job_.location) {
+            if (!is_present(target)) return columns;
+            target = target.subspan(1);  // behind presence
+        }
+        const SamplePlace truth{static_cast<double>(target[0]), static_cast<double>(target[1])};
+        columns[2] = job_.geography->distance_km(batch.indices[i], place, truth).value_or(unknown);
         return columns;
     }
 

@@ -13,7 +13,7 @@ double length(const SegmentTimes& segment) {
     return segment.end - segment.begin;
 }
 
-/// What the seconds tell, in their order.
+/// What the seconds propose, in their order.
 std::vector<ScoredSegment> candidates_of(std::span<const double> outputs, const SegmentsConfig& selection) {
     const auto seconds = static_cast<double>(seconds_of(outputs));
     std::vector<ScoredSegment> candidates;
@@ -25,10 +25,10 @@ std::vector<ScoredSegment> candidates_of(std::span<const double> outputs, const 
         if (!std::isfinite(out[1]) || !std::isfinite(out[2])) continue;
         candidates.push_back({{std::max(time - out[1], 0.0), std::min(time + out[2], seconds)}, probability});
     }
-    const auto wanted = static_cast<std::size_t>(selection.candidates);
-    if (candidates.size() > wanted) {
+    const auto most = static_cast<std::size_t>(selection.candidates);
+    if (candidates.size() > most) {
         std::ranges::stable_sort(candidates, std::ranges::greater(), &ScoredSegment::score);
-        candidates.resize(wanted);
+        candidates.resize(most);
     }
     std::erase_if(candidates, [&](const ScoredSegment& segment) {
         return length(segment) < selection.shortest || length(segment) > selection.longest ||
@@ -53,7 +53,7 @@ std::int64_t most_segments(const SegmentsConfig& selection, std::int64_t seconds
     return static_cast<std::int64_t>(std::clamp(allowed, 1.0, std::max(static_cast<double>(seconds), 1.0)));
 }
 
-std::vector<ScoredSegment> tell_segments(std::span<const double> outputs, const SegmentsConfig& selection) {
+std::vector<ScoredSegment> decode_segments(std::span<const double> outputs, const SegmentsConfig& selection) {
     std::vector<ScoredSegment> left = candidates_of(outputs, selection), chosen;
     const auto most = static_cast<std::size_t>(most_segments(selection, seconds_of(outputs)));
     while (chosen.size() < most && !left.empty()) {
@@ -75,37 +75,37 @@ std::vector<std::string> segment_columns(const SegmentsConfig& selection, std::i
         for (const char* what : {"begin_", "end_", "score_"}) names.push_back(what + std::to_string(i));
     return names;
 }
-std::vector<double> values_of(std::span<const ScoredSegment> told, std::size_t columns) {
-    std::vector<double> values{static_cast<double>(told.size())};
-    for (const ScoredSegment& segment : told)
+std::vector<double> values_of(std::span<const ScoredSegment> predicted, std::size_t columns) {
+    std::vector<double> values{static_cast<double>(predicted.size())};
+    for (const ScoredSegment& segment : predicted)
         values.insert(values.end(), {segment.begin, segment.end, segment.score});
     values.resize(columns, std::numeric_limits<double>::quiet_NaN());
     return values;
 }
 
 double iou(const SegmentTimes& a, const SegmentTimes& b) {
-    const double both = std::min(a.end, b.end) - std::max(a.begin, b.begin);
-    if (!(both > 0)) return 0;
-    return both / (length(a) + length(b) - both);
+    const double intersection = std::min(a.end, b.end) - std::max(a.begin, b.begin);
+    if (!(intersection > 0)) return 0;
+    return intersection / (length(a) + length(b) - intersection);
 }
 
-std::array<double, segment_ious.size()> segment_precisions(std::span<const ScoredSegment> told,
-                                                           std::span<const SegmentTimes> wanted) {
+std::array<double, segment_ious.size()> segment_precisions(std::span<const ScoredSegment> predicted,
+                                                           std::span<const SegmentTimes> truth) {
     std::array<double, segment_ious.size()> right{};
     for (std::size_t i = 0; i < right.size(); ++i) {
-        std::vector<char> taken(wanted.size(), 0);
-        for (const ScoredSegment& segment : told) {
+        std::vector<char> matched(truth.size(), 0);
+        for (const ScoredSegment& segment : predicted) {
             double best = 0;
             std::size_t which = 0;
-            for (std::size_t other = 0; other < wanted.size(); ++other) {
-                const double overlap = taken[other] ? 0 : iou(segment, wanted[other]);
+            for (std::size_t other = 0; other < truth.size(); ++other) {
+                const double overlap = matched[other] ? 0 : iou(segment, truth[other]);
                 if (overlap <= best) continue;
                 best = overlap;
                 which = other;
             }
             if (best < segment_ious[i]) continue;
-            taken[which] = 1;
-            right[i] += 1 / static_cast<double>(told.size());
+            matched[which] = 1;
+            right[i] += 1 / static_cast<double>(predicted.size());
         }
     }
     return right;

@@ -1,95 +1,17 @@
 // Evaluations during training, and what is decided by them: the best checkpoint, the early end.
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
-#include "json_number.hpp"
 #include "trainer_impl.hpp"
+#include "tutti/base/json_text.hpp"
 #include "tutti/base/program_time.hpp"
+#include "tutti/train/evaluation_json.hpp"
 #include "tutti/train/objective.hpp"
 
 namespace tutti {
-namespace {
-
-/// The members of an "eval" row that depend on the config.
-std::string more_metrics(const EvaluationResult& result) {
-    std::string text;
-    if (result.topk > 0) text += fmt::format(R"("top{}": {:.17g}, )", result.topk, result.topk_accuracy());
-    if (result.unreadable > 0) text += fmt::format(R"("unreadable": {}, )", result.unreadable);
-    if (result.targets > 0 || result.loss_only) return text;
-    text += fmt::format(R"("balanced_accuracy": {:.17g}, )", result.balanced_accuracy());
-    if (const auto detection = result.detection())
-        text += fmt::format(R"("pod": {:.17g}, "far": {:.17g}, )", detection->probability,
-                            detection->false_alarm_ratio);
-    if (result.scores)
-        text +=
-            fmt::format(R"("auprc": {}, "roc_auc": {}, )", json_number(result.scores->average_precision()),
-                        json_number(result.scores->roc_auc()));
-    if (result.confusion.empty()) return text;
-    text += R"("confusion": [)";
-    const std::size_t classes = result.of_label.size();
-    for (std::size_t label = 0; label < classes; ++label) {
-        const auto row = std::span(result.confusion).subspan(label * classes, classes);
-        text += fmt::format("{}[{}]", label == 0 ? "" : ", ", fmt::join(row, ", "));
-    }
-    return text + "], ";
-}
-
-/// Of an object with a number value(i) for each key.
-template <class Keys, class Value>
-std::string members(const Keys& keys, const Value& value) {
-    std::string text;
-    for (std::size_t i = 0; i < keys.size(); ++i)
-        text += fmt::format(R"({}"{}": {})", i == 0 ? "" : ", ", keys[i], json_number(value(i)));
-    return text;
-}
-
-/// Of places, where it is known where on the earth they are.
-std::string earth_metrics(const EvaluationResult& result) {
-    if (!result.earth) return {};
-    const std::string within = members(earth_radii, [&](std::size_t i) { return result.within_km(i); });
-    return fmt::format(R"("km": {}, "median_km": {}, "within_km": {{{}}}, "km_samples": {}, )",
-                       json_number(result.km()), json_number(result.earth->median), within,
-                       result.earth->samples);
-}
-
-/// Of a locator.
-std::string place_metrics(const EvaluationResult& result) {
-    const std::string within = members(location_radii, [&](std::size_t i) { return result.within(i); });
-    return fmt::format(
-        R"("heatmap_loss": {}, "presence_loss": {}, "distance": {}, "median_distance": {}, "within": {{{}}}, {})",
-        json_number(result.heat_map_loss()), json_number(result.presence_loss()),
-        json_number(result.distance()), json_number(result.median_distance), within, earth_metrics(result));
-}
-
-/// Of a model that tells segments.
-std::string segment_metrics(const EvaluationResult& result) {
-    const std::string precision =
-        members(segment_ious, [&](std::size_t i) { return result.segment_precision(i); });
-    return fmt::format(R"("atiou": {}, "precision": {{{}}}, "with_segments": {}, "predicted": {}, )",
-                       json_number(result.atiou()), precision, result.segments->having,
-                       result.segments->told);
-}
-
-/// The members of an "eval" row between its loss and the number of samples.
-std::string metrics(const EvaluationResult& result) {
-    if (result.loss_only) return more_metrics(result);
-    if (result.segments) return segment_metrics(result) + more_metrics(result);
-    if (result.targets > 0)
-        return fmt::format(
-            R"("mae": {}, "rmse": {}, "distance": {}, {}{}{})", json_number(result.mae()),
-            json_number(result.rmse()), json_number(result.distance()),
-            result.earth ? fmt::format(R"("median_distance": {}, )", json_number(result.median_distance))
-                         : "",
-            earth_metrics(result), more_metrics(result));
-    return fmt::format(R"({}"accuracy": {:.17g}, {}"correct": {}, )",
-                       result.location ? place_metrics(result) : "", result.accuracy(), more_metrics(result),
-                       result.correct);
-}
-
-}  // namespace
 
 bool Trainer::Impl::report_eval() {
     set_place(RunPlace::Work::evaluation);
@@ -129,9 +51,15 @@ bool Trainer::Impl::report_eval() {
     last_eval_step = progress.step;
     // After max_steps an epoch may be unfinished: it counts as the one in progress.
     const std::int64_t epoch = progress.position > 0 ? progress.epoch + 1 : progress.epoch;
-    last_eval = fmt::format(
-        R"({{"type": "eval", "epoch": {}, "step": {}, "split": "val", "loss": {}, {}"samples": {:.0f}}})",
-        epoch, progress.step, json_number(result.mean_loss()), metrics(result), result.weight);
+    nlohmann::ordered_json row{{"type", "eval"},
+                               {"epoch", epoch},
+                               {"step", progress.step},
+                               {"split", "val"},
+                               {"loss", result.mean_loss()}};
+    add_metrics(row, result);
+    if (result.unreadable > 0) row["unreadable"] = result.unreadable;
+    row["samples"] = static_cast<std::int64_t>(result.weight);
+    last_eval = json_row(row);
     append_row(last_eval);
     note_best(result);
     job.log.info(fmt::format("epoch {}: validation loss {:.4f}, {}{}", epoch, result.mean_loss(),

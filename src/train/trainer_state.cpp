@@ -218,12 +218,15 @@ void Trainer::Impl::forget_other_metrics(const Config& before) {
         (config.train.loss == LossChoice::segments && of_segments(before.train) != of_segments(config.train));
     const bool other_selection = !(before.train.segments == config.train.segments);
     if (other_selection && config.train.loss == LossChoice::segments) last_eval.clear();
+    const bool other_places = before.train.soft_argmax != config.train.soft_argmax;
+    if (other_places && config.train.loss == LossChoice::location) last_eval.clear();
     const bool other_earth =
         before.data.latitudes != config.data.latitudes || before.data.longitudes != config.data.longitudes;
     if (other_earth) last_eval.clear();
     const auto is_other = [&](const std::string& then, const std::string& now) {
         return then != now || (other_loss && now == "val/loss") || (other_selection && now == "val/atiou") ||
-               (other_earth && now == "val/km");
+               (other_earth && now == "val/km") ||
+               (other_places && (now == "val/distance" || now == "val/km"));
     };
     if (is_other(before.train.checkpoint.best, config.train.checkpoint.best)) {
         progress.has_best = false;

@@ -18,5 +18,12 @@ TEST(JsonText, IndentsEachLevel) {
     EXPECT_EQ(json_text(nlohmann::json{{"a", "ä"}}), "{\"a\":\"ä\"}");
 }
 
+TEST(JsonText, RowsHaveBlanksBetweenTheirParts) {
+    nlohmann::ordered_json row{{"a", 1.5}, {"b", {1, 2}}, {"c", nullptr}};
+    row["d:,"] = "x\\\":,\\";
+    EXPECT_EQ(json_row(row), R"({"a": 1.5, "b": [1, 2], "c": null, "d:,": "x\\\":,\\"})");
+    EXPECT_EQ(nlohmann::ordered_json::parse(json_row(row)), row);
+}
+
 }  // namespace
 }  // namespace tutti

@@ -51,7 +51,7 @@ TEST_F(SegmentLists, SegmentsMayBeLeftUnread) {
 }
 
 /// The offsets of a part from second 10 on.
-std::vector<float> offsets(const std::vector<Segment>& segments, std::int64_t last, std::int64_t length,
+std::vector<float> offsets(const std::vector<SegmentTimes>& segments, std::int64_t last, std::int64_t length,
                            std::int64_t missed = 0) {
     const VideoPart part{.id = "a", .first = 10, .last = last, .segments = segments, .place = ""};
     const SegmentTargets targets = segment_targets(part, last, length);

@@ -75,6 +75,28 @@ class Locator(TrainingTest):
         self.assertRegex(shown, r"outputs +f32 +\[40, 6\]")
         self.assertRegex(shown, r"targets +f32 +\[40, 3\]")
 
+    def test_places_may_be_the_mean_of_the_heat(self):
+        data = self.images_with_places(12)
+        self.train(data, "run", "train.epochs=1")
+        file = self.dir / "soft.csv"
+        for temperature, delta in ((1e-6, 1e-4), (1e6, 0.01)):
+            self.assert_exit(self.mpirun(2, ["predict", "--run", self.dir / "run", "-o", file, f"train.soft_argmax={temperature}"]), 0)
+            with file.open(encoding="utf-8", newline="") as text:
+                soft = list(csv.DictReader(text))
+            self.assert_exit(self.run_trainer(["predict", "--run", self.dir / "run", "-o", self.dir / "hard.csv"]), 0)
+            with (self.dir / "hard.csv").open(encoding="utf-8", newline="") as text:
+                hard = list(csv.DictReader(text))
+            for row, other in zip(soft, hard, strict=True):
+                for axis in "xy":
+                    # Cold it is the greatest cell, hot the middle of the map.
+                    wanted = float(other[f"output_{axis}"]) if temperature < 1 else (32 / 4 - 1) / 2 * 4
+                    self.assertAlmostEqual(float(row[f"output_{axis}"]), wanted, delta=delta)
+            result = self.run_trainer(["eval", "--run", self.dir / "run", "--json", f"train.soft_argmax={temperature}"])
+            distances = [math.hypot(float(row["output_x"]) - float(row["target_cx"]), float(row["output_y"]) - float(row["target_cy"]))
+                         for row in soft if row["target_presence"] == "1"]
+            self.assertAlmostEqual(json.loads(result.stdout)["distance"], sum(distances) / len(distances), delta=1e-5)
+        self.assert_exit(self.run_trainer(["eval", "--run", self.dir / "run", "train.soft_argmax=0"]), 2)
+
     def test_a_global_batch_gives_the_same_losses_on_two_ranks(self):
         data = self.images_with_places(24)
         settings = ["train.max_steps=3", "train.precision=fp64", "train.log_every=1"]

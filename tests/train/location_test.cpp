@@ -20,7 +20,7 @@ namespace {
 TEST(Location, IsTheFirstCellOfTheGreatestHeat) {
     // [2, 3, 2]: heat 0 4 1 / 4 -1 2, presence 1 to 6.
     const std::vector<double> outputs{0, 1, 4, 2, 1, 3, 4, 4, -1, 5, 2, 6};
-    const Location location = find_location(outputs, {2, 3, 2}, 8);
+    const Location location = find_location(outputs, {2, 3, 2}, {8});
     EXPECT_EQ(location.peak, 4);
     EXPECT_EQ(location.x, 8);
     EXPECT_EQ(location.y, 0);
@@ -33,10 +33,40 @@ TEST(Location, IsTheFirstCellOfTheGreatestHeat) {
 
 TEST(Location, OfHeatThatIsNoNumber) {
     const std::vector<double> outputs{1, 0, std::nan(""), 0, 9, 0, std::nan(""), 0};
-    const Location location = find_location(outputs, {2, 2, 2}, 4);
+    const Location location = find_location(outputs, {2, 2, 2}, {4});
     EXPECT_TRUE(std::isnan(location.peak));
     EXPECT_EQ(location.x, 4);
     EXPECT_EQ(location.y, 0);
+}
+
+TEST(Location, MayBeTheMeanOfItsHeat) {
+    // [2, 3, 2]: heat 0 4 1 / 4 -1 2.
+    const std::vector<double> outputs{0, 1, 4, 2, 1, 3, 4, 4, -1, 5, 2, 6};
+    const double heat[] = {0, 4, 1, 4, -1, 2};
+    for (const double temperature : {0.25, 1.0, 7.0}) {
+        double weights = 0, x = 0, y = 0;
+        for (int cell = 0; cell < 6; ++cell) {
+            const double weight = std::exp(heat[cell] / temperature);
+            weights += weight;
+            x += weight * (cell % 3);
+            y += weight * (cell / 3);
+        }
+        const Location location = find_location(outputs, {2, 3, 2}, {8, temperature});
+        EXPECT_NEAR(location.x, 8 * x / weights, 1e-12);
+        EXPECT_NEAR(location.y, 8 * y / weights, 1e-12);
+        EXPECT_EQ(location.peak, 4);
+        EXPECT_DOUBLE_EQ(location.logit, 3.5);
+    }
+    // Cold, it is the greatest cell, or between equal ones; no heat is too large to be weighed.
+    const std::vector<double> one{1, 0, 3000, 0, 2, 0, 0, 0};
+    EXPECT_EQ(find_location(one, {2, 2, 2}, {4, 1e-3}).x, 4);
+    EXPECT_EQ(find_location(one, {2, 2, 2}, {4, 1e-3}).y, 0);
+    const Location between = find_location(outputs, {2, 3, 2}, {8, 1e-3});
+    EXPECT_DOUBLE_EQ(between.x, 4);
+    EXPECT_DOUBLE_EQ(between.y, 4);
+    const std::vector<double> none{1, 0, std::nan(""), 0};
+    EXPECT_TRUE(std::isnan(find_location(none, {1, 2, 2}, {4, 1}).x));
+    EXPECT_TRUE(std::isnan(find_location(none, {1, 2, 2}, {4, 1}).place().y));
 }
 
 TEST(Location, HeatIsComparedCellByCell) {
@@ -119,7 +149,7 @@ EvaluationResult evaluated_on(int ranks, const Spots& data, std::int64_t virtual
                       .communicator = world,
                       .batch_size = batch,
                       .topk = 5,  // of its outputs, which are no classes
-                      .location = weights,
+                      .location = LocationTask{weights, {weights.stride}},
                       .geography = geography,
                       .virtual_shards = virtual_shards,
                       .device = virtual_shards > 0 ? device.get() : nullptr});
@@ -155,7 +185,7 @@ TEST(Location, EvaluationsCountEachSampleOnceOnAnyNumberOfRanks) {
     double presence = 0, distance = 0, heat = 0;
     std::int64_t present = 0, right = 0, near = 0;
     for (std::size_t n = 0; n < samples; ++n) {
-        const Location said = find_location(all.subspan(12 * n, 12), {2, 3, 2}, 4);
+        const Location said = find_location(all.subspan(12 * n, 12), {2, 3, 2}, {4});
         const float* const target = data.targets().data() + 3 * n;
         const bool there = target[0] > 0.5f;
         presence += presence_loss(said.logit, there);
@@ -221,7 +251,7 @@ TEST(Location, OnTheEarthPlacesAreOffByKilometres) {
     for (std::size_t n = 0; n < samples; ++n) {
         const float* const target = data.targets().data() + 3 * n;
         if (target[0] < 0.5f) continue;
-        const Location said = find_location(std::span(outputs).subspan(12 * n, 12), {2, 3, 2}, 4);
+        const Location said = find_location(std::span(outputs).subspan(12 * n, 12), {2, 3, 2}, {4});
         const double x = static_cast<double>(target[1]), y = static_cast<double>(target[2]);
         distances.push_back(std::hypot(said.x - x, said.y - y));
         const double i = static_cast<double>(n);

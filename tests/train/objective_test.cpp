@@ -85,7 +85,7 @@ TEST(Objective, ALocatorLearnsFromThreeTargets) {
     data.targets = 3;
     EXPECT_EQ(objective_of(config.train, data), Objective::location);
     EXPECT_EQ(config_with_objective(config, data), config);
-    EXPECT_EQ(location_of_run(config.train)->sigma, 3);
+    EXPECT_EQ(location_of_run(config.train)->loss.sigma, 3);
     EXPECT_FALSE(location_of_run(config_of({}).train));
     const std::vector<std::string> locator{"model.name=locator"};
     EXPECT_EQ(refusal(locator, data), "");

@@ -94,8 +94,8 @@ EvaluationResult evaluated(int ranks, int lanes) {
 
 void expect_equal_counts(const EvaluationResult& one, const EvaluationResult& other) {
     EXPECT_EQ(one.weight, other.weight);
-    EXPECT_EQ(one.segments->having, other.segments->having);
-    EXPECT_EQ(one.segments->told, other.segments->told);
+    EXPECT_EQ(one.segments->with_segments, other.segments->with_segments);
+    EXPECT_EQ(one.segments->predicted, other.segments->predicted);
     EXPECT_EQ(one.of_label, other.of_label);
     EXPECT_EQ(one.confusion, other.confusion);
 }
@@ -117,26 +117,26 @@ TEST(SegmentEvaluation, IsWhatTheOutputsOfEachSampleSay) {
         for (std::size_t t = 0; t < seconds; ++t)
             if (values[t * feature_count + feature_count - 1] == 1)
                 ++confusion[(targets[2 * t] >= 0 ? 2U : 0U) + (outputs[4 * t] > 0 ? 1U : 0U)];
-        const auto told = tell_segments(outputs, task.selection);
+        const auto predicted = decode_segments(outputs, task.selection);
         const auto wanted = segments_in(targets);
-        expected.told += static_cast<std::int64_t>(told.size());
+        expected.predicted += static_cast<std::int64_t>(predicted.size());
         if (wanted.empty()) continue;
-        ++expected.having;
-        const auto precisions = segment_precisions(told, wanted);
+        ++expected.with_segments;
+        const auto precisions = segment_precisions(predicted, wanted);
         for (std::size_t i = 0; i < precisions.size(); ++i) expected.precision[i] += precisions[i];
     }
-    ASSERT_GT(expected.told, sequence_count);
+    ASSERT_GT(expected.predicted, sequence_count);
     ASSERT_GT(expected.precision[0], 0);
-    ASSERT_LT(expected.having, sequence_count);
+    ASSERT_LT(expected.with_segments, sequence_count);
     const EvaluationResult result = evaluated(1, 0);
-    EXPECT_EQ(result.segments->told, expected.told);
-    EXPECT_EQ(result.segments->having, expected.having);
+    EXPECT_EQ(result.segments->predicted, expected.predicted);
+    EXPECT_EQ(result.segments->with_segments, expected.with_segments);
     EXPECT_EQ(result.confusion, confusion);
     EXPECT_EQ(result.of_label,
               (std::vector<std::int64_t>{confusion[0] + confusion[1], confusion[2] + confusion[3]}));
     for (std::size_t i = 0; i < segment_ious.size(); ++i)
-        EXPECT_NEAR(result.segment_precision(i), expected.precision[i] / static_cast<double>(expected.having),
-                    1e-12);
+        EXPECT_NEAR(result.segment_precision(i),
+                    expected.precision[i] / static_cast<double>(expected.with_segments), 1e-12);
     EXPECT_EQ(result.metric("val/atiou"), result.atiou());
     EXPECT_EQ(result.weight, sequence_count);
 }

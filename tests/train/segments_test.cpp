@@ -54,11 +54,11 @@ TEST(Segments, AreToldAsManyAsMinutesAllow) {
 }
 
 TEST(Segments, OneSecondTellsOneWithinTheSequence) {
-    const auto told = tell_segments(Outputs(100, 20).tell(50, 0.75, 10, 15), {});
-    ASSERT_EQ(told.size(), 1u);
-    expect_segment(told[0], 40, 65, 0.75);
+    const auto predicted = decode_segments(Outputs(100, 20).tell(50, 0.75, 10, 15), {});
+    ASSERT_EQ(predicted.size(), 1u);
+    expect_segment(predicted[0], 40, 65, 0.75);
     const auto cut =
-        tell_segments(Outputs(100, 20).tell(95, 0.75, 30, 70).tell(3, 0.6, 50, 40), {.per_minute = 9});
+        decode_segments(Outputs(100, 20).tell(95, 0.75, 30, 70).tell(3, 0.6, 50, 40), {.per_minute = 9});
     ASSERT_EQ(cut.size(), 2u);
     expect_segment(cut[0], 65, 100, 0.75);
     expect_segment(cut[1], 0, 43, 0.6);
@@ -66,49 +66,49 @@ TEST(Segments, OneSecondTellsOneWithinTheSequence) {
 
 TEST(Segments, UnlikelyShortAndLongOnesAreNotTold) {
     const SegmentsConfig by{.threshold = 0.5, .shortest = 10, .longest = 90, .per_minute = 9};
-    EXPECT_TRUE(tell_segments(Outputs(200), by).empty());
-    EXPECT_TRUE(tell_segments(Outputs(200).tell(50, 0.5, 10, 15), by).empty());
-    EXPECT_TRUE(tell_segments(Outputs(200).tell(50, 0.9, 4, 5), by).empty());
-    EXPECT_TRUE(tell_segments(Outputs(200).tell(100, 0.9, 60, 31), by).empty());
-    EXPECT_EQ(tell_segments(Outputs(200).tell(50, 0.9, 5, 5).tell(100, 0.9, 60, 30), by).size(), 2u);
+    EXPECT_TRUE(decode_segments(Outputs(200), by).empty());
+    EXPECT_TRUE(decode_segments(Outputs(200).tell(50, 0.5, 10, 15), by).empty());
+    EXPECT_TRUE(decode_segments(Outputs(200).tell(50, 0.9, 4, 5), by).empty());
+    EXPECT_TRUE(decode_segments(Outputs(200).tell(100, 0.9, 60, 31), by).empty());
+    EXPECT_EQ(decode_segments(Outputs(200).tell(50, 0.9, 5, 5).tell(100, 0.9, 60, 30), by).size(), 2u);
     const SegmentsConfig any{.shortest = 0, .per_minute = 9};
-    EXPECT_TRUE(tell_segments(Outputs(200).tell(50, 0.9, 0, 0), any).empty());
-    EXPECT_EQ(tell_segments(Outputs(200).tell(50, 0.9, 0, 0.5), any).size(), 1u);
+    EXPECT_TRUE(decode_segments(Outputs(200).tell(50, 0.9, 0, 0), any).empty());
+    EXPECT_EQ(decode_segments(Outputs(200).tell(50, 0.9, 0, 0.5), any).size(), 1u);
 }
 
 TEST(Segments, WhatIsNoNumberTellsNothing) {
     EXPECT_TRUE(
-        tell_segments(Outputs(200).tell(50, 0.9, nan, 5).tell(60, 0.9, 5, nan).tell(70, nan, 9, 9), {})
+        decode_segments(Outputs(200).tell(50, 0.9, nan, 5).tell(60, 0.9, 5, nan).tell(70, nan, 9, 9), {})
             .empty());
 }
 
 TEST(Segments, OverlappingOnesLoseScoreByTheirOverlap) {
     const SegmentsConfig by{.per_minute = 9, .nms_sigma = 0.5};
     // IoU of [40, 60] and [50, 70]: 10 / 30; of [40, 60] and [100, 120]: 0.
-    const auto told =
-        tell_segments(Outputs(200).tell(50, 0.9, 10, 10).tell(60, 0.8, 10, 10).tell(110, 0.7, 10, 10), by);
-    ASSERT_EQ(told.size(), 3u);
+    const auto predicted =
+        decode_segments(Outputs(200).tell(50, 0.9, 10, 10).tell(60, 0.8, 10, 10).tell(110, 0.7, 10, 10), by);
+    ASSERT_EQ(predicted.size(), 3u);
     const double lowered = 0.8 * std::exp(-(1.0 / 9) / 0.5);
-    expect_segment(told[0], 40, 60, 0.9);
-    expect_segment(told[1], 100, 120, 0.7);
-    expect_segment(told[2], 50, 70, lowered);
-    EXPECT_EQ(tell_segments(Outputs(200).tell(50, 0.9, 10, 10).tell(60, 0.8, 10, 10),
-                            {.per_minute = 9, .min_score = lowered + 1e-9})
+    expect_segment(predicted[0], 40, 60, 0.9);
+    expect_segment(predicted[1], 100, 120, 0.7);
+    expect_segment(predicted[2], 50, 70, lowered);
+    EXPECT_EQ(decode_segments(Outputs(200).tell(50, 0.9, 10, 10).tell(60, 0.8, 10, 10),
+                              {.per_minute = 9, .min_score = lowered + 1e-9})
                   .size(),
               1u);
     // A second one that is the same: exp(-2) of it are left.
-    const auto twice = tell_segments(Outputs(200).tell(50, 0.9, 10, 10).tell(51, 0.9, 11, 9), by);
+    const auto twice = decode_segments(Outputs(200).tell(50, 0.9, 10, 10).tell(51, 0.9, 11, 9), by);
     ASSERT_EQ(twice.size(), 2u);
     expect_segment(twice[1], 40, 60, 0.9 * std::exp(-2));
 }
 
 TEST(Segments, OnlyTheMostProbableSecondsCompete) {
-    const auto told =
-        tell_segments(Outputs(200).tell(50, 0.7, 10, 10).tell(90, 0.9, 10, 10).tell(150, 0.8, 10, 10),
-                      {.candidates = 2, .per_minute = 9});
-    ASSERT_EQ(told.size(), 2u);
-    EXPECT_EQ(told[0].begin, 80);
-    EXPECT_EQ(told[1].begin, 140);
+    const auto predicted =
+        decode_segments(Outputs(200).tell(50, 0.7, 10, 10).tell(90, 0.9, 10, 10).tell(150, 0.8, 10, 10),
+                        {.candidates = 2, .per_minute = 9});
+    ASSERT_EQ(predicted.size(), 2u);
+    EXPECT_EQ(predicted[0].begin, 80);
+    EXPECT_EQ(predicted[1].begin, 140);
 }
 
 TEST(Segments, IouIsOfLengths) {
@@ -121,17 +121,17 @@ TEST(Segments, IouIsOfLengths) {
 TEST(Segments, EachWantedOneIsFoundOnce) {
     const std::vector<SegmentTimes> wanted{{0, 20}, {100, 120}};
     // IoU 1, the same once more, and 16 / 20.
-    const std::vector<ScoredSegment> told{{{0, 20}}, {{0, 20}}, {{100, 116}}};
-    EXPECT_EQ(segment_precisions(told, wanted),
+    const std::vector<ScoredSegment> predicted{{{0, 20}}, {{0, 20}}, {{100, 116}}};
+    EXPECT_EQ(segment_precisions(predicted, wanted),
               (std::array<double, 5>{2.0 / 3, 2.0 / 3, 2.0 / 3, 2.0 / 3, 1.0 / 3}));
     EXPECT_EQ(segment_precisions({}, wanted), (std::array<double, 5>{}));
-    EXPECT_EQ(segment_precisions(told, {}), (std::array<double, 5>{}));
+    EXPECT_EQ(segment_precisions(predicted, {}), (std::array<double, 5>{}));
 }
 
 TEST(Segments, OneThatIsNotRightTakesNoneFromTheNext) {
     const std::vector<SegmentTimes> wanted{{0, 20}};
-    const std::vector<ScoredSegment> told{{{0, 11}}, {{0, 19}}};
-    EXPECT_EQ(segment_precisions(told, wanted), (std::array<double, 5>{0.5, 0.5, 0.5, 0.5, 0.5}));
+    const std::vector<ScoredSegment> predicted{{{0, 11}}, {{0, 19}}};
+    EXPECT_EQ(segment_precisions(predicted, wanted), (std::array<double, 5>{0.5, 0.5, 0.5, 0.5, 0.5}));
 }
 
 TEST(Segments, PredictionsHaveTheSameColumnsForAll) {

@@ -220,7 +220,7 @@ constexpr bool is_regression(LossChoice loss) {
     return loss == LossChoice::mse || loss == LossChoice::l1 || loss == LossChoice::huber;
 }
 
-/// Which segments are told, of what each second says of its own (train/segments.hpp).
+/// Which segments are predicted, of what each second says of its own (train/segments.hpp).
 struct SegmentsConfig {
     double threshold = 0.5;              ///< probability above which a second counts
     std::int64_t candidates = 1000;      ///< the most probable ones
@@ -239,6 +239,7 @@ struct TrainConfig {
     LossChoice loss = LossChoice::automatic;
     double heatmap_sigma = 8;  ///< pixels; these three: of the loss location (device/location_loss.hpp)
     double heatmap_weight = 100, presence_weight = 1;
+    std::optional<double> soft_argmax;  ///< of a heat map: temperature; empty: the greatest cell
     double focal_alpha = 0.7, focal_gamma = 2;  ///< these four: of segments (device/segment_loss.hpp)
     double focal_weight = 0.2, offset_weight = 0.8;
     SegmentsConfig segments;

@@ -6,7 +6,7 @@
 
 namespace tutti {
 
-/// Seconds from the beginning of the sequence.
+/// Seconds, of a sample from the beginning of the sequence.
 struct SegmentTimes {
     double begin = 0, end = 0;
     friend bool operator==(const SegmentTimes&, const SegmentTimes&) = default;

@@ -54,9 +54,9 @@ struct EvaluationJob {
     bool confusion = false;  ///< count every pair of label and prediction
     bool ranking = false;    ///< keep the scores of all samples, of two classes; else nothing
     bool loss_only = false;  ///< the outputs are neither logits nor compared with targets
-    /// Of a locator, whose outputs are a heat map and presence: the loss it is trained with.
-    std::optional<LocationLoss> location = {};
-    /// Of a model that tells segments, and by what.
+    /// Of a locator, whose outputs are a heat map and presence.
+    std::optional<LocationTask> location = {};
+    /// Of a model that predicts segments, and how.
     std::optional<SegmentTask> segments = {};
     /// Of `dataset`, whose targets are then places, of a locator or x and y alone. Null: not known.
     const Geography* geography = nullptr;
@@ -85,28 +85,28 @@ struct TargetErrors {
 /// Sums of a locator, over samples and, where they are of places, over those in which the thing is.
 struct LocationSums {
     double presence_loss = 0;  ///< Σ presence_loss (train/location.hpp)
-    double distance = 0;       ///< Σ pixels between the place that is told and the true one
+    double distance = 0;       ///< Σ pixels between the place that is predicted and the true one
     double heat_map_loss = 0;  ///< Σ heat_map_loss
-    std::array<std::int64_t, location_radii.size()> within{};  ///< places told to within location_radii
+    std::array<std::int64_t, location_radii.size()> within{};  ///< places predicted to within location_radii
 };
 
-/// Evaluations count the places that are told to within these many kilometres.
+/// Evaluations count the places that are predicted to within these many kilometres.
 inline constexpr std::array<int, 4> earth_radii{25, 50, 100, 200};
 
-/// Sums over the places that are known and told where the picture shows the earth.
+/// Sums over the places that are known and predicted where the picture shows the earth.
 struct EarthSums {
-    double km = 0;             ///< Σ kilometres between the place that is told and the true one
+    double km = 0;             ///< Σ kilometres between the place that is predicted and the true one
     std::int64_t samples = 0;  ///< of how many
-    std::array<std::int64_t, earth_radii.size()> within{};  ///< told to within earth_radii
+    std::array<std::int64_t, earth_radii.size()> within{};  ///< predicted to within earth_radii
     double median = std::numeric_limits<double>::quiet_NaN();
 };
 
-/// Sums of a model that tells segments, over samples.
+/// Sums of a model that predicts segments, over samples.
 struct SegmentSums {
     std::array<double, segment_ious.size()>
-        precision{};          ///< Σ segment_precisions of those that have segments
-    std::int64_t having = 0;  ///< samples that have any
-    std::int64_t told = 0;    ///< segments, of all samples
+        precision{};                 ///< Σ segment_precisions of those that have segments
+    std::int64_t with_segments = 0;  ///< samples that have any
+    std::int64_t predicted = 0;      ///< segments, of all samples
 };
 
 /// Sums over the whole data set, the same on every rank. Counts are exact below 2⁵³.
@@ -127,8 +127,8 @@ struct EvaluationResult : LossSums {
     std::optional<EarthSums> earth = {};
     /// Of a locator, and where `earth` is: pixels; NaN where there is no place, or one of them is NaN.
     double median_distance = std::numeric_limits<double>::quiet_NaN();
-    /// Of a model that tells segments, whose classes above are those of seconds: 0, outside, and 1, inside,
-    /// with their confusion.
+    /// Of a model that predicts segments, whose classes above are those of seconds: 0, outside, and 1,
+    /// inside, with their confusion.
     std::optional<SegmentSums> segments = {};
     bool stopped = false;  ///< by a signal: the sums are of a part of the data
 
@@ -155,14 +155,15 @@ struct EvaluationResult : LossSums {
     /// Of a locator the two parts of the mean loss, without their weights.
     double heat_map_loss() const;
     double presence_loss() const;
-    /// The part of the present ones that is told to within location_radii[i] pixels; without any NaN.
+    /// The part of the present ones that is predicted to within location_radii[i] pixels; without any NaN.
     double within(std::size_t radius) const;
     /// Where `earth` is: mean kilometres over its samples, and the part of these within earth_radii[i]; NaN
     /// where there is none.
     double km() const;
     double within_km(std::size_t radius) const;
-    /// Of a model that tells segments: the mean over samples that have any of the part of those told that is
-    /// right from an IoU of segment_ious[i] on, and the mean of these (AtIoU); NaN where no sample has any.
+    /// Of a model that predicts segments: the mean over samples that have any of the part of those predicted
+    /// that is right from an IoU of segment_ious[i] on, and the mean of these (AtIoU); NaN where no sample
+    /// has any.
     double segment_precision(std::size_t i) const;
     double atiou() const;
     /// By a name of `validation_metrics` (base/config.hpp) or `ranking_metrics`; of these NaN without scores.
@@ -171,6 +172,9 @@ struct EvaluationResult : LossSums {
   private:
     double of_present(double sum) const;
 };
+
+/// The counts of a confusion matrix, [label][prediction]; none where nothing was counted. Pure.
+std::vector<std::vector<std::int64_t>> confusion_rows(const EvaluationResult& result);
 
 /// Whether `value` of the metric `name` is better than `best` by more than `min_delta`. NaN never is. Pure.
 bool improves(const std::string& name, double value, double best, double min_delta = 0);

@@ -11,6 +11,7 @@
 #include "tutti/input/dataset.hpp"
 #include "tutti/model/loss.hpp"
 #include "tutti/model/zoo.hpp"
+#include "tutti/train/location.hpp"
 #include "tutti/train/segments.hpp"
 
 namespace tutti {
@@ -36,10 +37,10 @@ constexpr bool is_of_targets(LossChoice loss) {
 /// By train.loss, auto included. Pure.
 Objective objective_of(const TrainConfig& config, const DatasetInfo& data);
 
-/// What train.loss: location minimises; nothing of another loss. Pure.
-std::optional<LocationLoss> location_of_run(const TrainConfig& config);
+/// What train.loss: location minimises, and how places are decoded; nothing of another loss. Pure.
+std::optional<LocationTask> location_of_run(const TrainConfig& config);
 
-/// What train.loss: segments minimises, and by what segments are told; nothing of another loss. Pure.
+/// What train.loss: segments minimises, and how segments are decoded; nothing of another loss. Pure.
 std::optional<SegmentTask> segments_of_run(const TrainConfig& config);
 
 /// The targets of a locator: whether the thing is there, and its place.

@@ -30,8 +30,8 @@ struct PredictionJob {
     const Embedding* embedding = nullptr;  ///< needed when the format has embeddings
     PredictionWriter* writer = nullptr;    ///< rank 0's; null on the others
     const SamplePaths* paths = nullptr;    ///< of `dataset`, beside the writer when the format has paths
-    /// Of a locator, whose rows hold location_columns as outputs: LocationLoss::stride; 0: another model.
-    std::int64_t location_stride = 0;
+    /// Of a locator, whose rows hold location_columns as outputs.
+    std::optional<LocationDecoding> location = {};
     /// Of a model that tells segments, by what; its rows hold segment_columns as outputs.
     std::optional<SegmentsConfig> segments = {};
     /// Of `dataset`, when the format has earth: of a locator, or a model whose outputs are x and y.

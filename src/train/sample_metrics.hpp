@@ -1,0 +1,63 @@
+#pragma once
+// How what a model says of one sample differs from what is.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "tutti/input/geography.hpp"
+#include "tutti/train/evaluation.hpp"
+#include "tutti/train/location.hpp"
+#include "tutti/train/segments.hpp"
+
+namespace tutti {
+
+/// What evaluations sum of samples where the order decides the bits; by the places below.
+using MetricSums = std::array<double, 5>;
+namespace number_sums {
+enum Place : std::size_t { absolute, squared, distance, km };
+}
+namespace location_sums {
+enum Place : std::size_t { presence_loss, heat_map_loss, distance, km };
+}
+/// Of segments the precision at each of segment_ious.
+static_assert(segment_ious.size() == MetricSums().size());
+
+/// Of which sample metrics are; on the earth, where geography is not null.
+struct OnEarth {
+    const Geography* geography;
+    std::int64_t sample;
+};
+
+/// Of numbers one by one; where they are a place, x and y.
+struct NumberMetrics {
+    TargetErrors errors;
+    std::optional<double> km;  ///< none: not known, or no earth is there
+};
+/// outputs, targets: [K], of one sample, as all spans here; K = 2 where geography is known. Pure, as all.
+NumberMetrics metrics_of(std::span<const double> outputs, std::span<const float> targets,
+                         const OnEarth& where);
+
+/// Of a locator.
+struct LocationMetrics {
+    bool present;
+    double logit, presence_loss, heat_map_loss;
+    double distance;           ///< pixels
+    std::optional<double> km;  ///< of one that is present; none as above
+};
+LocationMetrics metrics_of(std::span<const double> outputs, const Shape& shape, const LocationTask& task,
+                           std::span<const float> target, const OnEarth& where);
+
+/// Of a model that tells segments.
+struct SegmentMetrics {
+    std::array<std::array<std::int64_t, 2>, 2> seconds{};  ///< [inside][predicted to be]
+    bool has_any = false;
+    std::size_t predicted = 0;
+    std::array<double, segment_ious.size()> precisions{};
+};
+SegmentMetrics metrics_of(std::span<const double> outputs, const SegmentTask& task,
+                          std::span<const float> targets);
+
+}  // namespace tutti
