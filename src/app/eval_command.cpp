@@ -35,6 +35,11 @@ void print_metrics_on_earth(const EvaluationResult& sums) {
         fmt::print(", {:.4f} within {}", sums.within_km(i), earth_radii[i]);
 }
 
+std::string detection_text(const EvaluationResult::Detection& detection) {
+    return fmt::format("POD {:.4f}, FAR {:.4f}, F1 {:.4f}", detection.probability,
+                       detection.false_alarm_ratio, detection.f1);
+}
+
 void print_metrics_of_segments(const EvaluationResult& sums) {
     fmt::print("{}, loss {:.4f}", score_text(sums), sums.mean_loss());
     if (sums.unreadable > 0) fmt::print(", {} samples could not be read", sums.unreadable);
@@ -42,8 +47,8 @@ void print_metrics_of_segments(const EvaluationResult& sums) {
     if (sums.segments->with_segments == 0) fmt::print(", but no sample has any");
     for (std::size_t i = 0; sums.segments->with_segments > 0 && i < segment_ious.size(); ++i)
         fmt::print(", {:.4f} right from IoU {} on", sums.segment_precision(i), segment_ious[i]);
-    fmt::print("\nseconds: balanced accuracy {:.4f}, POD {:.4f}, FAR {:.4f}\n", sums.balanced_accuracy(),
-               sums.detection()->probability, sums.detection()->false_alarm_ratio);
+    fmt::print("\nseconds: balanced accuracy {:.4f}, {}\n", sums.balanced_accuracy(),
+               detection_text(*sums.detection()));
     print_confusion(sums, {"outside", "inside"});
     if (sums.segments->with_segments > 0)
         fmt::print("test AtIoU {:.4f} ({:.0f} samples)\n", sums.atiou(), sums.weight);
@@ -71,14 +76,18 @@ void prepare_curves(const Inference& model, const std::string& directory) {
     for (const char* name : {precision_recall_name, roc_name}) prepare_report(directory, name, "--curves");
 }
 
-void write_curves(const RankedScores& scores, const std::string& directory, const std::string& data) {
+void write_curves(const RankedScores& scores, const TrainConfig& config, const std::string& directory,
+                  const std::string& data) {
     if (!scores.defined())
         throw DataError("--curves " + directory + ": " + data +
                             " has samples of one class only, or the model's outputs are not numbers (nan)",
                         "give data with samples of both classes, or leave --curves out");
+    const auto location = location_of_run(config);
+    const bool is_logit = !location || location->decoding.presence_score == PresenceScore::logit;
+    const ScoreScale scale = is_logit ? ScoreScale::logit : ScoreScale::itself;
     const std::filesystem::path folder(directory);
-    write_report((folder / precision_recall_name).string(), precision_recall_csv(scores));
-    write_report((folder / roc_name).string(), roc_csv(scores));
+    write_report((folder / precision_recall_name).string(), precision_recall_csv(scores, scale));
+    write_report((folder / roc_name).string(), roc_csv(scores, scale));
 }
 
 int eval(const JobStart& start, const InferenceArguments& arguments, bool json, const std::string& curves) {
@@ -106,8 +115,9 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json, 
                   .skipped = &unreadable,
                   .log = &start.log});
     if (!curves.empty())
-        together_on_first_rank(*model.control, "writing the curves",
-                               [&] { write_curves(*sums.scores, curves, model.data->name()); });
+        together_on_first_rank(*model.control, "writing the curves", [&] {
+            write_curves(*sums.scores, model.config.train, curves, model.data->name());
+        });
     if (start.world.rank() != 0) return 0;
     if (json) {
         nlohmann::ordered_json row;
@@ -135,7 +145,7 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json, 
                    sums.mean_loss(), sums.balanced_accuracy());
         if (sums.topk > 0) fmt::print(", top-{} accuracy {:.4f}", sums.topk, sums.topk_accuracy());
         if (const auto detection = sums.detection())
-            fmt::print(", POD {:.4f}, FAR {:.4f}", detection->probability, detection->false_alarm_ratio);
+            fmt::print(", {}{}", detection_text(*detection), sums.of_label.size() > 2 ? " (class 1)" : "");
         if (sums.scores) fmt::print(", {}", ranking_text(*sums.scores));
         if (sums.unreadable > 0) fmt::print(", {} samples could not be read", sums.unreadable);
         if (sums.location && sums.of_label[1] == 0) fmt::print("\nno sample is present");

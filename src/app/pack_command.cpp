@@ -130,6 +130,12 @@ int pack_clips_command(const Arguments& arguments) {
                     "frames of a sample: the first of a clip; a shorter one repeats its last")
         .show_default()
         .in_range(1, 4096);
+    const ParserOption range =
+        parser
+            .add_option("--range", options.frame_range,
+                        "START,END: columns of the table with the first and the last frame of a clip, by the "
+                        "number that their names end in; default: all frames of the folder")
+            .delimiter(',');
     source.add_form(parser);
     source.add_placements(parser);
     parser.add_flag(
@@ -147,7 +153,15 @@ int pack_clips_command(const Arguments& arguments) {
     check_output(options.output);
     index.prepare(options.output, options.csv);
     options.from = index.note();
+    if (range.given() && (options.frame_range.size() != 2 || options.csv.empty()))
+        throw UsageError("--range is for two columns of a table", "write --csv FILE --range start,end");
     const DatasetInfo info = pack_clips(options, left_out.note(), &rows);
+    if (rows.unread_range)
+        fmt::print(
+            stderr,
+            "warning: {}: the columns start and end were not looked at: clips have the first frames of "
+            "their folders; give --range start,end\n",
+            options.csv);
     index.write();
     return print(options.output, info, text_of(rows) + left_out.text("clips"));
 }

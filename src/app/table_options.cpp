@@ -90,6 +90,8 @@ std::string text_of(const RowCounts& rows) {
     if (rows.filled > 0)
         text +=
             fmt::format("; in {} rows --fill-targets stands for an empty or not finite target", rows.filled);
+    if (rows.outside > 0)
+        text += fmt::format("; in {} rows the place is outside of the sample", rows.outside);
     return text;
 }
 

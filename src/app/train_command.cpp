@@ -173,6 +173,24 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
 
 }  // namespace
 
+namespace {
+
+/// Of flags of the MNIST example without its recipe, which trains another model in another way.
+std::string doubt_about_flags(const Arguments& arguments) {
+    std::vector<std::string> flags;
+    for (const std::string& word : arguments)
+        if (const FamiliarOption* const option = find_familiar_flag(word.substr(0, word.find('=')), "train");
+            option && option->from == "mnist")
+            flags.push_back(option->name);
+    if (flags.size() < 2) return {};
+    return fmt::format(
+        "{} are flags of the MNIST example, but without -c the built-in recipe is trained, "
+        "another model with another optimizer; that example's is -c jobs/mnist.yaml",
+        fmt::join(flags, ", "));
+}
+
+}  // namespace
+
 int train_command(const Arguments& arguments) {
     OptionParser parser(
         "Trains a model. Without a config the built-in quick-start recipe (lenet on Fashion-MNIST).",
@@ -181,6 +199,7 @@ int train_command(const Arguments& arguments) {
     add_recipe_options(parser, parsed);
     parser.footer("Flags of other trainers are understood, too: trainer inspect --option-reference");
     if (!parse_arguments(parser, translate_familiar_flags(arguments, "train"))) return 0;
+    if (parsed.config_path.empty()) parsed.doubt = doubt_about_flags(arguments);
 
     hold_preemption_notice();
     return run_on_all_ranks(call_of(parser), timeout_before_start(parsed.config_path, parsed.overrides),

@@ -95,6 +95,7 @@ Config read_training_config(const JobStart& start, const RecipeArguments& argume
         config = parse_config(recipe.text, recipe.source, arguments.overrides);
         check_strategy(config, start.world.size(), arguments.own_data);
         start.log.set_level(parse_log_level(config.run.log_level));
+        if (!arguments.doubt.empty()) start.log.warning(arguments.doubt);
         if (const std::string doubt =
                 doubt_about_translation(recipe.text, recipe.source, arguments.overrides);
             !doubt.empty())

@@ -24,6 +24,7 @@ struct RecipeArguments {
     std::string config_path;
     std::vector<std::string> overrides;
     bool own_data = false;  ///< the command makes its data: data.train need not be set
+    std::string doubt{};    ///< what rank 0 is to warn of before it trains; empty: nothing
 };
 
 /// -c and key=value.

@@ -162,6 +162,10 @@ void check_compression(const Config& config, const Settings& settings) {
 
 /// What a key alone cannot tell.
 void check_combinations(const Config& config, const Settings& settings) {
+    if (config.train.scale_lr_by_world_size && config.train.scale_lr_by_batch)
+        settings.find("train.scale_lr_by_batch")
+            ->fail("train.scale_lr_by_world_size is true, and the ranks would count twice",
+                   "remove one of them");
     check_validation(config, settings);
     check_compression(config, settings);
     if (!config.optim.nesterov) return;
@@ -322,6 +326,8 @@ std::vector<std::string> course_differences(const Config& before, const Config& 
                                                  "train.heatmap_weight",
                                                  "train.presence_weight",
                                                  "train.soft_argmax",
+                                                 "train.presence_score",
+                                                 "train.presence_threshold",
                                                  "train.focal_alpha",
                                                  "train.focal_gamma",
                                                  "train.focal_weight",
@@ -338,6 +344,7 @@ std::vector<std::string> course_differences(const Config& before, const Config& 
                                                  "train.precision",
                                                  "train.ema",
                                                  "train.scale_lr_by_world_size",
+                                                 "train.scale_lr_by_batch",
                                                  "train.nan_policy",
                                                  "train.early_stopping",
                                                  "train.checkpoint.best",

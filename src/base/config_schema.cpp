@@ -236,6 +236,12 @@ void add_train(std::vector<Row>& rows) {
                 "where a locator's place is: null: the cell of its heat map with the greatest value; a "
                 "temperature T: the mean of all cells, each weighted by exp(value / T); training does not "
                 "depend on it"),
+            row("train.presence_score", at(train, &T::presence_score),
+                choice<PresenceScore>({{"logit", PresenceScore::logit}, {"mean", PresenceScore::mean}}),
+                "by what evaluations of a locator tell presence: logit: its sigmoid; mean: the mean of that "
+                "and the heat map's peak"),
+            row("train.presence_threshold", at(train, &T::presence_threshold), number({.low = 0, .high = 1}),
+                "score above which evaluations of a locator take something to be present"),
             row("train.focal_alpha", at(train, &T::focal_alpha), number({.low = 0, .high = 1}),
                 "what seconds inside of a segment weigh in the focal loss of segments; those outside: 1 less "
                 "that"),
@@ -291,6 +297,10 @@ void add_train(std::vector<Row>& rows) {
                 "that, and those 3x3 convolutions are computed as they are"),
             row("train.scale_lr_by_world_size", at(train, &T::scale_lr_by_world_size), boolean(),
                 "multiply the learning rate by the number of ranks"),
+            row("train.scale_lr_by_batch", at(train, &T::scale_lr_by_batch), optional(integer(1)),
+                "the rates are given for updates of so many samples: optim.lr, schedule.min_lr and "
+                "schedule.warmup_lr are multiplied by the samples of an update (batch_size x accumulate x "
+                "ranks) / this"),
             row("train.recompute", at(train, &T::recompute), boolean(),
                 "compute activations again in backward: less memory, more time, the same bits (on a GPU not "
                 "with model.gelu: tanh, whose products then have no GELU in them; for transformers on a CPU "

@@ -138,6 +138,7 @@ Settings::Settings(std::string_view yaml_text, const std::string& source) {
         throw UsageError(place(source, root.Mark()) + ": the file is not a map",
                          "begin it with sections such as data:, model: and train:");
     add_map(root, "", source);
+    refuse_noted();
 }
 
 void Settings::add_map(const YAML::Node& map, const std::string& section, const std::string& source) {
@@ -162,7 +163,19 @@ void Settings::add_map(const YAML::Node& map, const std::string& section, const 
 }
 
 void Settings::add_familiar(const FamiliarOption& option, const Setting& setting, const std::string& source) {
-    if (option.meaning == FamiliarOption::Meaning::refused) refuse_familiar(option, setting.where);
+    using Meaning = FamiliarOption::Meaning;
+    const bool has_value = !setting.node.IsNull();
+    const bool fits =
+        option.words.empty() ||
+        (setting.node.IsScalar() && familiar_value(option, setting.node.Scalar(), setting.where).empty());
+    if (option.meaning == Meaning::refused || (option.meaning == Meaning::needless && has_value && !fits)) {
+        refused_.emplace_back(&option, setting.where);
+        return;
+    }
+    if (option.meaning == Meaning::needless) {
+        familiar_names_[option.name] = option.name;
+        return;
+    }
     if (find(option.target)) refuse_twice(option.name, option.target, setting.where, source);
     const bool is_text = setting.node.IsScalar();
     const std::string value = is_text ? familiar_value(option, setting.node.Scalar(), setting.where) : "";
@@ -219,6 +232,28 @@ void Settings::override_with(const std::string& argument) {
     for (auto it = by_path_.begin(); it != by_path_.end();)
         it = it->first.starts_with(path + ".") ? by_path_.erase(it) : std::next(it);
     add_value(setting, command_line);
+    refuse_noted();
+}
+
+void Settings::refuse_noted() const {
+    if (refused_.empty()) return;
+    if (refused_.size() == 1) refuse_familiar(*refused_.front().first, refused_.front().second);
+    std::vector<std::string> notes;
+    for (const auto& [option, where] : refused_)
+        if (std::ranges::find(notes, option->note) == notes.end()) notes.push_back(option->note);
+    std::string list;
+    for (const std::string& note : notes) {
+        std::vector<std::string> names;
+        std::string first;
+        for (const auto& [option, where] : refused_) {
+            if (option->note != note) continue;
+            if (names.empty()) first = where;
+            names.push_back(option->name);
+        }
+        list += fmt::format("{}{}: {} ({})", list.empty() ? "" : ", ", first, join(names, ", "), note);
+    }
+    throw UsageError(fmt::format("{} keys of another trainer ({}) are not taken over: {}", refused_.size(),
+                                 refused_.front().first->from, list));
 }
 
 std::vector<std::string> Settings::familiar_names() const {

@@ -4,6 +4,8 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "config_values.hpp"
 #include "tutti/base/familiar_options.hpp"
@@ -29,7 +31,10 @@ class Settings {
     void add_familiar(const FamiliarOption& option, const Setting& setting, const std::string& source);
     void add_value(const Setting& setting, const std::string& source);
     std::map<std::string, Setting> by_path_;
+    /// UsageError where keys were noted that stand for nothing here: all of them at once.
+    void refuse_noted() const;
     std::map<std::string, std::string> familiar_names_;  ///< of keys given by another trainer's name
+    std::vector<std::pair<const FamiliarOption*, std::string>> refused_;  ///< and where each was given
 };
 
 }  // namespace tutti::config

@@ -44,6 +44,11 @@ FamiliarOption needless(FamiliarOption option, const char* note) {
 FamiliarOption refused(FamiliarOption option, const char* note) {
     return without(Meaning::refused, std::move(option), note);
 }
+/// With another value it is refused.
+FamiliarOption needless_if(const char* value, FamiliarOption option, const char* note) {
+    option.words = {{value, ""}};
+    return needless(std::move(option), note);
+}
 FamiliarOption called(std::vector<std::pair<std::string, std::string>> words, const char* note,
                       FamiliarOption option) {
     option.words = std::move(words);
@@ -64,6 +69,11 @@ constexpr const char* val_features =
     "features and labels are read from one HDF5 file (data/README.md): data.val=FILE.h5";
 constexpr const char* widths =
     "leave it out with model.fusion: early; with cross give all three: model.features=[512, 2048, 384]";
+constexpr const char* columns = "columns are named when the data are packed: trainer pack images --csv";
+constexpr const char* stored = "what images are is stored in the HDF5 file: trainer pack images --size 384";
+constexpr const char* only_4 = "the locator's heat map has a quarter of the image's resolution: 4";
+constexpr const char* no_flips = "flips would move the places; leave it out, or set it to false";
+constexpr const char* predicts = "trainer predict --run RUN_DIR -o FILE writes one row per image";
 constexpr const char* from_launcher = "leave it out: the launcher (srun, mpirun, torchrun) says it";
 
 void add_flags(std::vector<FamiliarOption>& all) {
@@ -83,6 +93,9 @@ void add_flags(std::vector<FamiliarOption>& all) {
                 "choose the recipe: -c jobs/cyclone_video/classify.yaml (binary) or "
                 "-c jobs/cyclone_video/neighbouring.yaml"),
         only_in("train", switched(cyclone, "--dry_run", "train.max_steps", "1")),
+        only_in("predict",
+                refused(switched(cyclone, "--dry_run", "", ""),
+                        "leave it out: settings and data are checked before anything is computed")),
         flag(locator, "--config", "-c"),
         flag(locator, "--train_csv", "data.train", Value::hdf5),
         flag(locator, "--val_csv", "data.val", Value::hdf5),
@@ -92,6 +105,10 @@ void add_flags(std::vector<FamiliarOption>& all) {
         flag(locator, "--bs", "train.batch_size"),
         flag("cyclone-locator, mnist", "--lr", "optim.lr"),
         flag(locator, "--num_workers", "data.workers"),
+        only_in("train", flag(locator, "--image_size", "model.image")),
+        only_in("train", flag(locator, "--heatmap_sigma_px", "train.heatmap_sigma")),
+        only_in("train", flag(locator, "--best_ckpt_start_epoch", "train.checkpoint.best_from")),
+        only_in("train", refused(flag(locator, "--heatmap_stride", ""), only_4)),
         flag(mnist, "--batch-size", "train.batch_size"),
         only_in("train", needless(flag(mnist, "--test-batch-size", ""),
                                   "evaluation is exact with any batch, and uses train.batch_size")),
@@ -108,6 +125,9 @@ void add_flags(std::vector<FamiliarOption>& all) {
         refused(flag(torch, "--local-rank", ""), from_launcher),
         refused(flag(torch, "--world_size", ""), from_launcher),
         refused(flag(torch, "--dist_url", ""), from_launcher),
+        refused(flag(torch, "--master_addr", ""), from_launcher),
+        refused(flag(torch, "--master_port", ""), from_launcher),
+        refused(flag(torch, "--nproc_per_node", ""), from_launcher),
         only_in("train", flag(torch, "--dist_backend", "distributed.backend")),
     };
     all.insert(all.end(), std::begin(rows), std::end(rows));
@@ -127,9 +147,24 @@ void add_keys(std::vector<FamiliarOption>& all) {
         key(locator, "train.save_dir", "run.dir"),
         key(locator, "train.backbone", "model.backbone"),
         key(locator, "train.image_size", "model.image"),
+        needless(key(locator, "data.image_col", ""), columns),
+        needless(key(locator, "data.presence_col", ""), columns),
+        needless(key(locator, "data.cx_col", ""), columns),
+        needless(key(locator, "data.cy_col", ""), columns),
+        needless(key(locator, "data.use_pre_letterboxed", ""), stored),
+        needless(key(locator, "data.letterbox_meta_csv", ""), stored),
+        needless(key(locator, "data.letterbox_size_assert", ""), stored),
+        needless_if("4", key(locator, "train.heatmap_stride", ""), only_4),
+        needless_if("false", key(locator, "train.use_aug", ""), no_flips),
         key(locator, "loss.heatmap_sigma_px", "train.heatmap_sigma"),
         key(locator, "loss.w_heatmap", "train.heatmap_weight"),
         key(locator, "loss.w_presence", "train.presence_weight"),
+        key(locator, "infer.presence_threshold", "train.presence_threshold"),
+        needless(key(locator, "infer.batch_size", ""), "evaluations use train.batch_size"),
+        needless_if("1", key(locator, "infer.topk_peaks", ""), "one place is predicted: 1"),
+        needless(key(locator, "infer.roi_base_radius_px", ""), "regions are not cut out"),
+        needless(key(locator, "infer.roi_sigma_multiplier", ""), "regions are not cut out"),
+        needless(key(locator, "infer.out_dir", ""), predicts),
         key(locator, "train.val_every", "train.eval_every"),
         key(locator, "train.best_ckpt_start_epoch", "train.checkpoint.best_from"),
         key(clips, "model.d_model", "model.dim"),

@@ -51,6 +51,8 @@ std::vector<std::string> idle_settings(const Config& config) {
         .add("train.heatmap_weight", config.train.heatmap_weight, usual.train.heatmap_weight)
         .add("train.presence_weight", config.train.presence_weight, usual.train.presence_weight)
         .add("train.soft_argmax", config.train.soft_argmax, usual.train.soft_argmax)
+        .add("train.presence_score", config.train.presence_score, usual.train.presence_score)
+        .add("train.presence_threshold", config.train.presence_threshold, usual.train.presence_threshold)
         .tell(config.train.loss != LossChoice::location, "without model.name: locator", warnings);
     Group()
         .add("train.focal_alpha", config.train.focal_alpha, usual.train.focal_alpha)

@@ -44,6 +44,7 @@ class ImagePiece {
         if (std::ranges::any_of(targets, [](float target) { return std::isinf(target); }))
             throw DataError(source.path + ": its place is no finite number in pixels of the sample",
                             "correct its row");
+        if (pixel_targets_.has_place_outside(targets, sample.placement)) ++outside_;
         const auto is_absent = [](float target) { return std::isnan(target); };
         if (fill_ && std::ranges::any_of(targets, is_absent)) {
             std::ranges::replace_if(targets, is_absent, *fill_);
@@ -53,6 +54,7 @@ class ImagePiece {
         if (placed_) placements_.push_back(placement_in_picture(source.offset, sample.placement));
     }
     std::int64_t filled() const { return filled_; }
+    std::int64_t outside() const { return outside_; }
     bool is_full() const { return static_cast<std::int64_t>(pixels_.size()) >= packed_piece_bytes; }
     void flush(DatasetWriter& writer) {
         writer.append(pixels_, labels_, targets_, paths_, placements_);
@@ -67,7 +69,7 @@ class ImagePiece {
     const std::optional<float> fill_;
     const bool placed_;
     const PixelTargets& pixel_targets_;
-    std::int64_t filled_ = 0;
+    std::int64_t filled_ = 0, outside_ = 0;
     std::vector<std::byte> pixels_;
     std::vector<std::int64_t> labels_;
     std::vector<float> targets_;
@@ -111,7 +113,7 @@ DatasetInfo pack_image_samples(const ImageSourceOptions& options, const ImageSam
     }
 
     ImageSampleReader reader({options.height, options.width, options.channels, options.fit}, options.output);
-    const auto read = [&](std::size_t i) { return kind.read(reader, sources[i].path); };
+    const auto read = [&](std::size_t i) { return kind.read(reader, sources[i]); };
     // Of the first that can be read. Several threads may have one where a clip's later frame cannot be.
     std::mutex shaping;
     const auto take_shape = [&] {
@@ -153,7 +155,10 @@ DatasetInfo pack_image_samples(const ImageSourceOptions& options, const ImageSam
     }
     piece.flush(writer);
     writer.commit();
-    if (rows != nullptr) rows->filled = piece.filled();
+    if (rows != nullptr) {
+        rows->filled = piece.filled();
+        rows->outside = piece.outside();
+    }
     return info;
 }
 

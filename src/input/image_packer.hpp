@@ -25,8 +25,8 @@ struct ImageSampleKind {
     std::int64_t frames = 1;  ///< that stand one behind the other at each pixel
     /// Of ImageSourceOptions::folder; puts the classes into info.
     std::function<std::vector<ListedSample>(DatasetInfo& info)> list_folder;
-    /// Of a file or folder; may be called by several threads, as ImageSampleReader says.
-    std::function<ImageSample(ImageSampleReader& reader, const std::string& path)> read;
+    /// May be called by several threads, as ImageSampleReader says.
+    std::function<ImageSample(ImageSampleReader& reader, const ListedSample& source)> read;
 };
 
 /// Packs what the folder or the table lists. Throws what pack_images() does.

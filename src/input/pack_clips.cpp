@@ -1,6 +1,10 @@
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <system_error>
 
 #include "dataset_writer.hpp"
@@ -31,8 +35,20 @@ std::vector<ListedSample> clips_of_classes(const PackClipsOptions& options, Data
     return clips;
 }
 
-/// The first images in a clip's folder by name, at most so many.
-std::vector<std::string> frames_in(const std::string& folder, std::int64_t most) {
+/// The number that the name of a frame ends in, before its ending: 5 of img_00005.png.
+std::optional<std::int64_t> number_of(const std::string& path) {
+    const std::string name = fs::path(path).stem().string();
+    const std::size_t before = name.find_last_not_of("0123456789");
+    const char* const digits = name.data() + (before == std::string::npos ? 0 : before + 1);
+    std::int64_t number = 0;
+    const auto [rest, status] = std::from_chars(digits, name.data() + name.size(), number);
+    if (status != std::errc()) return {};
+    return number;
+}
+
+/// The first images in a clip's folder by name, of those in its range, at most so many.
+std::vector<std::string> frames_in(const ListedSample& source, std::int64_t most) {
+    const std::string& folder = source.path;
     std::vector<std::string> paths;
     std::error_code error, ignored;
     for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator();
@@ -47,14 +63,24 @@ std::vector<std::string> frames_in(const std::string& folder, std::int64_t most)
     if (paths.empty())
         throw DataError(folder + ": there is no image in it",
                         "names must end in .png, .jpg or .jpeg; leave such clips out with --skip-errors");
+    if (source.frames)
+        std::erase_if(paths, [&](const std::string& path) {
+            const std::optional<std::int64_t> number = number_of(path);
+            return !number || *number < source.frames->first || *number > source.frames->last;
+        });
+    if (paths.empty())
+        throw DataError(fmt::format("{}: there is no image whose name ends in a number from {} to {}", folder,
+                                    source.frames->first, source.frames->last),
+                        "correct the row, or leave such clips out with --skip-errors");
     std::ranges::sort(paths);
     if (static_cast<std::int64_t>(paths.size()) > most) paths.resize(static_cast<std::size_t>(most));
     return paths;
 }
 
 /// Pixel by pixel the channels of all frames, the first frame's first.
-ImageSample read_clip(ImageSampleReader& reader, const PackClipsOptions& options, const std::string& folder) {
-    const std::vector<std::string> paths = frames_in(folder, options.frames);
+ImageSample read_clip(ImageSampleReader& reader, const PackClipsOptions& options,
+                      const ListedSample& source) {
+    const std::vector<std::string> paths = frames_in(source, options.frames);
     ImageSample clip;
     std::int64_t pixels = 0, channels = 0;
     const auto put = [&](const std::byte* from, std::int64_t stride, std::int64_t frame) {
@@ -91,8 +117,8 @@ ImageSample read_clip(ImageSampleReader& reader, const PackClipsOptions& options
 DatasetInfo pack_clips(const PackClipsOptions& options,
                        const std::function<void(const std::string&)>& skipped, RowCounts* rows) {
     const auto list_folder = [&options](DatasetInfo& info) { return clips_of_classes(options, info); };
-    const auto read = [&options](ImageSampleReader& reader, const std::string& folder) {
-        return read_clip(reader, options, folder);
+    const auto read = [&options](ImageSampleReader& reader, const ListedSample& source) {
+        return read_clip(reader, options, source);
     };
     return pack_image_samples(options, {"clip", options.frames, list_folder, read}, skipped, rows);
 }

@@ -74,8 +74,8 @@ DatasetInfo pack_images(const PackImagesOptions& options,
                 images.push_back({std::move(path), static_cast<std::int64_t>(label), {}});
         return images;
     };
-    const auto read = [](ImageSampleReader& reader, const std::string& path) {
-        PlacedImage image = reader.read(path);
+    const auto read = [](ImageSampleReader& reader, const ListedSample& source) {
+        PlacedImage image = reader.read(source.path);
         return ImageSample{std::move(image.image.pixels), image.placement};
     };
     return pack_image_samples(options, {"image", 1, list_folder, read}, skipped, rows);

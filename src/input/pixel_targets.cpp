@@ -34,4 +34,14 @@ void PixelTargets::move(std::span<float> values, const Placement& placement) con
     move_along(y_, placement.rows);
 }
 
+bool PixelTargets::has_place_outside(std::span<const float> values, const Placement& placement) const {
+    const auto is_outside = [&values](const std::vector<std::size_t>& targets, const PlacedLine& line) {
+        return std::ranges::any_of(targets, [&](std::size_t target) {
+            const auto end = static_cast<float>(line.size) - 0.5F;
+            return values[target] < -0.5F || values[target] > end;
+        });
+    };
+    return is_outside(x_, placement.columns) || is_outside(y_, placement.rows);
+}
+
 }  // namespace tutti

@@ -19,6 +19,8 @@ class PixelTargets {
 
     /// values: all targets of a sample; what is NaN stays it.
     void move(std::span<float> values, const Placement& placement) const;
+    /// Whether a place that was moved lies outside of the sample; one that is NaN does not.
+    bool has_place_outside(std::span<const float> values, const Placement& placement) const;
 
   private:
     std::vector<std::size_t> x_, y_;

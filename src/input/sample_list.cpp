@@ -133,6 +133,38 @@ class OffsetColumns {
     std::size_t x_, y_;
 };
 
+/// Columns with the first and last frame of a row's clip.
+class RangeColumns {
+  public:
+    RangeColumns(const CsvReader& reader, const CsvHeader& header, const std::vector<std::string>& names)
+        : reader_(reader),
+          names_(names),
+          first_(find_column(header, names[0], "--range")),
+          last_(find_column(header, names[1], "--range")) {}
+
+    FrameRange in(const std::vector<std::string>& fields) const {
+        const FrameRange range{number(fields[first_], names_[0]), number(fields[last_], names_[1])};
+        if (range.first > range.last)
+            reader_.fail(
+                fmt::format("the clip ends with frame {}, before its first, {}", range.last, range.first),
+                "correct the row, or leave it out");
+        return range;
+    }
+
+  private:
+    std::int64_t number(const std::string& field, const std::string& column) const {
+        const std::optional<double> value = number_in<double>(field);  // 16.0 as some programs write it
+        if (value && std::floor(*value) == *value && std::abs(*value) < 1e15)
+            return static_cast<std::int64_t>(*value);
+        reader_.fail("column " + column + ": '" + field + "' is not a whole number",
+                     "give the number of a frame, or leave the row out");
+    }
+
+    const CsvReader& reader_;
+    const std::vector<std::string>& names_;
+    std::size_t first_, last_;
+};
+
 }  // namespace
 
 std::vector<ListedSample> read_sample_list(const ImageSourceOptions& options, DatasetInfo& info,
@@ -146,6 +178,8 @@ std::vector<ListedSample> read_sample_list(const ImageSourceOptions& options, Da
     std::optional<OffsetColumns> offsets;
     if (options.placements && options.placements->from == PlacementSource::From::columns)
         offsets.emplace(reader, header, *options.placements);
+    std::optional<RangeColumns> ranges;
+    if (!options.frame_range.empty()) ranges.emplace(reader, header, options.frame_range);
     RowChoice choice(header, options.keep, options.targets,
                      options.fill_targets ? AbsentTargets::keep_as_nan : AbsentTargets::leave_out,
                      options.target_pixels);
@@ -158,10 +192,13 @@ std::vector<ListedSample> read_sample_list(const ImageSourceOptions& options, Da
             reader.fail("column " + names[path] + ": there is no path", "give the row one, or leave it out");
         samples.push_back({(std::filesystem::path(options.folder) / fields[path]).string(),
                            labels ? labels->add(fields) : 0, choice.targets(),
-                           offsets ? offsets->in(fields) : PictureOffset()});
+                           offsets ? offsets->in(fields) : PictureOffset(),
+                           ranges ? std::optional(ranges->in(fields)) : std::nullopt});
     }
     choice.require_some(options.csv, static_cast<std::int64_t>(samples.size()));
     rows = choice.counts();
+    const auto is_column = [&](const char* name) { return std::ranges::find(names, name) != names.end(); };
+    rows.unread_range = options.frame_range.empty() && is_column("start") && is_column("end");
     if (samples.empty()) throw DataError(options.csv + ": there are no rows", "give a list that has some");
     if (labels) {
         labels->number_classes(info, samples);

@@ -128,6 +128,8 @@ class EvaluationSums {
         result.hit_of_label = counts(header + classes_, classes_);
         const std::size_t matrix = header + 2 * classes_;
         result.confusion = counts(matrix, values_.size() - matrix);
+        // Not by the loss, which knows the logit alone.
+        if (job.location) result.correct = result.hit_of_label[0] + result.hit_of_label[1];
         return result;
     }
 
@@ -258,8 +260,8 @@ class Pass {
         kilometres_.push_back(*kilometres);
     }
     void add(const LocationMetrics& sample, MetricSums& metrics) {
-        sums_.add(sample.present ? 1 : 0, sample.logit > 0 ? 1 : 0, 0, 0);
-        add_score(sample.present, sample.logit);
+        sums_.add(sample.present ? 1 : 0, sample.predicted ? 1 : 0, 0, 0);
+        add_score(sample.present, sample.score);
         metrics[location_sums::presence_loss] += sample.presence_loss;
         metrics[location_sums::heat_map_loss] += sample.heat_map_loss;
         if (!sample.present) return;

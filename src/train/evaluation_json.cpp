@@ -58,6 +58,7 @@ void add_recalls(Row& row, const EvaluationResult& result) {
     if (const auto detection = result.detection()) {
         row["pod"] = detection->probability;
         row["far"] = detection->false_alarm_ratio;
+        row["f1"] = detection->f1;
     }
     if (result.scores) {
         row["auprc"] = result.scores->average_precision();

@@ -91,10 +91,17 @@ double EvaluationResult::balanced_accuracy() const {
 }
 
 std::optional<EvaluationResult::Detection> EvaluationResult::detection() const {
-    if (of_label.size() != 2 || confusion.empty()) return {};
-    const std::int64_t false_alarms = confusion[1], misses = confusion[2], hits = confusion[3];
-    return Detection{part(hits, static_cast<double>(hits + misses)),
-                     part(false_alarms, static_cast<double>(hits + false_alarms))};
+    const std::size_t classes = of_label.size();
+    if (classes < 2 || confusion.empty()) return {};
+    std::int64_t predicted = 0, actual = 0;
+    for (std::size_t other = 0; other < classes; ++other) {
+        predicted += confusion[other * classes + 1];
+        actual += confusion[classes + other];
+    }
+    const std::int64_t hits = confusion[classes + 1];
+    return Detection{part(hits, static_cast<double>(actual)),
+                     part(predicted - hits, static_cast<double>(predicted)),
+                     part(2 * hits, static_cast<double>(predicted + actual))};
 }
 
 double EvaluationResult::mae() const {

@@ -59,6 +59,15 @@ Location find_location(std::span<const double> outputs, const Shape& shape,
     return location;
 }
 
+double LocationDecoding::ranking_score(const Location& location) const {
+    return presence_score == PresenceScore::logit ? location.logit : location.score();
+}
+
+bool LocationDecoding::predicts_presence(const Location& location) const {
+    const double score = presence_score == PresenceScore::logit ? location.probability() : location.score();
+    return score > presence_threshold;
+}
+
 double heat_map_loss(std::span<const double> outputs, const Shape& shape, const LocationLoss& loss,
                      std::span<const float> target) {
     const bool present = is_present(target);

@@ -81,7 +81,11 @@ std::optional<LocationTask> location_of_run(const TrainConfig& config) {
     const LocationLoss loss{.sigma = config.heatmap_sigma,
                             .heat_map_weight = config.heatmap_weight,
                             .presence_weight = config.presence_weight};
-    return LocationTask{.loss = loss, .decoding = {.stride = loss.stride, .soft_argmax = config.soft_argmax}};
+    return LocationTask{.loss = loss,
+                        .decoding = {.stride = loss.stride,
+                                     .soft_argmax = config.soft_argmax,
+                                     .presence_score = config.presence_score,
+                                     .presence_threshold = config.presence_threshold}};
 }
 
 std::optional<SegmentTask> segments_of_run(const TrainConfig& config) {

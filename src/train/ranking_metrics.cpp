@@ -18,6 +18,10 @@ double share(std::int64_t count, std::int64_t of) {
     return static_cast<double>(count) / static_cast<double>(of);
 }
 
+double threshold_of(const ThresholdCounts& at, ScoreScale scale) {
+    return scale == ScoreScale::logit ? probability_of(at.score) : at.score;
+}
+
 bool has_nan(const std::vector<double>& scores) {
     return std::ranges::any_of(scores, [](double score) { return std::isnan(score); });
 }
@@ -86,22 +90,22 @@ double probability_of(double score) {
     return 1 / (1 + std::exp(-score));
 }
 
-std::string precision_recall_csv(const RankedScores& scores) {
+std::string precision_recall_csv(const RankedScores& scores, ScoreScale scale) {
     const std::vector<ThresholdCounts> counts = scores.thresholds();
     const std::int64_t positives = counts.back().true_positives;
     std::string text = "threshold,precision,recall\n";
     for (const ThresholdCounts& at : std::views::reverse(counts))
-        fmt::format_to(std::back_inserter(text), "{},{},{}\n", probability_of(at.score),
+        fmt::format_to(std::back_inserter(text), "{},{},{}\n", threshold_of(at, scale),
                        share(at.true_positives, at.true_positives + at.false_positives),
                        share(at.true_positives, positives));
     return text + "inf,1,0\n";
 }
 
-std::string roc_csv(const RankedScores& scores) {
+std::string roc_csv(const RankedScores& scores, ScoreScale scale) {
     const std::vector<ThresholdCounts> counts = scores.thresholds();
     std::string text = "threshold,fpr,tpr\ninf,0,0\n";
     for (const ThresholdCounts& at : counts)
-        fmt::format_to(std::back_inserter(text), "{},{},{}\n", probability_of(at.score),
+        fmt::format_to(std::back_inserter(text), "{},{},{}\n", threshold_of(at, scale),
                        share(at.false_positives, counts.back().false_positives),
                        share(at.true_positives, counts.back().true_positives));
     return text;

@@ -42,7 +42,8 @@ LocationMetrics metrics_of(std::span<const double> outputs, const Shape& shape, 
     const SamplePlace predicted = location.place();
     const SamplePlace truth{static_cast<double>(target[1]), static_cast<double>(target[2])};
     return {present,
-            location.logit,
+            task.decoding.predicts_presence(location),
+            task.decoding.ranking_score(location),
             presence_loss(location.logit, present),
             heat_map_loss(outputs, shape, task.loss, target),
             std::hypot(predicted.x - truth.x, predicted.y - truth.y),

@@ -42,8 +42,9 @@ NumberMetrics metrics_of(std::span<const double> outputs, std::span<const float>
 
 /// Of a locator.
 struct LocationMetrics {
-    bool present;
-    double logit, presence_loss, heat_map_loss;
+    bool present, predicted;
+    double score;  ///< LocationDecoding::ranking_score()
+    double presence_loss, heat_map_loss;
     double distance;           ///< pixels
     std::optional<double> km;  ///< of one that is present; none as above
 };

@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "tutti/base/error.hpp"
+#include "tutti/train/virtual_shards.hpp"
 
 namespace tutti {
 namespace {
@@ -25,8 +26,15 @@ double cosine(const ScheduleConfig& schedule, double base, double epoch, double 
 
 }  // namespace
 
-double base_learning_rate(const Config& config, int world_size) {
-    return config.train.scale_lr_by_world_size ? config.optim.lr * world_size : config.optim.lr;
+ScaledRates scaled_rates(const Config& config, int world_size) {
+    ScaledRates rates{config.optim.lr, config.schedule};
+    if (config.train.scale_lr_by_world_size) rates.base *= world_size;
+    if (const auto batch = config.train.scale_lr_by_batch) {
+        const double factor =
+            static_cast<double>(samples_per_update(config, world_size)) / static_cast<double>(*batch);
+        for (double* rate : {&rates.base, &rates.schedule.min_lr, &rates.schedule.warmup_lr}) *rate *= factor;
+    }
+    return rates;
 }
 
 double epoch_of_update(std::int64_t epoch, std::int64_t position, std::int64_t global_batch,
@@ -49,16 +57,19 @@ double learning_rate(const ScheduleConfig& schedule, double base, double epoch, 
 namespace {
 
 std::string base_rate_text(const Config& config, int world_size) {
-    const double base = base_learning_rate(config, world_size);
-    return config.train.scale_lr_by_world_size ? fmt::format("optim.lr x {} ranks = {:.4g}", world_size, base)
-                                               : fmt::format("optim.lr, {:.4g}", base);
+    const double base = scaled_rates(config, world_size).base;
+    if (config.train.scale_lr_by_world_size)
+        return fmt::format("optim.lr x {} ranks = {:.4g}", world_size, base);
+    if (config.train.scale_lr_by_batch)
+        return fmt::format("optim.lr x {} / {} samples = {:.4g}", samples_per_update(config, world_size),
+                           *config.train.scale_lr_by_batch, base);
+    return fmt::format("optim.lr, {:.4g}", base);
 }
 
 }  // namespace
 
 std::string doubt_about_rates(const Config& config, int world_size) {
-    const ScheduleConfig& schedule = config.schedule;
-    const double base = base_learning_rate(config, world_size);
+    const auto [base, schedule] = scaled_rates(config, world_size);
     const std::string rate = base_rate_text(config, world_size);
     if (schedule.name == "cosine" && schedule.min_lr > base)
         return fmt::format(
@@ -83,8 +94,8 @@ std::string doubt_about_warmup(const Config& config, int world_size, std::int64_
     const double updates = cut_off ? static_cast<double>(*train.max_steps) : of_epochs;
     const double epochs = done.epochs + (updates - before) / per_epoch;
     if (updates - before < 1 || schedule.warmup_epochs <= epochs) return {};
-    const double base = base_learning_rate(config, world_size);
-    const double last = learning_rate(schedule, base, epochs - 1 / per_epoch, train.epochs);
+    const auto [base, scaled] = scaled_rates(config, world_size);
+    const double last = learning_rate(scaled, base, epochs - 1 / per_epoch, train.epochs);
     if (last == base) return {};  // the warm-up begins with it
     const std::string end =
         cut_off ? fmt::format("after {} {}, {:.3g} epochs (train.max_steps)", updates,

@@ -43,7 +43,8 @@ UpdateReport TrainStep::update(const TimeNews& time, Failure failure) {
     else
         for (std::size_t i = 0; i < batch.count; ++i) micro_batch(batch, i, mine, failure, time, step_sums);
     UpdateReport report;
-    report.lr = learning_rate(config.schedule, base_learning_rate(config, world),
+    const ScaledRates rates = scaled_rates(config, world);
+    report.lr = learning_rate(rates.schedule, rates.base,
                               epoch_of_update(progress.epoch, batch.begin, global_batch(), steps_per_epoch()),
                               config.train.epochs);
     if (shard_sums)

@@ -182,7 +182,7 @@ void TrainStep::initial_weights() {
 }
 
 std::int64_t TrainStep::global_batch() const {
-    return config.train.batch_size * world * config.train.accumulate;
+    return samples_per_update(config, world);
 }
 
 std::int64_t TrainStep::epoch_limit() const {

@@ -53,15 +53,15 @@ std::string joined(const std::vector<std::string>& lines) {
 /// What a resume changes besides model and optimizer, for a warning.
 std::vector<std::string> changes(const Config& before, int world_before, const Config& now, int world) {
     std::vector<std::string> list = course_differences(before, now);
-    const std::int64_t old_batch = before.train.batch_size * before.train.accumulate * world_before;
-    const std::int64_t new_batch = now.train.batch_size * now.train.accumulate * world;
+    const std::int64_t old_batch = samples_per_update(before, world_before);
+    const std::int64_t new_batch = samples_per_update(now, world);
     if (old_batch != new_batch)
         list.push_back("samples per update: " + std::to_string(old_batch) + " -> " +
                        std::to_string(new_batch));
-    const double old_rate = base_learning_rate(before, world_before), rate = base_learning_rate(now, world);
+    const double old_rate = scaled_rates(before, world_before).base, rate = scaled_rates(now, world).base;
     if (before.optim.lr == now.optim.lr && old_rate != rate)
-        list.push_back(
-            fmt::format("learning rate, scaled by the number of ranks: {:g} -> {:g}", old_rate, rate));
+        list.push_back(fmt::format("learning rate, scaled by the number of {}: {:g} -> {:g}",
+                                   now.train.scale_lr_by_batch ? "samples" : "ranks", old_rate, rate));
     return list;
 }
 
@@ -219,14 +219,18 @@ void Trainer::Impl::forget_other_metrics(const Config& before) {
     const bool other_selection = !(before.train.segments == config.train.segments);
     if (other_selection && config.train.loss == LossChoice::segments) last_eval.clear();
     const bool other_places = before.train.soft_argmax != config.train.soft_argmax;
-    if (other_places && config.train.loss == LossChoice::location) last_eval.clear();
+    const bool other_presence = before.train.presence_score != config.train.presence_score ||
+                                before.train.presence_threshold != config.train.presence_threshold;
+    if ((other_places || other_presence) && config.train.loss == LossChoice::location) last_eval.clear();
     const bool other_earth =
         before.data.latitudes != config.data.latitudes || before.data.longitudes != config.data.longitudes;
     if (other_earth) last_eval.clear();
     const auto is_other = [&](const std::string& then, const std::string& now) {
         return then != now || (other_loss && now == "val/loss") || (other_selection && now == "val/atiou") ||
                (other_earth && now == "val/km") ||
-               (other_places && (now == "val/distance" || now == "val/km"));
+               (other_places && (now == "val/distance" || now == "val/km")) ||
+               (other_presence && config.train.loss == LossChoice::location && now != "val/loss" &&
+                now != "val/distance" && now != "val/km");
     };
     if (is_other(before.train.checkpoint.best, config.train.checkpoint.best)) {
         progress.has_best = false;

@@ -38,6 +38,9 @@ const std::vector<std::pair<Words, Words>> train_lines = {
     {{"--bs", "0"}, {"train.batch_size=0"}},  // an explicit 0 is not lost: the config refuses it
     {{"--lr", "1.0"}, {"optim.lr=1.0"}},
     {{"--num_workers", "0"}, {"data.workers=0"}},
+    {{"--image_size", "384"}, {"model.image=384"}},
+    {{"--heatmap_sigma_px", "6"}, {"train.heatmap_sigma=6"}},
+    {{"--best_ckpt_start_epoch", "5"}, {"train.checkpoint.best_from=5"}},
     {{"--batch-size", "64"}, {"train.batch_size=64"}},
     {{"--test-batch-size", "1000"}, {}},
     {{"--gamma", ".7"}, {"schedule.gamma=.7"}},
@@ -138,6 +141,7 @@ const std::vector<YamlRow> yaml_rows = {
     {"train", "best_ckpt_start_epoch", "5", "train.checkpoint.best_from", "5"},
     {"train", "backbone", "resnet50", "model.backbone", "resnet50", "locator"},
     {"train", "image_size", "384", "model.image", "384", "locator"},
+    {"infer", "presence_threshold", "0.4", "train.presence_threshold", "0.4", "locator"},
     {"loss", "heatmap_sigma_px", "6", "train.heatmap_sigma", "6", "locator"},
     {"loss", "w_heatmap", "50", "train.heatmap_weight", "50", "locator"},
     {"loss", "w_presence", "2", "train.presence_weight", "2", "locator"},
@@ -189,6 +193,33 @@ TEST(FamiliarKeys, EachRefusedOneSaysWhereItStandsAndWhatToWriteInstead) {
         EXPECT_EQ(refusal(yaml), "jobs/x.yaml:2: " + option.name + " (" + option.from +
                                      ") is not taken over; " + option.note);
         EXPECT_FALSE(option.note.empty());
+    }
+}
+
+TEST(FamiliarKeys, SeveralRefusedOnesAreNamedAtOnce) {
+    EXPECT_EQ(
+        refusal("train_dataset: {label_path: a.json, video_path: b}\ntest_dataset:\n  label_path: c.json"),
+        "3 keys of another trainer (clip-selection) are not taken over: jobs/x.yaml:1: "
+        "train_dataset.label_path, train_dataset.video_path (features and labels are read from one HDF5 "
+        "file (data/README.md): data.train=FILE.h5), jobs/x.yaml:3: test_dataset.label_path (evaluate "
+        "afterwards: trainer eval --run RUN_DIR --data FILE.h5)");
+}
+
+TEST(FamiliarKeys, NeedlessOnesAreAcceptedWithTheValuesThatHold) {
+    const Config plain = parse("", {"model.name=locator"});
+    for (const FamiliarOption& option : familiar_options()) {
+        if (option.form != Form::yaml || option.meaning != Meaning::needless) continue;
+        EXPECT_FALSE(option.note.empty());
+        const std::size_t dot = option.name.find('.');
+        const auto with = [&](const std::string& value) {
+            return option.name.substr(0, dot) + ":\n  " + option.name.substr(dot + 1) + ": " + value;
+        };
+        const std::string fits = option.words.empty() ? "anything" : option.words.front().first;
+        EXPECT_EQ(parse(with(fits), {"model.name=locator"}), plain) << option.name;
+        EXPECT_EQ(parse(with("null"), {"model.name=locator"}), plain) << option.name;
+        if (option.words.empty()) continue;
+        EXPECT_EQ(refusal(with("17")), "jobs/x.yaml:2: " + option.name + " (" + option.from +
+                                           ") is not taken over; " + option.note);
     }
 }
 

@@ -1,4 +1,5 @@
 // Folders of frames as data sets of clips.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -172,6 +173,40 @@ TEST_F(PackClips, PlacesFollowTheFramesWhichThenAreOfOneSize) {
     EXPECT_EQ(std::vector(data->targets().begin(), data->targets().end()), (std::vector{3.25F, 1.25F}));
     EXPECT_EQ(samples().front()[0], 0);
     EXPECT_EQ(samples().front()[2 * 4], 7);
+}
+
+TEST_F(PackClips, ARangeOfFramesIsTakenByTheNumbersInTheirNames) {
+    for (int number = 1; number <= 6; ++number)
+        write(fmt::format("in/a/img_{:05}.png", number),
+              png(1, 1, 0, std::string(1, static_cast<char>(number))));
+    write("in/a/cover.png", png(1, 1, 0, "\x63"));
+    options_.csv = at("list.csv");
+    options_.labelled = false;
+    options_.frames = 3;
+    write("list.csv", "path,start,end\na,2,4\na,5,6\na,1,6\n");
+    RowCounts rows;
+    pack_clips(options_, {}, &rows);
+    EXPECT_TRUE(rows.unread_range);
+    options_.frame_range = {"start", "end"};
+    EXPECT_EQ(pack_clips(options_, {}, &rows).samples, 3);
+    EXPECT_FALSE(rows.unread_range);
+    EXPECT_EQ(samples(), (std::vector<std::vector<int>>{{2, 3, 4}, {5, 6, 6}, {1, 2, 3}}));
+    const auto refused = [&](const std::string& row) {
+        write("list.csv", "path,start,end\n" + row);
+        return refusal([&] { pack_clips(options_); });
+    };
+    EXPECT_EQ(refused("a,7,9\n"),
+              "4 " + at("in/a") +
+                  ": there is no image whose name ends in a number from 7 to 9; correct the "
+                  "row, or leave such clips out with --skip-errors");
+    EXPECT_EQ(refused("a,3,2\n"),
+              "4 " + options_.csv +
+                  ":2: the clip ends with frame 2, before its first, 3; correct the row, or "
+                  "leave it out");
+    EXPECT_EQ(refused("a,1,x\n"),
+              "4 " + options_.csv +
+                  ":2: column end: 'x' is not a whole number; give the number of a frame, or "
+                  "leave the row out");
 }
 
 TEST_F(PackClips, TheFileSaysWhereEachSampleComesFrom) {

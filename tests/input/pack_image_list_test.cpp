@@ -175,6 +175,9 @@ TEST_F(PackImageList, PlacesFollowTheImage) {
     EXPECT_EQ(stored(Fit::stretch), (std::vector{1.F, 3.25F, 1.F, 1.F, 1.F, 3.25F}));
     // The place was cut off.
     EXPECT_EQ(stored(Fit::crop), (std::vector{1.F, 5.F, 1.F, 1.F, 1.F, 5.F}));
+    RowCounts rows;
+    pack_images(options_, {}, &rows);
+    EXPECT_EQ(rows.outside, 2);
     options_.height = options_.width = 0;
     pack("path,presence,x,y\nwide.png,0.5,7.125,1\n");
     EXPECT_EQ(targets(), (std::vector{0.5F, 7.125F, 1.F}));

@@ -38,6 +38,20 @@ TEST(PixelTargets, OnlyThoseNamedMoveXWithTheColumnsAndYWithTheRows) {
     EXPECT_EQ(still, (std::vector{3.F, 4.F}));
 }
 
+TEST(PixelTargets, PlacesOutsideOfTheSampleAreFound) {
+    const Placement box = place_image(4, 8, 4, 4, Fit::letterbox);
+    const PixelTargets targets(Names{"x", "n", "y"}, Names{"x", "y"});
+    const auto outside = [&](float x, float y) {
+        return targets.has_place_outside(std::vector<float>{x, 900, y}, box);
+    };
+    EXPECT_FALSE(outside(-0.5F, 3.5F));
+    EXPECT_TRUE(outside(-0.6F, 0));
+    EXPECT_TRUE(outside(3.6F, 0));
+    EXPECT_TRUE(outside(0, 3.6F));
+    EXPECT_TRUE(outside(0, -1));
+    EXPECT_FALSE(outside(NAN, 0));
+}
+
 TEST(PixelTargets, WhatIsNoPairOfTargetsIsRefused) {
     EXPECT_EQ(refused_pixels({"x", "y"}, {"x"}),
               "--target-pixels names 1 columns, and a place has two; name x and y of each place: x,y or "

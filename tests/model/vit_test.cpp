@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <numeric>
 
 #include "graph_fixture.hpp"
@@ -43,6 +44,14 @@ TEST(Vit, HasTheNamesAndShapesOfTimm) {
     for (const NamedTensor& tensor : graph.save())
         names.push_back(tensor.name + " " + to_string(tensor.shape));
     EXPECT_EQ(names, expected);
+}
+
+TEST(Vit, TheHiddenLayersWidthIsRounded) {
+    // 48/11, in as few digits as people write.
+    const GraphSpec spec =
+        build_vit({4, 4, 1}, {.patch = 2, .dim = 11, .depth = 1, .heads = 1, .mlp_ratio = 4.364}, 3);
+    EXPECT_TRUE(std::ranges::any_of(
+        spec.nodes(), [](const auto& node) { return node.shape[node.shape.rank() - 1] == 48; }));
 }
 
 TEST(Vit, GradientsAgreeWithFiniteDifferences) {

@@ -42,6 +42,25 @@ TEST(Zoo, MlpTakesImages) {
     EXPECT_EQ(build_mlp({28, 28, 1}, hidden, 3).nodes().back().shape, (Shape{3}));
 }
 
+TEST(Zoo, ADecoderIsHalfAsWideAndAtMost512) {
+    // S, B, L, H and g of VideoMAE.
+    for (const auto& [dim, heads, expected] :
+         {std::tuple{384, 6, 192}, {768, 12, 384}, {1024, 16, 512}, {1280, 16, 512}, {1408, 16, 512}}) {
+        ModelConfig config;
+        config.name = "videomae_pretrain";
+        config.dim = dim;
+        config.heads = heads;
+        config.depth = 1;
+        config.patch = 16;
+        const GraphSpec spec = build_model(config, {{32, 32, 48}, 0});
+        const auto& nodes = spec.nodes();
+        const auto is_wide = [width = expected](const auto& node) {
+            return node.name == "encoder_to_decoder" && node.shape[node.shape.rank() - 1] == width;
+        };
+        EXPECT_TRUE(std::ranges::any_of(nodes, is_wide)) << dim;
+    }
+}
+
 TEST(Zoo, LocatorIsAResidualNetworkUpToAHeatMap) {
     const GraphSpec graph = build_locator("resnet18", {64, 96, 3});
     EXPECT_EQ(graph.nodes().back().shape, (Shape{16, 24, 2}));

@@ -32,12 +32,22 @@ class FamiliarOptions(TrainingTest):
                         "log_every: 1")
         self.assertEqual(self.metrics("run", "step")[-1]["step"], 1)
 
+    def test_the_mnist_examples_flags_without_its_recipe_are_warned_of(self):
+        result = self.run_trainer(["--no-cuda", "--dry-run", "--seed", "1", f"data.train={self.small_data(64)}", "run.dir=run",
+                                   "train.batch_size=16"])
+        self.assert_exit(result, 0)
+        self.assertIn("--no-cuda, --dry-run, --seed are flags of the MNIST example, but without -c", result.stderr)
+
     def test_the_locators_flags_and_keys(self):
         data, val = self.small_data(64, classes=2), self.small_data(16, "val.h5", classes=2)
         (self.dir / "locator.yaml").write_text(
-            f"data: {{manifest_train: absent.h5, manifest_val: {val}}}\n"
+            f"data: {{manifest_train: absent.h5, manifest_val: {val}, image_col: image_path, presence_col: presence, cx_col: cx,\n"
+            "       cy_col: cy, use_pre_letterboxed: true, letterbox_meta_csv: meta.csv, letterbox_size_assert: 384}\n"
             "train: {batch_size: 256, num_workers: 0, epochs: 500, lr: 2e-4, weight_decay: 1e-4, amp: false,\n"
-            "        scale_lr_by_world_size: true, seed: 491, save_dir: checkpoints, val_every: 2, best_ckpt_start_epoch: 5}\n"
+            "        scale_lr_by_world_size: true, seed: 491, save_dir: checkpoints, val_every: 2, best_ckpt_start_epoch: 5,\n"
+            "        heatmap_stride: 4, use_aug: false}\n"
+            "infer: {batch_size: 128, presence_threshold: .5, topk_peaks: 1, roi_base_radius_px: 112, roi_sigma_multiplier: 2.5,\n"
+            "        out_dir: outputs/preds}\n"
             "model: {name: mlp, hidden: [8]}\noptim: {name: adamw}\n")
         result = self.run_trainer(["--config", "locator.yaml", "--train_csv", data, "--log_dir", "logs", "--epochs", "2",
                                    "--bs", "16", "--lr", "0.01", "--num_workers", "1"])

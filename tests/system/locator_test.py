@@ -75,6 +75,37 @@ class Locator(TrainingTest):
         self.assertRegex(shown, r"outputs +f32 +\[40, 6\]")
         self.assertRegex(shown, r"targets +f32 +\[40, 3\]")
 
+    def test_presence_may_be_the_mean_of_probability_and_peak_above_a_threshold(self):
+        data = self.images_with_places(30)
+        self.train(data, "run", "train.epochs=4", "train.presence_score=mean", "train.presence_threshold=0.35",
+                   "train.checkpoint.best=val/auprc")
+        out = self.dir / "out.csv"
+        self.assert_exit(self.run_trainer(["predict", "--run", self.dir / "run", "-o", out]), 0)
+        with out.open(encoding="utf-8", newline="") as file:
+            table = [(row["target_presence"] == "1", float(row["output_presence_prob"])) for row in csv.DictReader(file)]
+        # A threshold in a wide gap, so that no rounding decides.
+        scores = sorted(score for _, score in table)
+        gap, below = max((high - low, low) for low, high in zip(scores, scores[1:]))
+        threshold = below + gap / 2
+        curves = self.dir / "curves"
+        result = self.mpirun(2, ["eval", "--run", self.dir / "run", "--json", "--curves", curves,
+                                 f"train.presence_threshold={threshold}"])
+        self.assert_exit(result, 0)
+        row = json.loads(result.stdout.splitlines()[-1])
+        counts = [[sum(there == label and (score > threshold) == predicted for there, score in table) for predicted in (False, True)]
+                  for label in (False, True)]
+        self.assertEqual(row["confusion"], counts)
+        (_, false), (missed, hits) = counts
+        self.assertEqual(row["correct"], counts[0][0] + hits)
+        self.assertAlmostEqual(row["accuracy"], row["correct"] / 30)
+        self.assertAlmostEqual(row["f1"], 2 * hits / (2 * hits + false + missed) if hits else 0)
+        pairs = [(a > b) + (a == b) / 2 for there, a in table if there for not_there, b in table if not not_there]
+        self.assertAlmostEqual(row["roc_auc"], sum(pairs) / len(pairs), delta=1e-9)
+        with (curves / "roc_curve.csv").open(encoding="utf-8", newline="") as file:
+            thresholds = [float(line["threshold"]) for line in csv.DictReader(file)][1:]
+        for found, score in zip(thresholds, reversed(scores), strict=True):
+            self.assertAlmostEqual(found, score, delta=1e-6)
+
     def test_places_may_be_the_mean_of_the_heat(self):
         data = self.images_with_places(12)
         self.train(data, "run", "train.epochs=1")

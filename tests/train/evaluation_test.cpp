@@ -370,7 +370,7 @@ TEST(EvaluationResult, BalancedAccuracyLeavesOutClassesWithoutSamples) {
     EXPECT_EQ(result.balanced_accuracy(), 1.0);
 }
 
-TEST(EvaluationResult, DetectionIsOfClassOneOfTwo) {
+TEST(EvaluationResult, DetectionIsOfClassOne) {
     EvaluationResult result;
     result.of_label = {9, 4};
     EXPECT_FALSE(result.detection()) << "not counted";
@@ -381,7 +381,17 @@ TEST(EvaluationResult, DetectionIsOfClassOneOfTwo) {
     result.confusion = {9, 0, 0, 0};
     EXPECT_EQ(result.detection()->probability, 0.0);
     EXPECT_EQ(result.detection()->false_alarm_ratio, 0.0);
-    EXPECT_FALSE(example_result().detection()) << "four classes";
+    EXPECT_EQ(result.detection()->f1, 0.0);
+    EXPECT_FALSE(example_result().detection()) << "not counted";
+}
+
+TEST(EvaluationResult, DetectionOfMoreClassesIsOfClassOneAgainstTheOthers) {
+    EvaluationResult result;
+    result.of_label = {10, 8, 4};
+    result.confusion = {7, 2, 1, /**/ 1, 6, 1, /**/ 0, 2, 2};
+    EXPECT_EQ(result.detection()->probability, 6.0 / 8);
+    EXPECT_EQ(result.detection()->false_alarm_ratio, 4.0 / 10);
+    EXPECT_DOUBLE_EQ(result.detection()->f1, 2 * 0.75 * 0.6 / (0.75 + 0.6));
 }
 
 TEST(EvaluationResult, OfNoSamplesIsZero) {

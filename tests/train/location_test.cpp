@@ -69,6 +69,21 @@ TEST(Location, MayBeTheMeanOfItsHeat) {
     EXPECT_TRUE(std::isnan(find_location(none, {1, 2, 2}, {4, 1}).place().y));
 }
 
+TEST(Location, PresenceIsPredictedByAScore) {
+    const Location unsure{.logit = -0.5, .peak = 0.9, .x = 0, .y = 0};  // 0.3775 and 0.6388
+    LocationDecoding decoding;
+    EXPECT_FALSE(decoding.predicts_presence(unsure));
+    EXPECT_EQ(decoding.ranking_score(unsure), -0.5);
+    decoding.presence_threshold = 0.375;
+    EXPECT_TRUE(decoding.predicts_presence(unsure));
+    decoding = {.presence_score = PresenceScore::mean};
+    EXPECT_TRUE(decoding.predicts_presence(unsure));
+    EXPECT_EQ(decoding.ranking_score(unsure), unsure.score());
+    decoding.presence_threshold = 0.64;
+    EXPECT_FALSE(decoding.predicts_presence(unsure));
+    EXPECT_FALSE(LocationDecoding().predicts_presence({.logit = std::nan(""), .peak = 1, .x = 0, .y = 0}));
+}
+
 TEST(Location, HeatIsComparedCellByCell) {
     const LocationLoss loss{.stride = 2, .sigma = 2};
     const std::vector<double> outputs{0.5, 9, 1, 9};  // [1, 2, 2]

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "value_gathering.hpp"
 #include "training_fixture.hpp"
+#include "value_gathering.hpp"
 
 namespace tutti {
 namespace {
@@ -118,6 +118,13 @@ TEST(RankedScores, HaveTheCurvesOfScikitLearn) {
     EXPECT_EQ(roc.substr(0, 26), "threshold,fpr,tpr\ninf,0,0\n");
     EXPECT_NE(roc.find(",0,0.5\n0.5,0.3333333333333333,1\n"), std::string::npos) << roc;
     EXPECT_EQ(roc.substr(roc.size() - 5), ",1,1\n");
+}
+
+TEST(Curves, HaveScoresThemselvesWhereTheyAreNoLogits) {
+    const RankedScores scores({0.25}, {0.75});
+    EXPECT_EQ(precision_recall_csv(scores, ScoreScale::itself),
+              "threshold,precision,recall\n0.25,0.5,1\n0.75,1,1\ninf,1,0\n");
+    EXPECT_EQ(roc_csv(scores, ScoreScale::itself), "threshold,fpr,tpr\ninf,0,0\n0.75,0,1\n0.25,1,1\n");
 }
 
 TEST(GatheredValues, AreTheSameOnAnyNumberOfRanks) {

@@ -10,9 +10,31 @@ namespace {
 TEST(Schedule, TheBaseRateScalesWithTheWorldOnlyWhenAsked) {
     Config config;
     config.optim.lr = 0.1;
-    EXPECT_EQ(base_learning_rate(config, 4), 0.1);
+    config.schedule.min_lr = 0.01;
+    EXPECT_EQ(scaled_rates(config, 4).base, 0.1);
+    EXPECT_EQ(scaled_rates(config, 4).schedule, config.schedule);
     config.train.scale_lr_by_world_size = true;
-    EXPECT_EQ(base_learning_rate(config, 4), 0.4);
+    EXPECT_EQ(scaled_rates(config, 4).base, 0.4);
+    EXPECT_EQ(scaled_rates(config, 4).schedule, config.schedule);
+}
+
+TEST(Schedule, RatesForSoManySamplesScaleWithTheSamplesOfAnUpdate) {
+    Config config;
+    config.optim.lr = 1e-3;
+    config.schedule.min_lr = 1e-6;
+    config.schedule.warmup_lr = 1e-8;
+    config.train.batch_size = 6;
+    config.train.accumulate = 2;
+    config.train.scale_lr_by_batch = 256;
+    const ScaledRates rates = scaled_rates(config, 16);
+    EXPECT_DOUBLE_EQ(rates.base, 1e-3 * 192 / 256);
+    EXPECT_DOUBLE_EQ(rates.schedule.min_lr, 1e-6 * 192 / 256);
+    EXPECT_DOUBLE_EQ(rates.schedule.warmup_lr, 1e-8 * 192 / 256);
+    config.schedule.name = "cosine";
+    config.optim.lr = 1e-7;  // both are scaled alike
+    EXPECT_NE(doubt_about_rates(config, 16).find("more than optim.lr x 192 / 256 samples = 7.5e-08"),
+              std::string::npos)
+        << doubt_about_rates(config, 16);
 }
 
 TEST(Schedule, UpdateKOfKStandsAtThatPartOfTheEpoch) {

@@ -231,6 +231,10 @@ struct SegmentsConfig {
     friend bool operator==(const SegmentsConfig&, const SegmentsConfig&) = default;
 };
 
+/// By what a locator says that something is present: the sigmoid of its logit, or the mean of that and the
+/// peak of its heat map.
+enum class PresenceScore { logit, mean };
+
 struct TrainConfig {
     std::int64_t batch_size = 64;  ///< per rank
     std::int64_t epochs = 3;
@@ -240,6 +244,8 @@ struct TrainConfig {
     double heatmap_sigma = 8;  ///< pixels; these three: of the loss location (device/location_loss.hpp)
     double heatmap_weight = 100, presence_weight = 1;
     std::optional<double> soft_argmax;  ///< of a heat map: temperature; empty: the greatest cell
+    PresenceScore presence_score = PresenceScore::logit;
+    double presence_threshold = 0.5;            ///< of a locator's score, from which on it is present
     double focal_alpha = 0.7, focal_gamma = 2;  ///< these four: of segments (device/segment_loss.hpp)
     double focal_weight = 0.2, offset_weight = 0.8;
     SegmentsConfig segments;
@@ -247,6 +253,7 @@ struct TrainConfig {
     std::optional<ClassWeightsConfig> class_weights;
     Precision precision = Precision::fp32;
     bool scale_lr_by_world_size = false;
+    std::optional<std::int64_t> scale_lr_by_batch;  ///< samples of an update that the rates are given for
     bool recompute = false;
     std::optional<EmaConfig> ema;
     std::optional<EarlyStoppingConfig> early_stopping;

@@ -17,7 +17,8 @@ struct FamiliarOption {
     enum class Meaning {
         setting,   ///< stands for our config key `target`
         option,    ///< stands for our command-line option `target`
-        needless,  ///< accepted: what it asks for happens anyway; `note` says how
+        needless,  ///< accepted, of YAML keys with `words` only these values: what it asks for happens
+                   ///< anyway; `note` says how
         refused    ///< `note` says what to write instead
     };
     /// How a value is written here.

@@ -48,6 +48,8 @@ struct RowCounts {
     std::int64_t not_kept = 0;        ///< left out: have other values than those to keep
     std::int64_t without_target = 0;  ///< left out of the others: a target is empty or not finite
     std::int64_t filled = 0;          ///< packed with another number for such a target
+    std::int64_t outside = 0;         ///< packed, but a place of target_pixels is outside of the sample
+    bool unread_range = false;        ///< there are columns start and end, and no frame_range
 };
 
 /// By what is known where an image lies in a larger picture.
@@ -79,6 +81,9 @@ struct ImageSourceOptions {
     std::optional<float> fill_targets;     ///< stored for a target that is absent; none: the row is left out
     std::vector<KeptValue> keep;           ///< empty: all rows
     std::vector<std::string> class_names;  ///< empty: the labels', or none
+    /// Of clips: columns with the first and the last of their frames, by the number that their names end in;
+    /// empty: all. Both belong to a clip.
+    std::vector<std::string> frame_range;
     std::optional<PlacementSource> placements;  ///< stored for each sample (/placements); none: not
     std::string output;
     std::int64_t height = 0, width = 0;  ///< 0: the files', which must then be of one size

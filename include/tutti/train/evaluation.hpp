@@ -138,12 +138,13 @@ struct EvaluationResult : LossSums {
     double topk_accuracy() const;
     /// Mean recall over the classes that have samples (sklearn.metrics.balanced_accuracy_score).
     double balanced_accuracy() const;
-    /// Of two classes whose confusion was counted, else nothing: of the samples of class 1 the part that was
-    /// predicted so, and of those predicted so the part that is not (0 where there are none). In forecasting:
+    /// Of class 1, where a confusion was counted, against all others: of its samples the fraction that was
+    /// predicted so (recall), of those predicted so the fraction that is not (1 − precision; both are 0 where
+    /// there are none), and the harmonic mean of recall and precision. In forecasting:
     /// probability of detection and false alarm ratio (Wilks, Statistical Methods in the Atmospheric
     /// Sciences, section "Nonprobabilistic Forecasts for Discrete Predictands").
     struct Detection {
-        double probability, false_alarm_ratio;
+        double probability, false_alarm_ratio, f1;
     };
     std::optional<Detection> detection() const;
     /// Of data with targets, in their units: mean absolute and root mean squared difference over samples and

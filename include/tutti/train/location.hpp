@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "tutti/base/config.hpp"
 #include "tutti/base/shape.hpp"
 #include "tutti/device/location_loss.hpp"
 #include "tutti/input/geography.hpp"
@@ -33,6 +34,12 @@ struct LocationDecoding {
     /// the function in one dimension). Empty: the cell of the greatest value, of equal ones the first by
     /// rows.
     std::optional<double> soft_argmax = {};
+    PresenceScore presence_score = PresenceScore::logit;
+    double presence_threshold = 0.5;  ///< of that score, above which something is present
+
+    /// The score that orders samples: of PresenceScore::logit the logit itself.
+    double ranking_score(const Location& location) const;
+    bool predicts_presence(const Location& location) const;
 };
 
 /// outputs: [H, W, 2] of one sample. A NaN is the greatest value. Pure.

@@ -48,13 +48,17 @@ class RankedScores {
 /// 1/(1 + e⁻ˢ): the probability of class 1 (softmax of two logits whose difference is s).
 double probability_of(double score);
 
+/// What scores are: differences of logits, or what a threshold is compared with itself.
+enum class ScoreScale { logit, itself };
+
 /// The curves as CSV files, one row per distinct score; numbers have the fewest digits that give the same
-/// bits back. Thresholds are probabilities: where scores differ and these round to the same, rows share one.
+/// bits back. Thresholds are probabilities, or scores themselves: where scores differ and these round to the
+/// same, rows share one.
 /// Of defined() scores. "threshold,precision,recall", as scikit-learn's precision_recall_curve has them:
 /// thresholds ascend, and the last row is its end at precision 1 and recall 0, whose threshold is inf.
-std::string precision_recall_csv(const RankedScores& scores);
+std::string precision_recall_csv(const RankedScores& scores, ScoreScale scale = ScoreScale::logit);
 /// "threshold,fpr,tpr", as its roc_curve with drop_intermediate=False: thresholds descend from inf, which
 /// nothing reaches.
-std::string roc_csv(const RankedScores& scores);
+std::string roc_csv(const RankedScores& scores, ScoreScale scale = ScoreScale::logit);
 
 }  // namespace tutti

@@ -8,9 +8,16 @@
 
 namespace tutti {
 
-/// The base rate: optim.lr, times the number of ranks with train.scale_lr_by_world_size. (warmup_lr and
-/// min_lr are rates as given, on any number of ranks.)
-double base_learning_rate(const Config& config, int world_size);
+/// The rates of a run on so many ranks.
+struct ScaledRates {
+    double base;
+    ScheduleConfig schedule;
+};
+/// The base rate is optim.lr, times the number of ranks with train.scale_lr_by_world_size (warmup_lr and
+/// min_lr are then rates as given, on any number of ranks). With train.scale_lr_by_batch: N all three are
+/// multiplied by samples_per_update() / N (P. Goyal et al. 2017, "Accurate, Large Minibatch SGD",
+/// section 2.1).
+ScaledRates scaled_rates(const Config& config, int world_size);
 
 /// Where an update stands: e = epoch + (position / global_batch) / updates_per_epoch, with the positions of
 /// the epoch that were consumed before it. So update k of an epoch, counted from 0, has e = epoch + k / K,

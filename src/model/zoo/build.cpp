@@ -55,10 +55,14 @@ VideoMaeOptions videomae_options(const ModelConfig& config) {
 
 MaskingOptions masking_options(const ModelConfig& config) {
     const auto half = [](std::int64_t of) { return std::max<std::int64_t>(of / 2, 1); };
+    // VideoMAE's decoders are half as wide, but those of H and g no wider than that of L.
+    constexpr std::int64_t widest = 512;
+    const std::int64_t heads = config.decoder_heads.value_or(half(config.heads));
+    const std::int64_t usual = widest % heads == 0 ? std::min(half(config.dim), widest) : half(config.dim);
     return {.ratio = config.mask_ratio,
-            .decoder_dim = config.decoder_dim.value_or(half(config.dim)),
+            .decoder_dim = config.decoder_dim.value_or(usual),
             .decoder_depth = config.decoder_depth,
-            .decoder_heads = config.decoder_heads.value_or(half(config.heads))};
+            .decoder_heads = heads};
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ class Builder {
         : options_(options), graph_(input), mask_(columns("mask", input[1] - 1, 1)) {}
 
     std::int64_t hidden() const {
-        return static_cast<std::int64_t>(static_cast<double>(options_.dim) * options_.mlp_ratio);
+        return std::llround(static_cast<double>(options_.dim) * options_.mlp_ratio);
     }
     NodeId columns(const std::string& name, std::int64_t first, std::int64_t count) {
         return graph_.add(name, make_columns(graph_.shape(graph_.input()), first, count), {graph_.input()});
