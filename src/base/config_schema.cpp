@@ -66,11 +66,11 @@ void add_run(std::vector<Row>& rows) {
                 choice<CudaGraphChoice>({{"auto", CudaGraphChoice::automatic},
                                          {"true", CudaGraphChoice::always},
                                          {"false", CudaGraphChoice::never}}),
-                "on a GPU, issue the gradients of a step as one CUDA graph: auto where it can be and says "
-                "why where not, true stops there"),
+                "on a GPU, run forward and backward of a step as CUDA graphs; auto: where they can be, with "
+                "a message that says why where not; true: refuse to start without them"),
             row("run.walltime", at(run, &R::walltime),
                 optional(number({.low = 0, .low_open = true}, seconds)),
-                "seconds from the start of the program by whose end it has saved and stopped, with exit code "
+                "seconds from the start of the program within which the run saves and stops, with exit code "
                 "75"),
         });
     rows.push_back(row(
@@ -216,17 +216,15 @@ void add_train(std::vector<Row>& rows) {
                                     {"reconstruction", LossChoice::reconstruction},
                                     {"location", LossChoice::location},
                                     {"segments", LossChoice::segments}}),
-                "what training minimises: cross_entropy of classes, or of targets the mean of their squared "
-                "(mse) or absolute (l1) differences, or of the squares up to 1 and beyond that the "
-                "absolute ones (huber); reconstruction: the mean of the squares of what videomae_pretrain "
-                "says of "
-                "hidden pixels less what they are; location: how far a locator's heat map and presence are "
-                "off; segments: how far a temporal_transformer's seconds and offsets are off; auto: the one "
-                "of these three models, mse where the data have targets, else "
-                "cross_entropy"),
+                "what training minimises; cross_entropy: of classes; mse, l1: the mean squared or absolute "
+                "difference from the targets; huber: the mean of half the squared difference up to 1, and of "
+                "the absolute difference less 1/2 beyond; reconstruction: the mean squared error of the "
+                "hidden pixels that videomae_pretrain predicts; location: the weighted losses of a locator's "
+                "heat map and presence; segments: the weighted focal and DIoU losses of a "
+                "temporal_transformer; auto: the loss of these three models, mse where the data have "
+                "targets, else cross_entropy"),
             row("train.heatmap_sigma", at(train, &T::heatmap_sigma), number({.low = 0.01}),
-                "standard deviation of the bell in the heat map that a locator is to give, in pixels of the "
-                "image"),
+                "standard deviation of the bell in the target heat map of a locator, in pixels of the image"),
             row("train.heatmap_weight", at(train, &T::heatmap_weight), number({.low = 0}),
                 "factor of the mean squared difference of a locator's heat map in its loss"),
             row("train.presence_weight", at(train, &T::presence_weight), number({.low = 0}),
@@ -243,26 +241,27 @@ void add_train(std::vector<Row>& rows) {
             row("train.presence_threshold", at(train, &T::presence_threshold), number({.low = 0, .high = 1}),
                 "score above which evaluations of a locator take something to be present"),
             row("train.focal_alpha", at(train, &T::focal_alpha), number({.low = 0, .high = 1}),
-                "what seconds inside of a segment weigh in the focal loss of segments; those outside: 1 less "
-                "that"),
+                "weight of seconds inside a segment in the focal loss of segments; seconds outside weigh 1 - "
+                "focal_alpha"),
             row("train.focal_gamma", at(train, &T::focal_gamma), number({.low = 0}),
-                "exponent of the focal loss of segments: the greater, the less seconds count that are right "
-                "already"),
+                "exponent of the focal loss of segments: the greater, the smaller the weight of seconds that "
+                "are already predicted well"),
             row("train.focal_weight", at(train, &T::focal_weight), number({.low = 0}),
                 "factor of the focal loss of segments"),
             row("train.offset_weight", at(train, &T::offset_weight), number({.low = 0}),
                 "factor of the DIoU loss of segments, of where they begin and end"),
             row("train.segments.threshold", at(train, segments, &G::threshold), number({.low = 0, .high = 1}),
-                "probability above which a second tells a segment"),
+                "a second proposes a segment if its predicted probability is above this"),
             row("train.segments.candidates", at(train, segments, &G::candidates), integer(1),
-                "at most so many seconds of a sample tell one, the most probable ones"),
+                "at most this many seconds per sample propose one, the most probable ones"),
             row("train.segments.shortest", at(train, segments, &G::shortest), number({.low = 0}, seconds),
                 "seconds; shorter segments are left out"),
             row("train.segments.longest", at(train, segments, &G::longest),
                 number({.low = 0, .low_open = true}, seconds), "seconds; longer segments are left out"),
             row("train.segments.per_minute", at(train, segments, &G::per_minute),
                 number({.low = 0, .low_open = true}),
-                "at most so many segments per minute of a sample, rounded up, those of the highest scores"),
+                "at most this many segments per minute of a sample, rounded up, those with the highest "
+                "scores"),
             row("train.segments.nms_sigma", at(train, segments, &G::nms_sigma),
                 number({.low = 0, .low_open = true}),
                 "soft-NMS: a chosen segment multiplies the scores of others by exp(-IoU^2 / nms_sigma)"),
@@ -270,7 +269,7 @@ void add_train(std::vector<Row>& rows) {
                 "segments whose score falls below are left out"),
             row("train.label_smoothing", at(train, &T::label_smoothing),
                 number({.low = 0, .high = 1, .high_open = true}),
-                "part of the training target that is spread evenly over all classes; evaluation goes "
+                "fraction of the training target that is spread evenly over all classes; evaluations go "
                 "without"),
             row("train.class_weights", at(train, &T::class_weights), optional(class_weights()),
                 "what samples of each class count in training; balanced: as much as all classes together, "
@@ -280,21 +279,10 @@ void add_train(std::vector<Row>& rows) {
                                    {"tf32", Precision::tf32},
                                    {"bf16", Precision::bf16},
                                    {"fp64", Precision::fp64}}),
-                "type of the arithmetic; fp64 is the CPU's reference mode; tf32, the GPU's alone, is "
-                "fp32 whose products round their inputs to 10 bits of mantissa; bf16 is mixed: linear "
-                "layers, convolutions and attention multiply in bf16 and sum in fp32, and GPUs keep the "
-                "values between layers in bf16, CPUs without a matrix unit those between convolutions, "
-                "batch normalisations, sums, ReLUs and poolings; all else, the weights too, is fp32. "
-                "CPUs without AVX-512 refuse it: they have no products in bf16. On others fp32 are also "
-                "the first convolution where it is computed in one with its max pooling, the gradients "
-                "of a 3x3 convolution in front of a 2x2 max pooling, and attention in heads whose width "
-                "is no multiple of 16 or in a build without AVX-512 and its bf16 products; 3x3 "
-                "convolutions of stride 1 or 2 and one group, whose channels are multiples of 16, at "
-                "least 32, their product at least 2048, go there by Winograd's method, their weights' "
-                "gradients where that is the faster; it rounds transformed tiles (about 1.9 times the "
-                "error of rounded pixels and weights where these are independent numbers, up to 3 times "
-                "where they are alike); where the processor has a matrix unit (AMX), products go through "
-                "that, and those 3x3 convolutions are computed as they are"),
+                "type of the arithmetic; fp32: single precision; tf32: as fp32, but products round their "
+                "inputs to 10 bits of mantissa (GPUs only); bf16: mixed precision, products of bf16 are "
+                "summed in fp32, weights stay fp32 (not on CPUs without AVX-512); fp64: double precision, "
+                "the reference mode (CPUs only)"),
             row("train.scale_lr_by_world_size", at(train, &T::scale_lr_by_world_size), boolean(),
                 "multiply the learning rate by the number of ranks"),
             row("train.scale_lr_by_batch", at(train, &T::scale_lr_by_batch), optional(integer(1)),
@@ -314,9 +302,9 @@ void add_train(std::vector<Row>& rows) {
                 "from 10 classes on"),
             row("train.confusion", at(train, &T::confusion), boolean(),
                 "write the confusion matrix of evaluations, of at most 2048 classes: [label][prediction] "
-                "counts; of two classes also "
-                "pod and far: the part of class 1 that was found, and the part of what was taken for it that "
-                "is not, and auprc and roc_auc: how well the scores order the samples"),
+                "counts; of two classes also pod and far: the fraction of class 1 that is predicted as class "
+                "1, and the fraction of predictions of class 1 that are wrong, and auprc and roc_auc: how "
+                "well the scores order the samples"),
             row("train.log_every", at(train, &T::log_every), integer(1), "steps between log lines"),
             row("train.eval_every", at(train, &T::eval_every), integer(0),
                 "epochs between evaluations; 0: only at the end"),
@@ -361,9 +349,9 @@ void add_distributed(std::vector<Row>& rows) {
                 "what carries the gradients; auto on GPUs: nccl where it is there, else mpi through host "
                 "memory"),
             row("distributed.timeout", at(distributed, &D::timeout), number(positive, seconds),
-                "seconds to wait for a silent peer; for the start of all ranks at least 30, and 300 unless "
-                "it "
-                "is given"),
+                "seconds to wait for a silent peer; the start of all ranks waits as long, but at least 30; "
+                "unless it is given, MPI_Init waits 1800, with a warning after 300, and the rest of the "
+                "start 300"),
             row("distributed.bucket_mb", at(distributed, &D::bucket_mb), number(positive, mebibytes),
                 "size of a bucket in MiB"),
             row("distributed.first_bucket_mb", at(distributed, &D::first_bucket_mb),
@@ -374,9 +362,10 @@ void add_distributed(std::vector<Row>& rows) {
                                       {"per_layer", BucketPolicy::per_layer},
                                       {"cost_model", BucketPolicy::cost_model},
                                       {"auto", BucketPolicy::automatic}}),
-                "how gradients are cut into buckets: ddp by bucket_mb as PyTorch does, one, one per layer; "
-                "cost_model and auto measure in the first steps: the cut with the least exposed "
-                "communication; the best of that, one, and several sizes in real steps"),
+                "how gradients are grouped into buckets; ddp: by bucket_mb, as PyTorch does; single: one "
+                "bucket; per_layer: one per layer; cost_model: measured in the first steps, the grouping "
+                "with the least predicted exposed communication; auto: the fastest in real steps of that, "
+                "one bucket and several sizes"),
             row("distributed.across_steps", at(distributed, &D::across_steps),
                 choice<AcrossSteps>({{"auto", AcrossSteps::automatic},
                                      {"true", AcrossSteps::yes},

@@ -83,7 +83,8 @@ void add_model(std::vector<Row>& rows) {
             only({"videomae_pretrain"},
                  row("model.mask_ratio", at(model, &M::mask_ratio),
                      number({.low = 0, .high = 1, .low_open = true, .high_open = true}),
-                     "part of the patches of a frame that is hidden, in all frames of a clip; rounded down")),
+                     "fraction of the patches of a frame that is hidden, in all frames of a clip; rounded "
+                     "down")),
             only({"videomae_pretrain"},
                  row("model.decoder_dim", at(model, &M::decoder_dim), size,
                      "width of a token in the decoder; null: half of model.dim, at most 512")),

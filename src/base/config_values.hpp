@@ -77,7 +77,7 @@ Kind<Normalize> normalize();
 Kind<std::vector<LayerSpec>> layers();
 Kind<EmaConfig> ema();
 Kind<ClassWeightsConfig> class_weights();
-/// A name of `validation_metrics`, or null, which is empty.
+/// A name of `validation_metrics` or `ranking_metrics`, or null, which is empty.
 Kind<std::string> best_metric();
 Kind<EarlyStoppingConfig> early_stopping();
 

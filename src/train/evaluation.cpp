@@ -78,7 +78,7 @@ class EvaluationSums {
 
     void add_skipped(std::int64_t samples) { values_[5] += static_cast<double>(samples); }
 
-    /// loss, errors, stopped: of this rank. True when a rank failed.
+    /// loss, metrics, failed, stopped: of this rank. True when a rank failed.
     bool all_reduce(Communicator& communicator, double loss, const MetricSums& metrics, bool failed,
                     bool stopped, bool along_tree) {
         values_[0] = loss;

@@ -1,7 +1,8 @@
 #pragma once
 // The configuration of a run: YAML file + key=value overrides -> typed, validated values.
-// Every key, its type, default and meaning is one row of a table in src/base/config_schema.cpp; parsing, the
-// resolved dump, suggestions and jobs/configuration.md all read that table.
+// Every key, its type, default and meaning is one row of a table in src/base/config_schema.cpp, those of
+// models in config_schema_model.cpp; parsing, the resolved dump, suggestions and jobs/configuration.md all
+// read it.
 
 #include <array>
 #include <cstdint>
@@ -194,7 +195,7 @@ struct ClassWeightsConfig {
 };
 
 struct EarlyStoppingConfig {
-    std::string metric = "val/accuracy";  ///< a name of `validation_metrics`
+    std::string metric = "val/accuracy";  ///< of `validation_metrics` or `ranking_metrics`
     std::int64_t patience = 3;            ///< evaluations without improvement that end the run
     double min_delta = 0;                 ///< what counts as an improvement must be greater
     friend bool operator==(const EarlyStoppingConfig&, const EarlyStoppingConfig&) = default;
@@ -202,7 +203,7 @@ struct EarlyStoppingConfig {
 
 /// What evaluations measure, by the names that early stopping and the best checkpoint are given: the loss of
 /// all data, the first ones of classes, which are better when higher, as is the last, of segments, and those
-/// of targets.
+/// of targets. They also take those of base/ranking_metric_names.hpp.
 inline constexpr std::array<const char*, 9> validation_metrics{
     "val/accuracy", "val/loss", "val/top5", "val/balanced_accuracy", "val/mae", "val/rmse",
     "val/distance", "val/km",   "val/atiou"};
@@ -326,17 +327,21 @@ struct ConfigKey {
 /// All keys in the order of the reference.
 std::vector<ConfigKey> config_reference();
 
-/// The keys whose values differ between two configurations and that change what is trained (model.* and
-/// optim.* except model.init_from; where both are deterministic, run.virtual_shards and, with `auto` as the
-/// CPU, device): "optim.lr: 0.05 -> 0.1". Used to refuse a resume.
+/// The keys whose values differ between two configurations and that change what is trained: model.* and
+/// optim.* except model.init_from and model.init_except; train.loss where one of both is of regression and
+/// the other is not; where both are deterministic, run.virtual_shards and, with `auto` as the CPU, device.
+/// "optim.lr: 0.05 -> 0.1". Used to refuse a resume.
 std::vector<std::string> training_differences(const Config& before, const Config& now);
 
 /// The same of all keys.
 std::vector<std::string> all_differences(const Config& before, const Config& now);
 
-/// The same for keys that change the course of the training, but not what a checkpoint can be loaded into:
-/// schedule.*, and of train and data those that decide which samples an update sees and what it does with
-/// them, and the files that hold them. A resume goes on and warns of them.
+/// The same for keys that change the course of the training or what evaluations measure and decide, but not
+/// what a checkpoint can be loaded into: schedule.*, run.seed, run.deterministic, distributed.compress and
+/// sync_batch_norm; of data, the files, how samples are ordered, changed and skipped, and where they lie on
+/// the earth; of train, what an update does with samples (train.epochs only with a cosine schedule; not
+/// train.batch_size), losses, segments, averages, early stopping and the best checkpoint. A resume goes on
+/// and warns of them.
 std::vector<std::string> course_differences(const Config& before, const Config& now);
 
 }  // namespace tutti

@@ -14,7 +14,7 @@ enum class ExitCode : int {
     launch = 3,   ///< the launcher and MPI disagree about the job
     data = 4,     ///< missing or bad data, labels, weights or checkpoint
     peer = 5,     ///< another rank failed or did not answer in time
-    requeue = 75  ///< stopped early on a signal, checkpoint saved (EX_TEMPFAIL)
+    requeue = 75  ///< stopped early on a signal or by run.walltime, checkpoint saved (EX_TEMPFAIL)
 };
 
 /// Base of all errors thrown by Tutti. `what()` is "problem; remedy" on one line: the problem names the thing

@@ -1,7 +1,7 @@
 #pragma once
 // Options of other trainers that people bring along: command-line flags and YAML keys of the set-ups that
 // Tutti takes over, each with the setting it stands for, or with what to write instead. One table; the
-// command line, the config reader, the README's reference and the tests read it.
+// command line, the config reader, the reference in jobs/options.md and the tests read it.
 
 #include <optional>
 #include <span>
