@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <hdf5.h>
 
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
@@ -28,6 +29,10 @@ std::string provenance(const Device& device, const std::vector<RankPlace>& place
     document["commit"] = TUTTI_COMMIT;
     document["time"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
     document["libraries"] = {{"mpi", MpiSession::library_version()}, {"hdf5", hdf5_version()}};
+    std::vector<std::string> hosts;
+    for (const RankPlace& place : places)
+        if (std::ranges::find(hosts, place.host) == hosts.end()) hosts.push_back(place.host);
+    document["hosts"] = hosts;
     document["launcher"] = to_string(read_launch(environment).launcher);
     if (const auto job = environment.find("SLURM_JOB_ID"); job != environment.end())
         document["slurm_job"] = job->second;

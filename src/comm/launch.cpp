@@ -258,11 +258,12 @@ std::optional<std::string> mismatch_with_mpi(const Environment& environment, int
                " ranks, but MPI sees 1: every rank would train alone; the program is linked with another MPI "
                "than that launcher's (`ldd trainer` shows which); start it with: the mpirun or mpiexec of "
                "that MPI";
-    const auto step = step_place(environment);
-    if (mpi_size != 1 || !step || step->size <= 1 || mpirun_place(environment)) return {};
+    // The number of tasks alone: who has lost the rest of srun's variables on the way is one of them, too.
+    const int tasks = number(environment, "SLURM_STEP_NUM_TASKS").value_or(1);
+    if (mpi_size != 1 || tasks <= 1 || environment.contains("OMPI_COMM_WORLD_SIZE")) return {};
     if (const auto pmi = pmi_place(environment); pmi && pmi->size == 1) return {};
-    return "srun started " + std::to_string(step->size) +
-           " tasks, but MPI sees 1: every task would train alone; " + start_with_srun(step->size);
+    return "srun started " + std::to_string(tasks) +
+           " tasks, but MPI sees 1: every task would train alone; " + start_with_srun(tasks);
 }
 
 int threads_for_rank(std::span<const std::vector<int>> cores, std::size_t local_rank) {

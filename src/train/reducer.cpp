@@ -105,7 +105,7 @@ Work Reducer::start(const Piece& piece) {
     if (shards_)
         return communicator_.reduce_scatter(slice(arena_, shards_->buckets[piece.bucket]),
                                             slice(arena_, shards_->owned[piece.bucket]), ReduceOp::sum);
-    return communicator_.all_reduce(slice(arena_, {piece.offset, piece.count}), ReduceOp::sum);
+    return communicator_.all_reduce(slice(arena_, ArenaRange{piece.offset, piece.count}), ReduceOp::sum);
 }
 
 void Reducer::note_done() {
