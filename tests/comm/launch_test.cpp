@@ -361,15 +361,6 @@ TEST_P(LaunchTable, proves_only_real_mismatches) {
 INSTANTIATE_TEST_SUITE_P(launch, LaunchTable, testing::ValuesIn(launches),
                          [](const auto& row) { return std::string(row.param.name); });
 
-TEST(launch, the_number_of_a_steps_tasks_alone_proves_a_mismatch) {
-    const Environment step = {{"SLURM_STEP_NUM_TASKS", "4"}};
-    EXPECT_TRUE(mismatch_with_mpi(step, 1));
-    EXPECT_FALSE(mismatch_with_mpi(step, 4));
-    EXPECT_FALSE(mismatch_with_mpi({{"SLURM_STEP_NUM_TASKS", "1"}}, 1));
-    // mpirun's processes have the step's variables, too, whatever else of mpirun's is there.
-    EXPECT_FALSE(mismatch_with_mpi(with(step, {{"OMPI_COMM_WORLD_SIZE", "1"}}), 1));
-}
-
 TEST(launch, mismatch_names_the_command_that_fixes_it) {
     EXPECT_EQ(
         mismatch_with_mpi(srun_none, 1),

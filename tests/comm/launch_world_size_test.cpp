@@ -86,5 +86,15 @@ TEST(launch_world_size, may_be_for_the_steps_of_a_slurm_job) {
     EXPECT_FALSE(mismatch_before_start({{"WORLD_SIZE", "4"}, {"SLURM_JOB_ID", "17"}, {"SLURM_NTASKS", "4"}}));
 }
 
+TEST(launch_world_size, of_a_step_alone_proves_a_mismatch) {
+    Environment step = {{"SLURM_STEP_NUM_TASKS", "4"}};
+    EXPECT_TRUE(mismatch_with_mpi(step, 1));
+    EXPECT_FALSE(mismatch_with_mpi(step, 4));
+    EXPECT_FALSE(mismatch_with_mpi({{"SLURM_STEP_NUM_TASKS", "1"}}, 1));
+    // mpirun's processes have the step's variables, too, whatever else of mpirun's is there.
+    step["OMPI_COMM_WORLD_SIZE"] = "1";
+    EXPECT_FALSE(mismatch_with_mpi(step, 1));
+}
+
 }  // namespace
 }  // namespace tutti
