@@ -24,7 +24,8 @@ std::string npy(const std::string& type, const std::string& shape, const std::ve
     bytes += header;
     const std::size_t begin = bytes.size();
     bytes.resize(begin + values.size() * sizeof(Value));
-    std::memcpy(bytes.data() + begin, values.data(), values.size() * sizeof(Value));
+    // Of none there is no address.
+    if (!values.empty()) std::memcpy(bytes.data() + begin, values.data(), values.size() * sizeof(Value));
     return bytes;
 }
 
