@@ -188,9 +188,11 @@ class Pass {
     /// earth_columns of the place that is predicted for a sample of the batch.
     std::array<double, 3> on_earth(const SamplePlace& place, const HostBatch& batch, std::size_t i) const {
         constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-        const EarthPosition position =
-            job_.geography->position(batch.indices[i], place).value_or(EarthPosition());
-        std::array<double, 3> columns{position.latitude, position.longitude, unknown};
+        const auto position_of = [&](const SamplePlace& at) {
+            return job_.geography->position(batch.indices[i], at).value_or(EarthPosition());
+        };
+        const EarthPosition predicted = position_of(place);
+        std::array<double, 3> columns{predicted.latitude, predicted.longitude, unknown};
         if (layout_.targets == 0) return columns;
         std::span<const float> target = batch.targets.subspan(
             i * static_cast<std::size_t>(job_.format.targets), static_cast<std::size_t>(job_.format.targets));
@@ -199,7 +201,7 @@ class Pass {
             target = target.subspan(1);  // behind presence
         }
         const SamplePlace truth{static_cast<double>(target[0]), static_cast<double>(target[1])};
-        columns[2] = job_.geography->distance_km(batch.indices[i], place, truth).value_or(unknown);
+        columns[2] = great_circle_km(predicted, position_of(truth));
         return columns;
     }
 

@@ -6,9 +6,11 @@
 #include <filesystem>
 #include <fstream>
 
+#include "input/image_file.hpp"
 #include "support/temp_dir.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/input/dataset.hpp"
+#include "tutti/input/pack.hpp"
 
 namespace tutti::test {
 
@@ -39,6 +41,22 @@ class Pack : public testing::Test {
 
   private:
     TempDir dir_;
+};
+
+/// Of a list of images in the folder "in".
+class PackListed : public Pack {
+  protected:
+    void SetUp() override {
+        if (!no_image_files().empty()) GTEST_SKIP() << no_image_files();
+        options_.folder = at("in");
+        options_.csv = at("list.csv");
+        options_.output = at("out.h5");
+    }
+    DatasetInfo pack(const std::string& table) const {
+        write("list.csv", table);
+        return pack_images(options_);
+    }
+    PackImagesOptions options_;
 };
 
 }  // namespace tutti::test

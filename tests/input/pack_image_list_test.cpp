@@ -13,23 +13,13 @@ namespace {
 
 using test::png;
 
-class PackImageList : public test::Pack {
+class PackImageList : public test::PackListed {
   protected:
-    void SetUp() override {
-        if (!no_image_files().empty()) GTEST_SKIP() << no_image_files();
-        options_.folder = at("in");
-        options_.csv = at("list.csv");
-        options_.output = at("out.h5");
-    }
     /// Three grey images of two pixels.
     void images() const {
         write("in/a.png", png(1, 2, 0, "\x01\x02"));
         write("in/b.png", png(1, 2, 0, "\x03\x04"));
         write("in/deep/c.png", png(1, 2, 0, "\x05\x06"));
-    }
-    DatasetInfo pack(const std::string& table) const {
-        write("list.csv", table);
-        return pack_images(options_);
     }
     std::string refused(const std::string& table) const {
         return refusal([&] { pack(table); });
@@ -59,7 +49,6 @@ class PackImageList : public test::Pack {
         const auto data = open_hdf5_dataset(options_.output);
         return {data->targets().begin(), data->targets().end()};
     }
-    PackImagesOptions options_;
 };
 
 TEST_F(PackImageList, RowsAreSamplesInTheirOrderWithTheirPaths) {

@@ -15,19 +15,12 @@ namespace {
 using test::png;
 using From = PlacementSource::From;
 
-class PackPlacements : public test::Pack {
+class PackPlacements : public test::PackListed {
   protected:
     void SetUp() override {
-        if (!no_image_files().empty()) GTEST_SKIP() << no_image_files();
-        options_.folder = at("in");
-        options_.csv = at("list.csv");
-        options_.output = at("out.h5");
+        PackListed::SetUp();
         options_.labelled = false;
         write("in/frame_3_10.png", png(4, 8, 0, std::string(32, '\7')));
-    }
-    void pack(const std::string& table) const {
-        write("list.csv", table);
-        pack_images(options_);
     }
     /// Where pixel (x, y) of a sample is, in a picture whose degrees are its pixels.
     std::pair<double, double> place(std::int64_t sample, SamplePlace at) const {
@@ -41,8 +34,6 @@ class PackPlacements : public test::Pack {
         return {position->longitude * 1e3, position->latitude * 1e3};
     }
     std::vector<SamplePlacement> placements() const;
-
-    PackImagesOptions options_;
 };
 
 /// Read with HDF5's own functions.

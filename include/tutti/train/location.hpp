@@ -29,10 +29,8 @@ struct Location {
 /// How a place is decoded from a heat map.
 struct LocationDecoding {
     std::int64_t stride = 4;  ///< pixels from cell to cell
-    /// Temperature T: the place is the mean of all cells, each weighted by exp(value / T) (soft-argmax;
-    /// Chapelle and Wu 2010, "Gradient descent optimization of smoothed information retrieval metrics", has
-    /// the function in one dimension). Empty: the cell of the greatest value, of equal ones the first by
-    /// rows.
+    /// Temperature T: the place is the mean of all cells, each weighted by exp(value / T) (soft-argmax).
+    /// Empty: the cell of the greatest value, of equal ones the first by rows.
     std::optional<double> soft_argmax = {};
     PresenceScore presence_score = PresenceScore::logit;
     double presence_threshold = 0.5;  ///< of that score, above which something is present
