@@ -15,12 +15,12 @@
 #include "rank_placement.hpp"
 #include "same_job.hpp"
 #include "select.hpp"
+#include "transformed_data.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/json_text.hpp"
 #include "tutti/base/path_type.hpp"
 #include "tutti/base/sha256.hpp"
 #include "tutti/base/stop_signal.hpp"
-#include "tutti/input/transforms.hpp"
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/checkpoint.hpp"
 #include "tutti/train/evaluation.hpp"
@@ -177,7 +177,7 @@ void load_weights(Inference& inference) {
     });
 }
 
-void build(Inference& inference, InferenceUse use, bool with_embedding) {
+void build(Inference& inference, InferenceUse use, EmbeddingUse embedding) {
     const Config& config = inference.config;
     const DatasetInfo& info = inference.data->info();
     const DType compute = compute_type(config.train.precision);
@@ -200,7 +200,9 @@ void build(Inference& inference, InferenceUse use, bool with_embedding) {
     const LossChoice loss = inference.outputs.loss;
     if (use == InferenceUse::metrics && (is_of_classes(loss) || is_regression(loss)))
         check_metrics(config.train, given);
-    if (with_embedding) inference.embedding = keep_embedding(spec);
+    if (embedding == EmbeddingUse::needed ||
+        (embedding == EmbeddingUse::where_there_is_one && has_embedding(spec)))
+        inference.embedding = keep_embedding(spec);
     inference.graph = std::make_unique<Graph>(std::move(spec), *inference.device,
                                               arithmetic_of(config.train.precision), batch);
     inference.loader = std::make_unique<Loader>(
@@ -246,7 +248,7 @@ std::optional<double> timeout_before_start(const InferenceArguments& arguments) 
 }
 
 Inference open_inference(const JobStart& start, const InferenceArguments& arguments, InferenceUse use,
-                         bool with_embedding) {
+                         EmbeddingUse embedding) {
     Inference inference;
     Communicator& world = start.world;
     const std::string names = arguments.config + "\n" + arguments.run + "\n" + arguments.checkpoint;
@@ -272,11 +274,11 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
     if (!selected.notice.empty()) start.log.info(selected.notice);
     inference.device = std::move(selected.device);
     together(control, "opening the data", [&] {
-        inference.data = transform_images(
+        inference.data = transformed(
             open_datasets(arguments.data.empty() ? config.data.val : arguments.data,
                           file_memory_of_rank(ranks_beside(places, rank)),
                           use == InferenceUse::predictions ? Labels::optional : labels_needed(config)),
-            config.data.transforms, config.run.seed, TransformUse::evaluation);
+            config, TransformUse::evaluation);
         inference.data->expect_reads(
             reads_on_host(static_cast<double>(inference.data->info().samples), places, rank));
     });
@@ -288,7 +290,7 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
     });
     inference.outputs = share(control, inference.outputs);
     if (inference.outputs.regression) config.train.loss = inference.outputs.loss;
-    together(control, "building the model", [&] { build(inference, use, with_embedding); });
+    together(control, "building the model", [&] { build(inference, use, embedding); });
     together(control, "reading where on the earth pixels are", [&] {
         check_geography(config.data, inference.outputs.loss, inference.outputs.count);
         if (config.data.has_geography())

@@ -41,6 +41,13 @@ inline constexpr const char* best_help =
 /// read_weights finds.
 std::vector<NamedTensor> weights_to_evaluate(const std::string& path);
 
+/// Whether what the model makes of a sample before it decides is kept.
+enum class EmbeddingUse {
+    none,
+    where_there_is_one,
+    needed,  ///< UsageError where the model has none
+};
+
 struct Inference {
     Config config;
     std::string weights;         ///< path of the file
@@ -60,6 +67,6 @@ struct Inference {
 /// others receive them. Data without labels only for predictions. The config is -c, else that of the run
 /// directory, else the one in the checkpoint. Collective; throws AgreedError.
 Inference open_inference(const JobStart& start, const InferenceArguments& arguments, InferenceUse use,
-                         bool with_embedding = false);
+                         EmbeddingUse embedding = EmbeddingUse::none);
 
 }  // namespace tutti

@@ -8,6 +8,7 @@
 #include "inference.hpp"
 #include "inspect_config.hpp"
 #include "reference_tables.hpp"
+#include "synthetic_data.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/path_type.hpp"
 #include "tutti/base/shell_word.hpp"
@@ -151,8 +152,10 @@ int inspect_command(const Arguments& arguments) {
         "Shows what is in a data set, a checkpoint, a run directory (its latest checkpoint), a file of "
         "predictions or weights (safetensors, HDF5); with -c the layers, memory and buckets of a config.",
         "trainer inspect");
-    std::string path, config;
-    std::vector<std::string> overrides;
+    std::string path, shape;
+    RecipeArguments recipe;
+    std::string& config = recipe.config_path;
+    std::vector<std::string>& overrides = recipe.overrides;
     bool sha256 = false, config_keys = false, layers = false, options = false;
     std::int64_t world = 1;
     parser.add_option("path", path, "file or run directory");
@@ -161,6 +164,7 @@ int inspect_command(const Arguments& arguments) {
     parser.add_option("--world", world, "with -c: number of ranks, all taken to be on this host")
         .in_range(1, 1000000)
         .show_default();
+    add_synthetic_options(parser, recipe, shape);
     parser.add_flag(
         "--sha256", sha256,
         "print only the hash of all model tensors of a checkpoint, in name order, or of all columns "
@@ -182,13 +186,16 @@ int inspect_command(const Arguments& arguments) {
     if (!config.empty()) {
         if (sha256) throw UsageError("--sha256 is for checkpoints and predictions", "leave out -c");
         if (!path.empty()) overrides.insert(overrides.begin(), path);  // with -c every word is a setting
-        inspect_config(config, overrides, world);
+        inspect_config(recipe, synthetic_shape(recipe, shape), world);
         return 0;
     }
     if (!overrides.empty())
         throw UsageError("trainer inspect: " + overrides.front() + " is one too many",
                          "name one file or run directory; settings are for a config: -c FILE");
     if (world != 1) throw UsageError("--world is for a config", "give -c FILE, or leave it out");
+    if (recipe.own_data || !shape.empty())
+        throw UsageError(std::string(recipe.own_data ? "--synthetic" : "--shape") + " is for a config",
+                         "give -c FILE, or leave it out");
     if (path.empty())
         throw UsageError("trainer inspect: nothing to look at", "give a file, a run directory or -c FILE");
     if (sha256) {

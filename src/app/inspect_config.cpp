@@ -11,14 +11,15 @@
 #include "files_in_memory.hpp"
 #include "reading_memory.hpp"
 #include "select.hpp"
-#include "training_recipe.hpp"
+#include "synthetic_data.hpp"
+#include "transformed_data.hpp"
 #include "tutti/base/device_choice.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/memory_use.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/base/units.hpp"
 #include "tutti/comm/launch.hpp"
 #include "tutti/input/dataset.hpp"
-#include "tutti/input/transforms.hpp"
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/bucket_plan.hpp"
 #include "tutti/train/memory_statement.hpp"
@@ -75,12 +76,40 @@ void print_transforms(const std::vector<TransformSpec>& transforms, const Shape&
     fmt::print("  give {}\n", to_string(seen));
 }
 
+struct TrainingData {
+    std::unique_ptr<Dataset> dataset;
+    Shape stored;               ///< of a sample, before the transforms
+    std::size_t own_bytes = 0;  ///< of samples that no run would hold
+};
+
+/// What --synthetic makes, or the files that the config names. Warns where neither is said.
+TrainingData open_training_data(const Config& config, RecipeArguments recipe, const Shape& sample_shape,
+                                std::int64_t world) {
+    const bool nothing_named = !recipe.own_data && config.data.train.empty();
+    recipe.own_data = recipe.own_data || nothing_named;
+    const std::int64_t before = resident_bytes();
+    const auto make = synthetic_data(recipe, config, sample_shape, static_cast<int>(world), 1);
+    TrainingData data;
+    auto stored =
+        make ? make() : open_datasets(config.data.train, stated_memory(world), labels_needed(config));
+    data.stored = stored->info().sample_shape;
+    if (make) data.own_bytes = static_cast<std::size_t>(std::max<std::int64_t>(resident_bytes() - before, 0));
+    if (nothing_named)
+        fmt::print(stderr,
+                   "warning: data.train is not set: taken are samples of shape {}; data.train=FILE.h5 or "
+                   "--synthetic --shape say another\n",
+                   to_string(data.stored));
+    data.dataset = transformed(std::move(stored), config, TransformUse::training);
+    if (!make) data.dataset->expect_reads(training_reads(config, data.dataset->info().samples, world));
+    return data;
+}
+
 /// Null without data.val.
 std::unique_ptr<Dataset> open_validation(const Config& config, const Dataset& train, std::int64_t world) {
     if (config.data.val.empty()) return nullptr;
-    auto val = transform_images(
-        open_datasets(config.data.val, stated_memory(world).left_by(train), labels_needed(config)),
-        config.data.transforms, config.run.seed, TransformUse::evaluation);
+    auto val = transformed(
+        open_datasets(config.data.val, stated_memory(world).left_by(train), labels_needed(config)), config,
+        TransformUse::evaluation);
     val->expect_reads(validation_reads(config, train.info().samples, val->info().samples, world));
     return val;
 }
@@ -94,8 +123,29 @@ void tell_refusals(const Config& config, const Dataset& train, const Dataset* va
     }
 }
 
+void print_layers(const Graph& graph) {
+    const std::vector<Graph::LayerReport> layers = graph.report();
+    std::size_t width = 12;
+    for (const Graph::LayerReport& row : layers) width = std::max(width, row.name.size());
+    fmt::print("  {:<{}} {:<16} {:<18} {:>12} {:>14} {:>14}\n", "layer", width, "kind", "output",
+               "parameters", "MFLOP forward", "backward");
+    std::int64_t parameters = 0;
+    double forward = 0, backward = 0;  // of one sample
+    for (const Graph::LayerReport& row : layers) {
+        fmt::print("  {:<{}} {:<16} {:<18} {:>12} {:>14.3f} {:>14.3f}\n", row.name, width, row.kind,
+                   to_string(row.output), row.parameters, row.forward_flops * 1e-6,
+                   row.backward_flops * 1e-6);
+        parameters += row.parameters;
+        forward += row.forward_flops;
+        backward += row.backward_flops;
+    }
+    fmt::print("  {:<{}} {:>12} {:>14.3f} {:>14.3f}  of one sample\n", "total", width + 36, parameters,
+               forward * 1e-6, backward * 1e-6);
+}
+
 void print_memory(const Config& config, Graph& graph, Device& device, const Optimizer& optimizer,
-                  const Dataset& train, const Dataset* val, std::int64_t world, int threads) {
+                  const TrainingData& data, const Dataset* val, std::int64_t world, int threads) {
+    const Dataset& train = *data.dataset;
     std::vector<MemoryItem> items = state_memory(config, graph, optimizer, device, train.info(),
                                                  val ? &val->info() : nullptr, static_cast<int>(world));
     if (const std::size_t bytes = transform_bytes(config, train, val, static_cast<int>(world)); bytes > 0)
@@ -110,7 +160,7 @@ void print_memory(const Config& config, Graph& graph, Device& device, const Opti
         items.push_back({"data", static_cast<std::size_t>(mapped),
                          "mapped files: pages of the page cache, once for all ranks of a host; left out "
                          "where memory is short"});
-    std::size_t present = 0;  // in this process; the others are a training rank's
+    std::size_t present = data.own_bytes;  // in this process; the others are a training rank's
     for (const MemoryItem& item : items)
         if (item.arena) present += item.bytes;
     std::string measured = "program, kernels, workspaces: measured on one step of zeros";
@@ -133,39 +183,44 @@ void print_memory(const Config& config, Graph& graph, Device& device, const Opti
                total);
 }
 
+void print_buckets(const Config& config, const Graph& graph, const std::vector<Bucket>& buckets, int ranks) {
+    const bool compressed = config.distributed.compress == Compress::bf16 && ranks > 1;
+    const std::size_t bytes = size_of(compute_type(config.train.precision));
+    fmt::print("buckets (in the order of backward{})\n",
+               compressed ? "; on the network half of these bytes, in bf16" : "");
+    for (std::size_t b = 0; b < buckets.size(); ++b)
+        fmt::print("  {:>3}  {:>10}  {} .. {}\n", b,
+                   format_bytes(static_cast<std::uint64_t>(buckets[b].count) * bytes),
+                   graph.parameters()[buckets[b].first].name, graph.parameters()[buckets[b].last].name);
+}
+
 }  // namespace
 
-void inspect_config(const std::string& path, const std::vector<std::string>& overrides, std::int64_t world) {
-    Config config = load_interruptibly(path, overrides);
-    if (config.data.train.empty())
-        throw UsageError(path + ": data.train is not set",
-                         "the model's shapes come from the data: data.train=FILE.h5");
+void inspect_config(const RecipeArguments& recipe, const Shape& sample_shape, std::int64_t world) {
+    Config config = load_interruptibly(recipe.config_path, recipe.overrides);
+    const int ranks = static_cast<int>(world);
     // What training refuses is no run to be measured.
-    check_strategy(config, static_cast<int>(world), false);
-    check_best(config);
+    check_strategy(config, ranks, true);
+    if (!recipe.own_data) check_best(config);
     config.device = choice_of(config);
-    auto stored = open_datasets(config.data.train, stated_memory(world), labels_needed(config));
-    const Shape stored_shape = stored->info().sample_shape;
-    const auto dataset =
-        transform_images(std::move(stored), config.data.transforms, config.run.seed, TransformUse::training);
-    dataset->expect_reads(training_reads(config, dataset->info().samples, world));
-    const std::unique_ptr<Dataset> val = open_validation(config, *dataset, world);
+    const TrainingData data = open_training_data(config, recipe, sample_shape, world);
+    const DatasetInfo& info = data.dataset->info();
+    const std::unique_ptr<Dataset> val =
+        recipe.own_data ? nullptr : open_validation(config, *data.dataset, world);
     const int threads = threads_per_rank(world);
     const auto device = select_device(config, threads);
     // Where device is auto, this host need not be one that the run is for.
     if (config.device == DeviceChoice::cpu) check_backend(config.distributed.backend, false);
     check_zero1(config);
-    check_objective(config.train, dataset->info(), dataset->name());
-    tell_refusals(config, *dataset, val.get(), static_cast<int>(world));
-    const DType compute = compute_type(config.train.precision);
-    const int ranks = static_cast<int>(world);
+    check_objective(config.train, info, data.dataset->name());
+    tell_refusals(config, *data.dataset, val.get(), ranks);
     const std::int64_t batch = largest_micro_batch(config, ranks);
     const bool chooses = config.distributed.strategy == Strategy::automatic && ranks > 1;
     config.distributed.strategy = chosen_strategy(config, ranks, has_common_memory(config, *device));
     const int shards = shards_optimizer(config, ranks) ? ranks : 1;
     std::optional<Graph> made;
     const auto make = [&](int) {
-        made.emplace(build_model(config.model, model_input(dataset->info(), config.data)), *device,
+        made.emplace(build_model(config.model, model_input(info, config.data)), *device,
                      arithmetic_of(config.train.precision), batch, config.train.recompute, shards);
     };
     // As training does: a virtual shard is one thread's.
@@ -179,42 +234,18 @@ void inspect_config(const std::string& path, const std::vector<std::string>& ove
     if (shards > 1) owned = plan_shards(buckets, graph.parameter_arena().count(), 0, shards).owned;
     const auto optimizer = make_optimizer(config.optim, graph, *device, owned);
 
-    fmt::print("{}: {} on {} samples {}, batch {} x {} ranks{}\n", path,
-               config.model.layers.empty() ? config.model.name : "layers", dataset->info().samples,
-               to_string(dataset->info().sample_shape), config.train.batch_size, world,
+    fmt::print("{}: {} on {} samples {}, batch {} x {} ranks{}\n", recipe.config_path,
+               config.model.layers.empty() ? config.model.name : "layers", info.samples,
+               to_string(info.sample_shape), config.train.batch_size, world,
                products_note(config.train.precision));
     if (config.run.deterministic)
         fmt::print("  run.deterministic: {} virtual shards of up to {} samples, {} per rank\n",
                    config.run.virtual_shards, batch, micro_batches_per_update(config, ranks));
-    print_transforms(config.data.transforms, stored_shape, dataset->info().sample_shape);
+    print_transforms(config.data.transforms, data.stored, info.sample_shape);
     if (chooses) fmt::print("  distributed.strategy auto is {}\n", name_of_choice(config, ranks));
-    const std::vector<Graph::LayerReport> layers = graph.report();
-    std::size_t width = 12;
-    for (const Graph::LayerReport& row : layers) width = std::max(width, row.name.size());
-    fmt::print("  {:<{}} {:<16} {:<18} {:>12} {:>14} {:>14}\n", "layer", width, "kind", "output",
-               "parameters", "MFLOP forward", "backward");
-    std::int64_t parameters = 0;
-    double forward = 0, backward = 0;  // of one sample
-    for (const Graph::LayerReport& row : layers) {
-        fmt::print("  {:<{}} {:<16} {:<18} {:>12} {:>14.3f} {:>14.3f}\n", row.name, width, row.kind,
-                   to_string(row.output), row.parameters, row.forward_flops * 1e-6,
-                   row.backward_flops * 1e-6);
-        parameters += row.parameters;
-        forward += row.forward_flops;
-        backward += row.backward_flops;
-    }
-    fmt::print("  {:<{}} {:>12} {:>14.3f} {:>14.3f}  of one sample\n", "total", width + 36, parameters,
-               forward * 1e-6, backward * 1e-6);
-
-    print_memory(config, graph, *device, *optimizer, *dataset, val.get(), world, threads);
-
-    const bool compressed = config.distributed.compress == Compress::bf16 && ranks > 1;
-    fmt::print("buckets (in the order of backward{})\n",
-               compressed ? "; on the network half of these bytes, in bf16" : "");
-    for (std::size_t b = 0; b < buckets.size(); ++b)
-        fmt::print("  {:>3}  {:>10}  {} .. {}\n", b,
-                   format_bytes(static_cast<std::uint64_t>(buckets[b].count) * size_of(compute)),
-                   graph.parameters()[buckets[b].first].name, graph.parameters()[buckets[b].last].name);
+    print_layers(graph);
+    print_memory(config, graph, *device, *optimizer, data, val.get(), world, threads);
+    print_buckets(config, graph, buckets, ranks);
 }
 
 }  // namespace tutti

@@ -12,10 +12,10 @@
 #include "page_cache.hpp"
 #include "provenance.hpp"
 #include "sequential_read.hpp"
+#include "transformed_data.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/input/loader.hpp"
-#include "tutti/input/transforms.hpp"
 #include "tutti/train/objective.hpp"
 #include "tutti/train/precision.hpp"
 
@@ -176,8 +176,8 @@ class LoaderBenchRun {
             }
             std::unique_ptr<Dataset> data;
             together(*control_, "opening the data", [&] {
-                data = transform_images(open_datasets(report_.files, file_memory(), labels_needed(config_)),
-                                        config_.data.transforms, config_.run.seed, TransformUse::training);
+                data = transformed(open_datasets(report_.files, file_memory(), labels_needed(config_)),
+                                   config_, TransformUse::training);
             });
             Loader loader = loader_for(*data, row.workers);
             load(loader, row, true);

@@ -10,8 +10,8 @@
 #include <span>
 #include <system_error>
 
+#include "transformed_data.hpp"
 #include "tutti/base/error.hpp"
-#include "tutti/input/transforms.hpp"
 #include "tutti/train/checkpoint.hpp"
 #include "tutti/train/objective.hpp"
 
@@ -28,8 +28,8 @@ std::optional<DatasetInfo> training_data(const Config& config) {
     });
     if (!there) return {};
     try {
-        return transform_images(open_datasets(train, mapped_limit, labels_needed(config)),
-                                config.data.transforms, config.run.seed, TransformUse::evaluation)
+        return transformed(open_datasets(train, mapped_limit, labels_needed(config)), config,
+                           TransformUse::evaluation)
             ->info();
     } catch (const DataError&) {
         if (!config.model.classes) throw;

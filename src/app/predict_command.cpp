@@ -17,8 +17,15 @@ namespace {
 struct PredictArguments {
     InferenceArguments inference;
     std::string output;
-    bool embeddings = false, no_logits = false;
+    bool embeddings = false, no_embeddings = false, no_logits = false;
 };
+
+/// Hundreds of columns are welcome in HDF5, and in CSV to who asks for them.
+EmbeddingUse embedding_use(const PredictArguments& arguments) {
+    if (arguments.embeddings) return EmbeddingUse::needed;
+    return writes_csv(arguments.output) || arguments.no_embeddings ? EmbeddingUse::none
+                                                                   : EmbeddingUse::where_there_is_one;
+}
 
 // What is read must not be what is written.
 void check_output(const std::string& output, const std::vector<std::string>& inputs) {
@@ -31,7 +38,7 @@ void check_output(const std::string& output, const std::vector<std::string>& inp
 
 int predict_job(const JobStart& start, const PredictArguments& arguments) {
     Inference model =
-        open_inference(start, arguments.inference, InferenceUse::predictions, arguments.embeddings);
+        open_inference(start, arguments.inference, InferenceUse::predictions, embedding_use(arguments));
     together_on_first_rank(*model.control, "checking the output", [&] {
         check_output(arguments.output, arguments.inference.data);
         check_output(arguments.output, model.config.data.val);
@@ -71,7 +78,7 @@ int predict_job(const JobStart& start, const PredictArguments& arguments) {
     }
     if (model.geography)
         format.earth = info.targets > 0 ? std::ssize(earth_columns) : std::ssize(earth_columns) - 1;
-    format.embedding = arguments.embeddings ? model.embedding->width : 0;
+    format.embedding = model.embedding ? model.embedding->width : 0;
 
     const StopSignal signals;
     std::unique_ptr<PredictionWriter> writer;
@@ -119,11 +126,16 @@ int predict_command(const Arguments& arguments) {
     PredictArguments given;
     add_inference_options(parser, given.inference);
     parser.add_option("-o,--output", given.output, "file to write: .h5 or .csv").required();
-    parser.add_flag("--embeddings", given.embeddings, "also write the input of the last linear layer");
+    parser.add_flag(
+        "--embeddings", given.embeddings,
+        "write the input of the last linear layer: to CSV, too, and an error where there is none");
+    parser.add_flag("--no-embeddings", given.no_embeddings, "leave them out of HDF5");
     parser.add_flag("--no-logits", given.no_logits, "leave out the logits");
     if (!parse_arguments(parser, translate_familiar_flags(arguments, "predict"))) return 0;
     finish(given.inference);
     check_prediction_path(given.output);
+    if (given.embeddings && given.no_embeddings)
+        throw UsageError("--embeddings and --no-embeddings are both given", "leave one out");
     return run_on_all_ranks(call_of(parser), timeout_before_start(given.inference),
                             [&](const JobStart& start) { return predict_job(start, given); });
 }

@@ -7,11 +7,11 @@
 #include "files_in_memory.hpp"
 #include "replay_report.hpp"
 #include "select.hpp"
+#include "transformed_data.hpp"
 #include "tutti/base/device_choice.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/comm/launch.hpp"
 #include "tutti/input/dataset.hpp"
-#include "tutti/input/transforms.hpp"
 #include "tutti/train/objective.hpp"
 
 namespace tutti {
@@ -39,8 +39,8 @@ ReplayReport replay(const std::string& file, const std::vector<std::string>& ove
     const int threads = config.run.deterministic ? 1 : threads_for_rank(std::span(&cores, 1), 0);
     const auto device = select_device(config, threads);
     const auto data =
-        transform_images(open_datasets(config.data.train, file_memory_of_rank(1), labels_needed(config)),
-                         config.data.transforms, config.run.seed, TransformUse::training);
+        transformed(open_datasets(config.data.train, file_memory_of_rank(1), labels_needed(config)), config,
+                    TransformUse::training);
     report.data = data->name();
     report.device = device->description();
     report.now = replay_failed_step(checkpoint, report.recorded, config, *device, *data, file);

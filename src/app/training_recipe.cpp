@@ -9,9 +9,9 @@
 #include "quickstart_recipe.hpp"
 #include "same_job.hpp"
 #include "select.hpp"
+#include "transformed_data.hpp"
 #include "tutti/base/device_choice.hpp"
 #include "tutti/base/error.hpp"
-#include "tutti/input/transforms.hpp"
 #include "tutti/train/objective.hpp"
 #include "tutti/train/shard_plan.hpp"
 #include "tutti/train/trainer.hpp"
@@ -48,17 +48,17 @@ void open_data(const JobStart& start, const Config& config, bool whole_run,
     if (whole_run) check_best(config);
     const auto rank = static_cast<std::size_t>(start.world.rank());
     const FileMemory memory = file_memory_of_rank(ranks_beside(inputs.places, rank));
-    inputs.train = transform_images(
-        make_data ? make_data() : open_datasets(config.data.train, memory, labels_needed(config)),
-        config.data.transforms, config.run.seed, TransformUse::training);
+    inputs.train =
+        transformed(make_data ? make_data() : open_datasets(config.data.train, memory, labels_needed(config)),
+                    config, TransformUse::training);
     if (!whole_run) return;
     const std::int64_t samples = inputs.train->info().samples, world = start.world.size();
     const auto on_host = [&](double reads) { return reads_on_host(reads, inputs.places, rank); };
     inputs.train->expect_reads(on_host(training_reads(config, samples, world)));
     if (config.data.val.empty()) return;
     inputs.val =
-        transform_images(open_datasets(config.data.val, memory.left_by(*inputs.train), labels_needed(config)),
-                         config.data.transforms, config.run.seed, TransformUse::evaluation);
+        transformed(open_datasets(config.data.val, memory.left_by(*inputs.train), labels_needed(config)),
+                    config, TransformUse::evaluation);
     inputs.val->expect_reads(on_host(validation_reads(config, samples, inputs.val->info().samples, world)));
 }
 

@@ -179,7 +179,9 @@ void Settings::add_familiar(const FamiliarOption& option, const Setting& setting
     if (find(option.target)) refuse_twice(option.name, option.target, setting.where, source);
     const bool is_text = setting.node.IsScalar();
     const std::string value = is_text ? familiar_value(option, setting.node.Scalar(), setting.where) : "";
-    const YAML::Node node = is_text ? YAML::Node(value) : setting.node;
+    // What a word of theirs stands for may be a list.
+    const bool is_word = is_text && !option.words.empty() && value != setting.node.Scalar();
+    const YAML::Node node = is_word ? YAML::Load(value) : is_text ? YAML::Node(value) : setting.node;
     by_path_.erase(option.target);
     by_path_.emplace(option.target, Setting{option.target, setting.where, node});
     if (option.name != option.target) familiar_names_[option.target] = option.name;

@@ -72,7 +72,6 @@ constexpr const char* widths =
 constexpr const char* columns = "columns are named when the data are packed: trainer pack images --csv";
 constexpr const char* stored = "what images are is stored in the HDF5 file: trainer pack images --size 384";
 constexpr const char* only_4 = "the locator's heat map has a quarter of the image's resolution: 4";
-constexpr const char* no_flips = "flips would move the places; leave it out, or set it to false";
 constexpr const char* predicts = "trainer predict --run RUN_DIR -o FILE writes one row per image";
 constexpr const char* from_launcher = "leave it out: the launcher (srun, mpirun, torchrun) says it";
 
@@ -155,7 +154,8 @@ void add_keys(std::vector<FamiliarOption>& all) {
         needless(key(locator, "data.letterbox_meta_csv", ""), stored),
         needless(key(locator, "data.letterbox_size_assert", ""), stored),
         needless_if("4", key(locator, "train.heatmap_stride", ""), only_4),
-        needless_if("false", key(locator, "train.use_aug", ""), no_flips),
+        called({{"true", "[horizontal_flip]"}, {"false", "[]"}}, "true: [horizontal_flip], false: []",
+               key(locator, "train.use_aug", "data.transforms")),
         key(locator, "loss.heatmap_sigma_px", "train.heatmap_sigma"),
         key(locator, "loss.w_heatmap", "train.heatmap_weight"),
         key(locator, "loss.w_presence", "train.presence_weight"),

@@ -86,6 +86,15 @@ void Dataset::read_labels(std::span<const std::int64_t> indices, std::span<std::
     read(indices, samples, labels);
 }
 
+void Dataset::targets_at(const EpochPositions& /*at*/, std::span<const std::int64_t> indices,
+                         std::span<float> out) const {
+    const auto width = static_cast<std::size_t>(info().targets);
+    const std::span<const float> all = targets();
+    for (std::size_t i = 0; i < indices.size(); ++i)
+        std::ranges::copy(all.subspan(static_cast<std::size_t>(indices[i]) * width, width),
+                          out.subspan(i * width).begin());
+}
+
 std::vector<float> Dataset::hand_over_targets() {
     const std::span<const float> all = targets();
     return {all.begin(), all.end()};

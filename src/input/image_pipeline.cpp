@@ -1,6 +1,7 @@
 #include "image_pipeline.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstring>
 
@@ -19,6 +20,10 @@ constexpr std::uint64_t draws = 64;
 bool is_crop(const TransformSpec& spec) {
     return spec.kind == Kind::random_crop || spec.kind == Kind::center_crop ||
            spec.kind == Kind::multi_scale_crop || spec.kind == Kind::random_resized_crop;
+}
+
+bool is_flip(const TransformSpec& spec) {
+    return spec.kind == Kind::horizontal_flip || spec.kind == Kind::vertical_flip;
 }
 
 template <std::size_t size>
@@ -114,6 +119,19 @@ void ImagePipeline::apply(const RandomStream* random, std::byte* image, std::byt
                 flip_rows(image, height, width * pixel_);
             else
                 erase(stage, *random, address + 1, image);
+        }
+        address += draws;
+    }
+}
+
+void ImagePipeline::move_place(const RandomStream& random, float& x, float& y) const {
+    assert(crops_ == 0);
+    std::uint64_t address = 0;
+    for (const Stage& stage : stages_) {
+        if (is_flip(stage.spec) && random.uniform(address) < stage.spec.p) {
+            const bool sideways = stage.spec.kind == Kind::horizontal_flip;
+            float& moved = sideways ? x : y;
+            moved = static_cast<float>((sideways ? stage.width : stage.height) - 1) - moved;
         }
         address += draws;
     }

@@ -31,6 +31,8 @@ class ImagePipeline {
     /// `image` is overwritten. With a crop the result is in `out`, else in `image`. random: null for
     /// evaluation.
     void apply(const RandomStream* random, std::byte* image, std::byte* spare, std::byte* out) const;
+    /// Where the flips that apply() makes with these numbers bring the pixel at (x, y). Without crops.
+    void move_place(const RandomStream& random, float& x, float& y) const;
 
   private:
     struct Stage {

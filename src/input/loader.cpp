@@ -52,14 +52,12 @@ Seconds read_samples(const Dataset& dataset, std::int64_t epoch, Slot& slot, std
     const auto bytes = static_cast<std::size_t>(dataset.info().sample_bytes());
     Seconds transforming{0};
     const auto begin = std::chrono::steady_clock::now();
-    dataset.read_at({epoch, std::span(slot.positions).subspan(first, count), &transforming},
-                    std::span(slot.indices).subspan(first, count),
-                    slot.samples.subspan(first * bytes, count * bytes), slot.labels.subspan(first, count));
+    const EpochPositions at{epoch, std::span(slot.positions).subspan(first, count), &transforming};
+    const std::span<const std::int64_t> indices = std::span(slot.indices).subspan(first, count);
+    dataset.read_at(at, indices, slot.samples.subspan(first * bytes, count * bytes),
+                    slot.labels.subspan(first, count));
     if (const auto width = static_cast<std::size_t>(dataset.info().targets); width > 0)
-        for (std::size_t i = first; i < first + count; ++i)
-            std::ranges::copy(
-                dataset.targets().subspan(static_cast<std::size_t>(slot.indices[i]) * width, width),
-                slot.targets.subspan(i * width).begin());
+        dataset.targets_at(at, indices, slot.targets.subspan(first * width, count * width));
     return std::chrono::steady_clock::now() - begin - transforming;
 }
 

@@ -32,12 +32,13 @@ class Timed {
 class TransformedImages final : public Dataset {
   public:
     TransformedImages(std::unique_ptr<Dataset> data, std::span<const TransformSpec> transforms,
-                      std::int64_t seed, TransformUse use)
+                      std::int64_t seed, TransformUse use, const std::optional<PlaceTargets>& place)
         : data_(std::move(data)),
           pipeline_(data_->name(), data_->info().sample_shape, data_->info().dtype, transforms),
           info_(data_->info()),
           seed_(seed),
-          use_(use) {
+          use_(use),
+          place_(place) {
         info_.sample_shape = pipeline_.output_shape();
     }
 
@@ -69,6 +70,16 @@ class TransformedImages final : public Dataset {
         read_all(use_ == TransformUse::training ? &at : nullptr, indices, samples, labels);
     }
 
+    void targets_at(const EpochPositions& at, std::span<const std::int64_t> indices,
+                    std::span<float> out) const override {
+        data_->targets_at(at, indices, out);
+        if (!place_ || use_ != TransformUse::training) return;
+        const auto width = static_cast<std::size_t>(info_.targets);
+        const auto x = static_cast<std::size_t>(place_->x), y = static_cast<std::size_t>(place_->y);
+        for (std::size_t i = 0; i < indices.size(); ++i)
+            pipeline_.move_place(random_of(at, i), out[i * width + x], out[i * width + y]);
+    }
+
     void read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const override {
         data_->read_labels(indices, labels);
     }
@@ -97,11 +108,15 @@ class TransformedImages final : public Dataset {
             apply(at, i, memory.data() + i * stored, memory.data() + images, samples.data() + i * bytes);
     }
 
+    RandomStream random_of(const EpochPositions& at, std::size_t i) const {
+        return {seed_, RandomPlace::augmentation, static_cast<std::uint64_t>(at.epoch),
+                static_cast<std::uint64_t>(at.positions[i])};
+    }
+
     void apply(const EpochPositions* at, std::size_t i, std::byte* image, std::byte* spare,
                std::byte* out) const {
         if (!at) return pipeline_.apply(nullptr, image, spare, out);
-        const RandomStream random(seed_, RandomPlace::augmentation, static_cast<std::uint64_t>(at->epoch),
-                                  static_cast<std::uint64_t>(at->positions[i]));
+        const RandomStream random = random_of(*at, i);
         pipeline_.apply(&random, image, spare, out);
     }
 
@@ -110,25 +125,36 @@ class TransformedImages final : public Dataset {
     DatasetInfo info_;
     std::int64_t seed_;
     TransformUse use_;
+    std::optional<PlaceTargets> place_;
 };
 
+bool is_flip(const TransformSpec& spec) {
+    return spec.kind == TransformSpec::Kind::horizontal_flip ||
+           spec.kind == TransformSpec::Kind::vertical_flip;
+}
+
 /// Flips and crops move pixels, and a target may be a place in the image, which would have to move, too.
-[[noreturn]] void fail_moving(const Dataset& data, const TransformSpec& spec) {
-    throw UsageError("data.transforms: " + to_text(spec) + " moves pixels, but " + data.name() +
-                         " has targets, which may be places in the image and would not move",
-                     "remove it: of the transforms only random_erasing is for data with targets");
+[[noreturn]] void fail_moving(const Dataset& data, const TransformSpec& spec, bool places_are_known) {
+    throw UsageError(
+        "data.transforms: " + to_text(spec) + " moves pixels, but " + data.name() +
+            " has targets, which may be places in the image and would not move",
+        places_are_known
+            ? "remove it: of the transforms only flips and random_erasing are for places"
+            : "remove it: only random_erasing is for any targets; flips also for those of a locator, and for "
+              "two that are named x and y (x_pix, y_pix; cx, cy)");
 }
 
 }  // namespace
 
 std::unique_ptr<Dataset> transform_images(std::unique_ptr<Dataset> data,
                                           std::span<const TransformSpec> transforms, std::int64_t seed,
-                                          TransformUse use) {
+                                          TransformUse use, const std::optional<PlaceTargets>& place) {
     if (transforms.empty()) return data;
     if (data->info().targets > 0 && data->info().sample_shape.rank() == 3)
         for (const TransformSpec& spec : transforms)
-            if (spec.kind != TransformSpec::Kind::random_erasing) fail_moving(*data, spec);
-    return std::make_unique<TransformedImages>(std::move(data), transforms, seed, use);
+            if (spec.kind != TransformSpec::Kind::random_erasing && !(place && is_flip(spec)))
+                fail_moving(*data, spec, place.has_value());
+    return std::make_unique<TransformedImages>(std::move(data), transforms, seed, use, place);
 }
 
 }  // namespace tutti

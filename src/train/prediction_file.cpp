@@ -7,17 +7,14 @@
 #include "tutti/base/error.hpp"
 
 namespace tutti {
-namespace {
 
-bool is_csv(const std::string& path) {
+bool writes_csv(const std::string& path) {
     return std::filesystem::path(path).extension() == ".csv";
 }
 
-}  // namespace
-
 void check_prediction_path(const std::string& path) {
     const auto ending = std::filesystem::path(path).extension();
-    if (ending != ".h5" && ending != ".hdf5" && !is_csv(path))
+    if (ending != ".h5" && ending != ".hdf5" && !writes_csv(path))
         throw UsageError("predictions cannot be written to " + path, "end its name with .h5 or .csv");
     std::error_code ignored;  // what cannot be looked at cannot be written, which says why
     if (std::filesystem::is_directory(path, ignored))
@@ -28,7 +25,7 @@ std::unique_ptr<PredictionWriter> make_prediction_writer(const std::string& path
                                                          const PredictionFormat& format,
                                                          const PredictionOrigin& origin) {
     check_prediction_path(path);
-    if (is_csv(path)) return make_csv_prediction_writer(path, format);
+    if (writes_csv(path)) return make_csv_prediction_writer(path, format);
     return make_hdf5_prediction_writer(path, format, origin);
 }
 

@@ -323,31 +323,101 @@ std::map<std::int64_t, std::vector<std::byte>> epoch_by_position(std::int64_t ra
 }
 
 TEST(Transforms, that_move_pixels_are_refused_for_data_with_targets) {
-    const auto with_targets = [](const Specs& specs, TransformUse use) {
+    const auto with_targets = [](const Specs& specs, TransformUse use,
+                                 const std::optional<PlaceTargets>& place = {}) {
         auto images = std::make_unique<CountingImages>(Shape{4, 4, 1}, 3);
         images->give_targets(2);
-        return transform_images(std::move(images), specs, 7, use);
+        return transform_images(std::move(images), specs, 7, use, place);
     };
     const TransformSpec erasing{.kind = Kind::random_erasing, .p = 1};
     const auto allowed = with_targets({erasing}, TransformUse::training);
     EXPECT_EQ(allowed->info().targets, 2);
     EXPECT_EQ(std::vector(allowed->targets().begin(), allowed->targets().end()), std::vector(6, 0.5F));
-    for (const auto& moving :
-         {flip(Kind::horizontal_flip), flip(Kind::vertical_flip, 0.5), crop(Kind::random_crop, 4, 4, 2),
-          crop(Kind::center_crop, 2, 2), multi_scale(4, {1})})
+    const auto message = [&](const TransformSpec& moving, const std::optional<PlaceTargets>& place) {
+        std::set<std::string> messages;
         for (const TransformUse use : {TransformUse::training, TransformUse::evaluation}) {
             try {
-                with_targets({erasing, moving}, use);
-                FAIL() << to_text(moving);
+                with_targets({erasing, moving}, use, place);
+                messages.insert("");
             } catch (const UsageError& error) {
-                EXPECT_EQ(
-                    error.what(),
-                    "data.transforms: " + to_text(moving) +
-                        " moves pixels, but counting has targets, which may be places in the image and would "
-                        "not move; remove it: of the transforms only random_erasing is for data with "
-                        "targets");
+                messages.insert(error.what());
             }
         }
+        EXPECT_EQ(messages.size(), 1U);
+        return *messages.begin();
+    };
+    for (const auto& moving :
+         {flip(Kind::horizontal_flip), flip(Kind::vertical_flip, 0.5), crop(Kind::random_crop, 4, 4, 2),
+          crop(Kind::center_crop, 2, 2), multi_scale(4, {1})}) {
+        const bool flips = moving.kind == Kind::horizontal_flip || moving.kind == Kind::vertical_flip;
+        const std::string refused =
+            "data.transforms: " + to_text(moving) +
+            " moves pixels, but counting has targets, which may be places in the image and would not move; "
+            "remove it: ";
+        EXPECT_EQ(message(moving, {}),
+                  refused +
+                      "only random_erasing is for any targets; flips also for those of a locator, and "
+                      "for two that are named x and y (x_pix, y_pix; cx, cy)");
+        EXPECT_EQ(message(moving, PlaceTargets{.x = 0, .y = 1}),
+                  flips ? "" : refused + "of the transforms only flips and random_erasing are for places");
+    }
+}
+
+/// One pixel of each image is 255; its targets: the number of the image, and x and y of that pixel.
+class Spots final : public Dataset {
+  public:
+    Spots() {
+        info_.samples = 40;
+        info_.sample_shape = {5, 7, 1};
+        info_.targets = 3;
+        info_.labelled = false;
+        for (std::int64_t i = 0; i < info_.samples; ++i)
+            for (const std::int64_t target : {i, i % 7, i / 7 % 5})
+                targets_.push_back(static_cast<float>(target));
+    }
+    std::span<const float> targets() const override { return targets_; }
+    const DatasetInfo& info() const override { return info_; }
+    std::string name() const override { return "spots"; }
+    void read(std::span<const std::int64_t> indices, std::span<std::byte> samples,
+              std::span<std::int64_t> /*labels*/) const override {
+        std::ranges::fill(samples, std::byte{0});
+        for (std::size_t i = 0; i < indices.size(); ++i) {
+            const float* const of = targets_.data() + 3 * indices[i];
+            samples[35 * i + static_cast<std::size_t>(7 * of[2] + of[1])] = std::byte{255};
+        }
+    }
+
+  private:
+    DatasetInfo info_;
+    std::vector<float> targets_;
+};
+
+TEST(Transforms, bring_places_to_where_their_pixels_go) {
+    for (const TransformUse use : {TransformUse::training, TransformUse::evaluation}) {
+        const auto data = transform_images(
+            std::make_unique<Spots>(),
+            Specs{flip(Kind::vertical_flip, 0.5), flip(Kind::horizontal_flip, 0.5),
+                  TransformSpec{.kind = Kind::random_erasing, .p = 0}, flip(Kind::vertical_flip, 0.3)},
+            7, use, PlaceTargets{.x = 1, .y = 2});
+        Loader loader(*data, 3, 2, 2);
+        std::vector<std::int64_t> order(40);
+        std::iota(order.rbegin(), order.rend(), 0);
+        loader.start(order, epoch_windows({.limit = 40, .batch_size = 3}), 5);
+        std::set<std::pair<bool, bool>> moves;
+        std::int64_t seen = 0;
+        while (const auto batch = loader.next())
+            for (std::int64_t i = 0; i < batch->window.count; ++i, ++seen) {
+                const auto image = batch->samples.subspan(static_cast<std::size_t>(35 * i), 35);
+                const auto of = batch->targets.subspan(static_cast<std::size_t>(3 * i), 3);
+                EXPECT_EQ(of[0], static_cast<float>(39 - seen));
+                EXPECT_EQ(image[static_cast<std::size_t>(7 * of[2] + of[1])], std::byte{255});
+                const std::int64_t index = 39 - seen;
+                moves.insert(
+                    {of[1] != static_cast<float>(index % 7), of[2] != static_cast<float>(index / 7 % 5)});
+            }
+        EXPECT_EQ(seen, 40);
+        EXPECT_EQ(moves.size(), use == TransformUse::training ? 4U : 1U);
+    }
 }
 
 TEST(Transforms, do_not_depend_on_ranks_workers_batches_or_where_an_epoch_goes_on) {

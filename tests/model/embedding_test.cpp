@@ -13,6 +13,7 @@ namespace {
 
 TEST(Embedding, IsTheInputOfTheLastLinearLayer) {
     GraphSpec spec = build_lenet({28, 28, 1}, 10);
+    EXPECT_TRUE(has_embedding(spec));
     const Embedding embedding = keep_embedding(spec);
     EXPECT_EQ(spec.nodes()[embedding.node].name, "relu3");
     EXPECT_EQ(embedding.width, 128);
@@ -34,6 +35,7 @@ TEST(Embedding, BehindAnImageARowIsInPyTorchsOrder) {
 TEST(Embedding, AModelWithoutALinearLayerHasNone) {
     GraphSpec spec({4});
     spec.add("relu", make_relu({4}), {0});
+    EXPECT_FALSE(has_embedding(spec));
     EXPECT_THROW(keep_embedding(spec), UsageError);
 }
 

@@ -1,6 +1,7 @@
 """The small subcommands: sampler, pack, inspect, help."""
 
 import os
+import re
 import shlex
 import shutil
 import unittest
@@ -170,6 +171,31 @@ class Commands(TrainingTest):
         self.assert_exit(result, 0)
         for word in ("conv2", "max_pool2d", "parameters", "activations", "buckets", "expected peak", "fc2.bias .. conv1.weight"):
             self.assertIn(word, result.stdout)
+
+    def test_inspect_shows_a_config_before_there_are_data(self):
+        (self.dir / "c.yaml").write_text("model: {name: lenet, classes: 7}\ntrain: {batch_size: 8}\n")
+        data = self.small_data(64)
+        for arguments, shape in ((["--synthetic"], "[28, 28, 1]"), (["--synthetic", "--shape", "32x32x3"], "[32, 32, 3]"),
+                                 (["--synthetic", f"data.train={self.dir / 'nowhere.h5'}", "data.val=no.h5"], "[28, 28, 1]"),
+                                 ([], "[28, 28, 1]")):
+            result = self.run_trainer(["inspect", "-c", "c.yaml", "--world", 4, *arguments])
+            self.assert_exit(result, 0)
+            self.assertIn(f"samples {shape}, batch 8 x 4 ranks", result.stdout)
+            self.assertRegex(result.stdout, r"fc2 +linear +\[7\]")
+            self.assertEqual("data.train is not set" in result.stderr, not arguments, result.stderr)
+            self.assertEqual(len(result.stderr.splitlines()), 0 if arguments else 1)
+        totals = [int(re.search(r"resident set, (\d+) bytes", self.run_trainer(["inspect", "-c", "c.yaml", *of]).stdout)[1])
+                  for of in ([f"data.train={data}", "model.name=resnet18", "model.stem=cifar"],
+                             ["--synthetic", "--shape", "8x8x1", "model.name=resnet18", "model.stem=cifar"])]
+        self.assertAlmostEqual(totals[0], totals[1], delta=2e7)
+        for arguments, said in ((["-c", "c.yaml", "--shape", "8x8x1"], "--shape is for --synthetic only"),
+                                (["-c", "c.yaml", "--synthetic", "--shape", "8x"], "no shape of a sample"),
+                                ([data, "--synthetic"], "--synthetic is for a config"),
+                                ([data, "--shape", "8x8x1"], "--shape is for a config"),
+                                (["-c", "c.yaml", "--synthetic", "--shape", "2x2x1"], "max_pool2d")):
+            result = self.run_trainer(["inspect", *arguments])
+            self.assert_exit(result, 2)
+            self.assertIn(said, result.stderr)
 
     def test_inspect_shows_weights_that_no_run_is_around(self):
         self.assert_exit(self.run_trainer(self.settings(self.small_data(64))), 0)

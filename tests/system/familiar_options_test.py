@@ -55,6 +55,10 @@ class FamiliarOptions(TrainingTest):
         self.assert_set("logs", "batch_size: 16", "epochs: 2", "lr: 0.01", "workers: 1", "eval_every: 2", "best_from: 5", "seed: 491",
                         "weight_decay: 0.0001", "precision: fp32", "scale_lr_by_world_size: true")
         self.assertEqual(len(self.metrics("logs", "eval")), 1)
+        for value, transforms in (("true", "[{horizontal_flip: {p: 0.5}}]"), ("no", "[]")):
+            (self.dir / "aug.yaml").write_text(f"train: {{use_aug: {value}, max_steps: 1, batch_size: 8}}\nmodel: {{name: mlp}}\n")
+            self.assert_exit(self.run_trainer(["-c", "aug.yaml", "--train_csv", data, "--log_dir", "aug", "run.resume=never"]), 0)
+            self.assert_set("aug", f"transforms: {transforms}")
 
     def test_an_explicit_0_is_not_lost(self):
         result = self.run_trainer(["--train_csv", self.small_data(64), "--epochs", "0"])

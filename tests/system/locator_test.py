@@ -5,7 +5,7 @@ import json
 import math
 
 import system_test
-from recipes import TrainingTest
+from recipes import TrainingTest, png
 
 LOCATOR = ["model.name=locator", "optim.name=adamw", "optim.momentum=0", "optim.lr=1e-3", "optim.weight_decay=1e-4", "train.batch_size=8",
            "train.heatmap_sigma=4"]
@@ -156,6 +156,50 @@ class Locator(TrainingTest):
         self.assertNotEqual(weights[2]["backbone.conv1.weight"], weights[0]["conv1.weight"])
         self.assertEqual(weights[2]["backbone.bn1.weight"], weights[0]["bn1.weight"])
 
+    def test_places_move_with_flipped_pixels(self):
+        """Flipping each image, with a fresh draw of probability 1, is training on images that were flipped before."""
+        side, count = 32, 24
+        spots = [(3 + (5 * i) % 25, 2 + (7 * i) % 27, i % 3 != 0) for i in range(count)]
+        pixels = lambda x, y, there: [bytes(200 if there and abs(u - x) < 2 and abs(v - y) < 2 else 9 + (u + 2 * v) % 30
+                                            for u in range(side)) for v in range(side)]
+        for name, flipped in (("plain", lambda x, y: (x, y)), ("sideways", lambda x, y: (side - 1 - x, y)),
+                              ("upside", lambda x, y: (x, side - 1 - y))):
+            folder = self.dir / name
+            folder.mkdir()
+            rows = []
+            for i, (x, y, there) in enumerate(spots):
+                image = pixels(x, y, there)
+                if name == "sideways":
+                    image = [row[::-1] for row in image]
+                if name == "upside":
+                    image = image[::-1]
+                (folder / f"{i}.png").write_bytes(png(side, side, image))
+                rows.append(f"{i}.png,{int(there)},{','.join(map(str, flipped(x, y)))}")
+            (self.dir / f"{name}.csv").write_text("path,presence,cx,cy\n" + "\n".join(rows) + "\n")
+            self.assert_exit(self.run_trainer(["pack", "images", "--csv", self.dir / f"{name}.csv", "--dir", folder, "--target",
+                                               "presence,cx,cy", "-o", f"{name}.h5"]), 0)
+
+        def losses(name, ranks, *settings):
+            run = self.dir / f"run{len(list(self.dir.glob('run*')))}"
+            result = self.mpirun(ranks, [f"data.train={self.dir / name}.h5", *LOCATOR, *settings, "train.max_steps=2",
+                                         f"train.batch_size={8 // ranks}", "train.log_every=1", "train.precision=fp64",
+                                         "distributed.sync_batch_norm=true", f"run.dir={run}"])
+            self.assert_exit(result, 0)
+            return [row["loss"] for row in self.metrics(run, "step")]
+
+        def assert_close(a, b):
+            for x, y in zip(a, b, strict=True):
+                self.assertAlmostEqual(x, y, delta=1e-9 * abs(x))
+
+        plain = losses("plain", 1)
+        for kind, name in (("horizontal_flip", "sideways"), ("vertical_flip", "upside")):
+            flipped = losses("plain", 1, f"data.transforms=[{{{kind}: {{p: 1}}}}]")
+            assert_close(flipped, losses(name, 1))
+            self.assertNotAlmostEqual(flipped[0], plain[0], delta=1e-5 * plain[0])
+        half = [losses("plain", ranks, "data.transforms=[horizontal_flip, vertical_flip]") for ranks in (1, 2)]
+        assert_close(*half)
+        self.assertNotAlmostEqual(half[0][0], plain[0], delta=1e-5 * plain[0])
+
     def test_what_does_not_fit_is_refused(self):
         data = self.images_with_places(24)
         two = self.dir / "two.h5"
@@ -165,7 +209,8 @@ class Locator(TrainingTest):
         for settings, code, said in (
                 ([f"data.train={two}", *LOCATOR], 2, "learns from three targets, presence, x and y, but"),
                 ([f"data.train={odd}", *LOCATOR], 2, "sides are multiples of 32, but the data have 20 rows"),
-                ([f"data.train={data}", *LOCATOR, "data.transforms=[horizontal_flip]"], 2, "would not move"),
+                ([f"data.train={data}", *LOCATOR, "data.transforms=[horizontal_flip, {random_crop: {size: 16}}]"], 2,
+                 "{random_crop: {size: 16, padding: 0}} moves pixels, but"),
                 ([f"data.train={data}", *LOCATOR, "train.confusion=true"], 2, "presence and place"),
                 ([f"data.train={data}", *LOCATOR, "model.classes=2"], 2, "model.classes"),
                 ([f"data.train={data}", *LOCATOR, "train.heatmap_weight=0", "train.presence_weight=0"], 2, "nothing would be learned"),

@@ -116,8 +116,8 @@ class Outputs(TrainingTest):
 
     def compare_predictions(self, run, columns, objects, without=("target_name_K", "output_name_K", "earth_name_K")):
         """Columns of the CSV file, and data sets of the HDF5 file, which trainer inspect lists."""
-        predict = ["predict", "--run", run, *(["--embeddings"] if "embeddings" in objects else [])]
-        self.output([*predict, "-o", "out.csv"])
+        predict = ["predict", "--run", run]
+        self.output([*predict, "-o", "out.csv", *(["--embeddings"] if "embeddings" in objects else [])])
         with open(self.dir / "out.csv", newline="") as file:
             names = next(csv.reader(file))
         table = Field()

@@ -251,7 +251,21 @@ class Predict(TrainingTest):
         text = self.run_trainer(["inspect", "out.h5"]).stdout
         self.assertIn(str(validation), text)
         self.assertIn(self.run_trainer(["inspect", run, "--sha256"]).stdout.strip(), text)
-        self.assertEqual(set(self.hashes("out.h5")), {"labels", "predictions"})
+        self.assertEqual(set(self.hashes("out.h5")), {"labels", "predictions", "embeddings"})
+
+    def test_hdf5_holds_embeddings_unless_they_are_declined_and_csv_where_they_are_asked_for(self):
+        run, _ = self.trained()
+        for arguments, expected in (([], {"labels", "predictions", "logits", "embeddings"}),
+                                    (["--no-embeddings"], {"labels", "predictions", "logits"}),
+                                    (["--no-embeddings", "--no-logits"], {"labels", "predictions"})):
+            self.assert_exit(self.mpirun(2, ["predict", "--run", run, "-o", "out.h5", *arguments]), 0)
+            self.assertEqual(set(self.hashes("out.h5")), expected)
+            (self.dir / "out.h5").unlink()
+        self.assert_exit(self.run_trainer(["predict", "--run", run, "-o", "out.csv"]), 0)
+        self.assertEqual(set(self.rows("out.csv")[0]), {"index", "label", "prediction", *(f"logit_{k}" for k in range(4))})
+        both = self.run_trainer(["predict", "--run", run, "-o", "both.h5", "--embeddings", "--no-embeddings"])
+        self.assert_exit(both, 2)
+        self.assertIn("leave one out", both.stderr)
 
     def test_exported_weights_have_pytorchs_names_and_come_back_with_the_same_bits(self):
         run, _ = self.trained(train__precision="fp32")

@@ -135,6 +135,25 @@ TEST(Objective, ATemporalTransformerLearnsFromSegments) {
               "val/accuracy, val/top5, val/balanced_accuracy, or of two classes val/auprc or val/roc_auc");
 }
 
+TEST(Objective, PlacesAreALocatorsAndTwoTargetsThatAreNamedSo) {
+    const auto place_of = [](std::vector<std::string> names, const char* loss = "train.loss=mse") {
+        DatasetInfo data;
+        data.targets = std::ssize(names);
+        data.target_names = std::move(names);
+        const auto place = place_targets(config_of({loss}).train, data);
+        return place ? std::pair(place->x, place->y) : std::pair<std::int64_t, std::int64_t>(-1, -1);
+    };
+    using Pair = std::pair<std::int64_t, std::int64_t>;
+    EXPECT_EQ(place_of({"x", "y"}), Pair(0, 1));
+    EXPECT_EQ(place_of({"x_pix", "y_pix"}), Pair(0, 1));
+    EXPECT_EQ(place_of({"cy", "cx"}), Pair(1, 0));
+    for (const auto& none :
+         {std::vector<std::string>{}, {"x"}, {"x", "x"}, {"xylem", "yield"}, {"x", "y", "z"}})
+        EXPECT_EQ(place_of(none), Pair(-1, -1));
+    EXPECT_EQ(place_of({"presence", "cx", "cy"}), Pair(-1, -1));
+    EXPECT_EQ(place_of({}, "train.loss=location"), Pair(1, 2));
+}
+
 TEST(Objective, KilometresAreOfPlaces) {
     const auto refused = [](const std::vector<std::string>& settings, LossChoice loss, std::int64_t targets) {
         return test::message_of<UsageError>(

@@ -106,6 +106,11 @@ class Dataset {
         static_cast<void>(at);
         read(indices, samples, labels);
     }
+    /// Of the same samples, training's or not, the targets, [indices.size(), info().targets], row-major.
+    /// Differs from the rows of targets() where a target is a place that moves as its sample is augmented.
+    /// Any thread.
+    virtual void targets_at(const EpochPositions& at, std::span<const std::int64_t> indices,
+                            std::span<float> out) const;
     /// Brings files into memory (brought_in_bytes()), which is quicker than fetching from the disk what each
     /// batch needs: in their order, threads that call at the same time different pieces, until all is there
     /// or the patience is over. Given up for good where the memory that can still be had has become less than
@@ -115,7 +120,8 @@ class Dataset {
     /// The labels alone, as read() gives them. Unless overridden, the samples are read, too, and dropped.
     virtual void read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const;
     /// f32 [info().samples, info().targets], row-major, in host memory, finite, valid as long as the data
-    /// set: what a model for regression is to give for each sample. Empty where info().targets is 0.
+    /// set: what a model for regression is to give for each sample that is not augmented. Empty where
+    /// info().targets is 0.
     virtual std::span<const float> targets() const { return {}; }
     /// The numbers of targets(), for a data set that joins several and keeps them in their stead. From then
     /// on targets() of this one may be empty. Unless overridden, they are copied.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "tutti/base/config.hpp"
@@ -12,6 +13,12 @@ namespace tutti {
 
 /// training: read_at() draws, anew at every position of every epoch; evaluation: the same for every pass.
 enum class TransformUse { training, evaluation };
+
+/// Which two targets of a sample are a place in its image, in pixels to the right and down, 0 at the centre
+/// of the first one.
+struct PlaceTargets {
+    std::int64_t x = 0, y = 0;
+};
 
 /// `data` with its images transformed in the order of `transforms`; info() has the shape after the last one.
 /// Without transforms `data` itself. Images are [height, width, channels] and not yet normalised; what a crop
@@ -27,10 +34,11 @@ enum class TransformUse { training, evaluation };
 /// A thread that reads keeps memory for its largest batch as it is stored, where there is a crop
 /// (Dataset::reading_bytes).
 /// Throws UsageError: samples that are no images, a crop that is larger than the image with its padding; both
-/// name the data set and its shape; and a flip or a crop of data with targets, which may be places in the
-/// image.
+/// name the data set and its shape; a crop of data with targets, which may be places in the image, and a
+/// flip of such data, unless `place` says which targets are one: a flip moves it with its pixel
+/// (targets_at()).
 std::unique_ptr<Dataset> transform_images(std::unique_ptr<Dataset> data,
                                           std::span<const TransformSpec> transforms, std::int64_t seed,
-                                          TransformUse use);
+                                          TransformUse use, const std::optional<PlaceTargets>& place = {});
 
 }  // namespace tutti

@@ -13,8 +13,11 @@ struct Embedding {
     ParameterSpec row;  ///< the order of one row: reorder_to_file
 };
 
+/// Whether the last linear layer is of samples: not where there is none, nor where it is of each token.
+bool has_embedding(const GraphSpec& spec);
+
 /// Finds the input of the last linear layer and keeps it (GraphSpec::keep). Call it before the graph is made.
-/// Throws UsageError when the model has no linear layer.
+/// Throws UsageError where has_embedding is false, with the reason.
 Embedding keep_embedding(GraphSpec& spec);
 
 }  // namespace tutti

@@ -9,6 +9,7 @@
 
 #include "tutti/base/config.hpp"
 #include "tutti/input/dataset.hpp"
+#include "tutti/input/transforms.hpp"
 #include "tutti/model/loss.hpp"
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/location.hpp"
@@ -45,6 +46,10 @@ std::optional<SegmentTask> segments_of_run(const TrainConfig& config);
 
 /// The targets of a locator: whether the thing is there, and its place.
 inline constexpr std::int64_t location_targets = 3;
+
+/// Which targets are a place in the sample, which moves as a sample is flipped: those of a locator, and two
+/// that are named x and y, x_pix and y_pix, cx and cy, or x_SOMETHING and y_SOMETHING; else nothing. Pure.
+std::optional<PlaceTargets> place_targets(const TrainConfig& config, const DatasetInfo& data);
 
 /// Whether data must have labels or targets to be read as the config says. Pure.
 Labels labels_needed(const Config& config);

@@ -87,6 +87,8 @@ std::unique_ptr<PredictionWriter> make_prediction_writer(const std::string& path
                                                          const PredictionOrigin& origin);
 /// Throws UsageError unless make_prediction_writer knows the ending of `path`.
 void check_prediction_path(const std::string& path);
+/// Of a path that check_prediction_path takes: CSV, not HDF5.
+bool writes_csv(const std::string& path);
 
 /// True for an HDF5 file that says that it holds predictions; false for anything else.
 bool is_prediction_file(const std::string& path);
