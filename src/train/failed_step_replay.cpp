@@ -212,18 +212,9 @@ class Replay {
     /// Each sample's loss by itself. Overwrites what loss_ has left for its backward.
     void for_each_sample(const HostBatch& batch, const TensorView& logits,
                          const std::function<void(std::size_t, const LossSums&)>& use) {
-        const std::int64_t outputs = logits.shape.count() / batch.window.count;
-        const bool targets = stage_.wanted().shape.rank() == 2;
-        const Shape one = targets ? Shape{1, outputs} : Shape{1};
-        const auto row = [](const TensorView& all, std::int64_t i, const Shape& shape) {
-            return TensorView{all.data + i * shape.count() * static_cast<std::int64_t>(size_of(all.dtype)),
-                              all.dtype, shape};
-        };
-        const TensorView scratch = graph_.output_gradient(batch.window.count);
+        const TensorView wanted = stage_.wanted(), scratch = graph_.output_gradient(batch.window.count);
         for (std::int64_t i = 0; i < batch.window.count; ++i)
-            use(static_cast<std::size_t>(i),
-                loss_->forward(row(logits, i, {1, outputs}), row(stage_.wanted(), i, one),
-                               row(scratch, i, {1, outputs})));
+            use(static_cast<std::size_t>(i), loss_->forward(logits.row(i), wanted.row(i), scratch.row(i)));
     }
 
     /// Of the global batch.

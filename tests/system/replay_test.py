@@ -9,6 +9,7 @@ import time
 
 import system_test
 from recipes import TrainingTest
+from sequences import FOLDERS, npy, packing, write_videos
 
 
 class Replay(TrainingTest):
@@ -56,6 +57,22 @@ class Replay(TrainingTest):
         shown = self.replay(1, file).stdout
         self.assertIn("sample 37 of the data (position 37, rank 1)", shown)
         self.assertIn(f"the output of layer 1, fc1 (linear): {first['count']} of 512 values", shown)
+
+    def test_a_sequence_is_named_among_others(self):
+        """Outputs of a sample are rows of seconds, and wanted are others than outputs: each sample's own are looked at."""
+        write_videos(self.dir, 13)
+        seconds = json.loads((self.dir / "list.json").read_text())[3]["timeRange"][1]
+        (self.dir / FOLDERS[0] / "v3.npy").write_bytes(npy([[3.3e38, 3.3e38]] * seconds))
+        self.assert_exit(self.run_trainer(packing(self.dir, "data.h5")), 0)
+        result = self.mpirun(2, ["data.train=data.h5", "model.name=temporal_transformer", "model.dim=16", "model.depth=1",
+                                 "model.heads=2", "optim={name: adam, lr: 1e-3}", "train.batch_size=4", "data.shuffle=false",
+                                 f"run.dir={self.dir / 'run'}"])
+        self.assert_exit(result, 1)
+        (file,) = (self.dir / "run").glob("failed-step-*.h5")
+        report = json.loads(self.replay(1, file, "--json").stdout)
+        self.assertTrue(report["reproduced"])
+        self.assertEqual([(sample["index"], sample["rank"]) for sample in report["samples"]], [(3, 1)])
+        self.assertAlmostEqual(report["ranks"][0]["loss"], report["ranks"][0]["recorded_loss"], delta=1e-5)
 
     def test_synchronised_batch_norm_has_the_statistics_of_the_run(self):
         data = self.small_data(64)

@@ -33,6 +33,15 @@ struct TensorView {
         return {as<T>(), static_cast<std::size_t>(count())};
     }
 
+    /// Element i of the first dimension, which stays, as 1.
+    TensorView row(std::int64_t i) const {
+        assert(shape.rank() > 0 && 0 <= i && i < shape[0]);
+        TensorView one = *this;
+        one.shape[0] = 1;
+        one.data += static_cast<std::size_t>(i) * one.bytes();
+        return one;
+    }
+
     /// The same memory under another shape with the same count.
     TensorView reshaped(const Shape& other) const {
         assert(other.count() == shape.count());
