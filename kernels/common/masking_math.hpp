@@ -23,6 +23,19 @@ constexpr bool hidden_before(std::uint64_t x, std::int64_t a, std::uint64_t y, s
     return x < y || (x == y && a < b);
 }
 
+/// Where the cells of a sample begin; `random` as of mask_stream.
+constexpr std::int64_t cell_start(const RandomStream& random, std::int64_t places) {
+    return random.bits(static_cast<std::uint64_t>(places))[0] % 4;
+}
+/// The j-th of the tokens of a place that are kept (RunningCells).
+constexpr std::int64_t kept_token(std::int64_t place, std::int64_t repeats, std::int64_t columns,
+                                  std::int64_t dropped, std::int64_t start, std::int64_t j) {
+    const std::int64_t q = place / columns % 2 * 2 + place % columns % 2;
+    std::int64_t repeat = j / (4 - dropped) * 4, kept = j % (4 - dropped);
+    while ((q + start + repeat) % 4 < dropped || kept-- > 0) ++repeat;
+    return place * repeats + repeat;
+}
+
 /// What a channel of a patch is normalised with.
 struct PatchScale {
     double mean, factor;

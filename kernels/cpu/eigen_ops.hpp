@@ -86,6 +86,8 @@ class EigenOps : public Ops {
     void pool_tokens_backward(TokenPooling pooling, const TensorView& dy, const TensorView& dx) override;
 
     void mask_tokens(const DropoutAddress& address, const TubeMask& mask, const TensorView& order) override;
+    void running_cells(const DropoutAddress& address, const TubeMask& mask, const RunningCells& cells,
+                       const TensorView& order, const TensorView& decoded) override;
     void take_tokens(const TensorView& x, const TensorView& order, const TensorView& y) override;
     void fill_tokens_forward(const TensorView& x, const TensorView& mask_token, const TensorView& positions,
                              const TensorView& order, const TensorView& y) override;

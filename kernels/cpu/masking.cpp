@@ -89,6 +89,35 @@ void EigenOps<T>::mask_tokens(const DropoutAddress& address, const TubeMask& mas
 }
 
 template <class T>
+void EigenOps<T>::running_cells(const DropoutAddress& address, const TubeMask& mask,
+                                const RunningCells& cells, const TensorView& order,
+                                const TensorView& decoded) {
+    const std::int64_t samples = order.shape[0], visible = mask.visible_tokens();
+    const std::int64_t each = cells.kept_per_place(mask), row = visible + cells.kept_tokens(mask);
+    assert(order.shape[1] == mask.tokens() && mask.repeats % 4 == 0);
+    assert(decoded.shape[0] == samples && decoded.shape[1] == row);
+    assert(static_cast<std::int64_t>(address.positions.size()) == samples);
+    const std::int64_t* in = order.as<std::int64_t>();
+    std::int64_t* out = decoded.as<std::int64_t>();
+    for_ranges(
+        samples,
+        [=, positions = address.positions, seed = address.seed, epoch = address.epoch](std::int64_t begin,
+                                                                                       std::int64_t end) {
+            for (std::int64_t n = begin; n < end; ++n) {
+                const std::int64_t* from = in + n * mask.tokens();
+                std::int64_t* to = std::copy_n(from, visible, out + n * row);
+                const std::int64_t start =
+                    cell_start(mask_stream(seed, epoch, positions[static_cast<std::size_t>(n)]), mask.places);
+                for (std::int64_t p = 0; p < mask.places; ++p)
+                    for (std::int64_t j = 0; j < each; ++j)
+                        *to++ = kept_token(from[p * mask.repeats] / mask.repeats, mask.repeats, cells.columns,
+                                           cells.dropped, start, j);
+            }
+        },
+        8 * row);
+}
+
+template <class T>
 void EigenOps<T>::take_tokens(const TensorView& x, const TensorView& order, const TensorView& y) {
     const std::int64_t samples = y.shape[0], taken = y.shape[1], tokens = x.shape[1], width = x.shape[2];
     assert(x.shape[0] == samples && taken <= tokens && order.count() == samples * tokens);
@@ -113,9 +142,9 @@ void EigenOps<T>::fill_tokens_forward(const TensorView& x, const TensorView& mas
                                       const TensorView& positions, const TensorView& order,
                                       const TensorView& y) {
     const std::int64_t samples = y.shape[0], filled = y.shape[1], visible = x.shape[1], width = y.shape[2];
-    const std::int64_t tokens = positions.count() / width;
-    assert(x.shape[0] == samples && x.shape[2] == width && visible <= filled && filled <= tokens);
-    assert(order.count() == samples * tokens && (visible == filled || mask_token.count() == width));
+    const std::int64_t listed = order.shape[1];
+    assert(x.shape[0] == samples && x.shape[2] == width && visible <= filled && filled <= listed);
+    assert(order.shape[0] == samples && (visible == filled || mask_token.count() == width));
     if (samples * filled == 0) return;
     const T* in = x.as<T>();
     const T* token = visible < filled ? mask_token.as<T>() : nullptr;
@@ -128,7 +157,7 @@ void EigenOps<T>::fill_tokens_forward(const TensorView& x, const TensorView& mas
             for (std::int64_t row = begin; row < end; ++row) {
                 const std::int64_t n = row / filled, k = row % filled;
                 const T* from = k < visible ? in + (n * visible + k) * width : token;
-                const T* at = position + place[n * tokens + k] * width;
+                const T* at = position + place[n * listed + k] * width;
                 T* to = out + row * width;
 #pragma omp simd
                 for (std::int64_t i = 0; i < width; ++i) to[i] = from[i] + at[i];
@@ -190,8 +219,9 @@ void EigenOps<T>::patch_differences(const TensorView& prediction, const TensorVi
                                     const TensorView& differences) {
     const std::int64_t samples = prediction.shape[0], hidden = prediction.shape[1];
     const std::int64_t tokens = patches.shape[1], width = patches.shape[2], channels = epsilon.count();
+    const std::int64_t listed = order.shape[1];
     assert(patches.shape[0] == samples && hidden <= tokens && prediction.shape[2] == width);
-    assert(order.count() == samples * tokens && differences.count() == prediction.count());
+    assert(order.shape[0] == samples && hidden <= listed && differences.count() == prediction.count());
     assert(width % channels == 0);
     if (samples * hidden == 0) return;
     const T* in = prediction.as<T>();
@@ -204,7 +234,7 @@ void EigenOps<T>::patch_differences(const TensorView& prediction, const TensorVi
         [=](std::int64_t begin, std::int64_t end) {
             for (std::int64_t row = begin; row < end; ++row) {
                 const std::int64_t n = row / hidden, j = row % hidden;
-                const std::int64_t token = n * tokens + place[n * tokens + tokens - hidden + j];
+                const std::int64_t token = n * tokens + place[n * listed + listed - hidden + j];
                 for (std::int64_t c = 0; c < channels; ++c)
                     subtract_channel(in + row * width + c, patch + token * width + c, width / channels,
                                      channels, static_cast<double>(eps[c]), out + row * width + c);
@@ -215,6 +245,8 @@ void EigenOps<T>::patch_differences(const TensorView& prediction, const TensorVi
 
 #define TUTTI_INSTANTIATE(T)                                                                                 \
     template void EigenOps<T>::mask_tokens(const DropoutAddress&, const TubeMask&, const TensorView&);       \
+    template void EigenOps<T>::running_cells(const DropoutAddress&, const TubeMask&, const RunningCells&,    \
+                                             const TensorView&, const TensorView&);                          \
     template void EigenOps<T>::take_tokens(const TensorView&, const TensorView&, const TensorView&);         \
     template void EigenOps<T>::fill_tokens_forward(const TensorView&, const TensorView&, const TensorView&,  \
                                                    const TensorView&, const TensorView&);                    \

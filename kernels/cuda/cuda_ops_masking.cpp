@@ -10,6 +10,12 @@ void CudaOps::mask_tokens(const DropoutAddress& address, const TubeMask& mask, c
     const auto [epoch, positions] = context_->random_places(address.epoch, address.positions);
     cuda::mask_tokens({address.seed, address.layer, epoch, positions}, mask, order, stream());
 }
+void CudaOps::running_cells(const DropoutAddress& address, const TubeMask& mask, const RunningCells& cells,
+                            const TensorView& order, const TensorView& decoded) {
+    const auto [epoch, positions] = context_->random_places(address.epoch, address.positions);
+    cuda::running_cells({address.seed, address.layer, epoch, positions}, mask, cells, order, decoded,
+                        stream());
+}
 void CudaOps::take_tokens(const TensorView& x, const TensorView& order, const TensorView& y) {
     cuda::take_tokens(x, order, y, stream());
 }

@@ -67,6 +67,7 @@ std::vector<KernelCase> kernel_cases() {
         moving("drop_path", "", bf16, patch_tokens, token_width, 2),
         moving("pool_tokens_forward", "mean", bf16, patch_tokens, token_width, 1, 256 * token_width * 2),
         moving("mask_tokens", "", DType::i64, clips, clip_tokens, 1),
+        moving("running_cells", "", DType::i64, clips, seen + clip_tokens / 2, 2),
         moving("take_tokens", "of fp32", bf16, clips * seen, patch_width, 1, clips * seen * patch_width * 4),
         moving("fill_tokens_forward", "", bf16, clips * clip_tokens, decoder_width, 1,
                clips * seen * decoder_width * 2),

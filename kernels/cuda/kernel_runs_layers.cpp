@@ -121,6 +121,14 @@ KernelRun mask(DeviceArena& arena, const KernelCase& c) {
     const Masking m(arena, c.rows, c.width);
     return [=](Stream stream) { mask_tokens(m.place, Masking::mask, m.order, stream); };
 }
+/// VideoMAE V2's: half of all tokens are kept.
+KernelRun decode(DeviceArena& arena, const KernelCase& c) {
+    const Masking m(arena, c.rows, c.width);
+    const TensorView decoded = arena.tensor(DType::i64, {c.rows, c.width});
+    constexpr RunningCells cells{.columns = 14, .dropped = 2};
+    static_assert(Masking::mask.visible_tokens() + cells.kept_tokens(Masking::mask) == 160 + 784);
+    return [=](Stream stream) { running_cells(m.place, Masking::mask, cells, m.order, decoded, stream); };
+}
 KernelRun take(DeviceArena& arena, const KernelCase& c) {
     const Masking m(arena, c.rows / Masking::mask.visible_tokens(), c.width);
     const TensorView x = m.tokens(arena, DType::f32, Masking::mask.tokens()),
@@ -194,6 +202,7 @@ constexpr NamedRun runs[] = {
     {"drop_path", [](DeviceArena& a, const KernelCase& c) { return drop(a, c, true); }},
     {"pool_tokens_forward", mean_of_tokens},
     {"mask_tokens", mask},
+    {"running_cells", decode},
     {"take_tokens", take},
     {"fill_tokens_forward", [](DeviceArena& a, const KernelCase& c) { return fill_up(a, c, true); }},
     {"fill_tokens_backward", [](DeviceArena& a, const KernelCase& c) { return fill_up(a, c, false); }},

@@ -75,6 +75,29 @@ __global__ void __launch_bounds__(mask_threads)
     }
 }
 
+/// What a thread has to know of TubeMask and RunningCells to write one token.
+struct DecodedRow {
+    unsigned items, tokens, visible, all;  ///< all: of `order`
+    unsigned places, repeats, columns, dropped, each;
+};
+
+__global__ void __launch_bounds__(256)
+    decode_kept(MaskAddress address, DecodedRow s, std::int64_t first, const std::int64_t* RESTRICT order,
+                std::int64_t* RESTRICT decoded) {
+    for_items(s.items, [&](unsigned item) {
+        const unsigned sample = item / s.tokens, token = item % s.tokens;
+        const std::int64_t* const from = order + static_cast<std::int64_t>(sample) * s.all;
+        if (token < s.visible) {
+            decoded[item] = from[token];
+            return;
+        }
+        const unsigned kept = token - s.visible;
+        const std::int64_t place = from[kept / s.each * s.repeats] / s.repeats;
+        const std::int64_t start = cell_start(address.stream(first + sample), s.places);
+        decoded[item] = kept_token(place, s.repeats, s.columns, s.dropped, start, kept % s.each);
+    });
+}
+
 /// Sizes in vectors of N elements; `tokens` are those that are written.
 struct Rows {
     unsigned items, tokens, groups;
@@ -160,8 +183,8 @@ struct StoreGradient {
 };
 
 struct PatchRows {
-    std::int64_t rows, tokens;  ///< hidden tokens of all samples; all tokens of one
-    unsigned hidden;            ///< tokens of one sample
+    std::int64_t rows, tokens, listed;  ///< hidden tokens of all samples; all tokens of one; of its order
+    unsigned hidden;                    ///< tokens of one sample
     int width, channels;
 };
 
@@ -183,7 +206,7 @@ __global__ void __launch_bounds__(row_threads)
     for (std::int64_t row = Group::first_row(); row < s.rows; row += Group::row_step()) {
         const unsigned sample = static_cast<unsigned>(row) / s.hidden;
         // The row's place among the last of its sample's order.
-        const std::int64_t place = row + static_cast<std::int64_t>(sample + 1) * (s.tokens - s.hidden);
+        const std::int64_t place = row + static_cast<std::int64_t>(sample + 1) * (s.listed - s.hidden);
         const float* const patch = patches + (sample * s.tokens + order[place]) * s.width;
         for (int round = 0; round < step; round += 32) {
             const int first = round + lane, end = first < step ? s.width : 0;
@@ -267,6 +290,29 @@ void mask_tokens(const DropoutPlace& address, const TubeMask& mask, const Tensor
            static_cast<int>(mask.repeats), order.as<std::int64_t>());
 }
 
+void running_cells(const DropoutPlace& address, const TubeMask& mask, const RunningCells& cells,
+                   const TensorView& order, const TensorView& decoded, Stream stream) {
+    const std::int64_t samples = order.shape[0], all = mask.tokens(), visible = mask.visible_tokens();
+    const std::int64_t tokens = visible + cells.kept_tokens(mask);
+    assert(order.shape[1] == all && address.positions.count() == samples && mask.repeats % 4 == 0);
+    assert(decoded.shape[0] == samples && decoded.shape[1] == tokens && address.epoch.count() == 1);
+    for_samples(samples, tokens, [&](std::int64_t first, std::int64_t, unsigned items) {
+        const DecodedRow row{items,
+                             narrow(tokens),
+                             narrow(visible),
+                             narrow(all),
+                             narrow(mask.places),
+                             narrow(mask.repeats),
+                             narrow(cells.columns),
+                             narrow(cells.dropped),
+                             narrow(cells.kept_per_place(mask))};
+        launch(
+            "running_cells", decode_kept, elementwise(items), stream,
+            MaskAddress{address.seed, address.epoch.as<std::int64_t>(), address.positions.as<std::int64_t>()},
+            row, first, order.as<std::int64_t>() + first * all, decoded.as<std::int64_t>() + first * tokens);
+    });
+}
+
 void take_tokens(const TensorView& x, const TensorView& order, const TensorView& y, Stream stream) {
     assert(x.shape[0] == y.shape[0] && y.shape[1] <= x.shape[1] && x.shape[2] == y.shape[2]);
     assert(order.count() == x.shape[0] * x.shape[1] && (x.dtype == DType::f32 || x.dtype == y.dtype));
@@ -279,9 +325,9 @@ void take_tokens(const TensorView& x, const TensorView& order, const TensorView&
 void fill_tokens_forward(const TensorView& x, const TensorView& mask_token, const TensorView& positions,
                          const TensorView& order, const TensorView& y, Stream stream) {
     const std::int64_t samples = y.shape[0], tokens = y.shape[1], width = y.shape[2], visible = x.shape[1];
-    const std::int64_t all = positions.count() / width;
+    const std::int64_t all = order.shape[1];
     assert(x.shape[0] == samples && x.shape[2] == width && visible <= tokens && tokens <= all);
-    assert(order.count() == samples * all && (visible == tokens || mask_token.count() == width));
+    assert(order.shape[0] == samples && (visible == tokens || mask_token.count() == width));
     assert(x.dtype == y.dtype && positions.dtype == y.dtype);
     assert(!mask_token.defined() || mask_token.dtype == y.dtype);
     with_storage(y.dtype, [&]<class T>(Storage<T>) {
@@ -337,10 +383,12 @@ void patch_differences(const TensorView& prediction, const TensorView& patches, 
     const std::int64_t samples = prediction.shape[0], hidden = prediction.shape[1];
     const std::int64_t tokens = patches.shape[1], width = patches.shape[2], channels = epsilon.count();
     assert(patches.shape[0] == samples && hidden <= tokens && prediction.shape[2] == width);
-    assert(order.count() == samples * tokens && differences.count() == prediction.count());
+    assert(order.shape[0] == samples && hidden <= order.shape[1]);
+    assert(differences.count() == prediction.count());
     assert(width % channels == 0 && width <= std::numeric_limits<int>::max());
-    const PatchRows rows{samples * hidden, tokens, narrow(hidden), static_cast<int>(width),
-                         static_cast<int>(channels)};
+    const PatchRows rows{samples * hidden,        tokens,
+                         order.shape[1],          narrow(hidden),
+                         static_cast<int>(width), static_cast<int>(channels)};
     launch("patch_differences", subtract_patches, row_geometry(narrow(rows.rows), RowGroup<32>::per_block),
            stream, rows, prediction.as<float>(), patches.as<float>(), order.as<std::int64_t>(),
            epsilon.as<float>(), differences.as<float>());

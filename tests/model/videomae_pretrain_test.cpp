@@ -113,6 +113,50 @@ TEST(VideoMaePretrain, TheUsualSizeHidesWhatThePaperHides) {
     EXPECT_EQ(parameters, encoder + 384 * 192 + 192 + decoder);
 }
 
+constexpr VideoMaeOptions running_clip{
+    .tubelet = {.frames = 8, .depth = 2, .size = 2}, .dim = 6, .depth = 1, .heads = 2, .mlp_ratio = 1.5};
+constexpr MaskingOptions running_decoder{
+    .ratio = 0.75, .decoder_dim = 4, .decoder_depth = 1, .decoder_heads = 2, .decoder_ratio = 0.5};
+
+TEST(VideoMaePretrain, ADecodersMaskHalvesWhatIsSaid) {
+    MaskingOptions masking;
+    masking.decoder_ratio = 0.5;
+    const GraphSpec graph = build_videomae_pretrain({224, 224, 48}, {}, masking);
+    EXPECT_EQ(graph.nodes().back().shape, (Shape{704 * 1536}));
+    for (const auto& node : graph.nodes())
+        if (node.layer && node.layer->kind() == "mask_tokens") {
+            EXPECT_EQ(node.shape, (Shape{160 + 784, 192}));
+        }
+    GradientCheck(build_videomae_pretrain({4, 8, 16}, running_clip, running_decoder), 2)
+        .expect_gradients(1e-7);
+}
+
+TEST(VideoMaePretrain, ADecodersMaskThatDoesNotFitIsRefused) {
+    const auto refusal = [](double ratio, const Shape& shape, Tubelet tubelet = running_clip.tubelet) {
+        VideoMaeOptions options = running_clip;
+        options.tubelet = tubelet;
+        MaskingOptions masking = running_decoder;
+        masking.decoder_ratio = ratio;
+        return pretrain_refusal(options, masking, shape);
+    };
+    EXPECT_EQ(refusal(0.5, {4, 8, 16}), "nothing was thrown");
+    EXPECT_EQ(
+        refusal(0.2, {4, 8, 16}),
+        "model.decoder_mask_ratio is 0.2, which drops none of a cell's four patches; set it to 0.25, 0.5 "
+        "or 0.75, or to 0 for a decoder that says all that is hidden");
+    const std::string other =
+        "; choose clips, model.patch and model.tubelet so that rows and columns are even and groups a "
+        "multiple "
+        "of 4, or leave it out";
+    const std::string begin =
+        "model.decoder_mask_ratio: cells of 2 x 2 patches that run over 4 groups of frames do not fit into "
+        "clips of ";
+    EXPECT_EQ(refusal(0.5, {4, 6, 16}), begin + "2 x 3 patches in 4 groups" + other);
+    EXPECT_EQ(refusal(0.5, {6, 4, 16}), begin + "3 x 2 patches in 4 groups" + other);
+    EXPECT_EQ(refusal(0.5, {4, 8, 8}, {.frames = 4, .depth = 2, .size = 2}),
+              begin + "2 x 4 patches in 2 groups" + other);
+}
+
 // Of half of 6 patches 3 are hidden, in both groups of frames: what is said of them does not follow from what
 // they are, but from every patch that is seen.
 TEST(VideoMaePretrain, WhatIsHiddenIsNotSeenAndWhatIsVisibleIs) {

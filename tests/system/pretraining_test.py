@@ -68,6 +68,30 @@ class Pretraining(TrainingTest):
         self.assertIn("\n  loss: reconstruction\n", config)
         self.assertIn("\n  mask_ratio: 0.5\n", config)
 
+    def test_a_mask_of_the_decoder(self):
+        """Eight frames in four groups; half of what is hidden is said, by the clip's position alone."""
+        packed = self.run_trainer(["pack", "clips", "--dir", "clips", "--csv", "all.csv", "--frames", 8, "--channels", 1,
+                                   "--mean", 0.5, "--std", 0.25, "--no-labels", "-o", "eight.h5"])
+        self.assert_exit(packed, 0)
+        self.data = self.dir / "eight.h5"
+        eight = ["model.frames=8", "model.decoder_mask_ratio=0.5", "train.epochs=2"]
+        for ranks in (1, 2):
+            self.train(f"v2-{ranks}", *eight, ranks=ranks)
+        for one, other in zip(self.losses("v2-1"), self.losses("v2-2"), strict=True):
+            self.assertAlmostEqual(one, other, delta=1e-12)
+        self.train("v1", *eight[:1], "train.epochs=2")
+        self.assertNotAlmostEqual(self.losses("v1")[0], self.losses("v2-1")[0], delta=1e-6)
+        self.assertLess(sum(self.losses("v2-1")[-4:]), 0.99 * sum(self.losses("v2-1")[:4]))
+        shown = self.run_trainer(["inspect", "-c", "v2-1/config.yaml"]).stdout
+        self.assertRegex(shown, r"mask_tokens +\[64, 6\]")
+        self.assertRegex(shown, r"last_tokens +\[16, 6\]")
+        resumed = self.run_trainer(self.command("v2-1", *eight[:1], "train.epochs=3"))
+        self.assert_exit(resumed, 2)
+        self.assertIn("model.decoder_mask_ratio", resumed.stderr)
+        refused = self.run_trainer(self.command("odd", "model.decoder_mask_ratio=0.5", *eight[:1], "model.tubelet=4"))
+        self.assert_exit(refused, 2)
+        self.assertIn("in 2 groups", refused.stderr)
+
     def test_the_same_bits_after_a_resume_and_on_two_ranks(self):
         exact = ["run.deterministic=true", "run.virtual_shards=4", "train.checkpoint.best=val/loss"]
         self.train("whole", *exact)

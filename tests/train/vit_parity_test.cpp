@@ -107,16 +107,22 @@ TEST(VideoMaeParity, EveryGradientOfTheFirstStepIsPyTorchs) {
         "videomae_first_step.safetensors");
 }
 
-TEST(VideoMaeParity, EveryGradientOfPreTrainingsFirstStepIsPyTorchs) {
+/// Of masked pre-training of clips of `frames` frames.
+void expect_pytorchs_pretraining(std::int64_t frames, double decoder_ratio, const std::string& file) {
     const std::array<float, 3> mean{0.485F, 0.456F, 0.406F}, std{0.229F, 0.224F, 0.225F};
-    Reference reference = read_reference("videomae_pretrain_first_step.safetensors");
+    Reference reference = read_reference(file);
     const NamedTensor& pixels = reference.at("pixels");
     const std::int64_t batch = pixels.shape[0];
     const auto device = make_cpu_device(1);
     Graph graph(build_videomae_pretrain(
-                    {16, 16, 12},
-                    {.tubelet = {.frames = 4, .depth = 2, .size = 4}, .dim = 16, .depth = 2, .heads = 2},
-                    {.ratio = 0.75, .decoder_dim = 8, .decoder_depth = 1, .decoder_heads = 1}, std),
+                    {16, 16, 3 * frames},
+                    {.tubelet = {.frames = frames, .depth = 2, .size = 4}, .dim = 16, .depth = 2, .heads = 2},
+                    {.ratio = 0.75,
+                     .decoder_dim = 8,
+                     .decoder_depth = 1,
+                     .decoder_heads = 1,
+                     .decoder_ratio = decoder_ratio},
+                    std),
                 *device, DType::f64, batch);
     graph.load(weights_of(graph), "the test");
     const auto input = graph.input(batch).span<double>();
@@ -134,6 +140,11 @@ TEST(VideoMaeParity, EveryGradientOfPreTrainingsFirstStepIsPyTorchs) {
     loss->backward({}, 1.0 / static_cast<double>(batch), graph.output_gradient(batch));
     graph.backward(batch, step, {});
     expect_gradients(graph, reference, 2);  // pixels and loss
+}
+
+TEST(VideoMaeParity, EveryGradientOfPreTrainingsFirstStepIsPyTorchs) {
+    expect_pytorchs_pretraining(4, 0, "videomae_pretrain_first_step.safetensors");
+    expect_pytorchs_pretraining(8, 0.5, "videomae_v2_pretrain_first_step.safetensors");
 }
 
 }  // namespace

@@ -20,6 +20,27 @@ struct TubeMask {
     constexpr std::int64_t visible_tokens() const { return tokens() - hidden_tokens(); }
 };
 
+/// What a decoder says of a clip, where that is not all that is hidden: running cells (Qing et al. 2022,
+/// "MAR: Masked Autoencoders for Efficient Action Recognition"; Wang et al. 2023, "VideoMAE V2"). The places
+/// of a frame are rows of `columns`, cut into cells of 2 × 2. In repeat r the token of a place is dropped
+/// where (q
+/// + start + r) mod 4 < dropped, with q = 2·(row mod 2) + column mod 2, and a start of each sample's own. Of
+/// any four repeats that follow each other a place is so kept in 4 − dropped. `columns`, the number of rows
+/// and repeats / 2 are even; 1 ≤ dropped ≤ 3.
+struct RunningCells {
+    std::int64_t columns = 2, dropped = 2;
+    constexpr std::int64_t kept_per_place(const TubeMask& mask) const {
+        return mask.repeats / 4 * (4 - dropped);
+    }
+    constexpr std::int64_t kept_tokens(const TubeMask& mask) const {
+        return mask.places * kept_per_place(mask);
+    }
+    /// Of the hidden ones those that are kept.
+    constexpr std::int64_t said_tokens(const TubeMask& mask) const {
+        return mask.hidden * kept_per_place(mask);
+    }
+};
+
 class MaskingOps {
   public:
     virtual ~MaskingOps() = default;
@@ -32,13 +53,20 @@ class MaskingOps {
     virtual void mask_tokens(const DropoutAddress& address, const TubeMask& mask,
                              const TensorView& order) = 0;
 
+    /// decoded (i64[N, V + K], V visible and K kept tokens) gets of each sample the V visible tokens, as they
+    /// stand in order (i64[N, T], of mask_tokens with the same address); then of all places, in the order in
+    /// which these stand there, the tokens that are kept, ascending: so the said ones are the last. A
+    /// sample's start is word 0 of RandomStream(as of mask_tokens).bits(mask.places), mod 4.
+    virtual void running_cells(const DropoutAddress& address, const TubeMask& mask, const RunningCells& cells,
+                               const TensorView& order, const TensorView& decoded) = 0;
+
     /// y[n, k] = x[n, order[n, k]], k < K ≤ T. x: [N, T, C], T or of y's type; order: i64[N, T]; y: [N, K,
     /// C], rounded where it is narrower.
     virtual void take_tokens(const TensorView& x, const TensorView& order, const TensorView& y) = 0;
 
-    /// y[n, k] = (k < V ? x[n, k] : mask_token) + positions[order[n, k]], k < K, V ≤ K ≤ T. x: [N, V, C];
-    /// mask_token: [C] (undefined where V = K); positions: [T, C]; order: i64[N, T]; y: [N, K, C]. mask_token
-    /// and positions may be as the parameters of embed_tokens.
+    /// y[n, k] = (k < V ? x[n, k] : mask_token) + positions[order[n, k]], k < K, V ≤ K ≤ L. x: [N, V, C];
+    /// mask_token: [C] (undefined where V = K); positions: [T, C]; order: i64[N, L], of mask_tokens or
+    /// running_cells; y: [N, K, C]. mask_token and positions may be as the parameters of embed_tokens.
     virtual void fill_tokens_forward(const TensorView& x, const TensorView& mask_token,
                                      const TensorView& positions, const TensorView& order,
                                      const TensorView& y) = 0;
@@ -53,11 +81,11 @@ class MaskingOps {
     /// dx[n] = {0…, dy[n]}.
     virtual void last_tokens_backward(const TensorView& dy, const TensorView& dx) = 0;
 
-    /// differences[n, j] = prediction[n, j] − t, where t is the token patches[n, order[n, T − M + j]]
+    /// differences[n, j] = prediction[n, j] − t, where t is the token patches[n, order[n, L − M + j]]
     /// normalised by channel: (x − mean_c)/(√variance_c + epsilon[c]) over its D / channels elements of
     /// channel c, those at c, c + channels, …; the divisor of the variance is their count less 1 (of one
     /// element the variance is 0). prediction and differences: [N, M, D]; patches: [N, T, D]; epsilon:
-    /// [channels], above 0; all of T, whatever the activations are; order: i64[N, T]. Mean and variance are
+    /// [channels], above 0; all of T, whatever the activations are; order: i64[N, L]. Mean and variance are
     /// taken in double. differences may be prediction. (The target of VideoMAE with normalize_target.)
     virtual void patch_differences(const TensorView& prediction, const TensorView& patches,
                                    const TensorView& order, const TensorView& epsilon,

@@ -78,9 +78,13 @@ struct MaskingOptions {
     double ratio = 0.9;  ///< of the places of a frame that are hidden, rounded down
     std::int64_t decoder_dim = 192, decoder_depth = 4;
     std::int64_t decoder_heads = 3;  ///< divides decoder_dim
+    /// VideoMAE V2's: of each cell of four places of a frame, the fraction that the decoder does not say,
+    /// rounded down to quarters; 0: it says all that is hidden (running_cells).
+    double decoder_ratio = 0;
 };
 /// VideoMAE's pre-training: the encoder, which is build_videomae's up to the last block and a norm, sees the
-/// tokens that are not hidden (layers_masking.hpp), and a decoder says the pixels of the hidden ones. Output:
+/// tokens that are not hidden (layers_masking.hpp), and a decoder says the pixels of the hidden ones, or of
+/// those of them that running cells keep. Output:
 /// the differences {M·D} from what they are (make_patch_differences, with `std`), of whose squares the mean
 /// is the loss. Names and initial values are VideoMAE's (PretrainVisionTransformer).
 GraphSpec build_videomae_pretrain(const Shape& input, const VideoMaeOptions& options,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,23 +19,34 @@ namespace {
 /// the other layers of the step get, as the numbers are addressed.
 class MaskedLayer : public Layer {
   public:
-    MaskedLayer(const Shape& output, const TubeMask& mask) : Layer(output), mask_(mask) {}
+    MaskedLayer(const Shape& output, const TubeMask& mask, const std::optional<RunningCells>& cells = {})
+        : Layer(output), mask_(mask), cells_(cells) {}
     std::int64_t state_bytes_per_sample() const override {
-        return mask_.tokens() * static_cast<std::int64_t>(size_of(DType::i64));
+        return (mask_.tokens() + decoded_tokens()) * static_cast<std::int64_t>(size_of(DType::i64));
     }
 
   protected:
-    /// [N, T], as Ops::mask_tokens leaves it.
+    /// [N, T], as Ops::mask_tokens leaves it; with cells [N, V + K], as Ops::running_cells does.
     TensorView draw(const LayerCall& call) {
         const StepContext& step = *call.step;
-        const TensorView order{call.state.data, DType::i64, {call.inputs[0].shape[0], mask_.tokens()}};
-        ops().mask_tokens({step.seed, step.epoch, step.positions, call.number}, mask_, order);
-        return order;
+        const DropoutAddress address{step.seed, step.epoch, step.positions, call.number};
+        const std::int64_t samples = call.inputs[0].shape[0];
+        const TensorView order{call.state.data, DType::i64, {samples, mask_.tokens()}};
+        ops().mask_tokens(address, mask_, order);
+        if (!cells_) return order;
+        const TensorView decoded{call.state.data + order.bytes(), DType::i64, {samples, decoded_tokens()}};
+        ops().running_cells(address, mask_, *cells_, order, decoded);
+        return decoded;
     }
     const TubeMask& mask() const { return mask_; }
 
   private:
+    std::int64_t decoded_tokens() const {
+        return cells_ ? mask_.visible_tokens() + cells_->kept_tokens(mask_) : 0;
+    }
+
     TubeMask mask_;
+    std::optional<RunningCells> cells_;
 };
 
 class VisibleTokens final : public MaskedLayer {
@@ -52,8 +64,9 @@ class VisibleTokens final : public MaskedLayer {
 /// With a mask token, or without where only visible tokens come out.
 class PlacedTokens final : public MaskedLayer {
   public:
-    PlacedTokens(const Shape& visible, std::int64_t tokens, const TubeMask& mask, std::vector<double> table)
-        : MaskedLayer({tokens, visible[1]}, mask) {
+    PlacedTokens(const Shape& visible, std::int64_t tokens, const TubeMask& mask,
+                 const std::optional<RunningCells>& cells, std::vector<double> table)
+        : MaskedLayer({tokens, visible[1]}, mask, cells) {
         const std::int64_t width = visible[1];
         add_buffer({.name = "pos_embed",
                     .shape = {mask.tokens(), width},
@@ -97,8 +110,9 @@ class LastTokens final : public Layer {
 
 class PatchDifferences final : public MaskedLayer {
   public:
-    PatchDifferences(const Shape& prediction, const TubeMask& mask, std::vector<double> epsilon)
-        : MaskedLayer({prediction.count()}, mask), prediction_(prediction) {
+    PatchDifferences(const Shape& prediction, const TubeMask& mask, const std::optional<RunningCells>& cells,
+                     std::vector<double> epsilon)
+        : MaskedLayer({prediction.count()}, mask, cells), prediction_(prediction) {
         const Shape channels{static_cast<std::int64_t>(epsilon.size())};
         add_buffer({.name = "epsilon", .shape = channels, .saved = false, .values = std::move(epsilon)});
     }
@@ -127,9 +141,10 @@ void require(const std::string& layer, const Shape& tokens, std::int64_t count) 
 }
 
 std::unique_ptr<Layer> placed(const std::string& layer, const Shape& visible, std::int64_t tokens,
-                              const Shape& clip, const Tubelet& tubelet, const TubeMask& mask) {
+                              const Shape& clip, const Tubelet& tubelet, const TubeMask& mask,
+                              const std::optional<RunningCells>& cells = {}) {
     require(layer, visible, mask.visible_tokens());
-    return std::make_unique<PlacedTokens>(visible, tokens, mask,
+    return std::make_unique<PlacedTokens>(visible, tokens, mask, cells,
                                           tubelet_position_table(clip, tubelet, visible[1]));
 }
 
@@ -153,6 +168,29 @@ TubeMask tube_mask(const Shape& clip, const Tubelet& tubelet, double ratio) {
     return mask;
 }
 
+std::optional<RunningCells> running_cells(const Shape& clip, const Tubelet& tubelet, double ratio) {
+    if (ratio == 0) return {};
+    check_tubelets(clip, tubelet);
+    RunningCells cells;
+    cells.columns = clip[1] / tubelet.size;
+    cells.dropped = static_cast<std::int64_t>(4 * ratio);
+    if (cells.dropped < 1)
+        throw UsageError(
+            fmt::format("model.decoder_mask_ratio is {}, which drops none of a cell's four patches", ratio),
+            "set it to 0.25, 0.5 or 0.75, or to 0 for a decoder that says all that is hidden");
+    const std::int64_t rows = clip[0] / tubelet.size, groups = tubelet.frames / tubelet.depth;
+    if (rows % 2 != 0 || cells.columns % 2 != 0 || groups % 4 != 0)
+        throw UsageError(
+            fmt::format(
+                "model.decoder_mask_ratio: cells of 2 x 2 patches that run over 4 groups of frames do not "
+                "fit into clips of {} x {} patches in {} groups",
+                rows, cells.columns, groups),
+            "choose clips, model.patch and model.tubelet so that rows and columns are even and groups a "
+            "multiple "
+            "of 4, or leave it out");
+    return cells;
+}
+
 std::unique_ptr<Layer> make_visible_tokens(const Shape& tokens, const TubeMask& mask) {
     require("visible_tokens", tokens, mask.tokens());
     return std::make_unique<VisibleTokens>(tokens, mask);
@@ -164,8 +202,9 @@ std::unique_ptr<Layer> make_visible_positions(const Shape& visible, const Shape&
 }
 
 std::unique_ptr<Layer> make_mask_tokens(const Shape& visible, const Shape& clip, const Tubelet& tubelet,
-                                        const TubeMask& mask) {
-    return placed("mask_tokens", visible, mask.tokens(), clip, tubelet, mask);
+                                        const TubeMask& mask, const std::optional<RunningCells>& cells) {
+    const std::int64_t tokens = cells ? mask.visible_tokens() + cells->kept_tokens(mask) : mask.tokens();
+    return placed("mask_tokens", visible, tokens, clip, tubelet, mask, cells);
 }
 
 std::unique_ptr<Layer> make_last_tokens(const Shape& tokens, std::int64_t count) {
@@ -177,8 +216,9 @@ std::unique_ptr<Layer> make_last_tokens(const Shape& tokens, std::int64_t count)
 
 std::unique_ptr<Layer> make_patch_differences(const Shape& prediction, const Shape& tokens, const Shape& clip,
                                               const Tubelet& tubelet, const TubeMask& mask,
+                                              const std::optional<RunningCells>& cells,
                                               std::span<const float> std) {
-    require("patch_differences", prediction, mask.hidden_tokens());
+    require("patch_differences", prediction, cells ? cells->said_tokens(mask) : mask.hidden_tokens());
     require("patch_differences", tokens, mask.tokens());
     if (prediction[1] != tokens[1])
         throw UsageError("patch_differences: the tokens have " + std::to_string(tokens[1]) + " values, but " +
@@ -191,7 +231,7 @@ std::unique_ptr<Layer> make_patch_differences(const Shape& prediction, const Sha
     std::vector<double> epsilon(static_cast<std::size_t>(colours_of(clip, tubelet)), of_pixels);
     for (std::size_t c = 0; c < epsilon.size() && !std.empty(); ++c)
         epsilon[c] /= static_cast<double>(std[std.size() == 1 ? 0 : c]);
-    return std::make_unique<PatchDifferences>(prediction, mask, std::move(epsilon));
+    return std::make_unique<PatchDifferences>(prediction, mask, cells, std::move(epsilon));
 }
 
 std::unique_ptr<Layer> make_tubelet_head(const Shape& tokens, const Shape& clip, const Tubelet& tubelet) {

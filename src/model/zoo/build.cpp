@@ -62,7 +62,8 @@ MaskingOptions masking_options(const ModelConfig& config) {
     return {.ratio = config.mask_ratio,
             .decoder_dim = config.decoder_dim.value_or(usual),
             .decoder_depth = config.decoder_depth,
-            .decoder_heads = heads};
+            .decoder_heads = heads,
+            .decoder_ratio = config.decoder_mask_ratio};
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ GraphSpec build_videomae_pretrain(const Shape& input, const VideoMaeOptions& o, 
     builder.append("tubelets", make_tubelets(input, o.tubelet));
     const Shape tokens = builder.last();
     const TubeMask mask = tube_mask(input, o.tubelet, masking.ratio);
+    const auto cells = running_cells(input, o.tubelet, masking.decoder_ratio);
 
     // Each token is embedded by itself, so those that nobody sees are left out before.
     builder.append("visible", make_visible_tokens(tokens, mask));
@@ -44,13 +45,15 @@ GraphSpec build_videomae_pretrain(const Shape& input, const VideoMaeOptions& o, 
                         o.gelu, o.norm_eps, o.drop_path},
                        "model.decoder_");
     builder.append("encoder_to_decoder", make_linear(builder.last(), masking.decoder_dim, false));
-    builder.append("", make_mask_tokens(builder.last(), input, o.tubelet, mask));
+    builder.append("", make_mask_tokens(builder.last(), input, o.tubelet, mask, cells));
     for (std::int64_t i = 0; i < masking.decoder_depth; ++i) builder.block({.index = i, .key_bias = false});
-    builder.append("decoder.hidden", make_last_tokens(builder.last(), mask.hidden_tokens()));
+    builder.append("decoder.hidden",
+                   make_last_tokens(builder.last(), cells ? cells->said_tokens(mask) : mask.hidden_tokens()));
     builder.norm("norm");
     builder.append("decoder.head", make_tubelet_head(builder.last(), input, o.tubelet));
     // Cut once more: what reads the input alone lies across no segment of train.recompute.
-    builder.join("differences", make_patch_differences(builder.last(), tokens, input, o.tubelet, mask, std),
+    builder.join("differences",
+                 make_patch_differences(builder.last(), tokens, input, o.tubelet, mask, cells, std),
                  builder.of_input("pixels", make_tubelets(input, o.tubelet)));
     return builder.finish();
 }

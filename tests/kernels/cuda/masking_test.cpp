@@ -56,6 +56,57 @@ TEST_P(CudaMaskingTest, masks_have_the_bits_of_the_cpu) {
         }
 }
 
+TEST_P(CudaMaskingTest, running_cells_have_the_bits_of_the_cpu) {
+    struct Case {
+        TubeMask mask;
+        std::int64_t columns;
+    };
+    for (const auto& [mask, columns] :
+         {Case{{4, 4, 2}, 2}, {{4, 8, 0}, 2}, {{12, 12, 7}, 6}, {{196, 8, 176}, 14}})
+        for (const std::int64_t dropped : {1, 2, 3})
+            for (const std::int64_t samples : {0, 1, 5}) {
+                SCOPED_TRACE(testing::Message() << samples << " x " << mask.places << ", " << dropped);
+                const RunningCells cells{columns, dropped};
+                auto where = positions(samples);
+                TestTensor order = order_of(samples, mask);
+                const Shape shape{samples, mask.visible_tokens() + cells.kept_tokens(mask)};
+                TestTensor decoded(DType::i64, shape), expected(DType::i64, shape);
+                cuda::running_cells({seed, 5, epoch_.view(), view_of(std::span(where))}, mask, cells,
+                                    order.view(), decoded.view(), stream_);
+                cpu_.running_cells({.seed = seed, .epoch = epoch, .positions = where}, mask, cells,
+                                   order.view(), expected.view());
+                EXPECT_EQ(decoded.bytes(), expected.bytes());
+            }
+}
+
+TEST_P(CudaMaskingTest, orders_of_running_cells_fill_and_compare_as_on_the_cpu) {
+    constexpr TubeMask mask{8, 4, 5};
+    constexpr RunningCells cells{4, 2};
+    constexpr std::int64_t samples = 3, width = 12, channels = 3, visible = mask.visible_tokens();
+    const std::int64_t decoded_tokens = visible + cells.kept_tokens(mask), said = cells.said_tokens(mask);
+    const auto where = positions(samples);
+    TestTensor order = order_of(samples, mask), decoded(DType::i64, {samples, decoded_tokens});
+    cpu_.running_cells({.seed = seed, .epoch = epoch, .positions = where}, mask, cells, order.view(),
+                       decoded.view());
+    const auto random = [](const Shape& shape, unsigned number) {
+        return TestTensor::random(DType::f32, shape, number);
+    };
+    auto x = random({samples, visible, width}, 1), token = random({width}, 2),
+         table = random({mask.tokens(), width}, 3), patches = random({samples, mask.tokens(), width}, 4),
+         prediction = random({samples, said, width}, 5), epsilon = random({channels}, 6);
+    for (std::size_t i = 0; i < epsilon.size(); ++i) epsilon.set(i, 1 + 0.25 * epsilon.get(i));
+    const Shape filled{samples, decoded_tokens, width}, told{samples, said, width};
+    TestTensor y(DType::f32, filled), cpu_y(DType::f32, filled);
+    cuda::fill_tokens_forward(x.view(), token.view(), table.view(), decoded.view(), y.view(), stream_);
+    cpu_.fill_tokens_forward(x.view(), token.view(), table.view(), decoded.view(), cpu_y.view());
+    EXPECT_EQ(y.bytes(), cpu_y.bytes());
+    TestTensor out(DType::f32, told), cpu_out(DType::f32, told);
+    cuda::patch_differences(prediction.view(), patches.view(), decoded.view(), epsilon.view(), out.view(),
+                            stream_);
+    cpu_.patch_differences(prediction.view(), patches.view(), decoded.view(), epsilon.view(), cpu_out.view());
+    for (std::size_t i = 0; i < out.size(); ++i) ASSERT_NEAR(out.get(i), cpu_out.get(i), 1e-6);
+}
+
 TEST_P(CudaMaskingTest, more_samples_than_the_grid_has_blocks_take_several_rounds) {
     constexpr TubeMask mask{3, 1, 1};
     auto where = positions(2050);
