@@ -182,7 +182,8 @@ std::unique_ptr<CublasProducts::Plan> CublasProducts::make_plan(const Key& key, 
     plan->operation.set_extras(extras);
     Preference preference;
     preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
-    // Parts of a sum are added in fp32 and in one order; the scheme "in place" adds them as they come.
+    // Parts of a sum are added in fp32, in a step of their own. (The scheme "in place" would add them in the
+    // type of the output, of which bf16 rounds each sum.)
     preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                    std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.b);

@@ -1,5 +1,6 @@
 #include "cuda_device.hpp"
 
+#include "cuda_marks.hpp"
 #include "cuda_ops.hpp"
 #include "cuda_recorder.hpp"
 #include "cuda_upload_lane.hpp"
@@ -42,6 +43,10 @@ void CudaDevice::copy_to_host(void* host, const TensorView& device) {
     check(cudaMemcpyAsync(host, device.data, device.bytes(), cudaMemcpyDeviceToHost, compute_stream()),
           "cudaMemcpyAsync from the GPU");
     context_->compute().synchronize();
+}
+
+std::unique_ptr<DeviceMarks> CudaDevice::make_marks() {
+    return std::make_unique<CudaMarks>(context_);
 }
 
 WorkRecorder* CudaDevice::recorder() {

@@ -36,6 +36,7 @@ class CudaDevice final : public Device {
     void set_notice(std::function<void(const std::string&)> notice) override {
         context_->set_notice(std::move(notice));
     }
+    std::unique_ptr<DeviceMarks> make_marks() override;
     /// Made when it is first asked for.
     WorkRecorder* recorder() override;
 

@@ -24,25 +24,6 @@ using namespace tutti::cuda;
 /// More than the second-level cache of any GPU (a B200: 126 MB).
 constexpr std::int64_t flushed_bytes = 512 << 20;
 
-class TimedEvent {
-  public:
-    TimedEvent() { check(cudaEventCreate(&event_), "cudaEventCreate"); }
-    ~TimedEvent() { cudaEventDestroy(event_); }
-    TimedEvent(const TimedEvent&) = delete;
-    TimedEvent& operator=(const TimedEvent&) = delete;
-    void record(Stream stream) { check(cudaEventRecord(event_, stream), "cudaEventRecord"); }
-    /// Seconds from `start` to this event, which it waits for.
-    double since(const TimedEvent& start) const {
-        float milliseconds = 0;
-        check(cudaEventSynchronize(event_), "cudaEventSynchronize");
-        check(cudaEventElapsedTime(&milliseconds, start.event_, event_), "cudaEventElapsedTime");
-        return static_cast<double>(milliseconds) / 1e3;
-    }
-
-  private:
-    cudaEvent_t event_ = nullptr;
-};
-
 /// "12.8" of 12080.
 std::string cuda_version(int number) {
     return std::to_string(number / 1000) + '.' + std::to_string(number % 1000 / 10);
@@ -107,9 +88,9 @@ EXPORTED const char* tutti_cuda_why_no_gpu() {
     return reason.c_str();
 }
 
-EXPORTED const char* tutti_cuda_device_name() {
+EXPORTED const char* tutti_cuda_device_name(int index) {
     static cudaDeviceProp properties;
-    return cudaGetDeviceProperties(&properties, 0) == cudaSuccess ? properties.name : "?";
+    return cudaGetDeviceProperties(&properties, index) == cudaSuccess ? properties.name : "?";
 }
 
 EXPORTED const char* tutti_cuda_basis_of_bits(int index) {

@@ -27,8 +27,8 @@ int tutti_cuda_device_count();
 /// Null where there is a GPU, else the reason why there is none (valid until the next call).
 const char* tutti_cuda_why_no_gpu();
 
-/// The name of the GPU in use, in this process's memory.
-const char* tutti_cuda_device_name();
+/// The name of GPU `index` (valid until the next call).
+const char* tutti_cuda_device_name(int index);
 
 /// What decides the bits of results of GPU `index`, for people (valid until the next call). Throws
 /// tutti::Error.

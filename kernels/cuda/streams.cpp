@@ -26,6 +26,24 @@ void Event::synchronize() const {
     check(cudaEventSynchronize(event_), "cudaEventSynchronize");
 }
 
+TimedEvent::TimedEvent() {
+    check(cudaEventCreate(&event_), "cudaEventCreate");
+}
+TimedEvent::~TimedEvent() {
+    if (event_) cudaEventDestroy(event_);
+}
+void TimedEvent::record(Stream stream) {
+    check(cudaEventRecord(event_, stream), "cudaEventRecord");
+}
+void TimedEvent::synchronize() const {
+    check(cudaEventSynchronize(event_), "cudaEventSynchronize");
+}
+double TimedEvent::since(const TimedEvent& start) const {
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, start.event_, event_), "cudaEventElapsedTime");
+    return static_cast<double>(milliseconds) / 1e3;
+}
+
 OwnedStream::OwnedStream(StreamPriority priority) {
     int least = 0, greatest = 0;
     check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");

@@ -35,6 +35,27 @@ class Event {
     CUevent_st* event_ = nullptr;
 };
 
+/// A point whose time is measured, to about 0.5 µs (CUDA Runtime API, cudaEventElapsedTime).
+class TimedEvent {
+  public:
+    TimedEvent();
+    ~TimedEvent();
+    TimedEvent(TimedEvent&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+    TimedEvent& operator=(TimedEvent&& other) noexcept {
+        std::swap(event_, other.event_);
+        return *this;
+    }
+
+    void record(Stream stream);
+    /// Waits on the host until the point is reached.
+    void synchronize() const;
+    /// Seconds from `start` to this point; both must have been reached.
+    double since(const TimedEvent& start) const;
+
+  private:
+    CUevent_st* event_ = nullptr;
+};
+
 /// Independent of the default stream (non-blocking), so that nothing waits unasked.
 class OwnedStream {
   public:

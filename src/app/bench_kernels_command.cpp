@@ -23,7 +23,7 @@ void print_json(const CudaModule& cuda, const std::vector<Row>& rows) {
     nlohmann::ordered_json json;
     json["benchmark"] = "kernels";
     json["version"] = TUTTI_VERSION;
-    json["device"] = cuda.usable() ? nlohmann::ordered_json(cuda.device_name()) : nullptr;
+    json["device"] = cuda.usable() ? nlohmann::ordered_json(cuda.device_name(0)) : nullptr;
     if (!cuda.usable()) json["not_measured"] = cuda.problem();
     json["floor_bytes_per_second"] = floor_bandwidth;
     for (const auto& [work, median] : rows) {
@@ -37,7 +37,7 @@ void print_json(const CudaModule& cuda, const std::vector<Row>& rows) {
 }
 
 void print_table(const CudaModule& cuda, const std::vector<Row>& rows) {
-    if (cuda.usable()) fmt::print("{}\n\n", cuda.device_name());
+    if (cuda.usable()) fmt::print("{}\n\n", cuda.device_name(0));
     fmt::print("{:<34} {:<4} {:>16} {:>10} {:>10} {:>10} {:>8}\n", "kernel", "type", "shape", "MB moved",
                "floor us", "median us", "of floor");
     for (const auto& [work, median] : rows) {

@@ -51,7 +51,7 @@ SelectedDevice select_device(const JobStart& start, const Config& config, int th
         const int index = mine.device;
         selected.device = module->make_device(index);
         selected.basis_of_bits = module->basis_of_bits(index);
-        selected.name = module->device_name();
+        selected.name = module->device_name(index);
         selected.uuid = mine.uuid;
         selected.device->set_notice([&log = start.log](const std::string& text) { log.info(text); });
         selected.gpu = GpuEntries{module->make_side_stream(), module->make_staging(),

@@ -44,7 +44,7 @@ CudaModule::CudaModule() {
     const auto why_no_gpu = reinterpret_cast<const char* (*)()>(symbol("tutti_cuda_why_no_gpu"));
     device_count_ = reinterpret_cast<int (*)()>(symbol("tutti_cuda_device_count"));
     make_device_ = reinterpret_cast<Device* (*)(int)>(symbol("tutti_cuda_make_device"));
-    device_name_ = reinterpret_cast<const char* (*)()>(symbol("tutti_cuda_device_name"));
+    device_name_ = reinterpret_cast<const char* (*)(int)>(symbol("tutti_cuda_device_name"));
     time_kernel_ = reinterpret_cast<const char* (*)(int, int, double*)>(symbol("tutti_cuda_time_kernel"));
     visible_gpus_ = reinterpret_cast<const char* (*)()>(symbol("tutti_cuda_visible_gpus"));
     basis_of_bits_ = reinterpret_cast<const char* (*)(int)>(symbol("tutti_cuda_basis_of_bits"));
@@ -68,10 +68,6 @@ int CudaModule::device_count() const {
 
 std::unique_ptr<Device> CudaModule::make_device(int index) const {
     return std::unique_ptr<Device>(make_device_(index));
-}
-
-std::string CudaModule::device_name() const {
-    return device_name_();
 }
 
 std::vector<std::string> CudaModule::visible_gpus() const {

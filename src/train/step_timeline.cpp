@@ -49,6 +49,44 @@ void StepRecorder::begin_step(std::size_t buckets) {
     step.early_updates = step.late_waits = step.late_updates = 0;
     step.transfer_cpu = step.off_core = step.pauses = 0;
     step.goes_on = false;
+    marks_this_step_ = marks_ != nullptr;
+    marked_.clear();
+    marked_layers_.clear();
+    last_parameters_.clear();
+    if (marks_) marks_->clear();
+}
+
+void StepRecorder::end_step() {
+    if (marks_this_step_ && !marked_.empty()) read_marks();
+    timeline().seconds = now();
+}
+
+void StepRecorder::read_marks() {
+    marks_->wait();
+    for (const auto& [time, mark] : marked_) *time = since_begin(marks_->passed(mark));
+    for (const auto& [span, begin, end] : marked_layers_) {
+        const double from = since_begin(marks_->passed(begin)), to = since_begin(marks_->passed(end));
+        // A layer that is computed twice lasts as long as both.
+        if (span->end == 0) *span = {from, from};
+        span->end += to - from;
+    }
+    StepTimeline& step = timeline();
+    for (const auto& [bucket, parameter] : last_parameters_)
+        step.buckets[bucket].ready = step.parameter_ready[parameter];
+    for (BucketTimes& bucket : step.buckets) {
+        bucket.issued = std::max(bucket.issued, bucket.ready);
+        // Not where it is still on the network.
+        if (bucket.done > 0) bucket.done = std::max(bucket.done, bucket.issued);
+    }
+    // Forward ends where the host has the loss, and backward begins there. What comes behind backward was
+    // issued while the device was at it.
+    if (step.used_ == 0) return;
+    step.communication.begin = step.backward_end();
+    step.communication.end = std::max(step.communication.end, step.communication.begin);
+    if (step.optimizer.seconds() > 0 && step.gather.end == 0) {
+        step.optimizer.begin = std::max(step.optimizer.begin, step.communication.end);
+        step.optimizer.end = std::max(step.optimizer.end, now());
+    }
 }
 
 void StepRecorder::forward_took_turns(std::size_t first, std::size_t last) {

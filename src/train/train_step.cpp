@@ -24,6 +24,7 @@ void TrainStep::lap(double& seconds, TimeSpan* span) {
 void TrainStep::record(StepRecorder* to, bool inside) {
     recorder = to;
     times_inside = to && inside;
+    if (to) to->use(job.device.make_marks());
     reducer.record(to);
 }
 
@@ -183,6 +184,7 @@ bool TrainStep::graph_micro_batch(const GlobalBatch& batch, std::int64_t n, cons
     in_graph = step_graph.takes(whole, n == config.train.batch_size,
                                 {graph.input(n).data, stage.wanted().data, reducer.plans()});
     if (!in_graph) return false;
+    if (recorder) recorder->leave_out_marks();
     const double scale = 1.0 / static_cast<double>(batch.end - batch.begin);
     in_graph = step_graph.run(
         {context.epoch, context.positions, scale},

@@ -215,6 +215,17 @@ class GpuGraph(GpuProgramTest):
         self.assertEqual({layer["forward"] for layer in reports["true"]["layers"]}, {0})
         self.assertGreater(min(layer["forward"] for layer in reports["false"]["layers"] if layer["kind"] == "linear"), 0)
 
+    def test_layers_have_the_gpus_times_and_not_the_hosts(self):
+        """On a GPU that does its work when the host waits for it, which has long issued the step by then."""
+        run = ["bench", "step", "--synthetic", "--shape", "8x8x1", "--warmup", 1, "--steps", 3, "--products", 16, "--out", self.dir,
+               "model.name=mlp", "model.hidden=[256]", "device=cuda", "run.cuda_graph=false"]
+        self.assert_exit(self.mpirun(1, run, env={**self.libraries, "TUTTI_FAKE_LATE": "1"}), 0)
+        report = json.loads((self.dir / "step.json").read_text())
+        account, layers = report["account"], report["layers"]
+        backward = sum(layer["backward"] for layer in layers)
+        self.assertGreater(backward, 0.5 * account["backward"])
+        self.assertGreater(backward, 0.05 * report["step"]["median"])
+
     def test_a_run_without_graphs_says_once_why(self):
         for name, ranks, settings, why in (
                 ("accumulates", 1, {"train__accumulate": 2}, "train.accumulate is above 1"),

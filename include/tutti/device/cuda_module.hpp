@@ -30,7 +30,8 @@ class CudaModule {
     int device_count() const;
     /// GPU `index` of those that this process may use. Throws RunError.
     std::unique_ptr<Device> make_device(int index) const;
-    std::string device_name() const;
+    /// "NVIDIA H200", of GPU `index`.
+    std::string device_name(int index) const { return device_name_(index); }
     /// UUIDs of the GPUs that this process may use, by index: "GPU-0f1e2d3c-…".
     std::vector<std::string> visible_gpus() const;
     /// What decides the bits of GPU `index`'s results beside this program, for people: its model, versions of
@@ -52,7 +53,7 @@ class CudaModule {
     void* library_ = nullptr;
     int (*device_count_)() = nullptr;
     Device* (*make_device_)(int) = nullptr;
-    const char* (*device_name_)() = nullptr;
+    const char* (*device_name_)(int) = nullptr;
     const char* (*time_kernel_)(int, int, double*) = nullptr;
     const char* (*visible_gpus_)() = nullptr;
     const char* (*basis_of_bits_)(int) = nullptr;

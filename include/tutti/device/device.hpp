@@ -8,6 +8,7 @@
 
 #include "tutti/base/arithmetic.hpp"
 #include "tutti/device/buffer.hpp"
+#include "tutti/device/device_marks.hpp"
 #include "tutti/device/ops.hpp"
 #include "tutti/device/upload_lane.hpp"
 
@@ -74,6 +75,9 @@ class Device {
     /// Told what a user should know of how this device computes, each once (an operation that a library
     /// refuses and that goes another way, threads that wait for their cores), by any thread. Empty: nobody.
     virtual void set_notice(std::function<void(const std::string&)>) {}
+
+    /// Null where operations have finished when they return, so that the host's clock tells their times.
+    virtual std::unique_ptr<DeviceMarks> make_marks() { return nullptr; }
 
     /// Records work that is then issued as a whole (device/recorder.hpp); it lives as long as the device.
     /// Null where that saves nothing, because operations have finished when they return.

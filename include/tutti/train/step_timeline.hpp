@@ -4,9 +4,12 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "tutti/device/device_marks.hpp"
 #include "tutti/model/graph.hpp"
 #include "tutti/model/graph_observer.hpp"
 
@@ -84,25 +87,37 @@ struct StepTimeline {
 };
 
 /// Writes the timelines of the step under way and of the one before it, whose buckets may still be on the
-/// network. Allocates nothing after construction. One thread.
+/// network. Allocates nothing after construction, but where it has marks in the first steps. One thread.
+///
+/// With marks (use()) forward, backward, what is ready and the optimizer have the times at which the device
+/// did it, not those at which the host issued it; they are there when the step ends, for which the host then
+/// waits for the device. A transfer did not begin before the device had made what it sends.
 class StepRecorder final : public GraphObserver {
   public:
     StepRecorder(const Graph& graph, std::size_t micro_batches_per_step)
         : timelines_{StepTimeline(graph, micro_batches_per_step),
                      StepTimeline(graph, micro_batches_per_step)} {}
 
+    /// Of the device that computes (Device::make_marks); null: calls return when their work has ended.
+    void use(std::unique_ptr<DeviceMarks> marks) { marks_ = std::move(marks); }
+    /// The step under way is work that the device has recorded, in which nothing can be marked.
+    void leave_out_marks() { marks_this_step_ = false; }
     /// From now on no processor time is read (six system calls a step and more, of some tenths of a µs each):
     /// transfer_cpu and off_core stay 0.
     void leave_out_processor_time() { reads_processor_time_ = false; }
     /// A step begins now; what was recorded of the step before the last one is forgotten.
     void begin_step(std::size_t buckets);
-    void end_step() { timeline().seconds = now(); }
-    MicroBatchTimes& begin_micro_batch() { return timeline().all_[timeline().used_++]; }
+    void end_step();
+    MicroBatchTimes& begin_micro_batch() {
+        marked_row_ = MarkedRow::none;
+        return timeline().all_[timeline().used_++];
+    }
     /// Forward and backward of a micro-batch. By the thread that computes.
     void compute_begins() {
         if (reads_processor_time_) compute_ = off_core_now();
     }
     void compute_ends() {
+        if (marks_this_step_) mark(current().backward.end);
         if (reads_processor_time_) timeline().off_core += off_core_now() - compute_;
     }
     /// Around a call that starts or polls transfers without waiting. Not nested.
@@ -125,10 +140,14 @@ class StepRecorder final : public GraphObserver {
     /// Of the step before it.
     const StepTimeline& previous() const { return timelines_[1 - current_]; }
 
-    void parameter_ready(std::size_t parameter) { timeline().parameter_ready[parameter] = now(); }
+    void parameter_ready(std::size_t parameter) {
+        timeline().parameter_ready[parameter] = now();
+        if (marks_this_step_) mark(timeline().parameter_ready[parameter]);
+    }
     /// With its last parameter, which is this one.
     void bucket_ready(std::size_t bucket, std::size_t parameter) {
         timeline().buckets[bucket].ready = timeline().parameter_ready[parameter];
+        if (marks_this_step_) last_parameters_.push_back({bucket, parameter});
     }
     void bucket_issued(std::size_t bucket) {
         sending_ = current_;
@@ -144,16 +163,26 @@ class StepRecorder final : public GraphObserver {
     /// Since then a bucket of which some pieces were done waited for others.
     void pause_ends() { timeline().pauses += now() - rests_; }
 
-    void forward_begins(std::size_t) override { turn_ = now(); }
+    void forward_begins(std::size_t) override {
+        turn_ = now();
+        if (marks_this_step_) begin_row(MarkedRow::forward);
+    }
     /// Its times add up: with turns, the end lies that long behind the begin of the first.
     void forward_ends(std::size_t layer) override {
         TimeSpan& span = current().layer_forward[layer];
+        if (marks_this_step_) return mark(span);
         if (span.end == 0) span.begin = span.end = turn_;
         span.end += now() - turn_;
     }
     void forward_took_turns(std::size_t first, std::size_t last) override;
-    void backward_begins(std::size_t layer) override { current().layer_backward[layer].begin = now(); }
-    void backward_ends(std::size_t layer) override { current().layer_backward[layer].end = now(); }
+    void backward_begins(std::size_t layer) override {
+        if (marks_this_step_) return begin_row(MarkedRow::backward);
+        current().layer_backward[layer].begin = now();
+    }
+    void backward_ends(std::size_t layer) override {
+        if (marks_this_step_) return mark(current().layer_backward[layer]);
+        current().layer_backward[layer].end = now();
+    }
 
   private:
     /// Processor time of the calling thread.
@@ -161,7 +190,39 @@ class StepRecorder final : public GraphObserver {
     double off_core_now() const { return now() - thread_seconds(); }
     MicroBatchTimes& current() { return timeline().all_[timeline().used_ - 1]; }
 
+    /// A device computes the layers of a row one behind the other: each begins at the mark where the one
+    /// before it has ended.
+    enum class MarkedRow { none, forward, backward };
+    void begin_row(MarkedRow row) {
+        if (std::exchange(marked_row_, row) != row) last_mark_ = marks_->set();
+    }
+    void mark(TimeSpan& layer) {
+        const std::size_t begin = std::exchange(last_mark_, marks_->set());
+        marked_layers_.push_back({&layer, begin, last_mark_});
+    }
+    void mark(double& time) { marked_.push_back({&time, marks_->set()}); }
+    /// The device's times in the place of the host's.
+    void read_marks();
+
     std::array<StepTimeline, 2> timelines_;
+    std::unique_ptr<DeviceMarks> marks_;
+    struct Marked {
+        double* time;
+        std::size_t mark;
+    };
+    struct LastParameter {
+        std::size_t bucket, parameter;
+    };
+    struct MarkedLayer {
+        TimeSpan* span;
+        std::size_t begin, end;
+    };
+    std::vector<Marked> marked_;  ///< of the step under way, as the next two
+    std::vector<MarkedLayer> marked_layers_;
+    std::vector<LastParameter> last_parameters_;
+    std::size_t last_mark_ = 0;
+    MarkedRow marked_row_ = MarkedRow::none;
+    bool marks_this_step_ = false;
     std::size_t current_ = 0, sending_ = 0;
     bool reads_processor_time_ = true;
     Clock::time_point begin_;

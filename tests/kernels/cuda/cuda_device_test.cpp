@@ -68,6 +68,30 @@ TEST_F(CudaDeviceTest, copies_wait_so_that_the_host_may_go_on_with_its_memory) {
                                         "stream 1: copy 16 bytes to the host", "host: wait for stream 1"}));
 }
 
+TEST_F(CudaDeviceTest, marks_have_the_times_at_which_the_gpu_was_there) {
+    cuda::CudaDevice device(0);
+    const std::unique_ptr<DeviceMarks> marks = device.make_marks();
+    const auto before = DeviceMarks::Clock::now();
+    fake_gpu::clear_record();
+    fake_gpu::hold_back({1});  // what is issued is done when the host waits for it
+    EXPECT_EQ(marks->set(), 0U);
+    EXPECT_EQ(marks->set(), 1U);
+    const auto issued = DeviceMarks::Clock::now();
+    marks->wait();
+    fake_gpu::hold_back({});
+    EXPECT_EQ(fake_gpu::record(),
+              (std::vector<std::string>{"stream 1: record event 2", "stream 1: record event 3",
+                                        "stream 1: record event 1", "host: wait for event 1"}));
+    EXPECT_GE(marks->passed(0), issued - std::chrono::microseconds(1));
+    EXPECT_LE(marks->passed(0), marks->passed(1));
+    EXPECT_LE(marks->passed(1), DeviceMarks::Clock::now());
+    EXPECT_LT(before, marks->passed(0));
+    marks->clear();
+    EXPECT_EQ(marks->set(), 0U);
+    fake_gpu::fail_next("cudaEventSynchronize", cudaErrorIllegalAddress);
+    EXPECT_NE(message_of<Error>([&] { marks->wait(); }).find("cudaEventSynchronize"), std::string::npos);
+}
+
 TEST_F(CudaDeviceTest, the_host_cannot_touch_its_memory) {
     cuda::CudaDevice device(0);
     const Buffer buffer = device.allocate(16, "a test");

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -23,6 +24,9 @@ struct CUstream_st {
 struct CUevent_st {
     int number;
     tutti::fake_gpu::Point point;
+    bool timed = false;
+    /// When its last record was reached, by the host that does the work.
+    std::shared_ptr<std::chrono::steady_clock::time_point> passed{};
 };
 
 namespace tutti::fake_gpu {
@@ -293,13 +297,19 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
-    return cudaEventCreateWithFlags(event, 0);
+    return cudaEventCreateWithFlags(event, cudaEventDefault);
 }
-cudaError_t cudaEventElapsedTime(float*, cudaEvent_t, cudaEvent_t) {
-    return cudaErrorNotSupported;  // nothing here has a speed
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+    FAIL_IF_ASKED("cudaEventElapsedTime");
+    for (const cudaEvent_t event : {from, to}) {
+        if (!event->timed || !event->passed) return kept(cudaErrorInvalidResourceHandle);
+        if (!event->point.reached()) return kept(cudaErrorNotReady);
+    }
+    *milliseconds = std::chrono::duration<float, std::milli>(*to->passed - *from->passed).count();
+    return cudaSuccess;
 }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-    *event = new CUevent_st{++state().events, {}};
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+    *event = new CUevent_st{++state().events, {}, (flags & cudaEventDisableTiming) == 0};
     return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -311,6 +321,14 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     FAIL_IF_ASKED("cudaEventRecord");
     if (captured_record(stream, event)) return cudaSuccess;
     state().record.push_back(name_of_stream(stream) + ": record event " + std::to_string(event->number));
+    if (event->timed) {
+        event->passed = std::make_shared<std::chrono::steady_clock::time_point>();
+        const auto pass = [passed = event->passed] { *passed = std::chrono::steady_clock::now(); };
+        if (stream)
+            stream->queue->add(pass);
+        else
+            pass();
+    }
     event->point = stream ? Point{stream->queue, stream->queue->end()} : Point{};
     return cudaSuccess;
 }
