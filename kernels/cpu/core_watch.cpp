@@ -1,7 +1,6 @@
 #include "core_watch.hpp"
 
 #include <fmt/format.h>
-#include <signal.h>
 
 #include <optional>
 #include <system_error>
@@ -9,6 +8,7 @@
 
 #include "shared_cores.hpp"
 #include "short_waits.hpp"
+#include "tutti/base/signals_blocked.hpp"
 
 namespace tutti {
 namespace {
@@ -28,16 +28,12 @@ std::string notice_of(double share) {
 
 CoreWatch::CoreWatch(int threads, Waits waits, std::chrono::microseconds window)
     : threads_(threads), waits_(std::move(waits)), window_(window) {
-    // Signals are for the threads that expect them.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const SignalsBlocked blocked;
     try {
         thread_ = std::thread([this] { watch(); });
     } catch (const std::system_error&) {
         // Then nobody watches: the threads go on as on cores of their own.
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 CoreWatch::~CoreWatch() {

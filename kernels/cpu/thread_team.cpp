@@ -10,6 +10,7 @@
 
 #include "parallel.hpp"
 #include "short_waits.hpp"
+#include "tutti/base/signals_blocked.hpp"
 
 namespace tutti {
 namespace {
@@ -35,18 +36,14 @@ ThreadTeam::ThreadTeam(int threads, int cores) {
     if (threads < 2 || threads > most || omp_get_proc_bind() != omp_proc_bind_false || waits_are_passive())
         return;
     latest = this;
-    // Signals are for the threads that expect them, but those of what a thread does itself.
-    sigset_t others, before;
-    sigfillset(&others);
-    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGPROF}) sigdelset(&others, own);
-    pthread_sigmask(SIG_SETMASK, &others, &before);
+    // But those of what a thread does itself.
+    const SignalsBlocked blocked{SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGPROF};
     try {
         for (int number = 1; number < threads; ++number)
             threads_.emplace_back([this, number] { work(number); });
     } catch (const std::system_error&) {
         // For so many callers there is no team then.
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 ThreadTeam::~ThreadTeam() {

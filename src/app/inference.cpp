@@ -104,6 +104,8 @@ std::string hash_of_file(const std::string& path) {
     std::vector<char> piece(std::size_t{1} << 20U);
     while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())), file.gcount() > 0)
         hash.update(std::string_view(piece.data(), static_cast<std::size_t>(file.gcount())));
+    // A read that fails looks like the end.
+    if (file.bad()) throw DataError(path + " cannot be read to its end", "check the disk, or copy it again");
     return hash.hex();
 }
 

@@ -1,13 +1,13 @@
 #include "stop_deadline.hpp"
 
 #include <fmt/format.h>
-#include <signal.h>
 
 #include <chrono>
 #include <cstdlib>
 
 #include "tutti/base/error.hpp"
 #include "tutti/base/last_output.hpp"
+#include "tutti/base/signals_blocked.hpp"
 
 namespace tutti {
 namespace {
@@ -18,12 +18,8 @@ constexpr std::chrono::seconds patience{3};
 }  // namespace
 
 StopDeadline::StopDeadline(Log& log, std::string work) : log_(log), work_(std::move(work)) {
-    // Signals are for the thread that computes.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const SignalsBlocked blocked;  // they are for the thread that computes
     thread_ = std::thread([this] { watch(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 StopDeadline::~StopDeadline() {

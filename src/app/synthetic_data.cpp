@@ -76,8 +76,8 @@ std::function<std::unique_ptr<Dataset>()> synthetic_data(const RecipeArguments& 
                                                          const Shape& sample_shape, int ranks,
                                                          std::int64_t updates) {
     if (!recipe.own_data) return {};
-    check_shape(config, sample_shape);
     return [&config, sample_shape, ranks, updates] {
+        check_shape(config, sample_shape);
         const bool location = config.train.loss == LossChoice::location;
         const std::int64_t image = config.model.image.value_or(location ? locators_image : default_image);
         const Shape usual{image, image,

@@ -4,7 +4,6 @@
 #include <gloo/transport/context.h>
 #include <gloo/transport/tcp/device.h>
 #include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,25 +11,10 @@
 
 #include "gloo_context.hpp"
 #include "network_interfaces.hpp"
+#include "tutti/base/signals_blocked.hpp"
 
 namespace tutti {
 namespace {
-
-/// Threads inherit the mask: signals shall interrupt the threads that look for them, not gloo's.
-class WithoutSignals {
-  public:
-    WithoutSignals() {
-        sigset_t all;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before_);
-    }
-    ~WithoutSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-    WithoutSignals(const WithoutSignals&) = delete;
-    WithoutSignals& operator=(const WithoutSignals&) = delete;
-
-  private:
-    sigset_t before_{};
-};
 
 /// A full mesh of TCP connections.
 class Context final : public gloo::Context {
@@ -81,7 +65,7 @@ std::shared_ptr<gloo::transport::Device> open_device(const GlooPlace& place) {
         attr.iface = place.interface;
     }
     try {
-        const WithoutSignals masked;
+        const SignalsBlocked masked;
         return gloo::transport::tcp::CreateDevice(attr);
     } catch (const std::exception& error) {
         const std::string name = place.interface.empty() ? place.address : place.interface;
@@ -136,7 +120,7 @@ GlooMesh::GlooMesh(GlooPlace place, std::shared_ptr<gloo::transport::Device> dev
       queue_(std::make_shared<Queue>()) {
     queue_->context = std::move(context);
     queue_->job = std::move(job);
-    const WithoutSignals masked;
+    const SignalsBlocked masked;
     worker_ = std::thread([queue = queue_] { work(*queue); });
 }
 

@@ -1,7 +1,6 @@
 #include "start_watch.hpp"
 
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include "tutti/base/error.hpp"
 #include "tutti/base/host_name.hpp"
 #include "tutti/base/last_output.hpp"
+#include "tutti/base/signals_blocked.hpp"
 
 namespace tutti {
 namespace {
@@ -165,15 +165,11 @@ bool LooksInARow::certain_after(const std::string& left) {
 }
 
 StartWatch::StartWatch(Environment environment, const StartPatience& patience) {
-    // Signals are for the thread that trains.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const SignalsBlocked blocked;  // they are for the thread that trains
     thread_ = std::thread([this, environment = std::move(environment), patience] {
         pthread_setname_np(pthread_self(), waiting_thread);
         look_on(environment, patience);
     });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 StartWatch::~StartWatch() {

@@ -45,7 +45,10 @@ bool CsvReader::next(std::vector<std::string>& fields) {
         if (i == line.size() && quoted) {
             // A line end inside quotes.
             field += '\n';
-            if (!std::getline(file_, line)) fail("a quote is not closed", "close it, or double it");
+            if (!std::getline(file_, line)) {
+                if (file_.bad()) fail("it cannot be read any further", "check the disk, or copy it again");
+                fail("a quote is not closed", "close it, or double it");
+            }
             ++lines_read_;
             if (line.ends_with('\r')) line.pop_back();
             i = static_cast<std::size_t>(-1);

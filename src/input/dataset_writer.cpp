@@ -18,6 +18,7 @@
 #include "schema.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/failed_write.hpp"
+#include "tutti/base/host_name.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/base/utf8.hpp"
 
@@ -32,7 +33,8 @@ constexpr std::int64_t bytes_per_write = std::int64_t{4} << 20;
 bool sync(const std::string& path, int flags) {
     const int file = open(path.c_str(), flags | O_CLOEXEC);
     if (file < 0) return false;
-    const bool done = fsync(file) == 0;
+    bool done = fsync(file) == 0;
+    while (!done && errno == EINTR) done = fsync(file) == 0;
     const int error = errno;
     close(file);
     errno = error;
@@ -105,7 +107,7 @@ void end_if_stopped(const std::string& output) {
 
 DatasetWriter::DatasetWriter(const std::string& path, const DatasetInfo& info, const std::string& source,
                              Paths paths, Placements placements)
-    : path_(path), temporary_(path + ".tmp-" + std::to_string(getpid())), info_(info) {
+    : path_(path), temporary_(path + ".tmp-" + host_name() + "-" + std::to_string(getpid())), info_(info) {
     if (const schema::Violation found = schema::violation(info))
         throw DataError(path_ + ": cannot be written: " + found.problem);
     std::error_code error;

@@ -79,7 +79,9 @@ Geography open_geography(const DataConfig& config, std::span<const std::string> 
     for (const std::string& path : files) {
         const hdf5::File file = open_dataset_file(path);
         require_schema(file);
-        const std::int64_t samples = hdf5::open_table(file, schema::samples_dataset).dims.front();
+        const hdf5::Table table = hdf5::open_table(file, schema::samples_dataset);
+        if (table.dims.empty()) schema::fail(path, "/samples is " + hdf5::describe(table));
+        const std::int64_t samples = table.dims.front();
         if (hdf5::has_table(file, schema::placements_dataset)) {
             append_placements(file, samples, placements);
             any = true;

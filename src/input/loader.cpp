@@ -148,8 +148,15 @@ Outcome try_read_batch(const Dataset& dataset, OnError on_error, const EpochOrde
             if (on_error == OnError::stop) throw;
             read_one_by_one(dataset, order, plan.window, slot);
         }
-    } catch (...) {
+    } catch (const Error&) {
         outcome.error = std::current_exception();
+    } catch (const std::bad_alloc&) {
+        // All that the caller's rank then tells its peers is an Error.
+        outcome.error = std::make_exception_ptr(
+            RunError(dataset.name() + ": not enough memory to read a batch",
+                     "use a smaller train.batch_size, or fewer data.workers and data.prefetch"));
+    } catch (const std::exception& error) {
+        outcome.error = std::make_exception_ptr(RunError(dataset.name() + ": " + error.what()));
     }
     outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return outcome;

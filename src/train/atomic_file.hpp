@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <cstdio>
@@ -39,18 +40,24 @@ inline std::string content(const std::string& path) {
     const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (descriptor < 0) throw_errno(errno);
     std::string text;
-    for (;;) {
-        constexpr std::size_t piece = 1 << 16;
-        const std::size_t had = text.size();
-        text.resize(had + piece);
-        const ssize_t n = ::read(descriptor, text.data() + had, piece);
-        const int error = errno;
-        text.resize(had + (n > 0 ? static_cast<std::size_t>(n) : 0));
-        if (n > 0 || (n < 0 && error == EINTR)) continue;
+    std::array<char, 1 << 16> piece;
+    int error = 0;
+    try {
+        for (ssize_t n = 1; n != 0;) {
+            n = ::read(descriptor, piece.data(), piece.size());
+            if (n > 0) text.append(piece.data(), static_cast<std::size_t>(n));
+            if (n < 0 && errno != EINTR) {
+                error = errno;
+                break;
+            }
+        }
+    } catch (...) {
         ::close(descriptor);
-        if (n < 0) throw_errno(error);
-        return text;
+        throw;
     }
+    ::close(descriptor);
+    if (error != 0) throw_errno(error);
+    return text;
 }
 
 /// Throws std::system_error.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <numeric>
 #include <set>
@@ -68,12 +69,9 @@ std::vector<double> parse_bucket_sizes(std::string_view text, const std::string&
     std::vector<double> sizes;
     for (const std::string& item : items_of(text, flag)) {
         double size = 0;
-        std::size_t used = 0;
-        try {
-            size = std::stod(item, &used);
-        } catch (const std::exception&) {
-        }
-        if (used != item.size() || !std::isfinite(size) || size <= 0)
+        const char* const end = item.data() + item.size();
+        const auto [rest, problem] = std::from_chars(item.data(), end, size);
+        if (problem != std::errc() || rest != end || !std::isfinite(size) || size <= 0)
             throw UsageError(fmt::format("{}: '{}' is not a bucket size", flag, item),
                              "give numbers of MiB above 0, for example 0.25,1,25");
         if (std::ranges::find(sizes, size) == sizes.end()) sizes.push_back(size);

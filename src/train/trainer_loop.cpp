@@ -14,9 +14,12 @@
 namespace tutti {
 
 std::int64_t Trainer::Impl::total_steps() const {
-    const std::int64_t all = progress.step +
-                             (config.train.epochs - progress.epoch) * training.steps_per_epoch() -
-                             progress.position / training.global_batch();
+    // In floating point: the product of what people type may not fit an integer.
+    const double left = static_cast<double>(config.train.epochs - progress.epoch) *
+                            static_cast<double>(training.steps_per_epoch()) -
+                        static_cast<double>(progress.position / training.global_batch());
+    constexpr double most = 9e15;  // exact so far
+    const auto all = static_cast<std::int64_t>(std::min(static_cast<double>(progress.step) + left, most));
     return config.train.max_steps ? std::min(all, *config.train.max_steps) : all;
 }
 

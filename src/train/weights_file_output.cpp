@@ -10,6 +10,7 @@
 #include "checkpoint_output.hpp"
 #include "checkpoint_tensors.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/utf8.hpp"
 #include "tutti/train/weights_file.hpp"
 
 namespace tutti {
@@ -36,6 +37,10 @@ std::string safetensors_header(std::span<const NamedTensor> tensors) {
     header["__metadata__"] = {{"format", "pt"}};  // what the readers of PyTorch's weights look for
     std::size_t offset = 0;
     for (const NamedTensor& tensor : tensors) {
+        if (!is_utf8(tensor.name))
+            throw DataError("the name of the tensor " + as_utf8(tensor.name) +
+                                " is not UTF-8, which a safetensors file must hold",
+                            "rename it, or write HDF5: -o FILE.h5");
         const std::size_t end = offset + tensor.bytes.size();
         const std::vector<std::int64_t> shape(tensor.shape.begin(), tensor.shape.end());
         header[tensor.name] = {

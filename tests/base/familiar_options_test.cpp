@@ -136,6 +136,8 @@ const std::vector<YamlRow> yaml_rows = {
     {"train", "amp", "false", "train.precision", "fp32"},
     {"train", "amp", "True", "train.precision", "bf16"},
     {"train", "amp", "no", "train.precision", "fp32"},
+    {"train", "use_aug", "true", "data.transforms", "[horizontal_flip]"},
+    {"train", "use_aug", "no", "data.transforms", "[]"},
     {"train", "save_dir", "checkpoints", "run.dir", "checkpoints"},
     {"train", "val_every", "2", "train.eval_every", "2"},
     {"train", "best_ckpt_start_epoch", "5", "train.checkpoint.best_from", "5"},

@@ -5,10 +5,14 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <new>
 #include <numeric>
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "tutti/base/error.hpp"
 #include "tutti/input/loader.hpp"
 
 namespace tutti {
@@ -105,6 +109,44 @@ class LoaderWorkers : public testing::TestWithParam<int> {
     WatchedDataset data_;
     Loader loader_{data_, 1, 1, prefetch()};
 };
+
+/// Whose reads fail with what is no Error.
+class UnluckyDataset final : public Dataset {
+  public:
+    explicit UnluckyDataset(bool lacks_memory) : lacks_memory_(lacks_memory) {
+        info_.samples = 4;
+        info_.sample_shape = {3};
+    }
+    const DatasetInfo& info() const override { return info_; }
+    std::string name() const override { return "unlucky"; }
+    void read(std::span<const std::int64_t>, std::span<std::byte>, std::span<std::int64_t>) const override {
+        if (lacks_memory_) throw std::bad_alloc();
+        throw std::runtime_error("the library has no idea");
+    }
+
+  private:
+    DatasetInfo info_;
+    bool lacks_memory_;
+};
+
+// Who trains tells its peers of an Error, and of nothing else.
+TEST(Loader, WhateverAReadFailsWithIsAnError) {
+    for (const int workers : {0, 1})
+        for (const bool lacks_memory : {true, false}) {
+            const UnluckyDataset dataset(lacks_memory);
+            Loader loader(dataset, 2, workers, 2, nullptr, OnError::skip);
+            loader.start({0, 1, 2, 3}, epoch_windows({.limit = 4, .batch_size = 2}));
+            try {
+                loader.next();
+                FAIL() << "no error";
+            } catch (const RunError& error) {
+                EXPECT_EQ(std::string(error.what()),
+                          lacks_memory ? "unlucky: not enough memory to read a batch; use a smaller "
+                                         "train.batch_size, or fewer data.workers and data.prefetch"
+                                       : "unlucky: the library has no idea");
+            }
+        }
+}
 
 TEST(Loader, HasNoWorkersForDataThatOnlyOneThreadMayRead) {
     WatchedDataset data(true);

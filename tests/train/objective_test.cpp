@@ -151,7 +151,7 @@ TEST(Objective, PlacesAreALocatorsAndTwoTargetsThatAreNamedSo) {
          {std::vector<std::string>{}, {"x"}, {"x", "x"}, {"xylem", "yield"}, {"x", "y", "z"}})
         EXPECT_EQ(place_of(none), Pair(-1, -1));
     EXPECT_EQ(place_of({"presence", "cx", "cy"}), Pair(-1, -1));
-    EXPECT_EQ(place_of({}, "train.loss=location"), Pair(1, 2));
+    EXPECT_EQ(place_of({}, "model.name=locator"), Pair(1, 2));
 }
 
 TEST(Objective, KilometresAreOfPlaces) {

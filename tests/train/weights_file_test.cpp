@@ -77,6 +77,12 @@ TEST_F(WeightsFile, gives_back_what_was_written_in_either_format) {
     }
 }
 
+TEST_F(WeightsFile, ANameThatSafetensorsCannotHoldIsTold) {
+    const std::vector<NamedTensor> tensors{{"w\xff", DType::f32, Shape{1}, std::vector<std::byte>(4)}};
+    const auto message = message_of<DataError>([&] { write_weights(path_ + ".safetensors", tensors); });
+    EXPECT_CONTAINS(message, "is not UTF-8, which a safetensors file must hold; rename it");
+}
+
 using Safetensors = WeightsFile;
 
 TEST_F(Safetensors, TensorsAreReadAndSorted) {
@@ -348,6 +354,7 @@ TEST_F(Hdf5Weights, ATiedWeightHasBothNames) {
     add_float("embedding.weight", 3);
     H5Lcreate_hard(file_, "embedding.weight", file_, "head.weight", H5P_DEFAULT, H5P_DEFAULT);
     H5Lcreate_soft("/embedding.weight", file_, "soft.weight", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_soft("/nowhere", file_, "dangling.weight", H5P_DEFAULT, H5P_DEFAULT);
     close();
     EXPECT_EQ(names_of(read_weights(path_)),
               (std::vector<std::string>{"embedding.weight", "head.weight", "soft.weight"}));

@@ -50,11 +50,16 @@ void check_few(Communicator& communicator, Communicator& world, ReducedBuffer& b
 void check_many(Communicator& communicator, Communicator& world, ReducedBuffer& reduced,
                 AllReduceFacts& facts) {
     const std::span<float> buffer = reduced.host(many);
-    const auto expected_of = [](std::size_t i, int ranks) {
-        return static_cast<float>(ranks * (ranks + 1) / 2 + ranks * static_cast<int>(i % 64));
+    // Whole numbers, whose sums fp32 holds exactly (below 2²⁴) on 200,000 ranks, too.
+    constexpr std::int64_t cycle = 8;
+    const auto part_of = [](std::int64_t rank) { return rank % cycle + 1; };
+    std::int64_t parts = 0;
+    for (std::int64_t rank = 0; rank < world.size(); ++rank) parts += part_of(rank);
+    const auto expected_of = [parts](std::size_t i, std::int64_t ranks) {
+        return static_cast<float>(parts + ranks * static_cast<std::int64_t>(i % 64));
     };
     for (std::size_t i = 0; i < many; ++i)
-        buffer[i] = static_cast<float>(world.rank() + 1 + static_cast<int>(i % 64));
+        buffer[i] = static_cast<float>(part_of(world.rank()) + static_cast<std::int64_t>(i % 64));
     const TensorView view = reduced.take(many);
     world.barrier();
     const auto start = std::chrono::steady_clock::now();
