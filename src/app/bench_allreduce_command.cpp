@@ -9,6 +9,7 @@
 #include "gradient_path.hpp"
 #include "job_start.hpp"
 #include "memory_check.hpp"
+#include "spread_json.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/json_text.hpp"
 #include "tutti/base/stop_signal.hpp"
@@ -29,14 +30,6 @@ struct Options {
     std::string out = ".";
     bool json = false;
 };
-
-nlohmann::ordered_json to_json(const Timing& timing) {
-    nlohmann::ordered_json json;
-    json["min"] = timing.min;
-    json["median"] = timing.median;
-    json["max"] = timing.max;
-    return json;
-}
 
 /// What is reduced, and by what.
 struct Reduction {
@@ -90,11 +83,11 @@ nlohmann::ordered_json report(const JobStart& start, const Reduction& reduction,
         nlohmann::ordered_json line;
         line["bytes"] = row.bytes;
         line["iterations"] = row.iterations;
-        line["seconds"] = to_json(row.time);
+        line["seconds"] = spread_json(row.time);
         line["algorithm_bandwidth"] = row.algorithm_bandwidth();
         line["bus_bandwidth"] = row.bus_bandwidth(communicator.size());
         if (row.ratio > 0) {
-            line["mpi_allreduce_seconds"] = to_json(row.bare);
+            line["mpi_allreduce_seconds"] = spread_json(row.bare);
             line["ratio"] = row.ratio;
         }
         line["verified"] = true;

@@ -5,6 +5,7 @@
 #include "bench_commands.hpp"
 #include "bucket_bench_run.hpp"
 #include "command_line.hpp"
+#include "plan_options.hpp"
 #include "stop_deadline.hpp"
 #include "synthetic_data.hpp"
 #include "tutti/base/json_text.hpp"
@@ -43,12 +44,11 @@ int bench_buckets_command(const Arguments& arguments) {
         "quick-start recipe; nothing is trained, saved or resumed.",
         "trainer bench buckets");
     BucketBenchOptions options;
-    std::string sizes = "0.25,1,4,10,25,100", policies = "ddp,single,per_layer,cost_model", out = ".", replay,
-                shape;
+    PlanOptions plans;
+    std::string out = ".", replay, shape;
     add_recipe_options(parser, options.recipe);
     add_synthetic_options(parser, options.recipe, shape);
-    parser.add_option("--bucket-mb", sizes, "MiB, the sizes of the policy ddp").show_default();
-    parser.add_option("--policies", policies, "which bucket policies").show_default();
+    plans.add_to(parser);
     parser.add_option("--steps", options.rounds.steps, "measured steps of each plan")
         .in_range(1, 10'000)
         .show_default();
@@ -66,8 +66,7 @@ int bench_buckets_command(const Arguments& arguments) {
     if (!parse_arguments(parser, arguments)) return 0;
 
     options.sample_shape = synthetic_shape(options.recipe, shape);
-    options.plans.policies = parse_policies(policies, "--policies");
-    options.plans.bucket_mb = parse_bucket_sizes(sizes, "--bucket-mb");
+    options.plans = plans.request();
     if (replays.given()) {
         // "--replay key=value": the setting is none of a file.
         std::error_code ignored;

@@ -7,7 +7,7 @@
 #include "bench_commands.hpp"
 #include "command_line.hpp"
 #include "tutti/base/error.hpp"
-#include "tutti/base/median.hpp"
+#include "tutti/base/spread.hpp"
 #include "tutti/device/cuda_module.hpp"
 #include "tutti/device/kernel_cases.hpp"
 

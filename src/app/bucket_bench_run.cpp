@@ -11,6 +11,7 @@
 #include "synthetic_data.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/comm/cost_sizes.hpp"
+#include "tutti/comm/stop_vote.hpp"
 #include "tutti/train/precision.hpp"
 #include "tutti/train/processor_cost.hpp"
 #include "tutti/train/schedule_choice.hpp"
@@ -108,13 +109,7 @@ class BucketBenchRun {
                 "buckets are fixed; these are those of distributed.strategy: ddp.");
     }
 
-    void check_stop(const std::string& phase) {
-        std::int64_t stop = StopSignal::pending();
-        control_->all_reduce(view_of(std::span(&stop, 1)), ReduceOp::max).wait();
-        if (stop != 0)
-            throw AgreedError(ExitCode::failed,
-                              fmt::format("stopped by signal {} while {}; no file was written", stop, phase));
-    }
+    void check_stop(const std::string& phase) { end_if_stopped(*control_, phase); }
 
     std::uint64_t arena_bytes() const { return bench_.graph().gradient_arena().bytes(); }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "spread_json.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/train/report_file.hpp"
 #include "tutti/train/schedule_choice.hpp"
@@ -15,9 +16,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* benchmark = "buckets";
 
-Json to_json(const Spread& spread) {
-    return {{"min", spread.min}, {"median", spread.median}, {"max", spread.max}};
-}
 Json to_json(const TimeSpan& span) {
     return {span.begin, span.end};
 }
@@ -29,7 +27,7 @@ Json buckets_json(const BucketReport& report, const PlanResult& result) {
         const auto spread = [&](double BucketTimes::*time) {
             std::vector<double> values;
             for (const StepFigures& step : result.steps) values.push_back(step.buckets[b].*time);
-            return to_json(spread_of(std::move(values)));
+            return spread_json(spread_of(std::move(values)));
         };
         rows.push_back({{"bytes", report.bucket_bytes(bucket)},
                         {"first", report.parameters[bucket.first].name},
@@ -75,7 +73,7 @@ Json plan_json(const BucketReport& report, const PlanResult& result) {
              {"bucket_mb", name.bucket_mb > 0 && name.schedule.empty() ? Json(name.bucket_mb) : Json()},
              {"text", name.text()}});
     const auto spread = [&](double (*figure)(const StepFigures&)) {
-        return to_json(spread_over(result.steps, figure));
+        return spread_json(spread_over(result.steps, figure));
     };
     Json steps = Json::array();
     for (const StepFigures& step : result.steps)
@@ -163,7 +161,7 @@ Json all_reduce_json(const BucketReport& report) {
     Json rows = Json::array();
     for (const AllReduceRow& row : report.all_reduce)
         rows.push_back({{"bytes", row.bytes},
-                        {"time", {{"min", row.time.min}, {"median", row.time.median}, {"max", row.time.max}}},
+                        {"time", spread_json(row.time)},
                         {"bus_bandwidth", row.bus_bandwidth(report.world_size())},
                         {"model", report.cost.seconds(static_cast<double>(row.bytes))}});
     return {{"path", report.all_reduce_path}, {"sizes", rows}, {"fit", Json::parse(to_json(report.cost))}};

@@ -27,7 +27,7 @@
 #include "tutti/train/optimizer.hpp"
 #include "tutti/train/precision.hpp"
 #include "tutti/train/shard_plan.hpp"
-#include "tutti/train/trainer.hpp"
+#include "tutti/train/training_checks.hpp"
 #include "tutti/train/virtual_shards.hpp"
 
 namespace tutti {

@@ -14,7 +14,7 @@
 #include "sequential_read.hpp"
 #include "transformed_data.hpp"
 #include "tutti/base/error.hpp"
-#include "tutti/base/stop_signal.hpp"
+#include "tutti/comm/stop_vote.hpp"
 #include "tutti/input/loader.hpp"
 #include "tutti/train/objective.hpp"
 #include "tutti/train/precision.hpp"
@@ -85,14 +85,7 @@ class LoaderBenchRun {
     }
 
     void check_stop(const char* state, std::size_t round, std::size_t rounds) {
-        std::int64_t stop = StopSignal::pending();
-        control_->all_reduce(view_of(std::span(&stop, 1)), ReduceOp::max).wait();
-        if (stop != 0)
-            throw AgreedError(
-                ExitCode::failed,
-                fmt::format("stopped by signal {} while measuring {} round {} of {}; no file was "
-                            "written",
-                            stop, state, round, rounds));
+        end_if_stopped(*control_, fmt::format("measuring {} round {} of {}", state, round, rounds));
         start_.log.progress(fmt::format("{} round {} of {}", state, round, rounds));
     }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "spread_json.hpp"
 #include "tutti/base/units.hpp"
 
 namespace tutti {
@@ -30,7 +31,7 @@ nlohmann::ordered_json to_json(const LoaderReport& report, const LoaderRow& row)
     json["block_bytes"] = row.shuffled ? nullptr : nlohmann::ordered_json(row.block);
     json["samples"] = row.shuffled ? nlohmann::ordered_json(row.samples) : nullptr;
     json["bytes"] = row.bytes;
-    json["seconds"] = {{"min", seconds.min}, {"median", seconds.median}, {"max", seconds.max}};
+    json["seconds"] = spread_json(seconds);
     json["samples_per_second"] = row.shuffled ? nlohmann::ordered_json(row.samples_per_second()) : nullptr;
     json["bytes_per_second"] = row.bytes_per_second();
     json["share"] = report.share(row);

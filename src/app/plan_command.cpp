@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "command_line.hpp"
+#include "plan_options.hpp"
 #include "plan_report.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/json_text.hpp"
@@ -38,19 +39,17 @@ int plan_command(const Arguments& arguments) {
         "Predicts the step and the best buckets on other numbers of ranks from what trainer bench buckets "
         "has measured on some. Says what it assumes, and how far it is off on the ranks that were measured.",
         "trainer plan");
-    std::string from, worlds, sizes = "0.25,1,4,10,25,100", policies = "ddp,single,per_layer,cost_model", out;
-    PlanRequest request;
+    std::string from, worlds, out;
+    PlanOptions plans;
     bool json = false;
     parser.add_option("--from", from, "a buckets.json of two or more ranks").required().type_name("FILE");
     parser.add_option("--world", worlds, "numbers of ranks, for example 2,4,8").required().type_name("RANKS");
-    parser.add_option("--bucket-mb", sizes, "MiB, the sizes of the policy ddp").show_default();
-    parser.add_option("--policies", policies, "which bucket policies").show_default();
+    plans.add_to(parser);
     parser.add_flag("--json", json, "print one JSON object and nothing else");
     parser.add_option("--out", out, "directory for plan.json; without it no file is written");
     if (!parse_arguments(parser, arguments)) return 0;
 
-    request.policies = parse_policies(policies, "--policies");
-    request.bucket_mb = parse_bucket_sizes(sizes, "--bucket-mb");
+    const PlanRequest request = plans.request();
     const std::vector<int> numbers = parse_worlds(worlds);
     const std::string path = out.empty() ? "" : prepare_report(out, "plan.json");
     const PlanReport report = make_plan_report(read_measured_world(from), numbers, request);

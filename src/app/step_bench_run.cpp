@@ -8,7 +8,7 @@
 #include "provenance.hpp"
 #include "synthetic_data.hpp"
 #include "tutti/base/memory_use.hpp"
-#include "tutti/base/stop_signal.hpp"
+#include "tutti/comm/stop_vote.hpp"
 #include "tutti/train/memory_bench.hpp"
 #include "tutti/train/precision.hpp"
 #include "tutti/train/product_bench.hpp"
@@ -113,13 +113,7 @@ class StepBenchRun {
         for (const RankPlace& place : inputs_.places) report_.threads += place.threads;
     }
 
-    void check_stop(const std::string& phase) {
-        std::int64_t stop = StopSignal::pending();
-        control_->all_reduce(view_of(std::span(&stop, 1)), ReduceOp::max).wait();
-        if (stop != 0)
-            throw AgreedError(ExitCode::failed,
-                              fmt::format("stopped by signal {} while {}; no file was written", stop, phase));
-    }
+    void check_stop(const std::string& phase) { end_if_stopped(*control_, phase); }
 
     /// On all ranks at the same time, as the steps are.
     void measure_yardsticks(ProductBench& products, MemoryBench& passes) {

@@ -2,16 +2,13 @@
 
 #include <algorithm>
 
+#include "spread_json.hpp"
 #include "tutti/train/schedule_choice.hpp"
 
 namespace tutti {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json spread_json(const Spread& spread) {
-    return {{"min", spread.min}, {"median", spread.median}, {"max", spread.max}};
-}
 
 Json gemm_json(const StepReport& report) {
     Json sizes = Json::array();

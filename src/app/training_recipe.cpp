@@ -14,7 +14,7 @@
 #include "tutti/base/error.hpp"
 #include "tutti/train/objective.hpp"
 #include "tutti/train/shard_plan.hpp"
-#include "tutti/train/trainer.hpp"
+#include "tutti/train/training_checks.hpp"
 #include "tutti/train/virtual_shards.hpp"
 
 namespace tutti {

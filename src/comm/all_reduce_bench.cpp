@@ -7,7 +7,7 @@
 
 #include "tutti/base/bf16.hpp"
 #include "tutti/base/error.hpp"
-#include "tutti/base/median.hpp"
+#include "tutti/base/spread.hpp"
 #include "tutti/comm/reduced_buffer.hpp"
 
 namespace tutti {
@@ -60,11 +60,6 @@ double seconds_of(const Call& call) {
     const auto before = std::chrono::steady_clock::now();
     call();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
-}
-
-Timing timing(std::vector<double> seconds) {
-    const auto [min, max] = std::ranges::minmax(seconds);
-    return {min, median(std::move(seconds)), max};
 }
 
 int iterations_for(const AllReduceBench& bench, std::uint64_t bytes) {
@@ -132,11 +127,11 @@ AllReduceRow measure(Communicator& communicator, Communicator& control, const Al
         }
     }
     control.all_reduce(view_of(std::span(own)), ReduceOp::max).wait();
-    if (!bench.bare) return {.bytes = buffer.size_bytes(), .iterations = iterations, .time = timing(own)};
+    if (!bench.bare) return {.bytes = buffer.size_bytes(), .iterations = iterations, .time = spread_of(own)};
     control.all_reduce(view_of(std::span(bare)), ReduceOp::max).wait();
     std::vector<double> ratios(own.size());
     for (std::size_t i = 0; i < own.size(); ++i) ratios[i] = own[i] / bare[i];
-    return {buffer.size_bytes(), iterations, timing(own), timing(bare), median(ratios)};
+    return {buffer.size_bytes(), iterations, spread_of(own), spread_of(bare), median(ratios)};
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 
 #include "bucket_measurement.hpp"
 #include "tutti/base/error.hpp"
-#include "tutti/base/median.hpp"
+#include "tutti/base/spread.hpp"
 #include "tutti/base/suggest.hpp"
 #include "tutti/base/units.hpp"
 

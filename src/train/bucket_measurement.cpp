@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "tutti/base/median.hpp"
+#include "tutti/base/spread.hpp"
 #include "tutti/comm/cost_sizes.hpp"
 #include "tutti/train/schedule_choice.hpp"
 

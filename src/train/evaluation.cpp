@@ -12,7 +12,7 @@
 #include "host_values.hpp"
 #include "sample_metrics.hpp"
 #include "tutti/base/error.hpp"
-#include "tutti/base/median.hpp"
+#include "tutti/base/spread.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/comm/butterfly.hpp"
 #include "tutti/train/virtual_shards.hpp"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tutti/base/median.hpp"
+#include "tutti/base/spread.hpp"
 #include "tutti/train/bucket_bench.hpp"
 
 namespace tutti {

@@ -1,4 +1,5 @@
 #include "tutti/train/processor_cost.hpp"
+#include "tutti/comm/stop_vote.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -7,8 +8,6 @@
 #include <limits>
 #include <tuple>
 #include <vector>
-
-#include "tutti/base/stop_signal.hpp"
 
 namespace tutti {
 namespace {
@@ -172,9 +171,7 @@ ProcessorCost measure_processor_cost(Communicator& gradients, Communicator& cont
         timed(transfers, size, pieces);  // connections and buffers are made by the first
         double alone = std::numeric_limits<double>::infinity(), beside = alone;
         for (std::int64_t i = 0; i < rounds; ++i) {
-            std::int64_t stop = StopSignal::pending();
-            control.all_reduce(view_of(std::span(&stop, 1)), ReduceOp::max).wait();
-            if (stop != 0) return {};
+            if (stop_signal_of_any(control) != 0) return {};
             alone = std::min(alone, timed(0, 0, pieces));
             beside = std::min(beside, timed(transfers, size, pieces));
         }

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "bucket_measurement.hpp"
-#include "tutti/base/median.hpp"
+#include "tutti/base/spread.hpp"
 
 namespace tutti {
 namespace {

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <numeric>
 
-#include "tutti/base/median.hpp"
+#include "tutti/base/spread.hpp"
 
 namespace tutti {
 namespace {
@@ -33,12 +33,6 @@ void for_numbers(StepFigures& step, const Visit& visit) {
 }
 
 }  // namespace
-
-Spread spread_of(std::vector<double> values) {
-    if (values.empty()) return {};
-    const auto [min, max] = std::ranges::minmax(values);
-    return {min, median(std::move(values)), max};
-}
 
 StepFigures figures_of(const StepTimeline& step) {
     StepFigures figures;

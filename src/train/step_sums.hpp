@@ -10,8 +10,8 @@
 
 namespace tutti {
 
-/// What rank 0's clock says; the clocks of others differ.
-struct TimeNews {
+/// What rank 0's clock decides; the clocks of others differ.
+struct ClockDecisions {
     bool checkpoint_due = false;
     bool is_over = false;  ///< run.walltime leaves no time for another update
 };
@@ -19,25 +19,23 @@ struct TimeNews {
 /// Filled by each rank, summed over all. Doubles, so that a NaN loss arrives as a NaN.
 class StepSums {
   public:
-    void set(const LossSums& mine, bool failed, bool stop, const TimeNews& time) {
-        values_ = {mine.loss,
-                   mine.weight,
-                   static_cast<double>(mine.correct),
-                   failed ? 1.0 : 0.0,
-                   std::isfinite(mine.loss) ? 0.0 : 1.0,
-                   stop ? 1.0 : 0.0,
-                   time.checkpoint_due ? 1.0 : 0.0,
-                   0.0,
-                   0.0,
-                   0.0,
-                   time.is_over ? 1.0 : 0.0};
+    void set(const LossSums& mine, bool has_failed, bool stops, const ClockDecisions& clock) {
+        values_ = {};
+        values_[loss_sum] = mine.loss;
+        values_[loss_weight] = mine.weight;
+        values_[correct] = static_cast<double>(mine.correct);
+        set_flag(failures, has_failed);
+        set_flag(non_finite_losses, !std::isfinite(mine.loss));
+        set_flag(stops_asked, stops);
+        set_flag(checkpoints_due, clock.checkpoint_due);
+        set_flag(times_over, clock.is_over);
     }
     /// Samples that this rank could not read; after set().
-    void set_skipped(std::int64_t samples) { values_[9] = static_cast<double>(samples); }
+    void set_skipped(std::int64_t samples) { values_[skipped_samples] = static_cast<double>(samples); }
     /// What this rank says of recorded steps (StepGraph); after set().
     void set_graph(bool wanted, bool impossible) {
-        values_[7] = wanted ? 1.0 : 0.0;
-        values_[8] = impossible ? 1.0 : 0.0;
+        set_flag(graphs_wanted, wanted);
+        set_flag(graphs_impossible, impossible);
     }
     /// The values must stay where they are until the Work is done.
     Work all_reduce(Communicator& communicator) {
@@ -49,20 +47,40 @@ class StepSums {
         butterfly_sum(communicator, view_of(std::span(values_)));
     }
 
-    LossSums loss() const { return {values_[0], values_[1], static_cast<std::int64_t>(values_[2])}; }
-    bool failed() const { return values_[3] > 0; }
-    bool non_finite() const { return values_[4] > 0 || !std::isfinite(values_[0]); }
-    bool stop() const { return values_[5] > 0 || time_is_over(); }
+    LossSums loss() const {
+        return {values_[loss_sum], values_[loss_weight], static_cast<std::int64_t>(values_[correct])};
+    }
+    bool failed() const { return any(failures); }
+    bool non_finite() const { return any(non_finite_losses) || !std::isfinite(values_[loss_sum]); }
+    bool stop() const { return any(stops_asked) || time_is_over(); }
     /// run.walltime is why.
-    bool time_is_over() const { return values_[10] > 0; }
-    bool checkpoint_due() const { return values_[6] > 0; }
+    bool time_is_over() const { return any(times_over); }
+    bool checkpoint_due() const { return any(checkpoints_due); }
 
-    std::int64_t skipped() const { return static_cast<std::int64_t>(values_[9]); }
-    bool graph_wanted() const { return values_[7] > 0; }
-    bool graph_impossible() const { return values_[8] > 0; }
+    std::int64_t skipped() const { return static_cast<std::int64_t>(values_[skipped_samples]); }
+    bool graph_wanted() const { return any(graphs_wanted); }
+    bool graph_impossible() const { return any(graphs_impossible); }
 
   private:
-    std::array<double, 11> values_{};
+    /// From `failures` on each rank says 1 or 0, but for skipped_samples.
+    enum Slot : std::size_t {
+        loss_sum,
+        loss_weight,
+        correct,
+        failures,
+        non_finite_losses,
+        stops_asked,
+        checkpoints_due,
+        times_over,
+        graphs_wanted,
+        graphs_impossible,
+        skipped_samples,
+        slots
+    };
+    void set_flag(Slot slot, bool is_set) { values_[slot] = is_set ? 1.0 : 0.0; }
+    bool any(Slot slot) const { return values_[slot] > 0; }
+
+    std::array<double, slots> values_{};
 };
 
 }  // namespace tutti

@@ -28,7 +28,7 @@ void TrainStep::record(StepRecorder* to, bool inside) {
     reducer.record(to);
 }
 
-UpdateReport TrainStep::update(const TimeNews& time, Failure failure) {
+UpdateReport TrainStep::update(const ClockDecisions& time, Failure failure) {
     if (recorder) recorder->begin_step(reducer.buckets().size());
     graph.observe(recorder);
     job.device.begin_step();
@@ -120,7 +120,7 @@ void TrainStep::note_unreadable() {
 }
 
 void TrainStep::micro_batch(const GlobalBatch& batch, std::size_t index, LossSums& mine, Failure& failure,
-                            const TimeNews& time, Work& step_sums) {
+                            const ClockDecisions& time, Work& step_sums) {
     const bool last = index + 1 == batch.count;
     MicroBatchTimes* const times = recorder ? &recorder->begin_micro_batch() : nullptr;
     StepContext context{Phase::train, config.run.seed, progress.epoch, {}};

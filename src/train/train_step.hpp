@@ -65,7 +65,7 @@ struct TrainStep {
     }
     /// The next update of the epoch. time: from rank 0; all ranks then find it in `sums`. failure: of this
     /// rank, before the update, which then ends all of them with an AgreedError.
-    UpdateReport update(const TimeNews& time = {}, Failure failure = {});
+    UpdateReport update(const ClockDecisions& time = {}, Failure failure = {});
     /// With the schedule across steps an update returns while buckets are on the network. The next update's
     /// forward goes on with them: before a layer runs, its parameters get their sums and their part of the
     /// optimizer's step. complete() does all that is left, at once: parameters, optimizer state and average
@@ -155,7 +155,7 @@ struct TrainStep {
 
     std::int64_t load_micro_batch(StepContext& context, Failure& failure);
     void micro_batch(const GlobalBatch& batch, std::size_t index, LossSums& mine, Failure& failure,
-                     const TimeNews& time, Work& step_sums);
+                     const ClockDecisions& time, Work& step_sums);
     void make_lanes();
     /// In deterministic mode, in the place of micro_batch and of reduce.
     void compute_shards(const GlobalBatch& batch, Failure& failure);
@@ -163,7 +163,7 @@ struct TrainStep {
     void load_shard(ShardLane& lane, Failure& failure);
     /// times: of the first lane's, where they are recorded.
     void compute_shard(ShardLane& lane, std::int64_t shard, const GlobalBatch& batch, MicroBatchTimes* times);
-    LossSums sum_shards(const Failure& failure, const TimeNews& time);
+    LossSums sum_shards(const Failure& failure, const ClockDecisions& time);
     /// Why this update's values forbid it, or nothing. Throws where nan_policy is stop.
     std::string not_finite(const GlobalBatch& batch, const LossSums& mine, double gradient_norm);
     /// Collective.

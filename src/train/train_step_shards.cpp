@@ -90,7 +90,7 @@ void TrainStep::compute_shard(ShardLane& lane, std::int64_t shard, const GlobalB
     lap(account.data, nullptr);
 }
 
-LossSums TrainStep::sum_shards(const Failure& failure, const TimeNews& time) {
+LossSums TrainStep::sum_shards(const Failure& failure, const ClockDecisions& time) {
     const LossSums mine = shard_sums->losses_of_rank();
     updated = 0;
     in_graph = false;

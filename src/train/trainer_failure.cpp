@@ -19,7 +19,7 @@ constexpr std::uint64_t most_bytes = std::uint64_t{2} << 30;
 
 UpdateReport Trainer::Impl::make_update() {
     try {
-        return training.update(time_news(), unwritten);
+        return training.update(clock_decisions(), unwritten);
     } catch (const AgreedError& error) {
         if (!training.failed_step) throw;
         throw AgreedError(error.code(), error.what() + record_failed_step(error.what()));

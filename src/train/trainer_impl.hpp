@@ -77,7 +77,7 @@ struct Trainer::Impl {
     void measure_order();
 
     // trainer_time.cpp: what rank 0's clock decides
-    TimeNews time_news();
+    ClockDecisions clock_decisions();
     bool minutes_passed() const;
     WallTime::Ahead ahead() const;
 

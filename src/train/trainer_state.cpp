@@ -1,8 +1,8 @@
 // The state of a run on its way to and from files, and from rank 0 to the others.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -10,10 +10,9 @@
 #include <system_error>
 #include <type_traits>
 
+#include "resume_changes.hpp"
 #include "trainer_impl.hpp"
 #include "tutti/base/program_time.hpp"
-#include "tutti/model/zoo.hpp"
-#include "tutti/train/schedule.hpp"
 #include "tutti/train/weights_file.hpp"
 
 namespace tutti {
@@ -42,37 +41,6 @@ void check_finite(std::span<const NamedTensor> tensors, const std::string& part,
             throw RunError("step " + std::to_string(step) + ": " + part + tensor.name +
                                " holds values that are not finite; no checkpoint was written",
                            "lower optim.lr; the checkpoints before this one are good");
-}
-
-std::string joined(const std::vector<std::string>& lines) {
-    std::string text;
-    for (const std::string& line : lines) text += (text.empty() ? "" : ", ") + line;
-    return text;
-}
-
-/// What a resume changes besides model and optimizer, for a warning.
-std::vector<std::string> changes(const Config& before, int world_before, const Config& now, int world) {
-    std::vector<std::string> list = course_differences(before, now);
-    const std::int64_t old_batch = samples_per_update(before, world_before);
-    const std::int64_t new_batch = samples_per_update(now, world);
-    if (old_batch != new_batch)
-        list.push_back("samples per update: " + std::to_string(old_batch) + " -> " +
-                       std::to_string(new_batch));
-    const double old_rate = scaled_rates(before, world_before).base, rate = scaled_rates(now, world).base;
-    if (before.optim.lr == now.optim.lr && old_rate != rate)
-        list.push_back(fmt::format("learning rate, scaled by the number of {}: {:g} -> {:g}",
-                                   now.train.scale_lr_by_batch ? "samples" : "ranks", old_rate, rate));
-    return list;
-}
-
-void refuse_other_training(const Config& before, const Config& now, const std::string& path) {
-    // What was written differently may be the same model.
-    Config then = before, today = now;
-    for (Config* config : {&then, &today}) config->model.layers = without_defaults(config->model.layers);
-    const std::vector<std::string> changed = training_differences(then, today);
-    if (!changed.empty())
-        throw UsageError(path + " was trained with other settings (" + joined(changed) + ")",
-                         "restore them, or start anew with run.resume=never or another run.dir");
 }
 
 /// Where the checkpoint does not fit because the model was made for images of another size, says so.
@@ -121,7 +89,9 @@ void Trainer::Impl::restore(const std::string& path) {
         progress = checkpoint.progress;
         last_eval = checkpoint.last_eval;
         bucket_plan = checkpoint.bucket_plan;
-        resumed_changes = joined(changes(before, static_cast<int>(progress.world_size), config, world));
+        resumed_changes = fmt::format(
+            "{}",
+            fmt::join(course_changes(before, static_cast<int>(progress.world_size), config, world), ", "));
         forget_other_metrics(before);
     });
     if (training.shards) scatter_optimizer_state(checkpoint, path);
@@ -197,40 +167,10 @@ std::vector<NamedTensor> Trainer::Impl::optimizer_tensors() {
 }
 
 void Trainer::Impl::forget_other_metrics(const Config& before) {
-    if (before.data.val != config.data.val) {
-        last_eval.clear();
-        progress.has_best = progress.has_stop_metric = false;
-        progress.best_step = -1;
-        progress.stale_evals = 0;
-        return;
-    }
-    const auto of_location = [](const TrainConfig& train) {
-        return std::array{train.heatmap_sigma, train.heatmap_weight, train.presence_weight};
-    };
-    const auto of_segments = [](const TrainConfig& train) {
-        return std::array{train.focal_alpha, train.focal_gamma, train.focal_weight, train.offset_weight};
-    };
-    const bool other_loss =
-        (before.train.loss != config.train.loss &&
-         (is_regression(before.train.loss) || is_regression(config.train.loss))) ||
-        (config.train.loss == LossChoice::location &&
-         of_location(before.train) != of_location(config.train)) ||
-        (config.train.loss == LossChoice::segments && of_segments(before.train) != of_segments(config.train));
-    const bool other_selection = !(before.train.segments == config.train.segments);
-    if (other_selection && config.train.loss == LossChoice::segments) last_eval.clear();
-    const bool other_places = before.train.soft_argmax != config.train.soft_argmax;
-    const bool other_presence = before.train.presence_score != config.train.presence_score ||
-                                before.train.presence_threshold != config.train.presence_threshold;
-    if ((other_places || other_presence) && config.train.loss == LossChoice::location) last_eval.clear();
-    const bool other_earth =
-        before.data.latitudes != config.data.latitudes || before.data.longitudes != config.data.longitudes;
-    if (other_earth) last_eval.clear();
+    const MetricChanges changed(before, config);
+    if (changed.evaluation()) last_eval.clear();
     const auto is_other = [&](const std::string& then, const std::string& now) {
-        return then != now || (other_loss && now == "val/loss") || (other_selection && now == "val/atiou") ||
-               (other_earth && now == "val/km") ||
-               (other_places && (now == "val/distance" || now == "val/km")) ||
-               (other_presence && config.train.loss == LossChoice::location && now != "val/loss" &&
-                now != "val/distance" && now != "val/km");
+        return then != now || changed.metric(now);
     };
     if (is_other(before.train.checkpoint.best, config.train.checkpoint.best)) {
         progress.has_best = false;

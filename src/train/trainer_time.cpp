@@ -47,8 +47,8 @@ WallTime::Ahead Trainer::Impl::ahead() const {
     return ahead;
 }
 
-TimeNews Trainer::Impl::time_news() {
-    TimeNews news;
+ClockDecisions Trainer::Impl::clock_decisions() {
+    ClockDecisions news;
     if (rank != 0) return news;
     news.checkpoint_due = minutes_passed();
     if (!wall_time) return news;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "tutti/base/median.hpp"
+#include "tutti/base/spread.hpp"
 
 namespace tutti {
 

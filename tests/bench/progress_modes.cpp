@@ -18,7 +18,7 @@
 #include <thread>
 
 #include "tutti/base/config.hpp"
-#include "tutti/base/median.hpp"
+#include "tutti/base/spread.hpp"
 #include "tutti/comm/mpi_session.hpp"
 #include "tutti/device/device.hpp"
 #include "tutti/model/zoo.hpp"

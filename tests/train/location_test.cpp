@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "training_fixture.hpp"
-#include "tutti/base/median.hpp"
+#include "tutti/base/spread.hpp"
 #include "tutti/model/layers.hpp"
 #include "tutti/train/evaluation.hpp"
 #include "tutti/train/objective.hpp"

@@ -29,15 +29,6 @@ StepTimeline timeline_with(std::vector<BucketTimes> buckets) {
     return made.front();
 }
 
-TEST(Spread, OfOddAndEvenNumbersAndOfNothing) {
-    const Spread odd = spread_of({5, 1, 3});
-    EXPECT_EQ(odd.min, 1);
-    EXPECT_EQ(odd.median, 3);
-    EXPECT_EQ(odd.max, 5);
-    EXPECT_EQ(spread_of({4, 1, 2, 8}).median, 3);
-    EXPECT_EQ(spread_of({}).max, 0);
-}
-
 TEST(StepFigures, PartsOfAStep) {
     StepTimeline timeline = timeline_with({{3.5, 3.5, 5}});
     timeline.transfer_cpu = 0.25;

@@ -6,22 +6,19 @@
 #include <span>
 #include <vector>
 
+#include "tutti/base/spread.hpp"
 #include "tutti/comm/communicator.hpp"
 #include "tutti/comm/cost_model.hpp"
 #include "tutti/device/device.hpp"
 
 namespace tutti {
 
-/// Over the iterations; each counts with the time of the rank that took longest.
-struct Timing {
-    double min = 0, median = 0, max = 0;  ///< seconds
-};
-
+/// Times are in seconds, over the iterations; each counts with the time of the rank that took longest.
 struct AllReduceRow {
     std::uint64_t bytes = 0;  ///< of the buffer on each rank, whole f32 elements
     int iterations = 0;
-    Timing time{};  ///< of Communicator::all_reduce(…).wait()
-    Timing bare{};  ///< of the call it is compared with; 0 without one
+    Spread time{};  ///< of Communicator::all_reduce(…).wait()
+    Spread bare{};  ///< of the call it is compared with; 0 without one
     /// Median over the iterations of time / bare: the two are called in turn, so that what disturbs a machine
     /// for a while disturbs both. 0 without a comparison.
     double ratio = 0;

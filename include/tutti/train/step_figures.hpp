@@ -5,17 +5,11 @@
 #include <span>
 #include <vector>
 
+#include "tutti/base/spread.hpp"
 #include "tutti/comm/communicator.hpp"
 #include "tutti/train/step_timeline.hpp"
 
 namespace tutti {
-
-/// Of some values; the median of an even number of them is the mean of the two in the middle.
-struct Spread {
-    double min = 0, median = 0, max = 0;
-};
-/// All 0 without values.
-Spread spread_of(std::vector<double> values);
 
 /// Seconds of one step; those of the buckets since the step began.
 struct StepFigures {

@@ -43,10 +43,6 @@ struct TrainingResult {
     std::string last_eval;      ///< the last "eval" row (JSON), or empty
 };
 
-/// Whether config and data fit together, before anything is written: batch and data, training and validation
-/// data, model and samples, k of the top-k accuracy and classes. Throws UsageError or DataError.
-void check_training(const Config& config, const Dataset& train, const Dataset* val, int world_size);
-
 /// One run on one rank, from the first step to the last checkpoint; every rank calls the same methods in the
 /// same order. Errors that all ranks share are thrown as AgreedError on every rank.
 class Trainer {

@@ -6,7 +6,7 @@
 
 #include "tutti/base/error.hpp"
 #include "tutti/train/evaluation.hpp"
-#include "tutti/train/trainer.hpp"
+#include "tutti/train/training_checks.hpp"
 
 namespace tutti {
 namespace {

@@ -1,6 +1,7 @@
-#include "tutti/base/median.hpp"
+#include "tutti/base/spread.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <cassert>
 
 namespace tutti {
@@ -10,6 +11,12 @@ double median(std::vector<double> values) {
     std::ranges::sort(values);
     const std::size_t half = values.size() / 2;
     return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+Spread spread_of(std::vector<double> values) {
+    if (values.empty()) return {};
+    const auto [min, max] = std::ranges::minmax(values);
+    return {min, median(std::move(values)), max};
 }
 
 }  // namespace tutti

@@ -1,0 +1,31 @@
+#pragma once
+// What the settings of a resume make of a run that other settings began. Pure.
+
+#include <string>
+#include <vector>
+
+#include "tutti/base/config.hpp"
+
+namespace tutti {
+
+/// Throws UsageError, which names the checkpoint `path` and lists them, where settings of the model or the
+/// optimizer are others: what was trained before is of no use then.
+void refuse_other_training(const Config& before, const Config& now, const std::string& path);
+
+/// What else changes the course of the training, for people, each "SETTING: BEFORE -> NOW". On so many ranks.
+std::vector<std::string> course_changes(const Config& before, int world_before, const Config& now, int world);
+
+/// What of the evaluations before means something else now.
+class MetricChanges {
+  public:
+    MetricChanges(const Config& before, const Config& now);
+    /// Whether numbers of an evaluation are others than it would give now.
+    bool evaluation() const { return data_ || selection_ || places_ || presence_ || earth_; }
+    /// Whether values of that metric ("val/loss") can no longer be compared with new ones.
+    bool metric(const std::string& name) const;
+
+  private:
+    bool data_, loss_, selection_, places_, presence_, earth_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,73 @@
+#include "resume_changes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "support/error_message.hpp"
+#include "tutti/base/error.hpp"
+
+namespace tutti {
+namespace {
+
+Config resumed(const std::vector<std::string>& settings) {
+    return parse_config("", "a test", settings);
+}
+
+/// Of all metrics those that mean something else after the changed settings; "evaluation" where it does.
+std::set<std::string> changed(const std::vector<std::string>& before, const std::vector<std::string>& now) {
+    const MetricChanges changes(resumed(before), resumed(now));
+    std::set<std::string> metrics;
+    if (changes.evaluation()) metrics.insert("evaluation");
+    for (const char* name : {"loss", "accuracy", "distance", "km", "atiou"})
+        if (changes.metric(std::string("val/") + name)) metrics.insert(name);
+    return metrics;
+}
+
+using Names = std::set<std::string>;
+
+TEST(ResumeChanges, TellWhichMetricsMeanSomethingElse) {
+    const std::string locator = "model.name=locator", sequences = "model.name=temporal_transformer";
+    EXPECT_EQ(changed({}, {"train.epochs=7"}), Names());
+    EXPECT_EQ(changed({"data.val=a.h5"}, {"data.val=b.h5"}),
+              (Names{"evaluation", "loss", "accuracy", "distance", "km", "atiou"}));
+    EXPECT_EQ(changed({"train.loss=mse"}, {"train.loss=l1"}), Names{"loss"});
+    EXPECT_EQ(changed({locator}, {locator, "train.heatmap_sigma=3"}), Names{"loss"});
+    EXPECT_EQ(changed({locator}, {locator, "train.soft_argmax=0.1"}),
+              (Names{"evaluation", "distance", "km"}));
+    EXPECT_EQ(changed({locator}, {locator, "train.presence_threshold=0.3"}),
+              (Names{"evaluation", "accuracy"}));
+    EXPECT_EQ(changed({locator}, {locator, "data.latitudes=a.npy", "data.longitudes=b.npy"}),
+              (Names{"evaluation", "km"}));
+    EXPECT_EQ(changed({sequences}, {sequences, "train.focal_gamma=1"}), Names{"loss"});
+    EXPECT_EQ(changed({sequences}, {sequences, "train.segments.threshold=0.3"}),
+              (Names{"evaluation", "atiou"}));
+}
+
+TEST(ResumeChanges, OfModelAndOptimizerAreRefusedUnlessTheyAreWrittenDifferently) {
+    const auto refusal = [](const std::string& before, const std::string& now) {
+        return test::message_of<UsageError>(
+            [&] { refuse_other_training(resumed({before}), resumed({now}), "c.h5"); });
+    };
+    EXPECT_EQ(
+        refusal("optim.momentum=0.9", "optim.momentum=0.5"),
+        "c.h5 was trained with other settings (optim.momentum: 0.9 -> 0.5); restore them, or start anew "
+        "with run.resume=never or another run.dir");
+    const auto layers = [](const std::string& convolution) {
+        return resumed({"model.name=null", "model.layers=[" + convolution + ", relu]"});
+    };
+    refuse_other_training(layers("{conv2d: {out: 4, kernel: 3}}"),
+                          layers("{conv2d: {out: 4, kernel: [3, 3], stride: 1}}"), "c.h5");
+}
+
+TEST(ResumeChanges, OfTheCourseAreTold) {
+    const Config before =
+        resumed({"train.batch_size=8", "train.scale_lr_by_world_size=true", "optim.lr=0.1"});
+    EXPECT_EQ(course_changes(before, 2, before, 2), std::vector<std::string>());
+    EXPECT_EQ(course_changes(before, 2, before, 4),
+              (std::vector<std::string>{"samples per update: 16 -> 32",
+                                        "learning rate, scaled by the number of ranks: 0.2 -> 0.4"}));
+}
+
+}  // namespace
+}  // namespace tutti
