@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::int64_t default_image = 28, default_channels = 1, default_classes = 10;
 constexpr std::int64_t locators_image = 96, locators_channels = 3;
+constexpr std::int64_t clips_image = 224, clips_channels = 3;
 constexpr std::int64_t sequences_seconds = 256, sequences_features = 512 + 2048 + 384;
 
 Shape parse_shape(const std::string& text) {
@@ -34,6 +35,20 @@ Shape parse_shape(const std::string& text) {
         if (*rest != 'x') throw wrong;
         at = rest + 1;
     }
+}
+
+/// What the model says itself, and else what its kind usually sees.
+Shape usual_image(const Config& config) {
+    const ModelConfig& model = config.model;
+    const bool location = config.train.loss == LossChoice::location;
+    const bool clips = model.name == "videomae" || model.name == "videomae_pretrain";
+    const std::int64_t image = model.image.value_or(location ? locators_image
+                                                    : clips  ? clips_image
+                                                             : default_image);
+    const std::int64_t channels = model.channels.value_or(location ? locators_channels
+                                                          : clips  ? clips_channels * model.frames
+                                                                   : default_channels);
+    return {image, image, channels};
 }
 
 /// With one feature more, which says whether a second exists.
@@ -61,8 +76,8 @@ void add_synthetic_options(OptionParser& parser, RecipeArguments& recipe, std::s
     parser.add_flag("--synthetic", recipe.own_data, "random samples in memory instead of data.train");
     parser.add_option("--shape", shape,
                       "of such a sample, as 28x28x1, 784, or 900x2945 for sequences with segments; default: "
-                      "model.image and model.channels, else 28x28x1, for a locator 96x96x3, for sequences "
-                      "256x2945");
+                      "model.image and model.channels, else 28x28x1, for a locator 96x96x3, for clips "
+                      "224x224x(3 x model.frames), for sequences 256x2945");
 }
 
 Shape synthetic_shape(const RecipeArguments& recipe, const std::string& text) {
@@ -79,9 +94,6 @@ std::function<std::unique_ptr<Dataset>()> synthetic_data(const RecipeArguments& 
     return [&config, sample_shape, ranks, updates] {
         check_shape(config, sample_shape);
         const bool location = config.train.loss == LossChoice::location;
-        const std::int64_t image = config.model.image.value_or(location ? locators_image : default_image);
-        const Shape usual{image, image,
-                          config.model.channels.value_or(location ? locators_channels : default_channels)};
         const std::int64_t batch = samples_per_update(config, ranks);
         if (updates > std::numeric_limits<std::int64_t>::max() / batch)
             throw UsageError(
@@ -93,8 +105,8 @@ std::function<std::unique_ptr<Dataset>()> synthetic_data(const RecipeArguments& 
                 config.run.seed);
         const std::int64_t outputs =
             location ? location_targets : config.model.classes.value_or(default_classes);
-        return make_random_dataset(sample_shape.rank() > 0 ? sample_shape : usual, batch * updates, outputs,
-                                   config.run.seed,
+        return make_random_dataset(sample_shape.rank() > 0 ? sample_shape : usual_image(config),
+                                   batch * updates, outputs, config.run.seed,
                                    location || is_regression(config.train.loss) ? outputs : 0);
     };
 }

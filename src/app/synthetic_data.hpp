@@ -20,10 +20,10 @@ Shape synthetic_shape(const RecipeArguments& recipe, const std::string& text);
 
 /// For open_training: samples enough for so many updates in one epoch, so that the loader begins once; of
 /// `sample_shape`, or, where that has no dimensions, {image, image, channels} of the model, where it names
-/// them, else {28, 28, 1}; for the model temporal_transformer sequences with segments
-/// (make_random_sequences()), {256, 2945} unless given. Empty where the recipe does not ask for it. What is
-/// returned throws UsageError for a shape that the model does not take, and where there would be more than
-/// can be counted.
+/// them, else {28, 28, 1}, of a locator {96, 96, 3}, of clips {224, 224, 3 · frames}; for the model
+/// temporal_transformer sequences with segments (make_random_sequences()), {256, 2945} unless given. Empty
+/// where the recipe does not ask for it. What is returned throws UsageError for a shape that the model does
+/// not take, and where there would be more than can be counted.
 std::function<std::unique_ptr<Dataset>()> synthetic_data(const RecipeArguments& recipe, const Config& config,
                                                          const Shape& sample_shape, int ranks,
                                                          std::int64_t updates);
