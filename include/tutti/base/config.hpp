@@ -130,7 +130,7 @@ struct ModelConfig {
     bool class_token = true;
     double norm_eps = 1e-6;
     double drop_path = 0;
-    double mask_ratio = 0.9;                  ///< these five: videomae_pretrain
+    double mask_ratio = 0.9;  ///< these five: videomae_pretrain
     double decoder_mask_ratio = 0;
     std::optional<std::int64_t> decoder_dim;  ///< default: half of dim
     std::int64_t decoder_depth = 4;
