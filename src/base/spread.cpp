@@ -1,8 +1,8 @@
 #include "tutti/base/spread.hpp"
 
 #include <algorithm>
-#include <utility>
 #include <cassert>
+#include <utility>
 
 namespace tutti {
 
