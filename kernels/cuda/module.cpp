@@ -42,6 +42,7 @@ void time_case(const KernelCase& work, int repetitions, double* seconds) {
         start.record(stream);
         run(stream);
         end.record(stream);
+        end.synchronize();
         const double elapsed = end.since(start);
         if (i >= 0) seconds[i] = elapsed;
     }

@@ -9,6 +9,8 @@
 namespace tutti {
 
 /// transform_images() with data.transforms; targets that are a place (place_targets) move with the pixels.
+/// Throws UsageError as that does, and DataError where flips are to move two targets that are named like a
+/// place and one lies outside of its sample.
 std::unique_ptr<Dataset> transformed(std::unique_ptr<Dataset> data, const Config& config, TransformUse use);
 
 }  // namespace tutti

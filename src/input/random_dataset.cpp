@@ -34,7 +34,12 @@ class RandomDataset final : public Dataset {
         }
         const RandomStream numbers(seed, RandomPlace::augmentation, of_targets, 0);
         targets_.resize(static_cast<std::size_t>(samples * targets));
-        for (std::size_t i = 0; i < targets_.size(); ++i) targets_[i] = static_cast<float>(numbers.normal(i));
+        const bool places = targets == 2 && sample_shape.rank() == 3;
+        if (places) info_.target_names = {"x", "y"};
+        for (std::size_t i = 0; i < targets_.size(); ++i)
+            targets_[i] = static_cast<float>(places ? numbers.uniform(i) *
+                                                          static_cast<double>(sample_shape[1 - i % 2] - 1)
+                                                    : numbers.normal(i));
     }
 
     const DatasetInfo& info() const override { return info_; }

@@ -152,7 +152,8 @@ std::unique_ptr<Dataset> transform_images(std::unique_ptr<Dataset> data,
     if (transforms.empty()) return data;
     if (data->info().targets > 0 && data->info().sample_shape.rank() == 3)
         for (const TransformSpec& spec : transforms)
-            if (spec.kind != TransformSpec::Kind::random_erasing && !(place && is_flip(spec)))
+            if (spec.kind != TransformSpec::Kind::random_erasing &&
+                !(is_flip(spec) && (place || use == TransformUse::evaluation)))
                 fail_moving(*data, spec, place.has_value());
     return std::make_unique<TransformedImages>(std::move(data), transforms, seed, use, place);
 }

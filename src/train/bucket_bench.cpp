@@ -69,8 +69,9 @@ std::vector<double> parse_bucket_sizes(std::string_view text, const std::string&
     std::vector<double> sizes;
     for (const std::string& item : items_of(text, flag)) {
         double size = 0;
+        const char* const begin = item.data() + std::min(item.find_first_not_of(' '), item.size());
         const char* const end = item.data() + item.size();
-        const auto [rest, problem] = std::from_chars(item.data(), end, size);
+        const auto [rest, problem] = std::from_chars(begin, end, size);
         if (problem != std::errc() || rest != end || !std::isfinite(size) || size <= 0)
             throw UsageError(fmt::format("{}: '{}' is not a bucket size", flag, item),
                              "give numbers of MiB above 0, for example 0.25,1,25");

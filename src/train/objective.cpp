@@ -90,14 +90,11 @@ std::optional<LocationTask> location_of_run(const TrainConfig& config) {
 
 std::optional<PlaceTargets> place_targets(const TrainConfig& config, const DatasetInfo& data) {
     if (config.loss == LossChoice::location) return PlaceTargets{.x = 1, .y = 2};
-    if (data.target_names.size() != 2) return {};
-    const auto is_named = [&](std::size_t target, const std::string& axis) {
-        const std::string& name = data.target_names[target];
-        return name == axis || name == "c" + axis || name.starts_with(axis + "_");
-    };
-    for (const std::size_t x : {0U, 1U})
-        if (is_named(x, "x") && is_named(1 - x, "y"))
-            return PlaceTargets{.x = static_cast<std::int64_t>(x), .y = static_cast<std::int64_t>(1 - x)};
+    using Names = std::vector<std::string>;
+    for (const auto& [x, y] : {std::pair{"x", "y"}, {"x_pix", "y_pix"}, {"cx", "cy"}}) {
+        if (data.target_names == Names{x, y}) return PlaceTargets{.x = 0, .y = 1};
+        if (data.target_names == Names{y, x}) return PlaceTargets{.x = 1, .y = 0};
+    }
     return {};
 }
 

@@ -78,9 +78,15 @@ void StepRecorder::read_marks() {
         // Not where it is still on the network.
         if (bucket.done > 0) bucket.done = std::max(bucket.done, bucket.issued);
     }
-    // Forward ends where the host has the loss, and backward begins there. What comes behind backward was
+    // Forward ends where the host has the loss, and backward begins there. What comes behind a backward was
     // issued while the device was at it.
     if (step.used_ == 0) return;
+    for (std::size_t i = 1; i < step.used_; ++i) {
+        MicroBatchTimes& next = step.all_[i];
+        for (double* const time : {&next.data.begin, &next.data.end, &next.forward.begin, &next.forward.end,
+                                   &next.backward.begin, &next.backward.end})
+            *time = std::max(*time, step.all_[i - 1].backward.end);
+    }
     step.communication.begin = step.backward_end();
     step.communication.end = std::max(step.communication.end, step.communication.begin);
     if (step.optimizer.seconds() > 0 && step.gather.end == 0) {

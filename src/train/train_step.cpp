@@ -87,7 +87,11 @@ UpdateReport TrainStep::update(const ClockDecisions& time, Failure failure) {
     lap(account.optimizer, recorder && !has_span ? &recorder->timeline().optimizer : nullptr);
     // Evaluations run the same graph.
     graph.observe(nullptr);
-    if (recorder) recorder->end_step();
+    if (recorder) {
+        recorder->end_step();
+        // Where it waited for a device, that was at the update last.
+        watch.lap(account.optimizer);
+    }
     progress.position = batch.end;
     progress.samples += report.samples;
     return report;

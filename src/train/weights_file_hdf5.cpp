@@ -106,7 +106,7 @@ std::vector<NamedTensor> read_any(hid_t file, const std::string& path) {
     for (const std::string& name : all_paths(file)) {
         try {
             // A soft link may lead nowhere.
-            if (H5Oexists_by_name(file, name.c_str(), H5P_DEFAULT) <= 0) continue;
+            if (H5Oexists_by_name(file, name.c_str(), H5P_DEFAULT) == 0) continue;
             const Object object(H5Oopen(file, name.c_str(), H5P_DEFAULT), H5Oclose);
             if (H5Iget_type(object) != H5I_DATASET) continue;
             if (auto tensor = read_dataset(object)) {

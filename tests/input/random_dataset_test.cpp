@@ -69,6 +69,15 @@ TEST(RandomDataset, TargetsTakeThePlaceOfLabels) {
         EXPECT_NEAR(target.standard_deviation, 1, 0.1);
         EXPECT_GT(target.maximum, 2.5);
     }
+    const auto places = make_random_dataset({4, 9, 1}, 1000, 1, 3, 2);
+    EXPECT_EQ(places->info().target_names, (std::vector<std::string>{"x", "y"}));
+    const auto of = summarize_targets(*places);
+    EXPECT_GE(of[0].minimum, 0);
+    EXPECT_GT(of[0].maximum, 7);
+    EXPECT_LE(of[0].maximum, 8);
+    EXPECT_GE(of[1].minimum, 0);
+    EXPECT_GT(of[1].maximum, 2.5);
+    EXPECT_LE(of[1].maximum, 3);
     const auto targets = [](std::int64_t samples, std::int64_t seed) {
         const auto made = make_random_dataset({3}, samples, 10, seed, 3);
         return std::vector(made->targets().begin(), made->targets().begin() + 30);

@@ -217,14 +217,15 @@ class GpuGraph(GpuProgramTest):
 
     def test_layers_have_the_gpus_times_and_not_the_hosts(self):
         """On a GPU that does its work when the host waits for it, which has long issued the step by then."""
-        run = ["bench", "step", "--synthetic", "--shape", "8x8x1", "--warmup", 1, "--steps", 3, "--products", 16, "--out", self.dir,
+        run = ["bench", "step", "--synthetic", "--shape", "8x8x1", "--warmup", 1, "--steps", 9, "--products", 16, "--out", self.dir,
                "model.name=mlp", "model.hidden=[256]", "device=cuda", "run.cuda_graph=false"]
         self.assert_exit(self.mpirun(1, run, env={**self.libraries, "TUTTI_FAKE_LATE": "1"}), 0)
         report = json.loads((self.dir / "step.json").read_text())
         account, layers = report["account"], report["layers"]
         backward = sum(layer["backward"] for layer in layers)
-        self.assertGreater(backward, 0.5 * account["backward"])
-        self.assertGreater(backward, 0.05 * report["step"]["median"])
+        # Issuing them takes a thousandth of the step.
+        self.assertGreater(backward, 0.1 * account["backward"])
+        self.assertGreater(backward, 0.01 * report["step"]["median"])
 
     def test_a_run_without_graphs_says_once_why(self):
         for name, ranks, settings, why in (

@@ -205,9 +205,15 @@ class Locator(TrainingTest):
         two = self.dir / "two.h5"
         self.assert_exit(self.run_trainer(["pack", "images", "--csv", self.dir / "spots.csv", "--dir", self.dir / "spots",
                                            "--target", "cx,cy", "-o", two]), 0)
+        small = self.dir / "small.h5"
+        self.assert_exit(self.run_trainer(["pack", "images", "--csv", self.dir / "spots.csv", "--dir", self.dir / "spots",
+                                           "--target", "cx,cy", "--size", 16, "-o", small]), 0)
+        flip = ["model.name=mlp", "train.batch_size=4", "train.max_steps=1", "data.transforms=[horizontal_flip]"]
+        self.assert_exit(self.run_trainer([f"data.train={two}", *flip, f"run.dir={self.dir / 'flipped'}"]), 0)
         odd = self.images_with_places(16, side=20, name="odd")
         for settings, code, said in (
                 ([f"data.train={two}", *LOCATOR], 2, "learns from three targets, presence, x and y, but"),
+                ([f"data.train={small}", *flip], 4, "outside of its 16 pixels, so a flip (data.transforms) cannot move it"),
                 ([f"data.train={odd}", *LOCATOR], 2, "sides are multiples of 32, but the data have 20 rows"),
                 ([f"data.train={data}", *LOCATOR, "data.transforms=[horizontal_flip, {random_crop: {size: 16}}]"], 2,
                  "{random_crop: {size: 16, padding: 0}} moves pixels, but"),

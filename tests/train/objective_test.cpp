@@ -147,8 +147,12 @@ TEST(Objective, PlacesAreALocatorsAndTwoTargetsThatAreNamedSo) {
     EXPECT_EQ(place_of({"x", "y"}), Pair(0, 1));
     EXPECT_EQ(place_of({"x_pix", "y_pix"}), Pair(0, 1));
     EXPECT_EQ(place_of({"cy", "cx"}), Pair(1, 0));
-    for (const auto& none :
-         {std::vector<std::string>{}, {"x"}, {"x", "x"}, {"xylem", "yield"}, {"x", "y", "z"}})
+    for (const auto& none : {std::vector<std::string>{},
+                             {"x"},
+                             {"x", "x"},
+                             {"x_wind", "y_wind"},
+                             {"x_pix", "cy"},
+                             {"x", "y", "z"}})
         EXPECT_EQ(place_of(none), Pair(-1, -1));
     EXPECT_EQ(place_of({"presence", "cx", "cy"}), Pair(-1, -1));
     EXPECT_EQ(place_of({}, "model.name=locator"), Pair(1, 2));

@@ -34,8 +34,8 @@ struct PlaceTargets {
 /// A thread that reads keeps memory for its largest batch as it is stored, where there is a crop
 /// (Dataset::reading_bytes).
 /// Throws UsageError: samples that are no images, a crop that is larger than the image with its padding; both
-/// name the data set and its shape; a crop of data with targets, which may be places in the image, and a
-/// flip of such data, unless `place` says which targets are one: a flip moves it with its pixel
+/// name the data set and its shape; a crop of data with targets, which may be places in the image, and for
+/// training a flip of such data, unless `place` says which targets are one: a flip moves it with its pixel
 /// (targets_at()).
 std::unique_ptr<Dataset> transform_images(std::unique_ptr<Dataset> data,
                                           std::span<const TransformSpec> transforms, std::int64_t seed,

@@ -48,7 +48,7 @@ std::optional<SegmentTask> segments_of_run(const TrainConfig& config);
 inline constexpr std::int64_t location_targets = 3;
 
 /// Which targets are a place in the sample, which moves as a sample is flipped: those of a locator, and two
-/// that are named x and y, x_pix and y_pix, cx and cy, or x_SOMETHING and y_SOMETHING; else nothing. Pure.
+/// that are named x and y, x_pix and y_pix, or cx and cy; else nothing. Pure.
 std::optional<PlaceTargets> place_targets(const TrainConfig& config, const DatasetInfo& data);
 
 /// Whether data must have labels or targets to be read as the config says. Pure.

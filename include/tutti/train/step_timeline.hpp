@@ -91,7 +91,8 @@ struct StepTimeline {
 ///
 /// With marks (use()) forward, backward, what is ready and the optimizer have the times at which the device
 /// did it, not those at which the host issued it; they are there when the step ends, for which the host then
-/// waits for the device. A transfer did not begin before the device had made what it sends.
+/// waits for the device. A transfer did not begin before the device had made what it sends. With sharded
+/// state (gather) what the update takes of the device counts as gathering, which waits for it.
 class StepRecorder final : public GraphObserver {
   public:
     StepRecorder(const Graph& graph, std::size_t micro_batches_per_step)
