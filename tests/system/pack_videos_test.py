@@ -211,8 +211,12 @@ class PackVideos(PackingTest):
         self.assertIn("y_pix", self.run_trainer(["inspect", target]).stdout)
         result = self.run_trainer([f"data.train={target}", "data.transforms=[horizontal_flip]", "model.name=mlp",
                                    f"run.dir={self.dir / 'none'}"])
+        self.assert_exit(result, 4)
+        self.assertIn("sample 1 has y_pix -8.25, outside of its 8 pixels, so a flip", result.stderr)
+        result = self.run_trainer([f"data.train={target}", "data.transforms=[{center_crop: {size: 4}}]", "model.name=mlp",
+                                   f"run.dir={self.dir / 'none'}"])
         self.assert_exit(result, 2)
-        self.assertIn("{horizontal_flip: {p: 0.5}} moves pixels, but ", result.stderr)
+        self.assertIn("{center_crop: {size: 4}} moves pixels, but ", result.stderr)
 
     def test_clips_that_cannot_be_read_end_the_packing_or_are_counted(self):
         folder, target = self.clips(3), self.dir / "data.h5"
