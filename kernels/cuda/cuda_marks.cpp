@@ -5,7 +5,7 @@
 namespace tutti::cuda {
 
 std::size_t CudaMarks::set() {
-    if (used_ == events_.size()) events_.emplace_back();
+    if (used_ == events_.size()) events_.emplace_back(EventTiming::on);
     events_[used_].record(context_->stream());
     return used_++;
 }

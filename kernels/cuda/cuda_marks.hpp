@@ -22,9 +22,9 @@ class CudaMarks final : public DeviceMarks {
 
   private:
     std::shared_ptr<CudaContext> context_;
-    std::vector<TimedEvent> events_;  ///< the first used_ are marks
+    std::vector<Event> events_;  ///< the first used_ are marks
     std::size_t used_ = 0;
-    TimedEvent end_;
+    Event end_{EventTiming::on};
     Clock::time_point ended_;  ///< when the host saw that end_ was reached
 };
 

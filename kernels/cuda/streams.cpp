@@ -4,8 +4,9 @@
 
 namespace tutti::cuda {
 
-Event::Event() {
-    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+Event::Event(EventTiming timing) {
+    const unsigned flags = timing == EventTiming::on ? cudaEventDefault : cudaEventDisableTiming;
+    check(cudaEventCreateWithFlags(&event_, flags), "cudaEventCreateWithFlags");
 }
 Event::~Event() {
     if (event_) cudaEventDestroy(event_);
@@ -26,19 +27,7 @@ void Event::synchronize() const {
     check(cudaEventSynchronize(event_), "cudaEventSynchronize");
 }
 
-TimedEvent::TimedEvent() {
-    check(cudaEventCreate(&event_), "cudaEventCreate");
-}
-TimedEvent::~TimedEvent() {
-    if (event_) cudaEventDestroy(event_);
-}
-void TimedEvent::record(Stream stream) {
-    check(cudaEventRecord(event_, stream), "cudaEventRecord");
-}
-void TimedEvent::synchronize() const {
-    check(cudaEventSynchronize(event_), "cudaEventSynchronize");
-}
-double TimedEvent::since(const TimedEvent& start) const {
+double Event::since(const Event& start) const {
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, start.event_, event_), "cudaEventElapsedTime");
     return static_cast<double>(milliseconds) / 1e3;

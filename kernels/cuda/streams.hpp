@@ -12,10 +12,13 @@ namespace tutti::cuda {
 /// Where blocks of two streams wait for the GPU, those of the high priority go first.
 enum class StreamPriority { normal, high };
 
-/// A point in a stream's work. Timing is off, which makes it cheap.
+/// Whether since() is to know when an event was reached; without it is cheaper.
+enum class EventTiming { off, on };
+
+/// A point in a stream's work.
 class Event {
   public:
-    Event();
+    explicit Event(EventTiming timing = EventTiming::off);
     ~Event();
     Event(Event&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
     Event& operator=(Event&& other) noexcept {
@@ -29,28 +32,10 @@ class Event {
     bool reached() const;
     /// Waits on the host.
     void synchronize() const;
+    /// Seconds from `start` to this point, to about 0.5 µs (CUDA Runtime API, cudaEventElapsedTime). Both
+    /// must have been reached, with their timing on.
+    double since(const Event& start) const;
     CUevent_st* get() const { return event_; }
-
-  private:
-    CUevent_st* event_ = nullptr;
-};
-
-/// A point whose time is measured, to about 0.5 µs (CUDA Runtime API, cudaEventElapsedTime).
-class TimedEvent {
-  public:
-    TimedEvent();
-    ~TimedEvent();
-    TimedEvent(TimedEvent&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
-    TimedEvent& operator=(TimedEvent&& other) noexcept {
-        std::swap(event_, other.event_);
-        return *this;
-    }
-
-    void record(Stream stream);
-    /// Waits on the host until the point is reached.
-    void synchronize() const;
-    /// Seconds from `start` to this point; both must have been reached.
-    double since(const TimedEvent& start) const;
 
   private:
     CUevent_st* event_ = nullptr;

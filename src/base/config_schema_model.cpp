@@ -89,8 +89,7 @@ void add_model(std::vector<Row>& rows) {
                  row("model.decoder_mask_ratio", at(model, &M::decoder_mask_ratio),
                      number({.low = 0, .high = 1, .high_open = true}),
                      "fraction of the patches that the decoder is not asked for, in quarters, by cells of 2 "
-                     "x 2 "
-                     "that run over the frames (VideoMAE V2: 0.5); 0: it says all that is hidden")),
+                     "x 2 that run over the frames (VideoMAE V2: 0.5); 0: it says all that is hidden")),
             only({"videomae_pretrain"},
                  row("model.decoder_dim", at(model, &M::decoder_dim), size,
                      "width of a token in the decoder; null: half of model.dim, at most 512")),

@@ -8,6 +8,7 @@
 #include "multi_scale_crop.hpp"
 #include "random_resized_crop.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/input/transforms.hpp"
 
 namespace tutti {
 namespace {
@@ -20,10 +21,6 @@ constexpr std::uint64_t draws = 64;
 bool is_crop(const TransformSpec& spec) {
     return spec.kind == Kind::random_crop || spec.kind == Kind::center_crop ||
            spec.kind == Kind::multi_scale_crop || spec.kind == Kind::random_resized_crop;
-}
-
-bool is_flip(const TransformSpec& spec) {
-    return spec.kind == Kind::horizontal_flip || spec.kind == Kind::vertical_flip;
 }
 
 template <std::size_t size>

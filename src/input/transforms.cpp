@@ -1,5 +1,7 @@
 #include "tutti/input/transforms.hpp"
 
+#include <fmt/format.h>
+
 #include <cassert>
 #include <chrono>
 #include <utility>
@@ -128,11 +130,6 @@ class TransformedImages final : public Dataset {
     std::optional<PlaceTargets> place_;
 };
 
-bool is_flip(const TransformSpec& spec) {
-    return spec.kind == TransformSpec::Kind::horizontal_flip ||
-           spec.kind == TransformSpec::Kind::vertical_flip;
-}
-
 /// Flips and crops move pixels, and a target may be a place in the image, which would have to move, too.
 [[noreturn]] void fail_moving(const Dataset& data, const TransformSpec& spec, bool places_are_known) {
     throw UsageError(
@@ -145,6 +142,26 @@ bool is_flip(const TransformSpec& spec) {
 }
 
 }  // namespace
+
+void check_places(const Dataset& data, const PlaceTargets& place) {
+    const DatasetInfo& info = data.info();
+    const std::span<const float> targets = data.targets();
+    const struct {
+        std::int64_t target, pixels;
+    } axes[] = {{place.x, info.sample_shape[1]}, {place.y, info.sample_shape[0]}};
+    for (std::int64_t sample = 0; sample < info.samples; ++sample)
+        for (const auto& [target, pixels] : axes) {
+            const float value = targets[static_cast<std::size_t>(sample * info.targets + target)];
+            if (value >= -0.5F && value <= static_cast<float>(pixels) - 0.5F) continue;
+            throw DataError(
+                fmt::format(
+                    "{}: sample {} has {} {}, outside of its {} pixels, so a flip (data.transforms) cannot "
+                    "move it with the pixels",
+                    data.name(), sample, info.target_names[static_cast<std::size_t>(target)], value, pixels),
+                "pack places in pixels of the samples (trainer pack images --target-pixels), or remove the "
+                "flip");
+        }
+}
 
 std::unique_ptr<Dataset> transform_images(std::unique_ptr<Dataset> data,
                                           std::span<const TransformSpec> transforms, std::int64_t seed,

@@ -43,20 +43,25 @@ class Pack : public testing::Test {
     TempDir dir_;
 };
 
-/// Of a list of images in the folder "in".
-class PackListed : public Pack {
+/// Of images in the folder "in".
+class PackImages : public Pack {
   protected:
     void SetUp() override {
         if (!no_image_files().empty()) GTEST_SKIP() << no_image_files();
         options_.folder = at("in");
-        options_.csv = at("list.csv");
         options_.output = at("out.h5");
     }
+    PackImagesOptions options_;
+};
+
+/// Of those of a list.
+class PackListed : public PackImages {
+  protected:
+    PackListed() { options_.csv = at("list.csv"); }
     DatasetInfo pack(const std::string& table) const {
         write("list.csv", table);
         return pack_images(options_);
     }
-    PackImagesOptions options_;
 };
 
 }  // namespace tutti::test

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::chunk;
-using test::Pack;
+using test::PackImages;
 using test::png;
 using test::png_of_rows;
 using test::PngForm;
@@ -59,16 +59,6 @@ std::string cmyk_jpeg() {
            flat.substr(tables, flat.find(from_hex("ffda")) - tables) +
            from_hex("ffda000e040100020003000400003f004803fe000400ffd9");
 }
-
-class PackImages : public Pack {
-  protected:
-    void SetUp() override {
-        if (!no_image_files().empty()) GTEST_SKIP() << no_image_files();
-        options_.folder = at("in");
-        options_.output = at("out.h5");
-    }
-    PackImagesOptions options_;
-};
 
 TEST_F(PackImages, ClassesAreTheSortedFoldersAndSamplesTheSortedFiles) {
     write("in/dog/b.png", png(1, 2, 0, "\x03\x04"));

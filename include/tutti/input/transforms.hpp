@@ -14,11 +14,21 @@ namespace tutti {
 /// training: read_at() draws, anew at every position of every epoch; evaluation: the same for every pass.
 enum class TransformUse { training, evaluation };
 
+/// Whether it may turn images around. Pure.
+constexpr bool is_flip(const TransformSpec& spec) {
+    return spec.kind == TransformSpec::Kind::horizontal_flip ||
+           spec.kind == TransformSpec::Kind::vertical_flip;
+}
+
 /// Which two targets of a sample are a place in its image, in pixels to the right and down, 0 at the centre
 /// of the first one.
 struct PlaceTargets {
     std::int64_t x = 0, y = 0;
 };
+
+/// Names alone may have made two targets a place. Throws DataError, which names the sample, where one lies
+/// outside of its image: in another unit, or in a larger picture.
+void check_places(const Dataset& data, const PlaceTargets& place);
 
 /// `data` with its images transformed in the order of `transforms`; info() has the shape after the last one.
 /// Without transforms `data` itself. Images are [height, width, channels] and not yet normalised; what a crop
