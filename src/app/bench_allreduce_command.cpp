@@ -12,11 +12,11 @@
 #include "spread_json.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/json_text.hpp"
+#include "tutti/base/report_file.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/base/units.hpp"
 #include "tutti/comm/all_reduce_bench.hpp"
 #include "tutti/comm/mpi_session.hpp"
-#include "tutti/train/report_file.hpp"
 
 namespace tutti {
 namespace {

@@ -9,7 +9,7 @@
 #include "stop_deadline.hpp"
 #include "synthetic_data.hpp"
 #include "tutti/base/json_text.hpp"
-#include "tutti/train/report_file.hpp"
+#include "tutti/base/report_file.hpp"
 
 namespace tutti {
 namespace {

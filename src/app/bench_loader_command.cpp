@@ -4,8 +4,8 @@
 #include "command_line.hpp"
 #include "loader_bench_run.hpp"
 #include "tutti/base/json_text.hpp"
+#include "tutti/base/report_file.hpp"
 #include "tutti/base/stop_signal.hpp"
-#include "tutti/train/report_file.hpp"
 
 namespace tutti {
 namespace {

@@ -7,10 +7,10 @@
 #include "command_line.hpp"
 #include "inference.hpp"
 #include "tutti/base/json_text.hpp"
+#include "tutti/base/report_file.hpp"
 #include "tutti/train/evaluation.hpp"
 #include "tutti/train/evaluation_json.hpp"
 #include "tutti/train/objective.hpp"
-#include "tutti/train/report_file.hpp"
 
 namespace tutti {
 namespace {

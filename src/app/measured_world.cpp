@@ -6,7 +6,7 @@
 
 #include "bucket_report.hpp"
 #include "tutti/base/error.hpp"
-#include "tutti/train/report_file.hpp"
+#include "tutti/base/report_file.hpp"
 #include "tutti/train/schedule_choice.hpp"
 
 namespace tutti {

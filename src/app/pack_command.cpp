@@ -9,10 +9,10 @@
 #include "packed_index.hpp"
 #include "table_options.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/report_file.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/base/suggest.hpp"
 #include "tutti/input/pack.hpp"
-#include "tutti/train/report_file.hpp"
 
 namespace tutti {
 namespace {

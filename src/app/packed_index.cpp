@@ -6,7 +6,7 @@
 #include "output_file.hpp"
 #include "tutti/base/csv_field.hpp"
 #include "tutti/base/error.hpp"
-#include "tutti/train/report_file.hpp"
+#include "tutti/base/report_file.hpp"
 
 namespace tutti {
 void PackedIndex::add_option(OptionParser& parser, const std::vector<std::string>& columns) {

@@ -8,7 +8,7 @@
 #include "plan_report.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/json_text.hpp"
-#include "tutti/train/report_file.hpp"
+#include "tutti/base/report_file.hpp"
 
 namespace tutti {
 namespace {

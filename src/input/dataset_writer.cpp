@@ -1,14 +1,9 @@
 #include "dataset_writer.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <initializer_list>
 #include <system_error>
@@ -16,9 +11,9 @@
 
 #include "hdf5_texts.hpp"
 #include "schema.hpp"
+#include "tutti/base/atomic_file.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/failed_write.hpp"
-#include "tutti/base/host_name.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/base/utf8.hpp"
 
@@ -29,22 +24,6 @@ using hdf5::Handle;
 
 /// A thread that waits for the library's lock, the loader's say, waits for one call: calls are kept short.
 constexpr std::int64_t bytes_per_write = std::int64_t{4} << 20;
-
-bool sync(const std::string& path, int flags) {
-    const int file = open(path.c_str(), flags | O_CLOEXEC);
-    if (file < 0) return false;
-    bool done = fsync(file) == 0;
-    while (!done && errno == EINTR) done = fsync(file) == 0;
-    const int error = errno;
-    close(file);
-    errno = error;
-    return done;
-}
-
-std::string directory_of(const std::string& path) {
-    const std::string directory = std::filesystem::path(path).parent_path().string();
-    return directory.empty() ? "." : directory;
-}
 
 /// `count` rows from `first` on, which is the place of a sample, or of a sample and a step in it; at most
 /// bytes_per_write at a time. What the library reports, or nothing: to be asked for at once, because its next
@@ -107,35 +86,26 @@ void end_if_stopped(const std::string& output) {
 
 DatasetWriter::DatasetWriter(const std::string& path, const DatasetInfo& info, const std::string& source,
                              Paths paths, Placements placements)
-    : path_(path), temporary_(path + ".tmp-" + host_name() + "-" + std::to_string(getpid())), info_(info) {
+    : path_(path), info_(info) {
     if (const schema::Violation found = schema::violation(info))
         throw DataError(path_ + ": cannot be written: " + found.problem);
     std::error_code error;
-    std::filesystem::create_directories(directory_of(path_), error);
+    if (const std::filesystem::path directory = std::filesystem::path(path_).parent_path();
+        !directory.empty())
+        std::filesystem::create_directories(directory, error);
     if (error) fail("its directory cannot be made", error.value());
     if (std::filesystem::is_directory(path_, error)) fail("cannot be written", "it is a directory");
     // It would take the place of a device, such as /dev/null, for everybody.
     if (std::filesystem::exists(path_, error) && !std::filesystem::is_regular_file(path_, error))
         fail("cannot be written", "there is something else than a file");
     const hdf5::QuietErrors quiet;
-    try {
-        create(source, paths, placements);
-    } catch (...) {
-        unlink(temporary_.c_str());
-        throw;
-    }
+    create(source, paths, placements);
 }
 
 DatasetWriter::~DatasetWriter() {
-    if (temporary_.empty()) return;
-    const hdf5::QuietErrors quiet;
-    samples_.close();
-    labels_.close();
-    targets_.close();
-    paths_.close();
-    placements_.close();
-    file_.handle.close();
-    unlink(temporary_.c_str());
+    const hdf5::QuietErrors quiet;  // of a file that is closed before it is whole
+    for (Handle* handle : {&samples_, &labels_, &targets_, &paths_, &placements_, &file_.handle})
+        handle->close();
 }
 
 void DatasetWriter::create(const std::string& source, Paths paths, Placements placements) {
@@ -147,11 +117,14 @@ void DatasetWriter::create(const std::string& source, Paths paths, Placements pl
     H5Pset_attr_phase_change(creation.get(), 0, 0);
     H5Pset_obj_track_times(creation.get(), false);
     // The library does not say why it cannot make a file in a way that a program can tell apart.
-    const int descriptor = open(temporary_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (descriptor < 0) fail("cannot be made", errno);
-    close(descriptor);
-    file_ = {Handle(H5Fcreate(temporary_.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), H5Fclose),
-             path_};
+    try {
+        temporary_.emplace(path_);
+    } catch (const std::system_error& failure) {
+        fail("cannot be made", failure.code().value());
+    }
+    file_ = {
+        Handle(H5Fcreate(temporary_->name().c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), H5Fclose),
+        path_};
     if (!file_.handle) fail_writing(hdf5::last_error());
 
     hdf5::write_text(file_, schema::name_attribute, std::string(schema::name));
@@ -309,12 +282,11 @@ void DatasetWriter::commit() {
             !placements_.close() || !file_.handle.close())
             fail_writing(hdf5::last_error());
     }
-    if (!sync(temporary_, O_RDWR)) fail_writing(std::generic_category().message(errno));
-    if (std::rename(temporary_.c_str(), path_.c_str()) != 0)
-        fail("cannot be renamed from " + temporary_, errno);
-    temporary_.clear();
-    // The new name survives a crash only when the directory is synced, too; some file systems refuse that.
-    sync(directory_of(path_), O_RDONLY | O_DIRECTORY);
+    try {
+        temporary_->commit();
+    } catch (const std::system_error& failure) {
+        fail("cannot be written", failure.code().value());
+    }
 }
 
 void DatasetWriter::fail_writing(const std::string& reason) const {

@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "hdf5_attributes.hpp"
 #include "hdf5_support.hpp"
+#include "tutti/base/atomic_file.hpp"
 #include "tutti/input/dataset.hpp"
 #include "tutti/input/sample_placement.hpp"
 
@@ -71,7 +73,8 @@ class DatasetWriter {
     [[noreturn]] void fail(const std::string& what, int error) const;
     [[noreturn]] void fail_writing(const std::string& reason) const;
 
-    std::string path_, temporary_;
+    std::string path_;
+    std::optional<file::Temporary> temporary_;
     DatasetInfo info_;
     std::int64_t written_ = 0;  ///< samples
     std::int64_t steps_ = 0;    ///< of the next sample

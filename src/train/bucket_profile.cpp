@@ -5,17 +5,17 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "atomic_file.hpp"
+#include "tutti/base/atomic_file.hpp"
 #include "tutti/base/cache_directory.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/host_name.hpp"
 #include "tutti/base/json_text.hpp"
 #include "tutti/base/path_type.hpp"
+#include "tutti/base/report_file.hpp"
 #include "tutti/base/sha256.hpp"
 #include "tutti/train/across_steps.hpp"
 #include "tutti/train/bucket_plan.hpp"
 #include "tutti/train/precision.hpp"
-#include "tutti/train/report_file.hpp"
 
 namespace tutti {
 namespace {

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <system_error>
 
-#include "atomic_file.hpp"
 #include "checkpoint_model.hpp"
 #include "checkpoint_output.hpp"
 #include "checkpoint_tensors.hpp"
+#include "tutti/base/atomic_file.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/sha256.hpp"
 

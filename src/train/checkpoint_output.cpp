@@ -7,7 +7,7 @@
 #include <cstring>
 #include <limits>
 
-#include "atomic_file.hpp"
+#include "tutti/base/atomic_file.hpp"
 
 namespace tutti::store {
 namespace {

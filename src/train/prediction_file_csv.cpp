@@ -4,8 +4,8 @@
 #include <iterator>
 #include <system_error>
 
-#include "atomic_file.hpp"
 #include "prediction_writers.hpp"
+#include "tutti/base/atomic_file.hpp"
 #include "tutti/base/csv_field.hpp"
 
 namespace tutti {

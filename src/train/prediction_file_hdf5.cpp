@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "../input/hdf5_texts.hpp"
-#include "atomic_file.hpp"
 #include "checkpoint_output.hpp"
 #include "checkpoint_tensors.hpp"
 #include "prediction_writers.hpp"
+#include "tutti/base/atomic_file.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/sha256.hpp"
 

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <system_error>
 
-#include "atomic_file.hpp"
 #include "run_directory_lock.hpp"
 #include "run_directory_metrics.hpp"
+#include "tutti/base/atomic_file.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/path_type.hpp"
 
@@ -91,7 +91,7 @@ void remove_file(const fs::path& path) {
 /// Temporaries of processes that died while they wrote; `spare` may still be in the making.
 void remove_temporaries(const fs::path& directory, const std::string& spare) {
     for (const std::string& name : names_in(directory))
-        if (file::is_temporary(name) && (spare.empty() || !name.ends_with(spare)))
+        if (!file::target_of_temporary(name).empty() && (spare.empty() || !name.ends_with(spare)))
             remove_file(directory / name);
 }
 
@@ -104,14 +104,14 @@ constexpr std::array<std::string_view, 6> own_names = {"config.yaml", provenance
 /// Whether `name` is a run's, or a temporary of one. Other programs write theirs there, too (`trainer predict
 /// -o RUN_DIR/out.h5`), and a run may have been given the directory of its data or scripts.
 bool is_own(std::string_view name) {
-    if (file::is_temporary(name)) name = name.substr(0, name.rfind('.', name.size() - sizeof ".tmp"));
+    if (const std::string_view target = file::target_of_temporary(name); !target.empty()) name = target;
     return std::ranges::find(own_names, name) != own_names.end() ||
            (name.starts_with(failed_prefix) && step_of(name.substr(failed_prefix.size())));
 }
 
 void remove_own_temporaries(const fs::path& directory) {
     for (const std::string& name : names_in(directory))
-        if (file::is_temporary(name) && is_own(name)) remove_file(directory / name);
+        if (!file::target_of_temporary(name).empty() && is_own(name)) remove_file(directory / name);
 }
 
 /// A file such as config.yaml in a directory where no run was yet is somebody's own, which a run would

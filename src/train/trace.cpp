@@ -7,7 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "atomic_file.hpp"
+#include "tutti/base/atomic_file.hpp"
 #include "tutti/base/host_name.hpp"
 
 namespace tutti {

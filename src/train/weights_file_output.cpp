@@ -6,9 +6,9 @@
 #include <string_view>
 #include <system_error>
 
-#include "atomic_file.hpp"
 #include "checkpoint_output.hpp"
 #include "checkpoint_tensors.hpp"
+#include "tutti/base/atomic_file.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/utf8.hpp"
 #include "tutti/train/weights_file.hpp"

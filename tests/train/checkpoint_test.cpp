@@ -18,6 +18,7 @@
 #include "support/error_message.hpp"
 #include "support/files.hpp"
 #include "support/temp_dir.hpp"
+#include "tutti/base/atomic_file.hpp"
 #include "tutti/base/error.hpp"
 
 /// Read by LeakSanitizer: HDF5 1.10 loses memory over damaged metadata. Identifiers that we forget to close
@@ -353,7 +354,7 @@ TEST_F(CheckpointFile, AReadOnlyDirectoryIsNamed) {
 TEST_F(CheckpointFile, AFullDeviceIsNamed) {
     if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
     // The temporary of this process, made to lead to a device without space.
-    const std::string temporary = path_ + "." + std::to_string(getpid()) + ".tmp";
+    const std::string temporary = file::temporary_name(path_);
     fs::create_symlink("/dev/full", temporary);
     EXPECT_CONTAINS(message_of<RunError>([&] { save_checkpoint(path_, example_checkpoint()); }), path_);
     EXPECT_TRUE(names_in(directory_.path()).empty());

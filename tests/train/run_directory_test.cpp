@@ -11,6 +11,7 @@
 #include "support/error_message.hpp"
 #include "support/files.hpp"
 #include "support/temp_dir.hpp"
+#include "tutti/base/atomic_file.hpp"
 #include "tutti/base/error.hpp"
 
 namespace tutti {
@@ -213,7 +214,7 @@ TEST_F(RunDirectoryTest, CheckpointStepsAreReadFromTheNames) {
     EXPECT_EQ(run.checkpoint_path(1234567890123), path_ + "/checkpoints/step-1234567890123.h5");
     EXPECT_EQ(latest_checkpoint(path_), std::nullopt);
     add_checkpoints({0, 99'999'999, 100'000'000, 42});
-    for (const char* name : {"step-00000050.h5.123.tmp", "step-50.h5", "step-00000051.hdf5",
+    for (const char* name : {"step-00000050.h5.node-123.tmp", "step-50.h5", "step-00000051.hdf5",
                              "step-0000005x.h5", "step--0000001.h5", "step-99999999999999999999.h5", "other"})
         write_file(path_ + "/checkpoints/" + name, "x");
     fs::create_directory(checkpoint(52));
@@ -241,24 +242,25 @@ TEST_F(RunDirectoryTest, PruningKeepsTheNewestAndTheProtected) {
 
 TEST_F(RunDirectoryTest, StaleTemporariesAreRemoved) {
     RunDirectory run(path_, false);
-    const std::string stale = checkpoint(7) + ".1.tmp";
-    const std::string own = checkpoint(8) + "." + std::to_string(getpid()) + ".tmp";
+    const std::string stale = checkpoint(7) + ".node3-1.tmp", old = checkpoint(6) + ".1.tmp";
+    const std::string own = file::temporary_name(checkpoint(8));
     const std::string foreign = path_ + "/checkpoints/notes.tmp";
-    for (const std::string& name : {stale, own, foreign}) write_file(name, "x");
+    for (const std::string& name : {stale, old, own, foreign}) write_file(name, "x");
     run.prune_checkpoints(0, std::nullopt);
     EXPECT_FALSE(fs::exists(stale));
+    EXPECT_FALSE(fs::exists(old)) << "an earlier version's";
     EXPECT_TRUE(fs::exists(own)) << "this process may still be writing it";
     EXPECT_TRUE(fs::exists(foreign));
 }
 
 TEST_F(RunDirectoryTest, OpeningRemovesTemporariesOfADeadRun) {
     { const RunDirectory run(path_, false); }
-    write_file(checkpoint(7) + "." + std::to_string(getpid()) + ".tmp", "x");
+    write_file(file::temporary_name(checkpoint(7)), "x");
     for (const char* name : {"config.yaml", "provenance.json", "metrics.jsonl", "trace.json",
                              "failed-step-00000003.h5", "predictions.h5"})
-        write_file(path_ + "/" + name + ".99.tmp", "x");
+        write_file(path_ + "/" + name + ".node-3-99.tmp", "x");
     const RunDirectory run(path_, false);
-    EXPECT_EQ(names_in(path_), (Names{"checkpoints", "lock", "predictions.h5.99.tmp"}))
+    EXPECT_EQ(names_in(path_), (Names{"checkpoints", "lock", "predictions.h5.node-3-99.tmp"}))
         << "another program's may be in the making";
     EXPECT_TRUE(names_in(path_ + "/checkpoints").empty());
 }

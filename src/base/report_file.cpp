@@ -1,8 +1,8 @@
-#include "tutti/train/report_file.hpp"
+#include "tutti/base/report_file.hpp"
 
 #include <filesystem>
 
-#include "atomic_file.hpp"
+#include "tutti/base/atomic_file.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/failed_write.hpp"
 

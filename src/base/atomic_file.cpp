@@ -1,0 +1,126 @@
+#include "tutti/base/atomic_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+
+#include "tutti/base/host_name.hpp"
+
+namespace tutti::file {
+namespace {
+
+constexpr std::string_view ending = ".tmp";
+
+void sync(int descriptor) {
+    while (::fsync(descriptor) != 0)
+        if (errno != EINTR) throw_errno(errno);
+}
+
+/// Makes a rename in `directory` durable. File systems that cannot sync a directory are left alone.
+void sync_directory(const std::string& directory) {
+    const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) throw_errno(errno);
+    int error = 0;
+    while (::fsync(descriptor) != 0) {
+        error = errno;
+        if (error != EINTR) break;
+        error = 0;
+    }
+    ::close(descriptor);
+    if (error != 0 && error != EINVAL && error != ENOTSUP) throw_errno(error);
+}
+
+}  // namespace
+
+void throw_errno(int error) {
+    throw std::system_error(error, std::generic_category());
+}
+
+std::string cause(const std::system_error& error) {
+    return error.code().message();
+}
+
+void write_all(int descriptor, std::string_view text) {
+    while (!text.empty()) {
+        const ssize_t n = ::write(descriptor, text.data(), text.size());
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) throw_errno(errno);
+        text.remove_prefix(static_cast<std::size_t>(n));
+    }
+}
+
+std::string content(const std::string& path) {
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) throw_errno(errno);
+    std::string text;
+    std::array<char, 1 << 16> piece;
+    int error = 0;
+    try {
+        for (ssize_t n = 1; n != 0;) {
+            n = ::read(descriptor, piece.data(), piece.size());
+            if (n > 0) text.append(piece.data(), static_cast<std::size_t>(n));
+            if (n < 0 && errno != EINTR) {
+                error = errno;
+                break;
+            }
+        }
+    } catch (...) {
+        ::close(descriptor);
+        throw;
+    }
+    ::close(descriptor);
+    if (error != 0) throw_errno(error);
+    return text;
+}
+
+std::string temporary_name(const std::string& path) {
+    const std::string host = host_name();
+    return path + "." + host.substr(0, host.find('.')) + "-" + std::to_string(::getpid()) +
+           std::string(ending);
+}
+
+std::string_view target_of_temporary(std::string_view name) {
+    if (!name.ends_with(ending)) return {};
+    name.remove_suffix(ending.size());
+    const auto dot = name.rfind('.');
+    if (dot == 0 || dot == std::string_view::npos) return {};
+    std::string_view number = name.substr(dot + 1);
+    if (const auto dash = number.rfind('-'); dash != std::string_view::npos && dash > 0)
+        number.remove_prefix(dash + 1);
+    const bool is_number = !number.empty() && std::ranges::all_of(number, [](unsigned char c) {
+        return std::isdigit(c) != 0;
+    });
+    return is_number ? name.substr(0, dot) : std::string_view();
+}
+
+Temporary::Temporary(std::string path) : target_(std::move(path)), name_(temporary_name(target_)) {
+    descriptor_ = ::open(name_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (descriptor_ < 0) throw_errno(errno);
+}
+
+Temporary::~Temporary() {
+    ::close(descriptor_);
+    if (!committed_) ::unlink(name_.c_str());
+}
+
+void Temporary::commit() {
+    sync(descriptor_);
+    if (::rename(name_.c_str(), target_.c_str()) != 0) throw_errno(errno);
+    committed_ = true;
+    const std::string directory = std::filesystem::path(target_).parent_path().string();
+    sync_directory(directory.empty() ? "." : directory);
+}
+
+void replace(const std::string& path, std::string_view content) {
+    Temporary temporary(path);
+    write_all(temporary.descriptor(), content);
+    temporary.commit();
+}
+
+}  // namespace tutti::file

@@ -1,0 +1,62 @@
+#include "tutti/base/report_file.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "support/error_message.hpp"
+#include "support/files.hpp"
+#include "support/temp_dir.hpp"
+#include "tutti/base/error.hpp"
+
+namespace tutti::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ReportFile : public testing::Test {
+  protected:
+    const TempDir temp_;
+    const std::string path_ = temp_.path() + "/report.json";
+};
+
+TEST_F(ReportFile, HasItsDirectoryMadeAndIsNotThereBeforeItIsWritten) {
+    const std::string directory = temp_.path() + "/a/b";
+    EXPECT_EQ(prepare_report(directory, "step.json"), directory + "/step.json");
+    EXPECT_TRUE(names_in(directory).empty());
+    write_report(directory + "/step.json", "{}");
+    EXPECT_EQ(read_report(directory + "/step.json", "look there"), "{}");
+}
+
+TEST_F(ReportFile, ThatCannotBeWrittenIsRefusedBeforeTheWork) {
+    fs::create_directory(path_);
+    EXPECT_CONTAINS(message_of<UsageError>([&] { prepare_report(temp_.path(), "report.json"); }),
+                    path_ + " is a directory");
+    write_file(temp_.path() + "/file", "");
+    const std::string message =
+        message_of<UsageError>([&] { prepare_report(temp_.path() + "/file/a", "report.json", "--json"); });
+    EXPECT_CONTAINS(message, "cannot write into " + temp_.path() + "/file/a: Not a directory");
+    EXPECT_CONTAINS(message, "--json");
+}
+
+TEST_F(ReportFile, OfAnOutputIsTriedInWhatThereIsOfItsFolder) {
+    prepare_output(temp_.path() + "/a/b/out.csv");
+    EXPECT_TRUE(names_in(temp_.path()).empty()) << "who writes it makes the folder";
+    fs::create_directory(path_);
+    EXPECT_CONTAINS(message_of<UsageError>([&] { prepare_output(path_, "--save"); }),
+                    "--save " + path_ + " is a directory");
+    EXPECT_CONTAINS(message_of<UsageError>([] { prepare_output("/dev/null"); }),
+                    "-o /dev/null is something else than a file");
+}
+
+TEST_F(ReportFile, KeepsWhatItHeldWhereWritingFails) {
+    EXPECT_CONTAINS(message_of<DataError>([&] { write_report(temp_.path() + "/none/a", ""); }),
+                    "cannot write " + temp_.path() + "/none/a: No such file or directory");
+    const std::string message = message_of<DataError>([&] { read_report(path_, "make it with b"); });
+    EXPECT_CONTAINS(message, path_ + ": cannot be read: No such file or directory");
+    EXPECT_CONTAINS(message, "make it with b");
+}
+
+}  // namespace
+}  // namespace tutti::test
