@@ -68,7 +68,7 @@ bool Trainer::Impl::report_eval() {
         job.log.warning(fmt::format("epoch {}: {} validation samples could not be read and do not count",
                                     epoch, result.unreadable));
     // Where a run was cut off must not decide when it ends.
-    if (progress.position == 0 && evaluates_after(progress.epoch)) note_for_early_stopping(result);
+    if (progress.position == 0 && schedule.evaluates_after(progress.epoch)) note_for_early_stopping(result);
     watch.lap(account.evaluation);
     if (wall_time) wall_time->evaluated(seconds_since_start() - begin);
     return true;
@@ -76,7 +76,7 @@ bool Trainer::Impl::report_eval() {
 
 void Trainer::Impl::note_best(const EvaluationResult& result) {
     const std::string& metric = config.train.checkpoint.best;
-    if (metric.empty() || finished_epochs(progress) < config.train.checkpoint.best_from) return;
+    if (!schedule.best_counts_after(finished_epochs(progress))) return;
     const double value = result.metric(metric);
     if (std::isnan(value) || (progress.has_best && !improves(metric, value, progress.best_metric))) return;
     progress.has_best = true;

@@ -9,6 +9,7 @@
 #include "order_measurement.hpp"
 #include "progress_report.hpp"
 #include "run_place.hpp"
+#include "run_schedule.hpp"
 #include "trace.hpp"
 #include "train_step.hpp"
 #include "tutti/train/evaluation.hpp"
@@ -46,14 +47,12 @@ struct Trainer::Impl {
     void end_epoch();
     /// Also the one in progress where no update is left of it.
     std::int64_t finished_epochs(const Progress& at) const;
-    bool evaluates_after(std::int64_t epoch) const;  // of the epochs, from 1 on
     void final_evaluation();
     void finish_epoch(bool skipped = false);
     void save_if_due(bool epoch_ended, bool skipped);
     void report_step(const UpdateReport& update);
     /// On rank 0, to metrics.jsonl. What is wrong with it all ranks hear in the next update, or at the end.
     void append_row(const std::string& row);
-    bool save_scheduled(bool epoch_ended, bool skipped) const;
     std::int64_t total_steps() const;
     void set_place(RunPlace::Work work);
 
@@ -95,6 +94,7 @@ struct Trainer::Impl {
 
     TrainingJob job;  // its directory may come later
     const Config& config;
+    const RunSchedule schedule{config.train, job.val != nullptr};
     TrainStep training;
     // Parts of `training` that everything here speaks of.
     const int rank = training.rank, world = training.world;

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "memory_report.hpp"
 #include "ready_order.hpp"
 #include "trainer_impl.hpp"
@@ -28,8 +26,7 @@ bool Trainer::Impl::stopped_early() const {
 }
 
 bool Trainer::Impl::finished() const {
-    return progress.epoch >= config.train.epochs || stopped_early() ||
-           (config.train.max_steps && progress.step >= *config.train.max_steps);
+    return schedule.is_over(progress.epoch, progress.step) || stopped_early();
 }
 
 void Trainer::Impl::set_place(RunPlace::Work work) {
@@ -53,7 +50,7 @@ TrainingResult Trainer::Impl::run() {
             job.log.info("early stopping had ended it");
             result.to_go_on = fmt::format("train.early_stopping=null, or with patience: {} in it",
                                           std::max(progress.stale_evals, stop.patience) + 1);
-        } else if (config.train.max_steps && progress.step >= *config.train.max_steps) {
+        } else if (schedule.reaches_max_steps(progress.step)) {
             result.to_go_on = fmt::format("train.max_steps={}", progress.step + training.steps_per_epoch());
             if (progress.epoch >= config.train.epochs)
                 result.to_go_on += fmt::format(" train.epochs={}", progress.epoch + 1);
@@ -180,9 +177,8 @@ void Trainer::Impl::append_row(const std::string& row) {
 void Trainer::Impl::after_update(bool skipped) {
     // Who asks to stop may not give the time for an evaluation: it is left to the resume, which finds the
     // cursor at the end of the epoch.
-    const std::int64_t ended = progress.epoch + 1;
-    const bool evaluates = job.val && (evaluates_after(ended) || ended >= config.train.epochs);
-    if (!training.epoch_has_more() && !(stopping && evaluates)) return finish_epoch(skipped);
+    if (!training.epoch_has_more() && !(stopping && schedule.evaluates_at_end_of(progress.epoch + 1)))
+        return finish_epoch(skipped);
     save_if_due(false, skipped);
 }
 
@@ -192,7 +188,9 @@ void Trainer::Impl::finish_epoch(bool skipped) {
 }
 
 void Trainer::Impl::save_if_due(bool epoch_ended, bool skipped) {
-    if (training.sums.checkpoint_due() || save_scheduled(epoch_ended, skipped) || best_is_unsaved) {
+    const bool scheduled = (epoch_ended && schedule.saves_after_epoch(progress.epoch)) ||
+                           (!skipped && schedule.saves_after_step(progress.step));
+    if (training.sums.checkpoint_due() || scheduled || best_is_unsaved) {
         save();
         watch.lap(account.checkpoint);
     }
@@ -215,7 +213,7 @@ void Trainer::Impl::end_epoch() {
     progress.position = 0;
     progress.loss_sum = progress.loss_weight = 0;
     progress.correct = 0;
-    if (evaluates_after(progress.epoch) && !report_eval()) {
+    if (schedule.evaluates_after(progress.epoch) && !report_eval()) {
         // Left to the resume, as after a signal in the epoch's last update.
         progress = before;
         stopping = true;
@@ -229,19 +227,6 @@ std::int64_t Trainer::Impl::finished_epochs(const Progress& at) const {
     const std::int64_t left = training.epoch_limit() - at.position;
     const std::int64_t least = config.data.drop_last ? training.global_batch() : 1;
     return at.epoch + (at.position > 0 && left < least ? 1 : 0);
-}
-
-bool Trainer::Impl::evaluates_after(std::int64_t epoch) const {
-    const std::int64_t every = config.train.eval_every;
-    return job.val && every > 0 && epoch > 0 && epoch % every == 0;
-}
-
-bool Trainer::Impl::save_scheduled(bool epoch_ended, bool skipped) const {
-    const Interval& every = config.train.checkpoint.every;
-    const std::int64_t count = std::max<std::int64_t>(std::llround(every.count), 1);
-    if (every.count <= 0) return false;
-    if (every.unit == Interval::Unit::epochs) return epoch_ended && progress.epoch % count == 0;
-    return every.unit == Interval::Unit::steps && !skipped && progress.step % count == 0;
 }
 
 }  // namespace tutti
