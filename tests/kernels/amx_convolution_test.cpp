@@ -1,13 +1,12 @@
 // Convolutions by the processor's matrix unit: whole numbers that bf16 has must give exact results.
 #include "amx_convolution.hpp"
 
-#include <cmath>
-
 #include "amx_products.hpp"
 #include "amx_weight_gradient.hpp"
 #include "backend.hpp"
 #include "bf16_reference.hpp"
 #include "images_alone.hpp"
+#include "op_case.hpp"
 #include "reference.hpp"
 
 namespace tutti::test {
@@ -20,39 +19,18 @@ class AmxConvolutionTest : public Bf16KernelTest {
     }
 };
 
-struct AmxConvolutionCase {
-    Conv2dShape shape;
-    std::int64_t batch;
-    TestTensor x, weight, bias, dy, y, dx, dweight, dbias;
-    Workspace workspace;
-
-    AmxConvolutionCase(const Conv2dShape& of, std::int64_t count)
-        : AmxConvolutionCase(of, count, Extents(of, count)) {}
+struct AmxConvolutionCase : OpCase<Conv2dShape> {
+    using OpCase::OpCase;
     void make_whole() {
-        for (TestTensor* one : {&x, &weight, &bias, &dy})
-            for (std::size_t i = 0; i < one->size(); ++i) one->set(i, std::round(one->get(i) * 8));
+        for (TestTensor* one : {&x, &weight, &bias, &dy}) test::make_whole(*one, 8);
     }
     void run() {
-        const auto at = [](TestTensor& tensor) { return tensor.view().as<float>(); };
         const AmxConvolution convolution(shape);
-        convolution.forward(batch, at(x), at(weight), shape.bias ? at(bias) : nullptr, at(y), workspace);
-        convolution.backward_data(batch, at(weight), at(dy), at(dx), workspace);
-        AmxWeightGradient(shape).compute(batch, at(x), at(dy), at(dweight), shape.bias ? at(dbias) : nullptr,
+        convolution.forward(batch, data(x), data(weight), if_biased(bias), data(y), workspace);
+        convolution.backward_data(batch, data(weight), data(dy), data(dx), workspace);
+        AmxWeightGradient(shape).compute(batch, data(x), data(dy), data(dweight), if_biased(dbias),
                                          workspace);
     }
-
-  private:
-    AmxConvolutionCase(const Conv2dShape& of, std::int64_t count, const Extents& extents)
-        : shape(of),
-          batch(count),
-          x(TestTensor::random(DType::f32, extents.x, 1)),
-          weight(TestTensor::random(DType::f32, extents.weight, 2)),
-          bias(TestTensor::random(DType::f32, extents.bias, 3)),
-          dy(TestTensor::random(DType::f32, extents.y, 4)),
-          y(TestTensor::random(DType::f32, extents.y, 5)),
-          dx(TestTensor::random(DType::f32, extents.x, 6)),
-          dweight(TestTensor::random(DType::f32, extents.weight, 7)),
-          dbias(TestTensor::random(DType::f32, extents.bias, 8)) {}
 };
 
 Conv2dShape window(std::int64_t height, std::int64_t width, std::int64_t in, std::int64_t out,
@@ -107,8 +85,8 @@ TEST_F(AmxConvolutionTest, is_exact_where_bf16_has_the_numbers) {
             AmxConvolutionCase one(shape, batch);
             one.make_whole();
             one.run();
-            expect_exactly(one.y, reference_forward(shape, batch, one.x, one.weight, one.bias));
-            const Gradients expected = reference_backward(shape, batch, one.x, one.weight, one.dy);
+            expect_exactly(one.y, one.expected_y());
+            const Gradients expected = one.expected();
             expect_exactly(one.dx, expected.dx);
             expect_exactly(one.dweight, expected.dweight);
             if (shape.bias) expect_exactly(one.dbias, expected.dbias);
@@ -130,17 +108,8 @@ TEST_F(AmxConvolutionTest, rounds_each_factor_once) {
 TEST_F(AmxConvolutionTest, has_the_same_bits_with_any_number_of_threads) {
     for (const Conv2dShape& shape : {window(7, 5, 64, 80, 3, 1, 1), window(9, 6, 160, 144, 3, 2, 1)}) {
         SCOPED_TRACE(named(shape));
-        omp_set_num_threads(1);
         AmxConvolutionCase one(shape, 19), other(shape, 19);
-        one.run();
-        for (const int threads : {2, 3, 5}) {
-            omp_set_num_threads(threads);
-            other.run();
-            EXPECT_EQ(one.y.bytes(), other.y.bytes()) << threads << " threads";
-            EXPECT_EQ(one.dx.bytes(), other.dx.bytes()) << threads << " threads";
-            EXPECT_EQ(one.dweight.bytes(), other.dweight.bytes()) << threads << " threads";
-            EXPECT_EQ(one.dbias.bytes(), other.dbias.bytes()) << threads << " threads";
-        }
+        expect_the_bits_of_one_thread(one, other, {2, 3, 5});
     }
 }
 

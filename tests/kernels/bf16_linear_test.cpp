@@ -4,11 +4,10 @@
 
 #include <omp.h>
 
-#include <cmath>
-
 #include "amx_products.hpp"
 #include "backend.hpp"
 #include "bf16_reference.hpp"
+#include "op_case.hpp"
 #include "reference.hpp"
 
 namespace tutti::test {
@@ -16,32 +15,14 @@ namespace {
 
 class Bf16Linear : public Bf16KernelTest {};
 
-struct LinearCase {
-    LinearShape shape;
-    std::int64_t rows;
-    TestTensor x, weight, bias, dy, y, dx;
-    Workspace workspace;
-
-    LinearCase(const LinearShape& of, std::int64_t count) : LinearCase(of, count, Extents(of, count)) {}
+struct LinearCase : OpCase<LinearShape> {
+    using OpCase::OpCase;
     void run() {
-        bf16_linear_forward(shape, rows, x.view().as<float>(), weight.view().as<float>(),
-                            shape.bias ? bias.view().as<float>() : nullptr, y.view().as<float>(), workspace);
+        bf16_linear_forward(shape, batch, data(x), data(weight), if_biased(bias), data(y), workspace);
         std::vector<std::uint16_t> gradient(dy.size());
         for (std::size_t i = 0; i < dy.size(); ++i) gradient[i] = bf16_bits(dy.get(i));
-        bf16_linear_backward_data(shape, rows, gradient.data(), weight.view().as<float>(),
-                                  dx.view().as<float>(), workspace);
+        bf16_linear_backward_data(shape, batch, gradient.data(), data(weight), data(dx), workspace);
     }
-
-  private:
-    LinearCase(const LinearShape& of, std::int64_t count, const Extents& extents)
-        : shape(of),
-          rows(count),
-          x(TestTensor::random(DType::f32, extents.x, 1)),
-          weight(TestTensor::random(DType::f32, extents.weight, 2)),
-          bias(TestTensor::random(DType::f32, extents.bias, 3)),
-          dy(TestTensor::random(DType::f32, extents.y, 4)),
-          y(DType::f32, extents.y),
-          dx(DType::f32, extents.x) {}
 };
 
 TEST_F(Bf16Linear, is_the_definition_on_rounded_inputs) {
@@ -62,25 +43,17 @@ TEST_F(Bf16Linear, takes_weights_that_no_cache_holds) {
     const LinearShape shape{.in = 784, .out = 1040};
     for (const std::int64_t rows : {257, 300}) {
         LinearCase one(shape, rows);
-        for (TestTensor* whole : {&one.x, &one.weight, &one.bias, &one.dy})
-            for (std::size_t i = 0; i < whole->size(); ++i) whole->set(i, std::round(whole->get(i) * 4));
+        for (TestTensor* whole : {&one.x, &one.weight, &one.bias, &one.dy}) make_whole(*whole, 4);
         one.run();
-        expect_exactly(one.y, reference_forward(shape, rows, one.x, one.weight, one.bias));
-        expect_exactly(one.dx, reference_backward(shape, rows, one.x, one.weight, one.dy).dx);
+        expect_exactly(one.y, one.expected_y());
+        expect_exactly(one.dx, one.expected().dx);
     }
 }
 
 TEST_F(Bf16Linear, has_the_same_bits_with_any_number_of_threads) {
     const LinearShape shape{.in = 144, .out = 80};
-    omp_set_num_threads(1);
     LinearCase one(shape, 500), other(shape, 500);
-    one.run();
-    for (const int threads : {2, 3, 5}) {
-        omp_set_num_threads(threads);
-        other.run();
-        EXPECT_EQ(one.y.bytes(), other.y.bytes()) << threads << " threads";
-        EXPECT_EQ(one.dx.bytes(), other.dx.bytes()) << threads << " threads";
-    }
+    expect_the_bits_of_one_thread(one, other, {2, 3, 5});
 }
 
 TEST_F(Bf16Linear, rows_have_the_same_bits_in_calls_of_more_and_of_fewer) {

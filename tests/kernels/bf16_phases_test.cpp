@@ -4,12 +4,11 @@
 
 #include <omp.h>
 
-#include <cmath>
-
 #include "backend.hpp"
 #include "bf16_phase_gradient.hpp"
 #include "bf16_reference.hpp"
 #include "images_alone.hpp"
+#include "op_case.hpp"
 #include "reference.hpp"
 
 namespace tutti::test {
@@ -47,42 +46,18 @@ std::string strided_name(const Conv2dShape& s) {
            to_string(Shape{s.padding_h, s.padding_w});
 }
 
-struct StridedCase {
-    Conv2dShape shape;
-    std::int64_t batch;
-    TestTensor x, weight, bias, dy, y, dx, dweight, dbias;
-    Workspace workspace;
-
-    StridedCase(const Conv2dShape& of, std::int64_t count) : StridedCase(of, count, Extents(of, count)) {}
+struct StridedCase : OpCase<Conv2dShape> {
+    using OpCase::OpCase;
     /// Small whole numbers, whose sums of four bf16 has.
     void make_whole() {
-        for (TestTensor* one : {&x, &weight, &dy, &bias})
-            for (std::size_t i = 0; i < one->size(); ++i) one->set(i, std::round(one->get(i) * 4));
+        for (TestTensor* one : {&x, &weight, &dy, &bias}) test::make_whole(*one, 4);
     }
     void run() {
-        bf16_phases_forward(shape, batch, x.view().as<float>(), weight.view().as<float>(),
-                            shape.bias ? bias.view().as<float>() : nullptr, y.view().as<float>(), workspace);
-        bf16_phases_backward_data(shape, batch, weight.view().as<float>(), dy.view().as<float>(),
-                                  dx.view().as<float>(), workspace);
-        bf16_phases_weight_gradient(shape, batch, x.view().as<float>(), dy.view().as<float>(),
-                                    dweight.view().as<float>(),
-                                    shape.bias ? dbias.view().as<float>() : nullptr, workspace);
+        bf16_phases_forward(shape, batch, data(x), data(weight), if_biased(bias), data(y), workspace);
+        bf16_phases_backward_data(shape, batch, data(weight), data(dy), data(dx), workspace);
+        bf16_phases_weight_gradient(shape, batch, data(x), data(dy), data(dweight), if_biased(dbias),
+                                    workspace);
     }
-    Sums expected_y() const { return reference_forward(shape, batch, x, weight, bias); }
-    Gradients expected() const { return reference_backward(shape, batch, x, weight, dy); }
-
-  private:
-    StridedCase(const Conv2dShape& of, std::int64_t count, const Extents& extents)
-        : shape(of),
-          batch(count),
-          x(TestTensor::random(DType::f32, extents.x, 1)),
-          weight(TestTensor::random(DType::f32, extents.weight, 2)),
-          bias(TestTensor::random(DType::f32, extents.bias, 3)),
-          dy(TestTensor::random(DType::f32, extents.y, 4)),
-          y(DType::f32, extents.y),
-          dx(DType::f32, extents.x),
-          dweight(DType::f32, extents.weight),
-          dbias(DType::f32, extents.bias) {}
 };
 
 TEST_F(Bf16Phases, are_exact_where_bf16_has_the_transformed_numbers) {
@@ -143,17 +118,8 @@ TEST_F(Bf16Phases, have_errors_like_a_direct_convolution_of_rounded_inputs) {
 
 TEST_F(Bf16Phases, have_the_same_bits_with_any_number_of_threads) {
     const Conv2dShape shape = strided(13, 9, 64, 80, 1, 1);
-    omp_set_num_threads(1);
     StridedCase one(shape, 21), other(shape, 21);
-    one.run();
-    for (const int threads : {2, 3, 5, 16}) {
-        omp_set_num_threads(threads);
-        other.run();
-        EXPECT_EQ(one.y.bytes(), other.y.bytes()) << threads << " threads";
-        EXPECT_EQ(one.dx.bytes(), other.dx.bytes()) << threads << " threads";
-        EXPECT_EQ(one.dweight.bytes(), other.dweight.bytes()) << threads << " threads";
-        EXPECT_EQ(one.dbias.bytes(), other.dbias.bytes()) << threads << " threads";
-    }
+    expect_the_bits_of_one_thread(one, other, {2, 3, 5, 16});
 }
 
 TEST_F(Bf16Phases, images_have_the_same_bits_alone_and_in_a_batch) {

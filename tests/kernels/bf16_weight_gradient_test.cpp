@@ -7,6 +7,7 @@
 #include "backend.hpp"
 #include "bf16_reference.hpp"
 #include "bf16_weight_gradient.hpp"
+#include "op_case.hpp"
 #include "reference.hpp"
 
 namespace tutti::test {
@@ -15,43 +16,29 @@ namespace {
 class Bf16WeightGradient : public Bf16KernelTest {};
 
 template <class OpShape>
-struct WeightGradientCase {
-    OpShape shape;
-    std::int64_t batch;
-    TestTensor x, dy, weight, dweight, dbias;
+struct WeightGradientCase : OpCase<OpShape> {
+    using Case = OpCase<OpShape>;
+    using Case::batch, Case::dbias, Case::dweight, Case::dy, Case::shape, Case::weight, Case::x;
     std::vector<std::uint16_t> rounded_dy;
-    Workspace workspace;
 
     WeightGradientCase(const OpShape& of, std::int64_t count)
-        : WeightGradientCase(of, count, Extents(of, count)) {}
+        : Case(of, count), rounded_dy(dy.size(), 0xffff) {}
     void run(bool add = false) {
-        const GradientOfOutput also{rounded_dy.data(), dbias.view().template as<float>()};
-        const auto* in = x.view().template as<float>();
-        const auto* gradient = dy.view().template as<float>();
-        auto* result = dweight.view().template as<float>();
+        const GradientOfOutput also{rounded_dy.data(), Case::data(dbias)};
         if constexpr (std::is_same_v<OpShape, Conv2dShape>)
-            bf16_weight_gradient(shape, batch, in, gradient, result, also, add, workspace);
+            bf16_weight_gradient(shape, batch, Case::data(x), Case::data(dy), Case::data(dweight), also, add,
+                                 Case::workspace);
         else
-            bf16_weight_gradient(shape, batch, in, gradient, result, also, workspace);
+            bf16_weight_gradient(shape, batch, Case::data(x), Case::data(dy), Case::data(dweight), also,
+                                 Case::workspace);
     }
     void expect_definition() {
         const Gradients expected = reference_backward(shape, batch, rounded(x), weight, rounded(dy));
         expect_sums(dweight, expected.dweight, 0x1p-24);
-        expect_sums(dbias, reference_backward(shape, batch, x, weight, dy).dbias, 0x1p-24);
+        expect_sums(dbias, Case::expected().dbias, 0x1p-24);
         for (std::size_t i = 0; i < dy.size(); ++i)
             ASSERT_EQ(rounded_dy[i], bf16_bits(dy.get(i))) << "element " << i << " of dy";
     }
-
-  private:
-    WeightGradientCase(const OpShape& of, std::int64_t count, const Extents& extents)
-        : shape(of),
-          batch(count),
-          x(TestTensor::random(DType::f32, extents.x, 1)),
-          dy(TestTensor::random(DType::f32, extents.y, 2)),
-          weight(DType::f32, extents.weight),
-          dweight(DType::f32, extents.weight),
-          dbias(DType::f32, extents.bias),
-          rounded_dy(dy.size(), 0xffff) {}
 };
 
 std::vector<Conv2dShape> gradient_convolutions() {
@@ -124,22 +111,12 @@ TEST_F(Bf16WeightGradient, is_added_where_asked) {
 }
 
 TEST_F(Bf16WeightGradient, has_the_same_bits_with_any_number_of_threads) {
-    const auto expect_same = [](auto& one, auto& other) {
-        omp_set_num_threads(1);
-        one.run();
-        for (const int threads : {2, 3, 5}) {
-            omp_set_num_threads(threads);
-            other.run();
-            EXPECT_EQ(one.dweight.bytes(), other.dweight.bytes()) << threads << " threads";
-            EXPECT_EQ(one.dbias.bytes(), other.dbias.bytes()) << threads << " threads";
-        }
-    };
     WeightGradientCase<Conv2dShape> convolution(gradient_convolutions().front(), 70),
         again(gradient_convolutions().front(), 70);
-    expect_same(convolution, again);
+    expect_the_bits_of_one_thread(convolution, again, {2, 3, 5});
     const LinearShape linear{.in = 144, .out = 101};
     WeightGradientCase<LinearShape> rows(linear, 300), rows_again(linear, 300);
-    expect_same(rows, rows_again);
+    expect_the_bits_of_one_thread(rows, rows_again, {2, 3, 5});
 }
 
 TEST_F(Bf16WeightGradient, rounds_to_nearest_even_and_keeps_what_is_no_number) {

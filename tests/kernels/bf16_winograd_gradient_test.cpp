@@ -2,12 +2,11 @@
 // exact results, others an error like that of the direct products.
 #include "bf16_winograd_gradient.hpp"
 
-#include <cmath>
-
 #include "backend.hpp"
 #include "bf16_reference.hpp"
 #include "bf16_weight_gradient.hpp"
 #include "bf16_winograd_shapes.hpp"
+#include "op_case.hpp"
 #include "reference.hpp"
 
 namespace tutti::test {
@@ -15,39 +14,19 @@ namespace {
 
 class Bf16WinogradGradient : public Bf16KernelTest {};
 
-struct WinogradGradientCase {
-    Conv2dShape shape;
-    std::int64_t batch;
-    TestTensor x, dy, weight, dweight, dbias;
-    Workspace workspace;
-
-    WinogradGradientCase(const Conv2dShape& of, std::int64_t count)
-        : WinogradGradientCase(of, count, Extents(of, count)) {}
+struct WinogradGradientCase : OpCase<Conv2dShape> {
+    using OpCase::OpCase;
     /// Small whole numbers, whose sums of four bf16 has.
     void make_whole() {
-        for (TestTensor* one : {&x, &dy})
-            for (std::size_t i = 0; i < one->size(); ++i) one->set(i, std::round(one->get(i) * 4));
+        for (TestTensor* one : {&x, &dy}) test::make_whole(*one, 4);
     }
     void run() {
-        bf16_winograd_weight_gradient(shape, batch, x.view().as<float>(), dy.view().as<float>(),
-                                      dweight.view().as<float>(),
-                                      shape.bias ? dbias.view().as<float>() : nullptr, workspace);
+        bf16_winograd_weight_gradient(shape, batch, data(x), data(dy), data(dweight), if_biased(dbias),
+                                      workspace);
     }
     void run_direct() {
-        bf16_weight_gradient(shape, batch, x.view().as<float>(), dy.view().as<float>(),
-                             dweight.view().as<float>(), {}, false, workspace);
+        bf16_weight_gradient(shape, batch, data(x), data(dy), data(dweight), {}, false, workspace);
     }
-    Gradients expected() const { return reference_backward(shape, batch, x, weight, dy); }
-
-  private:
-    WinogradGradientCase(const Conv2dShape& of, std::int64_t count, const Extents& extents)
-        : shape(of),
-          batch(count),
-          x(TestTensor::random(DType::f32, extents.x, 1)),
-          dy(TestTensor::random(DType::f32, extents.y, 2)),
-          weight(DType::f32, extents.weight),
-          dweight(DType::f32, extents.weight),
-          dbias(DType::f32, extents.bias) {}
 };
 
 TEST_F(Bf16WinogradGradient, is_exact_where_bf16_has_the_transformed_numbers) {
@@ -94,17 +73,8 @@ TEST_F(Bf16WinogradGradient, has_the_same_bits_with_any_number_of_threads) {
     for (const Conv2dShape& shape :
          {winograd_shape(9, 11, 80, 144, 1, 1), winograd_shape(9, 11, 80, 32, 1, 1)}) {
         SCOPED_TRACE(name(shape));
-        omp_set_num_threads(1);
         WinogradGradientCase one(shape, 36), other(shape, 36);
-        one.run();
-        for (const int threads : {2, 3, 5, 16}) {
-            omp_set_num_threads(threads);
-            for (TestTensor* gradient : {&other.dweight, &other.dbias})
-                for (std::size_t i = 0; i < gradient->size(); ++i) gradient->set(i, -1);
-            other.run();
-            EXPECT_EQ(one.dweight.bytes(), other.dweight.bytes()) << threads << " threads";
-            EXPECT_EQ(one.dbias.bytes(), other.dbias.bytes()) << threads << " threads";
-        }
+        expect_the_bits_of_one_thread(one, other, {2, 3, 5, 16});
     }
 }
 

@@ -4,12 +4,11 @@
 
 #include <omp.h>
 
-#include <cmath>
-
 #include "backend.hpp"
 #include "bf16_reference.hpp"
 #include "bf16_winograd_shapes.hpp"
 #include "images_alone.hpp"
+#include "op_case.hpp"
 #include "reference.hpp"
 
 namespace tutti::test {
@@ -17,37 +16,17 @@ namespace {
 
 class Bf16Winograd : public Bf16KernelTest {};
 
-struct WinogradCase {
-    Conv2dShape shape;
-    std::int64_t batch;
-    TestTensor x, weight, bias, dy, y, dx;
-    Workspace workspace;
-
-    WinogradCase(const Conv2dShape& of, std::int64_t count) : WinogradCase(of, count, Extents(of, count)) {}
+struct WinogradCase : OpCase<Conv2dShape> {
+    using OpCase::OpCase;
     /// Small whole numbers, whose sums of four, and quarters of sums of nine, bf16 has.
     void make_whole() {
-        for (TestTensor* one : {&x, &dy, &bias})
-            for (std::size_t i = 0; i < one->size(); ++i) one->set(i, std::round(one->get(i) * 4));
-        for (std::size_t i = 0; i < weight.size(); ++i) weight.set(i, 4 * std::round(weight.get(i) * 4));
+        for (TestTensor* one : {&x, &dy, &bias, &weight}) test::make_whole(*one, 4);
+        for (std::size_t i = 0; i < weight.size(); ++i) weight.set(i, 4 * weight.get(i));
     }
     void run() {
-        bf16_winograd_forward(shape, batch, x.view().as<float>(), weight.view().as<float>(),
-                              shape.bias ? bias.view().as<float>() : nullptr, y.view().as<float>(),
-                              workspace);
-        bf16_winograd_backward_data(shape, batch, weight.view().as<float>(), dy.view().as<float>(),
-                                    dx.view().as<float>(), workspace);
+        bf16_winograd_forward(shape, batch, data(x), data(weight), if_biased(bias), data(y), workspace);
+        bf16_winograd_backward_data(shape, batch, data(weight), data(dy), data(dx), workspace);
     }
-
-  private:
-    WinogradCase(const Conv2dShape& of, std::int64_t count, const Extents& extents)
-        : shape(of),
-          batch(count),
-          x(TestTensor::random(DType::f32, extents.x, 1)),
-          weight(TestTensor::random(DType::f32, extents.weight, 2)),
-          bias(TestTensor::random(DType::f32, extents.bias, 3)),
-          dy(TestTensor::random(DType::f32, extents.y, 4)),
-          y(DType::f32, extents.y),
-          dx(DType::f32, extents.x) {}
 };
 
 TEST_F(Bf16Winograd, is_exact_where_bf16_has_the_transformed_numbers) {
@@ -58,8 +37,8 @@ TEST_F(Bf16Winograd, is_exact_where_bf16_has_the_transformed_numbers) {
             WinogradCase one(shape, batch);
             one.make_whole();
             one.run();
-            expect_exactly(one.y, reference_forward(shape, batch, one.x, one.weight, one.bias));
-            expect_exactly(one.dx, reference_backward(shape, batch, one.x, one.weight, one.dy).dx);
+            expect_exactly(one.y, one.expected_y());
+            expect_exactly(one.dx, one.expected().dx);
         }
 }
 
@@ -70,10 +49,10 @@ TEST_F(Bf16Winograd, has_errors_like_a_direct_convolution_of_rounded_inputs) {
         WinogradCase one(shape, 2);
         one.run();
         const TestTensor x = rounded(one.x), weight = rounded(one.weight), dy = rounded(one.dy);
-        const Sums y = reference_forward(shape, 2, one.x, one.weight, one.bias);
+        const Sums y = one.expected_y();
         const double direct = relative_error(reference_forward(shape, 2, x, weight, one.bias), y);
         const double ours = relative_error(one.y, y);
-        const Sums dx = reference_backward(shape, 2, one.x, one.weight, one.dy).dx;
+        const Sums dx = one.expected().dx;
         const double direct_dx = relative_error(reference_backward(shape, 2, x, weight, dy).dx, dx);
         const double our_dx = relative_error(one.dx, dx);
         // Measured: 1.8 to 1.9 times.
@@ -84,15 +63,8 @@ TEST_F(Bf16Winograd, has_errors_like_a_direct_convolution_of_rounded_inputs) {
 
 TEST_F(Bf16Winograd, has_the_same_bits_with_any_number_of_threads) {
     const Conv2dShape shape = winograd_shape(7, 5, 64, 80, 1, 1);
-    omp_set_num_threads(1);
     WinogradCase one(shape, 20), other(shape, 20);
-    one.run();
-    for (const int threads : {2, 3, 5}) {
-        omp_set_num_threads(threads);
-        other.run();
-        EXPECT_EQ(one.y.bytes(), other.y.bytes()) << threads << " threads";
-        EXPECT_EQ(one.dx.bytes(), other.dx.bytes()) << threads << " threads";
-    }
+    expect_the_bits_of_one_thread(one, other, {2, 3, 5});
 }
 
 TEST_F(Bf16Winograd, images_have_the_same_bits_alone_and_in_a_batch) {

@@ -6,8 +6,7 @@
 
 #include "bf16_reference.hpp"
 #include "bf16_winograd_shapes.hpp"
-#include "host_memory.hpp"
-#include "reference.hpp"
+#include "op_case.hpp"
 
 namespace tutti::test {
 
@@ -22,31 +21,6 @@ class Fp32WinogradTest : public testing::Test {
 
   private:
     const int threads_before_ = omp_get_max_threads();
-};
-
-struct Fp32WinogradCase {
-    Conv2dShape shape;
-    std::int64_t batch;
-    TestTensor x, weight, bias, dy, y, dx, dweight, dbias;
-    Workspace workspace;
-
-    Fp32WinogradCase(const Conv2dShape& of, std::int64_t count)
-        : Fp32WinogradCase(of, count, Extents(of, count)) {}
-    Gradients expected() const { return reference_backward(shape, batch, x, weight, dy); }
-    float* if_biased(TestTensor& one) const { return shape.bias ? one.view().as<float>() : nullptr; }
-
-  private:
-    Fp32WinogradCase(const Conv2dShape& of, std::int64_t count, const Extents& extents)
-        : shape(of),
-          batch(count),
-          x(TestTensor::random(DType::f32, extents.x, 1)),
-          weight(TestTensor::random(DType::f32, extents.weight, 2)),
-          bias(TestTensor::random(DType::f32, extents.bias, 3)),
-          dy(TestTensor::random(DType::f32, extents.y, 4)),
-          y(DType::f32, extents.y),
-          dx(DType::f32, extents.x),
-          dweight(DType::f32, extents.weight),
-          dbias(DType::f32, extents.bias) {}
 };
 
 }  // namespace tutti::test

@@ -11,13 +11,11 @@ namespace {
 
 class Fp32Winograd : public Fp32WinogradTest {};
 
-struct Fp32ForwardCase : Fp32WinogradCase {
-    using Fp32WinogradCase::Fp32WinogradCase;
+struct Fp32ForwardCase : OpCase<Conv2dShape> {
+    using OpCase::OpCase;
     void run() {
-        fp32_winograd_forward(shape, batch, x.view().as<float>(), weight.view().as<float>(), if_biased(bias),
-                              y.view().as<float>(), workspace);
-        fp32_winograd_backward_data(shape, batch, weight.view().as<float>(), dy.view().as<float>(),
-                                    dx.view().as<float>(), workspace);
+        fp32_winograd_forward(shape, batch, data(x), data(weight), if_biased(bias), data(y), workspace);
+        fp32_winograd_backward_data(shape, batch, data(weight), data(dy), data(dx), workspace);
     }
 };
 
@@ -31,7 +29,7 @@ TEST_F(Fp32Winograd, agrees_with_the_definition) {
     for (const auto& [shape, batch] : cases) {
         SCOPED_TRACE(testing::Message() << name(shape) << ", batch " << batch);
         Fp32ForwardCase one(shape, batch);
-        const Sums y = reference_forward(shape, batch, one.x, one.weight, one.bias);
+        const Sums y = one.expected_y();
         const Sums dx = one.expected().dx;
         for (const int threads : {1, 2}) {
             omp_set_num_threads(threads);
@@ -45,16 +43,8 @@ TEST_F(Fp32Winograd, agrees_with_the_definition) {
 TEST_F(Fp32Winograd, has_the_same_bits_with_any_number_of_threads) {
     for (const std::int64_t batch : {3, 40}) {  // few tiles, and many
         const Conv2dShape shape = winograd_shape(7, 5, 64, 80, 1, 1);
-        omp_set_num_threads(1);
-        Fp32ForwardCase one(shape, batch);
-        one.run();
-        for (const int threads : {2, 3, 5, 16}) {
-            omp_set_num_threads(threads);
-            Fp32ForwardCase other(shape, batch);
-            other.run();
-            EXPECT_EQ(one.y.bytes(), other.y.bytes()) << threads << " threads";
-            EXPECT_EQ(one.dx.bytes(), other.dx.bytes()) << threads << " threads";
-        }
+        Fp32ForwardCase one(shape, batch), other(shape, batch);
+        expect_the_bits_of_one_thread(one, other, {2, 3, 5, 16});
     }
 }
 

@@ -4,6 +4,7 @@
 #include <omp.h>
 
 #include "backend.hpp"
+#include "op_case.hpp"
 #include "reference.hpp"
 
 namespace tutti::test {
@@ -17,35 +18,16 @@ class NarrowLinear : public testing::Test {
     const int threads_before_ = omp_get_max_threads();
 };
 
-struct NarrowCase {
-    LinearShape shape;
-    std::int64_t rows;
-    TestTensor x, weight, bias, dy, y, dx, dweight, dbias;
-    Workspace workspace;
-
-    NarrowCase(const LinearShape& of, std::int64_t count) : NarrowCase(of, count, Extents(of, count)) {}
+struct NarrowCase : OpCase<LinearShape> {
+    using OpCase::OpCase;
     void forward() {
-        narrow_linear_forward(shape, rows, data(x), data(weight), shape.bias ? data(bias) : nullptr, data(y),
-                              workspace);
+        narrow_linear_forward(shape, batch, data(x), data(weight), if_biased(bias), data(y), workspace);
     }
     void backward(bool first_layer = false, const ParametersFinal* parameters_final = nullptr) {
-        narrow_linear_backward(shape, rows, data(x), data(weight), data(dy), first_layer ? nullptr : data(dx),
-                               data(dweight), shape.bias ? data(dbias) : nullptr, parameters_final);
+        narrow_linear_backward(shape, batch, data(x), data(weight), data(dy),
+                               first_layer ? nullptr : data(dx), data(dweight), if_biased(dbias),
+                               parameters_final);
     }
-
-  private:
-    static float* data(TestTensor& tensor) { return tensor.view().as<float>(); }
-    NarrowCase(const LinearShape& of, std::int64_t count, const Extents& extents)
-        : shape(of),
-          rows(count),
-          x(TestTensor::random(DType::f32, extents.x, 1)),
-          weight(TestTensor::random(DType::f32, extents.weight, 2)),
-          bias(TestTensor::random(DType::f32, extents.bias, 3)),
-          dy(TestTensor::random(DType::f32, extents.y, 4)),
-          y(DType::f32, extents.y),
-          dx(DType::f32, extents.x),
-          dweight(DType::f32, extents.weight),
-          dbias(DType::f32, extents.bias) {}
 };
 
 TEST_F(NarrowLinear, is_the_definition) {
@@ -61,8 +43,8 @@ TEST_F(NarrowLinear, is_the_definition) {
                 NarrowCase one(shape, rows);
                 one.forward();
                 one.backward();
-                expect_sums(one.y, reference_forward(shape, rows, one.x, one.weight, one.bias), 0x1p-24);
-                const Gradients expected = reference_backward(shape, rows, one.x, one.weight, one.dy);
+                expect_sums(one.y, one.expected_y(), 0x1p-24);
+                const Gradients expected = one.expected();
                 expect_sums(one.dx, expected.dx, 0x1p-24);
                 expect_sums(one.dweight, expected.dweight, 0x1p-24);
                 if (shape.bias) expect_sums(one.dbias, expected.dbias, 0x1p-24);
