@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <numeric>
 #include <vector>
 
 #include "tutti/base/error.hpp"
-#include "tutti/base/sha256.hpp"
+#include "tutti/input/data_fingerprint.hpp"
 
 namespace tutti {
 namespace {
@@ -20,21 +18,6 @@ std::string described(const DatasetInfo& info) {
     for (std::size_t c = 0; c < info.mean.size(); ++c)
         text += fmt::format(", {} ± {}", info.mean[c], info.std[c]);
     return text;
-}
-
-std::string hash_of_labels_and_targets(const Dataset& data) {
-    constexpr std::int64_t piece = 65536;
-    Sha256 hash;
-    std::vector<std::int64_t> indices, labels;
-    for (std::int64_t begin = 0; begin < data.info().samples; begin += piece) {
-        indices.resize(static_cast<std::size_t>(std::min(piece, data.info().samples - begin)));
-        labels.resize(indices.size());
-        std::iota(indices.begin(), indices.end(), begin);
-        data.read_labels(indices, labels);
-        hash.update(std::as_bytes(std::span(labels)));
-    }
-    hash.update(std::as_bytes(data.targets()));
-    return hash.hex();
 }
 
 /// Without what hosts may have of their own: where their copies of the data lie, how many threads read them,
@@ -81,7 +64,7 @@ void require_same_data(Communicator& world, const Dataset& data, SameLabels how)
     std::string mine, labels;
     together(world, "opening the data", [&] {
         mine = described(data.info());
-        if (how == SameLabels::compared) labels = hash_of_labels_and_targets(data);
+        if (how == SameLabels::compared) labels = data_fingerprint(data);
     });
     const std::string first = broadcast_text(world, mine, 0), first_labels = broadcast_text(world, labels, 0);
     together(world, "opening the data", [&] {

@@ -145,11 +145,13 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
         log.info("distributed.strategy: auto takes zero1, as the ranks have memory in common");
     if (checkpoint) trainer.resume(*checkpoint);
     trainer.write_to(directory.get());
-    // Not before: a resume that is refused must leave the run as it is.
-    together_on_first_rank(*control, "writing the run directory", [&] {
-        directory->write_config(to_yaml(config));
-        directory->write_provenance(provenance(*device, places, environment, arguments.overrides));
-    });
+    // Not before: a resume that is refused must leave the run as it is, and so must one that has nothing to
+    // do.
+    if (!trainer.has_nothing_left())
+        together_on_first_rank(*control, "writing the run directory", [&] {
+            directory->write_config(to_yaml(config));
+            directory->write_provenance(provenance(*device, places, environment, arguments.overrides));
+        });
     const TrainingResult result = trainer.run();
 
     const Progress& progress = result.progress;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <array>
+#include <string_view>
 
 #include "tutti/base/error.hpp"
 #include "tutti/model/loss.hpp"
@@ -13,6 +14,25 @@
 
 namespace tutti {
 namespace {
+
+/// Where the files have the same names.
+constexpr std::string_view other_samples =
+    "data.train: the number of samples, their size, their labels or targets are not what they were";
+
+/// What evaluations see of the images: the size of crops, and how much of an image those take that are
+/// resized.
+std::vector<std::array<double, 3>> crops_of(const DataConfig& data) {
+    std::vector<std::array<double, 3>> crops;
+    for (const TransformSpec& spec : data.transforms)
+        if (spec.height > 0)
+            crops.push_back({static_cast<double>(spec.height), static_cast<double>(spec.width),
+                             spec.kind == TransformSpec::Kind::random_resized_crop ? spec.center : 0});
+    return crops;
+}
+
+bool is_other_data(const DataConfig& before, const DataConfig& now) {
+    return before.val != now.val || before.normalize != now.normalize || crops_of(before) != crops_of(now);
+}
 
 bool is_other_loss(const TrainConfig& before, const TrainConfig& now) {
     const auto of_location = [](const TrainConfig& train) {
@@ -39,9 +59,31 @@ void refuse_other_training(const Config& before, const Config& now, const std::s
             "restore them, or start anew with run.resume=never or another run.dir");
 }
 
-std::vector<std::string> course_changes(const Config& before, int world_before, const Config& now,
-                                        int world) {
+SameData compare_data(const std::string& before, const std::string& now) {
+    if (before.empty() || now.empty()) return SameData::unknown;
+    return before == now ? SameData::yes : SameData::no;
+}
+
+void refuse_untrained_data(const Config& before, const Config& now, SameData same, const std::string& path) {
+    const bool other_data =
+        same == SameData::no || (same == SameData::unknown && before.data.train != now.data.train);
+    if (!other_data && before.data.normalize == now.data.normalize) return;
+    std::vector<std::string> changed;
+    for (const std::string& line : course_differences(before, now))
+        if ((other_data && line.starts_with("data.train:")) || line.starts_with("data.normalize:"))
+            changed.push_back(line);
+    if (changed.empty()) changed.push_back(std::string(other_samples));
+    throw UsageError(
+        fmt::format("{} is of a run that is finished, and was trained on other data ({})", path,
+                    fmt::join(changed, ", ")),
+        "train.epochs=N or train.max_steps=N goes on with these; run.resume=never or another run.dir starts "
+        "anew; trainer eval evaluates what there is");
+}
+
+std::vector<std::string> course_changes(const Config& before, int world_before, const Config& now, int world,
+                                        SameData same) {
     std::vector<std::string> list = course_differences(before, now);
+    if (same == SameData::no && before.data.train == now.data.train) list.emplace_back(other_samples);
     const std::int64_t old_batch = samples_per_update(before, world_before);
     const std::int64_t new_batch = samples_per_update(now, world);
     if (old_batch != new_batch)
@@ -56,7 +98,8 @@ std::vector<std::string> course_changes(const Config& before, int world_before, 
 MetricChanges::MetricChanges(const Config& before, const Config& now) {
     const TrainConfig &then = before.train, &today = now.train;
     const bool location = today.loss == LossChoice::location, segments = today.loss == LossChoice::segments;
-    data_ = before.data.val != now.data.val;
+    data_ = is_other_data(before.data, now.data);
+    ema_ = then.ema.has_value() != today.ema.has_value();
     loss_ = is_other_loss(then, today);
     selection_ = segments && !(then.segments == today.segments);
     places_ = location && then.soft_argmax != today.soft_argmax;
@@ -66,7 +109,7 @@ MetricChanges::MetricChanges(const Config& before, const Config& now) {
 }
 
 bool MetricChanges::metric(const std::string& name) const {
-    if (data_) return true;
+    if (data_ || ema_) return true;
     if (name == "val/loss") return loss_;
     if (name == "val/atiou") return selection_;
     if (name == "val/km") return earth_ || places_;

@@ -12,20 +12,30 @@ namespace tutti {
 /// optimizer are others: what was trained before is of no use then.
 void refuse_other_training(const Config& before, const Config& now, const std::string& path);
 
+/// Whether the training data are those of before, by their fingerprints.
+enum class SameData { yes, no, unknown };
+/// unknown where one of both is empty, as in checkpoints of earlier versions.
+SameData compare_data(const std::string& before, const std::string& now);
+
+/// For a checkpoint `path` that no update is left for: throws UsageError where `now` names other training
+/// data, or another normalisation of them, than its weights have learned from.
+void refuse_untrained_data(const Config& before, const Config& now, SameData same, const std::string& path);
+
 /// What else changes the course of the training, for people, each "SETTING: BEFORE -> NOW". On so many ranks.
-std::vector<std::string> course_changes(const Config& before, int world_before, const Config& now, int world);
+std::vector<std::string> course_changes(const Config& before, int world_before, const Config& now, int world,
+                                        SameData same);
 
 /// What of the evaluations before means something else now.
 class MetricChanges {
   public:
     MetricChanges(const Config& before, const Config& now);
     /// Whether numbers of an evaluation are others than it would give now.
-    bool evaluation() const { return data_ || selection_ || places_ || presence_ || earth_; }
+    bool evaluation() const { return data_ || ema_ || selection_ || places_ || presence_ || earth_; }
     /// Whether values of that metric ("val/loss") can no longer be compared with new ones.
     bool metric(const std::string& name) const;
 
   private:
-    bool data_, loss_, selection_, places_, presence_, earth_;
+    bool data_, ema_, loss_, selection_, places_, presence_, earth_;
 };
 
 }  // namespace tutti

@@ -7,6 +7,7 @@
 
 #include "trainer_impl.hpp"
 #include "tutti/base/units.hpp"
+#include "tutti/input/data_fingerprint.hpp"
 #include "tutti/train/class_weights.hpp"
 #include "tutti/train/evaluation.hpp"
 #include "tutti/train/objective.hpp"
@@ -18,6 +19,11 @@ namespace tutti {
 Trainer::Impl::Impl(const TrainingJob& given)
     : job(given), config(given.config), training(given), report(given.log) {
     if (config.run.walltime && rank == 0) wall_time.emplace(*config.run.walltime);
+    if (rank == 0) try {
+            data_sign = data_fingerprint(job.train);
+        } catch (const DataError&) {
+            // A label that no class has: data.on_error decides when its sample comes.
+        }
     if (!job.val) return;
     val_loader.emplace(*job.val, training.largest_micro_batch, loader_workers(config.data),
                        static_cast<int>(config.data.prefetch), &job.device, config.data.on_error);
@@ -78,6 +84,10 @@ Trainer::~Trainer() = default;
 
 void Trainer::resume(const std::string& checkpoint_path) {
     tell_errors(impl_->job.gradients, [&] { impl_->restore(checkpoint_path); });
+}
+
+bool Trainer::has_nothing_left() const {
+    return impl_->has_nothing_left();
 }
 
 TrainingResult Trainer::run() {

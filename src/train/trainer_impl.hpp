@@ -40,6 +40,9 @@ struct Trainer::Impl {
     TrainingResult run();
     bool finished() const;
     bool stopped_early() const;
+    bool is_evaluated() const;
+    /// The resumed checkpoint is all that these settings ask for.
+    bool has_nothing_left() const;
     void step();
     void check_ready_order();
     void verify_weights();
@@ -129,6 +132,7 @@ struct Trainer::Impl {
     std::string bucket_key;
 
     std::int64_t resumed_step = -1;
+    std::string data_sign;  // rank 0: data_fingerprint() of the training data; empty where none can be told
     std::string resumed_from, resumed_changes;  // the checkpoint, and on rank 0 what is set otherwise since
     std::string last_eval;
     std::int64_t last_eval_step = -1;

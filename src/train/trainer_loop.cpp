@@ -36,12 +36,18 @@ void Trainer::Impl::set_place(RunPlace::Work work) {
     place = {work, progress.step + (comes ? 1 : 0), progress.epoch + (next_epoch ? 1 : 0)};
 }
 
+bool Trainer::Impl::is_evaluated() const {
+    return !job.val || last_eval_step == progress.step;
+}
+
+bool Trainer::Impl::has_nothing_left() const {
+    return finished() && last_save_samples == progress.samples && is_evaluated();
+}
+
 TrainingResult Trainer::Impl::run() {
     TrainingResult result;
     set_place(RunPlace::Work::before_step);
-    const auto evaluated = [&] { return !job.val || last_eval_step == progress.step; };
-    // As the resumed checkpoint left it.
-    if (finished() && last_save_samples == progress.samples && evaluated()) {
+    if (has_nothing_left()) {
         result.progress = progress;
         result.last_eval = last_eval;
         result.had_finished = true;
@@ -87,12 +93,12 @@ TrainingResult Trainer::Impl::run() {
     if (trace) write_trace();
     if (tuner) job.log.info("buckets: the run ended before it had measured enough steps to choose");
     const bool time_is_over = stopping && training.sums.time_is_over();
-    if (!evaluated()) final_evaluation();
+    if (!is_evaluated()) final_evaluation();
     if (last_save_samples != progress.samples) save();
     set_place(RunPlace::Work::after_step);
     append_row(memory_row(job.control, progress.step));
     agree(job.control, unwritten, "writing the metrics");
-    const bool complete = finished() && evaluated();
+    const bool complete = finished() && is_evaluated();
     result.code = stopping && !complete ? ExitCode::requeue : ExitCode::done;
     result.time_is_over = time_is_over;
     result.progress = progress;

@@ -87,11 +87,14 @@ void Trainer::Impl::restore(const std::string& path) {
         if (average && checkpoint.ema.empty()) average->restart();
         if (average && !checkpoint.ema.empty()) graph.load_arena(average->arena(), checkpoint.ema, "", path);
         progress = checkpoint.progress;
+        const SameData same = compare_data(checkpoint.data_fingerprint, data_sign);
+        if (finished()) refuse_untrained_data(before, config, same, path);
         last_eval = checkpoint.last_eval;
         bucket_plan = checkpoint.bucket_plan;
         resumed_changes = fmt::format(
             "{}",
-            fmt::join(course_changes(before, static_cast<int>(progress.world_size), config, world), ", "));
+            fmt::join(course_changes(before, static_cast<int>(progress.world_size), config, world, same),
+                      ", "));
         forget_other_metrics(before);
     });
     if (training.shards) scatter_optimizer_state(checkpoint, path);
@@ -104,8 +107,6 @@ void Trainer::Impl::restore(const std::string& path) {
 
 void Trainer::Impl::go_on_in_directory() {
     together_on_first_rank(job.control, "resuming", [&] {
-        if (!resumed_changes.empty())
-            job.log.warning("going on with other settings than before (" + resumed_changes + ")");
         job.directory->cut_metrics(progress.step);
         // Those beside a file from elsewhere are of another course: a requeued job must not take the latest.
         const auto here = [](const std::string& path) { return std::filesystem::path(path).parent_path(); };
@@ -115,6 +116,11 @@ void Trainer::Impl::go_on_in_directory() {
         job.directory->set_aside_checkpoints_after(own ? progress.step : -1);
     });
     note_what_is_there();
+    if (rank == 0 && !resumed_changes.empty())
+        job.log.warning((has_nothing_left()
+                             ? "the run is finished: settings other than it was trained with are not used ("
+                             : "going on with other settings than before (") +
+                        resumed_changes + ")");
     job.log.info("resuming " + resumed_from + " at step " + std::to_string(progress.step) + ", epoch " +
                  std::to_string(progress.epoch + 1));
 }
@@ -215,6 +221,7 @@ void Trainer::Impl::save() {
         checkpoint.config = to_yaml(job.given ? *job.given : config);
         checkpoint.last_eval = last_eval;
         checkpoint.bucket_plan = bucket_plan;
+        checkpoint.data_fingerprint = data_sign;
         checkpoint.model = graph.save();
         check_finite(checkpoint.model, "", progress.step);
         checkpoint.optimizer = std::move(optimizer);

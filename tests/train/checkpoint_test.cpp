@@ -69,6 +69,7 @@ Checkpoint example_checkpoint() {
     checkpoint.config = "model:\n  name: mlp  # ü\n" + std::string(100'000, 'x');
     checkpoint.last_eval = R"({"type": "eval", "loss": 1e-3})";
     checkpoint.bucket_plan = R"({"ends": [1]})";
+    checkpoint.data_fingerprint = "0123456789abcdef";
     checkpoint.model = {tensor("model.z.weight", DType::f32, {3, 5, 7}, 1),
                         tensor("fc1.weight", DType::f64, {4, 2}, 2),
                         tensor("bn.num_batches_tracked", DType::i64, {}, 3),
@@ -148,6 +149,7 @@ TEST_F(CheckpointFile, RoundTripKeepsEveryBit) {
     EXPECT_EQ(saved.config, loaded.config);
     EXPECT_EQ(saved.last_eval, loaded.last_eval);
     EXPECT_EQ(saved.bucket_plan, loaded.bucket_plan);
+    EXPECT_EQ(saved.data_fingerprint, loaded.data_fingerprint);
     expect_equal(saved.model, loaded.model);
     expect_equal(saved.optimizer, loaded.optimizer);
     expect_equal(saved.ema, loaded.ema);

@@ -31,6 +31,17 @@ TEST(ResumeChanges, TellWhichMetricsMeanSomethingElse) {
     EXPECT_EQ(changed({}, {"train.epochs=7"}), Names());
     EXPECT_EQ(changed({"data.val=a.h5"}, {"data.val=b.h5"}),
               (Names{"evaluation", "loss", "accuracy", "distance", "km", "atiou"}));
+    const Names all{"evaluation", "loss", "accuracy", "distance", "km", "atiou"};
+    EXPECT_EQ(changed({}, {"data.normalize={mean: [0.5], std: [0.5]}"}), all);
+    EXPECT_EQ(changed({}, {"train.ema={decay: 0.9}"}), all);
+    EXPECT_EQ(changed({"train.ema={decay: 0.99}"}, {"train.ema={decay: 0.9}"}), Names());
+    EXPECT_EQ(changed({"data.transforms=[{random_crop: {size: 24}}]"},
+                      {"data.transforms=[{random_crop: {size: 28, padding: 2}}]"}),
+              all);
+    EXPECT_EQ(changed({"data.transforms=[{random_crop: {size: 28, padding: 2}}]"},
+                      {"data.transforms=[horizontal_flip, {center_crop: {size: 28}}]"}),
+              Names())
+        << "evaluations crop the middle in any case";
     EXPECT_EQ(changed({"train.loss=mse"}, {"train.loss=l1"}), Names{"loss"});
     EXPECT_EQ(changed({locator}, {locator, "train.heatmap_sigma=3"}), Names{"loss"});
     EXPECT_EQ(changed({locator}, {locator, "train.soft_argmax=0.1"}),
@@ -63,10 +74,36 @@ TEST(ResumeChanges, OfModelAndOptimizerAreRefusedUnlessTheyAreWrittenDifferently
 TEST(ResumeChanges, OfTheCourseAreTold) {
     const Config before =
         resumed({"train.batch_size=8", "train.scale_lr_by_world_size=true", "optim.lr=0.1"});
-    EXPECT_EQ(course_changes(before, 2, before, 2), std::vector<std::string>());
-    EXPECT_EQ(course_changes(before, 2, before, 4),
+    EXPECT_EQ(course_changes(before, 2, before, 2, SameData::yes), std::vector<std::string>());
+    EXPECT_EQ(course_changes(before, 2, before, 4, SameData::unknown),
               (std::vector<std::string>{"samples per update: 16 -> 32",
                                         "learning rate, scaled by the number of ranks: 0.2 -> 0.4"}));
+}
+
+TEST(ResumeChanges, OfTheDataAreToldByTheirFingerprints) {
+    EXPECT_EQ(compare_data("a", "a"), SameData::yes);
+    EXPECT_EQ(compare_data("a", "b"), SameData::no);
+    EXPECT_EQ(compare_data("", "b"), SameData::unknown) << "an earlier version's checkpoint";
+    EXPECT_EQ(compare_data("a", ""), SameData::unknown);
+
+    const Config a = resumed({"data.train=a.h5"}), b = resumed({"data.train=b.h5"});
+    const auto refusal = [](const Config& before, const Config& now, SameData same) {
+        return test::message_of<UsageError>([&] { refuse_untrained_data(before, now, same, "c.h5"); });
+    };
+    refuse_untrained_data(a, b, SameData::yes, "c.h5");  // a copy
+    refuse_untrained_data(a, a, SameData::unknown, "c.h5");
+    EXPECT_CONTAINS(refusal(a, b, SameData::no),
+                    "c.h5 is of a run that is finished, and was trained on other data (data.train: [a.h5] -> "
+                    "[b.h5])");
+    EXPECT_CONTAINS(refusal(a, b, SameData::unknown), "(data.train: [a.h5] -> [b.h5])");
+    EXPECT_CONTAINS(refusal(a, a, SameData::no), "(data.train: the number of samples, ");
+    const Config scaled = resumed({"data.train=a.h5", "data.normalize={mean: [0.5], std: [0.5]}"});
+    EXPECT_CONTAINS(refusal(a, scaled, SameData::yes), "(data.normalize: ");
+    EXPECT_CONTAINS(refusal(b, scaled, SameData::no), "(data.train: [b.h5] -> [a.h5], data.normalize: ");
+    // A run that goes on has learned from both.
+    EXPECT_EQ(course_changes(a, 1, a, 1, SameData::no).size(), 1U);
+    EXPECT_EQ(course_changes(a, 1, b, 1, SameData::no),
+              std::vector<std::string>{"data.train: [a.h5] -> [b.h5]"});
 }
 
 }  // namespace

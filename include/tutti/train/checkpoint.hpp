@@ -40,9 +40,10 @@ struct Checkpoint {
     std::string bucket_plan;             ///< that measurements chose (JSON), or empty
     std::string failed_step;             ///< the update that ended the run (JSON of FailedStep), or empty
     std::string last_eval;               ///< the last "eval" row of metrics.jsonl (JSON), or empty
+    std::string data_fingerprint;        ///< of data.train (input/data_fingerprint.hpp), or empty
 };
 
-/// Writes to a temporary file in the same directory (PATH.PID.tmp), syncs, renames, syncs the directory:
+/// Writes to a temporary file in the same directory (PATH.HOST-PID.tmp), syncs, renames, syncs the directory:
 /// `path` is complete or unchanged. Data go out in pieces of at most 4 MiB (the HDF5 library's lock is
 /// global). The root attribute `sha256` covers everything: progress, config, last_eval, and of all tensors
 /// name, type, shape and bytes; `model_sha256` covers the model alone. Throws RunError naming the file and

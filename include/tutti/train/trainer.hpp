@@ -61,6 +61,9 @@ class Trainer {
     /// After a resume the directory keeps what came up to that step, and puts later checkpoints aside.
     void write_to(RunDirectory* directory);
 
+    /// Whether the resumed run, in its directory, is finished, evaluated and saved: run() changes nothing.
+    bool has_nothing_left() const;
+
     /// Trains until the configured end, a stop signal, or so long that it ends within run.walltime. Rank 0
     /// writes metrics and checkpoints. The error for a lost peer begins with the place: "in step 1234 (epoch
     /// 3): …".
