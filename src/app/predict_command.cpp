@@ -33,7 +33,7 @@ void check_output(const std::string& output, const std::vector<std::string>& inp
     for (const std::string& input : inputs)
         if (std::filesystem::equivalent(output, input, ignored))
             throw UsageError("-o " + output + " is a file that is read", "give another file");
-    refuse_to_overwrite(output);
+    refuse_other_than_predictions(output);
 }
 
 int predict_job(const JobStart& start, const PredictArguments& arguments) {

@@ -29,7 +29,7 @@ int convert(const char* description, const char* name, const char* what, bool ta
     std::error_code missing;  // a file that does not exist yet is no source
     if (std::filesystem::equivalent(source, output, missing))
         throw UsageError("-o " + output + " would overwrite " + source, "give another name");
-    refuse_to_overwrite(output);
+    refuse_other_than_weights(output);
     std::vector<NamedTensor> tensors = weights_to_evaluate(source);
     const std::size_t count = tensors.size();
     write_weights(output, std::move(tensors));

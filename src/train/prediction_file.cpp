@@ -29,6 +29,10 @@ std::unique_ptr<PredictionWriter> make_prediction_writer(const std::string& path
     return make_hdf5_prediction_writer(path, format, origin);
 }
 
+bool is_prediction_file(const std::string& path) {
+    return is_csv_prediction_file(path) || is_hdf5_prediction_file(path);
+}
+
 void throw_unwritable_predictions(const std::string& path, const std::string& cause) {
     throw RunError("cannot write the predictions " + path + ": " + cause,
                    "check the free space, quota and permissions there, or give another -o");

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <cassert>
+#include <fstream>
 #include <iterator>
+#include <string_view>
 #include <system_error>
 
 #include "prediction_writers.hpp"
@@ -94,6 +96,21 @@ class CsvPredictionWriter final : public PredictionWriter {
 };
 
 }  // namespace
+
+bool is_csv_prediction_file(const std::string& path) {
+    std::ifstream file(path);
+    std::string header;
+    if (!std::getline(file, header)) return false;
+    std::string_view rest(header);
+    const auto take = [&](std::string_view text) {
+        const bool there = rest.starts_with(text);
+        if (there) rest.remove_prefix(text.size());
+        return there;
+    };
+    if (!take("index,")) return false;
+    take("path,");
+    return take("label,prediction") || take("target_") || take("output_");
+}
 
 std::unique_ptr<PredictionWriter> make_csv_prediction_writer(const std::string& path,
                                                              const PredictionFormat& format) {

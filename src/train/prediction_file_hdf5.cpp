@@ -304,7 +304,7 @@ std::unique_ptr<PredictionWriter> make_hdf5_prediction_writer(const std::string&
     return std::make_unique<Hdf5PredictionWriter>(path, format, origin);
 }
 
-bool is_prediction_file(const std::string& path) {
+bool is_hdf5_prediction_file(const std::string& path) {
     const hdf5::QuietErrors silent;
     try {
         return H5Aexists(store::open_file(path, ""), predictions_version_name) > 0;

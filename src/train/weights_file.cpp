@@ -51,6 +51,10 @@ void unwrap(std::vector<NamedTensor>& tensors) {
 
 }  // namespace
 
+bool is_exported_file(const std::string& path) {
+    return weights::is_safetensors(path) || weights::is_exported_hdf5(path);
+}
+
 std::vector<NamedTensor> read_weights(const std::string& path) {
     const auto type = type_of_path(path);
     if (type == std::filesystem::file_type::not_found)

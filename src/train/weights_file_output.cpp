@@ -12,6 +12,7 @@
 #include "tutti/base/error.hpp"
 #include "tutti/base/utf8.hpp"
 #include "tutti/train/weights_file.hpp"
+#include "weights_formats.hpp"
 
 namespace tutti {
 namespace {
@@ -65,6 +66,7 @@ void write_safetensors(int descriptor, std::span<const NamedTensor> tensors) {
 
 void write_hdf5(const file::Temporary& temporary, std::span<const NamedTensor> tensors) {
     store::OutputFile output(temporary.descriptor(), temporary.name());
+    store::write_attribute(output.id(), weights::weights_version_name, weights::weights_version);
     for (const NamedTensor& tensor : tensors) {
         store::write_tensor(output.id(), tensor.name, tensor);
         output.check();

@@ -48,6 +48,9 @@ class Reader {
         size_ = static_cast<std::uint64_t>(file_.tellg());
     }
 
+    /// Reads nothing but the header. Throws where it is something else.
+    void check_format() { read_header(); }
+
     std::vector<NamedTensor> read() {
         std::vector<NamedTensor> tensors;
         const nlohmann::json header = read_header();
@@ -182,6 +185,15 @@ class Reader {
 };
 
 }  // namespace
+
+bool is_safetensors(const std::string& path) {
+    try {
+        Reader(path).check_format();
+        return true;
+    } catch (const DataError&) {
+        return false;
+    }
+}
 
 std::vector<NamedTensor> read_safetensors(const std::string& path) {
     return Reader(path).read();

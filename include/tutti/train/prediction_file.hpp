@@ -90,7 +90,8 @@ void check_prediction_path(const std::string& path);
 /// Of a path that check_prediction_path takes: CSV, not HDF5.
 bool writes_csv(const std::string& path);
 
-/// True for an HDF5 file that says that it holds predictions; false for anything else.
+/// True for an HDF5 file that says that it holds predictions, and for CSV that begins as they do; false for
+/// anything else.
 bool is_prediction_file(const std::string& path);
 
 struct PredictionColumn {
