@@ -44,4 +44,13 @@ HOST_DEVICE inline double follow(double old, double weighted, double weight, dou
     return (1 - momentum) * old + momentum * (weighted / weight);
 }
 
+/// Whether that stays finite as a T, which holds `old`: a batch of finite numbers may have statistics that
+/// only a double holds, and running ones would never come back from infinity. A weight of 0 has nothing to
+/// follow.
+template <class T>
+HOST_DEVICE inline bool can_follow(double weighted, double weight) {
+    using std::isfinite;
+    return isfinite(static_cast<T>(weight > 0 ? weighted / weight : weighted));
+}
+
 }  // namespace tutti

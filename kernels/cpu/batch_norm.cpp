@@ -93,8 +93,11 @@ class CpuBatchNorm final : public BatchNormOp {
         const double rows = statistics.as<double>()[0], weight = statistics.as<double>()[1];
         // A batch that is not finite would spoil the running statistics for good, though its update is
         // skipped or ends the run.
-        const auto finite = [](double value) { return std::isfinite(value); };
-        if (rows <= 0 || !std::all_of(mean, mean + 2 * channels_, finite)) return;
+        const auto follows = [&](const double* weighted, double of) {
+            return std::all_of(weighted, weighted + channels_,
+                               [of](double value) { return can_follow<T>(value, of); });
+        };
+        if (rows <= 0 || !follows(mean, rows) || !follows(variance, weight)) return;
         follow_all(mean, rows, running_mean.as<T>());
         if (weight > 0) follow_all(variance, weight, running_var.as<T>());
         ++batches.as<std::int64_t>()[0];

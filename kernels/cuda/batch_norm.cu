@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(256)
     const double rows = statistics[0], weight = statistics[1];
     bool finite = true;
     for (std::int64_t i = thread_index(); i < 2 * channels; i += block_threads())
-        finite = finite && isfinite(statistics[2 + i]);
+        finite = finite && can_follow<float>(statistics[2 + i], i < channels ? rows : weight);
     // A batch that is not finite would spoil the running statistics for good.
     if (!__syncthreads_and(finite) || rows <= 0) return;
     for (std::int64_t c = thread_index(); c < channels; c += block_threads()) {

@@ -27,9 +27,11 @@ int bench_buckets(const JobStart& start, const BucketBenchOptions& options, cons
     }();
     together_on_first_rank(start.world, "writing the report", [&] {
         const auto document = to_json(report);
+        fmt::print("{}\n", to_text(report));
+        std::fflush(stdout);
         write_report(page_path, to_html(document));
         write_report(json_path, json_text(document, 1) + "\n");
-        fmt::print("{}\n{} and {} are written\n", to_text(report), json_path, page_path);
+        fmt::print("{} and {} are written\n", json_path, page_path);
         std::fflush(stdout);
     });
     return 0;

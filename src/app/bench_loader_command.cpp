@@ -17,8 +17,10 @@ int bench_loader(const JobStart& start, const LoaderBenchOptions& options, const
                            [&] { path = prepare_report(out, "loader.json"); });
     const LoaderReport report = run_loader_bench(start, options);
     together_on_first_rank(start.world, "writing the report", [&] {
+        fmt::print("{}", to_text(report));
+        std::fflush(stdout);
         write_report(path, json_text(to_json(report), 1) + "\n");
-        fmt::print("{}{} is written\n", to_text(report), path);
+        fmt::print("{} is written\n", path);
         std::fflush(stdout);
     });
     return 0;

@@ -21,8 +21,10 @@ int bench_step(const JobStart& start, const StepBenchOptions& options, const std
         return run_step_bench(start, options);
     }();
     together_on_first_rank(start.world, "writing the report", [&] {
+        fmt::print("{}\n", to_text(report));
+        std::fflush(stdout);
         write_report(path, json_text(to_json(report), 1) + "\n");
-        fmt::print("{}\n{} is written\n", to_text(report), path);
+        fmt::print("{} is written\n", path);
         std::fflush(stdout);
     });
     return 0;

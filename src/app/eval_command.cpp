@@ -90,35 +90,7 @@ void write_curves(const RankedScores& scores, const TrainConfig& config, const s
     write_report((folder / roc_name).string(), roc_csv(scores, scale));
 }
 
-int eval(const JobStart& start, const InferenceArguments& arguments, bool json, const std::string& curves) {
-    Inference model = open_inference(start, arguments, InferenceUse::metrics);
-    if (!curves.empty())
-        together_on_first_rank(*model.control, "checking --curves", [&] { prepare_curves(model, curves); });
-    const std::int64_t classes = model.graph->output_shape().count();
-    const auto loss =
-        make_evaluation_loss(*model.device, model.graph->compute(), model.config.train, model.data->info());
-    SkippedSamples unreadable;
-    const EvaluationResult sums =
-        evaluate({.lanes = {{*model.graph, *loss, *model.stage}},
-                  .dataset = *model.data,
-                  .loader = *model.loader,
-                  .communicator = *model.control,
-                  .batch_size = model.config.train.batch_size,
-                  .seed = model.config.run.seed,
-                  .topk = topk_of(model.config.train, classes),
-                  .confusion = model.config.train.confusion,
-                  .ranking = !curves.empty() || ranking_of(model.config.train, classes),
-                  .loss_only = model.outputs.loss == LossChoice::reconstruction,
-                  .location = location_of_run(model.config.train),
-                  .segments = segments_of_run(model.config.train),
-                  .geography = model.geography ? &*model.geography : nullptr,
-                  .skipped = &unreadable,
-                  .log = &start.log});
-    if (!curves.empty())
-        together_on_first_rank(*model.control, "writing the curves", [&] {
-            write_curves(*sums.scores, model.config.train, curves, model.data->name());
-        });
-    if (start.world.rank() != 0) return 0;
+void print_result(const Inference& model, const EvaluationResult& sums, bool json, int world_size) {
     if (json) {
         nlohmann::ordered_json row;
         row["loss"] = sums.mean_loss();
@@ -128,7 +100,7 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json, 
         row["data"] = model.data->name();
         row["weights"] = model.weights;
         row["weights_sha256"] = model.weights_sha256;
-        row["world_size"] = start.world.size();
+        row["world_size"] = world_size;
         fmt::print("{}\n", json_text(row));
     } else if (sums.segments) {
         print_metrics_of_segments(sums);
@@ -163,6 +135,40 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json, 
         fmt::print("test accuracy {}\n", accuracy_text(sums));
     }
     std::fflush(stdout);
+}
+
+int eval(const JobStart& start, const InferenceArguments& arguments, bool json, const std::string& curves) {
+    Inference model = open_inference(start, arguments, InferenceUse::metrics);
+    if (!curves.empty())
+        together_on_first_rank(*model.control, "checking --curves", [&] { prepare_curves(model, curves); });
+    const std::int64_t classes = model.graph->output_shape().count();
+    const auto loss =
+        make_evaluation_loss(*model.device, model.graph->compute(), model.config.train, model.data->info());
+    SkippedSamples unreadable;
+    const EvaluationResult sums =
+        evaluate({.lanes = {{*model.graph, *loss, *model.stage}},
+                  .dataset = *model.data,
+                  .loader = *model.loader,
+                  .communicator = *model.control,
+                  .batch_size = model.config.train.batch_size,
+                  .seed = model.config.run.seed,
+                  .topk = topk_of(model.config.train, classes),
+                  .confusion = model.config.train.confusion,
+                  .ranking = !curves.empty() || ranking_of(model.config.train, classes),
+                  .loss_only = model.outputs.loss == LossChoice::reconstruction,
+                  .location = location_of_run(model.config.train),
+                  .segments = segments_of_run(model.config.train),
+                  .geography = model.geography ? &*model.geography : nullptr,
+                  .skipped = &unreadable,
+                  .log = &start.log});
+    if (start.world.rank() == 0) {
+        print_result(model, sums, json, start.world.size());
+        std::fflush(stdout);
+    }
+    if (!curves.empty())
+        together_on_first_rank(*model.control, "writing the curves", [&] {
+            write_curves(*sums.scores, model.config.train, curves, model.data->name());
+        });
     return 0;
 }
 

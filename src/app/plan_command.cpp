@@ -54,8 +54,9 @@ int plan_command(const Arguments& arguments) {
     const std::string path = out.empty() ? "" : prepare_report(out, "plan.json");
     const PlanReport report = make_plan_report(read_measured_world(from), numbers, request);
     const std::string document = json_text(to_json(report), 1) + "\n";
-    if (!path.empty()) write_report(path, document);
     fmt::print("{}", json ? document : to_text(report));
+    std::fflush(stdout);
+    if (!path.empty()) write_report(path, document);
     if (!path.empty() && !json) fmt::print("\n{} is written\n", path);
     std::fflush(stdout);
     return 0;

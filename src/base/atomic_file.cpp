@@ -93,9 +93,8 @@ std::string_view target_of_temporary(std::string_view name) {
     std::string_view number = name.substr(dot + 1);
     if (const auto dash = number.rfind('-'); dash != std::string_view::npos && dash > 0)
         number.remove_prefix(dash + 1);
-    const bool is_number = !number.empty() && std::ranges::all_of(number, [](unsigned char c) {
-        return std::isdigit(c) != 0;
-    });
+    const bool is_number =
+        !number.empty() && std::ranges::all_of(number, [](unsigned char c) { return std::isdigit(c) != 0; });
     return is_number ? name.substr(0, dot) : std::string_view();
 }
 

@@ -305,7 +305,9 @@ void add_train(std::vector<Row>& rows) {
                 "counts; of two classes also pod and far: the fraction of class 1 that is predicted as class "
                 "1, and the fraction of predictions of class 1 that are wrong, and auprc and roc_auc: how "
                 "well the scores order the samples"),
-            row("train.log_every", at(train, &T::log_every), integer(1), "steps between log lines"),
+            row("train.log_every", at(train, &T::log_every), integer(1),
+                "steps between rows of type step in metrics.jsonl; the terminal and log.txt tell the "
+                "progress by the clock"),
             row("train.eval_every", at(train, &T::eval_every), integer(0),
                 "epochs between evaluations; 0: only at the end"),
             row("train.checkpoint.every", at(train, checkpoint, &C::every), interval(), "how often to save"),

@@ -35,6 +35,8 @@ Interval parse_interval(const Setting& setting) {
     while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
     if (count == 0 && unit.empty()) return never;
 
+    constexpr double most = 9e15;  // whole numbers are exact so far
+    if (count > most) setting.wrong("an interval", "write never for none");
     const Interval result{count, unit_of(unit, setting)};
     if (result.unit != Interval::Unit::minutes && count != std::floor(count))
         setting.wrong("an interval of whole epochs or steps", interval_remedy);

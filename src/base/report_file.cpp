@@ -48,7 +48,7 @@ void write_report(const std::string& path, std::string_view text) {
     try {
         file::replace(path, text);
     } catch (const std::system_error& error) {
-        throw DataError("cannot write " + path + ": " + file::cause(error), "look for room and rights there");
+        throw RunError("cannot write " + path + ": " + file::cause(error), "look for room and rights there");
     }
 }
 

@@ -68,10 +68,9 @@ Columns read_columns(CsvReader& reader, const PackCsvOptions& options) {
     return columns;
 }
 
-bool is_whole_number(std::string_view text) {
-    text = trimmed(text);
-    if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
-    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+/// A column with blanks is written with fractions by some programs: 1.0.
+bool is_whole(const std::optional<double>& number) {
+    return number && std::isfinite(*number) && *number == std::floor(*number);
 }
 
 /// Labels as the column has them, and what they become.
@@ -85,22 +84,25 @@ class LabelColumn {
         labels_.try_emplace(std::string(trimmed(text)), Label{0, line});
     }
 
-    /// Whole numbers from 0 on stay what they are; anything else is a name, numbered in sorted order.
+    /// Whole numbers from 0 on stay what they are; anything else is a name, which has its number among
+    /// --class-names, or in sorted order.
     void number_classes(DatasetInfo& info, const Warn& warn) {
-        const bool whole =
-            std::ranges::all_of(labels_, [](const auto& label) { return is_whole_number(label.first); });
+        const std::vector<std::string>& given = options_.class_names;
+        const bool whole = std::ranges::all_of(
+            labels_, [](const auto& label) { return is_whole(number_in<double>(label.first)); });
         if (whole)
             keep_numbers(info, warn);
-        else
+        else if (given.empty())
             number_names(info, warn);
-        if (options_.class_names.empty()) return;
-        if (static_cast<std::int64_t>(options_.class_names.size()) < info.classes || !whole)
-            throw UsageError(
-                fmt::format("--class-names gives {} names, but {} {}", options_.class_names.size(), where_,
-                            whole ? fmt::format("has {} classes", info.classes) : "names its classes itself"),
-                "give one name per class, or none");
-        info.class_names = options_.class_names;
-        info.classes = static_cast<std::int64_t>(info.class_names.size());
+        else
+            find_names(info);
+        if (given.empty()) return;
+        if (std::ssize(given) < info.classes)
+            throw UsageError(fmt::format("--class-names gives {} names, but {} has {} classes", given.size(),
+                                         where_, info.classes),
+                             "give one name per class, or none");
+        info.class_names = given;
+        info.classes = std::ssize(given);
     }
 
     /// Of a text that was added.
@@ -119,15 +121,15 @@ class LabelColumn {
     void keep_numbers(DatasetInfo& info, const Warn& warn) {
         std::set<std::int64_t> used;
         for (auto& [text, label] : labels_) {
-            const auto value = number_in<std::int64_t>(text);
-            if (!value || *value < 0 || *value >= most_classes)
+            const double value = *number_in<double>(text);
+            if (value < 0 || value >= static_cast<double>(most_classes))
                 throw DataError(
                     fmt::format("{}:{}: {} has the label {}", options_.csv, label.line, where_, text),
                     fmt::format("labels are classes from 0 on, at most {}; number them so, or "
                                 "give names",
                                 most_classes - 1));
-            label.number = *value;
-            used.insert(*value);
+            label.number = static_cast<std::int64_t>(value);
+            used.insert(label.number);
         }
         info.classes = *used.rbegin() + 1;
         for (std::int64_t i = 0; i < info.classes; ++i) info.class_names.push_back(std::to_string(i));
@@ -137,17 +139,37 @@ class LabelColumn {
     }
 
     void number_names(DatasetInfo& info, const Warn& warn) {
+        std::vector<std::pair<double, std::string>> sorted;  // those that are numbers by their value
         std::size_t numbers = 0;
-        for (auto& [text, label] : labels_) {
-            label.number = info.classes++;
+        for (const auto& [text, label] : labels_) {
+            const std::optional<double> value = number_in<double>(text);
+            if (value && std::isfinite(*value)) ++numbers;
+            sorted.emplace_back(value.value_or(0), text);
+        }
+        if (numbers == sorted.size()) std::ranges::sort(sorted);
+        for (const auto& [value, text] : sorted) {
+            labels_[text].number = info.classes++;
             info.class_names.push_back(text);
-            if (number_in<double>(text)) ++numbers;
         }
         if (numbers > 0)
             warn(
                 fmt::format("{}: {} of the {} labels of {} are numbers, but not all are whole ones: they are "
                             "taken as names",
                             options_.csv, numbers, labels_.size(), where_));
+    }
+
+    void find_names(DatasetInfo& info) {
+        const std::vector<std::string>& given = options_.class_names;
+        for (auto& [text, label] : labels_) {
+            const auto found = std::ranges::find(given, text);
+            if (found == given.end())
+                throw DataError(
+                    fmt::format("{}:{}: {} has the label {}, which is not among the --class-names",
+                                options_.csv, label.line, where_, text),
+                    "correct it, or name all classes");
+            label.number = found - given.begin();
+        }
+        info.classes = std::ssize(given);
     }
 
     const PackCsvOptions& options_;

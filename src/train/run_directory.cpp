@@ -154,8 +154,8 @@ bool is_removed(int descriptor) {
     return descriptor >= 0 && ::fstat(descriptor, &open) == 0 && open.st_nlink == 0;
 }
 
-/// The number after the last of old-1, old-2, ….
-std::int64_t next_old(const std::vector<std::string>& names) {
+/// The one after the last of old-1, old-2, ….
+std::string next_old(const std::vector<std::string>& names) {
     std::int64_t last = 0;
     for (const std::string& name : names) {
         if (!name.starts_with(old_prefix)) continue;
@@ -163,7 +163,7 @@ std::int64_t next_old(const std::vector<std::string>& names) {
         std::from_chars(name.data() + old_prefix.size(), name.data() + name.size(), number);
         last = std::max(last, number);
     }
-    return last + 1;
+    return std::string(old_prefix) + std::to_string(last + 1);
 }
 
 void move_old_content(const fs::path& directory) {
@@ -177,7 +177,7 @@ void move_old_content(const fs::path& directory) {
         moving.push_back(name);
     }
     if (moving.empty()) return;
-    const fs::path old = directory / (std::string(old_prefix) + std::to_string(next_old(names)));
+    const fs::path old = directory / next_old(names);
     guarded("cannot move what was written to " + directory.string() + " to " + old.string(), [&] {
         fs::create_directory(old);
         for (const std::string& name : moving) fs::rename(directory / name, old / name);
@@ -193,6 +193,7 @@ struct RunDirectory::State {
     std::string file(const char* name) const { return path + "/" + name; }
     std::string checkpoints() const { return file(checkpoints_name.data()); }
     std::string metrics() const { return file("metrics.jsonl"); }
+    fs::path next_old_directory() const { return fs::path(path) / next_old(names_in(path)); }
     void close_metrics() {
         if (metrics_descriptor >= 0) ::close(metrics_descriptor);
         metrics_descriptor = -1;
@@ -237,15 +238,25 @@ std::vector<std::int64_t> RunDirectory::checkpoint_steps() const {
 }
 
 void RunDirectory::set_aside_checkpoints_after(std::int64_t step) {
-    const fs::path directory = state_->path;
-    const fs::path old =
-        directory / (std::string(old_prefix) + std::to_string(next_old(names_in(directory))));
+    const fs::path old = state_->next_old_directory();
     guarded("cannot move later checkpoints of " + state_->path + " to " + old.string(), [&] {
         for (const std::int64_t later : checkpoint_steps()) {
             if (later <= step) continue;
             fs::create_directories(old / "checkpoints");
             fs::rename(checkpoint_path(later), old / "checkpoints" / checkpoint_name(later));
         }
+    });
+}
+
+void RunDirectory::set_aside_course() {
+    const fs::path old = state_->next_old_directory(), metrics = state_->metrics();
+    set_aside_checkpoints_after(-1);
+    guarded("cannot move " + metrics.string() + " to " + old.string(), [&] {
+        std::error_code error;
+        if (fs::file_size(metrics, error) == 0 || error) return;
+        state_->close_metrics();
+        fs::create_directories(old);
+        fs::rename(metrics, old / metrics.filename());
     });
 }
 
@@ -291,14 +302,14 @@ void RunDirectory::append_metric(const std::string& json_line) {
     });
 }
 
-void RunDirectory::cut_metrics(std::int64_t step) {
+void RunDirectory::cut_metrics(std::int64_t step, bool evaluated) {
     const std::string path = state_->metrics();
     std::error_code error;
     if (!fs::exists(path, error) && !error)
         return guarded("cannot write " + path, [&] { file::replace(path, ""); });
     std::string rows;
     guarded("cannot read " + path, [&] { rows = file::content(path); });
-    const std::string kept = keep_rows_up_to(rows, step);
+    const std::string kept = keep_rows_up_to(rows, step, evaluated);
     if (kept == rows) return;
     state_->close_metrics();  // it would append to the file that is replaced
     guarded("cannot write " + path, [&] { file::replace(path, kept); });

@@ -14,9 +14,14 @@ bool is_later(const nlohmann::json& row, std::int64_t step) {
     return value.is_number_float() && value.get<double>() > static_cast<double>(step);
 }
 
+bool is_evaluation_of(const nlohmann::json& row, std::int64_t step) {
+    return row.is_object() && row.value("type", nlohmann::json()) == "eval" &&
+           row.value("step", nlohmann::json()) == step;
+}
+
 }  // namespace
 
-std::string keep_rows_up_to(std::string_view rows, std::int64_t step) {
+std::string keep_rows_up_to(std::string_view rows, std::int64_t step, bool evaluated) {
     std::string kept;
     while (!rows.empty()) {
         const auto newline = rows.find('\n');
@@ -25,7 +30,7 @@ std::string keep_rows_up_to(std::string_view rows, std::int64_t step) {
         rows.remove_prefix(line.size());
         const nlohmann::json row = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
         if (row.is_discarded() && rows.empty()) break;
-        if (!is_later(row, step)) kept += line;
+        if (!is_later(row, step) && (evaluated || !is_evaluation_of(row, step))) kept += line;
     }
     return kept;
 }

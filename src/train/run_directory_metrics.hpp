@@ -7,8 +7,9 @@
 
 namespace tutti {
 
-/// `rows` without the rows whose "step" is greater than `step`, and without a last line that a dying process
-/// left incomplete (no newline, or no JSON). Other lines stay as they are, byte for byte.
-std::string keep_rows_up_to(std::string_view rows, std::int64_t step);
+/// `rows` without the rows whose "step" is greater than `step`, without rows of type "eval" of that step
+/// unless it is `evaluated`, for then the evaluation is made again, and without a last line that a dying
+/// process left incomplete (no newline, or no JSON). Other lines stay as they are, byte for byte.
+std::string keep_rows_up_to(std::string_view rows, std::int64_t step, bool evaluated);
 
 }  // namespace tutti

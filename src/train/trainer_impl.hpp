@@ -132,6 +132,7 @@ struct Trainer::Impl {
     std::string bucket_key;
 
     std::int64_t resumed_step = -1;
+    bool resumed_is_evaluated = false;  // on rank 0: the checkpoint holds the evaluation of its step
     std::string data_sign;  // rank 0: data_fingerprint() of the training data; empty where none can be told
     std::string resumed_from, resumed_changes;  // the checkpoint, and on rank 0 what is set otherwise since
     std::string last_eval;

@@ -40,7 +40,7 @@ void check_finite(std::span<const NamedTensor> tensors, const std::string& part,
         if (!all_finite(tensor))
             throw RunError("step " + std::to_string(step) + ": " + part + tensor.name +
                                " holds values that are not finite; no checkpoint was written",
-                           "lower optim.lr; the checkpoints before this one are good");
+                           "lower optim.lr or check the data; checkpoints before this one are good");
 }
 
 /// Where the checkpoint does not fit because the model was made for images of another size, says so.
@@ -56,6 +56,11 @@ void load_model(Graph& graph, const Checkpoint& checkpoint, const std::string& p
                                  "restore them, or start anew with run.resume=never or another run.dir");
         throw;
     }
+}
+
+/// Of an "eval" row (JSON); −1 of none.
+std::int64_t step_of_eval(const std::string& row) {
+    return row.empty() ? -1 : nlohmann::json::parse(row).at("step").get<std::int64_t>();
 }
 
 /// What `resume: auto` found in the run's directory was nobody's choice: where it cannot be read, says how to
@@ -90,6 +95,7 @@ void Trainer::Impl::restore(const std::string& path) {
         const SameData same = compare_data(checkpoint.data_fingerprint, data_sign);
         if (finished()) refuse_untrained_data(before, config, same, path);
         last_eval = checkpoint.last_eval;
+        resumed_is_evaluated = step_of_eval(last_eval) == progress.step;
         bucket_plan = checkpoint.bucket_plan;
         resumed_changes = fmt::format(
             "{}",
@@ -100,20 +106,24 @@ void Trainer::Impl::restore(const std::string& path) {
     if (training.shards) scatter_optimizer_state(checkpoint, path);
     broadcast_state();
     last_save_samples = progress.samples;
-    if (!last_eval.empty()) last_eval_step = nlohmann::json::parse(last_eval).at("step").get<std::int64_t>();
+    last_eval_step = step_of_eval(last_eval);
     resumed_from = path;
     resumed_step = progress.step;
 }
 
 void Trainer::Impl::go_on_in_directory() {
     together_on_first_rank(job.control, "resuming", [&] {
-        job.directory->cut_metrics(progress.step);
-        // Those beside a file from elsewhere are of another course: a requeued job must not take the latest.
+        // What lies beside a file from elsewhere is of another course: a requeued job must not take the
+        // latest.
         const auto here = [](const std::string& path) { return std::filesystem::path(path).parent_path(); };
         std::error_code none;
         const bool own = std::filesystem::equivalent(
             here(resumed_from), here(job.directory->checkpoint_path(progress.step)), none);
-        job.directory->set_aside_checkpoints_after(own ? progress.step : -1);
+        if (own)
+            job.directory->set_aside_checkpoints_after(progress.step);
+        else
+            job.directory->set_aside_course();
+        job.directory->cut_metrics(progress.step, resumed_is_evaluated);
     });
     note_what_is_there();
     if (rank == 0 && !resumed_changes.empty())

@@ -151,6 +151,8 @@ TEST(ConfigInterval, refuses_other_values_with_an_example) {
               "train.checkpoint.every: 2 days is not an interval in epochs, steps or min" + remedy);
     EXPECT_EQ(override_refusal("train.checkpoint.every=1.5 steps"),
               "train.checkpoint.every: 1.5 steps is not an interval of whole epochs or steps" + remedy);
+    EXPECT_EQ(override_refusal("train.checkpoint.every=1e19 steps"),
+              "train.checkpoint.every: 1e19 steps is not an interval; write never for none");
 }
 
 TEST(ConfigInterval, survives_the_dump) {

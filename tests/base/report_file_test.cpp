@@ -51,7 +51,7 @@ TEST_F(ReportFile, OfAnOutputIsTriedInWhatThereIsOfItsFolder) {
 }
 
 TEST_F(ReportFile, KeepsWhatItHeldWhereWritingFails) {
-    EXPECT_CONTAINS(message_of<DataError>([&] { write_report(temp_.path() + "/none/a", ""); }),
+    EXPECT_CONTAINS(message_of<RunError>([&] { write_report(temp_.path() + "/none/a", ""); }),
                     "cannot write " + temp_.path() + "/none/a: No such file or directory");
     const std::string message = message_of<DataError>([&] { read_report(path_, "make it with b"); });
     EXPECT_CONTAINS(message, path_ + ": cannot be read: No such file or directory");

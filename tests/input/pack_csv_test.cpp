@@ -69,6 +69,39 @@ TEST_F(PackCsv, WholeNumbersAreLabelsAsTheyAre) {
         "2 --class-names gives 1 names, but the column y has 2 classes; give one name per class, or none");
 }
 
+// As programs write a column of whole numbers that had blanks.
+TEST_F(PackCsv, WholeNumbersMayHaveAFractionOfZero) {
+    std::string table = "y,x\n";
+    for (int label = 0; label < 12; ++label)
+        table += std::to_string(label) + (label % 2 ? "" : ".0") + ",1\n";
+    write("in.csv", table);
+    std::vector<std::string> said;
+    const DatasetInfo info = pack_csv(options_, [&](const std::string& text) { said.push_back(text); });
+    EXPECT_EQ(info.classes, 12);
+    EXPECT_EQ(info.class_names[10], "10");
+    EXPECT_EQ(labels(*open_hdf5_dataset(options_.output)),
+              (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
+    EXPECT_EQ(said, std::vector<std::string>());
+    write("in.csv", "y,x\n10.5,1\n9,2\n-3,2\n");
+    EXPECT_EQ(pack_csv(options_).class_names, (std::vector<std::string>{"-3", "9", "10.5"})) << "by value";
+    write("in.csv", "y,x\nnan,1\n9,2\n");
+    EXPECT_EQ(pack_csv(options_).class_names, (std::vector<std::string>{"9", "nan"}));
+}
+
+TEST_F(PackCsv, NamesHaveTheirPlacesAmongTheClassNames) {
+    write("in.csv", "y,x\ndog,1\n bird ,2\ndog,3\n");
+    options_.class_names = {"cat", "dog", "bird"};
+    const DatasetInfo info = pack_csv(options_);
+    EXPECT_EQ(info.class_names, options_.class_names);
+    EXPECT_EQ(info.classes, 3);
+    EXPECT_EQ(labels(*open_hdf5_dataset(options_.output)), (std::vector<std::int64_t>{1, 2, 1}));
+    options_.class_names = {"cat", "dog"};
+    EXPECT_EQ(refusal([&] { pack_csv(options_); }),
+              "4 " + at("in.csv") +
+                  ":3: the column y has the label bird, which is not among the --class-names; correct it, or "
+                  "name all classes");
+}
+
 TEST_F(PackCsv, WhatIsWrongIsNamedWithItsLine) {
     EXPECT_EQ(refused("x,y\n1,0\nabc,1\n"),
               "4 " + at("in.csv") +

@@ -68,6 +68,30 @@ TEST_P(BatchNormTest, the_running_statistics_follow_with_momentum_and_the_unbias
     expect_near(normalizer.values(), {0, 7, 1 / std::sqrt(3.0)}, 1e-15);
 }
 
+// Of finite numbers, whose squares only a double holds: where fp32 keeps the running statistics they would be
+// infinite from then on.
+TEST_P(BatchNormTest, statistics_that_cannot_be_kept_are_not_followed) {
+    const auto op = ops_->batch_norm({.channels = 2, .momentum = 0.25});
+    const bool fits = GetParam().dtype == DType::f64;
+    for (const std::vector<double>& values :
+         {std::vector<double>{4, 4, 4, 4, 4, 4e40}, std::vector<double>{4, 4, 4e40, 4, 4, 4}}) {
+        TestTensor statistics(DType::f64, {6}, values);
+        auto mean = tensor({2}, {1, 2}), variance = tensor({2}, {1, 1});
+        TestTensor batches(DType::i64, {}, {7});
+        op->track(statistics.view(), mean.view(), variance.view(), batches.view());
+        expect_equal(batches, {fits ? 8.0 : 7.0});
+        if (fits) continue;
+        expect_equal(mean, {1, 2});
+        expect_equal(variance, {1, 1});
+    }
+    // Sums over many rows are larger than what is followed.
+    TestTensor statistics(DType::f64, {6}, {1024, 1024, 0, 0, 1024 * 0x1p120, 1024 * 0x1p120});
+    auto mean = tensor({2}, {0, 0}), variance = tensor({2}, {0, 0});
+    TestTensor batches(DType::i64, {}, {7});
+    op->track(statistics.view(), mean.view(), variance.view(), batches.view());
+    expect_equal(variance, {0x1p118, 0x1p118});
+}
+
 TEST_P(BatchNormTest, an_empty_batch_changes_nothing) {
     auto x = tensor({0, 2, 2, 3}), dy = tensor({0, 2, 2, 3});
     auto weight = tensor({3}, {1, 1, 1}), bias = tensor({3}, {0, 0, 0});

@@ -33,6 +33,17 @@ class EpochEnd(TrainingTest):
         self.assertIn("is finished: 1 steps, 1 epochs", self.said(settings, 0))
         self.assertEqual([row["step"] for row in self.metrics("run", "eval")], [1])
 
+    def test_an_evaluation_that_no_checkpoint_holds_is_made_again_and_stands_once(self):
+        settings = self.one_update(data__val=self.small_data(40, "val.h5"))
+        self.said(settings, 75, stop=True)
+        # As of a resume that was killed before it had saved.
+        with (self.dir / "run/metrics.jsonl").open("a") as rows:
+            rows.write('{"type": "eval", "epoch": 1, "step": 1, "split": "val", "loss": 7, "accuracy": 0, "samples": 40}\n')
+        self.said(settings, 0)
+        rows = self.metrics("run", "eval")
+        self.assertEqual([row["step"] for row in rows], [1])
+        self.assertNotEqual(rows[0]["loss"], 7)
+
     def test_a_signal_in_the_last_update_leaves_nothing_to_do(self):
         settings = self.one_update()
         self.said(settings, 0, stop=True)

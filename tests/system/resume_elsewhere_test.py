@@ -20,6 +20,17 @@ class ResumeElsewhere(TrainingTest):
         self.assertEqual([path.name for path in (self.dir / "run/checkpoints").iterdir()], ["step-00000007.h5"])
         self.assertTrue((self.dir / "run/old-1/checkpoints/step-00000005.h5").exists())
 
+    def test_metrics_are_of_one_course(self):
+        data = self.small_data(64)
+        every = {"train__log_every": 1}
+        self.assert_exit(self.run_trainer(self.settings(data, **every, train__max_steps=5)), 0)
+        earlier = (self.dir / "run/metrics.jsonl").read_text()
+        self.assert_exit(self.run_trainer(self.settings(data, run="other", **every, run__seed=3, train__max_steps=2)), 0)
+        self.assert_exit(self.run_trainer(self.settings(data, **every, run__seed=3, train__max_steps=4,
+                                                        run__resume=self.latest("other"))), 0)
+        self.assertEqual((self.dir / "run/old-1/metrics.jsonl").read_text(), earlier)
+        self.assertEqual([row["step"] for row in self.metrics("run", "step")], [3, 4])
+
     def test_the_best_is_one_that_the_directory_has(self):
         data, val = self.small_data(64), self.small_data(40, "val.h5")
         best = {"data__val": val, "train__checkpoint__best": "val/loss", "train__checkpoint__keep": 1}

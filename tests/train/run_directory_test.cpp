@@ -325,6 +325,37 @@ TEST_F(RunDirectoryTest, CuttingKeepsWhatBelongsToTheCheckpoint) {
     }
 }
 
+TEST_F(RunDirectoryTest, CuttingRemovesAnEvaluationThatIsToBeMadeAgain) {
+    RunDirectory run(path_, false);
+    const std::string evaluation = R"({"type": "eval", "step": 10})";
+    const std::string before = R"({"type": "eval", "step": 9})";
+    for (const std::string& row : {before, std::string(R"({"type": "step", "step": 10})"), evaluation,
+                                   std::string(R"({"type": 1, "step": 10})"), std::string("[10]")})
+        run.append_metric(row);
+    const std::string all = read_file(path_ + "/metrics.jsonl");
+    run.cut_metrics(10);
+    EXPECT_EQ(read_file(path_ + "/metrics.jsonl"), all);
+    run.cut_metrics(10, false);
+    EXPECT_EQ(read_file(path_ + "/metrics.jsonl"), before + "\n" + R"({"type": "step", "step": 10})" + "\n" +
+                                                       R"({"type": 1, "step": 10})" + "\n[10]\n");
+}
+
+TEST_F(RunDirectoryTest, AnotherCourseIsSetAsideAsAWhole) {
+    RunDirectory run(path_, false);
+    run.set_aside_course();
+    EXPECT_EQ(names_in(path_), (Names{"checkpoints", "lock"})) << "there is none";
+    add_checkpoints({3, 7});
+    run.append_metric(R"({"step": 1})");
+    run.set_aside_course();
+    EXPECT_EQ(run.checkpoint_steps(), Steps());
+    EXPECT_EQ(names_in(path_ + "/old-1"), (Names{"checkpoints", "metrics.jsonl"}));
+    EXPECT_EQ(read_file(path_ + "/old-1/metrics.jsonl"), "{\"step\": 1}\n");
+    run.append_metric(R"({"step": 2})");
+    EXPECT_EQ(read_file(path_ + "/metrics.jsonl"), "{\"step\": 2}\n");
+    run.set_aside_course();
+    EXPECT_EQ(names_in(path_ + "/old-2"), Names{"metrics.jsonl"});
+}
+
 TEST_F(RunDirectoryTest, CuttingWhereNothingIsMakesAnEmptyFile) {
     RunDirectory run(path_, false);
     run.cut_metrics(10);

@@ -16,7 +16,7 @@ std::string prepare_report(const std::string& directory, const std::string& name
 /// RunError where there is no room.
 void prepare_output(const std::string& path, const std::string& option = "-o");
 
-/// Writes under another name, syncs, renames: `path` holds `text`, or what it held before. Throws DataError.
+/// Writes under another name, syncs, renames: `path` holds `text`, or what it held before. Throws RunError.
 void write_report(const std::string& path, std::string_view text);
 
 /// All that `path`, a file or a pipe, holds. Throws DataError with the system's reason and `remedy`.

@@ -35,6 +35,8 @@ class RunDirectory {
     /// Moves the checkpoints of steps after `step`, which belong to a course that is given up, to
     /// old-N/checkpoints; nothing is made where there are none.
     void set_aside_checkpoints_after(std::int64_t step);
+    /// Moves all checkpoints and the metrics, of another course than the one that begins, to old-N.
+    void set_aside_course();
     /// Removes all but the newest `keep` checkpoints (0: keep all) and stale temporaries; never `protect`.
     void prune_checkpoints(std::int64_t keep, std::optional<std::int64_t> protect);
 
@@ -49,9 +51,10 @@ class RunDirectory {
 
     /// Appends one line to metrics.jsonl and flushes it to the file; to a new one where it was removed.
     void append_metric(const std::string& json_line);
-    /// Removes rows whose "step" is greater than `step`, and a last line that is cut off (no newline, or no
-    /// JSON); other lines stay, whatever they hold. Makes an empty file where there is none. Atomic.
-    void cut_metrics(std::int64_t step);
+    /// Removes rows whose "step" is greater than `step`, evaluations of that step unless it is `evaluated`,
+    /// and a last line that is cut off (no newline, or no JSON); other lines stay, whatever they hold. Makes
+    /// an empty file where there is none. Atomic.
+    void cut_metrics(std::int64_t step, bool evaluated = true);
 
   private:
     struct State;
