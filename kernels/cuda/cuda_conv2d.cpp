@@ -16,8 +16,13 @@ namespace {
 
 class CudaConv2d final : public Conv2dOp {
   public:
-    CudaConv2d(const Conv2dShape& shape, ProductType type, std::shared_ptr<CudaContext> context)
-        : given_(shape), computed_(padded(shape, type)), type_(type), context_(std::move(context)) {}
+    CudaConv2d(const Conv2dShape& shape, ProductType type, std::shared_ptr<CudaContext> context,
+               std::shared_ptr<ConvolutionPlans> plans)
+        : given_(shape),
+          computed_(padded(shape, type)),
+          type_(type),
+          context_(std::move(context)),
+          all_plans_(std::move(plans)) {}
 
     void forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
                  const TensorView& y) override {
@@ -52,10 +57,8 @@ class CudaConv2d final : public Conv2dOp {
 
   private:
     ConvolutionPlan& plan(ConvolutionPass pass, std::int64_t batch) {
-        std::unique_ptr<ConvolutionPlan>& plan = plans_[{pass, batch}];
-        if (!plan)
-            plan = std::make_unique<ConvolutionPlan>(ConvolutionProblem{pass, type_, batch, computed_},
-                                                     CudnnTarget{.handle = context_->cudnn()});
+        ConvolutionPlan*& plan = plans_[{pass, batch}];
+        if (!plan) plan = &all_plans_->find({pass, type_, batch, computed_}, {.handle = context_->cudnn()});
         return *plan;
     }
 
@@ -110,15 +113,17 @@ class CudaConv2d final : public Conv2dOp {
     const Conv2dShape given_, computed_;
     const ProductType type_;
     const std::shared_ptr<CudaContext> context_;
-    // By batch size: a run has few (full, the epoch's last, evaluation).
-    std::map<std::pair<ConvolutionPass, std::int64_t>, std::unique_ptr<ConvolutionPlan>> plans_;
+    const std::shared_ptr<ConvolutionPlans> all_plans_;
+    // This layer's, by batch size: a run has few (full, the epoch's last, evaluation).
+    std::map<std::pair<ConvolutionPass, std::int64_t>, ConvolutionPlan*> plans_;
 };
 
 }  // namespace
 
 std::unique_ptr<Conv2dOp> make_conv2d(const Conv2dShape& shape, ProductType type,
-                                      std::shared_ptr<CudaContext> context) {
-    return std::make_unique<CudaConv2d>(shape, type, std::move(context));
+                                      std::shared_ptr<CudaContext> context,
+                                      std::shared_ptr<ConvolutionPlans> plans) {
+    return std::make_unique<CudaConv2d>(shape, type, std::move(context), std::move(plans));
 }
 
 }  // namespace tutti::cuda

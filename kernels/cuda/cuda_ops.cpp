@@ -27,7 +27,7 @@ std::unique_ptr<GeluLinearOp> CudaOps::gelu_linear(const LinearShape& shape, Gel
 }
 std::unique_ptr<Conv2dOp> CudaOps::conv2d(const Conv2dShape& shape) {
     check(shape);
-    return make_conv2d(shape, type_, context_);
+    return make_conv2d(shape, type_, context_, convolution_plans_);
 }
 std::unique_ptr<ConvTranspose2dOp> CudaOps::conv_transpose2d(const ConvTranspose2dShape& shape) {
     return make_conv_transpose2d(shape, conv2d(convolution_of(shape)), context_);

@@ -6,6 +6,7 @@
 
 #include "cublas_products.hpp"
 #include "cuda_context.hpp"
+#include "cudnn_convolution.hpp"
 #include "fused_attention.hpp"
 #include "tutti/device/ops.hpp"
 
@@ -147,6 +148,7 @@ class CudaOps final : public Ops {
     // Shared, because operators may outlive the Ops that made them.
     std::shared_ptr<CudaContext> context_;
     std::shared_ptr<CublasProducts> products_;
+    std::shared_ptr<ConvolutionPlans> convolution_plans_ = std::make_shared<ConvolutionPlans>();
     std::unique_ptr<FusedAttention> fused_attention_;  // null but in bf16
     ProductType type_;
 };
@@ -156,7 +158,8 @@ std::unique_ptr<GeluLinearOp> make_linear(const LinearShape& shape, ProductType 
                                           std::shared_ptr<CudaContext> context,
                                           std::shared_ptr<CublasProducts> products);
 std::unique_ptr<Conv2dOp> make_conv2d(const Conv2dShape& shape, ProductType type,
-                                      std::shared_ptr<CudaContext> context);
+                                      std::shared_ptr<CudaContext> context,
+                                      std::shared_ptr<ConvolutionPlans> plans);
 /// `convolution` computes in the other direction.
 std::unique_ptr<ConvTranspose2dOp> make_conv_transpose2d(const ConvTranspose2dShape& shape,
                                                          std::unique_ptr<Conv2dOp> convolution,

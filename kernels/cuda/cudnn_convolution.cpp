@@ -141,4 +141,25 @@ void ConvolutionPlan::execute(cudnnHandle_t handle, std::byte* x, std::byte* wei
     plan_.execute(handle, std::array{x_id, weight_id, y_id}, std::array<void*, 3>{x, weight, y}, workspace);
 }
 
+ConvolutionPlan& ConvolutionPlans::find(const ConvolutionProblem& problem, const CudnnTarget& target) {
+    const Conv2dShape& s = problem.shape;
+    const Key key{static_cast<std::int64_t>(problem.pass),
+                  static_cast<std::int64_t>(problem.type),
+                  problem.batch,
+                  s.height,
+                  s.width,
+                  s.in,
+                  s.out,
+                  s.kernel_h,
+                  s.kernel_w,
+                  s.stride_h,
+                  s.stride_w,
+                  s.padding_h,
+                  s.padding_w,
+                  s.groups};
+    std::unique_ptr<ConvolutionPlan>& plan = plans_[key];
+    if (!plan) plan = std::make_unique<ConvolutionPlan>(problem, target);
+    return *plan;
+}
+
 }  // namespace tutti::cuda

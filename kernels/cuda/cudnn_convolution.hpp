@@ -1,8 +1,11 @@
 #pragma once
 // One convolution pass as an execution plan of cuDNN.
 
+#include <array>
 #include <compare>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 
 #include "cublas_products.hpp"
@@ -43,6 +46,19 @@ class ConvolutionPlan {
     std::string name_;
     CudnnDescriptor x_, weight_, y_, convolution_, operation_, graph_;
     CudnnPlan plan_;
+};
+
+/// Plans of all layers of a network, of which many have one shape: a ResNet-50 has 53 convolutions of 23
+/// shapes, and building is what its start waits for.
+class ConvolutionPlans {
+  public:
+    /// The plan of an equal problem, or a new one; it lives as long as this. The bias, which is added by
+    /// another kernel, makes no difference. Throws as ConvolutionPlan.
+    ConvolutionPlan& find(const ConvolutionProblem& problem, const CudnnTarget& target);
+
+  private:
+    using Key = std::array<std::int64_t, 14>;
+    std::map<Key, std::unique_ptr<ConvolutionPlan>> plans_;
 };
 
 }  // namespace tutti::cuda

@@ -74,7 +74,7 @@ std::unique_ptr<RunDirectory> open_run_directory(Communicator& world, const Conf
     together_on_first_rank(world, "opening the run directory", [&] {
         directory = std::make_unique<RunDirectory>(config.run.dir, config.run.resume == "never");
         if (config.run.resume == "auto") found = latest_checkpoint(config.run.dir).value_or("");
-        if (found.empty() && !names_checkpoint(config)) directory->cut_metrics(0);
+        if (found.empty() && !names_checkpoint(config)) directory->cut_metrics({});
     });
     found = broadcast_text(world, found, 0);
     if (!found.empty()) checkpoint = found;
@@ -168,7 +168,11 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
             progress.step,
             config.run.resume == "auto" ? "the same command goes on" : "run.resume=auto goes on from it"));
     else
-        log.info(fmt::format("finished after {} steps, {} samples", progress.step, progress.samples));
+        log.info(fmt::format("finished after {} steps, {} samples{}", progress.step, progress.samples,
+                             progress.skipped > 0
+                                 ? fmt::format("; {} {} skipped, because not finite", progress.skipped,
+                                               progress.skipped == 1 ? "update was" : "updates were")
+                                 : ""));
     if (world.rank() == 0 && result.code == ExitCode::done) print_result(result.last_eval, log);
     return static_cast<int>(result.code);
 }

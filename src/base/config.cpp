@@ -34,6 +34,10 @@ const Setting* given(const Settings& settings, const Row& row) {
 std::string owners_remedy(const Row& row, const Setting& setting, const Settings& settings) {
     const std::string section = row.path.substr(0, row.path.find('.'));
     const Setting* const chosen = settings.find(section + ".name");
+    // Other trainers' files name no model: theirs is their program's.
+    if (const std::string familiar = settings.familiar_name(row.path); !chosen && !familiar.empty())
+        return fmt::format("{} means it, and {}.name is not given: set it to {}, which know{} it", familiar,
+                           section, config::join(row.owners, " or "), row.owners.size() == 1 ? "s" : "");
     const bool behind_command =
         chosen && chosen->where == Setting::command_line && setting.where != chosen->where;
     return fmt::format("{}, or use {}, which know{} it",

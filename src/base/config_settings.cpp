@@ -264,6 +264,11 @@ std::vector<std::string> Settings::familiar_names() const {
     return names;
 }
 
+std::string Settings::familiar_name(const std::string& path) const {
+    const auto found = familiar_names_.find(path);
+    return found == familiar_names_.end() ? "" : found->second;
+}
+
 const Setting* Settings::find(const std::string& path) const {
     const auto found = by_path_.find(path);
     return found == by_path_.end() ? nullptr : &found->second;

@@ -23,6 +23,8 @@ class Settings {
     /// The setting of a key, or nullptr when it is not given.
     const Setting* find(const std::string& path) const;
 
+    /// The name of another trainer that the file gives this key by; empty: by its own.
+    std::string familiar_name(const std::string& path) const;
     /// Names of another trainer that keys of the file were given by.
     std::vector<std::string> familiar_names() const;
 

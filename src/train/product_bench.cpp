@@ -2,10 +2,49 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <vector>
 
+#include "tutti/base/bf16.hpp"
+#include "tutti/base/random.hpp"
 #include "tutti/train/step_figures.hpp"
 
 namespace tutti {
+
+namespace {
+
+/// As bytes of `dtype`, from −1 to 1.
+template <class Element, class Convert>
+std::vector<std::byte> random_bytes(std::size_t count, std::int64_t seed, const Convert& convert) {
+    const RandomStream random(seed, RandomPlace::initial_weights, 0, 0);
+    std::vector<std::byte> bytes(count * sizeof(Element));
+    for (std::size_t i = 0; i < count; ++i) {
+        const Element value = convert(2 * random.uniform(i) - 1);
+        std::memcpy(bytes.data() + i * sizeof(Element), &value, sizeof(Element));
+    }
+    return bytes;
+}
+
+/// Numbers like those of a training: a processor's speed may depend on how many bits of its operands change
+/// (measured on GPUs: a product of zeros is faster than one of random numbers). Long lists repeat themselves.
+void fill_at_random(Device& device, const TensorView& tensor, std::int64_t seed) {
+    constexpr std::int64_t most = 1048573;  // a prime number: rows of products differ
+    const auto count = static_cast<std::size_t>(std::min(tensor.count(), most));
+    const std::vector<std::byte> piece =
+        tensor.dtype == DType::f64 ? random_bytes<double>(count, seed, [](double v) { return v; })
+        : tensor.dtype == DType::bf16
+            ? random_bytes<std::uint16_t>(count, seed,
+                                          [](double v) { return bf16_bits(static_cast<float>(v)); })
+            : random_bytes<float>(count, seed, [](double v) { return static_cast<float>(v); });
+    for (std::size_t begin = 0; begin < tensor.bytes(); begin += piece.size()) {
+        const std::size_t bytes = std::min(piece.size(), tensor.bytes() - begin);
+        device.copy_from_host({tensor.data + begin, DType::u8, {static_cast<std::int64_t>(bytes)}},
+                              piece.data());
+    }
+}
+
+}  // namespace
 
 double ProductTimes::rate() const {
     const double median = spread_of(seconds).median;
@@ -24,9 +63,8 @@ struct ProductBench::Impl {
         for (Buffer* buffer : {&x, &weight, &y})
             *buffer =
                 device.allocate(static_cast<std::size_t>(largest * largest) * size_of(dtype), "products");
-        // Neither zeros, which a processor may treat in a way of its own, nor anything that grows.
-        ops.fill(x.view(0, stored, {largest * largest}), 0.5);
-        ops.fill(weight.view(0, weights, {largest * largest}), 0.5);
+        fill_at_random(device, x.view(0, stored, {largest * largest}), 1);
+        fill_at_random(device, weight.view(0, weights, {largest * largest}), 2);
         for (const std::int64_t n : sizes) {
             times.push_back({n, {}});
             products.push_back(ops.linear({n, n, false}));

@@ -288,7 +288,7 @@ void RunDirectory::write_provenance(const std::string& json) {
 
 void RunDirectory::append_metric(const std::string& json_line) {
     const std::string path = state_->metrics();
-    if (is_removed(state_->metrics_descriptor)) {
+    if (state_->metrics_descriptor < 0 || is_removed(state_->metrics_descriptor)) {
         require_own();
         state_->close_metrics();
     }
@@ -302,14 +302,14 @@ void RunDirectory::append_metric(const std::string& json_line) {
     });
 }
 
-void RunDirectory::cut_metrics(std::int64_t step, bool evaluated) {
+void RunDirectory::cut_metrics(const MetricsEnd& end) {
     const std::string path = state_->metrics();
     std::error_code error;
     if (!fs::exists(path, error) && !error)
         return guarded("cannot write " + path, [&] { file::replace(path, ""); });
     std::string rows;
     guarded("cannot read " + path, [&] { rows = file::content(path); });
-    const std::string kept = keep_rows_up_to(rows, step, evaluated);
+    const std::string kept = keep_rows_up_to(rows, end);
     if (kept == rows) return;
     state_->close_metrics();  // it would append to the file that is replaced
     guarded("cannot write " + path, [&] { file::replace(path, kept); });

@@ -86,16 +86,21 @@ void RunLock::lock() {
 
 void RunLock::require() {
     const std::string remedy = "start it again, in a directory that no other run uses and nobody removes";
-    if (directory_descriptor_ >= 0 && !names_open(directory_, directory_descriptor_))
-        throw RunError(
-            "the run directory " + directory_ + " was removed, moved or replaced while this run used it",
-            remedy);
+    const auto require_directory = [&] {
+        if (directory_descriptor_ >= 0 && !names_open(directory_, directory_descriptor_))
+            throw RunError(
+                "the run directory " + directory_ + " was removed, moved or replaced while this run used it",
+                remedy);
+    };
+    require_directory();
     if (descriptor_ >= 0 && names_open(directory_ + "/" + name, descriptor_)) return;
     close_if_open(descriptor_);
     try {
         lock();
-    } catch (const UsageError& error) {
+    } catch (const Error& error) {
         close_if_open(descriptor_);
+        require_directory();  // it may have been in removal
+        if (error.code() != ExitCode::usage) throw;
         throw RunError(std::string(error.what()) + " since this run's lock was removed from it", remedy);
     }
 }

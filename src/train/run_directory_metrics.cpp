@@ -14,14 +14,17 @@ bool is_later(const nlohmann::json& row, std::int64_t step) {
     return value.is_number_float() && value.get<double>() > static_cast<double>(step);
 }
 
-bool is_evaluation_of(const nlohmann::json& row, std::int64_t step) {
-    return row.is_object() && row.value("type", nlohmann::json()) == "eval" &&
-           row.value("step", nlohmann::json()) == step;
+bool is_made_again(const nlohmann::json& row, const MetricsEnd& end) {
+    if (!row.is_object() || row.value("step", nlohmann::json()) != end.step) return false;
+    const nlohmann::json type = row.value("type", nlohmann::json()),
+                         epoch = row.value("epoch", nlohmann::json());
+    if (type == "epoch") return epoch.is_number() && epoch > end.epochs;
+    return type == "eval" && !end.evaluated;
 }
 
 }  // namespace
 
-std::string keep_rows_up_to(std::string_view rows, std::int64_t step, bool evaluated) {
+std::string keep_rows_up_to(std::string_view rows, const MetricsEnd& end) {
     std::string kept;
     while (!rows.empty()) {
         const auto newline = rows.find('\n');
@@ -30,7 +33,7 @@ std::string keep_rows_up_to(std::string_view rows, std::int64_t step, bool evalu
         rows.remove_prefix(line.size());
         const nlohmann::json row = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
         if (row.is_discarded() && rows.empty()) break;
-        if (!is_later(row, step) && (evaluated || !is_evaluation_of(row, step))) kept += line;
+        if (!is_later(row, end.step) && !is_made_again(row, end)) kept += line;
     }
     return kept;
 }

@@ -48,6 +48,8 @@ struct Trainer::Impl {
     void verify_weights();
     void after_update(bool skipped);
     void end_epoch();
+    /// To the log and to metrics.jsonl.
+    void report_epoch();
     /// Also the one in progress where no update is left of it.
     std::int64_t finished_epochs(const Progress& at) const;
     void final_evaluation();
@@ -143,6 +145,8 @@ struct Trainer::Impl {
     RunPlace place;                      // of run()
     ProgressReport report;
     std::chrono::steady_clock::time_point last_save_time = std::chrono::steady_clock::now();
+    std::chrono::steady_clock::time_point epoch_began =
+        std::chrono::steady_clock::now();  // here, of this process
     bool stopping = false;
     Failure unwritten;                  // on rank 0: why a row could not be written
     std::optional<WallTime> wall_time;  // with run.walltime, on rank 0

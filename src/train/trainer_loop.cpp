@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "epoch_row.hpp"
 #include "memory_report.hpp"
 #include "ready_order.hpp"
 #include "trainer_impl.hpp"
@@ -79,6 +80,7 @@ TrainingResult Trainer::Impl::run() {
     watch.restart();
     while (!finished() && !stopping) {
         training.start_epoch();
+        epoch_began = std::chrono::steady_clock::now();
         if (training.windows.empty()) {  // the cursor stood at the end of the epoch
             if (progress.position > 0)   // after a stop there, or with drop_last on other ranks
                 finish_epoch();
@@ -202,7 +204,7 @@ void Trainer::Impl::save_if_due(bool epoch_ended, bool skipped) {
     }
 }
 
-void Trainer::Impl::end_epoch() {
+void Trainer::Impl::report_epoch() {
     if (progress.loss_weight > 0)
         job.log.info(fmt::format(
             "epoch {}: training loss {:.4f}{}", progress.epoch + 1, progress.loss_sum / progress.loss_weight,
@@ -213,6 +215,25 @@ void Trainer::Impl::end_epoch() {
     if (progress.unreadable > 0)
         job.log.warning(fmt::format("epoch {}: {} of {} samples could not be read and were skipped",
                                     progress.epoch + 1, progress.unreadable, training.epoch_limit()));
+    using std::chrono::duration;
+    using Seconds = duration<double>;
+    const double weight = progress.loss_weight;
+    EpochSummary summary{.epoch = progress.epoch + 1,
+                         .step = progress.step,
+                         .samples = progress.samples,
+                         .loss = progress.loss_sum / weight,
+                         .accuracy = {},
+                         .skipped = progress.skipped,
+                         .unreadable = progress.unreadable,
+                         .seconds = Seconds(std::chrono::steady_clock::now() - epoch_began).count(),
+                         .time = Seconds(std::chrono::system_clock::now().time_since_epoch()).count()};
+    if (has_accuracy(objective_of(config.train, job.train.info())) && weight > 0)
+        summary.accuracy = static_cast<double>(progress.correct) / weight;
+    append_row(epoch_row(summary));
+}
+
+void Trainer::Impl::end_epoch() {
+    report_epoch();
     const Progress before = progress;
     ++progress.epoch;
     progress.unreadable = 0;

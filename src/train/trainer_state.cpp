@@ -123,7 +123,7 @@ void Trainer::Impl::go_on_in_directory() {
             job.directory->set_aside_checkpoints_after(progress.step);
         else
             job.directory->set_aside_course();
-        job.directory->cut_metrics(progress.step, resumed_is_evaluated);
+        job.directory->cut_metrics({progress.step, progress.epoch, resumed_is_evaluated});
     });
     note_what_is_there();
     if (rank == 0 && !resumed_changes.empty())

@@ -104,7 +104,7 @@ TEST_F(RunDirectoryTest, RowsGoToANewFileWhereTheOldOneWasRemoved) {
 TEST_F(RunDirectoryTest, RowsThatCannotBeReadAreAnErrorThatNamesTheFile) {
     RunDirectory run(path_, false);
     fs::create_directory(path_ + "/metrics.jsonl");
-    EXPECT_CONTAINS(message_of<RunError>([&] { run.cut_metrics(0); }),
+    EXPECT_CONTAINS(message_of<RunError>([&] { run.cut_metrics({}); }),
                     "cannot read " + path_ + "/metrics.jsonl: Is a directory; check ");
 }
 
@@ -287,7 +287,7 @@ TEST_F(RunDirectoryTest, MetricsAreAppendedAtOnce) {
 TEST_F(RunDirectoryTest, RowsAfterACutFollowTheKeptOnes) {
     RunDirectory run(path_, false);
     for (const char* row : {R"({"step": 1})", R"({"step": 2})", R"({"step": 3})"}) run.append_metric(row);
-    run.cut_metrics(1);
+    run.cut_metrics({1, 0, true});
     run.append_metric(R"({"step": 2, "again": true})");
     EXPECT_EQ(read_file(path_ + "/metrics.jsonl"), "{\"step\": 1}\n{\"step\": 2, \"again\": true}\n");
     EXPECT_EQ(names_in(path_), (Names{"checkpoints", "lock", "metrics.jsonl"}));
@@ -320,7 +320,7 @@ TEST_F(RunDirectoryTest, CuttingKeepsWhatBelongsToTheCheckpoint) {
          }) {
         RunDirectory run(path_, false);
         write_file(path_ + "/metrics.jsonl", c.before);
-        run.cut_metrics(10);
+        run.cut_metrics({10, 2, true});
         EXPECT_EQ(read_file(path_ + "/metrics.jsonl"), c.after) << c.what;
     }
 }
@@ -333,11 +333,22 @@ TEST_F(RunDirectoryTest, CuttingRemovesAnEvaluationThatIsToBeMadeAgain) {
                                    std::string(R"({"type": 1, "step": 10})"), std::string("[10]")})
         run.append_metric(row);
     const std::string all = read_file(path_ + "/metrics.jsonl");
-    run.cut_metrics(10);
+    run.cut_metrics({10, 2, true});
     EXPECT_EQ(read_file(path_ + "/metrics.jsonl"), all);
-    run.cut_metrics(10, false);
+    run.cut_metrics({10, 2, false});
     EXPECT_EQ(read_file(path_ + "/metrics.jsonl"), before + "\n" + R"({"type": "step", "step": 10})" + "\n" +
                                                        R"({"type": 1, "step": 10})" + "\n[10]\n");
+}
+
+TEST_F(RunDirectoryTest, CuttingRemovesAnEpochThatEndsAgain) {
+    RunDirectory run(path_, false);
+    const std::string first = "{\"type\": \"epoch\", \"epoch\": 1, \"step\": 5}\n",
+                      second = "{\"type\": \"epoch\", \"epoch\": 2, \"step\": 10}\n";
+    for (const std::int64_t epochs : {2, 1}) {
+        write_file(path_ + "/metrics.jsonl", first + second);
+        run.cut_metrics({10, epochs, true});
+        EXPECT_EQ(read_file(path_ + "/metrics.jsonl"), epochs == 2 ? first + second : first);
+    }
 }
 
 TEST_F(RunDirectoryTest, AnotherCourseIsSetAsideAsAWhole) {
@@ -358,7 +369,7 @@ TEST_F(RunDirectoryTest, AnotherCourseIsSetAsideAsAWhole) {
 
 TEST_F(RunDirectoryTest, CuttingWhereNothingIsMakesAnEmptyFile) {
     RunDirectory run(path_, false);
-    run.cut_metrics(10);
+    run.cut_metrics({10, 2, true});
     EXPECT_EQ(read_file(path_ + "/metrics.jsonl"), "");
 }
 

@@ -9,6 +9,14 @@
 
 namespace tutti {
 
+/// Where metrics.jsonl goes on: behind updates up to `step`, that update's epoch where it is among the
+/// `epochs` that have ended, and its evaluation where it is `evaluated`. What else the file has of that step
+/// is made again.
+struct MetricsEnd {
+    std::int64_t step = 0, epochs = 0;
+    bool evaluated = false;
+};
+
 /// Used by rank 0 alone. Holds an exclusive lock on DIR/lock (an open-file-description lock, so it vanishes
 /// with the process; the file says host and process) as long as it lives. A file system without locks is used
 /// without one. All members that write throw RunError naming the file and the cause.
@@ -51,10 +59,9 @@ class RunDirectory {
 
     /// Appends one line to metrics.jsonl and flushes it to the file; to a new one where it was removed.
     void append_metric(const std::string& json_line);
-    /// Removes rows whose "step" is greater than `step`, evaluations of that step unless it is `evaluated`,
-    /// and a last line that is cut off (no newline, or no JSON); other lines stay, whatever they hold. Makes
-    /// an empty file where there is none. Atomic.
-    void cut_metrics(std::int64_t step, bool evaluated = true);
+    /// Removes rows that come after `end`, and a last line that is cut off (no newline, or no JSON); other
+    /// lines stay, whatever they hold. Makes an empty file where there is none. Atomic.
+    void cut_metrics(const MetricsEnd& end);
 
   private:
     struct State;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "cudnn_convolution.hpp"
 #include "described_gpu.hpp"
@@ -157,6 +158,48 @@ TEST(CudnnPlans, of_a_padded_stem_in_bf16_need_little_workspace) {
         {ConvolutionPass::forward, ProductType::bf16, 256, padded(stem, ProductType::bf16)},
         {.properties = &properties});
     EXPECT_LT(plan.workspace_bytes(), 1 << 20);
+}
+
+TEST(CudnnPlans, are_shared_by_equal_convolutions) {
+    const cuda::CudnnDescriptor properties = properties_of(properties_text());
+    const cuda::CudnnTarget target{.properties = &properties};
+    const ConvolutionProblem problem{ConvolutionPass::forward,
+                                     ProductType::bf16,
+                                     8,
+                                     {.height = 8,
+                                      .width = 10,
+                                      .in = 64,
+                                      .out = 32,
+                                      .kernel_h = 3,
+                                      .kernel_w = 1,
+                                      .padding_h = 1,
+                                      .bias = false}};
+    cuda::ConvolutionPlans plans;
+    const ConvolutionPlan* const first = &plans.find(problem, target);
+    EXPECT_EQ(&plans.find(problem, target), first);
+    const auto changed = [&](const auto& change) {
+        ConvolutionProblem other = problem;
+        change(other);
+        return &plans.find(other, target);
+    };
+    EXPECT_EQ(changed([](ConvolutionProblem& p) { p.shape.bias = true; }), first);
+    const std::set<const ConvolutionPlan*> all{
+        first,
+        changed([](ConvolutionProblem& p) { p.pass = ConvolutionPass::backward_data; }),
+        changed([](ConvolutionProblem& p) { p.type = ProductType::fp32; }),
+        changed([](ConvolutionProblem& p) { p.batch = 4; }),
+        changed([](ConvolutionProblem& p) { p.shape.height = 9; }),
+        changed([](ConvolutionProblem& p) { p.shape.width = 8; }),
+        changed([](ConvolutionProblem& p) { p.shape.in = 32; }),
+        changed([](ConvolutionProblem& p) { p.shape.out = 64; }),
+        changed([](ConvolutionProblem& p) { p.shape.kernel_h = 1; }),
+        changed([](ConvolutionProblem& p) { p.shape.kernel_w = 3; }),
+        changed([](ConvolutionProblem& p) { p.shape.stride_h = 2; }),
+        changed([](ConvolutionProblem& p) { p.shape.stride_w = 2; }),
+        changed([](ConvolutionProblem& p) { p.shape.padding_h = 0; }),
+        changed([](ConvolutionProblem& p) { p.shape.padding_w = 1; }),
+        changed([](ConvolutionProblem& p) { p.shape.groups = 2; })};
+    EXPECT_EQ(all.size(), 15U);
 }
 
 TEST(CudnnPlans, are_refused_with_the_engines_for_a_gpu_without_the_type) {
