@@ -11,6 +11,11 @@ class KeptFiles(TrainingTest):
         for word in words:
             self.assertIn(str(word), result.stderr)
 
+    def trained(self):
+        data, val = self.small_data(64), self.small_data(40, "val.h5")
+        self.assert_exit(self.run_trainer(self.settings(data, data__val=val)), 0)
+        return self.dir / "run"
+
     def test_an_option_with_an_empty_value_is_refused(self):
         for arguments in (["-c", "", "train.max_steps=1"], ["-c=", "train.max_steps=1"], ["bench", "step", "-c", ""],
                           ["bench", "step", "--synthetic", "--out=", "train.batch_size=8"],
@@ -39,6 +44,53 @@ class KeptFiles(TrainingTest):
         for target in (data, self.dir / "empty.h5"):
             self.assert_exit(self.run_trainer([*pack, target]), 0)
             self.assertGreater(target.stat().st_size, 0)
+
+    def test_predictions_replace_predictions_alone(self):
+        run = self.trained()
+        predict = ["predict", "--run", run, "-o"]
+        for name in ("out.csv", "out.h5"):
+            for _ in range(2):
+                self.assert_exit(self.run_trainer([*predict, name]), 0)
+        (self.dir / "table.csv").write_text("index,name\n0,a\n")
+        self.assert_exit(self.run_trainer(["export", run, "-o", "weights.h5"]), 0)
+        for name, what in (("table.csv", "table.csv, which is no file of predictions"),
+                           ("weights.h5", "weights.h5, which is no file of predictions")):
+            before = (self.dir / name).read_bytes()
+            result = self.mpirun(2, [*predict, name])
+            self.assert_exit(result, 2)
+            self.assertIn(f"-o {name} would overwrite {what}", result.stderr)
+            self.assertEqual((self.dir / name).read_bytes(), before)
+        (self.dir / "empty.csv").touch()
+        self.assert_exit(self.run_trainer([*predict, "empty.csv"]), 0)
+        self.assertIn("would overwrite predictions", self.run_trainer(["export", run, "-o", "out.h5"]).stderr)
+
+    def test_no_conversion_replaces_a_checkpoint(self):
+        run = self.trained()
+        checkpoint = self.latest("run")
+        before = checkpoint.read_bytes()
+        self.assert_exit(self.run_trainer(["export", run, "-o", "w.SAFETENSORS"]), 0)
+        result = self.run_trainer(["import", "w.SAFETENSORS", "-o", checkpoint])
+        self.assert_exit(result, 2)
+        self.assertIn("would overwrite the checkpoint", result.stderr)
+        self.assertEqual(checkpoint.read_bytes(), before)
+        data = self.small_data(8, "kept.h5")
+        before = data.read_bytes()
+        result = self.run_trainer(["import", "w.SAFETENSORS", "-o", data])
+        self.assert_exit(result, 2)
+        self.assertIn("would overwrite a data set", result.stderr)
+        self.assertEqual(data.read_bytes(), before)
+        # What it wrote itself is written anew, other people's files are not.
+        for name in ("w.H5", "w.SAFETENSORS", "again.safetensors"):
+            for _ in range(2):
+                self.assert_exit(self.run_trainer(["export", run, "-o", name]), 0)
+        for name in ("own.safetensors", "own.h5"):
+            (self.dir / name).write_bytes(b"\x89PNG\r\n" + bytes(range(200)))
+        for name in ("own.safetensors", "own.h5"):
+            before = (self.dir / name).read_bytes()
+            result = self.run_trainer(["export", run, "-o", name])
+            self.assert_exit(result, 2)
+            self.assertIn(f"-o {name} would overwrite ", result.stderr)
+            self.assertEqual((self.dir / name).read_bytes(), before)
 
     def test_an_output_that_cannot_be_is_told_before_anything_is_read(self):
         self.refused(["pack", "csv", "--csv", "absent.csv", "--label", "y", "-o", "/proc/x.h5"], "-o /proc/x.h5 cannot be written")

@@ -110,25 +110,6 @@ class Predict(TrainingTest):
             self.assertIn(f"-o {output} would overwrite {what}", result.stderr)
             self.assertEqual(output.read_bytes(), before)
 
-    def test_predictions_replace_predictions_alone(self):
-        run, val = self.trained()
-        predict = ["predict", "--run", run, "-o"]
-        for name in ("out.csv", "out.h5"):
-            for _ in range(2):
-                self.assert_exit(self.run_trainer([*predict, name]), 0)
-        (self.dir / "table.csv").write_text("index,name\n0,a\n")
-        self.assert_exit(self.run_trainer(["export", run, "-o", "weights.h5"]), 0)
-        for name, what in (("table.csv", "table.csv, which is no file of predictions"),
-                           ("weights.h5", "weights.h5, which is no file of predictions")):
-            before = (self.dir / name).read_bytes()
-            result = self.mpirun(2, [*predict, name])
-            self.assert_exit(result, 2)
-            self.assertIn(f"-o {name} would overwrite {what}", result.stderr)
-            self.assertEqual((self.dir / name).read_bytes(), before)
-        (self.dir / "empty.csv").touch()
-        self.assert_exit(self.run_trainer([*predict, "empty.csv"]), 0)
-        self.assertIn("would overwrite predictions", self.run_trainer(["export", run, "-o", "out.h5"]).stderr)
-
     def test_the_best_checkpoint_can_be_asked_for(self):
         # A rate so high that the loss is worse at the end than before.
         run, val = self.trained(train__epochs=6, train__checkpoint__best="val/loss", train__checkpoint__keep=1,
@@ -309,34 +290,6 @@ class Predict(TrainingTest):
                                 ([run, "-o", self.latest("run")], 2), ([run, "-o", "absent/w.h5"], 1)):
             self.assert_exit(self.run_trainer(["export", *arguments]), code)
         self.assertEqual(list(self.dir.glob("w.*")), [])
-
-    def test_no_conversion_replaces_a_checkpoint(self):
-        run, _ = self.trained()
-        checkpoint = self.latest("run")
-        before = checkpoint.read_bytes()
-        self.assert_exit(self.run_trainer(["export", run, "-o", "w.SAFETENSORS"]), 0)
-        result = self.run_trainer(["import", "w.SAFETENSORS", "-o", checkpoint])
-        self.assert_exit(result, 2)
-        self.assertIn("would overwrite the checkpoint", result.stderr)
-        self.assertEqual(checkpoint.read_bytes(), before)
-        data = self.small_data(8, "kept.h5")
-        before = data.read_bytes()
-        result = self.run_trainer(["import", "w.SAFETENSORS", "-o", data])
-        self.assert_exit(result, 2)
-        self.assertIn("would overwrite a data set", result.stderr)
-        self.assertEqual(data.read_bytes(), before)
-        # What it wrote itself is written anew, other people's files are not.
-        for name in ("w.H5", "w.SAFETENSORS", "again.safetensors"):
-            for _ in range(2):
-                self.assert_exit(self.run_trainer(["export", run, "-o", name]), 0)
-        for name in ("own.safetensors", "own.h5"):
-            (self.dir / name).write_bytes(b"\x89PNG\r\n" + bytes(range(200)))
-        for name in ("own.safetensors", "own.h5"):
-            before = (self.dir / name).read_bytes()
-            result = self.run_trainer(["export", run, "-o", name])
-            self.assert_exit(result, 2)
-            self.assertIn(f"-o {name} would overwrite ", result.stderr)
-            self.assertEqual((self.dir / name).read_bytes(), before)
 
     def test_fewer_samples_than_ranks(self):
         run, _ = self.trained(val=2)

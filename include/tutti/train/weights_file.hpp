@@ -21,8 +21,8 @@ namespace tutti {
 std::vector<NamedTensor> read_weights(const std::string& path);
 
 /// Writes the tensors in name order: PATH.safetensors, or PATH.h5 with one data set per name and the root
-/// attribute tutti_weights_version (1; endings in capitals, too); read_weights gives them back. The file is complete or not there. Throws UsageError
-/// (another ending) and RunError (cannot be written).
+/// attribute tutti_weights_version (1; endings in capitals, too); read_weights gives them back. The file is
+/// complete or not there. Throws UsageError (another ending) and RunError (cannot be written).
 void write_weights(const std::string& path, std::vector<NamedTensor> tensors);
 
 /// Whether a file may be one that write_weights wrote: any safetensors, and HDF5 that says so. False for what
