@@ -134,7 +134,6 @@ void print_result(const Inference& model, const EvaluationResult& sums, bool jso
                                                 : model.data->info().class_names);
         fmt::print("test accuracy {}\n", accuracy_text(sums));
     }
-    std::fflush(stdout);
 }
 
 int eval(const JobStart& start, const InferenceArguments& arguments, bool json, const std::string& curves) {

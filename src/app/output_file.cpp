@@ -36,7 +36,8 @@ void refuse_other_than_predictions(const std::string& output) {
     refuse_other_than(is_prediction_file, "file of predictions", output);
 }
 void refuse_other_than_weights(const std::string& output) {
-    refuse_other_than(is_exported_file, "file of weights that was written by this program", output);
+    refuse_other_than(is_exported_file,
+                      "file of exported weights, or of an earlier version, which did not mark them", output);
 }
 
 }  // namespace tutti

@@ -64,7 +64,7 @@ void require_same_data(Communicator& world, const Dataset& data, SameLabels how)
     std::string mine, labels;
     together(world, "opening the data", [&] {
         mine = described(data.info());
-        if (how == SameLabels::compared) labels = data_fingerprint(data);
+        if (how == SameLabels::compared) labels = labels_fingerprint(data);
     });
     const std::string first = broadcast_text(world, mine, 0), first_labels = broadcast_text(world, labels, 0);
     together(world, "opening the data", [&] {

@@ -170,7 +170,7 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
     else
         log.info(fmt::format("finished after {} steps, {} samples{}", progress.step, progress.samples,
                              progress.skipped > 0
-                                 ? fmt::format("; {} {} skipped, because not finite", progress.skipped,
+                                 ? fmt::format("; {} {} skipped (log.txt says why)", progress.skipped,
                                                progress.skipped == 1 ? "update was" : "updates were")
                                  : ""));
     if (world.rank() == 0 && result.code == ExitCode::done) print_result(result.last_eval, log);

@@ -22,10 +22,14 @@ void sync(int descriptor) {
         if (errno != EINTR) throw_errno(errno);
 }
 
-/// Makes a rename in `directory` durable. File systems that cannot sync a directory are left alone.
+/// Makes a rename in `directory` durable. File systems that cannot sync a directory, and directories that may
+/// be written but not read, are left alone.
 void sync_directory(const std::string& directory) {
     const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) throw_errno(errno);
+    if (descriptor < 0) {
+        if (errno == EACCES) return;
+        throw_errno(errno);
+    }
     int error = 0;
     while (::fsync(descriptor) != 0) {
         error = errno;
@@ -33,7 +37,8 @@ void sync_directory(const std::string& directory) {
         error = 0;
     }
     ::close(descriptor);
-    if (error != 0 && error != EINVAL && error != ENOTSUP) throw_errno(error);
+    const bool cannot = error == EINVAL || error == ENOTSUP || error == EBADF || error == ENOSYS;
+    if (error != 0 && !cannot) throw_errno(error);
 }
 
 }  // namespace

@@ -58,4 +58,15 @@ std::size_t find_column(const CsvHeader& header, const std::string& name, const 
     throw UsageError(option + ": " + header.path + " has no column " + name, remedy);
 }
 
+std::vector<std::string> trimmed_class_names(std::span<const std::string> names) {
+    std::vector<std::string> result;
+    for (const std::string& name : names) {
+        if (std::ranges::find(result, trimmed(name)) != result.end())
+            throw UsageError("--class-names has " + std::string(trimmed(name)) + " twice",
+                             "name each class once");
+        result.emplace_back(trimmed(name));
+    }
+    return result;
+}
+
 }  // namespace tutti

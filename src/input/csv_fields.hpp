@@ -27,6 +27,9 @@ std::optional<T> number_in(std::string_view text) {
     return value;
 }
 
+/// --class-names without the blanks around them. Throws UsageError where one stands twice.
+std::vector<std::string> trimmed_class_names(std::span<const std::string> names);
+
 /// The names in a table's first line, for messages.
 struct CsvHeader {
     std::string path;

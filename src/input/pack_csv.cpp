@@ -77,32 +77,37 @@ bool is_whole(const std::optional<double>& number) {
 class LabelColumn {
   public:
     explicit LabelColumn(const PackCsvOptions& options)
-        : options_(options), where_("the column " + options.label) {}
+        : options_(options),
+          given_(trimmed_class_names(options.class_names)),
+          where_("the column " + options.label) {}
 
     /// Blanks around a label are none of it, as around a number.
     void add(const std::string& text, std::int64_t line) {
         labels_.try_emplace(std::string(trimmed(text)), Label{0, line});
     }
 
-    /// Whole numbers from 0 on stay what they are; anything else is a name, which has its number among
-    /// --class-names, or in sorted order.
+    /// Labels among --class-names have their places there, also those that look like numbers. Else whole
+    /// numbers from 0 on stay what they are; anything else is a name, numbered in sorted order.
     void number_classes(DatasetInfo& info, const Warn& warn) {
-        const std::vector<std::string>& given = options_.class_names;
-        const bool whole = std::ranges::all_of(
-            labels_, [](const auto& label) { return is_whole(number_in<double>(label.first)); });
-        if (whole)
+        const auto is_given = [&](const auto& label) {
+            return std::ranges::find(given_, label.first) != given_.end();
+        };
+        const auto is_number = [](const auto& label) { return is_whole(number_in<double>(label.first)); };
+        if (!given_.empty() && std::ranges::all_of(labels_, is_given))
+            find_names(info);
+        else if (std::ranges::all_of(labels_, is_number))
             keep_numbers(info, warn);
-        else if (given.empty())
+        else if (given_.empty())
             number_names(info, warn);
         else
             find_names(info);
-        if (given.empty()) return;
-        if (std::ssize(given) < info.classes)
-            throw UsageError(fmt::format("--class-names gives {} names, but {} has {} classes", given.size(),
+        if (given_.empty()) return;
+        if (std::ssize(given_) < info.classes)
+            throw UsageError(fmt::format("--class-names gives {} names, but {} has {} classes", given_.size(),
                                          where_, info.classes),
                              "give one name per class, or none");
-        info.class_names = given;
-        info.classes = std::ssize(given);
+        info.class_names = given_;
+        info.classes = std::ssize(given_);
     }
 
     /// Of a text that was added.
@@ -159,20 +164,20 @@ class LabelColumn {
     }
 
     void find_names(DatasetInfo& info) {
-        const std::vector<std::string>& given = options_.class_names;
         for (auto& [text, label] : labels_) {
-            const auto found = std::ranges::find(given, text);
-            if (found == given.end())
+            const auto found = std::ranges::find(given_, text);
+            if (found == given_.end())
                 throw DataError(
                     fmt::format("{}:{}: {} has the label {}, which is not among the --class-names",
                                 options_.csv, label.line, where_, text),
                     "correct it, or name all classes");
-            label.number = found - given.begin();
+            label.number = found - given_.begin();
         }
-        info.classes = std::ssize(given);
+        info.classes = std::ssize(given_);
     }
 
     const PackCsvOptions& options_;
+    const std::vector<std::string> given_;  ///< --class-names
     std::string where_;
     std::map<std::string, Label> labels_;
 };

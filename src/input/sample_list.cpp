@@ -36,11 +36,9 @@ class ListedLabels {
                         "name the column with --label COLUMN, give --target COLUMNS for regression, or pack "
                         "without labels: --no-labels");
         index_ = find_column(header, column_, "--label");
-        for (const std::string& name : options.class_names) {
-            names_.emplace_back(trimmed(name));
-            if (!numbers_.try_emplace(names_.back(), std::ssize(names_) - 1).second)
-                throw UsageError("--class-names has " + names_.back() + " twice", "name each class once");
-        }
+        names_ = trimmed_class_names(options.class_names);
+        for (const std::string& name : names_)
+            numbers_.try_emplace(name, static_cast<std::int64_t>(numbers_.size()));
     }
 
     /// The label of a row. Names that --class-names does not number are numbered as they are met, until all

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <array>
 #include <cassert>
 #include <fstream>
 #include <iterator>
@@ -99,9 +100,9 @@ class CsvPredictionWriter final : public PredictionWriter {
 
 bool is_csv_prediction_file(const std::string& path) {
     std::ifstream file(path);
-    std::string header;
-    if (!std::getline(file, header)) return false;
-    std::string_view rest(header);
+    std::array<char, 64> begin{};
+    file.read(begin.data(), begin.size());
+    std::string_view rest(begin.data(), static_cast<std::size_t>(file.gcount()));
     const auto take = [&](std::string_view text) {
         const bool there = rest.starts_with(text);
         if (there) rest.remove_prefix(text.size());

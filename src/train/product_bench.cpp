@@ -14,7 +14,7 @@ namespace tutti {
 
 namespace {
 
-/// As bytes of `dtype`, from −1 to 1.
+/// Numbers from −1 to 1, as the bytes that `convert` makes of each.
 template <class Element, class Convert>
 std::vector<std::byte> random_bytes(std::size_t count, std::int64_t seed, const Convert& convert) {
     const RandomStream random(seed, RandomPlace::initial_weights, 0, 0);

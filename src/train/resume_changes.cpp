@@ -17,7 +17,7 @@ namespace {
 
 /// Where the files have the same names.
 constexpr std::string_view other_samples =
-    "data.train: the number of samples, their size, their labels or targets are not what they were";
+    "data.train: the samples, their number, labels or targets, or their normalisation are not what they were";
 
 /// What evaluations see of the images: the size of crops, and how much of an image those take that are
 /// resized.
@@ -64,7 +64,8 @@ SameData compare_data(const std::string& before, const std::string& now) {
     return before == now ? SameData::yes : SameData::no;
 }
 
-void refuse_untrained_data(const Config& before, const Config& now, SameData same, const std::string& path) {
+void refuse_untrained_data(const Config& before, const Config& now, SameData same, const std::string& path,
+                           const std::string& to_go_on) {
     const bool other_data =
         same == SameData::no || (same == SameData::unknown && before.data.train != now.data.train);
     if (!other_data && before.data.normalize == now.data.normalize) return;
@@ -73,11 +74,12 @@ void refuse_untrained_data(const Config& before, const Config& now, SameData sam
         if ((other_data && line.starts_with("data.train:")) || line.starts_with("data.normalize:"))
             changed.push_back(line);
     if (changed.empty()) changed.push_back(std::string(other_samples));
-    throw UsageError(
-        fmt::format("{} is of a run that is finished, and was trained on other data ({})", path,
-                    fmt::join(changed, ", ")),
-        "train.epochs=N or train.max_steps=N goes on with these; run.resume=never or another run.dir starts "
-        "anew; trainer eval evaluates what there is");
+    throw UsageError(fmt::format("{} is of a run that is finished, and was trained on other data ({})", path,
+                                 fmt::join(changed, ", ")),
+                     to_go_on +
+                         " goes on with these; run.resume=never or another run.dir starts anew; trainer eval "
+                         "evaluates what "
+                         "there is");
 }
 
 std::vector<std::string> course_changes(const Config& before, int world_before, const Config& now, int world,

@@ -18,8 +18,10 @@ enum class SameData { yes, no, unknown };
 SameData compare_data(const std::string& before, const std::string& now);
 
 /// For a checkpoint `path` that no update is left for: throws UsageError where `now` names other training
-/// data, or another normalisation of them, than its weights have learned from.
-void refuse_untrained_data(const Config& before, const Config& now, SameData same, const std::string& path);
+/// data, or another normalisation of them, than its weights have learned from. to_go_on: a setting with which
+/// it would.
+void refuse_untrained_data(const Config& before, const Config& now, SameData same, const std::string& path,
+                           const std::string& to_go_on);
 
 /// What else changes the course of the training, for people, each "SETTING: BEFORE -> NOW". On so many ranks.
 std::vector<std::string> course_changes(const Config& before, int world_before, const Config& now, int world,

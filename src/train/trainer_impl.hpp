@@ -43,6 +43,8 @@ struct Trainer::Impl {
     bool is_evaluated() const;
     /// The resumed checkpoint is all that these settings ask for.
     bool has_nothing_left() const;
+    /// Settings with which a finished run would train longer.
+    std::string to_go_on() const;
     void step();
     void check_ready_order();
     void verify_weights();

@@ -45,6 +45,16 @@ bool Trainer::Impl::has_nothing_left() const {
     return finished() && last_save_samples == progress.samples && is_evaluated();
 }
 
+std::string Trainer::Impl::to_go_on() const {
+    if (stopped_early())
+        return fmt::format("train.early_stopping=null, or with patience: {} in it",
+                           std::max(progress.stale_evals, config.train.early_stopping->patience) + 1);
+    const std::string epochs = fmt::format("train.epochs={}", progress.epoch + 1);
+    if (!schedule.reaches_max_steps(progress.step)) return epochs;
+    const std::string steps = fmt::format("train.max_steps={}", progress.step + training.steps_per_epoch());
+    return progress.epoch >= config.train.epochs ? steps + " " + epochs : steps;
+}
+
 TrainingResult Trainer::Impl::run() {
     TrainingResult result;
     set_place(RunPlace::Work::before_step);
@@ -52,18 +62,8 @@ TrainingResult Trainer::Impl::run() {
         result.progress = progress;
         result.last_eval = last_eval;
         result.had_finished = true;
-        if (stopped_early()) {
-            const auto& stop = *config.train.early_stopping;
-            job.log.info("early stopping had ended it");
-            result.to_go_on = fmt::format("train.early_stopping=null, or with patience: {} in it",
-                                          std::max(progress.stale_evals, stop.patience) + 1);
-        } else if (schedule.reaches_max_steps(progress.step)) {
-            result.to_go_on = fmt::format("train.max_steps={}", progress.step + training.steps_per_epoch());
-            if (progress.epoch >= config.train.epochs)
-                result.to_go_on += fmt::format(" train.epochs={}", progress.epoch + 1);
-        } else {
-            result.to_go_on = fmt::format("train.epochs={}", progress.epoch + 1);
-        }
+        if (stopped_early()) job.log.info("early stopping had ended it");
+        result.to_go_on = to_go_on();
         return result;
     }
     const DoneBefore done{

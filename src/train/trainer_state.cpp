@@ -93,7 +93,6 @@ void Trainer::Impl::restore(const std::string& path) {
         if (average && !checkpoint.ema.empty()) graph.load_arena(average->arena(), checkpoint.ema, "", path);
         progress = checkpoint.progress;
         const SameData same = compare_data(checkpoint.data_fingerprint, data_sign);
-        if (finished()) refuse_untrained_data(before, config, same, path);
         last_eval = checkpoint.last_eval;
         resumed_is_evaluated = step_of_eval(last_eval) == progress.step;
         bucket_plan = checkpoint.bucket_plan;
@@ -101,7 +100,8 @@ void Trainer::Impl::restore(const std::string& path) {
             "{}",
             fmt::join(course_changes(before, static_cast<int>(progress.world_size), config, world, same),
                       ", "));
-        forget_other_metrics(before);
+        forget_other_metrics(before);  // which may be what early stopping counts
+        if (finished()) refuse_untrained_data(before, config, same, path, to_go_on());
     });
     if (training.shards) scatter_optimizer_state(checkpoint, path);
     broadcast_state();

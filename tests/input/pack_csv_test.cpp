@@ -95,6 +95,17 @@ TEST_F(PackCsv, NamesHaveTheirPlacesAmongTheClassNames) {
     EXPECT_EQ(info.class_names, options_.class_names);
     EXPECT_EQ(info.classes, 3);
     EXPECT_EQ(labels(*open_hdf5_dataset(options_.output)), (std::vector<std::int64_t>{1, 2, 1}));
+    // Also where they look like numbers, whichever of them a table has.
+    options_.class_names = {"1", " 2", "3", "unknown"};
+    write("in.csv", "y,x\n3,1\nunknown,2\n1,3\n");
+    pack_csv(options_);
+    EXPECT_EQ(labels(*open_hdf5_dataset(options_.output)), (std::vector<std::int64_t>{2, 3, 0}));
+    write("in.csv", "y,x\n2,1\n1,2\n");
+    EXPECT_EQ(pack_csv(options_).class_names, (std::vector<std::string>{"1", "2", "3", "unknown"}));
+    EXPECT_EQ(labels(*open_hdf5_dataset(options_.output)), (std::vector<std::int64_t>{1, 0}));
+    options_.class_names = {"dog", " dog"};
+    EXPECT_EQ(refusal([&] { pack_csv(options_); }), "2 --class-names has dog twice; name each class once");
+    write("in.csv", "y,x\ndog,1\n bird ,2\ndog,3\n");
     options_.class_names = {"cat", "dog"};
     EXPECT_EQ(refusal([&] { pack_csv(options_); }),
               "4 " + at("in.csv") +

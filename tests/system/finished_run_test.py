@@ -39,9 +39,9 @@ class FinishedRun(TrainingTest):
         refused = self.run_trainer(self.settings(other))
         self.assert_exit(refused, 2)
         self.assertRegex(refused.stderr, rf"run/checkpoints/step-\d+.h5 is of a run that is finished, and was trained on other data "
-                                         rf"\(data.train: \[{data}\] -> \[{other}\]\); train.epochs=N")
+                                         rf"\(data.train: \[{data}\] -> \[{other}\]\); train.epochs=2 goes on")
         other.replace(data)  # of the same name
-        self.assertIn("(data.train: the number of samples, ", self.run_trainer(self.settings(data)).stderr)
+        self.assertIn("(data.train: the samples, their number, ", self.run_trainer(self.settings(data)).stderr)
         normalised = self.run_trainer(self.settings(copy, data__normalize="{mean: [0.3], std: [0.3]}"))
         self.assert_exit(normalised, 2)
         self.assertIn("(data.normalize: ", normalised.stderr)

@@ -200,8 +200,10 @@ class RunDirectory(TrainingTest):
         self.assertRegex(result.stderr, "error: rank 0 on .*cannot write .*metrics.jsonl: No space left on device; check")
 
     def test_a_run_whose_directory_is_removed_leaves_the_next_one_alone(self):
-        data = self.small_data(4000)  # long epochs: their rows are written into the directory, too
-        given = {"train__checkpoint__every": "never", "train__log_every": 1000000, "train__batch_size": 1}
+        data = self.small_data(4000)
+        # Long epochs: their rows are written into the directory, too.
+        given = {"train__checkpoint__every": "never", "train__log_every": 1000000, "train__batch_size": 1,
+                 "model__hidden": "[1200, 1200]"}
         with self.start_mpirun(2, self.settings(data, train__epochs=1000000, **given)) as job:
             job.wait_until((self.dir / "run/provenance.json").exists)
             shutil.rmtree(self.dir / "run")

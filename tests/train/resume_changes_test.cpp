@@ -88,15 +88,16 @@ TEST(ResumeChanges, OfTheDataAreToldByTheirFingerprints) {
 
     const Config a = resumed({"data.train=a.h5"}), b = resumed({"data.train=b.h5"});
     const auto refusal = [](const Config& before, const Config& now, SameData same) {
-        return test::message_of<UsageError>([&] { refuse_untrained_data(before, now, same, "c.h5"); });
+        return test::message_of<UsageError>(
+            [&] { refuse_untrained_data(before, now, same, "c.h5", "train.epochs=7"); });
     };
-    refuse_untrained_data(a, b, SameData::yes, "c.h5");  // a copy
-    refuse_untrained_data(a, a, SameData::unknown, "c.h5");
+    refuse_untrained_data(a, b, SameData::yes, "c.h5", "train.epochs=7");  // a copy
+    refuse_untrained_data(a, a, SameData::unknown, "c.h5", "train.epochs=7");
     EXPECT_CONTAINS(refusal(a, b, SameData::no),
                     "c.h5 is of a run that is finished, and was trained on other data (data.train: [a.h5] -> "
-                    "[b.h5])");
+                    "[b.h5]); train.epochs=7 goes on with these; run.resume=never ");
     EXPECT_CONTAINS(refusal(a, b, SameData::unknown), "(data.train: [a.h5] -> [b.h5])");
-    EXPECT_CONTAINS(refusal(a, a, SameData::no), "(data.train: the number of samples, ");
+    EXPECT_CONTAINS(refusal(a, a, SameData::no), "(data.train: the samples, their number, ");
     const Config scaled = resumed({"data.train=a.h5", "data.normalize={mean: [0.5], std: [0.5]}"});
     EXPECT_CONTAINS(refusal(a, scaled, SameData::yes), "(data.normalize: ");
     EXPECT_CONTAINS(refusal(b, scaled, SameData::no), "(data.train: [b.h5] -> [a.h5], data.normalize: ");

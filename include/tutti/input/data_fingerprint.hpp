@@ -1,5 +1,5 @@
 #pragma once
-// Whether two data sets have the same samples, told by what surrounds them.
+// Whether two data sets have the same samples, told without reading all of them.
 
 #include <string>
 
@@ -8,8 +8,12 @@
 namespace tutti {
 
 /// Of the number of samples, their bytes in the file, labels and targets; 16 hexadecimal digits, the same
-/// whatever the files are called and however training transforms them. Samples themselves are not read: of
-/// data with neither labels nor targets only number and size count. Throws DataError as read_labels() does.
+/// whatever the files are called and however training transforms them. Samples are not read. Throws DataError
+/// as read_labels() does.
+std::string labels_fingerprint(const Dataset& data);
+
+/// Of these, of the file's own normalisation and, unless they are cropped, of the first, the middle and the
+/// last sample: two sets of images with the same labels differ. Throws DataError as read() does.
 std::string data_fingerprint(const Dataset& data);
 
 }  // namespace tutti
