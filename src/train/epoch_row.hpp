@@ -1,5 +1,5 @@
 #pragma once
-// Private to train: what metrics.jsonl says of an epoch.
+// Private to train: a line of epochs.jsonl.
 
 #include <cstdint>
 #include <optional>

@@ -98,8 +98,9 @@ void remove_temporaries(const fs::path& directory, const std::string& spare) {
 /// What a run writes into its directory, beside its lock and failed-step-….h5.
 constexpr std::string_view checkpoints_name = "checkpoints", failed_prefix = "failed-",
                            provenance_name = "provenance.json";
-constexpr std::array<std::string_view, 6> own_names = {"config.yaml", provenance_name, "metrics.jsonl",
-                                                       "trace.json",  "log.txt",       checkpoints_name};
+constexpr std::array<std::string_view, 7> own_names = {"config.yaml",   provenance_name, "metrics.jsonl",
+                                                       "epochs.jsonl",  "trace.json",    "log.txt",
+                                                       checkpoints_name};
 
 /// Whether `name` is a run's, or a temporary of one. Other programs write theirs there, too (`trainer predict
 /// -o RUN_DIR/out.h5`), and a run may have been given the directory of its data or scripts.
@@ -125,7 +126,8 @@ void refuse_what_no_run_wrote(const std::string& path) {
                name.starts_with(old_prefix);
     };
     if (std::ranges::any_of(names, shows_a_run)) return;
-    constexpr std::array<std::string_view, 3> written_over = {"config.yaml", "metrics.jsonl", "trace.json"};
+    constexpr std::array<std::string_view, 4> written_over = {"config.yaml", "metrics.jsonl", "epochs.jsonl",
+                                                              "trace.json"};
     const auto found = std::ranges::find_first_of(names, written_over);
     if (found != names.end())
         throw UsageError(
@@ -152,6 +154,12 @@ void make_directory(const std::string& path) {
 bool is_removed(int descriptor) {
     struct stat open {};
     return descriptor >= 0 && ::fstat(descriptor, &open) == 0 && open.st_nlink == 0;
+}
+
+int open_to_append(const std::string& path) {
+    const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (descriptor < 0) file::throw_errno(errno);
+    return descriptor;
 }
 
 /// The one after the last of old-1, old-2, ….
@@ -193,6 +201,7 @@ struct RunDirectory::State {
     std::string file(const char* name) const { return path + "/" + name; }
     std::string checkpoints() const { return file(checkpoints_name.data()); }
     std::string metrics() const { return file("metrics.jsonl"); }
+    std::string epochs() const { return file("epochs.jsonl"); }
     fs::path next_old_directory() const { return fs::path(path) / next_old(names_in(path)); }
     void close_metrics() {
         if (metrics_descriptor >= 0) ::close(metrics_descriptor);
@@ -249,15 +258,16 @@ void RunDirectory::set_aside_checkpoints_after(std::int64_t step) {
 }
 
 void RunDirectory::set_aside_course() {
-    const fs::path old = state_->next_old_directory(), metrics = state_->metrics();
+    const fs::path old = state_->next_old_directory();
     set_aside_checkpoints_after(-1);
-    guarded("cannot move " + metrics.string() + " to " + old.string(), [&] {
-        std::error_code error;
-        if (fs::file_size(metrics, error) == 0 || error) return;
-        state_->close_metrics();
-        fs::create_directories(old);
-        fs::rename(metrics, old / metrics.filename());
-    });
+    state_->close_metrics();
+    for (const fs::path rows : {state_->metrics(), state_->epochs()})
+        guarded("cannot move " + rows.string() + " to " + old.string(), [&] {
+            std::error_code error;
+            if (fs::file_size(rows, error) == 0 || error) return;
+            fs::create_directories(old);
+            fs::rename(rows, old / rows.filename());
+        });
 }
 
 void RunDirectory::prune_checkpoints(std::int64_t keep, std::optional<std::int64_t> protect) {
@@ -287,32 +297,43 @@ void RunDirectory::write_provenance(const std::string& json) {
 }
 
 void RunDirectory::append_metric(const std::string& json_line) {
-    const std::string path = state_->metrics();
     if (state_->metrics_descriptor < 0 || is_removed(state_->metrics_descriptor)) {
         require_own();
         state_->close_metrics();
     }
+    const std::string path = state_->metrics();
     guarded("cannot write " + path, [&] {
         int& descriptor = state_->metrics_descriptor;
-        if (descriptor < 0) {
-            descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-            if (descriptor < 0) file::throw_errno(errno);
-        }
+        if (descriptor < 0) descriptor = open_to_append(path);
         file::write_all(descriptor, json_line + "\n");
     });
 }
 
+void RunDirectory::append_epoch(const std::string& json_line) {
+    require_own();
+    const std::string path = state_->epochs();
+    guarded("cannot write " + path, [&] {
+        const int descriptor = open_to_append(path);
+        try {
+            file::write_all(descriptor, json_line + "\n");
+        } catch (...) {
+            ::close(descriptor);
+            throw;
+        }
+        ::close(descriptor);
+    });
+}
+
 void RunDirectory::cut_metrics(const MetricsEnd& end) {
-    const std::string path = state_->metrics();
-    std::error_code error;
-    if (!fs::exists(path, error) && !error)
-        return guarded("cannot write " + path, [&] { file::replace(path, ""); });
-    std::string rows;
-    guarded("cannot read " + path, [&] { rows = file::content(path); });
-    const std::string kept = keep_rows_up_to(rows, end);
-    if (kept == rows) return;
     state_->close_metrics();  // it would append to the file that is replaced
-    guarded("cannot write " + path, [&] { file::replace(path, kept); });
+    for (const std::string& path : {state_->metrics(), state_->epochs()}) {
+        std::error_code error;
+        std::string rows;
+        const bool is_there = fs::exists(path, error) || error;
+        if (is_there) guarded("cannot read " + path, [&] { rows = file::content(path); });
+        const std::string kept = keep_rows_up_to(rows, end);
+        if (!is_there || kept != rows) guarded("cannot write " + path, [&] { file::replace(path, kept); });
+    }
 }
 
 std::optional<std::string> latest_checkpoint(const std::string& run_directory) {

@@ -18,7 +18,8 @@ bool is_made_again(const nlohmann::json& row, const MetricsEnd& end) {
     if (!row.is_object() || row.value("step", nlohmann::json()) != end.step) return false;
     const nlohmann::json type = row.value("type", nlohmann::json()),
                          epoch = row.value("epoch", nlohmann::json());
-    if (type == "epoch") return epoch.is_number() && epoch > end.epochs;
+    // Rows of epochs have no type.
+    if (!row.contains("type")) return epoch.is_number() && epoch > end.epochs;
     return type == "eval" && !end.evaluated;
 }
 

@@ -50,7 +50,7 @@ struct Trainer::Impl {
     void verify_weights();
     void after_update(bool skipped);
     void end_epoch();
-    /// To the log and to metrics.jsonl.
+    /// To the log and to epochs.jsonl.
     void report_epoch();
     /// Also the one in progress where no update is left of it.
     std::int64_t finished_epochs(const Progress& at) const;
@@ -60,6 +60,8 @@ struct Trainer::Impl {
     void report_step(const UpdateReport& update);
     /// On rank 0, to metrics.jsonl. What is wrong with it all ranks hear in the next update, or at the end.
     void append_row(const std::string& row);
+    /// The same to another file.
+    void append(void (RunDirectory::*to)(const std::string&), const std::string& row);
     std::int64_t total_steps() const;
     void set_place(RunPlace::Work work);
 

@@ -174,9 +174,13 @@ void Trainer::Impl::report_step(const UpdateReport& update) {
 }
 
 void Trainer::Impl::append_row(const std::string& row) {
+    append(&RunDirectory::append_metric, row);
+}
+
+void Trainer::Impl::append(void (RunDirectory::*to)(const std::string&), const std::string& row) {
     if (rank != 0 || unwritten.code != ExitCode::done) return;
     try {
-        job.directory->append_metric(row);
+        (job.directory->*to)(row);
     } catch (const Error& error) {
         unwritten = {error.code(), error.what()};
     }
@@ -229,7 +233,7 @@ void Trainer::Impl::report_epoch() {
                          .time = Seconds(std::chrono::system_clock::now().time_since_epoch()).count()};
     if (has_accuracy(objective_of(config.train, job.train.info())) && weight > 0)
         summary.accuracy = static_cast<double>(progress.correct) / weight;
-    append_row(epoch_row(summary));
+    append(&RunDirectory::append_epoch, epoch_row(summary));
 }
 
 void Trainer::Impl::end_epoch() {

@@ -113,6 +113,10 @@ class Outputs(TrainingTest):
         self.assertEqual({row["type"] for row in rows}, set(kinds))
         for row in rows:
             self.compare(f"rows-of-type-{row['type']}", row)
+        epochs = [json.loads(line) for line in (self.dir / run / "epochs.jsonl").read_text().splitlines()]
+        self.assertNotEqual(epochs, [])
+        for row in epochs:
+            self.compare("epochsjsonl", row)
 
     def compare_predictions(self, run, columns, objects, without=("target_name_K", "output_name_K", "earth_name_K")):
         """Columns of the CSV file, and data sets of the HDF5 file, which trainer inspect lists."""
@@ -149,7 +153,7 @@ class Outputs(TrainingTest):
         for settings in ([], more):
             run = f"run{len(settings)}"
             self.output([*self.settings(data, run, data__val=data, train__log_every=1), *settings], ranks=2)
-            self.compare_rows(run, "step", "epoch", "eval", "memory")
+            self.compare_rows(run, "step", "eval", "memory")
             self.compare("provenancejson", json.loads((self.dir / run / "provenance.json").read_text()))
             self.compare("eval---json", json.loads(self.output(["eval", "--json", "--run", run])))
         self.compare("tracejson", json.loads((self.dir / run / "trace.json").read_text()))
@@ -174,7 +178,7 @@ class Outputs(TrainingTest):
     def test_a_run_directory_of_targets_and_of_a_failed_step(self):
         data = self.numbers_with_targets(count=32)
         self.output(self.settings(data, data__val=data, train__log_every=1))
-        self.compare_rows("run", "step", "epoch", "eval", "memory")
+        self.compare_rows("run", "step", "eval", "memory")
         self.compare("eval---json", json.loads(self.output(["eval", "--json", "--run", "run"])))
         self.compare_predictions("run", {"index", "target", "output", "embedding"}, {"outputs", "targets", "embeddings"})
         self.output(self.settings(data, "failed", optim__lr=1e30), code=1)
@@ -189,7 +193,7 @@ class Outputs(TrainingTest):
             (self.dir / f"{name}.npy").write_bytes(npy([[step * (x + y) for x in range(32)] for y in range(32)]))
         self.output([*self.settings(data, data__val=data, model__name="locator", model__hidden="null", train__log_every=1,
                                     optim__lr=1e-5, data__latitudes="latitudes.npy", data__longitudes="longitudes.npy")])
-        self.compare_rows("run", "step", "epoch", "eval", "memory")
+        self.compare_rows("run", "step", "eval", "memory")
         self.compare("eval---json", json.loads(self.output(["eval", "--json", "--run", "run"])))
         self.compare_predictions("run", {"index", "path", "target", "output", "latitude", "longitude", "error"},
                                  {"outputs", "targets", "earth", "paths"}, ())
@@ -200,7 +204,7 @@ class Outputs(TrainingTest):
         self.output(packing(self.dir, data))
         self.output([*self.settings(data, data__val=data, model__name="temporal_transformer", model__hidden="null", model__dim=8,
                                     model__depth=1, model__heads=2, train__log_every=1)])
-        self.compare_rows("run", "step", "epoch", "eval", "memory")
+        self.compare_rows("run", "step", "eval", "memory")
         self.compare("eval---json", json.loads(self.output(["eval", "--json", "--run", "run"])))
         self.compare_predictions("run", {"index", "path", "output"}, {"outputs", "paths"}, ("target_name_K", "earth_name_K"))
 

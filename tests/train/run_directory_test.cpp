@@ -290,7 +290,7 @@ TEST_F(RunDirectoryTest, RowsAfterACutFollowTheKeptOnes) {
     run.cut_metrics({1, 0, true});
     run.append_metric(R"({"step": 2, "again": true})");
     EXPECT_EQ(read_file(path_ + "/metrics.jsonl"), "{\"step\": 1}\n{\"step\": 2, \"again\": true}\n");
-    EXPECT_EQ(names_in(path_), (Names{"checkpoints", "lock", "metrics.jsonl"}));
+    EXPECT_EQ(names_in(path_), (Names{"checkpoints", "epochs.jsonl", "lock", "metrics.jsonl"}));
 }
 
 TEST_F(RunDirectoryTest, CuttingKeepsWhatBelongsToTheCheckpoint) {
@@ -342,13 +342,16 @@ TEST_F(RunDirectoryTest, CuttingRemovesAnEvaluationThatIsToBeMadeAgain) {
 
 TEST_F(RunDirectoryTest, CuttingRemovesAnEpochThatEndsAgain) {
     RunDirectory run(path_, false);
-    const std::string first = "{\"type\": \"epoch\", \"epoch\": 1, \"step\": 5}\n",
-                      second = "{\"type\": \"epoch\", \"epoch\": 2, \"step\": 10}\n";
+    const std::string first = R"({"epoch": 1, "step": 5})", second = R"({"epoch": 2, "step": 10})";
     for (const std::int64_t epochs : {2, 1}) {
-        write_file(path_ + "/metrics.jsonl", first + second);
+        write_file(path_ + "/epochs.jsonl", "");
+        run.append_epoch(first);
+        run.append_epoch(second);
         run.cut_metrics({10, epochs, true});
-        EXPECT_EQ(read_file(path_ + "/metrics.jsonl"), epochs == 2 ? first + second : first);
+        EXPECT_EQ(read_file(path_ + "/epochs.jsonl"), first + "\n" + (epochs == 2 ? second + "\n" : ""));
     }
+    run.cut_metrics({4, 0, true});
+    EXPECT_EQ(read_file(path_ + "/epochs.jsonl"), "");
 }
 
 TEST_F(RunDirectoryTest, AnotherCourseIsSetAsideAsAWhole) {
@@ -357,9 +360,10 @@ TEST_F(RunDirectoryTest, AnotherCourseIsSetAsideAsAWhole) {
     EXPECT_EQ(names_in(path_), (Names{"checkpoints", "lock"})) << "there is none";
     add_checkpoints({3, 7});
     run.append_metric(R"({"step": 1})");
+    run.append_epoch(R"({"epoch": 1})");
     run.set_aside_course();
     EXPECT_EQ(run.checkpoint_steps(), Steps());
-    EXPECT_EQ(names_in(path_ + "/old-1"), (Names{"checkpoints", "metrics.jsonl"}));
+    EXPECT_EQ(names_in(path_ + "/old-1"), (Names{"checkpoints", "epochs.jsonl", "metrics.jsonl"}));
     EXPECT_EQ(read_file(path_ + "/old-1/metrics.jsonl"), "{\"step\": 1}\n");
     run.append_metric(R"({"step": 2})");
     EXPECT_EQ(read_file(path_ + "/metrics.jsonl"), "{\"step\": 2}\n");

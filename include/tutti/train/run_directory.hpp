@@ -9,9 +9,9 @@
 
 namespace tutti {
 
-/// Where metrics.jsonl goes on: behind updates up to `step`, that update's epoch where it is among the
-/// `epochs` that have ended, and its evaluation where it is `evaluated`. What else the file has of that step
-/// is made again.
+/// Where metrics.jsonl and epochs.jsonl go on: behind updates up to `step`, that update's epoch where it is
+/// among the `epochs` that have ended, and its evaluation where it is `evaluated`. What else the file has of
+/// that step is made again.
 struct MetricsEnd {
     std::int64_t step = 0, epochs = 0;
     bool evaluated = false;
@@ -59,8 +59,10 @@ class RunDirectory {
 
     /// Appends one line to metrics.jsonl and flushes it to the file; to a new one where it was removed.
     void append_metric(const std::string& json_line);
+    /// The same to epochs.jsonl.
+    void append_epoch(const std::string& json_line);
     /// Removes rows that come after `end`, and a last line that is cut off (no newline, or no JSON); other
-    /// lines stay, whatever they hold. Makes an empty file where there is none. Atomic.
+    /// lines stay, whatever they hold. Makes an empty file where there is none. Atomic; both files.
     void cut_metrics(const MetricsEnd& end);
 
   private:
