@@ -44,9 +44,9 @@ HOST_DEVICE inline double follow(double old, double weighted, double weight, dou
     return (1 - momentum) * old + momentum * (weighted / weight);
 }
 
-/// Whether that stays finite as a T, which holds `old`: a batch of finite numbers may have statistics that
-/// only a double holds, and running ones would never come back from infinity. A weight of 0 has nothing to
-/// follow.
+/// Whether what follow() is to come near is finite as a T, in which running statistics are kept: a batch of
+/// finite numbers may have statistics that only a double holds, and running ones would never come back from
+/// infinity. With a weight of 0 there is nothing to follow.
 template <class T>
 HOST_DEVICE inline bool can_follow(double weighted, double weight) {
     using std::isfinite;

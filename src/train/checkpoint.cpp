@@ -359,12 +359,7 @@ bool is_checkpoint(hid_t file) {
 }
 
 bool is_checkpoint(const std::string& path) {
-    const hdf5::QuietErrors silent;
-    try {
-        return is_checkpoint(hid_t{store::open_file(path, "")});
-    } catch (const DataError&) {
-        return false;
-    }
+    return store::has_attribute(path, version_name);
 }
 
 std::vector<NamedTensor> load_checkpoint_model(hid_t file, const std::string& path) {

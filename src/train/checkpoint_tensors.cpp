@@ -128,6 +128,15 @@ Object open_file(const std::string& path, const std::string& remedy) {
     }
 }
 
+bool has_attribute(const std::string& path, const char* name) {
+    const hdf5::QuietErrors silent;
+    try {
+        return H5Aexists(open_file(path, ""), name) > 0;
+    } catch (const DataError&) {
+        return false;
+    }
+}
+
 Object create_group(hid_t parent, const std::string& name) {
     const Object properties(H5Pcreate(H5P_GROUP_CREATE), H5Pclose);
     check(H5Pset_link_creation_order(properties, H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED));

@@ -19,6 +19,9 @@ inline constexpr std::size_t piece_bytes = std::size_t{4} << 20;
 /// (`remedy`).
 Object open_file(const std::string& path, const std::string& remedy);
 
+/// Whether a file has this attribute at its root; false for anything else, also for what cannot be read.
+bool has_attribute(const std::string& path, const char* name);
+
 /// A group that remembers the order in which its members were made. Throws Failure.
 Object create_group(hid_t parent, const std::string& name);
 

@@ -305,12 +305,7 @@ std::unique_ptr<PredictionWriter> make_hdf5_prediction_writer(const std::string&
 }
 
 bool is_hdf5_prediction_file(const std::string& path) {
-    const hdf5::QuietErrors silent;
-    try {
-        return H5Aexists(store::open_file(path, ""), predictions_version_name) > 0;
-    } catch (const DataError&) {
-        return false;
-    }
+    return store::has_attribute(path, predictions_version_name);
 }
 
 PredictionSummary read_prediction_summary(const std::string& path) {

@@ -26,8 +26,8 @@ std::vector<std::byte> random_bytes(std::size_t count, std::int64_t seed, const 
     return bytes;
 }
 
-/// Numbers like those of a training: a processor's speed may depend on how many bits of its operands change
-/// (measured on GPUs: a product of zeros is faster than one of random numbers). Long lists repeat themselves.
+/// Numbers like those of a training: the clock of a processor may depend on its power, and that on how many
+/// bits of the operands change. Long lists repeat themselves.
 void fill_at_random(Device& device, const TensorView& tensor, std::int64_t seed) {
     constexpr std::int64_t most = 1048573;  // a prime number: rows of products differ
     const auto count = static_cast<std::size_t>(std::min(tensor.count(), most));

@@ -125,12 +125,7 @@ std::vector<NamedTensor> read_any(hid_t file, const std::string& path) {
 }  // namespace
 
 bool is_exported_hdf5(const std::string& path) {
-    const hdf5::QuietErrors silent;
-    try {
-        return H5Aexists(store::open_file(path, ""), weights_version_name) > 0;
-    } catch (const DataError&) {
-        return false;
-    }
+    return store::has_attribute(path, weights_version_name);
 }
 
 std::vector<NamedTensor> read_hdf5(const std::string& path) {

@@ -225,6 +225,16 @@ TEST(FamiliarKeys, NeedlessOnesAreAcceptedWithTheValuesThatHold) {
     }
 }
 
+// Theirs is the model of their program, whose name their files do not give.
+TEST(FamiliarKeys, OfAModelThatIsNotNamedSayWhatTheyMeanAndThatItIsToBeNamed) {
+    EXPECT_EQ(
+        refusal("train:\n  image_size: 128"),
+        "jobs/x.yaml:2: model.image: the model mlp does not know this key; train.image_size means it, and "
+        "model.name is not given: set it to lenet or mnist or vit or videomae or videomae_pretrain or "
+        "locator, which know it");
+    EXPECT_EQ(parse("train:\n  image_size: 128", {"model.name=locator"}).model.image, 128);
+}
+
 TEST(FamiliarKeys, TheirNameAndOursTogetherAreRefusedInAFile) {
     EXPECT_EQ(refusal("optim: {lr: 0.1}\ntrain: {lr: 0.2}"),
               "jobs/x.yaml:2: train.lr and optim.lr are the same setting; keep one of them");

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "backend.hpp"
-#include "reference.hpp"
+#include "op_case.hpp"
 #include "tile_vector.hpp"
 
 namespace tutti::test {
@@ -22,27 +22,12 @@ class TileLinear : public testing::Test {
     const int threads_before_ = omp_get_max_threads();
 };
 
-struct TileCase {
-    LinearShape shape;
-    std::int64_t rows;
-    TestTensor x, weight, bias, y;
-    Workspace workspace;
-
-    TileCase(const LinearShape& of, std::int64_t count) : TileCase(of, count, Extents(of, count)) {}
+struct TileCase : OpCase<LinearShape> {
+    using OpCase::OpCase;
     void run(bool with_relu = false) {
-        tile_linear_forward(shape, rows, x.view().as<float>(), weight.view().as<float>(),
-                            shape.bias ? bias.view().as<float>() : nullptr, with_relu, y.view().as<float>(),
+        tile_linear_forward(shape, batch, data(x), data(weight), if_biased(bias), with_relu, data(y),
                             workspace);
     }
-
-  private:
-    TileCase(const LinearShape& of, std::int64_t count, const Extents& extents)
-        : shape(of),
-          rows(count),
-          x(TestTensor::random(DType::f32, extents.x, 1)),
-          weight(TestTensor::random(DType::f32, extents.weight, 2)),
-          bias(TestTensor::random(DType::f32, extents.bias, 3)),
-          y(DType::f32, extents.y) {}
 };
 
 TEST_F(TileLinear, is_the_definition) {
@@ -56,7 +41,7 @@ TEST_F(TileLinear, is_the_definition) {
                 omp_set_num_threads(threads);
                 TileCase one(shape, rows);
                 one.run();
-                expect_sums(one.y, reference_forward(shape, rows, one.x, one.weight, one.bias), 0x1p-24);
+                expect_sums(one.y, one.expected_y(), 0x1p-24);
             }
 }
 

@@ -10,7 +10,7 @@
 namespace tutti {
 
 /// Where metrics.jsonl and epochs.jsonl go on: behind updates up to `step`, that update's epoch where it is
-/// among the `epochs` that have ended, and its evaluation where it is `evaluated`. What else the file has of
+/// among the `epochs` that have ended, and its evaluation where it is `evaluated`. What else they have of
 /// that step is made again.
 struct MetricsEnd {
     std::int64_t step = 0, epochs = 0;
@@ -43,7 +43,8 @@ class RunDirectory {
     /// Moves the checkpoints of steps after `step`, which belong to a course that is given up, to
     /// old-N/checkpoints; nothing is made where there are none.
     void set_aside_checkpoints_after(std::int64_t step);
-    /// Moves all checkpoints and the metrics, of another course than the one that begins, to old-N.
+    /// Moves all checkpoints and the rows of both files, of another course than the one that begins, to
+    /// old-N.
     void set_aside_course();
     /// Removes all but the newest `keep` checkpoints (0: keep all) and stale temporaries; never `protect`.
     void prune_checkpoints(std::int64_t keep, std::optional<std::int64_t> protect);
