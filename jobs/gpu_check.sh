@@ -23,7 +23,8 @@ usage: jobs/gpu_check.sh [--trainer FILE] [--tests FOLDER] [--out FOLDER] [--pyt
   --minutes M      ends in time; what did not fit is in "not_run" of the report, and "complete" is false
   --models A,B     of the benchmarks: lenet, resnet18, resnet50, vit_b16, vit_b16_tanh
   --variants A,B   of PyTorch: eager, compile, max-autotune (which may compile for minutes per model)
-  --jobs N         unit tests and parity with so many processes at a time (default: half of the cores, at most 6)
+  --jobs N         so many pieces of the stages that check (unit tests, parity, ranks, graphs) at a time (default: half of the
+                   cores, at most 6)
   --quick          fewer networks and steps
   --rehearse       the stages on the CPU, to try them; the report says so
 

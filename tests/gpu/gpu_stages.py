@@ -73,6 +73,27 @@ class Check(Suites):
     def run(self, command, seconds=600, env=None, ok=(0,)):
         return self.processes.check(command, seconds, env, ok)
 
+    def side_by_side(self, names, work):
+        """{name: work(name), or {"failure": why}} in the order of names, as many at a time as --jobs says. Failed when one is."""
+        results = {}
+
+        def attempt(name):
+            try:
+                return work(name)
+            except Failed as failure:
+                return {"failure": str(failure)[-2000:]}
+
+        def in_order():
+            return {name: results[name] for name in names if name in results}
+
+        def keep(name, found):
+            results[name] = found
+            self.note(in_order())
+
+        with judged_by(lambda: require_no_failure(results)):
+            self.processes.each(names, attempt, keep, self.arguments.jobs)
+        return in_order()
+
     # The stages: each returns what goes into the report.
 
     def facts(self):
@@ -171,13 +192,16 @@ class Check(Suites):
         rows = [json.loads(line) for line in text.splitlines()]
         return [row["loss"] for row in rows if row["type"] == "step"]
 
-    def compare(self, name, ranks, *settings, env=None):
+    def reference(self):
         if not (self.folder / "reference").exists():
             # Not under its name before it is whole: the next stage would compare with what there is of it.
             shutil.rmtree(self.folder / "reference.new", ignore_errors=True)
             self.train("reference.new", 1, "device=cpu")
             (self.folder / "reference.new").rename(self.folder / "reference")
-        reference = self.losses_of("reference")
+        return self.losses_of("reference")
+
+    def compare(self, name, ranks, *settings, env=None):
+        reference = self.reference()
         found = self.losses(name, ranks, f"device={self.device}", *settings, env=env)
         return self.require_near(name, ranks, found, reference, "one rank's on the CPU")
 
@@ -190,13 +214,16 @@ class Check(Suites):
 
     def host_staged_ranks(self):
         """Ranks that share a GPU; sums through pinned host memory."""
-        results = []
-        for ranks in (2, 3, 4):
-            for strategy in ("ddp",) if self.arguments.quick else ("ddp", "zero1"):
-                results.append(self.compare(f"staged-{strategy}-{ranks}", ranks, "distributed.backend=mpi",
-                                            f"distributed.strategy={strategy}"))
-                self.note(results)
-        return results
+        strategies = ("ddp",) if self.arguments.quick else ("ddp", "zero1")
+        cases = {f"{ranks} ranks, {strategy}": (ranks, strategy) for ranks in (2, 3, 4) for strategy in strategies}
+        self.reference()  # before several want it
+
+        def compare(name):
+            ranks, strategy = cases[name]
+            return self.compare(f"staged-{strategy}-{ranks}", ranks, "distributed.backend=mpi",
+                                f"distributed.strategy={strategy}")
+
+        return self.side_by_side(cases, compare)
 
     def same_bits(self):
         """run.deterministic: losses and weights of 1, 2 and 4 ranks, and of one rank again, to the last bit."""
@@ -209,27 +236,23 @@ class Check(Suites):
             cases = {"lenet": ()}
         elif self.nccl_shares_gpus():
             ways["2 ranks, NCCL"] = (2, "nccl")
-        results = {}
+        self.data()  # before several want it
 
         def outcome(name, ranks, *settings):
             losses = self.losses(name, ranks, f"device={self.device}", "run.deterministic=true", "run.virtual_shards=4", *settings,
                                  env=SHARED_GPU)
             return losses, self.run([self.trainer, "inspect", self.folder / name, "--sha256"]).stdout
 
-        with judged_by(lambda: require_no_failure(results)):
-            for case, settings in cases.items():
-                results[case] = {}
-                try:
-                    one = outcome(f"bits-{case}", 1, *settings)
-                    for way, (ranks, backend) in ways.items():
-                        found = outcome(f"bits-{case}-{way}", ranks, f"distributed.backend={backend}", *settings)
-                        if found != one:
-                            raise Failed(f"{way}: {found}, not {one}")
-                        results[case][way] = "equal"
-                except Failed as failure:
-                    results[case]["failure"] = str(failure)[-2000:]
-                self.note(results)
-        return results
+        def compare(case):
+            settings = cases[case]
+            one = outcome(f"bits-{case}", 1, *settings)
+            for way, (ranks, backend) in ways.items():
+                found = outcome(f"bits-{case}-{way}", ranks, f"distributed.backend={backend}", *settings)
+                if found != one:
+                    raise Failed(f"{way}: {found}, not {one}")
+            return dict.fromkeys(ways, "equal")
+
+        return self.side_by_side(cases, compare)
 
     def nccl_one_rank(self):
         if self.arguments.rehearse:
@@ -274,15 +297,15 @@ class Check(Suites):
         """Steps as CUDA graphs have the bits of steps without, also with NCCL; and what they save where launches count."""
         if self.arguments.rehearse:
             raise Skipped("a rehearsal has no CUDA graphs")
-        results = {}
-        with judged_by(lambda: require_no_failure(results)):
-            for name, settings in self.graph_cases().items():
-                try:
-                    results[name] = self.with_and_without_graph(f"graph-{name}", 1, "device=cuda", "train.max_steps=20", *settings)
-                except Failed as failure:
-                    results[name] = {"failure": str(failure)[-2000:]}
-                self.note({"equal_losses": results})
-        results["ranks"] = self.graphs_of_several_ranks()
+        cases = self.graph_cases()
+        self.data()  # before several want it
+
+        def compare(name):
+            if name == "ranks":
+                return self.graphs_of_several_ranks()
+            return self.with_and_without_graph(f"graph-{name}", 1, "device=cuda", "train.max_steps=20", *cases[name])
+
+        results = self.side_by_side([*cases, "ranks"], compare)
         seconds = {"true": [], "false": []}
         for graph in ("true", "false") * (1 if self.arguments.quick else 3):
             out = self.folder / f"graph-bench-{graph}"
@@ -311,7 +334,7 @@ class Check(Suites):
     def graphs_of_several_ranks(self):
         """With NCCL where ranks may share a GPU: all run recordings or none. Through host memory there are none."""
         if self.mpirun is None:
-            return "skipped: mpirun is not installed"
+            return {"staged": "skipped: mpirun is not installed"}
         staged = ("device=cuda", "distributed.backend=mpi")
         refused = self.train("graph-staged-true", 2, *staged, "run.cuda_graph=true", ok=(2,))
         if "run.cuda_graph is true, but transfers of mpi" not in refused.stderr:
