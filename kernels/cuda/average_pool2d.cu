@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(256, 1) forward(Plan s, const T* RESTRICT x, T
         float sum[N] = {};
         const int h_end = static_cast<int>(rows[1]), w_begin = static_cast<int>(columns[0]);
         const int w_end = static_cast<int>(columns[1]);
-        for (int h = static_cast<int>(rows[0]); h < h_end; ++h)
+        for (int h = static_cast<int>(rows[0]); h < h_end; ++h) {
 #pragma unroll 4
             for (int w = w_begin; w < w_end; ++w) {
                 float value[N];
@@ -49,6 +49,7 @@ __global__ void __launch_bounds__(256, 1) forward(Plan s, const T* RESTRICT x, T
 #pragma unroll
                 for (int i = 0; i < N; ++i) sum[i] += value[i];
             }
+        }
         const float divisor = static_cast<float>(rows[2] * columns[2]);
 #pragma unroll
         for (int i = 0; i < N; ++i) sum[i] /= divisor;

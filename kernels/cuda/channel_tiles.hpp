@@ -69,9 +69,10 @@ __device__ inline void write_tile_sums(const ChannelTiles& tiles, const float (&
                                        double* RESTRICT parts) {
     SHARED(float, tile, [S * N * tile_threads]);
 #pragma unroll
-    for (int s = 0; s < S; ++s)
+    for (int s = 0; s < S; ++s) {
 #pragma unroll
         for (int i = 0; i < N; ++i) tile[(s * N + i) * tile_threads + thread_index()] = values[s][i];
+    }
     __syncthreads();
     const int columns = S * N * tiles.lanes;
     for (int column = thread_index(); column < columns; column += tile_threads) {

@@ -59,9 +59,10 @@ __global__ void __launch_bounds__(row_threads)
     constexpr int threads = row_threads / Group::per_block;
     const std::int64_t vectors = width / N;
     float* sums = dynamic_shared<float>() + Group::number() * 2 * width;
-    for (std::int64_t v = Group::member(); v < vectors; v += threads)
+    for (std::int64_t v = Group::member(); v < vectors; v += threads) {
 #pragma unroll
         for (int k = 0; k < 2 * N; ++k) sums[k * vectors + v] = 0;
+    }
 
     for (std::int64_t row = Group::first_row(); row < rows; row += Group::row_step()) {
         const LayerNormRow<float> norm{static_cast<float>(statistics[2 * row]),

@@ -54,13 +54,14 @@ __global__ void __launch_bounds__(256, 1)
                         place.at[i] = static_cast<unsigned char>(kh * s.kernel_w + kw);
                     }
             }
-        if constexpr (relu)
+        if constexpr (relu) {
 #pragma unroll
             for (int i = 0; i < N; ++i)
                 if (best[i] <= 0) {
                     best[i] = 0;
                     place.at[i] = nothing;
                 }
+        }
         store(y + std::int64_t{item} * N, best);
         *reinterpret_cast<Vector<unsigned char, N>*>(winner + std::int64_t{item} * N) = place;
     });

@@ -182,10 +182,15 @@ class RankLabelsTest : public RecipeOpsTest {
         std::vector<std::int64_t> predicted, place;
     };
     Ranks rank(TestTensor logits, std::vector<std::int64_t> labels) {
-        Ranks ranks{labels, labels};
-        ops_->rank_labels(logits.view(), view_of(std::span(labels)), view_of(std::span(ranks.predicted)),
-                          view_of(std::span(ranks.place)));
-        return ranks;
+        const Shape rows{static_cast<std::int64_t>(labels.size())};
+        TestTensor wanted(DType::i64, rows, {labels.begin(), labels.end()});
+        TestTensor predicted(DType::i64, rows), place(DType::i64, rows);
+        ops_->rank_labels(logits.view(), wanted.view(), predicted.view(), place.view());
+        const auto whole = [](const TestTensor& tensor) {
+            const std::vector<double> values = tensor.values();
+            return std::vector<std::int64_t>(values.begin(), values.end());
+        };
+        return {whole(predicted), whole(place)};
     }
 };
 TUTTI_TEST_ON(RankLabelsTest, backends);

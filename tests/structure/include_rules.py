@@ -156,6 +156,14 @@ def cuda_words(tree):
         yield f"{file.path}:{number}: {found[0]} in a kernel; say it as kernels/cuda/launch.hpp or ptx.hpp does"
 
 
+def unrolled_bodies(tree):
+    """nvcc 13.0 takes `#pragma unroll` for a statement: behind `if constexpr (false)` it drops the one after the loop."""
+    for file in tree.under("kernels", suffixes=CODE):
+        for number, (before, line) in enumerate(zip(file.lines, file.lines[1:]), 2):
+            if re.match(r"\s*#\s*pragma\s+unroll", line) and not re.search(r"[{};]\s*(//.*)?$", before):
+                yield f"{file.path}:{number}: #pragma unroll where a statement is wanted; put the loop into braces"
+
+
 def unfinished_words(tree):
     for file, number, found in matches(tree.under(*CODE_ROOTS, "jobs"), r"\b(TODO|FIXME|XXX|HACK)\b"):
         yield f"{file.path}:{number}: {found[1]}: do it, or leave it out"
@@ -181,6 +189,7 @@ RULES = {
     "each public header has #pragma once and begins with a comment": public_headers,
     f"no file has more than {MAX_LINES} lines": file_lengths,
     "kernels leave CUDA's own words to launch.hpp and ptx.hpp": cuda_words,
+    "no #pragma unroll begins the body of an if or a loop without braces": unrolled_bodies,
     "no unfinished words in the code": unfinished_words,
     "no using namespace in a header": using_namespaces,
     "file names are snake_case": file_names,

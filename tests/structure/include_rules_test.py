@@ -127,6 +127,16 @@ class Rules(unittest.TestCase):
         files = {"jobs/a.sh": "mktemp log-XXXXXX\n", "src/base/a.cpp": "// hacked todo\n"}
         self.assertEqual(self.check(include_rules.unfinished_words, files), [])
 
+    def test_rule_unrolled_bodies(self):
+        loop = "#pragma unroll\nfor (;;) {\n}\n"
+        for before in "if constexpr (false)", "else", "for (int i = 0; i < n; ++i)  // each":
+            with self.subTest(before=before):
+                self.assertEqual(self.check(include_rules.unrolled_bodies, {"kernels/cuda/a.cu": f"{before}\n{loop}"}),
+                                 ["kernels/cuda/a.cu:2"])
+        for before in "if constexpr (false) {", "int i = 0;  // of them", "}":
+            with self.subTest(before=before):
+                self.assertEqual(self.check(include_rules.unrolled_bodies, {"kernels/cuda/a.cu": f"{before}\n{loop}"}), [])
+
     def test_rule_using_namespaces(self):
         for path in ("include/tutti/base/a.hpp", "src/base/a.hpp", "kernels/cuda/a.cuh", "tests/support/a.hpp"):
             with self.subTest(path=path):
