@@ -26,10 +26,10 @@ T squares_around(const T* x, std::int64_t count, T mean) {
 }
 
 /// One row of backward. With x̂ = (x − mean)·scale and g = dy·gamma:
-/// dx = scale·(g − mean(g) − x̂·mean(g·x̂)); dgamma += dy·x̂; dbeta += dy.
+/// dx = scale·(g − mean(g) − x̂·mean(g·x̂)) + addend, where there is one; dgamma += dy·x̂; dbeta += dy.
 template <class T>
-void backward_row(const T* x, const T* gamma, const T* dy, std::int64_t width, T mean, T scale, T* dx,
-                  T* dgamma, T* dbeta) {
+void backward_row(const T* x, const T* gamma, const T* dy, std::int64_t width, T mean, T scale,
+                  const T* addend, T* dx, T* dgamma, T* dbeta) {
     const LayerNormRow<T> norm{mean, scale};
 #pragma omp simd
     for (std::int64_t i = 0; i < width; ++i) {
@@ -45,8 +45,15 @@ void backward_row(const T* x, const T* gamma, const T* dy, std::int64_t width, T
         product_sum += g * norm.normalized(x[i]);
     }
     const T g_mean = sum / static_cast<T>(width), g_slope = product_sum / static_cast<T>(width);
+    if (!addend) {
 #pragma omp simd
-    for (std::int64_t i = 0; i < width; ++i) dx[i] = norm.backward(x[i], dy[i] * gamma[i], g_mean, g_slope);
+        for (std::int64_t i = 0; i < width; ++i)
+            dx[i] = norm.backward(x[i], dy[i] * gamma[i], g_mean, g_slope);
+        return;
+    }
+#pragma omp simd
+    for (std::int64_t i = 0; i < width; ++i)
+        dx[i] = norm.backward(x[i], dy[i] * gamma[i], g_mean, g_slope) + addend[i];
 }
 
 }  // namespace
@@ -85,16 +92,18 @@ void EigenOps<T>::layer_norm_forward(const TensorView& x, const TensorView& gamm
 template <class T>
 void EigenOps<T>::layer_norm_backward(const TensorView& x, const TensorView& gamma,
                                       const TensorView& statistics, const TensorView& dy,
-                                      const TensorView& dx, const TensorView& dgamma,
-                                      const TensorView& dbeta) {
+                                      const TensorView& dx, const TensorView& dgamma, const TensorView& dbeta,
+                                      const TensorView& addend) {
     const std::int64_t width = gamma.count();
     const std::int64_t rows = x.count() / width;
     assert(dy.count() == x.count() && statistics.count() == 2 * rows && dgamma.count() == width &&
-           dbeta.count() == width && (!dx.defined() || dx.count() == x.count()));
+           dbeta.count() == width && (!dx.defined() || dx.count() == x.count()) &&
+           (!addend.defined() || addend.count() == x.count()));
     const T* in = x.as<T>();
     const T* g = gamma.as<T>();
     const T* dout = dy.as<T>();
     T* din = dx.defined() ? dx.as<T>() : nullptr;
+    const T* added = addend.defined() ? addend.as<T>() : nullptr;
     const double* kept = statistics.as<double>();
     // Each share sums its rows into its own row of `partial`, and these are added in order.
     const std::int64_t shares = rows * width > elements_worth_threads ? omp_get_max_threads() : 1;
@@ -107,7 +116,8 @@ void EigenOps<T>::layer_norm_backward(const TensorView& x, const TensorView& gam
                 for (std::int64_t row = first; row < last; ++row)
                     backward_row(in + row * width, g, dout + row * width, width,
                                  static_cast<T>(kept[2 * row]), static_cast<T>(kept[2 * row + 1]),
-                                 din ? din + row * width : nullptr, sums, sums + width);
+                                 added ? added + row * width : nullptr, din ? din + row * width : nullptr,
+                                 sums, sums + width);
             },
             begin, end, width);
     });
@@ -130,7 +140,7 @@ void EigenOps<T>::layer_norm_backward(const TensorView& x, const TensorView& gam
                                                   double, const TensorView&, const TensorView&);            \
     template void EigenOps<T>::layer_norm_backward(const TensorView&, const TensorView&, const TensorView&, \
                                                    const TensorView&, const TensorView&, const TensorView&, \
-                                                   const TensorView&)
+                                                   const TensorView&, const TensorView&)
 TUTTI_INSTANTIATE(float);
 TUTTI_INSTANTIATE(double);
 #undef TUTTI_INSTANTIATE

@@ -67,7 +67,7 @@ class CudaOps final : public Ops {
                             const TensorView& y, const TensorView& statistics) override;
     void layer_norm_backward(const TensorView& x, const TensorView& gamma, const TensorView& statistics,
                              const TensorView& dy, const TensorView& dx, const TensorView& dgamma,
-                             const TensorView& dbeta) override;
+                             const TensorView& dbeta, const TensorView& addend = {}) override;
     void gelu_forward(GeluForm form, const TensorView& x, const TensorView& y) override;
     void gelu_backward(GeluForm form, const TensorView& x, const TensorView& dy,
                        const TensorView& dx) override;

@@ -16,10 +16,10 @@ void CudaOps::layer_norm_forward(const TensorView& x, const TensorView& gamma, c
 }
 void CudaOps::layer_norm_backward(const TensorView& x, const TensorView& gamma, const TensorView& statistics,
                                   const TensorView& dy, const TensorView& dx, const TensorView& dgamma,
-                                  const TensorView& dbeta) {
+                                  const TensorView& dbeta, const TensorView& addend) {
     const std::int64_t width = gamma.count(), rows = x.count() / width;
     const TensorView workspace = context_->scratch(DType::f32, {layer_norm_workspace(rows, width)});
-    cuda::layer_norm_backward(x, gamma, statistics, dy, workspace, dx, dgamma, dbeta, stream());
+    cuda::layer_norm_backward(x, gamma, statistics, dy, workspace, dx, dgamma, dbeta, addend, stream());
 }
 
 void CudaOps::gelu_forward(GeluForm form, const TensorView& x, const TensorView& y) {

@@ -77,7 +77,7 @@ KernelRun layer_norm(DeviceArena& arena, const KernelCase& c, bool is_forward) {
                      dgamma = arena.tensor(DType::f32, {c.width});
     const TensorView workspace = arena.tensor(DType::f32, {layer_norm_workspace(c.rows, c.width)});
     return [=](Stream stream) {
-        layer_norm_backward(x, gamma, statistics, y, workspace, dx, dgamma, beta, stream);
+        layer_norm_backward(x, gamma, statistics, y, workspace, dx, dgamma, beta, {}, stream);
     };
 }
 

@@ -51,11 +51,12 @@ __global__ void __launch_bounds__(row_threads)
 /// dx, and parts[block][2][width]: Σ dy·x̂ and Σ dy over the block's rows. Each group has its own sums in
 /// shared memory, [2][N][width/N] so that neighbours lie in different banks; only their owner touches them
 /// until the end.
-// dx may be dy: neither is RESTRICT.
+// dx may be dy or the addend: none of them is RESTRICT.
 template <class T, int N, class Group>
 __global__ void __launch_bounds__(row_threads)
     differentiate_rows(const T* RESTRICT x, const float* RESTRICT gamma, const double* RESTRICT statistics,
-                       const T* dy, std::int64_t rows, std::int64_t width, T* dx, float* RESTRICT parts) {
+                       const T* dy, const T* addend, std::int64_t rows, std::int64_t width, T* dx,
+                       float* RESTRICT parts) {
     constexpr int threads = row_threads / Group::per_block;
     const std::int64_t vectors = width / N;
     float* sums = dynamic_shared<float>() + Group::number() * 2 * width;
@@ -92,6 +93,12 @@ __global__ void __launch_bounds__(row_threads)
 #pragma unroll
             for (int k = 0; k < N; ++k)
                 values[k] = norm.backward(values[k], gradients[k] * scales[k], g_mean, slope);
+            if (addend) {
+                float added[N];
+                load<N>(addend + row * width + v * N, added);
+#pragma unroll
+                for (int k = 0; k < N; ++k) values[k] += added[k];
+            }
             store<N>(dx + row * width + v * N, values);
         }
     }
@@ -160,9 +167,11 @@ std::int64_t layer_norm_workspace(std::int64_t rows, std::int64_t width) {
 
 void layer_norm_backward(const TensorView& x, const TensorView& gamma, const TensorView& statistics,
                          const TensorView& dy, const TensorView& workspace, const TensorView& dx,
-                         const TensorView& dgamma, const TensorView& dbeta, Stream stream) {
+                         const TensorView& dgamma, const TensorView& dbeta, const TensorView& addend,
+                         Stream stream) {
     const std::int64_t width = gamma.count(), rows = x.count() / width;
     assert(dy.count() == x.count() && statistics.count() == 2 * rows);
+    assert(!addend.defined() || addend.count() == x.count());
     assert(workspace.count() >= layer_norm_workspace(rows, width));
     const Geometry geometry = backward_geometry(rows, width);
     // The sums over a block have 128 bytes of their own.
@@ -170,11 +179,11 @@ void layer_norm_backward(const TensorView& x, const TensorView& gamma, const Ten
         throw UsageError(
             "layer_norm: rows of " + std::to_string(width) + " channels are too long for the GPU",
             "at most 29040 are possible, and fewer where a block has less than 227 KiB of shared memory");
-    const bool all_wide = wide(width, x, gamma, dy) && aligned(dx.data);
+    const bool all_wide = wide(width, x, gamma, dy) && aligned(dx.data, addend.data);
     with_kind(x.dtype, all_wide, width, [&]<class T, int N, class Group>(T*, Lanes<N>, Group) {
         launch("layer_norm_backward", differentiate_rows<T, N, Group>, geometry, stream, elements<const T>(x),
-               gamma.as<float>(), statistics.as<double>(), elements<const T>(dy), rows, width,
-               elements<T>(dx), workspace.as<float>());
+               gamma.as<float>(), statistics.as<double>(), elements<const T>(dy), elements<const T>(addend),
+               rows, width, elements<T>(dx), workspace.as<float>());
     });
     launch("layer_norm_backward sum", add_parts<float, StoreGradients>, add_parts_geometry(2 * width), stream,
            workspace.as<float>(), static_cast<std::int64_t>(geometry.grid.x), 2 * width,

@@ -18,10 +18,12 @@ void layer_norm_forward(const TensorView& x, const TensorView& gamma, const Tens
 /// Floats of workspace for R rows of C.
 std::int64_t layer_norm_workspace(std::int64_t rows, std::int64_t width);
 
-/// dx is skipped when undefined, and may be dy. workspace: f32[layer_norm_workspace]. Throws UsageError for C
-/// above 29040, whose sums do not fit into a block's shared memory.
+/// dx is skipped when undefined, and may be dy; addend is left out when undefined, and may be dx. workspace:
+/// f32[layer_norm_workspace]. Throws UsageError for C above 29040, whose sums do not fit into a block's
+/// shared memory.
 void layer_norm_backward(const TensorView& x, const TensorView& gamma, const TensorView& statistics,
                          const TensorView& dy, const TensorView& workspace, const TensorView& dx,
-                         const TensorView& dgamma, const TensorView& dbeta, Stream stream);
+                         const TensorView& dgamma, const TensorView& dbeta, const TensorView& addend,
+                         Stream stream);
 
 }  // namespace tutti::cuda

@@ -91,6 +91,23 @@ TEST_P(LayerNormTest, skips_an_undefined_input_gradient) {
     expect_equal(dbeta, {1, 1});
 }
 
+TEST_P(LayerNormTest, adds_to_the_input_gradient) {
+    auto x = tensor({2, 2}, {1, 3, 5, 5}), gamma = tensor({2}, {2, 4}), dy = tensor({2, 2}, {1, 1, 4, 2});
+    auto addend = tensor({2, 2}, {10, 20, 30, 40}), dx = tensor({2, 2});
+    TestTensor statistics(DType::f64, {2, 2}, {2, 0.5, 5, 0.5});
+    // Without it: {-0.375, 0.375, 0, 0}, as above.
+    for (const bool in_place : {false, true}) {
+        SCOPED_TRACE(in_place);
+        auto dgamma = tensor({2}), dbeta = tensor({2});
+        TestTensor& to = in_place ? addend : dx;
+        ops_->layer_norm_backward(x.view(), gamma.view(), statistics.view(), dy.view(), to.view(),
+                                  dgamma.view(), dbeta.view(), addend.view());
+        expect_equal(to, {9.625, 20.375, 30, 40});
+        expect_equal(dgamma, {-0.5, 0.5});
+        expect_equal(dbeta, {5, 3});
+    }
+}
+
 TEST_P(LayerNormTest, an_empty_batch_has_zero_gradients) {
     auto x = tensor({0, 3}), gamma = random({3}, 1), beta = random({3}, 2), dgamma = tensor({3}),
          dbeta = tensor({3});

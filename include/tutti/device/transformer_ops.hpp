@@ -44,10 +44,13 @@ class TransformerOps {
     virtual void layer_norm_forward(const TensorView& x, const TensorView& gamma, const TensorView& beta,
                                     double eps, const TensorView& y, const TensorView& statistics) = 0;
     /// dx (skipped when undefined), dgamma[C], dbeta[C]. Sums over rows have the same bits each time for one
-    /// number of threads.
+    /// number of threads. dx may be dy.
+    /// addend, where defined: of dx's shape and type; dx is then the sum of the gradient and it, rounded
+    /// once. It may be dx.
     virtual void layer_norm_backward(const TensorView& x, const TensorView& gamma,
                                      const TensorView& statistics, const TensorView& dy, const TensorView& dx,
-                                     const TensorView& dgamma, const TensorView& dbeta) = 0;
+                                     const TensorView& dgamma, const TensorView& dbeta,
+                                     const TensorView& addend = {}) = 0;
 
     /// y = gelu(x).
     virtual void gelu_forward(GeluForm form, const TensorView& x, const TensorView& y) = 0;

@@ -40,21 +40,21 @@ class CudaLayerNormTest : public CudaKernelTest {
         }
     };
 
-    void run(Batch& b, bool with_dx = true) {
+    void run(Batch& b, const TensorView& dx, const TensorView& addend = {}) {
         const std::int64_t rows = b.x.view().shape[0], width = b.x.view().shape[1];
         cuda::layer_norm_forward(b.x.view(), b.gamma.view(), b.beta.view(), 1e-3, b.y.view(),
                                  b.statistics.view(), stream_);
         TestTensor workspace(DType::f32, {cuda::layer_norm_workspace(rows, width)});
         cuda::layer_norm_backward(b.x.view(), b.gamma.view(), b.statistics.view(), b.dy.view(),
-                                  workspace.view(), with_dx ? b.dx.view() : TensorView{}, b.dgamma.view(),
-                                  b.dbeta.view(), stream_);
+                                  workspace.view(), dx, b.dgamma.view(), b.dbeta.view(), addend, stream_);
     }
-    Batch expected(Batch& b) {
+    void run(Batch& b) { run(b, b.dx.view()); }
+    Batch expected(Batch& b, const TensorView& addend = {}) {
         Batch e = b.in_fp64();
         exact_.layer_norm_forward(e.x.view(), e.gamma.view(), e.beta.view(), 1e-3, e.y.view(),
                                   e.statistics.view());
         exact_.layer_norm_backward(e.x.view(), e.gamma.view(), e.statistics.view(), e.dy.view(), e.dx.view(),
-                                   e.dgamma.view(), e.dbeta.view());
+                                   e.dgamma.view(), e.dbeta.view(), addend);
         return e;
     }
 };
@@ -77,6 +77,35 @@ TEST_P(CudaLayerNormTest, agrees_with_the_cpu_in_fp64) {
         }
 }
 
+TEST_P(CudaLayerNormTest, adds_to_the_input_gradient) {
+    for (const DType dtype : {DType::f32, DType::bf16})
+        for (const auto& [rows, width] : row_sizes) {
+            Batch b(dtype, rows, width);
+            TestTensor addend = TestTensor::random(dtype, {rows, width}, 5), exact = Batch::exact(addend);
+            Batch e = expected(b, exact.view());
+            const double tolerance = 32 * 32 * 0x1p-24, stored = dtype == DType::bf16 ? 0x1p-6 : tolerance;
+            for (const bool in_place : {false, true}) {
+                SCOPED_TRACE(testing::Message()
+                             << name_of(dtype) << ", " << rows << " x " << width << ", " << in_place);
+                TestTensor& to = in_place ? addend : b.dx;
+                run(b, to.view(), addend.view());
+                expect_near(to.values(), e.dx.values(), stored);
+                expect_near(b.dgamma.values(), e.dgamma.values(), tolerance);
+            }
+        }
+}
+
+TEST_P(CudaLayerNormTest, the_input_gradient_may_take_the_outputs_place) {
+    for (const DType dtype : {DType::f32, DType::bf16})
+        for (const auto& [rows, width] : row_sizes) {
+            SCOPED_TRACE(testing::Message() << name_of(dtype) << ", " << rows << " x " << width);
+            Batch apart(dtype, rows, width), b(dtype, rows, width);
+            run(apart);
+            run(b, b.dy.view());
+            EXPECT_EQ(b.dy.bytes(), apart.dx.bytes());
+        }
+}
+
 TEST_P(CudaLayerNormTest, many_rows_take_several_rounds) {
     Batch b(DType::f32, 8 * 512 + 77, 3);
     run(b);
@@ -87,7 +116,7 @@ TEST_P(CudaLayerNormTest, many_rows_take_several_rounds) {
 
 TEST_P(CudaLayerNormTest, skips_an_undefined_input_gradient) {
     Batch b(DType::f32, 19, 48), with_dx(DType::f32, 19, 48);
-    run(b, false);
+    run(b, {});
     run(with_dx);
     EXPECT_EQ(b.dgamma.bytes(), with_dx.dgamma.bytes());
     EXPECT_EQ(b.dbeta.bytes(), with_dx.dbeta.bytes());
