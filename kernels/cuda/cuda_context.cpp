@@ -19,6 +19,7 @@ std::size_t padded_bytes(const Wanted& wanted) {
 
 CudaContext::CudaContext()
     : scratch_("scratch of operators", stream()),
+      patches_("patches of images", stream()),
       uploaded_("small values from the host", stream()),
       library_workspace_("workspace of cuBLASLt and cuDNN", stream()) {}
 

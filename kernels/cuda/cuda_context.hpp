@@ -60,6 +60,9 @@ class CudaContext {
         return tensors;
     }
 
+    /// The same apart from it, for what an operator hands to another one.
+    TensorView patches(DType dtype, const Shape& shape) { return patches_.tensor(dtype, shape); }
+
     /// Copies small values of the host to the device, in stream order; they live until the next upload's work
     /// is issued. The host's may change at once.
     TensorView upload(const void* values, DType dtype, const Shape& shape);
@@ -78,7 +81,9 @@ class CudaContext {
     /// From now on the stream is recorded with these; null: no more.
     void record_with(const RecordedValues* values) { recorded_ = values; }
     /// Changes when memory that recorded work may use is given back.
-    std::uint64_t memory_replaced() const { return scratch_.replaced() + library_workspace_.replaced(); }
+    std::uint64_t memory_replaced() const {
+        return scratch_.replaced() + patches_.replaced() + library_workspace_.replaced();
+    }
 
     /// Where notices go.
     void set_notice(std::function<void(const std::string&)> notice) { notice_ = std::move(notice); }
@@ -98,7 +103,7 @@ class CudaContext {
     void cut(std::span<const Wanted> wanted, std::span<TensorView> tensors);
 
     OwnedStream compute_;
-    Scratch scratch_, uploaded_, library_workspace_;
+    Scratch scratch_, patches_, uploaded_, library_workspace_;
     SmallUploads uploads_;
     cublasLtContext* cublas_ = nullptr;
     cudnnContext* cudnn_ = nullptr;

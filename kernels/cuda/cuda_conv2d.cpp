@@ -93,6 +93,7 @@ class CudaConv2d final : public Conv2dOp {
         const std::size_t result = pass == ConvolutionPass::forward         ? 2
                                    : pass == ConvolutionPass::backward_data ? 0
                                                                             : 1;
+        assert(result != 0 || !s.adds_to_dx || fits(0));  // else adds_conv2d_gradient has said no
         for (std::size_t i = 0; i < 3; ++i) {
             if (fits(i))
                 narrow[i] = wide[i];

@@ -2,6 +2,7 @@
 
 #include "../cpu/shape_checks.hpp"
 #include "activations.hpp"
+#include "cudnn_convolution.hpp"
 #include "dropout.hpp"
 #include "location_loss.hpp"
 #include "max_pool2d.hpp"
@@ -27,7 +28,16 @@ std::unique_ptr<GeluLinearOp> CudaOps::gelu_linear(const LinearShape& shape, Gel
 }
 std::unique_ptr<Conv2dOp> CudaOps::conv2d(const Conv2dShape& shape) {
     check(shape);
-    return make_conv2d(shape, type_, context_, convolution_plans_);
+    auto convolution = make_conv2d(shape, type_, context_, convolution_plans_);
+    if (!is_of_patches(shape)) return convolution;
+    const LinearShape linear{
+        .in = shape.kernel_h * shape.kernel_w * shape.in, .out = shape.out, .bias = shape.bias};
+    return make_patch_conv2d(shape, make_linear(linear, type_, context_, products_), std::move(convolution),
+                             context_);
+}
+bool CudaOps::adds_conv2d_gradient(const Conv2dShape& shape, DType type) const {
+    // What is padded or rounded has its gradient in scratch memory first.
+    return type == activations() && padded(shape, type_).in == shape.in && !is_of_patches(shape);
 }
 std::unique_ptr<ConvTranspose2dOp> CudaOps::conv_transpose2d(const ConvTranspose2dShape& shape) {
     return make_conv_transpose2d(shape, conv2d(convolution_of(shape)), context_);

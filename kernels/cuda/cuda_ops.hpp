@@ -24,6 +24,7 @@ class CudaOps final : public Ops {
     void round_for_products(const TensorView& x, const TensorView& y) override;
     bool fuses_relu() const override { return true; }
     bool fuses_residual() const override { return true; }
+    bool adds_conv2d_gradient(const Conv2dShape& shape, DType type) const override;
 
     std::unique_ptr<LinearOp> linear(const LinearShape& shape) override;
     /// cuBLASLt has the one by tanh.
@@ -160,6 +161,12 @@ std::unique_ptr<GeluLinearOp> make_linear(const LinearShape& shape, ProductType 
 std::unique_ptr<Conv2dOp> make_conv2d(const Conv2dShape& shape, ProductType type,
                                       std::shared_ptr<CudaContext> context,
                                       std::shared_ptr<ConvolutionPlans> plans);
+/// Whether the windows neither overlap nor leave anything out. Such a convolution is `linear` of its patches;
+/// dx alone comes from `transposed`, an operator of the same shape.
+bool is_of_patches(const Conv2dShape& shape);
+std::unique_ptr<Conv2dOp> make_patch_conv2d(const Conv2dShape& shape, std::unique_ptr<LinearOp> linear,
+                                            std::unique_ptr<Conv2dOp> transposed,
+                                            std::shared_ptr<CudaContext> context);
 /// `convolution` computes in the other direction.
 std::unique_ptr<ConvTranspose2dOp> make_conv_transpose2d(const ConvTranspose2dShape& shape,
                                                          std::unique_ptr<Conv2dOp> convolution,

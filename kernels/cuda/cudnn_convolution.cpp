@@ -76,6 +76,10 @@ PassNames names_of(ConvolutionPass pass) {
             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
 }
 
+bool adds(const ConvolutionProblem& problem) {
+    return problem.pass == ConvolutionPass::backward_data && problem.shape.adds_to_dx;
+}
+
 /// Why an engine must not be taken; empty when it may.
 std::string objection(const CudnnEngineFacts& engine, ConvolutionPass pass, ProductType type) {
     // Engine 0 of both gradients is algorithm 0, whose sums are atomic additions in any order (cuDNN API
@@ -93,6 +97,7 @@ std::string objection(const CudnnEngineFacts& engine, ConvolutionPass pass, Prod
 
 std::string describe(const ConvolutionProblem& problem) {
     const char* pass = problem.pass == ConvolutionPass::forward         ? "forward"
+                       : adds(problem)                                  ? "backward, added to x"
                        : problem.pass == ConvolutionPass::backward_data ? "backward to x"
                                                                         : "backward to the weights";
     const char* type = problem.type == ProductType::bf16   ? "bf16"
@@ -122,7 +127,7 @@ ConvolutionPlan::ConvolutionPlan(const ConvolutionProblem& problem, const CudnnT
     operation_.set(names.y, y_);
     operation_.set(names.convolution, convolution_);
     operation_.set(names.alpha, CUDNN_TYPE_FLOAT, 1.0f);
-    operation_.set(names.beta, CUDNN_TYPE_FLOAT, 0.0f);
+    operation_.set(names.beta, CUDNN_TYPE_FLOAT, adds(problem) ? 1.0f : 0.0f);
     operation_.finalize();
 
     graph_ = CudnnDescriptor(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, name_);
@@ -156,7 +161,8 @@ ConvolutionPlan& ConvolutionPlans::find(const ConvolutionProblem& problem, const
                   s.stride_w,
                   s.padding_h,
                   s.padding_w,
-                  s.groups};
+                  s.groups,
+                  adds(problem)};
     std::unique_ptr<ConvolutionPlan>& plan = plans_[key];
     if (!plan) plan = std::make_unique<ConvolutionPlan>(problem, target);
     return *plan;

@@ -38,7 +38,8 @@ class ConvolutionPlan {
     std::int64_t workspace_bytes() const { return plan_.workspace_bytes(); }
     std::int64_t engine() const { return plan_.engine(); }
 
-    /// x, weight, y: inputs, or the pass's result in its place: dx, dweight or dy. Aligned to 16 bytes. In
+    /// x, weight, y: inputs, or the pass's result in its place: dx (to which it is added where the shape
+    /// adds_to_dx), dweight or dy. Aligned to 16 bytes. In
     /// the handle's stream.
     void execute(cudnnHandle_t handle, std::byte* x, std::byte* weight, std::byte* y, std::byte* workspace);
 
@@ -57,7 +58,7 @@ class ConvolutionPlans {
     ConvolutionPlan& find(const ConvolutionProblem& problem, const CudnnTarget& target);
 
   private:
-    using Key = std::array<std::int64_t, 14>;
+    using Key = std::array<std::int64_t, 15>;
     std::map<Key, std::unique_ptr<ConvolutionPlan>> plans_;
 };
 

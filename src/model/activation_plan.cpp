@@ -143,6 +143,30 @@ ActivationPlan plan(const std::vector<GraphSpec::Node>& nodes, const std::vector
         if (times.again[i] > 0) add_value(i, 1, times.again[i]);
 
     const std::vector<bool> trained = depends_on_parameters(nodes);
+    // Gradients that another value's sum begins with: they must outlive backward of their own node.
+    std::vector<bool> locked(nodes.size(), false);
+    // A sum's second input may have its gradient where the sum's own and so the first input's is, if all that
+    // reads that one has run backward before others write there: a residual's gradient is never copied.
+    const auto share_gradient = [&](std::size_t i) {
+        const auto& inputs = nodes[i].inputs;
+        if (!nodes[i].layer->passes_gradient_on() || inputs.size() != 2 || locked[i]) return;
+        const NodeId one = inputs[0], other = inputs[1];
+        const auto& readers = uses[other].consumers;
+        if (one == other || !trained[other] || gradient[one] != gradient[i] || readers.back() != i ||
+            bytes_of(other) != bytes_of(i))
+            return;
+        NodeId source = one;
+        while (nodes[source].layer && nodes[source].layer->is_view() &&
+               uses[nodes[source].inputs.front()].consumers.size() == 1)
+            source = nodes[source].inputs.front();
+        if (nodes[source].layer->passes_gradient_on()) return;  // it would have to copy
+        const auto runs_later = [&](std::size_t reader) { return reader == i || reader < source; };
+        if (other > source && readers.size() > 1) return;
+        if (!std::ranges::all_of(readers, runs_later)) return;
+        gradient[other] = gradient[i];
+        locked[one] = true;
+        locked[other] = other > source;  // then neither writes there
+    };
     for (std::size_t i = last; i >= 1; --i) {
         scratch[i].assign(nodes[i].inputs.size(), ActivationPlan::none);
         if (!trained[i] && i != last) continue;
@@ -162,11 +186,16 @@ ActivationPlan plan(const std::vector<GraphSpec::Node>& nodes, const std::vector
             const auto before = nodes[i].inputs.begin() + static_cast<std::ptrdiff_t>(k);
             const bool repeated = std::find(nodes[i].inputs.begin(), before, input) != before;
             // GELU reads its input in backward, so its output has memory of its own; but dx may be dy.
-            if (k == 0 && alone && (layer.is_view() || layer.works_in_place() || layer.kind() == "gelu"))
+            const bool in_place = layer.works_in_place() || layer.kind() == "gelu";
+            if (k == 0 && alone && (layer.is_view() || (in_place && !locked[i]))) {
                 gradient[input] = gradient[i];
-            else if (repeated || i != uses[input].consumers.back())
+                locked[input] = locked[i];
+            } else if (repeated || i != uses[input].consumers.back()) {
+                if (k == 0 && nodes[i].adds_gradient) continue;
                 scratch[i][k] = buffers.add(bytes_of(input), backward_time(i), backward_time(i));
+            }
         }
+        share_gradient(i);
     }
 
     const MemoryPlan memory = buffers.plan();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "gelu_fusion.hpp"
+#include "gradient_sums.hpp"
 #include "graph_impl.hpp"
 #include "pool_fusion.hpp"
 #include "relu_fusion.hpp"
@@ -84,6 +85,7 @@ void Graph::Impl::lay_out_activations(bool recompute) {
     // plan.
     if (!recompute) runs = find_sample_runs(nodes, size_of(compute), max_batch, ops->cache_bytes());
     const std::vector<DType> types = value_types(nodes, {compute, ops->activations(), ops->images()});
+    fuse_gradient_sums(nodes, types, *ops);
     const ActivationPlan plan = recompute ? plan_recomputation(nodes, types, max_batch)
                                           : plan_activations(nodes, types, max_batch, runs);
     activation_memory = device->allocate(plan.bytes, "activations");
@@ -382,8 +384,8 @@ void Graph::Impl::backward_layer(std::size_t node, std::int64_t n, const StepCon
     Calls& views = calls[node];
     if (n > 0 && views.again_from > 0) forward_again(views.again_from, node, step);
     if (!takes_part(node, n, step) || !views.output_gradient.defined()) return;
-    // A value with several readers gets the sum of their gradients: the first writes it, the others write to
-    // scratch memory that is added.
+    // A value with several readers gets the sum of their gradients: the first writes it, the others add to
+    // it, where they can, or write to scratch memory that is added.
     std::array<TensorView, most_inputs> targets;
     assert(views.inputs.size() <= targets.size());
     for (std::size_t k = 0; k < views.inputs.size(); ++k)

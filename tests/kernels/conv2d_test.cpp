@@ -58,6 +58,34 @@ std::vector<Case> small_cases() {
           .padding_w = 1}},
         {"1x1", {.height = 4, .width = 3, .in = 4, .out = 6}},
         {"1x1, stride 2", {.height = 6, .width = 7, .in = 4, .out = 6, .stride_h = 2, .stride_w = 2}},
+        {"patches",
+         {.height = 6,
+          .width = 4,
+          .in = 3,
+          .out = 5,
+          .kernel_h = 3,
+          .kernel_w = 2,
+          .stride_h = 3,
+          .stride_w = 2}},
+        {"patches and a rest",
+         {.height = 7,
+          .width = 5,
+          .in = 3,
+          .out = 5,
+          .kernel_h = 3,
+          .kernel_w = 2,
+          .stride_h = 3,
+          .stride_w = 2}},
+        {"patches of wide rows",
+         {.height = 8,
+          .width = 16,
+          .in = 4,
+          .out = 8,
+          .kernel_h = 4,
+          .kernel_w = 8,
+          .stride_h = 4,
+          .stride_w = 8,
+          .bias = false}},
         {"1x1, two groups", {.height = 4, .width = 4, .in = 4, .out = 6, .groups = 2}},
         {"1x1, padded", {.height = 3, .width = 2, .in = 2, .out = 3, .padding_h = 1, .padding_w = 1}},
         {"depthwise",
@@ -236,6 +264,32 @@ TEST_P(Conv2dTest, skips_an_undefined_input_gradient) {
                                         c.shape.bias ? t.dbias.view() : TensorView{});
         expect_sums(t.dweight, reference_backward(c.shape, 2, t.x, t.weight, t.dy).dweight, unit_roundoff_);
     }
+}
+
+TEST_P(Conv2dTest, adds_to_what_dx_holds_where_it_is_asked_to) {
+    std::size_t adding = 0;
+    for (Case c : all_cases()) {
+        if (!ops_->adds_conv2d_gradient(c.shape, dtype_)) continue;
+        ++adding;
+        SCOPED_TRACE(c.name);
+        auto plain = ops_->conv2d(c.shape);
+        c.shape.adds_to_dx = true;
+        auto op = ops_->conv2d(c.shape);
+        for (const std::int64_t batch : {2, 3}) {
+            Tensors t(dtype_, c.shape, batch);
+            t.dx = random(t.x.view().shape, 9);
+            const std::vector<double> before = t.dx.values();
+            const Sums own = reference_backward(c.shape, batch, t.x, t.weight, t.dy).dx;
+            Sums expected = own;
+            for (std::size_t i = 0; i < own.size(); ++i) expected[i].add(before[i]);
+            t.run(*op);
+            expect_sums(t.dx, expected, unit_roundoff_);
+            // One of the same shape that does not add has a plan of its own.
+            t.run(*plain);
+            expect_sums(t.dx, own, unit_roundoff_);
+        }
+    }
+    if (adding == 0) GTEST_SKIP() << "this backend has the sum in a pass of its own";
 }
 
 TEST_P(Conv2dTest, an_empty_batch_has_zero_gradients) {

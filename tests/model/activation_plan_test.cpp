@@ -47,6 +47,56 @@ TEST(ActivationPlan, TheInputHasNoGradient) {
     EXPECT_EQ(plan_activations(graph.nodes(), test::of_f32(graph), 32).gradient[0], none);
 }
 
+/// x -> fc1 -> fc2 -> + x, with `last` between fc2 and the sum.
+struct Block {
+    explicit Block(std::unique_ptr<Layer> last = nullptr) : spec({8}) {
+        x = spec.add("stem", make_linear({8}, 8, true), {0});
+        fc1 = spec.add("fc1", make_linear({8}, 8, true), {x});
+        branch = fc2 = spec.add("fc2", make_linear({8}, 8, true), {fc1});
+        if (last) branch = spec.add("last", std::move(last), {fc2});
+        sum = spec.add("add", make_add({8}), {branch, x});
+    }
+    ActivationPlan plan() const { return plan_activations(spec.nodes(), test::of_f32(spec), 8); }
+    GraphSpec spec;
+    NodeId x, fc1, fc2, branch, sum;
+};
+
+TEST(ActivationPlan, AResidualsGradientIsTheSums) {
+    const Block block;
+    const ActivationPlan plan = block.plan();
+    EXPECT_EQ(plan.gradient[block.fc2], plan.gradient[block.sum]);
+    EXPECT_EQ(plan.gradient[block.x], plan.gradient[block.sum]);
+    EXPECT_NE(plan.gradient[block.fc1], plan.gradient[block.sum]);
+    EXPECT_NE(plan.scratch[block.fc1][0], none) << "a linear layer's is added by a pass of its own";
+}
+
+TEST(ActivationPlan, ALayerThatAddsToAGradientNeedsNoScratch) {
+    Block block;
+    block.spec.nodes()[block.fc1].adds_gradient = true;
+    EXPECT_EQ(block.plan().scratch[block.fc1][0], none);
+}
+
+TEST(ActivationPlan, WhatTheResidualsGradientBeginsWithIsNotOverwritten) {
+    const Block block(make_dropout({8}, 0.5));
+    const ActivationPlan plan = block.plan();
+    EXPECT_EQ(plan.gradient[block.branch], plan.gradient[block.sum]);
+    EXPECT_EQ(plan.gradient[block.x], plan.gradient[block.sum]);
+    EXPECT_NE(plan.gradient[block.fc2], plan.gradient[block.sum]) << "dropout would write it in place";
+}
+
+TEST(ActivationPlan, AGradientIsNotSharedWithOneThatIsWrittenBefore) {
+    // x is read again by a layer that comes after the branch, and so runs backward before it.
+    GraphSpec graph({8});
+    const NodeId x = graph.add("stem", make_linear({8}, 8, true), {0});
+    const NodeId branch = graph.add("branch", make_linear({8}, 8, true), {x});
+    const NodeId late = graph.add("late", make_linear({8}, 8, true), {x});
+    const NodeId sum = graph.add("add", make_add({8}), {branch, x});
+    graph.add("add2", make_add({8}), {sum, late});
+    const ActivationPlan plan = plan_activations(graph.nodes(), test::of_f32(graph), 8);
+    EXPECT_EQ(plan.gradient[branch], plan.gradient[sum]);
+    EXPECT_NE(plan.gradient[x], plan.gradient[sum]);
+}
+
 TEST(ActivationPlan, NorHasWhatFollowsFromItWithoutParameters) {
     GraphSpec graph({4, 4, 2});
     const NodeId pool = graph.add("pool", make_max_pool2d({4, 4, 2}, {}), {0});

@@ -157,8 +157,6 @@ TEST(Vit, Fp32AgreesWithFp64) {
         graph.initialize(1);
         test::fill_random(graph.input(3), 5);
         const TensorView output = graph.forward(3, {});
-        test::fill_random(graph.output_gradient(3), 6);
-        graph.backward(3, {}, {});
         std::vector<double> out, gradient;
         const auto append = [](const TensorView& view, std::vector<double>& to) {
             for (std::int64_t i = 0; i < view.count(); ++i)
@@ -167,6 +165,8 @@ TEST(Vit, Fp32AgreesWithFp64) {
         };
         append(output, out);
         outputs.push_back(out);
+        test::fill_random(graph.output_gradient(3), 6);
+        graph.backward(3, {}, {});
         for (const NamedTensor& tensor : graph.save_arena(graph.gradient_arena(), "")) {
             auto bytes = tensor.bytes;
             append({bytes.data(), tensor.dtype, tensor.shape}, gradient);

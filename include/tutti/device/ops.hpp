@@ -89,6 +89,8 @@ struct Conv2dShape {
     std::int64_t padding_h = 0, padding_w = 0;
     std::int64_t groups = 1;
     bool bias = true;
+    /// Backward adds to what dx holds, in place of overwriting it; only where Ops::adds_conv2d_gradient.
+    bool adds_to_dx = false;
     std::int64_t out_height() const { return (height + 2 * padding_h - kernel_h) / stride_h + 1; }
     std::int64_t out_width() const { return (width + 2 * padding_w - kernel_w) / stride_w + 1; }
 };
@@ -172,6 +174,8 @@ class Ops : public TransformerOps, public MaskingOps, public SequenceOps {
     virtual bool fuses_relu() const { return false; }
     /// Whether batch normalisation adds a residual in its own pass.
     virtual bool fuses_residual() const { return false; }
+    /// Whether a convolution of this shape, whose x and dx are of type T, may say `adds_to_dx`.
+    virtual bool adds_conv2d_gradient(const Conv2dShape&, DType /*T*/) const { return false; }
 
     /// Bytes that stay close to the processors between one operator and the next, so that it is faster to
     /// take large tensors through several operators in parts; 0 where it is not.

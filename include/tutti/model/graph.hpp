@@ -37,7 +37,8 @@ class GraphSpec {
         std::unique_ptr<Layer> layer;  ///< null for the input
         std::vector<NodeId> inputs;
         Shape shape;
-        bool kept = false;  ///< its memory is used again only after the loss
+        bool kept = false;           ///< its memory is used again only after the loss
+        bool adds_gradient = false;  ///< the layer has taken fuse_gradient_sum
     };
     /// The name of a parameter in the whole model.
     static std::string full_name(const Node& node, const ParameterSpec& parameter) {
@@ -118,9 +119,10 @@ class Graph {
     /// Where the caller writes the batch before forward: [n, input…], n ≤ max_batch.
     TensorView input(std::int64_t n) const;
 
-    /// Runs all layers on the batch in input(n); returns the output [n, …], valid until the next forward. In
-    /// training the running statistics follow the batch; with step.statistics set, forward (and with
-    /// sync_batch_statistics backward) is then collective in a graph with batch statistics, also for n = 0.
+    /// Runs all layers on the batch in input(n); returns the output [n, …], valid until backward or the next
+    /// forward. In training the running statistics follow the batch; with step.statistics set, forward (and
+    /// with sync_batch_statistics backward) is then collective in a graph with batch statistics, also for n =
+    /// 0.
     TensorView forward(std::int64_t n, const StepContext& step);
 
     /// The sums of the last training batch from which the running statistics follow, f64[K] of all layers

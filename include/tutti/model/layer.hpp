@@ -133,6 +133,13 @@ class Layer {
     /// whether anybody needs that of the layer's input. True when the layer does it from now on: its output,
     /// and so its gradient, are the pooling's.
     virtual bool fuse_pooling_behind(const Pool2dShape&, Ops&, bool /*input_gradient*/) { return false; }
+    /// Asked before the memory is planned: another reader of the first input, a value of `type`, has written
+    /// its gradient when backward runs. True when backward adds to it from now on, in place of overwriting
+    /// it.
+    virtual bool fuse_gradient_sum(Ops&, DType /*type*/) { return false; }
+    /// True when the gradient of each input is the output's, as it is: backward leaves them alone where they
+    /// are in that one's memory.
+    virtual bool passes_gradient_on() const { return false; }
     /// Asked before the memory is planned: what is kept for backward may depend on the device.
     virtual void choose_what_is_kept(const Ops&) {}
     /// True when forward may be called for some samples after others: it computes each alone, at no great

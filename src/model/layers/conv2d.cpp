@@ -37,6 +37,10 @@ class Conv2d final : public Layer {
         if (pooled_) set_output_shape({pool.out_height(), pool.out_width(), pool.channels});
         return pooled_ != nullptr;
     }
+    bool fuse_gradient_sum(Ops& ops, DType type) override {
+        shape_.adds_to_dx = !pooled_ && ops.adds_conv2d_gradient(shape_, type);
+        return shape_.adds_to_dx;
+    }
     /// The winners of the pooling.
     std::int64_t state_bytes_per_sample() const override { return pooled_ ? output_shape().count() : 0; }
 

@@ -27,6 +27,7 @@ class LayerNorm final : public Layer {
     std::int64_t state_bytes_per_sample() const override {
         return rows_ * 2 * static_cast<std::int64_t>(sizeof(double));
     }
+    bool fuse_gradient_sum(Ops&, DType) override { return adds_ = true; }
     /// Mean 1, variance 3, x̂ = (x − mean)·r 2, γ and β 2.
     double forward_flops() const override { return 8.0 * static_cast<double>(output_shape().count()); }
     /// x̂ 2, dβ 1, dγ 2; for dx: γ·dy 1, the two means 3, r·(γ·dy − a − b·x̂) 4.
@@ -40,7 +41,8 @@ class LayerNorm final : public Layer {
     void backward(const LayerCall& call) override {
         ops().layer_norm_backward(call.inputs[0], call.parameters[0], statistics(call), call.output_gradient,
                                   call.input_gradients[0], call.parameter_gradients[0],
-                                  call.parameter_gradients[1]);
+                                  call.parameter_gradients[1],
+                                  adds_ ? call.input_gradients[0] : TensorView{});
     }
 
   private:
@@ -50,6 +52,7 @@ class LayerNorm final : public Layer {
 
     std::int64_t rows_;
     double eps_;
+    bool adds_ = false;  // to the gradient that the input has
 };
 
 }  // namespace

@@ -115,8 +115,9 @@ std::vector<double> values_of(const Tensor& tensor) {
     return values;
 }
 
+/// result = products + beta · result.
 void convolve(Pass pass, const Tensor& x, const Tensor& weight, const Tensor& y,
-              const Descriptor& convolution) {
+              const Descriptor& convolution, double beta) {
     const Tensor& result = pass == Pass::forward ? y : pass == Pass::data ? x : weight;
     const auto& d = result.dims;
     const auto sum_products = [&](const Tensor& a, const Tensor& b, const auto& add) {
@@ -141,29 +142,40 @@ void convolve(Pass pass, const Tensor& x, const Tensor& weight, const Tensor& y,
     for (std::int64_t a = 0; a < d[0]; ++a)
         for (std::int64_t b = 0; b < d[1]; ++b)
             for (std::int64_t c = 0; c < d[2]; ++c)
-                for (std::int64_t e = 0; e < d[3]; ++e) result.set(a, b, c, e, sums[flat(d, a, b, c, e)]);
+                for (std::int64_t e = 0; e < d[3]; ++e) {
+                    const double before = beta == 0 ? 0 : beta * result.get(a, b, c, e);
+                    result.set(a, b, c, e, sums[flat(d, a, b, c, e)] + before);
+                }
 }
 
-/// x, weight, y and convolution of the three kinds of operation.
+/// x, weight, y, convolution and beta of the three kinds of operation.
 struct Names {
     Pass pass;
-    int x, weight, y, convolution;
+    int x, weight, y, convolution, beta;
 };
 Names names_of(cudnnBackendDescriptorType_t type) {
     switch (type) {
         case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
-            return {Pass::data, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC};
+            return {Pass::data,
+                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
         case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
-            return {Pass::weight, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+            return {Pass::weight,
+                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
                     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
                     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC};
+                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
         default:
-            return {Pass::forward, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-                    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-                    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC};
+            return {Pass::forward,
+                    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+                    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
     }
 }
 
@@ -323,9 +335,9 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     const Tensor x(operation.child(names.x), pack), weight(operation.child(names.weight), pack);
     const Tensor y(operation.child(names.y), pack);
     if (!x.aligned || !weight.aligned || !y.aligned) return CUDNN_STATUS_BAD_PARAM;
-    const auto compute = [pass = names.pass, x, weight, y, convolution = operation.child(names.convolution)] {
-        convolve(pass, x, weight, y, convolution);
-    };
+    const double beta = static_cast<double>(operation.all<float>(names.beta).at(0));
+    const auto compute = [pass = names.pass, x, weight, y, convolution = operation.child(names.convolution),
+                          beta] { convolve(pass, x, weight, y, convolution, beta); };
     const int status = issue(handle->stream,
                              names.pass == Pass::forward ? "convolution forward"
                              : names.pass == Pass::data  ? "convolution backward to x"
