@@ -16,8 +16,10 @@ import tempfile
 
 from gpu_process import notices
 
-# Relative. Sums of 1e3 to 1e5 products in another order: fp32 2^-24 each, bf16 inputs 2^-9 each.
-TOLERANCE = {"fp32": {"loss": 1e-5, "grad_norm": 1e-4}, "tf32": {"loss": 2e-3, "grad_norm": 1e-2},
+# Relative. Sums of 1e3 to 1e5 products in another order: fp32 2^-24 each, bf16 inputs 2^-9 each. A ReLU whose input is
+# nearly 0 passes a gradient or does not: with resnet18 and eight samples the norms of two programs on one CPU, with oneDNN
+# and with Eigen, are up to 2.5e-4 apart in fp32.
+TOLERANCE = {"fp32": {"loss": 1e-5, "grad_norm": 1e-3}, "tf32": {"loss": 2e-3, "grad_norm": 1e-2},
              "bf16": {"loss": 2e-2, "grad_norm": 5e-2}}
 
 
