@@ -1,22 +1,16 @@
 #include "activations.hpp"
 
 #include "../common/activations.hpp"
+#include "fast_gelu.hpp"
 #include "map.hpp"
 
 namespace tutti::cuda {
 namespace {
 
+template <class T>
 struct Relu {
     __device__ float operator()(float x) const { return relu(x); }
     __device__ float operator()(float y, float dy) const { return relu_gradient(y, dy); }
-};
-struct Gelu {
-    __device__ float operator()(float x) const { return gelu(x); }
-    __device__ float operator()(float x, float dy) const { return gelu_gradient(x, dy); }
-};
-struct GeluTanh {
-    __device__ float operator()(float x) const { return gelu_by_tanh(x); }
-    __device__ float operator()(float x, float dy) const { return gelu_by_tanh_gradient(x, dy); }
 };
 
 struct ReluOfSum {
@@ -38,40 +32,42 @@ __global__ void __launch_bounds__(256)
     });
 }
 
-template <class Function>
-void forward(const char* name, const Function& f, const TensorView& x, const TensorView& y, Stream stream) {
+/// Of the type that results are stored in.
+template <template <class> class Function>
+void forward(const char* name, const TensorView& x, const TensorView& y, Stream stream) {
     assert(x.count() == y.count() && x.dtype == y.dtype);
     with_storage(x.dtype, [&]<class T>(Storage<T>) {
-        map(name, f, elements<const T>(x), elements<T>(y), y.count(), stream);
+        map(name, Function<T>{}, elements<const T>(x), elements<T>(y), y.count(), stream);
     });
 }
 
-template <class Function>
-void backward(const char* name, const Function& f, const TensorView& kept, const TensorView& dy,
-              const TensorView& dx, Stream stream) {
+template <template <class> class Function>
+void backward(const char* name, const TensorView& kept, const TensorView& dy, const TensorView& dx,
+              Stream stream) {
     assert(kept.count() == dy.count() && dy.count() == dx.count());
     assert(kept.dtype == dy.dtype && dy.dtype == dx.dtype);
     with_storage(dx.dtype, [&]<class T>(Storage<T>) {
-        map(name, f, elements<const T>(kept), elements<const T>(dy), elements<T>(dx), dx.count(), stream);
+        map(name, Function<T>{}, elements<const T>(kept), elements<const T>(dy), elements<T>(dx), dx.count(),
+            stream);
     });
 }
 
 }  // namespace
 
 void relu_forward(const TensorView& x, const TensorView& y, Stream stream) {
-    forward("relu_forward", Relu{}, x, y, stream);
+    forward<Relu>("relu_forward", x, y, stream);
 }
 void relu_backward(const TensorView& y, const TensorView& dy, const TensorView& dx, Stream stream) {
-    backward("relu_backward", Relu{}, y, dy, dx, stream);
+    backward<Relu>("relu_backward", y, dy, dx, stream);
 }
 void gelu_forward(GeluForm form, const TensorView& x, const TensorView& y, Stream stream) {
-    if (form == GeluForm::exact) return forward("gelu_forward", Gelu{}, x, y, stream);
-    forward("gelu_forward", GeluTanh{}, x, y, stream);
+    if (form == GeluForm::exact) return forward<Gelu>("gelu_forward", x, y, stream);
+    forward<GeluByTanhOf>("gelu_forward", x, y, stream);
 }
 void gelu_backward(GeluForm form, const TensorView& x, const TensorView& dy, const TensorView& dx,
                    Stream stream) {
-    if (form == GeluForm::exact) return backward("gelu_backward", Gelu{}, x, dy, dx, stream);
-    backward("gelu_backward", GeluTanh{}, x, dy, dx, stream);
+    if (form == GeluForm::exact) return backward<Gelu>("gelu_backward", x, dy, dx, stream);
+    backward<GeluByTanhOf>("gelu_backward", x, dy, dx, stream);
 }
 
 void sum_relu(const TensorView& a, const TensorView& b, const TensorView& y, Stream stream) {

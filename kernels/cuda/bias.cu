@@ -2,6 +2,7 @@
 
 #include "../common/activations.hpp"
 #include "channel_tiles.hpp"
+#include "fast_gelu.hpp"
 #include "storage.hpp"
 #include "vectors.hpp"
 
@@ -21,14 +22,15 @@ struct Relu {
     __device__ float operator()(float sum) const { return relu(sum); }
     __device__ float gradient(float y, float, float dy) const { return relu_gradient(y, dy); }
 };
-struct Gelu {
+template <class T>
+struct GeluOfSum {
     static constexpr bool keeps = true;
-    __device__ float operator()(float sum) const { return gelu(sum); }
-    __device__ float gradient(float x, float bias, float dy) const { return gelu_gradient(x + bias, dy); }
+    __device__ float operator()(float sum) const { return Gelu<T>{}(sum); }
+    __device__ float gradient(float x, float bias, float dy) const { return Gelu<T>{}(x + bias, dy); }
 };
 
 template <class T, int N, class Activation>
-__global__ void __launch_bounds__(tile_threads, 1)
+__global__ void __launch_bounds__(tile_threads, 6)
     forward(Activation activation, const T* x, const float* RESTRICT bias, ChannelTiles tiles, T* y) {
     const TilePlace place = tile_place<N>(tiles);
     float shift[N] = {};
@@ -44,13 +46,28 @@ __global__ void __launch_bounds__(tile_threads, 1)
 }
 
 template <class T, int N, class Activation>
-__global__ void __launch_bounds__(tile_threads, 1)
+__global__ void __launch_bounds__(tile_threads, 5)
     backward(Activation activation, const T* RESTRICT kept, const float* RESTRICT bias, const T* dy,
              ChannelTiles tiles, T* dx, double* RESTRICT parts) {
     const TilePlace place = tile_place<N>(tiles);
     float shift[N] = {}, sums[1][N] = {};
-    if (Activation::keeps && place.channel < tiles.channels) load(bias + place.channel, shift);
-    for (std::int64_t row = place.row; row < place.end; row += place.step) {
+    if (Activation::keeps && bias && place.channel < tiles.channels) load(bias + place.channel, shift);
+    std::int64_t row = place.row;
+    if constexpr (!Activation::keeps) {
+        // So few instructions that what counts is how many loads are under way.
+        constexpr int batch = 4;
+        for (; row + (batch - 1) * place.step < place.end; row += batch * place.step) {
+            float gradients[batch][N];
+#pragma unroll
+            for (int i = 0; i < batch; ++i)
+                load(dy + (row + i * place.step) * tiles.channels + place.channel, gradients[i]);
+#pragma unroll
+            for (int i = 0; i < batch; ++i)
+#pragma unroll
+                for (int k = 0; k < N; ++k) sums[0][k] += gradients[i][k];
+        }
+    }
+    for (; row < place.end; row += place.step) {
         const std::int64_t first = row * tiles.channels + place.channel;
         float gradient[N], of_forward[N] = {};
         load(dy + first, gradient);
@@ -72,10 +89,10 @@ struct StoreBias {
     }
 };
 
-template <class Body>
+template <class T, class Body>
 void with_activation(BiasActivation activation, const Body& body) {
     if (activation == BiasActivation::relu) return body(Relu{});
-    if (activation == BiasActivation::gelu) return body(Gelu{});
+    if (activation == BiasActivation::gelu) return body(GeluOfSum<T>{});
     body(None{});
 }
 
@@ -93,7 +110,7 @@ void bias_forward(BiasActivation activation, const TensorView& x, const TensorVi
     with_storage(x.dtype, [&]<class T>(Storage<T>) {
         const bool wide = channels % vector_size<T> == 0 && aligned(x.data, bias.data, y.data);
         with_lanes<T>(wide, [&]<int N>(Lanes<N>) {
-            with_activation(activation, [&]<class Activation>(Activation f) {
+            with_activation<T>(activation, [&]<class Activation>(Activation f) {
                 const ChannelTiles tiles = channel_tiles(rows, channels, N, rows);
                 launch("bias_forward", forward<T, N, Activation>, tiles.geometry(), stream, f,
                        elements<const T>(x), bias.as<float>(), tiles, elements<T>(y));
@@ -120,7 +137,7 @@ void bias_backward(BiasActivation activation, const TensorView& kept, const Tens
     with_storage(dy.dtype, [&]<class T>(Storage<T>) {
         const bool wide = channels % vector_size<T> == 0 && aligned(kept.data, bias.data, dy.data, dx.data);
         with_lanes<T>(wide, [&]<int N>(Lanes<N>) {
-            with_activation(activation, [&]<class Activation>(Activation f) {
+            with_activation<T>(activation, [&]<class Activation>(Activation f) {
                 const ChannelTiles tiles = channel_tiles(rows, channels, N, longest_sum);
                 launch("bias_backward", backward<T, N, Activation>, tiles.geometry(), stream, f,
                        elements<const T>(kept), bias.defined() ? bias.as<float>() : nullptr,
