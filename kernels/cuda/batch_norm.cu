@@ -154,11 +154,12 @@ __global__ void __launch_bounds__(tile_threads, 1)
     }
 }
 
+// g may be dy: neither is RESTRICT.
 template <class T, int N, Gate gate>
 __global__ void __launch_bounds__(tile_threads, 1)
-    backward_sums_of_shares(const T* RESTRICT x, const T* RESTRICT dy, const T* RESTRICT y,
+    backward_sums_of_shares(const T* RESTRICT x, const T* dy, const T* RESTRICT y,
                             const double* RESTRICT normalizer, const float* RESTRICT weight,
-                            const float* RESTRICT bias, ChannelTiles tiles, double* RESTRICT parts) {
+                            const float* RESTRICT bias, ChannelTiles tiles, T* g, double* RESTRICT parts) {
     const TilePlace place = tile_place<N>(tiles);
     float mean[N] = {}, sums[2][N] = {};
     BatchNormForward<float> forward[N] = {};
@@ -174,6 +175,7 @@ __global__ void __launch_bounds__(tile_threads, 1)
         load<N>(x + at, values);
         load<N>(dy + at, gradients);
         pass_gate<gate>(y, at, forward, values, gradients);
+        if (g) store<N>(g + at, gradients);
 #pragma unroll
         for (int i = 0; i < N; ++i) {
             sums[0][i] += gradients[i];
@@ -201,9 +203,10 @@ struct StoreGradientSums {
 
 template <class T, int N, Gate gate>
 __global__ void __launch_bounds__(tile_threads, 1)
-    input_gradient(const T* RESTRICT x, const T* dy, const T* y, const double* RESTRICT normalizer,
+    input_gradient(const T* RESTRICT x, const T* dy, const double* RESTRICT normalizer,
                    const float* RESTRICT weight, const float* RESTRICT bias, const double* RESTRICT sums,
-                   ChannelTiles tiles, T* dx, T* dresidual) {
+                   ChannelTiles tiles, T* dx) {
+    static_assert(gate != Gate::by_output);  // whose sums write g
     const TilePlace place = tile_place<N>(tiles);
     if (place.channel >= tiles.channels) return;
     const double rows = normalizer[0] > 1 ? normalizer[0] : 1;
@@ -225,10 +228,9 @@ __global__ void __launch_bounds__(tile_threads, 1)
         float values[N], gradients[N];
         load<N>(x + at, values);
         load<N>(dy + at, gradients);
-        pass_gate<gate>(y, at, forward, values, gradients);
+        pass_gate<gate>(static_cast<const T*>(nullptr), at, forward, values, gradients);
 #pragma unroll
         for (int i = 0; i < N; ++i) values[i] = backward[i](values[i], gradients[i]);
-        if (dresidual) store<N>(dresidual + at, gradients);
         store<N>(dx + at, values);
     }
 }
@@ -338,20 +340,22 @@ void batch_norm_forward(const TensorView& x, const TensorView& normalizer, const
 }
 
 void batch_norm_backward_sums(const TensorView& x, const TensorView& dy, const BatchNormRelu& relu,
-                              const TensorView& normalizer, const TensorView& workspace,
+                              const TensorView& normalizer, const TensorView& g, const TensorView& workspace,
                               const TensorView& sums, const TensorView& dweight, const TensorView& dbias,
                               Stream stream) {
     const std::int64_t channels = dweight.count(), rows = rows_of(x, channels);
     assert(dy.count() == x.count() && sums.count() == 2 * channels);
+    assert(!g.defined() || g.count() == x.count());
     assert(workspace.count() >= batch_norm_workspace(x, channels));
     double* parts = workspace.as<double>();
-    const bool all_wide = wide(channels, x) && aligned(dy.data, relu.y.data);
+    const bool all_wide = wide(channels, x) && aligned(dy.data, relu.y.data, g.data);
     with_storage_and_lanes(x.dtype, all_wide, [&]<class T, int N>(T*, Lanes<N>) {
         const ChannelTiles tiles = channel_tiles(rows, channels, N, longest_sum);
         with_gate(relu, [&]<Gate gate>() {
             launch("batch_norm_backward_sums", backward_sums_of_shares<T, N, gate>, tiles.geometry(), stream,
                    elements<const T>(x), elements<const T>(dy), elements<const T>(relu.y),
-                   normalizer.as<double>(), floats_of(relu.weight), floats_of(relu.bias), tiles, parts);
+                   normalizer.as<double>(), floats_of(relu.weight), floats_of(relu.bias), tiles,
+                   elements<T>(g), parts);
         });
         launch("batch_norm_backward_sums sum", add_parts<double, StoreGradientSums>,
                add_parts_geometry(2 * channels), stream, parts, rows > 0 ? tiles.shares : 0, 2 * channels,
@@ -362,18 +366,17 @@ void batch_norm_backward_sums(const TensorView& x, const TensorView& dy, const B
 
 void batch_norm_backward(const TensorView& x, const TensorView& dy, const BatchNormRelu& relu,
                          const TensorView& normalizer, const TensorView& weight, const TensorView& sums,
-                         const TensorView& dx, const TensorView& dresidual, Stream stream) {
+                         const TensorView& dx, Stream stream) {
     const std::int64_t channels = weight.count(), rows = rows_of(x, channels);
-    assert(dy.count() == x.count() && dx.count() == x.count());
-    const bool all_wide = wide(channels, x) && aligned(dy.data, relu.y.data, dx.data, dresidual.data);
+    assert(dy.count() == x.count() && dx.count() == x.count() && !relu.y.defined());
+    const bool all_wide = wide(channels, x) && aligned(dy.data, dx.data);
     with_storage_and_lanes(x.dtype, all_wide, [&]<class T, int N>(T*, Lanes<N>) {
         const ChannelTiles tiles = channel_tiles(rows, channels, N, rows);
-        with_gate(relu, [&]<Gate gate>() {
-            launch("batch_norm_backward", input_gradient<T, N, gate>, tiles.geometry(), stream,
-                   elements<const T>(x), elements<const T>(dy), elements<const T>(relu.y),
-                   normalizer.as<double>(), weight.as<float>(), floats_of(relu.bias), sums.as<double>(),
-                   tiles, elements<T>(dx), elements<T>(dresidual));
-        });
+        auto* kernel =
+            relu.bias.defined() ? input_gradient<T, N, Gate::by_input> : input_gradient<T, N, Gate::open>;
+        launch("batch_norm_backward", kernel, tiles.geometry(), stream, elements<const T>(x),
+               elements<const T>(dy), normalizer.as<double>(), weight.as<float>(), floats_of(relu.bias),
+               sums.as<double>(), tiles, elements<T>(dx));
     });
 }
 

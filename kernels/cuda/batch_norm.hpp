@@ -6,10 +6,11 @@
 // Moves, with B = rows · C · (4 or 2) bytes; floor at 4.3 TB/s for 256 images of ResNet-50's first stage in
 // bf16 (802816 x 64: B = 103 MB, 24 µs):
 //   moments 1 B (24 µs); forward 2 B (48 µs), also with ReLU, with addition 3 B (72 µs); backward_sums 2 B
-//   (48 µs), also with a ReLU that is computed again, 3 B with one seen in y; backward 3 B (72 µs), also with
-//   a ReLU computed again, 4 B with one seen in y, 1 B more with the residual's gradient. The rest is a few
-//   numbers per channel. So a ReLU fused forward and backward costs nothing, where passes of its own moved 2
-//   B and 3 B.
+//   (48 µs), also with a ReLU that is computed again, 3 B with one seen in y, 1 B more where it writes g;
+//   backward 3 B (72 µs), also with a ReLU computed again. The rest is a few numbers per channel. So a ReLU
+//   fused forward and backward costs nothing, where passes of its own moved 2 B and 3 B. Behind an addition
+//   g, written by the sums, is the residual's gradient, and backward reads it in place of dy and y: 7 B,
+//   where 8 B would have both read dy and y.
 
 #include "stream.hpp"
 #include "tutti/device/batch_norm_op.hpp"
@@ -48,13 +49,14 @@ struct BatchNormRelu {
     TensorView y = {};
     TensorView weight = {}, bias = {};
 };
+/// `g` is written when defined; it may be dy.
 void batch_norm_backward_sums(const TensorView& x, const TensorView& dy, const BatchNormRelu& relu,
-                              const TensorView& normalizer, const TensorView& workspace,
+                              const TensorView& normalizer, const TensorView& g, const TensorView& workspace,
                               const TensorView& sums, const TensorView& dweight, const TensorView& dbias,
                               Stream stream);
-/// dresidual = g, when defined. dx may be dy, and so may dresidual.
+/// Without a ReLU seen in y: where there was one, the sums have written g, and dy is that. dx may be dy.
 void batch_norm_backward(const TensorView& x, const TensorView& dy, const BatchNormRelu& relu,
                          const TensorView& normalizer, const TensorView& weight, const TensorView& sums,
-                         const TensorView& dx, const TensorView& dresidual, Stream stream);
+                         const TensorView& dx, Stream stream);
 
 }  // namespace tutti::cuda

@@ -38,23 +38,23 @@ class CudaBatchNorm final : public BatchNormOp {
     }
     void backward_sums(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
                        const TensorView& sums, const TensorView& dweight, const TensorView& dbias) override {
-        batch_norm_backward_sums(x, dy, {}, normalizer, workspace(x), sums, dweight, dbias,
+        batch_norm_backward_sums(x, dy, {}, normalizer, {}, workspace(x), sums, dweight, dbias,
                                  context_->stream());
     }
     void backward(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
                   const TensorView& weight, const TensorView& sums, const TensorView& dx) override {
-        batch_norm_backward(x, dy, {}, normalizer, weight, sums, dx, {}, context_->stream());
+        batch_norm_backward(x, dy, {}, normalizer, weight, sums, dx, context_->stream());
     }
     void relu_backward_sums(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
                             const TensorView& weight, const TensorView& bias, const TensorView& sums,
                             const TensorView& dweight, const TensorView& dbias) override {
-        batch_norm_backward_sums(x, dy, {.weight = weight, .bias = bias}, normalizer, workspace(x), sums,
+        batch_norm_backward_sums(x, dy, {.weight = weight, .bias = bias}, normalizer, {}, workspace(x), sums,
                                  dweight, dbias, context_->stream());
     }
     void relu_backward(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
                        const TensorView& weight, const TensorView& bias, const TensorView& sums,
                        const TensorView& dx) override {
-        batch_norm_backward(x, dy, {.weight = weight, .bias = bias}, normalizer, weight, sums, dx, {},
+        batch_norm_backward(x, dy, {.weight = weight, .bias = bias}, normalizer, weight, sums, dx,
                             context_->stream());
     }
 
@@ -64,21 +64,14 @@ class CudaBatchNorm final : public BatchNormOp {
                            context_->stream());
     }
     void residual_backward_sums(const TensorView& x, const TensorView& y, const TensorView& dy,
-                                const TensorView& normalizer, const TensorView& sums,
+                                const TensorView& normalizer, const TensorView& g, const TensorView& sums,
                                 const TensorView& dweight, const TensorView& dbias) override {
-        batch_norm_backward_sums(x, dy, seen_in(y), normalizer, workspace(x), sums, dweight, dbias,
+        const BatchNormRelu seen_in_y{.y = shape_.relu ? y : TensorView{}, .weight = {}, .bias = {}};
+        batch_norm_backward_sums(x, dy, seen_in_y, normalizer, g, workspace(x), sums, dweight, dbias,
                                  context_->stream());
-    }
-    void residual_backward(const TensorView& x, const TensorView& y, const TensorView& dy,
-                           const TensorView& normalizer, const TensorView& weight, const TensorView& sums,
-                           const TensorView& dx, const TensorView& dresidual) override {
-        batch_norm_backward(x, dy, seen_in(y), normalizer, weight, sums, dx, dresidual, context_->stream());
     }
 
   private:
-    BatchNormRelu seen_in(const TensorView& y) const {
-        return {.y = shape_.relu ? y : TensorView{}, .weight = {}, .bias = {}};
-    }
     TensorView workspace(const TensorView& x) const {
         return context_->scratch(DType::f64, {batch_norm_workspace(x, shape_.channels)});
     }

@@ -55,14 +55,15 @@ BatchNormRelu relu_of(const BatchNorm& b, const KernelCase& c) {
 KernelRun backward_sums(DeviceArena& arena, const KernelCase& c) {
     const BatchNorm b(arena, c);
     return [b, relu = relu_of(b, c)](Stream stream) {
-        batch_norm_backward_sums(b.x, b.dy, relu, b.normalizer, b.workspace, b.sums, b.shift, b.gradient,
-                                 stream);
+        batch_norm_backward_sums(b.x, b.dy, relu, b.normalizer, b.dresidual, b.workspace, b.sums, b.shift,
+                                 b.gradient, stream);
     };
 }
 KernelRun backward(DeviceArena& arena, const KernelCase& c) {
     const BatchNorm b(arena, c);
-    return [b, relu = relu_of(b, c)](Stream stream) {
-        batch_norm_backward(b.x, b.dy, relu, b.normalizer, b.weight, b.sums, b.dx, b.dresidual, stream);
+    // Behind an addition the sums have written the gradient that passed the ReLU.
+    return [b, relu = has(c, "add") ? BatchNormRelu{} : relu_of(b, c)](Stream stream) {
+        batch_norm_backward(b.x, b.dy, relu, b.normalizer, b.weight, b.sums, b.dx, stream);
     };
 }
 

@@ -76,7 +76,7 @@ class BatchNormOp {
 
     // With a residual, where Ops::fuses_residual: y = x̂·weight + bias + residual, with shape.relu the greater
     // of that and 0. In backward y says what the ReLU let pass; g, dy or with shape.relu 0 where y is 0, is
-    // the gradient of the sum.
+    // the gradient of the sum, and so that of the residual.
 
     /// y may be residual.
     virtual void residual_forward(const TensorView& /*x*/, const TensorView& /*residual*/,
@@ -84,18 +84,11 @@ class BatchNormOp {
                                   const TensorView& /*bias*/, const TensorView& /*y*/) {
         throw std::logic_error("this backend fuses no residual");
     }
-    /// As backward_sums, of g.
+    /// As backward_sums, of g, which it writes on its way; g may be dy. Then backward, of g, gives dx.
     virtual void residual_backward_sums(const TensorView& /*x*/, const TensorView& /*y*/,
                                         const TensorView& /*dy*/, const TensorView& /*normalizer*/,
-                                        const TensorView& /*sums*/, const TensorView& /*dweight*/,
-                                        const TensorView& /*dbias*/) {
-        throw std::logic_error("this backend fuses no residual");
-    }
-    /// As backward, of g; dresidual (skipped when undefined) = g. dx or dresidual may be dy.
-    virtual void residual_backward(const TensorView& /*x*/, const TensorView& /*y*/, const TensorView& /*dy*/,
-                                   const TensorView& /*normalizer*/, const TensorView& /*weight*/,
-                                   const TensorView& /*sums*/, const TensorView& /*dx*/,
-                                   const TensorView& /*dresidual*/) {
+                                        const TensorView& /*g*/, const TensorView& /*sums*/,
+                                        const TensorView& /*dweight*/, const TensorView& /*dbias*/) {
         throw std::logic_error("this backend fuses no residual");
     }
 };

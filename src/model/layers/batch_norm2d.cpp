@@ -82,35 +82,28 @@ class BatchNorm2d final : public Layer {
 
     void backward(const LayerCall& call) override {
         const TensorView &x = call.inputs[0], &dy = call.output_gradient, &dx = call.input_gradients[0];
+        // The gradient of the sum with a residual is that of the residual, too; nobody else needs dy then.
+        const TensorView& g = adds_ && call.input_gradients[1].defined() ? call.input_gradients[1] : dy;
         const TensorView &weight = call.parameters[0], &bias = call.parameters[1];
         const TensorView &dweight = call.parameter_gradients[0], &dbias = call.parameter_gradients[1];
         const TensorView sums = doubles(call, 0, 2 * shape_.channels);
         // The gradients of the parameters are of this rank's samples: like all gradients, they are summed
         // later.
         if (adds_)
-            op_->residual_backward_sums(x, call.output, dy, normalizer(call), sums, dweight, dbias);
+            op_->residual_backward_sums(x, call.output, dy, normalizer(call), g, sums, dweight, dbias);
         else if (shape_.relu)
             op_->relu_backward_sums(x, dy, normalizer(call), weight, bias, sums, dweight, dbias);
         else
             op_->backward_sums(x, dy, normalizer(call), sums, dweight, dbias);
         if (synchronized(call)) call.step->statistics->sum(sums);
-        if (adds_) return backward_with_residual(call, sums);
         if (!dx.defined()) return;
-        if (shape_.relu)
+        if (shape_.relu && !adds_)
             op_->relu_backward(x, dy, normalizer(call), weight, bias, sums, dx);
         else
-            op_->backward(x, dy, normalizer(call), weight, sums, dx);
+            op_->backward(x, g, normalizer(call), weight, sums, dx);
     }
 
   private:
-    void backward_with_residual(const LayerCall& call, const TensorView& sums) {
-        const TensorView &dy = call.output_gradient, &dresidual = call.input_gradients[1];
-        if (call.input_gradients[0].defined())
-            op_->residual_backward(call.inputs[0], call.output, dy, normalizer(call), call.parameters[0],
-                                   sums, call.input_gradients[0], dresidual);
-        else if (dresidual.defined())
-            shape_.relu ? ops().relu_backward(call.output, dy, dresidual) : ops().copy(dy, dresidual);
-    }
     static bool synchronized(const LayerCall& call) {
         return call.step->statistics && call.step->sync_batch_statistics;
     }

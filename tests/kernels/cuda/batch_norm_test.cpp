@@ -154,18 +154,17 @@ TEST_P(CudaBatchNormTest, backward_agrees_with_the_cpu) {
             auto workspace = b.workspace();
             const cuda::BatchNormRelu gate{.y = relu ? expected.y.view() : TensorView{}};
             cuda::batch_norm_backward_sums(b.x.view(), b.dy.view(), gate, expected.normalizer.view(),
-                                           workspace.view(), b.sums.view(), b.dweight.view(), b.dbias.view(),
-                                           stream_);
+                                           b.dresidual.view(), workspace.view(), b.sums.view(),
+                                           b.dweight.view(), b.dbias.view(), stream_);
             // 1/√(variance + eps) is at most 32.
             const double tolerance = 64 * 4 * 32 * 0x1p-24;
             expect_near(b.sums.values(), expected.sums.values(), tolerance);
             expect_near(b.dweight.values(), expected.dweight.values(), tolerance);
             expect_near(b.dbias.values(), expected.dbias.values(), tolerance);
-            cuda::batch_norm_backward(b.x.view(), b.dy.view(), gate, expected.normalizer.view(),
-                                      b.weight.view(), expected.sums.view(), b.dx.view(), b.dresidual.view(),
-                                      stream_);
-            EXPECT_EQ(b.dx.bytes(), expected.dx.bytes());
             EXPECT_EQ(b.dresidual.bytes(), expected.dresidual.bytes());
+            cuda::batch_norm_backward(b.x.view(), b.dresidual.view(), {}, expected.normalizer.view(),
+                                      b.weight.view(), expected.sums.view(), b.dx.view(), stream_);
+            EXPECT_EQ(b.dx.bytes(), expected.dx.bytes());
         }
 }
 
@@ -185,12 +184,11 @@ TEST_P(CudaBatchNormTest, bf16_agrees_up_to_its_rounding) {
                                  {.residual = b.residual.view(), .relu = true}, b.y.view(), stream_);
         EXPECT_EQ(b.y.bytes(), y.bytes());
         cuda::batch_norm_backward_sums(b.x.view(), b.dy.view(), {.y = y.view()}, expected.normalizer.view(),
-                                       workspace.view(), b.sums.view(), b.dweight.view(), b.dbias.view(),
-                                       stream_);
+                                       b.dresidual.view(), workspace.view(), b.sums.view(), b.dweight.view(),
+                                       b.dbias.view(), stream_);
         expect_near(b.sums.values(), expected.sums.values(), 64 * 4 * 32 * 0x1p-24);
-        cuda::batch_norm_backward(b.x.view(), b.dy.view(), {.y = y.view()}, expected.normalizer.view(),
-                                  b.weight.view(), expected.sums.view(), b.dx.view(), b.dresidual.view(),
-                                  stream_);
+        cuda::batch_norm_backward(b.x.view(), b.dresidual.view(), {}, expected.normalizer.view(),
+                                  b.weight.view(), expected.sums.view(), b.dx.view(), stream_);
         EXPECT_EQ(b.dx.bytes(), TestTensor(DType::bf16, {rows, channels}, expected.dx.values()).bytes());
         EXPECT_EQ(b.dresidual.bytes(),
                   TestTensor(DType::bf16, {rows, channels}, expected.dresidual.values()).bytes());
@@ -211,19 +209,23 @@ TEST_P(CudaBatchNormTest, a_relu_computed_again_has_the_bits_of_one_seen_in_the_
             cuda::batch_norm_forward(b.x.view(), exact.normalizer.view(), b.weight.view(), b.bias.view(),
                                      {.residual = {}, .relu = true}, b.y.view(), stream_);
             auto workspace = b.workspace();
-            const auto backward = [&](const cuda::BatchNormRelu& relu, Batch& to) {
-                cuda::batch_norm_backward_sums(b.x.view(), b.dy.view(), relu, exact.normalizer.view(),
+            const auto backward = [&](const cuda::BatchNormRelu& relu, Batch& to, const TensorView& g) {
+                cuda::batch_norm_backward_sums(b.x.view(), b.dy.view(), relu, exact.normalizer.view(), g,
                                                workspace.view(), to.sums.view(), to.dweight.view(),
                                                to.dbias.view(), stream_);
-                cuda::batch_norm_backward(b.x.view(), b.dy.view(), relu, exact.normalizer.view(),
-                                          b.weight.view(), to.sums.view(), to.dx.view(), to.dresidual.view(),
-                                          stream_);
+                const bool passed = g.defined();
+                cuda::batch_norm_backward(b.x.view(), passed ? g : b.dy.view(),
+                                          passed ? cuda::BatchNormRelu{} : relu, exact.normalizer.view(),
+                                          b.weight.view(), to.sums.view(), to.dx.view(), stream_);
             };
-            backward({.y = b.y.view()}, seen);
-            backward({.weight = b.weight.view(), .bias = b.bias.view()}, b);
+            const cuda::BatchNormRelu computed_again{.weight = b.weight.view(), .bias = b.bias.view()};
+            backward({.y = b.y.view()}, seen, seen.dresidual.view());
+            backward(computed_again, b, {});
             EXPECT_EQ(b.sums.bytes(), seen.sums.bytes());
             EXPECT_EQ(b.dweight.bytes(), seen.dweight.bytes());
             EXPECT_EQ(b.dbias.bytes(), seen.dbias.bytes());
+            EXPECT_EQ(b.dx.bytes(), seen.dx.bytes());
+            backward(computed_again, b, b.dresidual.view());
             EXPECT_EQ(b.dx.bytes(), seen.dx.bytes());
             EXPECT_EQ(b.dresidual.bytes(), seen.dresidual.bytes());
         }
@@ -231,10 +233,15 @@ TEST_P(CudaBatchNormTest, a_relu_computed_again_has_the_bits_of_one_seen_in_the_
 
 TEST_P(CudaBatchNormTest, gradients_may_take_the_place_of_dy) {
     Batch b(DType::f32, 37, 70), expected(DType::f32, 37, 70);
-    forward_on_cpu(cpu_, expected, false, false);
-    backward_on_cpu(cpu_, expected, false);
+    forward_on_cpu(cpu_, expected, true, true);
+    backward_on_cpu(cpu_, expected, true);
+    auto workspace = b.workspace();
+    cuda::batch_norm_backward_sums(b.x.view(), b.dy.view(), {.y = expected.y.view()},
+                                   expected.normalizer.view(), b.dy.view(), workspace.view(), b.sums.view(),
+                                   b.dweight.view(), b.dbias.view(), stream_);
+    EXPECT_EQ(b.dy.bytes(), expected.dresidual.bytes());
     cuda::batch_norm_backward(b.x.view(), b.dy.view(), {}, expected.normalizer.view(), b.weight.view(),
-                              expected.sums.view(), b.dy.view(), {}, stream_);
+                              expected.sums.view(), b.dy.view(), stream_);
     EXPECT_EQ(b.dy.bytes(), expected.dx.bytes());
 }
 
