@@ -17,8 +17,6 @@ std::string describe(const Product& p) {
                               std::to_string(p.k) + " x " + std::to_string(p.n);
     const auto epilogue = [&] {
         switch (p.epilogue) {
-            case ProductEpilogue::sums_of_a:
-                return " with the sums of its first operand";
             case ProductEpilogue::gelu:
             case ProductEpilogue::bias_gelu:
             case ProductEpilogue::gelu_aux:
@@ -35,8 +33,8 @@ std::string describe(const Product& p) {
 }
 
 bool has_bias(ProductEpilogue epilogue) {
-    return epilogue == ProductEpilogue::bias || epilogue == ProductEpilogue::sums_of_a ||
-           epilogue == ProductEpilogue::bias_gelu || epilogue == ProductEpilogue::bias_gelu_aux;
+    return epilogue == ProductEpilogue::bias || epilogue == ProductEpilogue::bias_gelu ||
+           epilogue == ProductEpilogue::bias_gelu_aux;
 }
 bool has_aux(ProductEpilogue epilogue) {
     return epilogue == ProductEpilogue::gelu_aux || epilogue == ProductEpilogue::bias_gelu_aux ||
@@ -49,8 +47,6 @@ cublasLtEpilogue_t name_of(ProductEpilogue epilogue) {
     switch (epilogue) {
         case ProductEpilogue::bias:
             return CUBLASLT_EPILOGUE_BIAS;
-        case ProductEpilogue::sums_of_a:  // the second operand of the product as cuBLASLt sees it is a
-            return CUBLASLT_EPILOGUE_BGRADB;
         case ProductEpilogue::gelu:
             return CUBLASLT_EPILOGUE_GELU;
         case ProductEpilogue::bias_gelu:

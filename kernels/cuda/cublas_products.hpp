@@ -1,6 +1,6 @@
 #pragma once
-// Matrix products by cuBLASLt, on row-major matrices, with what its epilogues add: a bias, or its gradient;
-// GELU by tanh, or its derivative.
+// Matrix products by cuBLASLt, on row-major matrices, with what its epilogues add: a bias; GELU by tanh, or
+// its derivative.
 //
 // Its GELU is the approximation by tanh (cuBLAS documentation, "cublasLtEpilogue_t"): the exact one is a pass
 // of its own (activations.hpp). So is ReLU: cuBLASLt's is max(x, 0), of which nothing says that a NaN stays
@@ -31,7 +31,6 @@ struct ProductOperand {
 enum class ProductEpilogue {
     none,
     bias,           ///< c += bias[n] on each row
-    sums_of_a,      ///< bias[m] gets Σₖ a[m, k]: of a gradient, that of the bias
     gelu,           ///< c becomes gelu(c), by tanh
     bias_gelu,      ///< both, the bias first
     gelu_aux,       ///< as gelu; aux gets c before it

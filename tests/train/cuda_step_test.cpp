@@ -335,6 +335,8 @@ TEST(CudaStep, is_issued_to_one_stream_in_order_and_waits_for_its_loss_alone) {
                                     "stream 1: launch softmax_cross_entropy_forward",
                                     "stream 1: launch softmax_cross_entropy_forward sum",
                                     "stream 1: launch softmax_cross_entropy_backward",
+                                    "stream 1: launch bias_backward",
+                                    "stream 1: launch bias_backward sum",
                                     "stream 1: product",
                                     "stream 1: product",
                                     "stream 1: launch dropout_backward",

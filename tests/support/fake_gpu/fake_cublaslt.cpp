@@ -103,7 +103,7 @@ bool fits(const Operation& operation, const Layout& a, const Layout& b, const La
 }
 
 bool has_bias(std::uint32_t epilogue) {
-    return (epilogue & CUBLASLT_EPILOGUE_BIAS) != 0 || epilogue == CUBLASLT_EPILOGUE_BGRADB;
+    return (epilogue & CUBLASLT_EPILOGUE_BIAS) != 0;
 }
 bool has_aux(std::uint32_t epilogue) {
     return epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
@@ -114,8 +114,8 @@ bool has_aux(std::uint32_t epilogue) {
 bool takes_epilogue(const Operation& operation, const Layout& d) {
     const std::uint32_t epilogue = operation.epilogue;
     if (epilogue == CUBLASLT_EPILOGUE_DEFAULT) return true;
-    if (!has_aux(epilogue) && epilogue != CUBLASLT_EPILOGUE_BIAS && epilogue != CUBLASLT_EPILOGUE_BGRADB &&
-        epilogue != CUBLASLT_EPILOGUE_GELU && epilogue != CUBLASLT_EPILOGUE_GELU_BIAS)
+    if (!has_aux(epilogue) && epilogue != CUBLASLT_EPILOGUE_BIAS && epilogue != CUBLASLT_EPILOGUE_GELU &&
+        epilogue != CUBLASLT_EPILOGUE_GELU_BIAS)
         return false;
     const bool bias = !has_bias(epilogue) || (operation.bias && operation.bias_type == d.type);
     const bool aux = !has_aux(epilogue) ||
@@ -295,14 +295,6 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor,
         const auto rows = static_cast<std::int64_t>(d.rows), columns = static_cast<std::int64_t>(d.columns);
         const bool a_t = operation.transpose_a == CUBLAS_OP_T, b_t = operation.transpose_b == CUBLAS_OP_T;
         const auto inner = static_cast<std::int64_t>(a_t ? a.rows : a.columns);
-        // As many as D has columns, over the inner dimension.
-        if (operation.epilogue == CUBLASLT_EPILOGUE_BGRADB)
-            for (std::int64_t j = 0; j < columns; ++j) {
-                double sum = 0;
-                for (std::int64_t k = 0; k < inner; ++k)
-                    sum += element(b, b_data, b_t ? j : k, b_t ? k : j, 0, tf32);
-                static_cast<float*>(operation.bias)[j] = static_cast<float>(sum);
-            }
         for (std::int64_t n = 0; n < d.batch; ++n)
             for (std::int64_t j = 0; j < columns; ++j)
                 for (std::int64_t i = 0; i < rows; ++i) {
