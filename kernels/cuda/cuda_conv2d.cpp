@@ -1,8 +1,11 @@
 // Convolution through cuDNN, the bias by our own kernels. With products in bf16, tensors that are not bf16 or
 // have fewer channels than tensor cores want are rounded and padded into scratch memory; the result, which
-// cuDNN rounds to bf16, is widened where that is asked for: of the weights' gradient.
+// cuDNN rounds to bf16, is widened where that is asked for: of the weights' gradient. A convolution of stride
+// 2 over few channels, an image model's first, is computed as one of stride 1 over many (space_to_depth.hpp);
+// its gradient to x, which the first layer does not want, is not.
 
 #include <map>
+#include <optional>
 
 #include "arena_ops.hpp"
 #include "bias.hpp"
@@ -10,6 +13,7 @@
 #include "cuda_ops.hpp"
 #include "cudnn_convolution.hpp"
 #include "gpu_error.hpp"
+#include "space_to_depth.hpp"
 
 namespace tutti::cuda {
 namespace {
@@ -20,6 +24,7 @@ class CudaConv2d final : public Conv2dOp {
                std::shared_ptr<ConvolutionPlans> plans)
         : given_(shape),
           computed_(padded(shape, type)),
+          folded_(type == ProductType::bf16 ? folded(shape) : std::nullopt),
           type_(type),
           context_(std::move(context)),
           all_plans_(std::move(plans)) {}
@@ -56,9 +61,13 @@ class CudaConv2d final : public Conv2dOp {
     }
 
   private:
+    bool folds(ConvolutionPass pass) const { return folded_ && pass != ConvolutionPass::backward_data; }
+
     ConvolutionPlan& plan(ConvolutionPass pass, std::int64_t batch) {
         ConvolutionPlan*& plan = plans_[{pass, batch}];
-        if (!plan) plan = &all_plans_->find({pass, type_, batch, computed_}, {.handle = context_->cudnn()});
+        if (!plan)
+            plan = &all_plans_->find({pass, type_, batch, folds(pass) ? *folded_ : computed_},
+                                     {.handle = context_->cudnn()});
         return *plan;
     }
 
@@ -76,6 +85,7 @@ class CudaConv2d final : public Conv2dOp {
             chosen.execute(context_->cudnn(), x.data, weight.data, y.data, workspace);
             return;
         }
+        if (folds(pass)) return run_folded(pass, chosen, workspace, x, weight, y);
         const std::int64_t in = s.in, more = computed_.in;
         const std::array<TensorView, 3> wide{
             x.reshaped({x.count() / in, in}),
@@ -104,6 +114,30 @@ class CudaConv2d final : public Conv2dOp {
         if (!fits(result)) convert(narrow[result], wide[result]);
     }
 
+    /// y's memory is that of the folded convolution's y.
+    void run_folded(ConvolutionPass pass, ConvolutionPlan& chosen, std::byte* workspace, const TensorView& x,
+                    const TensorView& weight, const TensorView& y) const {
+        const Conv2dShape& f = *folded_;
+        const bool rounds_y = y.dtype != DType::bf16;
+        const auto [cells, weights, narrow_y] =
+            context_->scratch({{DType::bf16, {y.shape[0], f.height, f.width, f.in}},
+                               {DType::bf16, {f.out, f.kernel_h, f.kernel_w, f.in}},
+                               {DType::bf16, rounds_y ? y.shape : Shape{0}}});
+        const TensorView& computed_y = rounds_y ? narrow_y : y;
+        const Stream stream = context_->stream();
+        const bool forward = pass == ConvolutionPass::forward;
+        space_to_depth(given_, x, cells, stream);
+        if (forward)
+            fold_weight(given_, weight, weights, stream);
+        else if (rounds_y)
+            cast(y, computed_y, stream);
+        chosen.execute(context_->cudnn(), cells.data, weights.data, computed_y.data, workspace);
+        if (!forward)
+            unfold_gradient(given_, weights, weight, stream);
+        else if (rounds_y)
+            cast(computed_y, y, stream);
+    }
+
     void convert(const TensorView& from, const TensorView& to) const {
         if (from.shape == to.shape)
             cast(from, to, context_->stream());
@@ -112,6 +146,7 @@ class CudaConv2d final : public Conv2dOp {
     }
 
     const Conv2dShape given_, computed_;
+    const std::optional<Conv2dShape> folded_;
     const ProductType type_;
     const std::shared_ptr<CudaContext> context_;
     const std::shared_ptr<ConvolutionPlans> all_plans_;

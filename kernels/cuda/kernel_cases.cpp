@@ -79,6 +79,7 @@ std::vector<KernelCase> kernel_cases() {
         moving("patch_differences", "", f32, clips * (clip_tokens - seen), patch_width, 3),
         moving("copy_columns", "", bf16, seconds, feature_width, 2),
         moving("extract_patches", "", bf16, 256 * 224, 224 * 3, 2),
+        moving("space_to_depth", "", bf16, 256 * 224 * 224, 3, 1, 256 * 115 * 29 * 64 * 2),
         moving("normalize", "", bf16, 256 * 224 * 224, 3, 1, 256 * 224 * 224 * 3),
         moving("cast", "to fp32", bf16, 1, parameters, 1, parameters * 4),
         moving("accumulate", "into fp32", bf16, 1, parameters, 1, parameters * 8),

@@ -9,6 +9,7 @@
 #include "masking.hpp"
 #include "max_pool2d.hpp"
 #include "patches.hpp"
+#include "space_to_depth.hpp"
 #include "tokens.hpp"
 
 namespace tutti::cuda {
@@ -181,6 +182,16 @@ KernelRun patches(DeviceArena& arena, const KernelCase& c) {
     return [=](Stream stream) { extract_patches(shape, x, tokens, stream); };
 }
 
+/// For ResNet's first convolution.
+KernelRun cells_of_images(DeviceArena& arena, const KernelCase& c) {
+    const Conv2dShape shape{224, 224, c.width, 64, 7, 7, 2, 2, 3, 3};
+    const Conv2dShape to = folded(shape).value();
+    const std::int64_t images = c.rows / (224 * 224);
+    const TensorView x = like_x(arena, c),
+                     cells = arena.tensor(c.dtype, {images, to.height, to.width, to.in});
+    return [=](Stream stream) { space_to_depth(shape, x, cells, stream); };
+}
+
 constexpr NamedRun runs[] = {
     {"relu_forward",
      [](DeviceArena& arena, const KernelCase& c) -> KernelRun {
@@ -211,6 +222,7 @@ constexpr NamedRun runs[] = {
     {"patch_differences", differences},
     {"copy_columns", columns},
     {"extract_patches", patches},
+    {"space_to_depth", cells_of_images},
 };
 
 }  // namespace

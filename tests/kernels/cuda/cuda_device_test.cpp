@@ -332,5 +332,32 @@ TEST_F(CudaDeviceTest, bf16_convolutions_pad_the_channels_of_a_stem) {
     EXPECT_EQ(padded, 6) << "x and weight; then x and dweight; then weight and dx";
 }
 
+TEST_F(CudaDeviceTest, bf16_convolutions_of_stride_2_over_few_channels_are_folded_but_for_dx) {
+    const auto context = std::make_shared<cuda::CudaContext>();
+    cuda::CudaOps ops(context, cuda::ProductType::bf16);
+    const Conv2dShape shape{8, 8, 3, 8, 7, 7, 2, 2, 3, 3};
+    auto x = TestTensor::random(DType::bf16, {2, 8, 8, 3}, 1),
+         w = TestTensor::random(DType::f32, {8, 7, 7, 3}, 2);
+    auto bias = TestTensor::random(DType::f32, {8}, 3), dy = TestTensor::random(DType::bf16, {2, 4, 4, 8}, 4);
+    TestTensor y(DType::bf16, {2, 4, 4, 8}), dx(DType::bf16, {2, 8, 8, 3}), dw(DType::f32, {8, 7, 7, 3});
+    TestTensor dbias(DType::f32, {8});
+    const auto launches = [](const std::string& kernel) {
+        return std::ranges::count(fake_gpu::record(), "stream 1: launch " + kernel);
+    };
+    const auto op = ops.conv2d(shape);
+    fake_gpu::clear_record();
+    op->forward(x.view(), w.view(), bias.view(), y.view());
+    op->backward(x.view(), w.view(), dy.view(), {}, dw.view(), dbias.view());
+    (void)y.values();
+    EXPECT_EQ(launches("space_to_depth"), 2);
+    EXPECT_EQ(launches("fold_weight"), 1);
+    EXPECT_EQ(launches("unfold_gradient"), 1);
+    EXPECT_EQ(launches("pad_channels"), 0);
+    op->backward_data(w.view(), dy.view(), dx.view());
+    (void)dx.values();
+    EXPECT_EQ(launches("space_to_depth"), 2);
+    EXPECT_EQ(launches("pad_channels"), 2) << "weight and dx";
+}
+
 }  // namespace
 }  // namespace tutti::test

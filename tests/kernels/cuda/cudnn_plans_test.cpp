@@ -11,6 +11,7 @@
 #include "cudnn_convolution.hpp"
 #include "described_gpu.hpp"
 #include "eigen_ops.hpp"
+#include "space_to_depth.hpp"
 #include "tutti/model/zoo.hpp"
 
 namespace tutti::test {
@@ -90,7 +91,10 @@ TEST(CudnnPlans, exist_for_every_convolution_of_the_models_in_every_precision) {
     for (const Conv2dShape& shape : shapes)
         for (const ProductType type : {ProductType::fp32, ProductType::tf32, ProductType::bf16})
             for (const ConvolutionPass pass : passes) {
-                const ConvolutionProblem problem{pass, type, 32, padded(shape, type)};
+                ConvolutionProblem problem{pass, type, 32, padded(shape, type)};
+                const auto folded = cuda::folded(shape);
+                if (folded && type == ProductType::bf16 && pass != ConvolutionPass::backward_data)
+                    problem.shape = *folded;
                 try {
                     const ConvolutionPlan plan(problem, {.properties = &properties});
                     // Engine 0 of a gradient adds as it comes, which its notes do not say.
@@ -158,6 +162,21 @@ TEST(CudnnPlans, of_a_padded_stem_in_bf16_need_little_workspace) {
         {ConvolutionPass::forward, ProductType::bf16, 256, padded(stem, ProductType::bf16)},
         {.properties = &properties});
     EXPECT_LT(plan.workspace_bytes(), 1 << 20);
+}
+
+// The engines of cuDNN 9 that compute with compute capability 9's own instructions, which those for 8
+// channels do not: they run at a fifth of the rate. Other versions may number them otherwise.
+TEST(CudnnPlans, of_a_folded_stem_have_the_engines_of_wide_convolutions) {
+    const cuda::CudnnDescriptor properties = properties_of(properties_text());
+    const Conv2dShape stem{224, 224, 3, 64, 7, 7, 2, 2, 3, 3}, wide{56, 56, 64, 256};
+    for (const ConvolutionPass pass : {ConvolutionPass::forward, ConvolutionPass::backward_weight}) {
+        const auto plan_of = [&](const Conv2dShape& shape) {
+            return ConvolutionPlan({pass, ProductType::bf16, 256, shape}, {.properties = &properties});
+        };
+        const ConvolutionPlan plan = plan_of(cuda::folded(stem).value());
+        EXPECT_EQ(plan.engine(), plan_of(wide).engine());
+        EXPECT_LT(plan.workspace_bytes(), 1 << 20);
+    }
 }
 
 TEST(CudnnPlans, are_shared_by_equal_convolutions) {
