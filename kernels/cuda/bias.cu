@@ -62,9 +62,10 @@ __global__ void __launch_bounds__(tile_threads, 5)
             for (int i = 0; i < batch; ++i)
                 load(dy + (row + i * place.step) * tiles.channels + place.channel, gradients[i]);
 #pragma unroll
-            for (int i = 0; i < batch; ++i)
+            for (int i = 0; i < batch; ++i) {
 #pragma unroll
                 for (int k = 0; k < N; ++k) sums[0][k] += gradients[i][k];
+            }
         }
     }
     for (; row < place.end; row += place.step) {
