@@ -18,8 +18,6 @@ NOT_THIS_DEVICE = "Device not supported"
 # while our own calls all are judged by the program. Hazards are looked for in our kernels alone, whose namespace is in
 # their (mangled) names: those of the libraries synchronise in ways of their own, and would take the time.
 SANITIZER = {"memcheck": ["--report-api-errors", "no"], "racecheck": ["--kernel-name", "kns=5tutti"]}
-# Of compute-sanitizer: its default, and how many it looks at by default.
-FIRST_PORT, PORTS = 6132, 10
 
 
 class Suites:
@@ -54,8 +52,7 @@ class Suites:
 
     def run_suites(self, command, seconds, judge, jobs):
         """Suite by suite, because an error of the GPU stays with a process: {program: {suite: result}}. judge(Ended) adds
-        to the counts: "bad", and "unjudged" where a suite did not say enough. command(place): what comes before the program
-        for the suite of that place in the list."""
+        to the counts: "bad", and "unjudged" where a suite did not say enough."""
         results = {}
 
         def verdict():
@@ -73,13 +70,10 @@ class Suites:
                     self.note(results, "not judged: " + ", ".join(unjudged) if unjudged else "")
                     late += [suite] if done.late else []
 
-                suites = self.suites(program)
+                def run(suite, program=program):
+                    return self.processes.run([*command, program, f"--gtest_filter={suite}*"], seconds=seconds)
 
-                def run(suite, program=program, suites=suites):
-                    words = [*command(suites.index(suite)), program, f"--gtest_filter={suite}*"]
-                    return self.processes.run(words, seconds=seconds)
-
-                self.processes.each(suites, run, keep, jobs)
+                self.processes.each(self.suites(program), run, keep, jobs)
                 if late:
                     raise OutOfTime
         if all("unjudged" in result for suites in results.values() for result in suites.values()):
@@ -103,7 +97,7 @@ class Suites:
 
         # Beside the report: cuDNN's description of this GPU.
         self.processes.environment["TUTTI_GPU_PROPERTIES_TO"] = str(self.arguments.out.resolve() / "gpu_properties.json")
-        return self.run_suites(lambda place: [], 120, judge, self.arguments.jobs)
+        return self.run_suites([], 120, judge, self.arguments.jobs)
 
     def sanitizer(self, tool):
         program = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
@@ -125,13 +119,9 @@ class Suites:
                 result["bad"] = True
             return {**result, **({"said": said[-3000:]} if result["bad"] else {})}
 
-        def command(place):
-            # A bundle's program is a script that starts it. The tool talks to it by ports of its own, which it looks for
-            # from here on.
-            return [program, "--tool", tool, "--target-processes", "all", "--base-port", FIRST_PORT + PORTS * place,
-                    "--error-exitcode", "9", *SANITIZER[tool]]
-
-        return self.run_suites(command, 240, judge, self.arguments.jobs)
+        # A bundle's program is a script that starts it.
+        return self.run_suites([program, "--tool", tool, "--target-processes", "all", "--error-exitcode", "9", *SANITIZER[tool]],
+                               240, judge, self.arguments.jobs)
 
     def memcheck(self):
         return self.sanitizer("memcheck")
