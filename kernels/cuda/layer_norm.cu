@@ -9,6 +9,65 @@
 namespace tutti::cuda {
 namespace {
 
+// Rows of up to longest_row_of_a_warp elements in whole vectors lie in the registers of one warp: `V` vectors
+// per lane, lane, lane + 32, …, each read once and before the first is needed. Other rows take the kernels
+// with loops, which read a row once per pass.
+
+template <class T, int V>
+__device__ void hold_row(const T* row, int vectors, Vector<T, vector_size<T>> (&held)[V]) {
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+        held[i] = {};
+        if (const int v = lane_index() + 32 * i; v < vectors)
+            held[i] = reinterpret_cast<const Vector<T, vector_size<T>>*>(row)[v];
+    }
+}
+
+/// In bf16 with four blocks on a multiprocessor: 32 warps, which leaves 64 registers to a thread.
+template <class T, int V>
+__global__ void __launch_bounds__(row_threads, sizeof(T) == 2 ? 4 : 2)
+    normalize_held_rows(const T* RESTRICT x, const float* RESTRICT gamma, const float* RESTRICT beta,
+                        std::int64_t rows, std::int64_t width, float eps, T* RESTRICT y,
+                        double* RESTRICT statistics) {
+    using Group = RowGroup<32>;
+    constexpr int N = vector_size<T>;
+    const int vectors = static_cast<int>(width) / N;
+    for (std::int64_t row = Group::first_row(); row < rows; row += Group::row_step()) {
+        Vector<T, N> held[V];
+        hold_row(x + row * width, vectors, held);
+        float values[V][N], sum = 0, squares = 0;
+#pragma unroll
+        for (int i = 0; i < V; ++i) {
+            widen(held[i], values[i]);
+#pragma unroll
+            for (int k = 0; k < N; ++k) sum += values[i][k];
+        }
+        const float mean = Group::sum(sum) / static_cast<float>(width);
+#pragma unroll
+        for (int i = 0; i < V; ++i)
+            if (lane_index() + 32 * i < vectors) {
+#pragma unroll
+                for (int k = 0; k < N; ++k) squares = fmaf(values[i][k] - mean, values[i][k] - mean, squares);
+            }
+        const float variance = Group::sum(squares) / static_cast<float>(width);
+        const LayerNormRow<float> norm{mean, 1.0f / sqrtf(variance + eps)};
+        if (lane_index() == 0) {
+            statistics[2 * row] = static_cast<double>(norm.mean);
+            statistics[2 * row + 1] = static_cast<double>(norm.scale);
+        }
+#pragma unroll
+        for (int i = 0; i < V; ++i)
+            if (const int v = lane_index() + 32 * i; v < vectors) {
+                float scales[N], offsets[N];
+                load<N>(gamma + v * N, scales);
+                load<N>(beta + v * N, offsets);
+#pragma unroll
+                for (int k = 0; k < N; ++k) values[i][k] = norm.forward(values[i][k], scales[k], offsets[k]);
+                store<N>(y + row * width + v * N, values[i]);
+            }
+    }
+}
+
 template <class T, int N, class Group>
 __global__ void __launch_bounds__(row_threads)
     normalize_rows(const T* RESTRICT x, const float* RESTRICT gamma, const float* RESTRICT beta,
@@ -116,6 +175,85 @@ __global__ void __launch_bounds__(row_threads)
     }
 }
 
+constexpr int held_threads = 128;  ///< of a block of differentiate_held_rows
+
+/// Blocks of it on a multiprocessor of 65536 registers. A lane has two fp32 sums, x̂ and dy·gamma for each of
+/// its columns, and the addend as it is in memory; 40 registers are for the rest.
+template <class T, int V>
+constexpr int held_blocks = 65536 / held_threads / (V * vector_size<T> * 4 + V * 4 + 40);
+
+/// As differentiate_rows; a lane has the same columns of each row, and their sums in registers.
+template <class T, int V>
+__global__ void __launch_bounds__(held_threads, held_blocks<T, V>)
+    differentiate_held_rows(const T* RESTRICT x, const float* RESTRICT gamma,
+                            const double* RESTRICT statistics, const T* dy, const T* addend,
+                            std::int64_t rows, std::int64_t width, T* dx, float* RESTRICT parts) {
+    constexpr int N = vector_size<T>, warps = held_threads / 32;
+    const int vectors = static_cast<int>(width) / N, warp = thread_index() / 32;
+    float sums[2][V][N] = {};
+    for (std::int64_t row = block_index() * warps + warp; row < rows; row += grid_threads() / 32) {
+        Vector<T, N> xs[V], dys[V], added[V] = {};
+        hold_row(x + row * width, vectors, xs);
+        hold_row(dy + row * width, vectors, dys);
+        if (addend) hold_row(addend + row * width, vectors, added);
+        const LayerNormRow<float> norm{static_cast<float>(statistics[2 * row]),
+                                       static_cast<float>(statistics[2 * row + 1])};
+        float values[N], gradients[N], scales[N], sum = 0, product_sum = 0;
+#pragma unroll
+        for (int i = 0; i < V; ++i)
+            if (const int v = lane_index() + 32 * i; v < vectors) {
+                widen(xs[i], values);
+                widen(dys[i], gradients);
+                load<N>(gamma + v * N, scales);
+#pragma unroll
+                for (int k = 0; k < N; ++k) {
+                    const float normalized = norm.normalized(values[k]), g = gradients[k] * scales[k];
+                    sum += g;
+                    product_sum = fmaf(g, normalized, product_sum);
+                    sums[0][i][k] = fmaf(gradients[k], normalized, sums[0][i][k]);
+                    sums[1][i][k] += gradients[k];
+                }
+            }
+        if (!dx) continue;
+        const float g_mean = warp_sum(sum) / static_cast<float>(width);
+        const float slope = warp_sum(product_sum) / static_cast<float>(width);
+#pragma unroll
+        for (int i = 0; i < V; ++i)
+            if (const int v = lane_index() + 32 * i; v < vectors) {
+                widen(xs[i], values);
+                widen(dys[i], gradients);
+                load<N>(gamma + v * N, scales);
+#pragma unroll
+                for (int k = 0; k < N; ++k)
+                    values[k] = norm.backward(values[k], gradients[k] * scales[k], g_mean, slope);
+                if (addend) {
+                    widen(added[i], gradients);
+#pragma unroll
+                    for (int k = 0; k < N; ++k) values[k] += gradients[k];
+                }
+                store<N>(dx + row * width + v * N, values);
+            }
+    }
+
+    // The warps add theirs one after the other.
+    float* all = dynamic_shared<float>();
+    for (int turn = 0; turn < warps; ++turn) {
+        if (turn == warp)
+#pragma unroll
+            for (int i = 0; i < 2 * V; ++i)
+                if (const int v = lane_index() + 32 * (i % V); v < vectors) {
+                    float *at = all + i / V * width + v * N, before[N] = {};
+                    if (turn > 0) load<N>(at, before);
+#pragma unroll
+                    for (int k = 0; k < N; ++k) before[k] += sums[i / V][i % V][k];
+                    store<N>(at, before);
+                }
+        __syncthreads();
+    }
+    for (int column = thread_index(); column < 2 * static_cast<int>(width); column += held_threads)
+        parts[block_index() * 2 * width + column] = all[column];
+}
+
 struct StoreGradients {
     std::int64_t width;
     float *dgamma, *dbeta;
@@ -133,17 +271,36 @@ Geometry backward_geometry(std::int64_t rows, std::int64_t width) {
     return geometry;
 }
 
+/// One round of blocks on the 132 multiprocessors of an H100 or H200, of which 128 are a rounder number.
+template <class T, int V>
+Geometry held_geometry(std::int64_t rows, std::int64_t width) {
+    return {{static_cast<unsigned>(
+                std::min<std::int64_t>(divide_up(rows, held_threads / 32), 128 * held_blocks<T, V>))},
+            {held_threads},
+            static_cast<std::size_t>(2 * width) * sizeof(float)};
+}
+
 bool wide(std::int64_t width, const TensorView& x, const TensorView& gamma, const TensorView& other) {
     return width % static_cast<std::int64_t>(16 / size_of(x.dtype)) == 0 &&
            aligned(x.data, gamma.data, other.data);
 }
 
-template <class Body>
-void with_kind(DType dtype, bool all_wide, std::int64_t width, const Body& body) {
+/// Calls held(T*, Lanes<V>) for rows that a warp holds, V vectors per lane, else
+/// looped(T*, Lanes<N>, RowGroup<Threads>).
+template <class Held, class Looped>
+void with_kind(DType dtype, bool all_wide, std::int64_t width, const Held& held, const Looped& looped) {
     with_storage(dtype, [&]<class T>(Storage<T>) {
-        with_lanes<T>(all_wide, [&]<int N>(Lanes<N> lanes) {
-            with_row_group(width, [&](auto group) { body(static_cast<T*>(nullptr), lanes, group); });
-        });
+        T* const type = nullptr;
+        if (width > longest_row_of_a_warp)
+            return with_lanes<T>(all_wide, [&](auto lanes) { looped(type, lanes, RowGroup<row_threads>{}); });
+        if (!all_wide) return looped(type, Lanes<1>{}, RowGroup<32>{});
+        // By eights of elements per lane, so that there are four kinds for each type.
+        constexpr int vectors = 8 / vector_size<T>;
+        static_assert(longest_row_of_a_warp == 4 * 32 * 8);
+        if (width <= 256) return held(type, Lanes<vectors>{});
+        if (width <= 512) return held(type, Lanes<2 * vectors>{});
+        if (width <= 768) return held(type, Lanes<3 * vectors>{});
+        held(type, Lanes<4 * vectors>{});
     });
 }
 
@@ -154,15 +311,27 @@ void layer_norm_forward(const TensorView& x, const TensorView& gamma, const Tens
     const std::int64_t width = gamma.count(), rows = x.count() / width;
     assert(x.count() == rows * width && y.count() == x.count() && statistics.count() == 2 * rows);
     const bool all_wide = wide(width, x, gamma, y) && aligned(beta.data);
-    with_kind(x.dtype, all_wide, width, [&]<class T, int N, class Group>(T*, Lanes<N>, Group) {
-        launch("layer_norm_forward", normalize_rows<T, N, Group>, row_geometry(rows, Group::per_block),
-               stream, elements<const T>(x), gamma.as<float>(), beta.as<float>(), rows, width,
+    const auto start = [&]<class T>(T*, auto* kernel, int rows_of_a_block) {
+        launch("layer_norm_forward", kernel, row_geometry(rows, rows_of_a_block), stream,
+               elements<const T>(x), gamma.as<float>(), beta.as<float>(), rows, width,
                static_cast<float>(eps), elements<T>(y), statistics.as<double>());
-    });
+    };
+    with_kind(
+        x.dtype, all_wide, width,
+        [&]<class T, int V>(T* type, Lanes<V>) {
+            start(type, normalize_held_rows<T, V>, RowGroup<32>::per_block);
+        },
+        [&]<class T, int N, class Group>(T* type, Lanes<N>, Group) {
+            start(type, normalize_rows<T, N, Group>, Group::per_block);
+        });
 }
 
 std::int64_t layer_norm_workspace(std::int64_t rows, std::int64_t width) {
-    return static_cast<std::int64_t>(backward_geometry(rows, width).grid.x) * 2 * width;
+    // Of the kernels for that width, whatever the type, the one with the most blocks.
+    std::int64_t blocks = backward_geometry(rows, width).grid.x;
+    if (width <= longest_row_of_a_warp)
+        blocks = std::max<std::int64_t>(blocks, held_geometry<Bf16, 1>(rows, width).grid.x);
+    return blocks * 2 * width;
 }
 
 void layer_norm_backward(const TensorView& x, const TensorView& gamma, const TensorView& statistics,
@@ -173,18 +342,27 @@ void layer_norm_backward(const TensorView& x, const TensorView& gamma, const Ten
     assert(dy.count() == x.count() && statistics.count() == 2 * rows);
     assert(!addend.defined() || addend.count() == x.count());
     assert(workspace.count() >= layer_norm_workspace(rows, width));
-    const Geometry geometry = backward_geometry(rows, width);
+    Geometry geometry = backward_geometry(rows, width);
     // The sums over a block have 128 bytes of their own.
     if (geometry.dynamic_shared > 227 * 1024 - 128)
         throw UsageError(
             "layer_norm: rows of " + std::to_string(width) + " channels are too long for the GPU",
             "at most 29040 are possible, and fewer where a block has less than 227 KiB of shared memory");
     const bool all_wide = wide(width, x, gamma, dy) && aligned(dx.data, addend.data);
-    with_kind(x.dtype, all_wide, width, [&]<class T, int N, class Group>(T*, Lanes<N>, Group) {
-        launch("layer_norm_backward", differentiate_rows<T, N, Group>, geometry, stream, elements<const T>(x),
-               gamma.as<float>(), statistics.as<double>(), elements<const T>(dy), elements<const T>(addend),
-               rows, width, elements<T>(dx), workspace.as<float>());
-    });
+    const auto start = [&]<class T>(T*, auto* kernel) {
+        launch("layer_norm_backward", kernel, geometry, stream, elements<const T>(x), gamma.as<float>(),
+               statistics.as<double>(), elements<const T>(dy), elements<const T>(addend), rows, width,
+               elements<T>(dx), workspace.as<float>());
+    };
+    with_kind(
+        x.dtype, all_wide, width,
+        [&]<class T, int V>(T* type, Lanes<V>) {
+            geometry = held_geometry<T, V>(rows, width);
+            start(type, differentiate_held_rows<T, V>);
+        },
+        [&]<class T, int N, class Group>(T* type, Lanes<N>, Group) {
+            start(type, differentiate_rows<T, N, Group>);
+        });
     launch("layer_norm_backward sum", add_parts<float, StoreGradients>, add_parts_geometry(2 * width), stream,
            workspace.as<float>(), static_cast<std::int64_t>(geometry.grid.x), 2 * width,
            StoreGradients{width, dgamma.as<float>(), dbeta.as<float>()});

@@ -23,6 +23,12 @@ struct alignas(N * sizeof(T)) Vector {
     T at[N];
 };
 
+template <class T, int N>
+__device__ inline void widen(const Vector<T, N>& vector, float (&values)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) values[i] = to_float(vector.at[i]);
+}
+
 /// N neighbours; `data` must be aligned to N elements, or 16 bytes where that is less.
 template <int N, class T>
 __device__ inline void load(const T* data, float (&values)[N]) {

@@ -1,14 +1,18 @@
 #include "layer_norm.hpp"
 
+#include <cstring>
+
 #include "kernel_test.hpp"
 #include "tutti/base/error.hpp"
 
 namespace tutti::test {
 namespace {
 
-/// Rows and widths: none, one, less and more than a warp's vectors, and rows that take a whole block.
-constexpr std::pair<std::int64_t, std::int64_t> row_sizes[] = {{0, 5},   {1, 1},   {1, 8},    {3, 45},
-                                                               {19, 48}, {9, 264}, {3, 1027}, {2, 2056}};
+/// Rows and widths: none, one, less and more than a warp's vectors, as many as a lane can hold and one fewer,
+/// and rows that take a whole block.
+constexpr std::pair<std::int64_t, std::int64_t> row_sizes[] = {
+    {0, 5},   {1, 1},   {1, 8},   {3, 45},   {19, 48},  {3, 256},  {9, 264},
+    {2, 512}, {5, 760}, {6, 768}, {3, 1016}, {2, 1024}, {3, 1027}, {2, 2056}};
 
 class CudaLayerNormTest : public CudaKernelTest {
   protected:
@@ -107,11 +111,31 @@ TEST_P(CudaLayerNormTest, the_input_gradient_may_take_the_outputs_place) {
 }
 
 TEST_P(CudaLayerNormTest, many_rows_take_several_rounds) {
-    Batch b(DType::f32, 8 * 512 + 77, 3);
-    run(b);
-    Batch e = expected(b);
-    expect_near(b.dx.values(), e.dx.values(), 4096 * 0x1p-24);
-    expect_near(b.dgamma.values(), e.dgamma.values(), 4096 * 0x1p-24);
+    for (const std::int64_t width : {3, 4}) {  // in a loop, and in registers
+        SCOPED_TRACE(width);
+        Batch b(DType::f32, 8 * 512 + 77, width);
+        run(b);
+        Batch e = expected(b);
+        expect_near(b.dx.values(), e.dx.values(), 4096 * 0x1p-24);
+        expect_near(b.dgamma.values(), e.dgamma.values(), 4096 * 0x1p-24);
+        expect_near(b.dbeta.values(), e.dbeta.values(), 4096 * 0x1p-24);
+    }
+}
+
+TEST_P(CudaLayerNormTest, rows_that_are_not_aligned_are_read_by_the_element) {
+    constexpr std::int64_t rows = 5, width = 16;
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+        SCOPED_TRACE(name_of(dtype));
+        Batch b(dtype, rows, width), apart(dtype, rows, width);
+        TestTensor addend = TestTensor::random(dtype, {rows, width}, 5), room(dtype, {rows * width + 1});
+        TensorView beside = room.view();
+        beside.data = static_cast<std::byte*>(beside.data) + size_of(dtype);
+        beside.shape = {rows, width};
+        std::memcpy(beside.data, addend.view().data, addend.bytes().size());
+        run(apart, apart.dx.view(), addend.view());
+        run(b, b.dx.view(), beside);
+        expect_near(b.dx.values(), apart.dx.values(), dtype == DType::bf16 ? 0x1p-6 : 0x1p-18);
+    }
 }
 
 TEST_P(CudaLayerNormTest, skips_an_undefined_input_gradient) {
