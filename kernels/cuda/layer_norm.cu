@@ -238,7 +238,7 @@ __global__ void __launch_bounds__(held_threads, held_blocks<T, V>)
     // The warps add theirs one after the other.
     float* all = dynamic_shared<float>();
     for (int turn = 0; turn < warps; ++turn) {
-        if (turn == warp)
+        if (turn == warp) {
 #pragma unroll
             for (int i = 0; i < 2 * V; ++i)
                 if (const int v = lane_index() + 32 * (i % V); v < vectors) {
@@ -248,6 +248,7 @@ __global__ void __launch_bounds__(held_threads, held_blocks<T, V>)
                     for (int k = 0; k < N; ++k) before[k] += sums[i / V][i % V][k];
                     store<N>(at, before);
                 }
+        }
         __syncthreads();
     }
     for (int column = thread_index(); column < 2 * static_cast<int>(width); column += held_threads)

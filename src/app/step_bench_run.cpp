@@ -60,8 +60,11 @@ class StepBenchRun {
         describe();
         std::unique_ptr<ProductBench> products;
         together(*control_, "preparing the matrix products", [&] {
-            products = std::make_unique<ProductBench>(*inputs_.device, arithmetic_of(config_.train.precision),
-                                                      options_.products);
+            // As large as it takes to fill a GPU's matrix units.
+            const std::int64_t n = inputs_.device->kind() == "cpu" ? 1024 : 4096;
+            products = std::make_unique<ProductBench>(
+                *inputs_.device, arithmetic_of(config_.train.precision),
+                options_.products.empty() ? std::vector{n, 2 * n} : options_.products);
         });
         bench_.leave_out_processor_time();  // nothing of the report is made of it
         const StepBench::UpdateBytes update = bench_.update_bytes();
