@@ -95,20 +95,17 @@ TEST_P(CudaBiasTest, backward_takes_what_already_has_the_bias) {
     }
 }
 
-/// More rows than a thread adds one by one, and fewer than it has loads under way at the end.
-TEST_P(CudaBiasTest, sums_alone_of_many_rows_are_complete) {
-    for (const std::int64_t rows : {4 * 32 + 5, 8200}) {
-        SCOPED_TRACE(rows);
-        auto dy = TestTensor::random(DType::bf16, {rows, 64}, 1);
-        TestTensor dbias(DType::f32, {64});
-        TestTensor workspace(DType::f64, {cuda::bias_workspace(dy.view(), 64)});
-        cuda::bias_backward(BiasActivation::none, {}, {}, dy.view(), {}, dbias.view(), workspace.view(),
-                            stream_);
-        std::vector<double> sums(64);
-        const auto values = dy.values();
-        for (std::size_t i = 0; i < values.size(); ++i) sums[i % 64] += values[i];
-        expect_near(dbias.values(), sums, bias_tolerance);
-    }
+/// So many tiles of channels that a thread has five or six rows of one: some under way at a time, some alone.
+TEST_P(CudaBiasTest, sums_alone_of_several_rows_per_thread_are_complete) {
+    constexpr std::int64_t rows = 45, channels = 32001;
+    auto dy = TestTensor::random(DType::bf16, {rows, channels}, 1);
+    TestTensor dbias(DType::f32, {channels});
+    TestTensor workspace(DType::f64, {cuda::bias_workspace(dy.view(), channels)});
+    cuda::bias_backward(BiasActivation::none, {}, {}, dy.view(), {}, dbias.view(), workspace.view(), stream_);
+    std::vector<double> sums(channels);
+    const auto values = dy.values();
+    for (std::size_t i = 0; i < values.size(); ++i) sums[i % channels] += values[i];
+    expect_near(dbias.values(), sums, bias_tolerance);
 }
 
 }  // namespace
