@@ -26,26 +26,31 @@ __device__ inline float through_relu(float y, float dy) {
     return y <= 0 ? 0.0f : dy;
 }
 
-/// The normalisation of N channels from `first` on.
-template <int N>
-__device__ inline void normalisation_of(const double* RESTRICT normalizer, const float* RESTRICT weight,
-                                        const float* RESTRICT bias, std::int64_t channels, std::int64_t first,
-                                        BatchNormForward<float> (&forward)[N]) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-        const std::int64_t c = first + i;
-        forward[i] = {static_cast<float>(normalizer[1 + c]),
-                      static_cast<float>(normalizer[1 + channels + c] * static_cast<double>(weight[c])),
-                      bias[c]};
-    }
+/// The normalisation of one channel: all of it only where it is to be computed. Without `bias` there is none.
+template <bool all>
+__device__ inline BatchNormForward<float> normalisation_of(const double* RESTRICT normalizer,
+                                                           const float* RESTRICT weight,
+                                                           const float* RESTRICT bias, std::int64_t channels,
+                                                           std::int64_t c) {
+    const auto mean = static_cast<float>(normalizer[1 + c]);
+    if constexpr (!all) return {mean, 0, 0};
+    return {mean, static_cast<float>(normalizer[1 + channels + c] * static_cast<double>(weight[c])),
+            bias ? bias[c] : 0};
 }
 
-/// Turns the gradients of N elements into those before the gate.
+/// What one row of a thread's channels has to read, as it lies in memory.
+template <class T, int N>
+struct Fetched {
+    Vector<T, N> x, other, y;
+};
+
+/// dy of N elements, from behind the gate.
 template <Gate gate, int N, class T>
-__device__ inline void pass_gate(const T* y, std::int64_t at, const BatchNormForward<float> (&forward)[N],
-                                 const float (&values)[N], float (&gradients)[N]) {
+__device__ inline void unpack_gradients(const Fetched<T, N>& row, const BatchNormForward<float> (&forward)[N],
+                                        const float (&values)[N], float (&gradients)[N]) {
     float outputs[N] = {};
-    if constexpr (gate == Gate::by_output) load<N>(y + at, outputs);
+    widen(row.other, gradients);
+    if constexpr (gate == Gate::by_output) widen(row.y, outputs);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
         if constexpr (gate == Gate::by_input) outputs[i] = forward[i](values[i]);
@@ -53,23 +58,29 @@ __device__ inline void pass_gate(const T* y, std::int64_t at, const BatchNormFor
     }
 }
 
+// The launch bounds and for_tile_rows below: blocks that a multiprocessor runs at once, and rows whose loads
+// a thread has under way together: 48 to 96 KiB per multiprocessor (an H200 needs about 35 to be busy), with
+// no register spilled.
+
 template <class T, int N>
-__global__ void __launch_bounds__(tile_threads)
+__global__ void __launch_bounds__(tile_threads, 4)
     moments_of_shares(const T* RESTRICT x, const float* RESTRICT shift, ChannelTiles tiles,
                       double* RESTRICT parts) {
     const TilePlace place = tile_place<N>(tiles);
     float guess[N] = {}, sums[2][N] = {};
     if (place.channel < tiles.channels) load<N>(shift + place.channel, guess);
-    for (std::int64_t row = place.row; row < place.end; row += place.step) {
-        float values[N];
-        load<N>(x + row * tiles.channels + place.channel, values);
+    for_tile_rows<4>(
+        tiles, place, [x](std::int64_t at) { return fetch<N>(x + at); },
+        [&](std::int64_t, const Vector<T, N>& row) {
+            float values[N];
+            widen(row, values);
 #pragma unroll
-        for (int i = 0; i < N; ++i) {
-            const float distance = values[i] - guess[i];
-            sums[0][i] += distance;
-            sums[1][i] = fmaf(distance, distance, sums[1][i]);
-        }
-    }
+            for (int i = 0; i < N; ++i) {
+                const float distance = values[i] - guess[i];
+                sums[0][i] += distance;
+                sums[1][i] = fmaf(distance, distance, sums[1][i]);
+            }
+        });
     write_tile_sums<N>(tiles, sums, parts);
 }
 
@@ -131,57 +142,71 @@ __global__ void __launch_bounds__(256)
 
 // y may be x or residual: none of the three is RESTRICT.
 template <class T, int N, bool Add, bool Relu>
-__global__ void __launch_bounds__(tile_threads, 1)
+__global__ void __launch_bounds__(tile_threads, 4)
     apply(const T* x, const double* RESTRICT normalizer, const float* RESTRICT weight,
           const float* RESTRICT bias, const T* residual, ChannelTiles tiles, T* y) {
     const TilePlace place = tile_place<N>(tiles);
-    if (place.channel >= tiles.channels) return;
-    BatchNormForward<float> forward[N];
-    normalisation_of<N>(normalizer, weight, bias, tiles.channels, place.channel, forward);
-#pragma unroll 2
-    for (std::int64_t row = place.row; row < place.end; row += place.step) {
-        const std::int64_t at = row * tiles.channels + place.channel;
-        float values[N], added[N] = {};
-        load<N>(x + at, values);
-        if constexpr (Add) load<N>(residual + at, added);
+    BatchNormForward<float> forward[N] = {};
+    const auto of_channel = [&](std::int64_t c) {
+        return normalisation_of<true>(normalizer, weight, bias, tiles.channels, c);
+    };
+    tile_coefficients(tiles, place, of_channel, forward);
+    for_tile_rows<Add ? 2 : 4>(
+        tiles, place,
+        [x, residual](std::int64_t at) {
+            Fetched<T, N> row;
+            row.x = fetch<N>(x + at);
+            if constexpr (Add) row.other = fetch<N>(residual + at);
+            return row;
+        },
+        [&](std::int64_t at, const Fetched<T, N>& row) {
+            float values[N], added[N] = {};
+            widen(row.x, values);
+            if constexpr (Add) widen(row.other, added);
 #pragma unroll
-        for (int i = 0; i < N; ++i) {
-            values[i] = forward[i](values[i]);
-            if constexpr (Add) values[i] += added[i];
-            if constexpr (Relu) values[i] = relu(values[i]);
-        }
-        store<N>(y + at, values);
-    }
+            for (int i = 0; i < N; ++i) {
+                values[i] = forward[i](values[i]);
+                if constexpr (Add) values[i] += added[i];
+                if constexpr (Relu) values[i] = relu(values[i]);
+            }
+            store<N>(y + at, values);
+        });
 }
 
 // g may be dy: neither is RESTRICT.
 template <class T, int N, Gate gate>
-__global__ void __launch_bounds__(tile_threads, 1)
+__global__ void __launch_bounds__(tile_threads, 3)
     backward_sums_of_shares(const T* RESTRICT x, const T* dy, const T* RESTRICT y,
                             const double* RESTRICT normalizer, const float* RESTRICT weight,
                             const float* RESTRICT bias, ChannelTiles tiles, T* g, double* RESTRICT parts) {
     const TilePlace place = tile_place<N>(tiles);
-    float mean[N] = {}, sums[2][N] = {};
+    float sums[2][N] = {};
     BatchNormForward<float> forward[N] = {};
-    if (place.channel < tiles.channels) {
+    const auto of_channel = [&](std::int64_t c) {
+        return normalisation_of<gate == Gate::by_input>(normalizer, weight, bias, tiles.channels, c);
+    };
+    tile_coefficients(tiles, place, of_channel, forward);
+    for_tile_rows<2>(
+        tiles, place,
+        [=](std::int64_t at) {
+            Fetched<T, N> row;
+            row.x = fetch<N>(x + at);
+            row.other = fetch<N>(dy + at);
+            if constexpr (gate == Gate::by_output) row.y = fetch<N>(y + at);
+            return row;
+        },
+        [&](std::int64_t at, const Fetched<T, N>& row) {
+            float values[N], gradients[N];
+            widen(row.x, values);
+            unpack_gradients<gate>(row, forward, values, gradients);
+            if constexpr (gate != Gate::by_input)
+                if (g) store<N>(g + at, gradients);
 #pragma unroll
-        for (int i = 0; i < N; ++i) mean[i] = static_cast<float>(normalizer[1 + place.channel + i]);
-        if constexpr (gate == Gate::by_input)
-            normalisation_of<N>(normalizer, weight, bias, tiles.channels, place.channel, forward);
-    }
-    for (std::int64_t row = place.row; row < place.end; row += place.step) {
-        const std::int64_t at = row * tiles.channels + place.channel;
-        float values[N], gradients[N];
-        load<N>(x + at, values);
-        load<N>(dy + at, gradients);
-        pass_gate<gate>(y, at, forward, values, gradients);
-        if (g) store<N>(g + at, gradients);
-#pragma unroll
-        for (int i = 0; i < N; ++i) {
-            sums[0][i] += gradients[i];
-            sums[1][i] = fmaf(gradients[i], values[i] - mean[i], sums[1][i]);
-        }
-    }
+            for (int i = 0; i < N; ++i) {
+                sums[0][i] += gradients[i];
+                sums[1][i] = fmaf(gradients[i], values[i] - forward[i].mean, sums[1][i]);
+            }
+        });
     write_tile_sums<N>(tiles, sums, parts);
 }
 
@@ -201,38 +226,52 @@ struct StoreGradientSums {
     }
 };
 
+struct GradientOfChannel {
+    BatchNormForward<float> forward;
+    float offset, slope;
+};
+
+// dx may be dy: neither is RESTRICT.
 template <class T, int N, Gate gate>
-__global__ void __launch_bounds__(tile_threads, 1)
+__global__ void __launch_bounds__(tile_threads, 3)
     input_gradient(const T* RESTRICT x, const T* dy, const double* RESTRICT normalizer,
                    const float* RESTRICT weight, const float* RESTRICT bias, const double* RESTRICT sums,
                    ChannelTiles tiles, T* dx) {
     static_assert(gate != Gate::by_output);  // whose sums write g
     const TilePlace place = tile_place<N>(tiles);
-    if (place.channel >= tiles.channels) return;
-    const double rows = normalizer[0] > 1 ? normalizer[0] : 1;
-    BatchNormForward<float> forward[N] = {};
-    if constexpr (gate == Gate::by_input)
-        normalisation_of<N>(normalizer, weight, bias, tiles.channels, place.channel, forward);
-    BatchNormBackward<float> backward[N];
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-        const std::int64_t c = place.channel + i;
+    GradientOfChannel channel[N] = {};
+    const auto of_channel = [&](std::int64_t c) -> GradientOfChannel {
+        const double rows = normalizer[0] > 1 ? normalizer[0] : 1;
         const double inverse = normalizer[1 + tiles.channels + c];
-        backward[i] = {static_cast<float>(normalizer[1 + c]),
-                       static_cast<float>(inverse * static_cast<double>(weight[c])),
-                       static_cast<float>(sums[c] / rows),
-                       static_cast<float>(inverse * sums[tiles.channels + c] / rows)};
-    }
-    for (std::int64_t row = place.row; row < place.end; row += place.step) {
-        const std::int64_t at = row * tiles.channels + place.channel;
-        float values[N], gradients[N];
-        load<N>(x + at, values);
-        load<N>(dy + at, gradients);
-        pass_gate<gate>(static_cast<const T*>(nullptr), at, forward, values, gradients);
+        return {normalisation_of<true>(normalizer, weight, gate == Gate::by_input ? bias : nullptr,
+                                       tiles.channels, c),
+                static_cast<float>(sums[c] / rows),
+                static_cast<float>(inverse * sums[tiles.channels + c] / rows)};
+    };
+    tile_coefficients(tiles, place, of_channel, channel);
+    BatchNormForward<float> forward[N];
 #pragma unroll
-        for (int i = 0; i < N; ++i) values[i] = backward[i](values[i], gradients[i]);
-        store<N>(dx + at, values);
-    }
+    for (int i = 0; i < N; ++i) forward[i] = channel[i].forward;
+    for_tile_rows<2>(
+        tiles, place,
+        [=](std::int64_t at) {
+            Fetched<T, N> row;
+            row.x = fetch<N>(x + at);
+            row.other = fetch<N>(dy + at);
+            return row;
+        },
+        [&](std::int64_t at, const Fetched<T, N>& row) {
+            float values[N], gradients[N];
+            widen(row.x, values);
+            unpack_gradients<gate>(row, forward, values, gradients);
+#pragma unroll
+            for (int i = 0; i < N; ++i) {
+                const BatchNormBackward<float> backward{forward[i].mean, forward[i].scale, channel[i].offset,
+                                                        channel[i].slope};
+                values[i] = backward(values[i], gradients[i]);
+            }
+            store<N>(dx + at, values);
+        });
 }
 
 /// A thread per channel.
@@ -345,7 +384,7 @@ void batch_norm_backward_sums(const TensorView& x, const TensorView& dy, const B
                               Stream stream) {
     const std::int64_t channels = dweight.count(), rows = rows_of(x, channels);
     assert(dy.count() == x.count() && sums.count() == 2 * channels);
-    assert(!g.defined() || g.count() == x.count());
+    assert(!g.defined() || (g.count() == x.count() && gate_of(relu) != Gate::by_input));
     assert(workspace.count() >= batch_norm_workspace(x, channels));
     double* parts = workspace.as<double>();
     const bool all_wide = wide(channels, x) && aligned(dy.data, relu.y.data, g.data);

@@ -49,7 +49,7 @@ struct BatchNormRelu {
     TensorView y = {};
     TensorView weight = {}, bias = {};
 };
-/// `g` is written when defined; it may be dy.
+/// `g` is written when defined, but not with a ReLU computed again; it may be dy.
 void batch_norm_backward_sums(const TensorView& x, const TensorView& dy, const BatchNormRelu& relu,
                               const TensorView& normalizer, const TensorView& g, const TensorView& workspace,
                               const TensorView& sums, const TensorView& dweight, const TensorView& dbias,

@@ -57,6 +57,54 @@ __device__ inline TilePlace tile_place(const ChannelTiles& tiles) {
     return {channel, begin + line, channel < tiles.channels ? end : 0, tiles.rows_at_once(), lane, line};
 }
 
+/// body(at, fetch(at)) for each row of the thread, `at` being the place of its channels in x. The fetches of
+/// `AtOnce` rows, a power of two, come before the first body, so that memory works on all of them: one after
+/// the other they would wait for each other, as no compiler may move a load past a store to what may be the
+/// same place. A body may write to where its own row's fetch has read.
+template <int AtOnce, class Fetch, class Body>
+__device__ inline void for_tile_rows(const ChannelTiles& tiles, TilePlace place, const Fetch& fetch,
+                                     const Body& body) {
+    for (; place.row + (AtOnce - 1) * place.step < place.end; place.row += AtOnce * place.step) {
+        const std::int64_t first = place.row * tiles.channels + place.channel,
+                           step = place.step * tiles.channels;
+        decltype(fetch(first)) fetched[AtOnce];
+#pragma unroll
+        for (int i = 0; i < AtOnce; ++i) fetched[i] = fetch(first + i * step);
+#pragma unroll
+        for (int i = 0; i < AtOnce; ++i) body(first + i * step, fetched[i]);
+    }
+    if constexpr (AtOnce > 1) for_tile_rows<AtOnce / 2>(tiles, place, fetch, body);
+}
+
+/// Per channel the floats of an Each, of(channel): computed by one thread of the block, used by all who have
+/// the channel. Called by all threads, once.
+template <int N, class Each, class Of>
+__device__ inline void tile_coefficients(const ChannelTiles& tiles, const TilePlace& place, const Of& of,
+                                         Each (&mine)[N]) {
+    constexpr int words = sizeof(Each) / sizeof(float);
+    static_assert(32 * N <= tile_threads);
+    SHARED(float, shared, [words][32 * N]);
+    const int thread = thread_index();
+    const std::int64_t channel = block_index() * tiles.lanes * N + thread;
+    if (thread < tiles.lanes * N && channel < tiles.channels) {
+        const Each each = of(channel);
+        float values[words];
+        __builtin_memcpy(values, &each, sizeof each);
+#pragma unroll
+        for (int word = 0; word < words; ++word)
+            shared[word][thread % N * tiles.lanes + thread / N] = values[word];
+    }
+    __syncthreads();
+    if (place.channel >= tiles.channels) return;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+        float values[words];
+#pragma unroll
+        for (int word = 0; word < words; ++word) values[word] = shared[word][i * tiles.lanes + place.lane];
+        __builtin_memcpy(&mine[i], values, sizeof mine[i]);
+    }
+}
+
 /// Doubles of workspace for `sums` sums per channel.
 inline std::int64_t tile_workspace(const ChannelTiles& tiles, int sums) {
     return sums * tiles.channels * tiles.shares;

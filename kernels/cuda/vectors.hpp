@@ -23,6 +23,13 @@ struct alignas(N * sizeof(T)) Vector {
     T at[N];
 };
 
+/// N neighbours of at most 16 bytes, as they lie in memory; `data` must be aligned to N elements. For loads
+/// of several rows that are to be under way together: so they need few registers, and nothing waits for one.
+template <int N, class T>
+__device__ inline Vector<T, N> fetch(const T* data) {
+    return *reinterpret_cast<const Vector<T, N>*>(data);
+}
+
 template <class T, int N>
 __device__ inline void widen(const Vector<T, N>& vector, float (&values)[N]) {
 #pragma unroll
