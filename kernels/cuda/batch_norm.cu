@@ -86,43 +86,56 @@ __global__ void __launch_bounds__(tile_threads, 4)
 
 struct StoreMoments {
     double rows;
+    std::int64_t channels;
     double* moments;
-    __device__ void operator()(std::int64_t column, double sum) const {
-        if (column == 0) moments[0] = rows;
-        moments[1 + column] = sum;
+    __device__ void operator()(std::int64_t c, double sum, double squares) const {
+        if (c == 0) moments[0] = rows;
+        moments[1 + c] = sum;
+        moments[1 + channels + c] = squares;
     }
 };
 
-__global__ void __launch_bounds__(256)
-    normalizer_of_channels(const double* RESTRICT moments, const float* RESTRICT shift, std::int64_t channels,
-                           double eps, double* RESTRICT normalizer, double* RESTRICT statistics) {
-    const double rows = moments[0];
-    if (grid_thread() == 0) {
-        normalizer[0] = statistics[0] = rows;
-        statistics[1] = rows < 2 ? 0 : rows;
-    }
-    for (std::int64_t c = grid_thread(); c < channels; c += grid_threads()) {
-        const BatchNormStatistics s = batch_norm_statistics(rows, moments[1 + c], moments[1 + channels + c],
-                                                            static_cast<double>(shift[c]), eps);
+/// What moments come to.
+struct StoreNormalizer {
+    double rows;
+    const float* shift;
+    std::int64_t channels;
+    double eps;
+    double *normalizer, *statistics;
+    __device__ void operator()(std::int64_t c, double sum, double squares) const {
+        if (c == 0) {
+            normalizer[0] = statistics[0] = rows;
+            statistics[1] = rows < 2 ? 0 : rows;
+        }
+        const BatchNormStatistics s =
+            batch_norm_statistics(rows, sum, squares, static_cast<double>(shift[c]), eps);
         normalizer[1 + c] = s.mean;
         normalizer[1 + channels + c] = s.inverse;
         statistics[2 + c] = s.weighted_mean;
         statistics[2 + channels + c] = s.weighted_variance;
     }
+};
+
+__global__ void __launch_bounds__(256)
+    normalizer_of_channels(const double* RESTRICT moments, std::int64_t channels, StoreNormalizer store) {
+    store.rows = moments[0];
+    for (std::int64_t c = grid_thread(); c < channels; c += grid_threads())
+        store(c, moments[1 + c], moments[1 + channels + c]);
 }
 
 __global__ void __launch_bounds__(256)
     running_normalizer(const float* RESTRICT mean, const float* RESTRICT variance, std::int64_t channels,
                        double eps, double* RESTRICT normalizer) {
-    const std::int64_t c = grid_thread();
-    if (c == 0) normalizer[0] = 0;
-    if (c >= channels) return;
-    normalizer[1 + c] = static_cast<double>(mean[c]);
-    normalizer[1 + channels + c] = 1 / sqrt(static_cast<double>(variance[c]) + eps);
+    if (grid_thread() == 0) normalizer[0] = 0;
+    for (std::int64_t c = grid_thread(); c < channels; c += grid_threads()) {
+        normalizer[1 + c] = static_cast<double>(mean[c]);
+        normalizer[1 + channels + c] = 1 / sqrt(static_cast<double>(variance[c]) + eps);
+    }
 }
 
-/// One block: whether any value is not finite decides for all channels.
-__global__ void __launch_bounds__(256)
+/// One block: whether any value is not finite decides for all channels. A large one, as each thread waits for
+/// memory and divides, channel after channel.
+__global__ void __launch_bounds__(1024)
     track_statistics(const double* RESTRICT statistics, std::int64_t channels, double momentum,
                      float* RESTRICT mean, float* RESTRICT variance, std::int64_t* RESTRICT batches) {
     const double rows = statistics[0], weight = statistics[1];
@@ -274,11 +287,6 @@ __global__ void __launch_bounds__(tile_threads, 3)
         });
 }
 
-/// A thread per channel.
-Geometry one_each(std::int64_t channels) {
-    return {{static_cast<unsigned>(divide_up(channels, 256))}, {256}};
-}
-
 bool wide(std::int64_t channels, const TensorView& x) {
     return channels % static_cast<std::int64_t>(16 / size_of(x.dtype)) == 0 && aligned(x.data);
 }
@@ -313,6 +321,23 @@ void with_storage_and_lanes(DType dtype, bool all_wide, const Body& body) {
     });
 }
 
+/// finish(channel, Σ(x − shift), Σ(x − shift)²) for each channel.
+template <class Finish>
+void sum_moments(const TensorView& x, const TensorView& shift, const TensorView& workspace,
+                 const Finish& finish, Stream stream) {
+    const std::int64_t channels = shift.count(), rows = rows_of(x, channels);
+    assert(workspace.count() >= batch_norm_workspace(x, channels));
+    double* parts = workspace.as<double>();
+    const bool all_wide = wide(channels, x) && aligned(shift.data);
+    with_storage_and_lanes(x.dtype, all_wide, [&]<class T, int N>(T*, Lanes<N>) {
+        const ChannelTiles tiles = channel_tiles(rows, channels, N, longest_sum);
+        launch("batch_norm_moments", moments_of_shares<T, N>, tiles.geometry(), stream, elements<const T>(x),
+               shift.as<float>(), tiles, parts);
+        launch("batch_norm_moments sum", add_pairs<Finish>, add_pairs_geometry(channels), stream, parts,
+               rows > 0 ? tiles.shares : 0, channels, finish);
+    });
+}
+
 }  // namespace
 
 std::int64_t batch_norm_workspace(const TensorView& x, std::int64_t channels) {
@@ -325,30 +350,32 @@ std::int64_t batch_norm_workspace(const TensorView& x, std::int64_t channels) {
 void batch_norm_moments(const TensorView& x, const TensorView& shift, const TensorView& workspace,
                         const TensorView& moments, Stream stream) {
     const std::int64_t channels = shift.count(), rows = rows_of(x, channels);
-    assert(moments.count() == 1 + 2 * channels && workspace.count() >= batch_norm_workspace(x, channels));
-    double* parts = workspace.as<double>();
-    const bool all_wide = wide(channels, x) && aligned(shift.data);
-    with_storage_and_lanes(x.dtype, all_wide, [&]<class T, int N>(T*, Lanes<N>) {
-        const ChannelTiles tiles = channel_tiles(rows, channels, N, longest_sum);
-        launch("batch_norm_moments", moments_of_shares<T, N>, tiles.geometry(), stream, elements<const T>(x),
-               shift.as<float>(), tiles, parts);
-        launch("batch_norm_moments sum", add_parts<double, StoreMoments>, add_parts_geometry(2 * channels),
-               stream, parts, rows > 0 ? tiles.shares : 0, 2 * channels,
-               StoreMoments{static_cast<double>(rows), moments.as<double>()});
-    });
+    assert(moments.count() == 1 + 2 * channels);
+    sum_moments(x, shift, workspace, StoreMoments{static_cast<double>(rows), channels, moments.as<double>()},
+                stream);
 }
 
 void batch_norm_normalizer(const BatchNormShape& shape, const TensorView& moments, const TensorView& shift,
                            const TensorView& normalizer, const TensorView& statistics, Stream stream) {
+    const StoreNormalizer store{0,         shift.as<float>(),       shape.channels,
+                                shape.eps, normalizer.as<double>(), statistics.as<double>()};
     launch("batch_norm_normalizer", normalizer_of_channels, elementwise(shape.channels), stream,
-           moments.as<double>(), shift.as<float>(), shape.channels, shape.eps, normalizer.as<double>(),
-           statistics.as<double>());
+           moments.as<double>(), shape.channels, store);
+}
+
+void batch_norm_normalizer_of_batch(const BatchNormShape& shape, const TensorView& x, const TensorView& shift,
+                                    const TensorView& workspace, const TensorView& normalizer,
+                                    const TensorView& statistics, Stream stream) {
+    const auto rows = static_cast<double>(rows_of(x, shape.channels));
+    const StoreNormalizer store{rows,      shift.as<float>(),       shape.channels,
+                                shape.eps, normalizer.as<double>(), statistics.as<double>()};
+    sum_moments(x, shift, workspace, store, stream);
 }
 
 void batch_norm_running_normalizer(const BatchNormShape& shape, const TensorView& running_mean,
                                    const TensorView& running_var, const TensorView& normalizer,
                                    Stream stream) {
-    launch("batch_norm_running_normalizer", running_normalizer, one_each(shape.channels), stream,
+    launch("batch_norm_running_normalizer", running_normalizer, elementwise(shape.channels), stream,
            running_mean.as<float>(), running_var.as<float>(), shape.channels, shape.eps,
            normalizer.as<double>());
 }
@@ -356,7 +383,7 @@ void batch_norm_running_normalizer(const BatchNormShape& shape, const TensorView
 void batch_norm_track(const BatchNormShape& shape, const TensorView& statistics,
                       const TensorView& running_mean, const TensorView& running_var,
                       const TensorView& batches, Stream stream) {
-    launch("batch_norm_track", track_statistics, Geometry{{1}, {256}}, stream, statistics.as<double>(),
+    launch("batch_norm_track", track_statistics, Geometry{{1}, {1024}}, stream, statistics.as<double>(),
            shape.channels, shape.momentum, running_mean.as<float>(), running_var.as<float>(),
            batches.as<std::int64_t>());
 }

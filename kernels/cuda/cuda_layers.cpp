@@ -23,6 +23,11 @@ class CudaBatchNorm final : public BatchNormOp {
                     const TensorView& statistics) override {
         batch_norm_normalizer(shape_, moments, shift, normalizer, statistics, context_->stream());
     }
+    void normalizer_of_batch(const TensorView& x, const TensorView& shift, const TensorView& /*moments*/,
+                             const TensorView& normalizer, const TensorView& statistics) override {
+        batch_norm_normalizer_of_batch(shape_, x, shift, workspace(x), normalizer, statistics,
+                                       context_->stream());
+    }
     void running_normalizer(const TensorView& running_mean, const TensorView& running_var,
                             const TensorView& normalizer) override {
         batch_norm_running_normalizer(shape_, running_mean, running_var, normalizer, context_->stream());

@@ -37,6 +37,12 @@ class BatchNormOp {
     /// What normalises, and what the running statistics are to follow.
     virtual void normalizer(const TensorView& moments, const TensorView& shift, const TensorView& normalizer,
                             const TensorView& statistics) = 0;
+    /// Both, where nothing of other ranks comes between; `moments` is memory for them, and may be left alone.
+    virtual void normalizer_of_batch(const TensorView& x, const TensorView& shift, const TensorView& moments,
+                                     const TensorView& normalizer, const TensorView& statistics) {
+        this->moments(x, shift, moments);
+        this->normalizer(moments, shift, normalizer, statistics);
+    }
     /// The normalizer of evaluation.
     virtual void running_normalizer(const TensorView& running_mean, const TensorView& running_var,
                                     const TensorView& normalizer) = 0;

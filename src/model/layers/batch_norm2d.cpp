@@ -65,9 +65,13 @@ class BatchNorm2d final : public Layer {
         } else if (!call.step->recomputing) {  // else the normalizer of the first time is still there
             // The running mean, equal on all ranks, is the shift that makes their moments add up.
             const TensorView moments = doubles(call, 0, moments_size(shape_.channels));
-            op_->moments(x, mean, moments);
-            if (synchronized(call)) call.step->statistics->sum(moments);
-            op_->normalizer(moments, mean, normalizer(call), call.statistics);
+            if (synchronized(call)) {
+                op_->moments(x, mean, moments);
+                call.step->statistics->sum(moments);
+                op_->normalizer(moments, mean, normalizer(call), call.statistics);
+            } else {
+                op_->normalizer_of_batch(x, mean, moments, normalizer(call), call.statistics);
+            }
         }
         const TensorView &weight = call.parameters[0], &bias = call.parameters[1];
         if (adds_)

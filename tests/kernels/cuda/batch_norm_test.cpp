@@ -82,6 +82,15 @@ TEST_P(CudaBatchNormTest, moments_agree_with_the_cpu) {
             cpu_.batch_norm(b.shape)->moments(expected.x.view(), b.shift.view(), expected.moments.view());
             // 64 terms up to 4 in fp32, the rest in double.
             expect_near(b.moments.values(), expected.moments.values(), 64 * 4 * 0x1p-24);
+
+            // What they come to has the same bits in one go.
+            cuda::batch_norm_normalizer(b.shape, b.moments.view(), b.shift.view(), b.normalizer.view(),
+                                        b.statistics.view(), stream_);
+            cuda::batch_norm_normalizer_of_batch(b.shape, b.x.view(), b.shift.view(), workspace.view(),
+                                                 expected.normalizer.view(), expected.statistics.view(),
+                                                 stream_);
+            EXPECT_EQ(expected.normalizer.bytes(), b.normalizer.bytes());
+            EXPECT_EQ(expected.statistics.bytes(), b.statistics.bytes());
         }
 }
 
