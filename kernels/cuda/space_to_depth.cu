@@ -63,23 +63,6 @@ __global__ void __launch_bounds__(256)
     });
 }
 
-template <class In, class Out>
-__global__ void __launch_bounds__(256)
-    sum_folds(Kernel s, const In* RESTRICT folded, Out* RESTRICT gradient, unsigned items) {
-    for_items(items, [&](unsigned item) {
-        const auto at = static_cast<int>(item);
-        const int tap = at / s.channels, row = tap / s.width, o = row / s.height;
-        const int c = at % s.channels, kw = tap % s.width, kh = row % s.height;
-        float sum[1] = {};
-        for (int q = 0; q < side_by_side; ++q) {
-            const int filter = (q * s.out + o) * s.taps_h + kh / 2;
-            const int cell = filter * s.taps_w * side_by_side + q + kw / 2;
-            sum[0] += to_float(folded[(2 * cell + kh % 2) * line + kw % 2 * s.channels + c]);
-        }
-        store(gradient + item, sum);
-    });
-}
-
 Kernel kernel_of(const Conv2dShape& s, const Conv2dShape& to) {
     const auto narrow = [](std::int64_t size) { return static_cast<int>(size); };
     return {narrow(s.out), narrow(s.kernel_h),  narrow(s.kernel_w),
@@ -132,18 +115,6 @@ void fold_weight(const Conv2dShape& shape, const TensorView& weight, const Tenso
     with_both(weight.dtype, folded_weight.dtype, [&]<class In, class Out>(Storage<In>, Storage<Out>) {
         launch("fold_weight", fold_lines<In, Out>, elementwise(lines), stream, kernel_of(shape, to),
                elements<const In>(weight), elements<Out>(folded_weight), static_cast<unsigned>(lines));
-    });
-}
-
-void unfold_gradient(const Conv2dShape& shape, const TensorView& folded_gradient, const TensorView& gradient,
-                     Stream stream) {
-    const Conv2dShape to = folded(shape).value();
-    assert(gradient.count() == weights(shape) && folded_gradient.count() == weights(to));
-    assert(weights(to) < std::int64_t{1} << 31);
-    with_both(folded_gradient.dtype, gradient.dtype, [&]<class In, class Out>(Storage<In>, Storage<Out>) {
-        launch("unfold_gradient", sum_folds<In, Out>, elementwise(gradient.count()), stream,
-               kernel_of(shape, to), elements<const In>(folded_gradient), elements<Out>(gradient),
-               static_cast<unsigned>(gradient.count()));
     });
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// A convolution of stride 2 over few channels (a model's first) as one of stride 1 over 64 channels, for
-// which the libraries have engines that keep tensor cores busy. Two steps:
+// Forward of a convolution of stride 2 over few channels (a model's first) as one of stride 1 over 64
+// channels, for which the libraries have engines that keep tensor cores busy. Two steps:
 //
 // Of the padded image, a cell is 2 × 2 pixels: 2 lines of 8 elements, each the channels of two pixels and
 // zeros. With tap k = 2a + b and pixel 2·oh + k = 2·(oh + a) + b, kernel and stride halve: ceil(K/2) cells,
@@ -52,8 +52,5 @@ void space_to_depth(const Conv2dShape& shape, const TensorView& x, const TensorV
 /// weight[O, KH, KW, I] -> [4·O, …, 64]
 void fold_weight(const Conv2dShape& shape, const TensorView& weight, const TensorView& folded_weight,
                  Stream stream);
-/// The gradient of the weight from that of the folded one: sums of four in fp32, in the order of the outputs.
-void unfold_gradient(const Conv2dShape& shape, const TensorView& folded_gradient, const TensorView& gradient,
-                     Stream stream);
 
 }  // namespace tutti::cuda

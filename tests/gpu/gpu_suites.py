@@ -117,7 +117,8 @@ class Suites:
                 result["unjudged"] = "it does not use the GPU"
             elif done.returncode != 0 or not found:  # code 0 without a summary: the tool saw nothing
                 result["bad"] = True
-            return {**result, **({"said": said[-3000:]} if result["bad"] else {})}
+            of_tool = "\n".join(line for line in said.splitlines() if line.startswith("=========") and line.strip("= "))
+            return {**result, **({"said": of_tool[:2000] + "\n" + said[-1500:]} if result["bad"] else {})}
 
         # A bundle's program is a script that starts it.
         return self.run_suites([program, "--tool", tool, "--target-processes", "all", "--error-exitcode", "9", *SANITIZER[tool]],

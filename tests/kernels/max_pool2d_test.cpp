@@ -152,8 +152,9 @@ TEST_P(MaxPool2dTest, with_relu_it_has_the_bits_of_relu_before_it) {
         s.relu = true;
         ops_->max_pool2d_forward(s, x.view(), y.view(), winner.view());
         ops_->max_pool2d_backward(s, dy.view(), winner.view(), dx.view());
-        EXPECT_EQ(y.bytes(), expected_y.bytes());
-        EXPECT_EQ(dx.bytes(), expected_dx.bytes());
+        // But for those of NaN, of which a GPU's minima and maxima make their own.
+        expect_equal(y, expected_y.values());
+        expect_equal(dx, expected_dx.values());
     }
 }
 

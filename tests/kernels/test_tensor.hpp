@@ -19,6 +19,12 @@ class TestTensor {
     TestTensor(DType dtype, const Shape& shape, const std::vector<double>& values);
     /// Uniform in [−1, 1), the same numbers for every type, rounded to it.
     static TestTensor random(DType dtype, const Shape& shape, unsigned seed);
+    /// A copy waits as every look at the values does.
+    TestTensor(const TestTensor& other) : dtype_(other.dtype_), shape_(other.shape_), bytes_(other.bytes()) {}
+    TestTensor(TestTensor&&) = default;
+    TestTensor& operator=(const TestTensor& other) { return *this = TestTensor(other); }
+    TestTensor& operator=(TestTensor&&) = default;
+    ~TestTensor() = default;
 
     TensorView view() { return {bytes_.data(), dtype_, shape_}; }
     std::size_t size() const { return static_cast<std::size_t>(shape_.count()); }
