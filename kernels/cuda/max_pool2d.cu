@@ -27,7 +27,16 @@ Plan plan(const Pool2dShape& s, unsigned items) {
             narrow(s.padding_w), narrow(s.out_height()), narrow(s.out_width()), items};
 }
 
-template <class T, int N, bool relu>
+template <class T>
+__device__ inline T lowest() {
+    if constexpr (sizeof(T) == sizeof(float))
+        return -INFINITY;
+    else
+        return {0xff80};
+}
+
+/// K: of windows of K × K, all of whose elements are on their way before the first is looked at; 0: of any.
+template <class T, int N, bool relu, int K>
 __global__ void __launch_bounds__(256, 1)
     forward(Plan s, const T* RESTRICT x, T* RESTRICT y, unsigned char* RESTRICT winner) {
     for_items(s.items, [&](unsigned item) {
@@ -42,18 +51,39 @@ __global__ void __launch_bounds__(256, 1)
             best[i] = -INFINITY;
             place.at[i] = static_cast<unsigned char>(part.h_begin * s.kernel_w + part.w_begin);
         }
-        for (int kh = part.h_begin; kh < part.h_end; ++kh)
-            for (int kw = part.w_begin; kw < part.w_end; ++kw) {
-                const int pixel = (part.top + kh) * s.width + part.left + kw;
-                float candidate[N];
-                load(image + static_cast<std::int64_t>(pixel) * s.channels, candidate);
+        const auto at = [&](int kh, int kw) {
+            const int pixel = (part.top + kh) * s.width + part.left + kw;
+            return *reinterpret_cast<const Vector<T, N>*>(image +
+                                                          static_cast<std::int64_t>(pixel) * s.channels);
+        };
+        const auto take = [&](const Vector<T, N>& candidates, int here) {
 #pragma unroll
-                for (int i = 0; i < N; ++i)
-                    if (wins(candidate[i], best[i])) {
-                        best[i] = candidate[i];
-                        place.at[i] = static_cast<unsigned char>(kh * s.kernel_w + kw);
-                    }
+            for (int i = 0; i < N; ++i) {
+                const float candidate = to_float(candidates.at[i]);
+                if (wins(candidate, best[i])) {
+                    best[i] = candidate;
+                    place.at[i] = static_cast<unsigned char>(here);
+                }
             }
+        };
+        if constexpr (K > 0) {
+            Vector<T, N> candidates[K * K];
+#pragma unroll
+            for (int k = 0; k < K * K; ++k) {
+                const int kh = k / K, kw = k % K;
+                if (kh >= part.h_begin && kh < part.h_end && kw >= part.w_begin && kw < part.w_end) {
+                    candidates[k] = at(kh, kw);
+                } else {
+#pragma unroll
+                    for (int i = 0; i < N; ++i) candidates[k].at[i] = lowest<T>();  // wins over nothing
+                }
+            }
+#pragma unroll
+            for (int k = 0; k < K * K; ++k) take(candidates[k], k);
+        } else {
+            for (int kh = part.h_begin; kh < part.h_end; ++kh)
+                for (int kw = part.w_begin; kw < part.w_end; ++kw) take(at(kh, kw), kh * s.kernel_w + kw);
+        }
         if constexpr (relu) {
 #pragma unroll
             for (int i = 0; i < N; ++i)
@@ -97,6 +127,62 @@ __global__ void __launch_bounds__(256, 1)
     });
 }
 
+/// ResNet's windows: 3 × 3 with stride 2.
+constexpr int three = 3;
+bool three_by_two(const Pool2dShape& s) {
+    return s.kernel_h == three && s.kernel_w == three && s.stride_h == 2 && s.stride_w == 2;
+}
+
+/// For these windows 2 × 2 pixels from an even place on, as the windows count, lie in the same 2 × 2 windows:
+/// a thread has such pixels, and reads each window once.
+struct Tiles {
+    int first, count;  ///< along one side
+};
+HOST_DEVICE inline Tiles tiles(int size, int padding) {
+    return {padding / 2, (size + padding - 1) / 2 - padding / 2 + 1};
+}
+
+template <class T, int N>
+__global__ void __launch_bounds__(256, 1)
+    backward_tiles(Plan s, const T* RESTRICT dy, const unsigned char* RESTRICT winner, T* RESTRICT dx) {
+    const Tiles down = tiles(s.height, s.padding_h), across = tiles(s.width, s.padding_w);
+    for_items(s.items, [&](unsigned item) {
+        const Pixel tile = pixel_of(item, down.count, across.count, s.channels / N, N);
+        const int last_oh = tile.h + down.first, last_ow = tile.w + across.first;
+        Vector<T, N> gradient[4];
+        Vector<unsigned char, N> place[4];
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            const int oh = last_oh - 1 + k / 2, ow = last_ow - 1 + k % 2;
+            if (oh >= 0 && oh < s.out_height && ow >= 0 && ow < s.out_width) {
+                const std::int64_t out =
+                    ((tile.n * s.out_height + oh) * s.out_width + ow) * s.channels + tile.channel;
+                gradient[k] = *reinterpret_cast<const Vector<T, N>*>(dy + out);
+                place[k] = *reinterpret_cast<const Vector<unsigned char, N>*>(winner + out);
+            } else {
+                gradient[k] = {};
+#pragma unroll
+                for (int i = 0; i < N; ++i) place[k].at[i] = nothing;
+            }
+        }
+#pragma unroll
+        for (int pixel = 0; pixel < 4; ++pixel) {
+            const int h = 2 * last_oh + pixel / 2 - s.padding_h, w = 2 * last_ow + pixel % 2 - s.padding_w;
+            if (h < 0 || h >= s.height || w < 0 || w >= s.width) continue;
+            float sum[N] = {};
+#pragma unroll
+            for (int k = 0; k < 4; ++k) {
+                const int kh = 2 - k / 2 * 2 + pixel / 2, kw = 2 - k % 2 * 2 + pixel % 2;
+                if (kh >= three || kw >= three) continue;
+#pragma unroll
+                for (int i = 0; i < N; ++i)
+                    if (place[k].at[i] == kh * three + kw) sum[i] += to_float(gradient[k].at[i]);
+            }
+            store(dx + ((tile.n * s.height + h) * s.width + w) * s.channels + tile.channel, sum);
+        }
+    });
+}
+
 }  // namespace
 
 void max_pool2d_forward(const Pool2dShape& shape, const TensorView& x, const TensorView& y,
@@ -109,7 +195,10 @@ void max_pool2d_forward(const Pool2dShape& shape, const TensorView& x, const Ten
         const bool wide = shape.channels % vector_size<T> == 0 && aligned(x.data, y.data, winner.data);
         with_lanes<T>(wide, [&]<int N>(Lanes<N>) {
             for_samples(x.shape[0], out_size / N, [&](std::int64_t first, std::int64_t, unsigned items) {
-                auto* kernel = shape.relu ? forward<T, N, true> : forward<T, N, false>;
+                const bool threes = shape.kernel_h == three && shape.kernel_w == three;
+                auto* kernel = threes
+                                   ? (shape.relu ? forward<T, N, true, three> : forward<T, N, false, three>)
+                                   : (shape.relu ? forward<T, N, true, 0> : forward<T, N, false, 0>);
                 launch("max_pool2d_forward", kernel, elementwise(items), stream, plan(shape, items),
                        elements<const T>(x) + first * in_size, elements<T>(y) + first * out_size,
                        winner.as<unsigned char>() + first * out_size);
@@ -127,8 +216,17 @@ void max_pool2d_backward(const Pool2dShape& shape, const TensorView& dy, const T
     with_storage(dx.dtype, [&]<class T>(Storage<T>) {
         const bool wide = shape.channels % vector_size<T> == 0 && aligned(dx.data, dy.data, winner.data);
         with_lanes<T>(wide, [&]<int N>(Lanes<N>) {
-            for_samples(dx.shape[0], in_size / N, [&](std::int64_t first, std::int64_t, unsigned items) {
-                launch("max_pool2d_backward", backward<T, N>, elementwise(items), stream, plan(shape, items),
+            const bool in_tiles = three_by_two(shape);
+            const auto count = [](std::int64_t size, std::int64_t padding) {
+                return tiles(static_cast<int>(size), static_cast<int>(padding)).count;
+            };
+            const std::int64_t items_each = in_tiles ? std::int64_t{count(shape.height, shape.padding_h)} *
+                                                           count(shape.width, shape.padding_w) *
+                                                           (shape.channels / N)
+                                                     : in_size / N;
+            for_samples(dx.shape[0], items_each, [&](std::int64_t first, std::int64_t, unsigned items) {
+                launch("max_pool2d_backward", in_tiles ? backward_tiles<T, N> : backward<T, N>,
+                       elementwise(items), stream, plan(shape, items),
                        elements<const T>(dy) + first * out_size,
                        winner.as<unsigned char>() + first * out_size, elements<T>(dx) + first * in_size);
             });

@@ -2,7 +2,7 @@
 // Max pooling, as Ops::max_pool2d_*: x[N, H, W, C] -> y[N, OH, OW, C] and winner (u8, y's shape), the
 // winner's place in its window. x and y, or dy and dx: f32 or bf16. The CPU's bits: backward sums in fp32 in
 // the order of the output places, and rounds once. One launch each, without atomics: a thread gathers what
-// the windows over its pixel say.
+// the windows over its pixel say, or for windows of 3 × 3 with stride 2 over its 2 × 2 pixels.
 //
 // Moves: x in, y and winner out: N·C·(H·W·s + OH·OW·(s + 1)) bytes, s = 4 or 2, and backward the same with dy
 // in, dx out. (Neighbouring windows share rows, which the second-level cache holds.)

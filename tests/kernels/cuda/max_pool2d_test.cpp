@@ -58,6 +58,42 @@ TEST_P(CudaMaxPool2dTest, with_relu_it_has_the_bits_of_the_cpu) {
         }
 }
 
+TEST_P(CudaMaxPool2dTest, windows_of_3_by_3_and_stride_2_have_the_bits_of_the_cpu) {
+    for (const DType dtype : storage_types)
+        for (const std::int64_t channels : {1, 8, 12})
+            for (const std::int64_t padding : {0, 1, 2})
+                for (const std::int64_t height : {7, 8})
+                    for (const bool relu : {false, true})
+                        compare({.height = height,
+                                 .width = 13 - height,
+                                 .channels = channels,
+                                 .kernel_h = 3,
+                                 .kernel_w = 3,
+                                 .padding_h = padding,
+                                 .padding_w = 2 - padding,
+                                 .relu = relu},
+                                2, dtype);
+}
+
+TEST_P(CudaMaxPool2dTest, of_3_by_3_the_first_of_equals_and_the_last_nan_win) {
+    Pool2dShape s{.height = 3, .width = 3, .channels = 1, .kernel_h = 3, .kernel_w = 3};
+    const auto expect = [&](const std::vector<double>& x, const std::vector<double>& best,
+                            const std::vector<double>& places) {
+        TestTensor in(DType::bf16, {1, 3, 3, 1}, x);
+        const Shape out{1, s.out_height(), s.out_width(), 1};
+        TestTensor y(DType::bf16, out), winner(DType::u8, out);
+        cuda::max_pool2d_forward(s, in.view(), y.view(), winner.view(), stream_);
+        expect_equal(y, best);
+        expect_equal(winner, places);
+    };
+    expect({1, 2, 2, 0, 2, 1, 1, 1, 1}, {2}, {1});
+    expect({1, NAN, 2, 0, NAN, 1, 1, 9, 1}, {NAN}, {4});
+    const std::vector<double> lowest(9, -INFINITY);
+    expect(lowest, {-INFINITY}, {0});
+    s.padding_h = s.padding_w = 1;
+    expect(lowest, {-INFINITY, -INFINITY, -INFINITY, -INFINITY}, {4, 3, 1, 0});
+}
+
 TEST_P(CudaMaxPool2dTest, pixels_between_windows_get_no_gradient) {
     compare({.height = 8,
              .width = 9,
