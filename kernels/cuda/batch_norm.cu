@@ -126,11 +126,11 @@ __global__ void __launch_bounds__(256)
 __global__ void __launch_bounds__(256)
     running_normalizer(const float* RESTRICT mean, const float* RESTRICT variance, std::int64_t channels,
                        double eps, double* RESTRICT normalizer) {
-    if (grid_thread() == 0) normalizer[0] = 0;
-    for (std::int64_t c = grid_thread(); c < channels; c += grid_threads()) {
-        normalizer[1 + c] = static_cast<double>(mean[c]);
-        normalizer[1 + channels + c] = 1 / sqrt(static_cast<double>(variance[c]) + eps);
-    }
+    const std::int64_t c = grid_thread();
+    if (c == 0) normalizer[0] = 0;
+    if (c >= channels) return;
+    normalizer[1 + c] = static_cast<double>(mean[c]);
+    normalizer[1 + channels + c] = 1 / sqrt(static_cast<double>(variance[c]) + eps);
 }
 
 /// One block: whether any value is not finite decides for all channels. A large one, as each thread waits for
@@ -287,6 +287,11 @@ __global__ void __launch_bounds__(tile_threads, 3)
         });
 }
 
+/// A thread per channel.
+Geometry one_each(std::int64_t channels) {
+    return {{static_cast<unsigned>(divide_up(channels, 256))}, {256}};
+}
+
 bool wide(std::int64_t channels, const TensorView& x) {
     return channels % static_cast<std::int64_t>(16 / size_of(x.dtype)) == 0 && aligned(x.data);
 }
@@ -375,7 +380,7 @@ void batch_norm_normalizer_of_batch(const BatchNormShape& shape, const TensorVie
 void batch_norm_running_normalizer(const BatchNormShape& shape, const TensorView& running_mean,
                                    const TensorView& running_var, const TensorView& normalizer,
                                    Stream stream) {
-    launch("batch_norm_running_normalizer", running_normalizer, elementwise(shape.channels), stream,
+    launch("batch_norm_running_normalizer", running_normalizer, one_each(shape.channels), stream,
            running_mean.as<float>(), running_var.as<float>(), shape.channels, shape.eps,
            normalizer.as<double>());
 }

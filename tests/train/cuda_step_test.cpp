@@ -324,7 +324,6 @@ TEST(CudaStep, is_issued_to_one_stream_in_order_and_waits_for_its_loss_alone) {
                                     "stream 1: launch bias_forward",
                                     "stream 1: launch batch_norm_moments",
                                     "stream 1: launch batch_norm_moments sum",
-                                    "stream 1: launch batch_norm_normalizer",
                                     "stream 1: launch batch_norm_forward",
                                     "stream 1: launch max_pool2d_forward",
                                     "stream 1: convolution forward",
