@@ -39,7 +39,6 @@ made elsewhere (jobs/bundle.sh -t). Where a GPU is there for minutes only, most 
 Exit code: 0 no stage of the report failed, 1 one did, 77 there is no GPU. 0 also where stages were left out or cut off:
 only "complete": true says that each passed or had a reason to be skipped. A stage that failed in an earlier call, and is
 kept in the report, makes later calls end with 1, too, until it passes or FOLDER is another one.
-Not yet run on hardware.
 END
 }
 

@@ -9,7 +9,7 @@ hits all alike. Times are medians over rounds of the block's median step; a rati
 theirs / ours in the same round: above 1 ours is faster. Theirs has its batch on the device; ours reads its batches from
 host memory. Aims are for one H200: beside a figure of another GPU, or of a batch that is smaller because
 the memory is, that is said. The models must have equally many parameters. A variant that fails has its reason in the table. Exit code
-77: no GPU here. Not yet run on hardware.
+77: no GPU here.
 """
 
 import argparse
