@@ -287,11 +287,6 @@ __global__ void __launch_bounds__(tile_threads, 3)
         });
 }
 
-/// A thread per channel.
-Geometry one_each(std::int64_t channels) {
-    return {{static_cast<unsigned>(divide_up(channels, 256))}, {256}};
-}
-
 bool wide(std::int64_t channels, const TensorView& x) {
     return channels % static_cast<std::int64_t>(16 / size_of(x.dtype)) == 0 && aligned(x.data);
 }
@@ -380,7 +375,8 @@ void batch_norm_normalizer_of_batch(const BatchNormShape& shape, const TensorVie
 void batch_norm_running_normalizer(const BatchNormShape& shape, const TensorView& running_mean,
                                    const TensorView& running_var, const TensorView& normalizer,
                                    Stream stream) {
-    launch("batch_norm_running_normalizer", running_normalizer, one_each(shape.channels), stream,
+    const Geometry a_thread_each{{static_cast<unsigned>(divide_up(shape.channels, 256))}, {256}};
+    launch("batch_norm_running_normalizer", running_normalizer, a_thread_each, stream,
            running_mean.as<float>(), running_var.as<float>(), shape.channels, shape.eps,
            normalizer.as<double>());
 }

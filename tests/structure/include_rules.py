@@ -144,7 +144,7 @@ def public_headers(tree):
 
 def file_lengths(tree):
     for file in tree.under("src", "include", "kernels", "tests"):
-        if len(file.lines) > MAX_LINES:
+        if len(file.lines) > MAX_LINES and not file.path.endswith(".json"):  # what programs have written
             yield f"{file.path}:{MAX_LINES + 1}: {len(file.lines)} lines, more than {MAX_LINES}: two ideas, two files"
 
 
