@@ -59,8 +59,8 @@ __device__ inline void unpack_gradients(const Fetched<T, N>& row, const BatchNor
 }
 
 // The launch bounds and for_tile_rows below: blocks that a multiprocessor runs at once, and rows whose loads
-// a thread has under way together: 48 to 96 KiB per multiprocessor (an H200 needs about 35 to be busy), with
-// no register spilled.
+// a thread has under way together: 48 to 96 KiB per multiprocessor (an H200 needs about 35, by latency times
+// bandwidth), with no register spilled.
 
 template <class T, int N>
 __global__ void __launch_bounds__(tile_threads, 4)

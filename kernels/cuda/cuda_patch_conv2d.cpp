@@ -1,7 +1,7 @@
 // A convolution whose windows neither overlap nor leave anything out, as the patch embedding of a vision
 // transformer: the patches are brought together, and the rest is a linear layer of them. cuDNN 9.19 has no
 // engine that is fast at it: on an H200, 16x16 patches of 256 images of 224x224x3, bf16, took it 8.4 ms
-// forward and back to the weights (2026-11-27), and the products are 0.2 ms.
+// forward and back to the weights (2026-11-27), and patches and products take 0.4 ms.
 
 #include "cuda_ops.hpp"
 #include "patches.hpp"

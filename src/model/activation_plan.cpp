@@ -155,11 +155,17 @@ ActivationPlan plan(const std::vector<GraphSpec::Node>& nodes, const std::vector
         if (one == other || !trained[other] || gradient[one] != gradient[i] || readers.back() != i ||
             bytes_of(other) != bytes_of(i))
             return;
-        NodeId source = one;
-        while (nodes[source].layer && nodes[source].layer->is_view() &&
-               uses[nodes[source].inputs.front()].consumers.size() == 1)
-            source = nodes[source].inputs.front();
+        const auto source_of = [&](NodeId node) {
+            while (node != 0 && nodes[node].layer->is_view() &&
+                   uses[nodes[node].inputs.front()].consumers.size() == 1)
+                node = nodes[node].inputs.front();
+            return node;
+        };
+        const NodeId source = source_of(one), source_of_other = source_of(other);
         if (nodes[source].layer->passes_gradient_on()) return;  // it would have to copy
+        if (nodes[source].layer->overwrites_output_gradient() ||
+            nodes[source_of_other].layer->overwrites_output_gradient())
+            return;
         const auto runs_later = [&](std::size_t reader) { return reader == i || reader < source; };
         if (other > source && readers.size() > 1) return;
         if (!std::ranges::all_of(readers, runs_later)) return;

@@ -140,6 +140,8 @@ class Layer {
     /// True when the gradient of each input is the output's, as it is: backward leaves them alone where they
     /// are in that one's memory.
     virtual bool passes_gradient_on() const { return false; }
+    /// True when backward may leave something else in output_gradient, which then must be nobody else's.
+    virtual bool overwrites_output_gradient() const { return false; }
     /// Asked before the memory is planned: what is kept for backward may depend on the device.
     virtual void choose_what_is_kept(const Ops&) {}
     /// True when forward may be called for some samples after others: it computes each alone, at no great

@@ -38,6 +38,8 @@ class BatchNorm2d final : public Layer {
     bool backward_reads_input() const override { return true; }
     /// What the ReLU behind a sum let pass cannot be computed again from the normalisation alone.
     bool backward_reads_output() const override { return adds_ && shape_.relu; }
+    /// With what passed the ReLU, where the residual has no gradient of its own to write that to.
+    bool overwrites_output_gradient() const override { return adds_ && shape_.relu; }
     bool fuse_relu_behind(Ops&) override { return shape_.relu = true; }
     bool fuse_sum_behind() override { return adds_ = true; }
     std::int64_t batch_state_bytes() const override {
@@ -86,7 +88,8 @@ class BatchNorm2d final : public Layer {
 
     void backward(const LayerCall& call) override {
         const TensorView &x = call.inputs[0], &dy = call.output_gradient, &dx = call.input_gradients[0];
-        // The gradient of the sum with a residual is that of the residual, too; nobody else needs dy then.
+        // The gradient of the sum with a residual is that of the residual, too; without one it takes dy's
+        // place.
         const TensorView& g = adds_ && call.input_gradients[1].defined() ? call.input_gradients[1] : dy;
         const TensorView &weight = call.parameters[0], &bias = call.parameters[1];
         const TensorView &dweight = call.parameter_gradients[0], &dbias = call.parameter_gradients[1];

@@ -36,6 +36,7 @@ class Linear final : public Layer {
     bool treats_samples_apart() const override { return true; }
     bool backward_reads_input() const override { return true; }
     bool backward_reads_output() const override { return relu_op_ != nullptr; }
+    bool overwrites_output_gradient() const override { return relu_op_ != nullptr; }
     bool fuse_relu_behind(Ops& ops) override {
         relu_op_ = ops.relu_linear(shape_);
         return relu_op_ != nullptr;
