@@ -84,6 +84,25 @@ TEST(ActivationPlan, WhatTheResidualsGradientBeginsWithIsNotOverwritten) {
     EXPECT_NE(plan.gradient[block.fc2], plan.gradient[block.sum]) << "dropout would write it in place";
 }
 
+/// As a linear layer with a ReLU behind it, in backward.
+class Overwriting final : public Layer {
+  public:
+    using Layer::Layer;
+    std::string kind() const override { return "overwriting"; }
+    bool overwrites_output_gradient() const override { return true; }
+    double forward_flops() const override { return 0; }
+    double backward_flops(bool) const override { return 0; }
+    void forward(const LayerCall&) override {}
+    void backward(const LayerCall&) override {}
+};
+
+TEST(ActivationPlan, AResidualsGradientIsApartFromOneThatALayerOverwrites) {
+    const Block block(std::make_unique<Overwriting>(Shape{8}));
+    const ActivationPlan plan = block.plan();
+    EXPECT_EQ(plan.gradient[block.branch], plan.gradient[block.sum]);
+    EXPECT_NE(plan.gradient[block.x], plan.gradient[block.sum]);
+}
+
 TEST(ActivationPlan, AGradientIsNotSharedWithOneThatIsWrittenBefore) {
     // x is read again by a layer that comes after the branch, and so runs backward before it.
     GraphSpec graph({8});
