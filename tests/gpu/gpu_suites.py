@@ -62,10 +62,13 @@ class Suites:
 
         with judged_by(verdict):
             for program in self.unit_programs():
-                of_program, late = results.setdefault(program.name, {}), []
+                listed, of_program, late = self.suites(program), results.setdefault(program.name, {}), []
 
-                def keep(suite, done, of_program=of_program, late=late):
+                def keep(suite, done, listed=listed, of_program=of_program, late=late):
                     of_program[suite] = self.judge_suite(done, judge)
+                    # In the program's order, whichever ended first.
+                    for name in [name for name in listed if name in of_program]:
+                        of_program[name] = of_program.pop(name)
                     unjudged = [name for suites in results.values() for name, one in suites.items() if "unjudged" in one]
                     self.note(results, "not judged: " + ", ".join(unjudged) if unjudged else "")
                     late += [suite] if done.late else []
@@ -73,7 +76,7 @@ class Suites:
                 def run(suite, program=program):
                     return self.processes.run([*command, program, f"--gtest_filter={suite}*"], seconds=seconds)
 
-                self.processes.each(self.suites(program), run, keep, jobs)
+                self.processes.each(listed, run, keep, jobs)
                 if late:
                     raise OutOfTime
         if all("unjudged" in result for suites in results.values() for result in suites.values()):

@@ -68,9 +68,9 @@ esac
         self.assertEqual(self.check_until(gpu_process.Processes(), "--trainer", self.trainer, "--tests", self.dir, "--part", "unit"), 1)
         self.assertIn("lists no tests", self.report()[1]["unit_tests"]["reason"])
 
-    def sanitized(self, **suites):
+    def sanitized(self, jobs=1, **suites):
         """The stage memcheck of suites that are these shell commands, under a sanitizer that only starts them; and its
-        remark."""
+        remark. One after the other: the sign that time is over would end those beside it."""
         listed = "".join(f"{name}.\\n  runs\\n" for name in suites)
         cases = "".join(f"    --gtest_filter={name}.*) echo '[ RUN      ] {name}.runs'; {command} ;;\n" for name, command in suites.items())
         for name, text in {"test_gpu_ops": f"case $1 in\n    --gtest_list_tests) printf '{listed}' ;;\n{cases}esac\n",
@@ -86,7 +86,7 @@ esac
 
         self.sign.unlink(missing_ok=True)
         remarks = []
-        arguments = types.SimpleNamespace(trainer=self.trainer, tests=self.dir, rehearse=False, quick=True, jobs=2)
+        arguments = types.SimpleNamespace(trainer=self.trainer, tests=self.dir, rehearse=False, quick=True, jobs=jobs)
         check = gpu_stages.Check(arguments, self.dir, Hurried(self.sign), lambda _, remark="": remarks.append(remark))
         with mock.patch.dict(os.environ, {"PATH": f"{self.dir}:{os.environ['PATH']}"}):
             return check.memcheck()["test_gpu_ops"], remarks[-1]
@@ -107,6 +107,14 @@ esac
                 {"Clean": clean, "Silent": "true"}, {"Clean": clean, "Wrong": "echo '========= ERROR SUMMARY: 3 errors'"}:
             with self.assertRaises(gpu_process.Failed, msg=bad):
                 self.sanitized(**bad)
+
+    def test_suites_are_told_in_the_order_of_the_program_whichever_ends_first(self):
+        host = "echo '========= Error: Target application terminated before first instrumented API call'; exit 255"
+        ended = self.dir / "ended"
+        suites, remark = self.sanitized(jobs=2, First=f"until [ -e {ended} ]; do sleep 0.01; done; sleep 0.3; {host}",
+                                        Second=f": > {ended}; {host}", Third="echo '========= ERROR SUMMARY: 0 errors'")
+        self.assertEqual([*suites], ["First.", "Second.", "Third."])
+        self.assertEqual(remark, "not judged: First., Second.")
 
     def test_a_device_that_the_sanitizer_does_not_support_is_no_failure(self):
         refused = ("printf '========= COMPUTE-SANITIZER\n========= Error: Device not supported. Please refer to the documentation\n"
