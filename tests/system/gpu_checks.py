@@ -36,7 +36,7 @@ class UntilSign(gpu_process.Processes):
 class GpuCheckTest(TrainingTest):
     def check_until(self, processes, *options):
         """The same in this process: the exit code. The time is over when `processes` says so."""
-        words = [str(word) for word in ["--out", self.dir, "--rehearse", "--quick", *options]]
+        words = [str(word) for word in ["--out", self.dir, "--rehearse", "--quick", "--jobs", "1", *options]]
         # The name of the folder for temporary files is found once per process, otherwise.
         with mock.patch.dict(os.environ, self.environment(), clear=True), mock.patch.object(tempfile, "tempdir", None), \
                 contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
