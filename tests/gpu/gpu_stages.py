@@ -360,20 +360,34 @@ class Check(Suites):
         """Ours against PyTorch, in turn."""
         if self.arguments.python is None:
             raise Skipped("no --python that has torch")
-        report = self.folder / "peer.json"
         small = ["--quick", "--variants", "eager", "--batch", "8", "--rounds", "1"]
         inherited, ours = os.environ.get("LD_LIBRARY_PATH", ""), self.processes.environment.get("LD_LIBRARY_PATH", "")
-        found = {}
-        with judged_by(lambda: require_no_failure(found.get("results", {}))):
+        found = {"results": {}}
+
+        def compare(model):
+            report = self.folder / f"peer-{model}.json"
             try:
-                # PyTorch finds its own libraries; ours may be others.
-                self.run([sys.executable, "-B", f"{HERE}/peer_torch.py", "--python", self.arguments.python, "--trainer",
-                          self.trainer, "--out", report, "--device", self.device, "--models", self.arguments.models,
-                          "--variants", self.arguments.variants, "--libraries", ours, *(["--memory", self.arguments.memory] if self.arguments.memory else []),
-                          *(small if self.arguments.quick else [])],
-                         seconds=7200, env={"LD_LIBRARY_PATH": inherited})
+                # PyTorch finds its own libraries; ours may be others. Code 1: a model has a "failure".
+                done = self.run([sys.executable, "-B", f"{HERE}/peer_torch.py", "--python", self.arguments.python, "--trainer",
+                                 self.trainer, "--out", report, "--device", self.device, "--models", model,
+                                 "--variants", self.arguments.variants, "--libraries", ours,
+                                 *(["--memory", self.arguments.memory] if self.arguments.memory else []),
+                                 *(small if self.arguments.quick else [])],
+                                seconds=3600, env={"LD_LIBRARY_PATH": inherited}, ok=(0, 1))
             finally:
-                if report.exists():  # it has what was measured until now
-                    found = json.loads(report.read_text(encoding="utf-8"))
+                if report.exists():  # it has the rounds until now
+                    of_model = json.loads(report.read_text(encoding="utf-8"))
+                    found.update({**of_model, "results": {**found["results"], **of_model["results"]}})
+            if done.returncode == 1 and "failure" not in found["results"].get(model, {}):
+                raise Failed(f"peer_torch.py ended with 1: {(done.stdout + done.stderr)[-2000:]}")
+
+        # Model by model: what is finished stays in the report, however this program ends.
+        with judged_by(lambda: require_no_failure(found["results"])):
+            for model in self.arguments.models.split(","):
+                try:
+                    compare(model)
+                except Failed as failure:
+                    found["results"].setdefault(model, {})["failure"] = str(failure)
+                finally:
                     self.note(found)
         return found

@@ -100,25 +100,24 @@ def run_ours(arguments, model, steps, warmup, folder):
     return 1e3 * batch / report["samples_per_second"], sum(layer["parameters"] for layer in report["layers"])
 
 
-def measure(arguments, model, folder):
-    """{"batch": samples, "ours": [ms by round], variant: [ms by round] or the reason, "beside": {variant: [ours, ms by
-    round]}}, and "failure" where ours beside some variants has one."""
-    result = {"batch": samples(arguments, model), "ours": [], "beside": {}}
+def measure(arguments, model, folder, result, keep):
+    """Into result: {"batch": samples, "ours": [ms by round], variant: [ms by round] or the reason, "beside": {variant:
+    [ours, ms by round]}}, and "failure" where ours beside some variants has one. keep() after each round."""
+    result.update({"batch": samples(arguments, model), "ours": [], "beside": {}})
     # A variant keeps its memory while the others run.
     all_at_once = fit_together(model, result["batch"], len(arguments.variants) + 1, arguments.memory)
     for variants in [arguments.variants] if all_at_once else [[variant] for variant in arguments.variants]:
         try:
-            measure_beside(arguments, model, folder, variants, result)
+            measure_beside(arguments, model, folder, variants, result, keep)
         except Failed as failure:
             # Of ours beside these: what has times keeps them, and the next ones have their turn.
             result["failure"] = str(failure)
             for variant in variants:
                 if not result.get(variant):
                     result[variant] = str(failure)
-    return result
 
 
-def measure_beside(arguments, model, folder, variants, result):
+def measure_beside(arguments, model, folder, variants, result, keep):
     steps, warmup = (2, 1) if arguments.quick else STEPS[model]
     peers = {}
     try:
@@ -147,6 +146,7 @@ def measure_beside(arguments, model, folder, variants, result):
                 except Failed as failure:
                     result[variant] = str(failure)
                     peers.pop(variant).end()
+            keep()
     finally:
         for peer in peers.values():
             peer.end()
@@ -177,7 +177,7 @@ def table(results, variants):
 
 
 def write_report(arguments, results):
-    """After each model, so that it stays when the time ends. Returns the line about it."""
+    """After each round, so that it stays when the time ends. Returns the line about it."""
     facts = next((result["facts"] for result in results.values() if "facts" in result), {})
     head = (f"{time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}, {facts.get('device', '?')}, PyTorch "
             f"{facts.get('torch', 'not measured')}, {arguments.precision}, {arguments.rounds} rounds")
@@ -225,10 +225,8 @@ def main():
     results = {}
     with tempfile.TemporaryDirectory(prefix="tutti-") as name:
         for model in arguments.models:
-            try:
-                results[model] = measure(arguments, model, pathlib.Path(name))
-            except Failed as failure:
-                results[model] = {"failure": str(failure)}
+            results[model] = {}
+            measure(arguments, model, pathlib.Path(name), results[model], lambda: write_report(arguments, results))
             print(f"# {model} measured", flush=True)
             head = write_report(arguments, results)
     print(f"\n{head}\n\n{table(results, arguments.variants)}")

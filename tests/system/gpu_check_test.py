@@ -5,6 +5,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import types
 from unittest import mock
 
@@ -212,17 +213,49 @@ esac
             metrics.write_text("")  # what there was until then
         self.assertLessEqual(check.compare("second", 1)["worst"], gpu_stages.LOSS_TOLERANCE)
 
+    def bench_beside(self, processes, of_resnet18):
+        """The stage step_bench of two models beside a stand-in of PyTorch that does this for the second."""
+        steps = self.dir / "steps.py"
+        steps.write_text(f"""import json, sys, time
+if sys.argv[sys.argv.index("--model") + 1] == "resnet18":
+    {of_resnet18}
+print(json.dumps({{"torch": "0", "device": "none", "parameters": 421642}}), flush=True)
+for line in sys.stdin:
+    print(json.dumps([0.25] * int(line)), flush=True)
+""")
+        python = self.dir / "python"
+        python.write_text(f'#!/bin/sh\nshift 2\nexec "{sys.executable}" -B "{steps}" "$@"\n')
+        python.chmod(0o755)
+        code = self.check_until(processes, "--trainer", self.trainer, "--stages", "step_bench", "--models", "lenet,resnet18",
+                                "--python", python)
+        stage = self.report()[1]["step_bench"]
+        self.assertEqual(stage["result"]["results"]["lenet"]["eager"], [250.0])
+        return code, stage
+
+    def test_a_finished_model_stays_in_the_report_when_the_next_one_fails_or_the_time_ends(self):
+        code, stage = self.bench_beside(gpu_process.Processes(), 'sys.exit("no memory")')
+        self.assertEqual((code, stage["status"]), (0, "passed"), "PyTorch's own failure stands in the table")
+        self.assertIn("no memory", stage["result"]["results"]["resnet18"]["eager"])
+        code, stage = self.bench_beside(gpu_process.Processes(), "pass")
+        self.assertEqual((code, stage["status"]), (1, "FAILED"))
+        self.assertIn("parameters here, 421642 in PyTorch", stage["reason"])
+        code, stage = self.bench_beside(UntilSign(self.sign), f"open({str(self.sign)!r}, 'w'); time.sleep(300)")
+        self.assertEqual((stage["status"], stage["reason"]), ("cut off", "--minutes are over"))
+
     def test_variants_of_pytorch_keep_their_times_when_ours_fails_beside_another(self):
-        def beside(arguments, model, folder, variants, result):
+        def beside(arguments, model, folder, variants, result, keep):
             if variants == ["compile"]:
                 raise peer_torch.Failed("ours ended with 9")
             result["ours"].append(2.0)
             for variant in variants:
                 result[variant], result["beside"][variant] = [3.0], [2.0]
+            keep()
 
         arguments = types.SimpleNamespace(batch=None, memory=79.6, variants=["eager", "compile", "max-autotune"])
+        result, kept = {}, []
         with mock.patch.object(peer_torch, "measure_beside", beside):
-            result = peer_torch.measure(arguments, "vit_b16", self.dir)
+            peer_torch.measure(arguments, "vit_b16", self.dir, result, lambda: kept.append(json.dumps(result)))
+        self.assertEqual(len(kept), 2)
         self.assertEqual([result[variant] for variant in arguments.variants], [[3.0], "ours ended with 9", [3.0]])
         self.assertEqual(result["failure"], "ours ended with 9", "of the whole")
         result["facts"] = {"device": "NVIDIA H200"}
