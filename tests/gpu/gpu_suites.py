@@ -14,10 +14,23 @@ NO_CUDA_IN_IT = "terminated before first instrumented API call"
 # What it says where it cannot look into kernels, as on some virtual machines; the program then has error 999 at its first
 # allocation.
 NOT_THIS_DEVICE = "Device not supported"
+# What it says where it failed in itself, and counts as an error. The program's calls fail from there on.
+FAILED_IN_ITSELF = "Internal Sanitizer Error"
+# A line about something that it found in the program.
+FINDING = re.compile(r"^=+ (?:(?:Error|Warning): (?:Race|Potential)|Invalid |Misaligned )", re.MULTILINE)
 # No API errors: libraries look for functions that the driver does not have, and ask for symbols that a file does not have,
 # while our own calls all are judged by the program. Hazards are looked for in our kernels alone, whose namespace is in
 # their (mangled) names: those of the libraries synchronise in ways of their own, and would take the time.
 SANITIZER = {"memcheck": ["--report-api-errors", "no"], "racecheck": ["--kernel-name", "kns=5tutti"]}
+
+
+def unjudged_names(results):
+    """Suites, and tests of those that were run test by test."""
+    for of_program in results.values():
+        for suite, result in of_program.items():
+            for test, one in result.get("apart", {"": result}).items():
+                if "unjudged" in one:
+                    yield suite + test
 
 
 class Suites:
@@ -34,9 +47,14 @@ class Suites:
         return found
 
     def suites(self, program):
-        """Of a GoogleTest program."""
+        """Of a GoogleTest program: {"Suite.": [tests]}."""
         listed = self.run([program, "--gtest_list_tests"], seconds=120).stdout
-        suites = [line.split()[0] for line in listed.splitlines() if re.match(r"\S+\.(\s|$)", line)]
+        suites = {}
+        for line in listed.splitlines():
+            if re.match(r"\S+\.(\s|$)", line):
+                suites[line.split()[0]] = []
+            elif suites and re.match(r"  \S", line):
+                suites[list(suites)[-1]].append(line.split()[0])
         if not suites:
             raise Failed(f"{program.name} lists no tests: {listed[-500:]}")
         return suites
@@ -50,9 +68,19 @@ class Suites:
             result.update({"bad": True, "said": f"nothing was tested: {done.stdout[-800:]}"})
         return result
 
+    def judge_apart(self, suite, apart, judge):
+        """The counts of one whose tests were run one by one."""
+        tests = {test: self.judge_suite(done, judge) for test, done in apart.items()}
+        result = {"tests": sum(one["tests"] for one in tests.values()), "bad": any(one["bad"] for one in tests.values()),
+                  "errors": sum(one.get("errors") or 0 for one in tests.values()), "apart": tests}
+        if unjudged := {test: one["unjudged"] for test, one in tests.items() if "unjudged" in one}:
+            result["unjudged"] = "; ".join(f"{suite}{test}: {why}" for test, why in unjudged.items())
+        return result
+
     def run_suites(self, command, seconds, judge, jobs):
         """Suite by suite, because an error of the GPU stays with a process: {program: {suite: result}}. judge(Ended) adds
-        to the counts: "bad", and "unjudged" where a suite did not say enough."""
+        to the counts: "bad", and "unjudged" where a suite did not say enough. One in which compute-sanitizer failed is run
+        again test by test, so that it says which, and judges the others."""
         results = {}
 
         def verdict():
@@ -64,17 +92,23 @@ class Suites:
             for program in self.unit_programs():
                 listed, of_program, late = self.suites(program), results.setdefault(program.name, {}), []
 
-                def keep(suite, done, listed=listed, of_program=of_program, late=late):
-                    of_program[suite] = self.judge_suite(done, judge)
+                def keep(suite, found, listed=listed, of_program=of_program, late=late):
+                    done, apart = found
+                    of_program[suite] = self.judge_apart(suite, apart, judge) if apart else self.judge_suite(done, judge)
                     # In the program's order, whichever ended first.
                     for name in [name for name in listed if name in of_program]:
                         of_program[name] = of_program.pop(name)
-                    unjudged = [name for suites in results.values() for name, one in suites.items() if "unjudged" in one]
-                    self.note(results, "not judged: " + ", ".join(unjudged) if unjudged else "")
-                    late += [suite] if done.late else []
+                    unjudged = ", ".join(unjudged_names(results))
+                    self.note(results, f"not judged: {unjudged}" if unjudged else "")
+                    late += [suite] if any(one.late for one in (done, *apart.values())) else []
 
-                def run(suite, program=program):
-                    return self.processes.run([*command, program, f"--gtest_filter={suite}*"], seconds=seconds)
+                def run(suite, program=program, listed=listed):
+                    def only(tests):
+                        return self.processes.run([*command, program, f"--gtest_filter={suite}{tests}"], seconds=seconds)
+
+                    done = only("*")
+                    failed = FAILED_IN_ITSELF in done.stdout + done.stderr
+                    return done, {test: only(test) for test in listed[suite]} if failed else {}
 
                 self.processes.each(listed, run, keep, jobs)
                 if late:
@@ -114,7 +148,9 @@ class Suites:
                 raise Skipped("compute-sanitizer does not support this device")
             found = [int(count) for count in re.findall(r"^=+ (?:ERROR|RACECHECK) SUMMARY: (\d+)", said, re.MULTILINE)]
             result = {"code": done.returncode, "errors": sum(found) if found else None, "bad": sum(found) > 0}
-            if done.returncode is None and not result["bad"]:
+            if FAILED_IN_ITSELF in said and not FINDING.search(said):
+                result.update({"errors": None, "bad": False, "unjudged": "compute-sanitizer failed in itself"})
+            elif done.returncode is None and not result["bad"]:
                 result["unjudged"] = "it did not end in time"  # the tool is slow
             elif NO_CUDA_IN_IT in said and not found:
                 result["unjudged"] = "it does not use the GPU"

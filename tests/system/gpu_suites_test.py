@@ -68,10 +68,10 @@ esac
         self.assertEqual(self.check_until(gpu_process.Processes(), "--trainer", self.trainer, "--tests", self.dir, "--part", "unit"), 1)
         self.assertIn("lists no tests", self.report()[1]["unit_tests"]["reason"])
 
-    def sanitized(self, jobs=1, **suites):
+    def sanitized(self, jobs=1, tests=("runs",), **suites):
         """The stage memcheck of suites that are these shell commands, under a sanitizer that only starts them; and its
         remark. One after the other: the sign that time is over would end those beside it."""
-        listed = "".join(f"{name}.\\n  runs\\n" for name in suites)
+        listed = "".join(f"{name}.\\n" + "".join(f"  {test}\\n" for test in tests) for name in suites)
         cases = "".join(f"    --gtest_filter={name}.*) echo '[ RUN      ] {name}.runs'; {command} ;;\n" for name, command in suites.items())
         for name, text in {"test_gpu_ops": f"case $1 in\n    --gtest_list_tests) printf '{listed}' ;;\n{cases}esac\n",
                            "compute-sanitizer": f'echo "$*" >> {self.dir}/asked\nwhile [ "${{1#--}}" != "$1" ]; do shift 2; done\nexec "$@"\n'}.items():
@@ -115,6 +115,25 @@ esac
                                         Second=f": > {ended}; {host}", Third="echo '========= ERROR SUMMARY: 0 errors'")
         self.assertEqual([*suites], ["First.", "Second.", "Third."])
         self.assertEqual(remark, "not judged: First., Second.")
+
+    def test_a_suite_in_which_the_sanitizer_failed_is_judged_test_by_test(self):
+        failed = "echo '========= Internal Sanitizer Error: The Sanitizer failed'; echo '========= ERROR SUMMARY: 1 error'; exit 9"
+        clean = "echo '========= ERROR SUMMARY: 0 errors'"
+        for of_second, bad in (clean, False), ("echo '========= Invalid __global__ read of size 4'; " + failed, True):
+            of_test = f'case $1 in *\\*|*.first) {failed} ;; *.second) {of_second} ;; esac'
+            try:
+                suites, remark = self.sanitized(tests=("first", "second"), Odd=of_test, Clean=clean)
+            except gpu_process.Failed as failure:
+                self.assertTrue(bad, failure)
+                self.assertIn("Invalid __global__ read", str(failure))
+                continue
+            self.assertFalse(bad)
+            self.assertEqual(remark, "not judged: Odd.first")
+            self.assertEqual(suites["Odd."]["unjudged"], "Odd.first: compute-sanitizer failed in itself")
+            self.assertEqual((suites["Odd."]["tests"], suites["Odd."]["errors"]), (2, 0))
+        # Nothing else was judged.
+        with self.assertRaises(gpu_process.Failed):
+            self.sanitized(Odd=failed)
 
     def test_a_device_that_the_sanitizer_does_not_support_is_no_failure(self):
         refused = ("printf '========= COMPUTE-SANITIZER\n========= Error: Device not supported. Please refer to the documentation\n"
