@@ -132,8 +132,8 @@ void bias_backward(BiasActivation activation, const TensorView& kept, const Tens
                    const TensorView& workspace, Stream stream) {
     const std::int64_t channels = dbias.count(), rows = rows_of(dy, channels);
     assert(workspace.count() >= bias_workspace(dy, channels));
-    assert(activation == BiasActivation::none ||
-           (kept.count() == dy.count() && dx.count() == dy.count() && bias.count() == channels));
+    assert(activation == BiasActivation::none || (kept.count() == dy.count() && dx.count() == dy.count() &&
+                                                  (!bias.defined() || bias.count() == channels)));
     double* parts = workspace.as<double>();
     with_storage(dy.dtype, [&]<class T>(Storage<T>) {
         const bool wide = channels % vector_size<T> == 0 && aligned(kept.data, bias.data, dy.data, dx.data);

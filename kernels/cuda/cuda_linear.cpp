@@ -1,5 +1,6 @@
 // Linear layers as three products, with the bias in an epilogue, and of a GELU by tanh between two of them
-// its value and its derivative; a bias's gradient has a kernel of its own. With products in bf16 each call
+// its value and its derivative; a bias's gradient has a kernel of its own, which differentiates an exact GELU
+// behind it in the same pass. With products in bf16 each call
 // first rounds those of its inputs that are not bf16 already (a graph's parameters are, Ops::product_inputs),
 // and the bias where the result is bf16.
 
@@ -17,8 +18,12 @@ namespace {
 class CudaLinear final : public GeluLinearOp {
   public:
     CudaLinear(const LinearShape& shape, ProductType type, std::shared_ptr<CudaContext> context,
-               std::shared_ptr<CublasProducts> products)
-        : shape_(shape), type_(type), context_(std::move(context)), products_(std::move(products)) {}
+               std::shared_ptr<CublasProducts> products, GeluForm gelu)
+        : shape_(shape),
+          type_(type),
+          gelu_(gelu),
+          context_(std::move(context)),
+          products_(std::move(products)) {}
 
     void forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
                  const TensorView& y) override {
@@ -54,7 +59,7 @@ class CudaLinear final : public GeluLinearOp {
         assert(bias.defined() == shape_.bias);
         if (x.shape[0] == 0) return;
         std::set<std::int64_t>& refused = kept ? gelu_aux_refused_ : gelu_refused_;
-        if (!refused.contains(x.shape[0])) {
+        if (gelu_ == GeluForm::tanh && !refused.contains(x.shape[0])) {
             const bool narrow = y.dtype == DType::bf16;
             const Inputs inputs = rounded({x, weight, narrow ? bias : TensorView{}});
             Product product = forward_product(y);
@@ -69,19 +74,31 @@ class CudaLinear final : public GeluLinearOp {
             refused.insert(x.shape[0]);
         }
         forward(x, weight, bias, kept ? h : y);
-        gelu_forward(GeluForm::tanh, kept ? h : y, y, context_->stream());
+        gelu_forward(gelu_, kept ? h : y, y, context_->stream());
     }
 
     void backward(const TensorView& x, const TensorView& weight, const TensorView& dy, const TensorView& dx,
                   const TensorView& dweight, const TensorView& dbias,
                   const ParametersFinal* parameters_final) override {
-        backward_of(x, {}, weight, dy, dx, dweight, dbias, parameters_final);
+        if (shape_.bias) backward_of_bias(BiasActivation::none, {}, dy, {}, dbias);
+        backward_of_products(x, {}, weight, dy, dx, dweight, parameters_final);
+    }
+    void backward_through_gelu(const TensorView& x, const TensorView& h, const TensorView& weight,
+                               const TensorView& dy, const TensorView& dx, const TensorView& dweight,
+                               const TensorView& dbias, const ParametersFinal* parameters_final) override {
+        assert(gelu_ == GeluForm::exact && h.count() == dy.count() && h.dtype == dy.dtype);
+        if (shape_.bias)
+            backward_of_bias(BiasActivation::gelu, h, dy, dy, dbias);
+        else
+            gelu_backward(gelu_, h, dy, dy, context_->stream());
+        backward_of_products(x, {}, weight, dy, dx, dweight, parameters_final);
     }
     void backward_gelu(const TensorView& x, const TensorView& h, const TensorView& weight,
                        const TensorView& dy, const TensorView& dh, const TensorView& dweight,
                        const TensorView& dbias, const ParametersFinal* parameters_final) override {
-        assert(h.count() == dh.count() && h.dtype == dh.dtype);
-        backward_of(x, h, weight, dy, dh, dweight, dbias, parameters_final);
+        assert(gelu_ == GeluForm::tanh && h.count() == dh.count() && h.dtype == dh.dtype);
+        if (shape_.bias) backward_of_bias(BiasActivation::none, {}, dy, {}, dbias);
+        backward_of_products(x, h, weight, dy, dh, dweight, parameters_final);
     }
 
   private:
@@ -98,20 +115,21 @@ class CudaLinear final : public GeluLinearOp {
                 .result = y.dtype};
     }
 
+    /// cuBLASLt's epilogue for it (CUBLASLT_EPILOGUE_BGRADB) is a pass of its own over dy, too, and a slower
+    /// one: 3.6 ms of a ViT-B/16 step in bf16 on an H200, this 2.3 (2026-11-27). Before the products' inputs:
+    /// they take its scratch memory.
+    void backward_of_bias(BiasActivation behind, const TensorView& kept, const TensorView& dy,
+                          const TensorView& dx, const TensorView& dbias) {
+        const TensorView workspace = context_->scratch(DType::f64, {bias_workspace(dy, shape_.out)});
+        bias_backward(behind, kept, {}, dy, dx, dbias, workspace, context_->stream());
+    }
+
     /// With h, dx is the gradient of h.
-    void backward_of(const TensorView& x, const TensorView& h, const TensorView& weight, const TensorView& dy,
-                     const TensorView& dx, const TensorView& dweight, const TensorView& dbias,
-                     const ParametersFinal* parameters_final) {
+    void backward_of_products(const TensorView& x, const TensorView& h, const TensorView& weight,
+                              const TensorView& dy, const TensorView& dx, const TensorView& dweight,
+                              const ParametersFinal* parameters_final) {
         const std::int64_t batch = x.shape[0];
         assert(dy.count() == batch * shape_.out && dweight.count() == weight.count());
-        assert(dbias.defined() == shape_.bias);
-        if (shape_.bias) {
-            // cuBLASLt's epilogue for it (CUBLASLT_EPILOGUE_BGRADB) is a pass of its own over dy, too, and a
-            // slower one: 3.6 ms of a ViT-B/16 step in bf16 on an H200, this 2.3 (2026-11-27). Before the
-            // inputs: they take its scratch memory.
-            const TensorView workspace = context_->scratch(DType::f64, {bias_workspace(dy, shape_.out)});
-            bias_backward(BiasActivation::none, {}, {}, dy, {}, dbias, workspace, context_->stream());
-        }
         if (batch == 0) {
             check(cudaMemsetAsync(dweight.data, 0, dweight.bytes(), context_->stream()), "cudaMemsetAsync");
             return;
@@ -177,6 +195,7 @@ class CudaLinear final : public GeluLinearOp {
 
     const LinearShape shape_;
     const ProductType type_;
+    const GeluForm gelu_;  // behind it, or before
     const std::shared_ptr<CudaContext> context_;
     const std::shared_ptr<CublasProducts> products_;
     /// What comes with a product does so but in batches of the sizes for which cuBLASLt refused. Not of
@@ -188,8 +207,8 @@ class CudaLinear final : public GeluLinearOp {
 
 std::unique_ptr<GeluLinearOp> make_linear(const LinearShape& shape, ProductType type,
                                           std::shared_ptr<CudaContext> context,
-                                          std::shared_ptr<CublasProducts> products) {
-    return std::make_unique<CudaLinear>(shape, type, std::move(context), std::move(products));
+                                          std::shared_ptr<CublasProducts> products, GeluForm gelu) {
+    return std::make_unique<CudaLinear>(shape, type, std::move(context), std::move(products), gelu);
 }
 
 }  // namespace tutti::cuda

@@ -24,7 +24,7 @@ std::unique_ptr<LinearOp> CudaOps::linear(const LinearShape& shape) {
 }
 std::unique_ptr<GeluLinearOp> CudaOps::gelu_linear(const LinearShape& shape, GeluForm form) {
     check(shape);
-    return fuses_gelu(form) ? make_linear(shape, type_, context_, products_) : nullptr;
+    return make_linear(shape, type_, context_, products_, form);
 }
 std::unique_ptr<Conv2dOp> CudaOps::conv2d(const Conv2dShape& shape) {
     check(shape);

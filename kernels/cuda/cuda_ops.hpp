@@ -29,6 +29,8 @@ class CudaOps final : public Ops {
     std::unique_ptr<LinearOp> linear(const LinearShape& shape) override;
     /// cuBLASLt has the one by tanh.
     bool fuses_gelu(GeluForm form) const override { return form == GeluForm::tanh; }
+    /// The pass over the gradient of the exact one's output sums that of the bias.
+    bool fuses_gelu_behind(GeluForm form) const override { return form == GeluForm::exact; }
     std::unique_ptr<GeluLinearOp> gelu_linear(const LinearShape& shape, GeluForm form) override;
     std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) override;
     std::unique_ptr<ConvTranspose2dOp> conv_transpose2d(const ConvTranspose2dShape& shape) override;
@@ -154,10 +156,10 @@ class CudaOps final : public Ops {
     ProductType type_;
 };
 
-/// Its GELU is the one by tanh.
 std::unique_ptr<GeluLinearOp> make_linear(const LinearShape& shape, ProductType type,
                                           std::shared_ptr<CudaContext> context,
-                                          std::shared_ptr<CublasProducts> products);
+                                          std::shared_ptr<CublasProducts> products,
+                                          GeluForm gelu = GeluForm::tanh);
 std::unique_ptr<Conv2dOp> make_conv2d(const Conv2dShape& shape, ProductType type,
                                       std::shared_ptr<CudaContext> context,
                                       std::shared_ptr<ConvolutionPlans> plans);

@@ -4,7 +4,7 @@
 
 namespace tutti {
 
-void fuse_gelus(std::vector<GraphSpec::Node>& nodes, const Ops& ops) {
+void fuse_gelus(std::vector<GraphSpec::Node>& nodes, const Ops& ops, bool recomputes) {
     std::vector<std::size_t> readers(nodes.size(), 0), reader(nodes.size(), 0);
     for (std::size_t i = 1; i < nodes.size(); ++i)
         for (const NodeId input : nodes[i].inputs) {
@@ -14,14 +14,23 @@ void fuse_gelus(std::vector<GraphSpec::Node>& nodes, const Ops& ops) {
     const auto read_by_one = [&](NodeId node) { return readers[node] == 1 && !nodes[node].kept; };
     for (std::size_t i = 1; i < nodes.size(); ++i) {
         const GeluForm* const form = nodes[i].layer->gelu_form();
-        if (!form || !ops.fuses_gelu(*form) || !read_by_one(i)) continue;
+        if (!form) continue;
         const NodeId source = nodes[i].inputs.front();
-        if (source == 0 || !read_by_one(source) || nodes[reader[i]].inputs.size() != 1) continue;
-        Layer &before = *nodes[source].layer, &behind = *nodes[reader[i]].layer;
-        if (before.kind() != "linear" || behind.kind() != "linear") continue;
-        // The one before it has no ReLU behind it, and so cannot refuse.
-        if (!behind.fuse_gelu_before(*form) || !before.fuse_gelu_behind(*form)) continue;
-        nodes[i].layer = std::make_unique<FusedLayer>("gelu", nodes[i].shape);
+        if (source == 0 || !read_by_one(source)) continue;
+        Layer& before = *nodes[source].layer;
+        if (before.kind() != "linear") continue;
+        const auto by_both_neighbours = [&] {
+            if (recomputes || !ops.fuses_gelu(*form) || !read_by_one(i)) return false;
+            Layer& behind = *nodes[reader[i]].layer;
+            if (nodes[reader[i]].inputs.size() != 1 || behind.kind() != "linear") return false;
+            // The one before it has no ReLU behind it, and so cannot refuse.
+            return behind.fuse_gelu_before(*form) && before.fuse_gelu_behind(*form);
+        };
+        const auto by_the_one_before = [&] {
+            return !nodes[i].kept && ops.fuses_gelu_behind(*form) && before.fuse_all_of_gelu_behind(*form);
+        };
+        if (by_both_neighbours() || by_the_one_before())
+            nodes[i].layer = std::make_unique<FusedLayer>("gelu", nodes[i].shape);
     }
 }
 

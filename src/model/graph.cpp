@@ -160,8 +160,8 @@ void Graph::Impl::lay_out(const std::function<Buffer(std::size_t)>& give_gradien
     if (ops->fuses_residual()) fuse_sums(nodes);
     if (ops->fuses_relu()) fuse_relus(nodes, *ops);
     fuse_poolings(nodes, *ops);
-    // So with recompute a GPU's GELU by tanh has a kernel of its own, whose bits are others.
-    if (!recomputes) fuse_gelus(nodes, *ops);
+    // With recompute a GPU's GELU by tanh has a kernel of its own, whose bits are others.
+    fuse_gelus(nodes, *ops, recomputes);
     for (auto& node : nodes)
         if (node.layer) node.layer->choose_what_is_kept(*ops);
     lay_out_parameters();

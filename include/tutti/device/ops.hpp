@@ -75,6 +75,12 @@ class GeluLinearOp : public LinearOp {
     /// The gradient of h is for LinearOp::backward.
     virtual void forward_gelu(const TensorView& x, const TensorView& weight, const TensorView& bias,
                               const TensorView& h, const TensorView& y) = 0;
+    /// Backward of a layer that has computed h and y, where fuses_gelu_behind: as LinearOp::backward, of dy,
+    /// the gradient of y, which becomes that of h.
+    virtual void backward_through_gelu(const TensorView& x, const TensorView& h, const TensorView& weight,
+                                       const TensorView& dy, const TensorView& dx, const TensorView& dweight,
+                                       const TensorView& dbias,
+                                       const ParametersFinal* parameters_final = nullptr) = 0;
     /// Backward of a layer whose x is gelu(h): dh[N, in], the gradient of h, in place of dx.
     virtual void backward_gelu(const TensorView& x, const TensorView& h, const TensorView& weight,
                                const TensorView& dy, const TensorView& dh, const TensorView& dweight,
@@ -186,7 +192,9 @@ class Ops : public TransformerOps, public MaskingOps, public SequenceOps {
     virtual std::unique_ptr<ReluLinearOp> relu_linear(const LinearShape&) { return nullptr; }
     /// Whether this GELU is cheaper as a part of the linear layers on both its sides.
     virtual bool fuses_gelu(GeluForm) const { return false; }
-    /// Null where not fuses_gelu(form).
+    /// Whether it is cheaper as a part of the linear layer before it alone. Not where fuses_gelu(form).
+    virtual bool fuses_gelu_behind(GeluForm) const { return false; }
+    /// Null where neither.
     virtual std::unique_ptr<GeluLinearOp> gelu_linear(const LinearShape&, GeluForm /*form*/) {
         return nullptr;
     }

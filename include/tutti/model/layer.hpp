@@ -61,7 +61,7 @@ struct LayerCall {
     TensorView batch_state;               ///< u8[batch_state_bytes()] that live from forward to backward
     TensorView statistics;                ///< f64[statistics_count()]
     std::size_t number = 0;               ///< of the layer in the graph; addresses random numbers
-    TensorView gelu_input;                ///< in backward of a layer that has taken fuse_gelu_before
+    TensorView gelu_input;                ///< in backward of a layer behind a GELU that was fused
     /// In backward: a layer that has written its parameter_gradients, but not yet its input_gradients, may
     /// call it once, and does not touch the former any more. They can be on their way to the other ranks
     /// while the latter are computed.
@@ -127,6 +127,11 @@ class Layer {
     /// The same with a GELU before: the input is its output, and gelu_input what came before it, whose
     /// gradient backward gives in place of the input's.
     virtual bool fuse_gelu_before(GeluForm) { return false; }
+    /// Asked before the memory is planned (Ops::fuses_gelu_behind): a GELU that directly follows is the only
+    /// reader of the output. True when the layer has all of it from now on: forward gives GELU's output and
+    /// keeps in `state`, in the output's type, what was before it; backward gets the gradient of GELU's
+    /// output.
+    virtual bool fuse_all_of_gelu_behind(GeluForm) { return false; }
     /// Max pooling: its shape, with the ReLU that it applies; null: another layer.
     virtual const Pool2dShape* max_pooling() const { return nullptr; }
     /// Asked before the memory is planned: max pooling is the only reader of the output. `input_gradient`:

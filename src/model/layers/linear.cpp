@@ -36,7 +36,7 @@ class Linear final : public Layer {
     bool treats_samples_apart() const override { return true; }
     bool backward_reads_input() const override { return true; }
     bool backward_reads_output() const override { return relu_op_ != nullptr; }
-    bool overwrites_output_gradient() const override { return relu_op_ != nullptr; }
+    bool overwrites_output_gradient() const override { return relu_op_ || all_of_gelu_; }
     bool fuse_relu_behind(Ops& ops) override {
         relu_op_ = ops.relu_linear(shape_);
         return relu_op_ != nullptr;
@@ -45,8 +45,15 @@ class Linear final : public Layer {
         gelu_behind_ = form;
         return true;
     }
+    bool fuse_all_of_gelu_behind(GeluForm form) override {
+        // An operator has one form of GELU.
+        if (relu_op_ || gelu_before_) return false;
+        gelu_behind_ = form;
+        all_of_gelu_ = true;
+        return true;
+    }
     bool fuse_gelu_before(GeluForm form) override {
-        if (relu_op_) return false;
+        if (relu_op_ || all_of_gelu_) return false;
         gelu_before_ = form;
         return true;
     }
@@ -88,6 +95,9 @@ class Linear final : public Layer {
         if (relu_op_)
             relu_op_->backward(x, weight, rows(call.output, shape_.out), dy, dx, dweight, dbias,
                                call.parameter_gradients_final);
+        else if (all_of_gelu_)
+            gelu_op_->backward_through_gelu(x, TensorView{call.state.data, dy.dtype, dy.shape}, weight, dy,
+                                            dx, dweight, dbias, call.parameter_gradients_final);
         else
             op_->backward(x, weight, dy, dx, dweight, dbias, call.parameter_gradients_final);
     }
@@ -121,6 +131,7 @@ class Linear final : public Layer {
     std::unique_ptr<ReluLinearOp> relu_op_;  // in its place
     GeluLinearOp* gelu_op_ = nullptr;        // op_, where a GELU is fused
     std::optional<GeluForm> gelu_behind_, gelu_before_;
+    bool all_of_gelu_ = false;  // of gelu_behind_, backward as well
     std::size_t activation_size_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// Linear layers around a GELU by tanh, as one operator each, beside the three apart: on the fake GPU and on a
-// real one.
+// Linear layers around a GELU by tanh as one operator each, and one with an exact GELU behind it, beside the
+// operators apart: on the fake GPU and on a real one.
 
 #include "../backend.hpp"
 #include "cuda_ops.hpp"
@@ -71,6 +71,46 @@ TEST_P(CudaGeluLinear, has_the_values_and_gradients_of_the_operators_apart) {
         }
 }
 
+TEST_P(CudaGeluLinear, with_an_exact_gelu_behind_has_the_values_and_gradients_of_the_operators_apart) {
+    // Rows of 10 in bf16 are no whole vectors.
+    for (const std::int64_t hidden : {24, 10})
+        for (const bool bias : {true, false}) {
+            SCOPED_TRACE(std::to_string(hidden) + (bias ? " with bias" : ""));
+            const LinearShape shape{16, hidden, bias};
+            const auto fused = ops_.gelu_linear(shape, GeluForm::exact);
+            const auto apart = ops_.linear(shape);
+            const auto given = [&](TestTensor& tensor) { return bias ? tensor.view() : TensorView{}; };
+
+            auto x = random({300, 16}, 1), weight = TestTensor::random(DType::f32, {hidden, 16}, 2);
+            auto offsets = TestTensor::random(DType::f32, {hidden}, 3);
+            TestTensor h = empty({300, hidden}), y = h, expected_h = h, expected_y = h, alone = h;
+            fused->forward_gelu(x.view(), weight.view(), given(offsets), h.view(), y.view());
+            apart->forward(x.view(), weight.view(), given(offsets), expected_h.view());
+            ops_.gelu_forward(GeluForm::exact, expected_h.view(), expected_y.view());
+            EXPECT_TRUE(h.bytes() == expected_h.bytes());
+            EXPECT_TRUE(y.bytes() == expected_y.bytes());
+            fused->forward_gelu(x.view(), weight.view(), given(offsets), {}, alone.view());
+            EXPECT_TRUE(alone.bytes() == y.bytes());
+
+            auto dy = random({300, hidden}, 4), expected_dh = dy;
+            TestTensor dx = empty({300, 16}), expected_dx = dx;
+            TestTensor dweight(DType::f32, {hidden, 16}), expected_dweight = dweight;
+            TestTensor dbias(DType::f32, {hidden}), expected_dbias = dbias;
+            ops_.gelu_backward(GeluForm::exact, h.view(), expected_dh.view(), expected_dh.view());
+            apart->backward(x.view(), weight.view(), expected_dh.view(), expected_dx.view(),
+                            expected_dweight.view(), given(expected_dbias));
+            fused->backward_through_gelu(x.view(), h.view(), weight.view(), dy.view(), dx.view(),
+                                         dweight.view(), given(dbias));
+            EXPECT_TRUE(dy.bytes() == expected_dh.bytes()) << "dy becomes the gradient of h";
+            EXPECT_TRUE(dx.bytes() == expected_dx.bytes());
+            EXPECT_TRUE(dweight.bytes() == expected_dweight.bytes());
+            // The sums are of gradients before they are rounded.
+            if (bias)
+                expect_near(dbias.values(), expected_dbias.values(),
+                            GetParam().type == DType::bf16 ? 0.2 : 0);
+        }
+}
+
 TEST_P(CudaGeluLinear, announces_the_gradients_of_its_parameters_before_that_of_its_input) {
     const auto fused = ops_.gelu_linear({16, 8, true}, GeluForm::tanh);
     auto y = random({3, 16}, 1), h = random({3, 16}, 2), dz = random({3, 8}, 3);
@@ -88,16 +128,26 @@ TEST_P(CudaGeluLinear, takes_an_empty_batch) {
     TestTensor x = empty({0, 16}), y = empty({0, 8}), weight(DType::f32, {8, 16}), bias(DType::f32, {8});
     TestTensor dweight(DType::f32, {8, 16}), dbias(DType::f32, {8});
     fused->forward_gelu(x.view(), weight.view(), bias.view(), y.view(), y.view());
+    const auto expect_zeros = [&] {
+        EXPECT_EQ(dweight.values(), std::vector<double>(128, 0));
+        EXPECT_EQ(dbias.values(), std::vector<double>(8, 0));
+    };
     fused->backward_gelu(x.view(), x.view(), weight.view(), y.view(), x.view(), dweight.view(), dbias.view());
-    EXPECT_EQ(dweight.values(), std::vector<double>(128, 0));
-    EXPECT_EQ(dbias.values(), std::vector<double>(8, 0));
+    expect_zeros();
+    dweight = TestTensor::random(DType::f32, {8, 16}, 1);
+    dbias = TestTensor::random(DType::f32, {8}, 1);
+    const auto exact = ops_.gelu_linear({16, 8, true}, GeluForm::exact);
+    exact->backward_through_gelu(x.view(), y.view(), weight.view(), y.view(), x.view(), dweight.view(),
+                                 dbias.view());
+    expect_zeros();
 }
 
 TEST(CudaGelu, is_fused_where_cublaslt_has_the_same_function) {
     cuda::CudaOps ops(std::make_shared<cuda::CudaContext>(), cuda::ProductType::fp32);
     EXPECT_TRUE(ops.fuses_gelu(GeluForm::tanh));
     EXPECT_FALSE(ops.fuses_gelu(GeluForm::exact));
-    EXPECT_EQ(ops.gelu_linear({8, 8, true}, GeluForm::exact), nullptr);
+    EXPECT_TRUE(ops.fuses_gelu_behind(GeluForm::exact));
+    EXPECT_FALSE(ops.fuses_gelu_behind(GeluForm::tanh));
 }
 
 }  // namespace
