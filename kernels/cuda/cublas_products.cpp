@@ -25,7 +25,7 @@ std::string describe(const Product& p) {
             case ProductEpilogue::gelu_gradient:
                 return " with the derivative of GELU";
             default:
-                return "";
+                return p.adds ? " with a sum" : "";
         }
     };
     return "the product " + shape + (p.batch > 1 ? ", " + std::to_string(p.batch) + " times" : "") +
@@ -184,7 +184,7 @@ std::unique_ptr<CublasProducts::Plan> CublasProducts::make_plan(const Key& key, 
                    std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.b);
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.a);
-    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.c);
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.product.adds ? key.addend : key.c);
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.c);
     int found = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
@@ -213,18 +213,21 @@ void CublasProducts::multiply(const Product& product, float factor, const std::b
                               std::byte* c, const ProductExtras& extras) {
     assert((extras.bias != nullptr) == has_bias(product.epilogue));
     assert((extras.aux != nullptr) == has_aux(product.epilogue));
+    assert((extras.addend != nullptr) == product.adds && extras.addend != c);
     const Key key{product,
                   alignment_of(a),
                   alignment_of(b),
                   alignment_of(c),
                   extras.bias ? alignment_of(extras.bias) : 0,
-                  extras.aux ? alignment_of(extras.aux) : 0};
+                  extras.aux ? alignment_of(extras.aux) : 0,
+                  extras.addend ? alignment_of(extras.addend) : 0};
     std::unique_ptr<Plan>& plan = plans_[key];
     if (!plan) plan = make_plan(key, extras);
     plan->operation.set_extras(extras);
-    const float keep = 0;
+    const float keep = product.adds ? 1.0f : 0.0f;
+    const std::byte* const kept = product.adds ? extras.addend : c;
     check(cublasLtMatmul(context_->cublas(), plan->operation.get(), &factor, b, plan->first.get(), a,
-                         plan->second.get(), &keep, c, plan->result.get(), c, plan->result.get(),
+                         plan->second.get(), &keep, kept, plan->result.get(), c, plan->result.get(),
                          &plan->choice.algo, context_->library_workspace().reserve(workspace_bytes),
                          workspace_bytes, context_->stream()),
           "cublasLtMatmul of " + describe(product));

@@ -38,22 +38,25 @@ enum class ProductEpilogue {
     gelu_gradient,  ///< c becomes c·gelu'(aux)
 };
 
-/// c[m, n] = factor · a[m, k] · b[k, n], for each of `batch` triples.
+/// c[m, n] = factor · a[m, k] · b[k, n], for each of `batch` triples; with `adds` plus another matrix that
+/// lies as c does, before the epilogue.
 struct Product {
     std::int64_t m = 0, n = 0, k = 0;
     ProductOperand a, b, c;  ///< c is not transposed
     std::int64_t batch = 1;
     ProductType type = ProductType::fp32;  ///< bf16: a and b are bf16 in memory
     ProductEpilogue epilogue = ProductEpilogue::none;
-    DType result = DType::f32;  ///< of c, bias and aux in memory; bf16 only with products in it
+    bool adds = false;
+    DType result = DType::f32;  ///< of c, what it adds, bias and aux in memory; bf16 only with products in it
     auto operator<=>(const Product&) const = default;
 };
 
-/// What an epilogue reads or writes, those that it has: bias as it says; aux[m, n], its rows as far apart as
-/// those of c.
+/// What is read or written beside the operands, where the product says so: bias and aux[m, n] as its epilogue
+/// does, the rows of aux as far apart as those of c; what it adds, which is not c.
 struct ProductExtras {
     std::byte* bias = nullptr;
     std::byte* aux = nullptr;
+    const std::byte* addend = nullptr;
 };
 
 /// Plans live as long as this; each is chosen once per product and alignment of its operands.
@@ -74,7 +77,7 @@ class CublasProducts {
     struct Plan;
     struct Key {
         Product product;
-        std::uint32_t a, b, c, bias, aux;  ///< alignment in bytes
+        std::uint32_t a, b, c, bias, aux, addend;  ///< alignment in bytes
         auto operator<=>(const Key&) const = default;
     };
     std::unique_ptr<Plan> make_plan(const Key& key, const ProductExtras& extras);

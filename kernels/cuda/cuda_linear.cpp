@@ -1,8 +1,8 @@
-// Linear layers as three products, with the bias in an epilogue, and of a GELU by tanh between two of them
-// its value and its derivative; a bias's gradient has a kernel of its own, which differentiates an exact GELU
-// behind it in the same pass. With products in bf16 each call
-// first rounds those of its inputs that are not bf16 already (a graph's parameters are, Ops::product_inputs),
-// and the bias where the result is bf16.
+// Linear layers as three products, with the bias and a residual in an epilogue, and of a GELU by tanh between
+// two of them its value and its derivative; a bias's gradient has a kernel of its own, which differentiates
+// an exact GELU behind it in the same pass. With products in bf16 each call first rounds those of its inputs
+// that are not bf16 already (a graph's parameters are, Ops::product_inputs), and the bias where the result is
+// bf16.
 
 #include <set>
 
@@ -10,6 +10,7 @@
 #include "arena_ops.hpp"
 #include "bias.hpp"
 #include "cuda_ops.hpp"
+#include "elementwise.hpp"
 #include "gpu_error.hpp"
 
 namespace tutti::cuda {
@@ -50,6 +51,28 @@ class CudaLinear final : public GeluLinearOp {
         if (!shape_.bias) return;
         bias_forward(BiasActivation::none, y, narrow ? rounded_and_widened(bias) : bias, y,
                      context_->stream());
+    }
+
+    void residual_forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
+                          const TensorView& residual, const TensorView& y) override {
+        assert(residual.count() == y.count() && residual.dtype == y.dtype);
+        const std::int64_t batch = x.shape[0];
+        if (batch == 0) return;
+        if (!residual_refused_.contains(batch)) {
+            const bool narrow = y.dtype == DType::bf16;
+            const Inputs inputs = rounded({x, weight, narrow ? bias : TensorView{}});
+            Product product = forward_product(y);
+            product.adds = true;
+            if (shape_.bias) product.epilogue = ProductEpilogue::bias;
+            const auto refusal = products_->try_to_multiply(
+                product, 1, inputs[0].data, inputs[1].data, y.data,
+                {.bias = narrow ? inputs[2].data : bias.data, .addend = residual.data});
+            if (!refusal) return;
+            context_->notice("residuals are added by a kernel of their own: " + *refusal);
+            residual_refused_.insert(batch);
+        }
+        forward(x, weight, bias, y);
+        sum(y, residual, y, context_->stream());
     }
 
     void forward_gelu(const TensorView& x, const TensorView& weight, const TensorView& bias,
@@ -200,7 +223,8 @@ class CudaLinear final : public GeluLinearOp {
     const std::shared_ptr<CublasProducts> products_;
     /// What comes with a product does so but in batches of the sizes for which cuBLASLt refused. Not of
     /// others: what a step computes would depend on the sizes of the batches before it.
-    std::set<std::int64_t> bias_refused_, gelu_refused_, gelu_aux_refused_, gelu_gradient_refused_;
+    std::set<std::int64_t> bias_refused_, residual_refused_, gelu_refused_, gelu_aux_refused_,
+        gelu_gradient_refused_;
 };
 
 }  // namespace

@@ -145,27 +145,32 @@ ActivationPlan plan(const std::vector<GraphSpec::Node>& nodes, const std::vector
     const std::vector<bool> trained = depends_on_parameters(nodes);
     // Gradients that another value's sum begins with: they must outlive backward of their own node.
     std::vector<bool> locked(nodes.size(), false);
-    // A sum's second input may have its gradient where the sum's own and so the first input's is, if all that
-    // reads that one has run backward before others write there: a residual's gradient is never copied.
+    // A residual's gradient is never copied: a sum's second input may have its gradient where the sum's own
+    // and so the first input's is, if all that reads that one has run backward before others write there. The
+    // second input of a layer that adds it in its own pass, too: others write there later.
     const auto share_gradient = [&](std::size_t i) {
         const auto& inputs = nodes[i].inputs;
-        if (!nodes[i].layer->passes_gradient_on() || inputs.size() != 2 || locked[i]) return;
+        const Layer& layer = *nodes[i].layer;
+        if (inputs.size() != 2 || !layer.passes_gradient_on(1) || locked[i]) return;
         const NodeId one = inputs[0], other = inputs[1];
         const auto& readers = uses[other].consumers;
-        if (one == other || !trained[other] || gradient[one] != gradient[i] || readers.back() != i ||
-            bytes_of(other) != bytes_of(i))
-            return;
+        if (one == other || !trained[other] || readers.back() != i || bytes_of(other) != bytes_of(i)) return;
         const auto source_of = [&](NodeId node) {
             while (node != 0 && nodes[node].layer->is_view() &&
                    uses[nodes[node].inputs.front()].consumers.size() == 1)
                 node = nodes[node].inputs.front();
             return node;
         };
-        const NodeId source = source_of(one), source_of_other = source_of(other);
-        if (nodes[source].layer->passes_gradient_on()) return;  // it would have to copy
-        if (nodes[source].layer->overwrites_output_gradient() ||
-            nodes[source_of_other].layer->overwrites_output_gradient())
+        const NodeId source_of_other = source_of(other);
+        if (nodes[source_of_other].layer->overwrites_output_gradient()) return;
+        if (!layer.passes_gradient_on(0)) {
+            if (!layer.overwrites_output_gradient()) gradient[other] = gradient[i];
             return;
+        }
+        if (gradient[one] != gradient[i]) return;
+        const NodeId source = source_of(one);
+        if (nodes[source].layer->passes_gradient_on(1)) return;  // it would have to copy
+        if (nodes[source].layer->overwrites_output_gradient()) return;
         const auto runs_later = [&](std::size_t reader) { return reader == i || reader < source; };
         if (other > source && readers.size() > 1) return;
         if (!std::ranges::all_of(readers, runs_later)) return;

@@ -22,8 +22,8 @@ void fuse_gelus(std::vector<GraphSpec::Node>& nodes, const Ops& ops, bool recomp
         const auto by_both_neighbours = [&] {
             if (recomputes || !ops.fuses_gelu(*form) || !read_by_one(i)) return false;
             Layer& behind = *nodes[reader[i]].layer;
-            if (nodes[reader[i]].inputs.size() != 1 || behind.kind() != "linear") return false;
-            // The one before it has no ReLU behind it, and so cannot refuse.
+            if (nodes[reader[i]].inputs.front() != i || behind.kind() != "linear") return false;
+            // The one before it has neither ReLU nor sum behind it, and so cannot refuse.
             return behind.fuse_gelu_before(*form) && before.fuse_gelu_behind(*form);
         };
         const auto by_the_one_before = [&] {

@@ -14,9 +14,8 @@ std::vector<DType> value_types(const std::vector<GraphSpec::Node>& nodes, const 
         return node;
     };
     for (std::size_t i = 1; i < nodes.size(); ++i) {
-        if (nodes[i].layer->converts()) continue;
-        for (const NodeId input : nodes[i].inputs) {
-            const std::size_t one = name(i), other = name(input);
+        for (std::size_t k = nodes[i].layer->converts() ? 1 : 0; k < nodes[i].inputs.size(); ++k) {
+            const std::size_t one = name(i), other = name(nodes[i].inputs[k]);
             set[std::max(one, other)] = std::min(one, other);
         }
     }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "graph_fixture.hpp"
+#include "relu_fusion.hpp"
 
 #include "tutti/model/layers.hpp"
 #include "tutti/model/zoo.hpp"
@@ -68,6 +69,34 @@ TEST(ActivationPlan, AResidualsGradientIsTheSums) {
     EXPECT_EQ(plan.gradient[block.x], plan.gradient[block.sum]);
     EXPECT_NE(plan.gradient[block.fc1], plan.gradient[block.sum]);
     EXPECT_NE(plan.scratch[block.fc1][0], none) << "a linear layer's is added by a pass of its own";
+}
+
+TEST(ActivationPlan, ThatOfALayerThatAddsItIsTheLayersOwn) {
+    Block block;
+    fuse_sums(block.spec.nodes());
+    ASSERT_EQ(block.spec.nodes()[block.fc2].inputs, (std::vector<NodeId>{block.fc1, block.x}));
+    const ActivationPlan plan = block.plan();
+    EXPECT_EQ(plan.gradient[block.fc2], plan.gradient[block.sum]);
+    EXPECT_EQ(plan.gradient[block.x], plan.gradient[block.fc2]);
+    EXPECT_NE(plan.gradient[block.fc1], plan.gradient[block.fc2]);
+    EXPECT_EQ(plan.scratch[block.fc2], (std::vector<std::size_t>{none, none}));
+    EXPECT_NE(plan.value[block.fc2], plan.value[block.x]) << "others may read x";
+    EXPECT_EQ(plan.value[block.sum], plan.value[block.fc2]);
+}
+
+TEST(ActivationPlan, UnlessAnotherHasWrittenIt) {
+    GraphSpec graph({8});
+    const NodeId x = graph.add("stem", make_linear({8}, 8, true), {0});
+    const NodeId branch = graph.add("branch", make_linear({8}, 8, true), {x});
+    const NodeId late = graph.add("late", make_linear({8}, 8, true), {x});
+    const NodeId sum = graph.add("add", make_add({8}), {branch, x});
+    const NodeId sum2 = graph.add("add2", make_add({8}), {sum, late});
+    graph.add("fc", make_linear({8}, 2, true), {sum2});
+    fuse_sums(graph.nodes());
+    ASSERT_EQ(graph.nodes()[branch].inputs.size(), 2u);
+    const ActivationPlan plan = plan_activations(graph.nodes(), test::of_f32(graph), 8);
+    EXPECT_NE(plan.gradient[x], plan.gradient[branch]);
+    EXPECT_NE(plan.scratch[branch][1], none);
 }
 
 TEST(ActivationPlan, ALayerThatAddsToAGradientNeedsNoScratch) {

@@ -56,6 +56,17 @@ TEST(SumFusion, NormsTakeTheSumsOfAResnetAndTheirRelus) {
     EXPECT_EQ(fused_relus(std::move(spec)).size(), 17u) << "one behind the stem, two in each block";
 }
 
+TEST(SumFusion, LinearLayersTakeTheSumsOfATransformer) {
+    GraphSpec spec = build_vit({8, 8, 1}, {.patch = 4, .dim = 8, .depth = 2, .heads = 2}, 4);
+    fuse_sums(spec.nodes());
+    std::vector<std::string> takers;
+    for (const auto& node : spec.nodes())
+        if (node.layer && node.layer->kind() == "linear" && node.inputs.size() == 2)
+            takers.push_back(node.name);
+    EXPECT_EQ(takers, (std::vector<std::string>{"blocks.0.attn.proj", "blocks.0.mlp.fc2",
+                                                "blocks.1.attn.proj", "blocks.1.mlp.fc2"}));
+}
+
 TEST(SumFusion, ANormThatOthersReadKeepsItsOutput) {
     GraphSpec spec({4, 4, 2});
     const NodeId norm = spec.add("bn", make_batch_norm2d({4, 4, 2}, {}), {0});

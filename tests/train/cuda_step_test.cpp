@@ -152,6 +152,9 @@ GraphSpec residuals() {
 GraphSpec transformer() {
     return build_vit({8, 8, 1}, {.patch = 4, .dim = 16, .depth = 2, .heads = 2, .drop_path = 0.2}, classes);
 }
+GraphSpec transformer_without_drop_path() {
+    return build_vit({8, 8, 1}, {.patch = 4, .dim = 16, .depth = 2, .heads = 2}, classes);
+}
 GraphSpec transformer_with_gelu_by_tanh() {
     return build_vit({8, 8, 1}, {.patch = 4, .dim = 16, .depth = 2, .heads = 2, .gelu = GeluForm::tanh},
                      classes);
@@ -163,6 +166,7 @@ GraphSpec lenet() {
 const Case cases[] = {{"convolutions with sgd", convolutions, "sgd"},
                       {"transformer with adamw", transformer, "adamw"},
                       {"transformer with lamb", transformer, "lamb"},
+                      {"transformer without drop path", transformer_without_drop_path, "sgd"},
                       {"transformer with GELU by tanh", transformer_with_gelu_by_tanh, "sgd"},
                       {"lenet with adadelta", lenet, "adadelta"}};
 
@@ -400,14 +404,26 @@ TEST(CudaStep, leaves_gelus_to_the_linear_layers_beside_them) {
 }
 
 TEST(CudaStep, recomputes_a_transformer_with_the_same_bits) {
-    for (const DType products : {DType::f32, DType::bf16}) {
-        fake_gpu::reset();
-        cuda::CudaDevice gpu(0);
-        Training once(gpu, transformer(), {DType::f32, products}, "sgd");
-        Training again(gpu, transformer(), {DType::f32, products}, "sgd", true);
-        for (std::int64_t step = 1; step <= 2; ++step) EXPECT_EQ(again.step(step), once.step(step));
-        EXPECT_EQ(largest_difference(again.weights(), once.weights()), 0);
-    }
+    for (GraphSpec (*model)() : {&transformer, &transformer_without_drop_path})
+        for (const DType products : {DType::f32, DType::bf16}) {
+            fake_gpu::reset();
+            cuda::CudaDevice gpu(0);
+            Training once(gpu, model(), {DType::f32, products}, "sgd");
+            Training again(gpu, model(), {DType::f32, products}, "sgd", true);
+            for (std::int64_t step = 1; step <= 2; ++step) EXPECT_EQ(again.step(step), once.step(step));
+            EXPECT_EQ(largest_difference(again.weights(), once.weights()), 0);
+        }
+}
+
+TEST(CudaStep, a_transformer_neither_sums_nor_copies_its_residuals) {
+    fake_gpu::reset();
+    cuda::CudaDevice gpu(0);
+    Training training(gpu, transformer_without_drop_path(), {DType::f32, DType::bf16}, "sgd");
+    fake_gpu::clear_record();
+    training.gradients(1);
+    for (const std::string& line : fake_gpu::record())
+        for (const char* pass : {"launch sum", "within the device"})
+            EXPECT_EQ(line.find(pass), std::string::npos) << line;
 }
 
 TEST(CudaStep, leaves_nothing_on_the_gpu) {

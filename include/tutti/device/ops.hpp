@@ -50,6 +50,13 @@ class LinearOp {
     virtual ~LinearOp() = default;
     virtual void forward(const TensorView& x, const TensorView& weight, const TensorView& bias,
                          const TensorView& y) = 0;
+    /// Where Ops::fuses_residual: the same plus residual[N, out], of y's type, which is not y. Its gradient
+    /// is dy.
+    virtual void residual_forward(const TensorView& /*x*/, const TensorView& /*weight*/,
+                                  const TensorView& /*bias*/, const TensorView& /*residual*/,
+                                  const TensorView& /*y*/) {
+        throw std::logic_error("this backend fuses no residual");
+    }
     /// dx[N, in] (skipped when undefined), dweight[out, in], dbias[out] (undefined without bias).
     virtual void backward(const TensorView& x, const TensorView& weight, const TensorView& dy,
                           const TensorView& dx, const TensorView& dweight, const TensorView& dbias,
@@ -178,7 +185,7 @@ class Ops : public TransformerOps, public MaskingOps, public SequenceOps {
     virtual void round_for_products(const TensorView& x, const TensorView& y) { copy(x, y); }
     /// Whether shapes may say `relu`: batch normalisation and max pooling then apply it in their own passes.
     virtual bool fuses_relu() const { return false; }
-    /// Whether batch normalisation adds a residual in its own pass.
+    /// Whether batch normalisation and linear layers add a residual in their own passes.
     virtual bool fuses_residual() const { return false; }
     /// Whether a convolution of this shape, whose x and dx are of type T, may say `adds_to_dx`.
     virtual bool adds_conv2d_gradient(const Conv2dShape&, DType /*T*/) const { return false; }

@@ -100,8 +100,8 @@ class Layer {
     virtual bool works_in_place() const { return false; }
     /// True when the output is the first input's memory under another shape: nothing is computed.
     virtual bool is_view() const { return false; }
-    /// True when the input and its gradient may be of another type than the output and its gradient, where
-    /// the operations have several (Ops::activations).
+    /// True when the first input and its gradient may be of another type than the output and its gradient,
+    /// where the operations have several (Ops::activations).
     virtual bool converts() const { return false; }
     /// True when the layer uses operations that take the type of Ops::images() for its inputs and their
     /// gradients; for its output and that one's. Asked when all fusing is done.
@@ -113,7 +113,7 @@ class Layer {
     virtual bool fuse_relu_behind(Ops&) { return false; }
     /// The same with a ReLU before: forward takes max(input, 0), backward gives the gradient of the input.
     virtual bool fuse_relu_before() { return false; }
-    /// Asked on backends that add in the normalisation's pass (Ops::fuses_residual): a sum with another
+    /// Asked on backends that add in the layer's pass (Ops::fuses_residual): a sum with another
     /// value, which comes before this layer, is the only reader of the output. True when the layer takes that
     /// value as its second input from now on and adds it.
     virtual bool fuse_sum_behind() { return false; }
@@ -142,9 +142,9 @@ class Layer {
     /// its gradient when backward runs. True when backward adds to it from now on, in place of overwriting
     /// it.
     virtual bool fuse_gradient_sum(Ops&, DType /*type*/) { return false; }
-    /// True when the gradient of each input is the output's, as it is: backward leaves them alone where they
-    /// are in that one's memory.
-    virtual bool passes_gradient_on() const { return false; }
+    /// True when the gradient of this input is the output's, as it is: backward leaves it alone where it is
+    /// in that one's memory.
+    virtual bool passes_gradient_on(std::size_t /*input*/) const { return false; }
     /// True when backward may leave something else in output_gradient, which then must be nobody else's.
     virtual bool overwrites_output_gradient() const { return false; }
     /// Asked before the memory is planned: what is kept for backward may depend on the device.

@@ -12,7 +12,7 @@ class Add final : public Layer {
     bool works_in_place() const override { return true; }
     bool backward_reads_output() const override { return relu_; }
     bool fuse_relu_behind(Ops&) override { return relu_ = true; }
-    bool passes_gradient_on() const override { return !relu_; }
+    bool passes_gradient_on(std::size_t) const override { return !relu_; }
     double forward_flops() const override { return static_cast<double>(output_shape().count()); }
     double backward_flops(bool) const override { return 0; }
     void forward(const LayerCall& call) override {

@@ -31,23 +31,28 @@ class Linear final : public Layer {
 
     std::string kind() const override { return "linear"; }
     bool converts() const override { return true; }
-    bool reads_images() const override { return !relu_op_ && !gelu_behind_ && !gelu_before_; }
+    bool reads_images() const override { return !relu_op_ && !gelu_behind_ && !gelu_before_ && !adds_; }
     bool writes_images() const override { return false; }
     bool treats_samples_apart() const override { return true; }
     bool backward_reads_input() const override { return true; }
     bool backward_reads_output() const override { return relu_op_ != nullptr; }
     bool overwrites_output_gradient() const override { return relu_op_ || all_of_gelu_; }
+    /// Asked first of all.
+    bool fuse_sum_behind() override { return adds_ = true; }
+    bool passes_gradient_on(std::size_t input) const override { return adds_ && input == 1; }
     bool fuse_relu_behind(Ops& ops) override {
+        if (adds_) return false;
         relu_op_ = ops.relu_linear(shape_);
         return relu_op_ != nullptr;
     }
     bool fuse_gelu_behind(GeluForm form) override {
+        if (adds_) return false;
         gelu_behind_ = form;
         return true;
     }
     bool fuse_all_of_gelu_behind(GeluForm form) override {
         // An operator has one form of GELU.
-        if (relu_op_ || gelu_before_) return false;
+        if (relu_op_ || gelu_before_ || adds_) return false;
         gelu_behind_ = form;
         all_of_gelu_ = true;
         return true;
@@ -62,7 +67,10 @@ class Linear final : public Layer {
         return gelu_behind_ ? output_shape().count() * static_cast<std::int64_t>(activation_size_) : 0;
     }
     double forward_flops() const override {
-        return 2.0 * static_cast<double>(shape_.in) * static_cast<double>(output_shape().count());
+        return product_flops() + (adds_ ? static_cast<double>(output_shape().count()) : 0.0);
+    }
+    double backward_flops(bool input_gradient) const override {
+        return product_flops() * (input_gradient ? 2 : 1);
     }
 
     void prepare(Ops& ops) override {
@@ -79,6 +87,10 @@ class Linear final : public Layer {
     }
     void forward(const LayerCall& call) override {
         if (gelu_behind_) return forward_gelu(call);
+        if (adds_)
+            return op_->residual_forward(rows(call.inputs[0], shape_.in), call.product_parameters[0],
+                                         bias_of(call), rows(call.inputs[1], shape_.out),
+                                         rows(call.output, shape_.out));
         if (relu_op_)
             return relu_op_->forward(rows(call.inputs[0], shape_.in), call.product_parameters[0],
                                      bias_of(call), rows(call.output, shape_.out));
@@ -86,6 +98,9 @@ class Linear final : public Layer {
                      rows(call.output, shape_.out));
     }
     void backward(const LayerCall& call) override {
+        if (adds_ && call.input_gradients[1].defined() &&
+            call.input_gradients[1].data != call.output_gradient.data)
+            ops().copy(call.output_gradient, call.input_gradients[1]);
         if (gelu_before_) return backward_gelu(call);
         const TensorView x = rows(call.inputs[0], shape_.in), dy = rows(call.output_gradient, shape_.out);
         const TensorView &weight = call.product_parameters[0], &dweight = call.parameter_gradients[0];
@@ -115,6 +130,9 @@ class Linear final : public Layer {
                                 rows(call.input_gradients[0], shape_.in), call.parameter_gradients[0],
                                 bias_gradient_of(call), call.parameter_gradients_final);
     }
+    double product_flops() const {
+        return 2.0 * static_cast<double>(shape_.in) * static_cast<double>(output_shape().count());
+    }
     static TensorView rows(const TensorView& x, std::int64_t width) {
         return x.reshaped({x.count() / width, width});
     }
@@ -132,6 +150,7 @@ class Linear final : public Layer {
     GeluLinearOp* gelu_op_ = nullptr;        // op_, where a GELU is fused
     std::optional<GeluForm> gelu_behind_, gelu_before_;
     bool all_of_gelu_ = false;  // of gelu_behind_, backward as well
+    bool adds_ = false;         // the second input, a residual
     std::size_t activation_size_ = 0;
 };
 

@@ -272,21 +272,24 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor, const void* alpha,
                               const void* a_data, cublasLtMatrixLayout_t a_layout, const void* b_data,
                               cublasLtMatrixLayout_t b_layout, const void* beta, const void* c_data,
-                              cublasLtMatrixLayout_t, void* d_data, cublasLtMatrixLayout_t d_layout,
+                              cublasLtMatrixLayout_t c_layout, void* d_data, cublasLtMatrixLayout_t d_layout,
                               const cublasLtMatmulAlgo_t* algo, void* workspace, std::size_t workspace_bytes,
                               cudaStream_t stream) {
     FAIL_IF_ASKED("cublasLtMatmul");
     const Operation& operation = *as_operation(descriptor);
-    const Layout &a = as_layout(a_layout), &b = as_layout(b_layout), &d = as_layout(d_layout);
+    const Layout &a = as_layout(a_layout), &b = as_layout(b_layout), &c = as_layout(c_layout),
+                 &d = as_layout(d_layout);
+    const float keep = *static_cast<const float*>(beta);
+    const bool like_d = c.type == d.type && c.rows == d.rows && c.columns == d.columns && c.batch == d.batch;
     Choice choice;
     std::memcpy(static_cast<void*>(&choice), algo, sizeof choice);
     const auto& need = choice.preference.alignment;
-    if (choice.magic != magic || !fits(operation, a, b, d) || *static_cast<const float*>(beta) != 0 ||
+    if (choice.magic != magic || !fits(operation, a, b, d) || !like_d || (keep != 0 && c_data == d_data) ||
         !workspace || workspace_bytes < choice.preference.workspace || !aligned(a_data, need[0]) ||
         !takes_epilogue(operation, d) || !aligned(b_data, need[1]) || !aligned(c_data, need[2]) ||
         !aligned(d_data, need[3]))
         return CUBLAS_STATUS_INVALID_VALUE;
-    const auto compute = [=, operation = operation, a = a, b = b, d = d,
+    const auto compute = [=, operation = operation, a = a, b = b, c = c, d = d,
                           factor = *static_cast<const float*>(alpha)] {
         const bool tf32 = operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
         const std::uint32_t epilogue = operation.epilogue;
@@ -303,6 +306,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor,
                         sum += element(a, a_data, a_t ? k : i, a_t ? i : k, n, tf32) *
                                element(b, b_data, b_t ? j : k, b_t ? k : j, n, tf32);
                     sum *= static_cast<double>(factor);
+                    // With a factor of 0 it is not read (cuBLAS documentation, "cublasLtMatmul").
+                    if (keep != 0) sum += static_cast<double>(keep) * element(c, c_data, i, j, n, false);
                     if (add_bias) sum += value_of(d.type, operation.bias, i);
                     const std::int64_t of_aux = j * operation.aux_leading + i;
                     if (add_gelu) {

@@ -1,5 +1,5 @@
-// Linear layers around a GELU by tanh as one operator each, and one with an exact GELU behind it, beside the
-// operators apart: on the fake GPU and on a real one.
+// Linear layers around a GELU by tanh as one operator each, one with an exact GELU behind it, and one that
+// adds a residual, beside the operators apart: on the fake GPU and on a real one.
 
 #include "../backend.hpp"
 #include "cuda_ops.hpp"
@@ -16,7 +16,7 @@ constexpr Numbers all_numbers[] = {{DType::f32, cuda::ProductType::fp32, 2e-5},
                                    {DType::f32, cuda::ProductType::tf32, 2e-2},
                                    {DType::bf16, cuda::ProductType::bf16, 6e-2}};
 
-class CudaGeluLinear : public ::testing::TestWithParam<Numbers> {
+class CudaFusedLinear : public ::testing::TestWithParam<Numbers> {
   protected:
     TestTensor random(const Shape& shape, unsigned seed) {
         return TestTensor::random(GetParam().type, shape, seed);
@@ -31,9 +31,9 @@ std::string name_of_numbers(const testing::TestParamInfo<Numbers>& info) {
     if (info.param.products == cuda::ProductType::fp32) return "fp32";
     return info.param.products == cuda::ProductType::tf32 ? "tf32" : "bf16";
 }
-INSTANTIATE_TEST_SUITE_P(In, CudaGeluLinear, testing::ValuesIn(all_numbers), name_of_numbers);
+INSTANTIATE_TEST_SUITE_P(In, CudaFusedLinear, testing::ValuesIn(all_numbers), name_of_numbers);
 
-TEST_P(CudaGeluLinear, has_the_values_and_gradients_of_the_operators_apart) {
+TEST_P(CudaFusedLinear, has_the_values_and_gradients_of_the_operators_apart) {
     // Rows of 24 are aligned as cuBLASLt wants those of what was before the GELU, rows of 10 are not.
     for (const std::int64_t hidden : {24, 10})
         for (const bool bias : {true, false}) {
@@ -71,7 +71,7 @@ TEST_P(CudaGeluLinear, has_the_values_and_gradients_of_the_operators_apart) {
         }
 }
 
-TEST_P(CudaGeluLinear, with_an_exact_gelu_behind_has_the_values_and_gradients_of_the_operators_apart) {
+TEST_P(CudaFusedLinear, with_an_exact_gelu_behind_has_the_values_and_gradients_of_the_operators_apart) {
     // Rows of 10 in bf16 are no whole vectors.
     for (const std::int64_t hidden : {24, 10})
         for (const bool bias : {true, false}) {
@@ -111,7 +111,29 @@ TEST_P(CudaGeluLinear, with_an_exact_gelu_behind_has_the_values_and_gradients_of
         }
 }
 
-TEST_P(CudaGeluLinear, announces_the_gradients_of_its_parameters_before_that_of_its_input) {
+TEST_P(CudaFusedLinear, adds_a_residual) {
+    for (const std::int64_t out : {24, 10})
+        for (const bool bias : {true, false}) {
+            SCOPED_TRACE(std::to_string(out) + (bias ? " with bias" : ""));
+            const LinearShape shape{16, out, bias};
+            const auto op = ops_.linear(shape);
+            auto x = random({5, 16}, 1), residual = random({5, out}, 2);
+            auto weight = TestTensor::random(DType::f32, {out, 16}, 3),
+                 offsets = TestTensor::random(DType::f32, {out}, 4);
+            const TensorView given = bias ? offsets.view() : TensorView{};
+            TestTensor y = empty({5, out}), apart = y, expected = y;
+            op->forward(x.view(), weight.view(), given, apart.view());
+            ops_.sum(apart.view(), residual.view(), expected.view());
+            op->residual_forward(x.view(), weight.view(), given, residual.view(), y.view());
+            expect_alike(y, expected);
+            EXPECT_NE(expected.values(), apart.values());
+        }
+    const auto op = ops_.linear({16, 8, true});
+    TestTensor x = empty({0, 16}), y = empty({0, 8}), weight(DType::f32, {8, 16}), offsets(DType::f32, {8});
+    op->residual_forward(x.view(), weight.view(), offsets.view(), y.view(), y.view());
+}
+
+TEST_P(CudaFusedLinear, announces_the_gradients_of_its_parameters_before_that_of_its_input) {
     const auto fused = ops_.gelu_linear({16, 8, true}, GeluForm::tanh);
     auto y = random({3, 16}, 1), h = random({3, 16}, 2), dz = random({3, 8}, 3);
     auto weight = TestTensor::random(DType::f32, {8, 16}, 4);
@@ -123,7 +145,7 @@ TEST_P(CudaGeluLinear, announces_the_gradients_of_its_parameters_before_that_of_
     EXPECT_EQ(calls, 1);
 }
 
-TEST_P(CudaGeluLinear, takes_an_empty_batch) {
+TEST_P(CudaFusedLinear, takes_an_empty_batch) {
     const auto fused = ops_.gelu_linear({16, 8, true}, GeluForm::tanh);
     TestTensor x = empty({0, 16}), y = empty({0, 8}), weight(DType::f32, {8, 16}), bias(DType::f32, {8});
     TestTensor dweight(DType::f32, {8, 16}), dbias(DType::f32, {8});
