@@ -44,11 +44,23 @@ struct Fetched {
     Vector<T, N> x, other, y;
 };
 
-/// dy of N elements, from behind the gate.
+/// What backward reads of a row: y only where it is the gate.
 template <Gate gate, int N, class T>
-__device__ inline void unpack_gradients(const Fetched<T, N>& row, const BatchNormForward<float> (&forward)[N],
-                                        const float (&values)[N], float (&gradients)[N]) {
+__device__ inline Fetched<T, N> fetch_for_backward(const T* x, const T* dy, const T* y, std::int64_t at) {
+    Fetched<T, N> row;
+    row.x = fetch<N>(x + at);
+    row.other = fetch<N>(dy + at);
+    if constexpr (gate == Gate::by_output) row.y = fetch<N>(y + at);
+    return row;
+}
+
+/// x of N elements, and dy from behind the gate.
+template <Gate gate, int N, class T>
+__device__ inline void unpack_for_backward(const Fetched<T, N>& row,
+                                           const BatchNormForward<float> (&forward)[N], float (&values)[N],
+                                           float (&gradients)[N]) {
     float outputs[N] = {};
+    widen(row.x, values);
     widen(row.other, gradients);
     if constexpr (gate == Gate::by_output) widen(row.y, outputs);
 #pragma unroll
@@ -200,18 +212,10 @@ __global__ void __launch_bounds__(tile_threads, 3)
     };
     tile_coefficients(tiles, place, of_channel, forward);
     for_tile_rows<2>(
-        tiles, place,
-        [=](std::int64_t at) {
-            Fetched<T, N> row;
-            row.x = fetch<N>(x + at);
-            row.other = fetch<N>(dy + at);
-            if constexpr (gate == Gate::by_output) row.y = fetch<N>(y + at);
-            return row;
-        },
+        tiles, place, [=](std::int64_t at) { return fetch_for_backward<gate, N>(x, dy, y, at); },
         [&](std::int64_t at, const Fetched<T, N>& row) {
             float values[N], gradients[N];
-            widen(row.x, values);
-            unpack_gradients<gate>(row, forward, values, gradients);
+            unpack_for_backward<gate>(row, forward, values, gradients);
             if constexpr (gate != Gate::by_input)
                 if (g) store<N>(g + at, gradients);
 #pragma unroll
@@ -266,17 +270,10 @@ __global__ void __launch_bounds__(tile_threads, 3)
 #pragma unroll
     for (int i = 0; i < N; ++i) forward[i] = channel[i].forward;
     for_tile_rows<2>(
-        tiles, place,
-        [=](std::int64_t at) {
-            Fetched<T, N> row;
-            row.x = fetch<N>(x + at);
-            row.other = fetch<N>(dy + at);
-            return row;
-        },
+        tiles, place, [=](std::int64_t at) { return fetch_for_backward<gate, N, T>(x, dy, nullptr, at); },
         [&](std::int64_t at, const Fetched<T, N>& row) {
             float values[N], gradients[N];
-            widen(row.x, values);
-            unpack_gradients<gate>(row, forward, values, gradients);
+            unpack_for_backward<gate>(row, forward, values, gradients);
 #pragma unroll
             for (int i = 0; i < N; ++i) {
                 const BatchNormBackward<float> backward{forward[i].mean, forward[i].scale, channel[i].offset,

@@ -23,6 +23,42 @@ __device__ void hold_row(const T* row, int vectors, Vector<T, vector_size<T>> (&
     }
 }
 
+// Statistics are f64[rows, 2]: mean and scale of each row.
+
+__device__ inline LayerNormRow<float> row_of(const double* RESTRICT statistics, std::int64_t row) {
+    return {static_cast<float>(statistics[2 * row]), static_cast<float>(statistics[2 * row + 1])};
+}
+
+__device__ inline void write_statistics(const LayerNormRow<float>& norm, double* RESTRICT statistics,
+                                        std::int64_t row) {
+    statistics[2 * row] = static_cast<double>(norm.mean);
+    statistics[2 * row + 1] = static_cast<double>(norm.scale);
+}
+
+/// y from `at` on of N columns with these x; leaves it in `values`, too.
+template <class T, int N>
+__device__ inline void write_normalized(const LayerNormRow<float>& norm, float (&values)[N],
+                                        const float* RESTRICT gamma, const float* RESTRICT beta,
+                                        std::int64_t at, T* y) {
+    float scales[N], offsets[N];
+    load<N>(gamma + at, scales);
+    load<N>(beta + at, offsets);
+#pragma unroll
+    for (int k = 0; k < N; ++k) values[k] = norm.forward(values[k], scales[k], offsets[k]);
+    store<N>(y + at, values);
+}
+
+/// The first pass of backward: what an element adds to the sums of its row, Σ dy·gamma and Σ dy·gamma·x̂, and
+/// of its column.
+__device__ inline void add_element(const LayerNormRow<float>& norm, float x, float dy, float gamma,
+                                   float& sum, float& product_sum, float& dgamma, float& dbeta) {
+    const float normalized = norm.normalized(x), g = dy * gamma;
+    sum += g;
+    product_sum = fmaf(g, normalized, product_sum);
+    dgamma = fmaf(dy, normalized, dgamma);
+    dbeta += dy;
+}
+
 /// In bf16 with four blocks on a multiprocessor: 32 warps, which leaves 64 registers to a thread.
 template <class T, int V>
 __global__ void __launch_bounds__(row_threads, sizeof(T) == 2 ? 4 : 2)
@@ -51,19 +87,11 @@ __global__ void __launch_bounds__(row_threads, sizeof(T) == 2 ? 4 : 2)
             }
         const float variance = Group::sum(squares) / static_cast<float>(width);
         const LayerNormRow<float> norm{mean, 1.0f / sqrtf(variance + eps)};
-        if (lane_index() == 0) {
-            statistics[2 * row] = static_cast<double>(norm.mean);
-            statistics[2 * row + 1] = static_cast<double>(norm.scale);
-        }
+        if (lane_index() == 0) write_statistics(norm, statistics, row);
 #pragma unroll
         for (int i = 0; i < V; ++i)
             if (const int v = lane_index() + 32 * i; v < vectors) {
-                float scales[N], offsets[N];
-                load<N>(gamma + v * N, scales);
-                load<N>(beta + v * N, offsets);
-#pragma unroll
-                for (int k = 0; k < N; ++k) values[i][k] = norm.forward(values[i][k], scales[k], offsets[k]);
-                store<N>(y + row * width + v * N, values[i]);
+                write_normalized(norm, values[i], gamma, beta, v * N, y + row * width);
             }
     }
 }
@@ -91,18 +119,10 @@ __global__ void __launch_bounds__(row_threads)
         }
         const float variance = Group::sum(squares) / static_cast<float>(width);
         const LayerNormRow<float> norm{mean, 1.0f / sqrtf(variance + eps)};
-        if (Group::member() == 0) {
-            statistics[2 * row] = static_cast<double>(norm.mean);
-            statistics[2 * row + 1] = static_cast<double>(norm.scale);
-        }
+        if (Group::member() == 0) write_statistics(norm, statistics, row);
         for (std::int64_t i = first; i < width; i += step) {
-            float scales[N], offsets[N];
             load<N>(from + i, values);
-            load<N>(gamma + i, scales);
-            load<N>(beta + i, offsets);
-#pragma unroll
-            for (int k = 0; k < N; ++k) values[k] = norm.forward(values[k], scales[k], offsets[k]);
-            store<N>(y + row * width + i, values);
+            write_normalized(norm, values, gamma, beta, i, y + row * width);
         }
     }
 }
@@ -125,8 +145,7 @@ __global__ void __launch_bounds__(row_threads)
     }
 
     for (std::int64_t row = Group::first_row(); row < rows; row += Group::row_step()) {
-        const LayerNormRow<float> norm{static_cast<float>(statistics[2 * row]),
-                                       static_cast<float>(statistics[2 * row + 1])};
+        const LayerNormRow<float> norm = row_of(statistics, row);
         const T *from = x + row * width, *gradient = dy + row * width;
         float values[N], gradients[N], scales[N], sum = 0, product_sum = 0;
         for (std::int64_t v = Group::member(); v < vectors; v += threads) {
@@ -134,13 +153,9 @@ __global__ void __launch_bounds__(row_threads)
             load<N>(gradient + v * N, gradients);
             load<N>(gamma + v * N, scales);
 #pragma unroll
-            for (int k = 0; k < N; ++k) {
-                const float normalized = norm.normalized(values[k]), g = gradients[k] * scales[k];
-                sum += g;
-                product_sum = fmaf(g, normalized, product_sum);
-                sums[k * vectors + v] = fmaf(gradients[k], normalized, sums[k * vectors + v]);
-                sums[(N + k) * vectors + v] += gradients[k];
-            }
+            for (int k = 0; k < N; ++k)
+                add_element(norm, values[k], gradients[k], scales[k], sum, product_sum, sums[k * vectors + v],
+                            sums[(N + k) * vectors + v]);
         }
         if (!dx) continue;
         const float g_mean = Group::sum(sum) / static_cast<float>(width);
@@ -196,8 +211,7 @@ __global__ void __launch_bounds__(held_threads, held_blocks<T, V>)
         hold_row(x + row * width, vectors, xs);
         hold_row(dy + row * width, vectors, dys);
         if (addend) hold_row(addend + row * width, vectors, added);
-        const LayerNormRow<float> norm{static_cast<float>(statistics[2 * row]),
-                                       static_cast<float>(statistics[2 * row + 1])};
+        const LayerNormRow<float> norm = row_of(statistics, row);
         float values[N], gradients[N], scales[N], sum = 0, product_sum = 0;
 #pragma unroll
         for (int i = 0; i < V; ++i)
@@ -206,13 +220,9 @@ __global__ void __launch_bounds__(held_threads, held_blocks<T, V>)
                 widen(dys[i], gradients);
                 load<N>(gamma + v * N, scales);
 #pragma unroll
-                for (int k = 0; k < N; ++k) {
-                    const float normalized = norm.normalized(values[k]), g = gradients[k] * scales[k];
-                    sum += g;
-                    product_sum = fmaf(g, normalized, product_sum);
-                    sums[0][i][k] = fmaf(gradients[k], normalized, sums[0][i][k]);
-                    sums[1][i][k] += gradients[k];
-                }
+                for (int k = 0; k < N; ++k)
+                    add_element(norm, values[k], gradients[k], scales[k], sum, product_sum, sums[0][i][k],
+                                sums[1][i][k]);
             }
         if (!dx) continue;
         const float g_mean = warp_sum(sum) / static_cast<float>(width);
