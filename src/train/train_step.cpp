@@ -97,16 +97,24 @@ UpdateReport TrainStep::update(const ClockDecisions& time, Failure failure) {
     return report;
 }
 
-std::int64_t TrainStep::load_micro_batch(StepContext& context, Failure& failure) {
-    std::optional<HostBatch> batch;
-    try {
-        batch = stage.next(loader);
-    } catch (const Error& error) {
-        // This rank goes through the step without samples, so that no peer waits for it.
-        if (failure.code == ExitCode::done) failure = reading_failure(error);
-    }
+std::optional<HostBatch> TrainStep::next_batch(BatchStage& from, Failure& failure) {
     ++next_window;
-    if (batch) unreadable.add(batch->skipped);
+    // A constant inside, and not a variable that is assigned to inside and returned behind: of such a one g++
+    // 12 leaves out the initialisation, so that it holds anything where the call throws.
+    try {
+        const std::optional<HostBatch> batch = from.next(loader);
+        if (batch) unreadable.add(batch->skipped);
+        return batch;
+    } catch (const Error& error) {
+        // This rank goes through the step without samples, so that no peer waits for it. What is told is the
+        // first failure: later ones may follow from it.
+        if (failure.code == ExitCode::done) failure = reading_failure(error);
+        return std::nullopt;
+    }
+}
+
+std::int64_t TrainStep::load_micro_batch(StepContext& context, Failure& failure) {
+    const std::optional<HostBatch> batch = next_batch(stage, failure);
     const std::int64_t n = batch ? batch->window.count : 0;
     if (n > 0) {
         context.positions = batch->positions;

@@ -153,6 +153,8 @@ struct TrainStep {
     void update_bucket(const Deferred& update, std::size_t bucket);
     bool defer(double lr, Work& step_sums);
 
+    /// Nothing where it cannot be read: then `failure` says why.
+    std::optional<HostBatch> next_batch(BatchStage& from, Failure& failure);
     std::int64_t load_micro_batch(StepContext& context, Failure& failure);
     void micro_batch(const GlobalBatch& batch, std::size_t index, LossSums& mine, Failure& failure,
                      const ClockDecisions& time, Work& step_sums);

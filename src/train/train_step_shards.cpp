@@ -46,18 +46,11 @@ void TrainStep::compute_shards(const GlobalBatch& batch, Failure& failure) {
 }
 
 void TrainStep::load_shard(ShardLane& lane, Failure& failure) {
-    std::optional<HostBatch> batch;
-    try {
-        batch = lane.stage().next(loader);
-    } catch (const Error& error) {
-        // This rank goes through the step without samples, so that no peer waits for it. What is told is the
-        // first failure: later ones may follow from it.
-        if (failure.code == ExitCode::done) failure = reading_failure(error);
-    }
-    ++next_window;
-    if (!batch) return lane.load_nothing();
-    unreadable.add(batch->skipped);
-    lane.load(*batch);
+    const std::optional<HostBatch> batch = next_batch(lane.stage(), failure);
+    if (batch)
+        lane.load(*batch);
+    else
+        lane.load_nothing();
 }
 
 void TrainStep::compute_shard(ShardLane& lane, std::int64_t shard, const GlobalBatch& batch,
