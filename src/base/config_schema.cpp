@@ -4,6 +4,7 @@
 
 #include "config_row.hpp"
 #include "config_schema_model.hpp"
+#include "tutti/base/bucket_policy.hpp"
 #include "tutti/base/suggest.hpp"
 
 namespace tutti::config {
@@ -21,6 +22,12 @@ Kind<std::string> folder() {
         return parse(setting);
     };
     return kind;
+}
+
+Kind<BucketPolicy> bucket_policy() {
+    std::vector<Choice<BucketPolicy>> choices;
+    for (const auto& [name, policy] : bucket_policy_names) choices.push_back({name, policy});
+    return choice(choices);
 }
 
 /// A misspelt choice is not a file: a run should not begin to find that out.
@@ -358,12 +365,7 @@ void add_distributed(std::vector<Row>& rows) {
                 "size of a bucket in MiB"),
             row("distributed.first_bucket_mb", at(distributed, &D::first_bucket_mb),
                 number(positive, mebibytes), "size of the first bucket in MiB"),
-            row("distributed.bucket_policy", at(distributed, &D::bucket_policy),
-                choice<BucketPolicy>({{"ddp", BucketPolicy::ddp},
-                                      {"single", BucketPolicy::single},
-                                      {"per_layer", BucketPolicy::per_layer},
-                                      {"cost_model", BucketPolicy::cost_model},
-                                      {"auto", BucketPolicy::automatic}}),
+            row("distributed.bucket_policy", at(distributed, &D::bucket_policy), bucket_policy(),
                 "how gradients are grouped into buckets; ddp: by bucket_mb, as PyTorch does; single: one "
                 "bucket; per_layer: one per layer; cost_model: measured in the first steps, the grouping "
                 "with the least predicted exposed communication; auto: the fastest in real steps of that, "

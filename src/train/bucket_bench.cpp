@@ -17,15 +17,6 @@
 namespace tutti {
 namespace {
 
-const std::vector<std::pair<std::string, BucketPolicy>>& policy_names() {
-    static const std::vector<std::pair<std::string, BucketPolicy>> names = {
-        {"ddp", BucketPolicy::ddp},
-        {"single", BucketPolicy::single},
-        {"per_layer", BucketPolicy::per_layer},
-        {"cost_model", BucketPolicy::cost_model}};
-    return names;
-}
-
 std::vector<std::string> items_of(std::string_view text, const std::string& flag) {
     std::vector<std::string> items;
     for (std::size_t begin = 0; begin <= text.size();) {
@@ -41,25 +32,20 @@ std::vector<std::string> items_of(std::string_view text, const std::string& flag
 
 }  // namespace
 
-std::string to_string(BucketPolicy policy) {
-    for (const auto& [name, value] : policy_names())
-        if (value == policy) return name;
-    return "auto";
-}
-
 std::vector<BucketPolicy> parse_policies(std::string_view text, const std::string& flag) {
     std::vector<std::string> known;
-    for (const auto& [name, value] : policy_names()) known.push_back(name);
+    for (const auto& [name, policy] : bucket_policy_names)
+        if (policy != BucketPolicy::automatic) known.push_back(name);
     std::vector<BucketPolicy> policies;
     for (const std::string& item : items_of(text, flag)) {
-        const auto found = std::ranges::find(known, item);
-        if (found == known.end()) {
+        if (std::ranges::find(known, item) == known.end()) {
             const std::string near = nearest(item, known);
             throw UsageError(fmt::format("{}: '{}' is not a bucket policy", flag, item),
                              near.empty() ? fmt::format("there are {}", fmt::join(known, ", "))
                                           : "did you mean " + near + "?");
         }
-        const BucketPolicy policy = policy_names()[static_cast<std::size_t>(found - known.begin())].second;
+        const BucketPolicy policy =
+            std::ranges::find(bucket_policy_names, item, &BucketPolicyName::name)->policy;
         if (std::ranges::find(policies, policy) == policies.end()) policies.push_back(policy);
     }
     return policies;

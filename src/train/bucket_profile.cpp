@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tutti/base/atomic_file.hpp"
+#include "tutti/base/bucket_policy.hpp"
 #include "tutti/base/cache_directory.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/host_name.hpp"
@@ -124,7 +125,7 @@ std::string bucket_profile_key(Communicator& communicator, const Graph& graph, c
              {"ranks_by_host", ranks_by_host(hosts)},
              {"backend", backend},
              {"transport", transport()},
-             {"policy", config.distributed.bucket_policy == BucketPolicy::automatic ? "auto" : "cost_model"}};
+             {"policy", to_string(config.distributed.bucket_policy)}};
     // Products in a type of their own, which take another time.
     if (config.train.precision == Precision::bf16 || config.train.precision == Precision::tf32)
         key["precision"] = name_of(config.train.precision);

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "tutti/base/bucket_policy.hpp"
 #include "tutti/base/error.hpp"
 
 namespace tutti {
@@ -19,10 +20,8 @@ std::optional<Refusal> obstacle_to_zero1(const Config& config) {
             "optim.name is lamb: its trust ratio needs the norm of each whole parameter, of which "
             "a rank has a part only",
             "set distributed.strategy: ddp, or optim.name: adamw"};
-    const BucketPolicy policy = config.distributed.bucket_policy;
-    if (policy == BucketPolicy::automatic || policy == BucketPolicy::cost_model)
-        return Refusal{std::string("distributed.bucket_policy is ") +
-                           (policy == BucketPolicy::automatic ? "auto" : "cost_model") +
+    if (const BucketPolicy policy = config.distributed.bucket_policy; is_measured(policy))
+        return Refusal{"distributed.bucket_policy is " + to_string(policy) +
                            ": buckets that are chosen during the run would move the optimizer's state "
                            "between the ranks",
                        "set distributed.bucket_policy: ddp, single or per_layer"};

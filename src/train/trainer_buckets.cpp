@@ -3,18 +3,11 @@
 #include <nlohmann/json.hpp>
 
 #include "trainer_impl.hpp"
+#include "tutti/base/bucket_policy.hpp"
 #include "tutti/train/across_steps.hpp"
 
 namespace tutti {
 namespace {
-
-bool is_measured(BucketPolicy policy) {
-    return policy == BucketPolicy::automatic || policy == BucketPolicy::cost_model;
-}
-
-const char* name_of_policy(BucketPolicy policy) {
-    return policy == BucketPolicy::automatic ? "auto" : "cost_model";
-}
 
 const char* name_of_compress(const Config& config) {
     return config.distributed.compress == Compress::bf16 ? "bf16" : "none";
@@ -31,7 +24,7 @@ void Trainer::Impl::use_buckets(const BucketTrial& choice) {
     training.replan(std::move(buckets), training.spreads_across_steps()
                                             ? order_for(job.gradients, choice.order)
                                             : std::vector<std::size_t>());
-    bucket_plan = nlohmann::ordered_json{{"policy", name_of_policy(config.distributed.bucket_policy)},
+    bucket_plan = nlohmann::ordered_json{{"policy", to_string(config.distributed.bucket_policy)},
                                          {"world", world},
                                          {"schedules", bucket_schedules},
                                          {"compress", name_of_compress(config)},
@@ -77,8 +70,7 @@ bool Trainer::Impl::use_buckets_of_checkpoint() {
     if (bucket_plan.empty()) return false;
     const auto plan = nlohmann::json::parse(std::exchange(bucket_plan, {}), nullptr, false);
     try {
-        if (plan.at("policy") != name_of_policy(config.distributed.bucket_policy) ||
-            plan.at("world") != world)
+        if (plan.at("policy") != to_string(config.distributed.bucket_policy) || plan.at("world") != world)
             return false;
         // Neither were transfers of other sizes. Older versions knew no compression.
         if (plan.value("compress", "none") != name_of_compress(config)) return false;

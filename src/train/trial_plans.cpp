@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tutti/base/bucket_policy.hpp"
 #include "tutti/base/units.hpp"
 
 namespace tutti {
@@ -75,7 +76,7 @@ std::vector<BucketTrial> plans_by_cost(const TrialContext& context, const Schedu
     std::vector<BucketTrial> trials;
     for (const Schedule schedule : in_turn(schedules))
         trials.push_back(
-            trial_of(context, schedule, "cost_model",
+            trial_of(context, schedule, to_string(BucketPolicy::cost_model),
                      schedule == Schedule::across ? std::span(plans.across.buckets) : plans.within));
     return trials;
 }
@@ -89,15 +90,15 @@ std::vector<BucketTrial> plans_to_try(const TrialContext& context, const Schedul
         if (!known) trials.push_back(one);
         return !known;
     };
-    const auto add_policy = [&](Schedule schedule, const std::string& name, BucketPolicy policy) {
-        add(trial_of(context, schedule, name,
+    const auto add_policy = [&](Schedule schedule, BucketPolicy policy) {
+        add(trial_of(context, schedule, to_string(policy),
                      plan_buckets(context.parameters, context.layer_ends, {policy})));
     };
     const std::vector<Schedule> order = in_turn(schedules);
     const bool both = order.size() > 1;
     for (const Schedule schedule : order) {
-        if (!both || schedule == Schedule::within) add_policy(schedule, "single", BucketPolicy::single);
-        add_policy(schedule, "per_layer", BucketPolicy::per_layer);
+        if (!both || schedule == Schedule::within) add_policy(schedule, BucketPolicy::single);
+        add_policy(schedule, BucketPolicy::per_layer);
         std::size_t left = both ? 1 : 2;
         for (const BucketTrial& one : ddp_trials(context, schedule))
             if (left > 0 && add(one)) --left;

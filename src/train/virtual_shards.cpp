@@ -4,6 +4,7 @@
 #include <bit>
 #include <cassert>
 
+#include "tutti/base/bucket_policy.hpp"
 #include "tutti/base/error.hpp"
 
 namespace tutti {
@@ -80,9 +81,8 @@ void check_deterministic(const Config& config, int ranks) {
         {config.data.tail == Tail::pad,
          "data.tail is pad: how many samples are repeated depends on the number of ranks",
          "set data.tail: exact"},
-        {policy == BucketPolicy::automatic || policy == BucketPolicy::cost_model,
-         std::string("distributed.bucket_policy is ") +
-             (policy == BucketPolicy::automatic ? "auto" : "cost_model") +
+        {is_measured(policy),
+         "distributed.bucket_policy is " + to_string(policy) +
              ": gradients are summed as a whole, after backward",
          "set distributed.bucket_policy: ddp"},
     };

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tutti/base/bucket_policy.hpp"
 #include "tutti/train/across_steps.hpp"
 #include "tutti/train/bucket_plan.hpp"
 #include "tutti/train/step_figures.hpp"
@@ -21,11 +22,10 @@ struct PlanRequest {
     double first_bucket_mb = 1;     ///< at most; a smaller size holds for the first bucket, too
 };
 
-/// "ddp,single"; "0.25,1,4". Throws UsageError that names `flag` and the wrong item.
+/// "ddp,single", none that is chosen by steps of its own (auto); "0.25,1,4". Throws UsageError that names
+/// `flag` and the wrong item.
 std::vector<BucketPolicy> parse_policies(std::string_view text, const std::string& flag);
 std::vector<double> parse_bucket_sizes(std::string_view text, const std::string& flag);
-
-std::string to_string(BucketPolicy policy);
 
 /// How a plan was asked for.
 struct PlanName {
