@@ -6,7 +6,7 @@
 
 #include "bucket_report.hpp"
 #include "training_recipe.hpp"
-#include "tutti/train/bucket_bench.hpp"
+#include "tutti/train/plan_steps.hpp"
 
 namespace tutti {
 

@@ -10,7 +10,8 @@
 #include "tutti/comm/all_reduce_bench.hpp"
 #include "tutti/comm/cost_model.hpp"
 #include "tutti/model/graph.hpp"
-#include "tutti/train/bucket_bench.hpp"
+#include "tutti/train/plan_steps.hpp"
+#include "tutti/train/step_measurement.hpp"
 
 namespace tutti {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tutti/train/bucket_bench.hpp"
+#include "tutti/train/bench_plans.hpp"
 
 namespace tutti {
 

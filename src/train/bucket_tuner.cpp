@@ -8,7 +8,7 @@
 #include "order_measurement.hpp"
 #include "trial_plans.hpp"
 #include "tutti/base/units.hpp"
-#include "tutti/train/bucket_bench.hpp"
+#include "tutti/train/step_measurement.hpp"
 
 namespace tutti {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tutti/base/spread.hpp"
-#include "tutti/train/bucket_bench.hpp"
+#include "tutti/train/step_measurement.hpp"
 
 namespace tutti {
 

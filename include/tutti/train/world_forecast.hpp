@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "tutti/comm/cost_scaling.hpp"
-#include "tutti/train/bucket_bench.hpp"
+#include "tutti/train/bench_plans.hpp"
+#include "tutti/train/step_measurement.hpp"
 
 namespace tutti {
 

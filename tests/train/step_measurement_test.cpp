@@ -1,106 +1,12 @@
-#include "tutti/train/bucket_bench.hpp"
+#include "tutti/train/step_measurement.hpp"
 
 #include <gtest/gtest.h>
 
 #include "training_fixture.hpp"
-#include "tutti/base/error.hpp"
 #include "tutti/train/step_bench.hpp"
 
 namespace tutti {
 namespace {
-
-TEST(BucketBenchArguments, ListsAreReadInOrderWithoutRepetitions) {
-    EXPECT_EQ(parse_policies("single,ddp,single", "--policies"),
-              (std::vector{BucketPolicy::single, BucketPolicy::ddp}));
-    EXPECT_EQ(parse_bucket_sizes("25,0.25,25", "--bucket-mb"), (std::vector{25.0, 0.25}));
-}
-
-TEST(BucketBenchArguments, WrongOnesAreNamed) {
-    const auto message = [](const auto& call) -> std::string {
-        try {
-            call();
-        } catch (const UsageError& error) {
-            return error.what();
-        }
-        return "no error";
-    };
-    const std::string policy = message([] { parse_policies("ddp,sinlge", "--policies"); });
-    EXPECT_NE(policy.find("'sinlge'"), std::string::npos) << policy;
-    EXPECT_NE(policy.find("did you mean single"), std::string::npos) << policy;
-    for (const char* size : {"0", "-1", "x", "1MB", "nan", "inf", "1e999"}) {
-        const std::string said = message([&] { parse_bucket_sizes(size, "--bucket-mb"); });
-        EXPECT_NE(said.find("--bucket-mb: '" + std::string(size) + "'"), std::string::npos) << said;
-    }
-    EXPECT_NE(message([] { parse_bucket_sizes("1,,4", "--bucket-mb"); }).find("empty"), std::string::npos);
-    EXPECT_NE(message([] { parse_policies("", "--policies"); }).find("empty"), std::string::npos);
-}
-
-TEST(DistinctPlans, TheSameCutsAreOnePlanWithAllNames) {
-    // Two layers of 1 MiB and one of 64 bytes.
-    const std::vector<ParameterSlice> parameters{{0, 262144}, {262144, 262144}, {524288, 16}};
-    const std::vector<bool> ends{true, true, true};
-    const auto by_cost = plan_buckets(parameters, ends, {BucketPolicy::single});
-    const auto plans = distinct_plans(
-        {{BucketPolicy::ddp, BucketPolicy::single, BucketPolicy::per_layer, BucketPolicy::cost_model},
-         {0.5, 1, 25, 100},
-         30},
-        parameters, ends, 4, by_cost);
-    std::vector<std::string> names;
-    for (const BenchPlan& plan : plans) {
-        std::string all;
-        for (const PlanName& name : plan.names) all += name.text() + ";";
-        names.push_back(all + std::to_string(plan.buckets.size()));
-    }
-    EXPECT_EQ(names, (std::vector<std::string>{"ddp 0.5 MB;ddp 1 MB;per_layer;3",
-                                               "ddp 25 MB;ddp 100 MB;single;cost_model;1"}));
-}
-
-TEST(BestOfPolicies, IsTheCostModelsFavouriteOfEachAndNoneTwice) {
-    const auto named = [](std::initializer_list<BucketPolicy> policies) {
-        BenchPlan plan;
-        for (const BucketPolicy policy : policies) plan.names.push_back({policy});
-        return plan;
-    };
-    const std::vector<BenchPlan> plans{named({BucketPolicy::ddp}), named({BucketPolicy::single}),
-                                       named({BucketPolicy::ddp, BucketPolicy::per_layer}),
-                                       named({BucketPolicy::cost_model}), named({BucketPolicy::ddp})};
-    using Numbers = std::vector<std::size_t>;
-    EXPECT_EQ(best_of_policies(plans, std::vector<double>{3, 1, 4, 5, 2}), (Numbers{2, 3, 4}));
-    EXPECT_EQ(best_of_policies(plans, std::vector<double>{3, 1, 2, 5, 4}), (Numbers{2, 3}));
-    EXPECT_EQ(best_of_policies({}, {}), Numbers());
-}
-
-TEST(PlanName, SaysItsScheduleWhereItIsNotTheOthers) {
-    EXPECT_EQ((PlanName{BucketPolicy::ddp, 0.5}.text()), "ddp 0.5 MB");
-    EXPECT_EQ((PlanName{BucketPolicy::ddp, 0.5, "within steps"}.text()), "ddp 0.5 MB within steps");
-}
-
-TEST(PlanSteps, TakesTurnsForwardsAndBackwards) {
-    test::run_training(1, {}, [](const TrainingJob& job) {
-        const StepBench bench(job);
-        const std::vector<BenchPlan> plans{{{}, {Bucket{0, 0, 0, 1}}}, {{}, {Bucket{0, 1, 0, 2}}}};
-        std::string order;
-        std::size_t told = 0;
-        double clock = 0;
-        const PlanSteps measured(
-            plans, {5, 1}, bench.make_timeline(),
-            [&](const BenchPlan& plan, std::span<StepTimeline> steps) {
-                for (StepTimeline& step : steps) {
-                    order += plan.buckets.front().last == 0 ? 'a' : 'b';
-                    step.seconds = ++clock;
-                }
-            },
-            [&](std::size_t round, std::size_t rounds) {
-                EXPECT_EQ(round, told++);
-                EXPECT_EQ(rounds, 4u);
-                order += ' ';
-            });
-        EXPECT_EQ(order, " ab aabb bbaa ab");
-        std::vector<double> seconds;
-        for (const StepTimeline& step : measured.steps(1)) seconds.push_back(step.seconds);
-        EXPECT_EQ(seconds, (std::vector<double>{5, 6, 7, 8, 12}));
-    });
-}
 
 TEST(StepMeasurement, PredictsByTheRecurrence) {
     const std::vector<Bucket> buckets{{0, 0, 0, 10}, {1, 1, 10, 10}};

@@ -1,84 +1,16 @@
 #pragma once
-// Bucket plans side by side: which are worth a measurement, their steps in turn, and what bounds them.
+// What measured steps say of steps under other plans, and what bounds them.
 
 #include <cstdint>
-#include <functional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
-#include "tutti/base/bucket_policy.hpp"
+#include "tutti/comm/communicator.hpp"
 #include "tutti/train/across_steps.hpp"
 #include "tutti/train/bucket_plan.hpp"
 #include "tutti/train/step_figures.hpp"
 
 namespace tutti {
-
-/// Plans to compare, as the command line names them.
-struct PlanRequest {
-    std::vector<BucketPolicy> policies;
-    std::vector<double> bucket_mb;  ///< MiB; for ddp, which alone has a limit
-    double first_bucket_mb = 1;     ///< at most; a smaller size holds for the first bucket, too
-};
-
-/// "ddp,single", none that is chosen by steps of its own (auto); "0.25,1,4". Throws UsageError that names
-/// `flag` and the wrong item.
-std::vector<BucketPolicy> parse_policies(std::string_view text, const std::string& flag);
-std::vector<double> parse_bucket_sizes(std::string_view text, const std::string& flag);
-
-/// How a plan was asked for.
-struct PlanName {
-    BucketPolicy policy = BucketPolicy::ddp;
-    double bucket_mb = 0;      ///< 0: the policy has no limit
-    std::string schedule{};    ///< "within steps" where the others' is another one; else empty
-    std::string text() const;  ///< "ddp 25 MB", "single", "single within steps"
-};
-
-/// A plan that is measured once, under all names that lead to it.
-struct BenchPlan {
-    std::vector<PlanName> names;
-    std::vector<Bucket> buckets;
-    std::vector<std::size_t> order{};  ///< of issue; empty: the plan's own
-    bool across = false;               ///< buckets stay on the network during the next step's forward
-};
-
-/// The different plans of a request, in its order. by_cost: the plan of the policy cost_model, where it is
-/// asked for.
-std::vector<BenchPlan> distinct_plans(const PlanRequest& request, std::span<const ParameterSlice> parameters,
-                                      const std::vector<bool>& layer_ends, std::size_t element_bytes,
-                                      const std::vector<Bucket>& by_cost);
-
-/// Of each policy but single (which never pays across steps, and seldom within) the plan that the cost model
-/// thinks best: the numbers of these, ascending, none twice. predicted: seconds of a step, by plan. Pure.
-std::vector<std::size_t> best_of_policies(std::span<const BenchPlan> plans,
-                                          std::span<const double> predicted);
-
-struct BenchRounds {
-    std::size_t steps = 20;   ///< measured of each plan
-    std::size_t warmup = 3;   ///< before them, of each plan
-    std::size_t in_turn = 2;  ///< steps of a plan before the next one's
-};
-
-/// Steps of all plans in turn, some of each per round, forwards and backwards through the list by turns, so
-/// that a machine that becomes slower or faster does it to all alike.
-class PlanSteps {
-  public:
-    /// Runs steps.size() steps under this plan.
-    using Run = std::function<void(const BenchPlan& plan, std::span<StepTimeline> steps)>;
-    /// Told before each round; what it throws ends the measurement.
-    using BeforeRound = std::function<void(std::size_t round, std::size_t rounds)>;
-
-    /// Collective through `run`. empty: a timeline of the bench's kind.
-    PlanSteps(std::span<const BenchPlan> plans, const BenchRounds& rounds, const StepTimeline& empty,
-              const Run& run, const BeforeRound& before_round);
-
-    /// This rank's steps of a plan, in their order.
-    std::span<const StepTimeline> steps(std::size_t plan) const { return steps_[plan]; }
-
-  private:
-    std::vector<std::vector<StepTimeline>> steps_;
-};
 
 /// What the cost model makes a prediction from: medians of the slowest rank over steps in one bucket, which
 /// leaves backward alone, under the schedule within steps; or of any others, then with their disturbance.
