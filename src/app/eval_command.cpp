@@ -8,6 +8,7 @@
 #include "inference.hpp"
 #include "tutti/base/json_text.hpp"
 #include "tutti/base/report_file.hpp"
+#include "tutti/train/asked_metrics.hpp"
 #include "tutti/train/evaluation.hpp"
 #include "tutti/train/evaluation_json.hpp"
 #include "tutti/train/objective.hpp"

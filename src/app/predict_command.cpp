@@ -7,7 +7,7 @@
 #include "output_file.hpp"
 #include "tutti/base/familiar_options.hpp"
 #include "tutti/base/stop_signal.hpp"
-#include "tutti/train/evaluation.hpp"
+#include "tutti/train/evaluation_result.hpp"
 #include "tutti/train/objective.hpp"
 #include "tutti/train/prediction.hpp"
 

@@ -211,7 +211,6 @@ class Pass {
         const bool has_labels = classes() > 0 && !job_.location && !job_.segments;
         EvaluationResult result = sums_.result(job_, has_labels ? job_.topk : 0);
         result.loss_only = job_.loss_only;
-        // On all ranks or none: they have agreed on both by the sums.
         // On all ranks or none: they have agreed by the sums.
         if (!result.stopped) gather_into(result);
         result.targets = has_targets() ? job_.dataset.info().targets : 0;

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "tutti/input/geography.hpp"
-#include "tutti/train/evaluation.hpp"
+#include "tutti/train/evaluation_result.hpp"
 #include "tutti/train/location.hpp"
 #include "tutti/train/segments.hpp"
 

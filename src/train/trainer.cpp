@@ -9,7 +9,6 @@
 #include "tutti/base/units.hpp"
 #include "tutti/input/data_fingerprint.hpp"
 #include "tutti/train/class_weights.hpp"
-#include "tutti/train/evaluation.hpp"
 #include "tutti/train/objective.hpp"
 #include "tutti/train/precision.hpp"
 #include "tutti/train/virtual_shards.hpp"

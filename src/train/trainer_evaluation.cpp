@@ -8,6 +8,8 @@
 #include "trainer_impl.hpp"
 #include "tutti/base/json_text.hpp"
 #include "tutti/base/program_time.hpp"
+#include "tutti/train/asked_metrics.hpp"
+#include "tutti/train/evaluation.hpp"
 #include "tutti/train/evaluation_json.hpp"
 #include "tutti/train/objective.hpp"
 

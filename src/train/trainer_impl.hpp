@@ -12,7 +12,7 @@
 #include "run_schedule.hpp"
 #include "trace.hpp"
 #include "train_step.hpp"
-#include "tutti/train/evaluation.hpp"
+#include "tutti/train/evaluation_result.hpp"
 #include "tutti/train/trainer.hpp"
 #include "wall_time.hpp"
 #include "weight_check.hpp"

@@ -92,7 +92,7 @@ EvaluationResult evaluated(int ranks, int lanes) {
     return results.front();
 }
 
-void expect_equal_counts(const EvaluationResult& one, const EvaluationResult& other) {
+void expect_equal_segment_counts(const EvaluationResult& one, const EvaluationResult& other) {
     EXPECT_EQ(one.weight, other.weight);
     EXPECT_EQ(one.segments->with_segments, other.segments->with_segments);
     EXPECT_EQ(one.segments->predicted, other.segments->predicted);
@@ -149,10 +149,10 @@ TEST(SegmentEvaluation, HasTheSameBitsOnAnyNumberOfLanesAndRanks) {
             const EvaluationResult other = evaluated(ranks, lanes);
             EXPECT_EQ(one.loss, other.loss);
             EXPECT_EQ(one.atiou(), other.atiou());
-            expect_equal_counts(one, other);
+            expect_equal_segment_counts(one, other);
         }
     const EvaluationResult three = evaluated(3, 0);
-    expect_equal_counts(one, three);
+    expect_equal_segment_counts(one, three);
     EXPECT_NEAR(one.atiou(), three.atiou(), 1e-12);
 }
 

@@ -5,7 +5,6 @@
 #include <functional>
 
 #include "tutti/base/error.hpp"
-#include "tutti/train/evaluation.hpp"
 #include "tutti/train/training_checks.hpp"
 
 namespace tutti {
@@ -108,25 +107,6 @@ TEST(CheckTraining, a_top_k_of_more_than_the_models_classes_is_refused) {
     config.model.classes = 6;
     EXPECT_EQ(answer(6), "accepted");
     EXPECT_EQ(answer(7).substr(0, 45), "train.topk is 7, but the model has 6 classes,");
-}
-
-TEST(CheckTraining, metrics_of_an_order_are_of_two_classes) {
-    Config config;
-    const auto answer = [&](std::int64_t classes) {
-        return refusal<UsageError>([&] { check_metrics(config.train, classes); });
-    };
-    config.train.checkpoint.best = "val/auprc";
-    EXPECT_EQ(answer(2), "accepted");
-    EXPECT_TRUE(ranking_of(config.train, 2));
-    EXPECT_EQ(answer(3),
-              "train.checkpoint.best is val/auprc, which is of two classes, but the model has 3; choose "
-              "val/accuracy, val/balanced_accuracy or val/loss");
-    EXPECT_FALSE(ranking_of(config.train, 3));
-    config.train.checkpoint.best = "val/loss";
-    EXPECT_FALSE(ranking_of(config.train, 2));
-    config.train.early_stopping = EarlyStoppingConfig{.metric = "val/roc_auc"};
-    EXPECT_EQ(answer(4).substr(0, 44), "train.early_stopping.metric is val/roc_auc, ");
-    EXPECT_TRUE(ranking_of(config.train, 2));
 }
 
 TEST(CheckTraining, a_confusion_matrix_of_very_many_classes_is_refused) {

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "tutti/train/evaluation.hpp"
+#include "tutti/train/evaluation_result.hpp"
 
 namespace tutti {
 

@@ -1,0 +1,22 @@
+#pragma once
+// Which metrics a config asks evaluations for.
+
+#include <cstdint>
+
+#include "tutti/base/config.hpp"
+
+namespace tutti {
+
+/// The k of the top-k accuracy that a config asks for, 0: none. Unless it says, 5 where "val/top5" decides
+/// something or there are 10 classes and more. Pure.
+std::int64_t topk_of(const TrainConfig& config, std::int64_t classes);
+/// Whether a config asks how well the model's scores order the samples: of a locator always, of two classes
+/// where train.confusion is true or such a metric decides something. Pure.
+bool ranking_of(const TrainConfig& config, std::int64_t classes);
+/// Throws UsageError where train.topk is given and more than the `classes` of the model: all would be hits;
+/// and where train.confusion asks for a matrix of more than 2048 classes, each rank's 34 MB at that, and a
+/// row of metrics.jsonl of 13 MB or more; and where a metric of two classes is to decide, but there are not
+/// two.
+void check_metrics(const TrainConfig& config, std::int64_t classes);
+
+}  // namespace tutti
