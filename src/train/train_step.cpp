@@ -28,14 +28,26 @@ void TrainStep::record(StepRecorder* to, bool inside) {
     reducer.record(to);
 }
 
-UpdateReport TrainStep::update(const ClockDecisions& time, Failure failure) {
-    if (recorder) recorder->begin_step(reducer.buckets().size());
-    graph.observe(recorder);
-    job.device.begin_step();
+GlobalBatch TrainStep::next_global_batch() const {
     GlobalBatch batch{.first = next_window};
     batch.count = std::min(static_cast<std::size_t>(micro_batches), windows.size() - next_window);
     batch.begin = windows[batch.first].begin;
     batch.end = windows[batch.first + batch.count - 1].end;
+    return batch;
+}
+
+double TrainStep::rate_of(const GlobalBatch& batch) const {
+    const ScaledRates rates = scaled_rates(config, world);
+    return learning_rate(rates.schedule, rates.base,
+                         epoch_of_update(progress.epoch, batch.begin, global_batch(), steps_per_epoch()),
+                         config.train.epochs);
+}
+
+UpdateReport TrainStep::update(const ClockDecisions& time, Failure failure) {
+    if (recorder) recorder->begin_step(reducer.buckets().size());
+    graph.observe(recorder);
+    job.device.begin_step();
+    const GlobalBatch batch = next_global_batch();
 
     LossSums mine;
     Work step_sums;
@@ -44,10 +56,8 @@ UpdateReport TrainStep::update(const ClockDecisions& time, Failure failure) {
     else
         for (std::size_t i = 0; i < batch.count; ++i) micro_batch(batch, i, mine, failure, time, step_sums);
     UpdateReport report;
-    const ScaledRates rates = scaled_rates(config, world);
-    report.lr = learning_rate(rates.schedule, rates.base,
-                              epoch_of_update(progress.epoch, batch.begin, global_batch(), steps_per_epoch()),
-                              config.train.epochs);
+    report.lr = rate_of(batch);
+    report.samples = batch.end - batch.begin;
     if (shard_sums)
         mine = sum_shards(failure, time);
     else
@@ -59,29 +69,7 @@ UpdateReport TrainStep::update(const ClockDecisions& time, Failure failure) {
     if (recorder) recorder->timeline().communication.begin = recorder->timeline().backward_end();
     if (sums.failed()) agree(job.control, failure, "reading the data");
     if (sums.skipped() > 0) note_unreadable();
-
-    const bool skips = config.train.nan_policy == NanPolicy::skip;
-    if (config.optim.clip_norm || skips) report.gradient_norm = gradient_norm();
-    std::string problem = not_finite(batch, mine, report.gradient_norm);
-    const bool finite = problem.empty();
-    if (finite && sums.loss().weight == 0) problem = "none of its samples could be read";
-    report.samples = batch.end - batch.begin;
-    report.skipped = !problem.empty();
-    if (!report.skipped) {
-        if (!deferred_) update_weights(report);
-        skipped_series.end();
-        ++progress.step;
-        progress.loss_sum += sums.loss().loss;
-        progress.loss_weight += sums.loss().weight;
-        progress.correct += sums.loss().correct;
-    } else {
-        ++progress.skipped;
-        const SkippedSeries::Update skipped{progress.epoch, batch.begin, batch.end, problem};
-        job.log.warning(fmt::format("{}: {}; the update is skipped ({} until now)", place_of(skipped),
-                                    problem, progress.skipped));
-        if (!finite) skipped_series.add(skipped);
-        if (skipped_series.is_too_long()) keep_failed_step(batch, mine, report.gradient_norm);
-    }
+    use_gradients(batch, mine, report);
     // With shards that are gathered after the update the optimizer has its span already.
     const bool has_span = shards && !report.skipped && !all_updated();
     lap(account.optimizer, recorder && !has_span ? &recorder->timeline().optimizer : nullptr);
@@ -95,6 +83,30 @@ UpdateReport TrainStep::update(const ClockDecisions& time, Failure failure) {
     progress.position = batch.end;
     progress.samples += report.samples;
     return report;
+}
+
+void TrainStep::use_gradients(const GlobalBatch& batch, const LossSums& mine, UpdateReport& report) {
+    const bool skips = config.train.nan_policy == NanPolicy::skip;
+    if (config.optim.clip_norm || skips) report.gradient_norm = gradient_norm();
+    std::string problem = not_finite(batch, mine, report.gradient_norm);
+    const bool finite = problem.empty();
+    if (finite && sums.loss().weight == 0) problem = "none of its samples could be read";
+    report.skipped = !problem.empty();
+    if (!report.skipped) {
+        if (!deferred_) update_weights(report);
+        skipped_series.end();
+        ++progress.step;
+        progress.loss_sum += sums.loss().loss;
+        progress.loss_weight += sums.loss().weight;
+        progress.correct += sums.loss().correct;
+        return;
+    }
+    ++progress.skipped;
+    const SkippedSeries::Update skipped{progress.epoch, batch.begin, batch.end, problem};
+    job.log.warning(fmt::format("{}: {}; the update is skipped ({} until now)", place_of(skipped), problem,
+                                progress.skipped));
+    if (!finite) skipped_series.add(skipped);
+    if (skipped_series.is_too_long()) keep_failed_step(batch, mine, report.gradient_norm);
 }
 
 std::optional<HostBatch> TrainStep::next_batch(BatchStage& from, Failure& failure) {

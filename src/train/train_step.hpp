@@ -153,6 +153,12 @@ struct TrainStep {
     void update_bucket(const Deferred& update, std::size_t bucket);
     bool defer(double lr, Work& step_sums);
 
+    /// The micro-batches of the next update; the epoch has more.
+    GlobalBatch next_global_batch() const;
+    double rate_of(const GlobalBatch& batch) const;
+    /// The new weights, or, where the gradients forbid it or no sample could be read, a warning. mine: the
+    /// sums of this rank.
+    void use_gradients(const GlobalBatch& batch, const LossSums& mine, UpdateReport& report);
     /// Nothing where it cannot be read: then `failure` says why.
     std::optional<HostBatch> next_batch(BatchStage& from, Failure& failure);
     std::int64_t load_micro_batch(StepContext& context, Failure& failure);
