@@ -75,163 +75,200 @@ std::vector<bool> depends_on_parameters(const std::vector<GraphSpec::Node>& node
     return result;
 }
 
-ActivationPlan plan(const std::vector<GraphSpec::Node>& nodes, const std::vector<DType>& types,
-                    std::int64_t max_batch, const Segments& segment, std::span<const SampleRun> runs = {}) {
-    const std::size_t last = nodes.size() - 1;
-    const std::size_t loss = last + 1;
-    const Times times(segment);
-    const auto backward_time = [&](std::size_t node) { return times.backward[node]; };
-    // Copy 0 is what forward leaves, copy 1 what is computed again; `reader` runs in the second pass.
-    const auto own_copy = [&](std::size_t node) { return times.again[node] > 0 ? 1U : 0U; };
-    const auto copy_read = [&](std::size_t reader, std::size_t input) {
-        return segment[input] == segment[reader] ? own_copy(input) : 0U;
-    };
-    const auto bytes_of = [&](std::size_t node) {
-        return static_cast<std::size_t>(nodes[node].shape.count() * max_batch) * size_of(types[node]);
-    };
-
-    std::vector<Uses> uses(nodes.size());
-    for (std::size_t i = 1; i <= last; ++i) {
-        const Layer& layer = *nodes[i].layer;
-        const auto read = [&](std::size_t node, std::size_t copy, std::size_t time) {
-            uses[node].last_read[copy] = std::max(uses[node].last_read[copy], time);
-        };
-        if (layer.backward_reads_output()) read(i, own_copy(i), backward_time(i));
-        if (i == last || nodes[i].kept) read(i, 0, loss);
-        for (const NodeId input : nodes[i].inputs) {
-            uses[input].consumers.push_back(i);
-            read(input, 0, i);
-            read(input, copy_read(i, input), times.again[i]);
-            if (layer.backward_reads_input()) read(input, copy_read(i, input), backward_time(i));
-        }
+// One plan: who reads what until when, then a buffer for each value and each gradient. The order in which
+// buffers are added is part of the plan.
+class Planning {
+  public:
+    Planning(const std::vector<GraphSpec::Node>& nodes, const std::vector<DType>& types,
+             std::int64_t max_batch, const Segments& segment, std::span<const SampleRun> runs)
+        : nodes_(nodes), types_(types), max_batch_(max_batch), segment_(segment), buffers_(runs) {
+        find_uses();
+        place_values();
+        place_gradients();
     }
-    if (nodes[0].kept) uses[0].last_read[0] = std::max(uses[0].last_read[0], loss);
 
-    Buffers buffers(runs);
-    const std::vector<std::size_t> nothing(nodes.size(), ActivationPlan::none);
-    std::array<std::vector<std::size_t>, 2> values{nothing, nothing}, states{nothing, nothing};
-    std::vector<std::size_t> gradient = nothing, batch_state = nothing;
-    std::vector<std::vector<std::size_t>> scratch(nodes.size());
-    const auto add_value = [&](std::size_t i, std::size_t copy, std::size_t time) {
-        const std::size_t until = std::max(uses[i].last_read[copy], time);
-        const Layer* layer = nodes[i].layer.get();
-        const NodeId source = layer ? nodes[i].inputs.front() : 0;
+    ActivationPlan result() const {
+        const MemoryPlan memory = buffers_.plan();
+        const auto offset = [&](std::size_t buffer) {
+            return buffer == ActivationPlan::none ? ActivationPlan::none : memory.offsets[buffer];
+        };
+        ActivationPlan result;
+        result.bytes = memory.bytes;
+        result.segment = segment_;
+        result.again_from.assign(nodes_.size(), 0);
+        for (std::size_t i = 0; i <= last_; ++i) {
+            result.value.push_back(offset(values_[own_copy(i)][i]));
+            result.state.push_back(offset(states_[own_copy(i)][i]));
+            result.first_value.push_back(offset(values_[0][i]));
+            result.first_state.push_back(offset(states_[0][i]));
+            result.gradient.push_back(offset(gradient_[i]));
+            result.batch_state.push_back(offset(batch_state_[i]));
+            std::vector<std::size_t> row;
+            for (const std::size_t buffer : scratch_[i]) row.push_back(offset(buffer));
+            result.scratch.push_back(std::move(row));
+            if (times_.again[i] > 0 && segment_[i + 1] != segment_[i])
+                result.again_from[i] = static_cast<std::size_t>(
+                    std::lower_bound(segment_.begin() + 1, segment_.end(), segment_[i]) - segment_.begin());
+        }
+        return result;
+    }
+
+  private:
+    std::size_t backward_time(std::size_t node) const { return times_.backward[node]; }
+    // Copy 0 is what forward leaves, copy 1 what is computed again; `reader` runs in the second pass.
+    std::size_t own_copy(std::size_t node) const { return times_.again[node] > 0 ? 1 : 0; }
+    std::size_t copy_read(std::size_t reader, std::size_t input) const {
+        return segment_[input] == segment_[reader] ? own_copy(input) : 0;
+    }
+    std::size_t bytes_of(std::size_t node) const {
+        return static_cast<std::size_t>(nodes_[node].shape.count() * max_batch_) * size_of(types_[node]);
+    }
+
+    void find_uses() {
+        const auto read = [&](std::size_t node, std::size_t copy, std::size_t time) {
+            uses_[node].last_read[copy] = std::max(uses_[node].last_read[copy], time);
+        };
+        for (std::size_t i = 1; i <= last_; ++i) {
+            const Layer& layer = *nodes_[i].layer;
+            if (layer.backward_reads_output()) read(i, own_copy(i), backward_time(i));
+            if (i == last_ || nodes_[i].kept) read(i, 0, loss_);
+            for (const NodeId input : nodes_[i].inputs) {
+                uses_[input].consumers.push_back(i);
+                read(input, 0, i);
+                read(input, copy_read(i, input), times_.again[i]);
+                if (layer.backward_reads_input()) read(input, copy_read(i, input), backward_time(i));
+            }
+        }
+        if (nodes_[0].kept) read(0, 0, loss_);
+    }
+
+    void place_values() {
+        for (std::size_t i = 0; i <= last_; ++i) place_value(i, 0, i);
+        // Statistics of the batch are not computed again: one copy lives until backward.
+        for (std::size_t i = 1; i <= last_; ++i)
+            if (nodes_[i].layer->batch_state_bytes() > 0)
+                batch_state_[i] = buffers_.add(static_cast<std::size_t>(nodes_[i].layer->batch_state_bytes()),
+                                               i, backward_time(i));
+        for (std::size_t i = 1; i <= last_; ++i)
+            if (times_.again[i] > 0) place_value(i, 1, times_.again[i]);
+    }
+
+    /// The value and the state that the layer makes at `time`.
+    void place_value(std::size_t i, std::size_t copy, std::size_t time) {
+        const std::size_t until = std::max(uses_[i].last_read[copy], time);
+        const Layer* layer = nodes_[i].layer.get();
+        const NodeId source = layer ? nodes_[i].inputs.front() : 0;
         const std::size_t source_copy = copy == 0 ? 0 : copy_read(i, source);
         // In place: this layer alone reads the input, and only in forward. Not on the graph's own input,
         // which the caller fills, nor on a view, whose memory belongs to a value with readers of its own.
         const bool in_place = layer && layer->works_in_place() && source != 0 &&
-                              uses[source].last_read[source_copy] == time &&
-                              uses[source].consumers.size() == 1 && !nodes[source].layer->is_view();
+                              uses_[source].last_read[source_copy] == time &&
+                              uses_[source].consumers.size() == 1 && !nodes_[source].layer->is_view();
         if (layer && (layer->is_view() || in_place)) {
-            values[copy][i] = values[source_copy][source];
-            buffers.extend(values[copy][i], time, until);
+            values_[copy][i] = values_[source_copy][source];
+            buffers_.extend(values_[copy][i], time, until);
         } else {
-            values[copy][i] = buffers.add(bytes_of(i), time, until);
+            values_[copy][i] = buffers_.add(bytes_of(i), time, until);
         }
         if (layer && layer->state_bytes_per_sample() > 0)
-            states[copy][i] =
-                buffers.add(static_cast<std::size_t>(layer->state_bytes_per_sample() * max_batch), time,
-                            copy == own_copy(i) ? backward_time(i) : time);
-    };
-    for (std::size_t i = 0; i <= last; ++i) add_value(i, 0, i);
-    // Statistics of the batch are not computed again: one copy lives until backward.
-    for (std::size_t i = 1; i <= last; ++i)
-        if (nodes[i].layer->batch_state_bytes() > 0)
-            batch_state[i] = buffers.add(static_cast<std::size_t>(nodes[i].layer->batch_state_bytes()), i,
-                                         backward_time(i));
-    for (std::size_t i = 1; i <= last; ++i)
-        if (times.again[i] > 0) add_value(i, 1, times.again[i]);
+            states_[copy][i] =
+                buffers_.add(static_cast<std::size_t>(layer->state_bytes_per_sample() * max_batch_), time,
+                             copy == own_copy(i) ? backward_time(i) : time);
+    }
 
-    const std::vector<bool> trained = depends_on_parameters(nodes);
-    // Gradients that another value's sum begins with: they must outlive backward of their own node.
-    std::vector<bool> locked(nodes.size(), false);
+    void place_gradients() {
+        for (std::size_t i = last_; i >= 1; --i) {
+            scratch_[i].assign(nodes_[i].inputs.size(), ActivationPlan::none);
+            if (!trained_[i] && i != last_) continue;
+            // Written first by the consumer that runs first in backward, or by the loss.
+            if (gradient_[i] == ActivationPlan::none) {
+                const std::size_t first =
+                    uses_[i].consumers.empty() ? loss_ : backward_time(uses_[i].consumers.back());
+                gradient_[i] = buffers_.add(bytes_of(i), first, backward_time(i));
+            } else {
+                buffers_.extend(gradient_[i], backward_time(i), backward_time(i));
+            }
+            for (std::size_t k = 0; k < nodes_[i].inputs.size(); ++k) place_input_gradient(i, k);
+            share_gradient(i);
+        }
+    }
+
+    /// The gradient of the k-th input: in this one's memory, or, where it is a part of a sum, in scratch.
+    void place_input_gradient(std::size_t i, std::size_t k) {
+        const auto& inputs = nodes_[i].inputs;
+        const NodeId input = inputs[k];
+        if (!trained_[input]) return;
+        const Layer& layer = *nodes_[i].layer;
+        const bool alone = uses_[input].consumers.size() == 1;
+        const auto before = inputs.begin() + static_cast<std::ptrdiff_t>(k);
+        const bool repeated = std::find(inputs.begin(), before, input) != before;
+        // GELU reads its input in backward, so its output has memory of its own; but dx may be dy.
+        const bool in_place = layer.works_in_place() || layer.kind() == "gelu";
+        if (k == 0 && alone && (layer.is_view() || (in_place && !locked_[i]))) {
+            gradient_[input] = gradient_[i];
+            locked_[input] = locked_[i];
+        } else if (repeated || i != uses_[input].consumers.back()) {
+            if (k == 0 && nodes_[i].adds_gradient) return;
+            scratch_[i][k] = buffers_.add(bytes_of(input), backward_time(i), backward_time(i));
+        }
+    }
+
     // A residual's gradient is never copied: a sum's second input may have its gradient where the sum's own
     // and so the first input's is, if all that reads that one has run backward before others write there. The
     // second input of a layer that adds it in its own pass, too: others write there later.
-    const auto share_gradient = [&](std::size_t i) {
-        const auto& inputs = nodes[i].inputs;
-        const Layer& layer = *nodes[i].layer;
-        if (inputs.size() != 2 || !layer.passes_gradient_on(1) || locked[i]) return;
+    void share_gradient(std::size_t i) {
+        const auto& inputs = nodes_[i].inputs;
+        const Layer& layer = *nodes_[i].layer;
+        if (inputs.size() != 2 || !layer.passes_gradient_on(1) || locked_[i]) return;
         const NodeId one = inputs[0], other = inputs[1];
-        const auto& readers = uses[other].consumers;
-        if (one == other || !trained[other] || readers.back() != i || bytes_of(other) != bytes_of(i)) return;
+        const auto& readers = uses_[other].consumers;
+        if (one == other || !trained_[other] || readers.back() != i || bytes_of(other) != bytes_of(i)) return;
         const auto source_of = [&](NodeId node) {
-            while (node != 0 && nodes[node].layer->is_view() &&
-                   uses[nodes[node].inputs.front()].consumers.size() == 1)
-                node = nodes[node].inputs.front();
+            while (node != 0 && nodes_[node].layer->is_view() &&
+                   uses_[nodes_[node].inputs.front()].consumers.size() == 1)
+                node = nodes_[node].inputs.front();
             return node;
         };
-        const NodeId source_of_other = source_of(other);
-        if (nodes[source_of_other].layer->overwrites_output_gradient()) return;
+        if (nodes_[source_of(other)].layer->overwrites_output_gradient()) return;
         if (!layer.passes_gradient_on(0)) {
-            if (!layer.overwrites_output_gradient()) gradient[other] = gradient[i];
+            if (!layer.overwrites_output_gradient()) gradient_[other] = gradient_[i];
             return;
         }
-        if (gradient[one] != gradient[i]) return;
+        if (gradient_[one] != gradient_[i]) return;
         const NodeId source = source_of(one);
-        if (nodes[source].layer->passes_gradient_on(1)) return;  // it would have to copy
-        if (nodes[source].layer->overwrites_output_gradient()) return;
+        if (nodes_[source].layer->passes_gradient_on(1)) return;  // it would have to copy
+        if (nodes_[source].layer->overwrites_output_gradient()) return;
         const auto runs_later = [&](std::size_t reader) { return reader == i || reader < source; };
         if (other > source && readers.size() > 1) return;
         if (!std::ranges::all_of(readers, runs_later)) return;
-        gradient[other] = gradient[i];
-        locked[one] = true;
-        locked[other] = other > source;  // then neither writes there
-    };
-    for (std::size_t i = last; i >= 1; --i) {
-        scratch[i].assign(nodes[i].inputs.size(), ActivationPlan::none);
-        if (!trained[i] && i != last) continue;
-        // Written first by the consumer that runs first in backward, or by the loss.
-        if (gradient[i] == ActivationPlan::none) {
-            const std::size_t first =
-                uses[i].consumers.empty() ? loss : backward_time(uses[i].consumers.back());
-            gradient[i] = buffers.add(bytes_of(i), first, backward_time(i));
-        } else {
-            buffers.extend(gradient[i], backward_time(i), backward_time(i));
-        }
-        for (std::size_t k = 0; k < nodes[i].inputs.size(); ++k) {
-            const NodeId input = nodes[i].inputs[k];
-            if (!trained[input]) continue;
-            const Layer& layer = *nodes[i].layer;
-            const bool alone = uses[input].consumers.size() == 1;
-            const auto before = nodes[i].inputs.begin() + static_cast<std::ptrdiff_t>(k);
-            const bool repeated = std::find(nodes[i].inputs.begin(), before, input) != before;
-            // GELU reads its input in backward, so its output has memory of its own; but dx may be dy.
-            const bool in_place = layer.works_in_place() || layer.kind() == "gelu";
-            if (k == 0 && alone && (layer.is_view() || (in_place && !locked[i]))) {
-                gradient[input] = gradient[i];
-                locked[input] = locked[i];
-            } else if (repeated || i != uses[input].consumers.back()) {
-                if (k == 0 && nodes[i].adds_gradient) continue;
-                scratch[i][k] = buffers.add(bytes_of(input), backward_time(i), backward_time(i));
-            }
-        }
-        share_gradient(i);
+        gradient_[other] = gradient_[i];
+        locked_[one] = true;
+        locked_[other] = other > source;  // then neither writes there
     }
 
-    const MemoryPlan memory = buffers.plan();
-    const auto offset = [&](std::size_t buffer) {
-        return buffer == ActivationPlan::none ? ActivationPlan::none : memory.offsets[buffer];
-    };
-    ActivationPlan result;
-    result.bytes = memory.bytes;
-    result.segment = segment;
-    result.again_from.assign(nodes.size(), 0);
-    for (std::size_t i = 0; i <= last; ++i) {
-        result.value.push_back(offset(values[own_copy(i)][i]));
-        result.state.push_back(offset(states[own_copy(i)][i]));
-        result.first_value.push_back(offset(values[0][i]));
-        result.first_state.push_back(offset(states[0][i]));
-        result.gradient.push_back(offset(gradient[i]));
-        result.batch_state.push_back(offset(batch_state[i]));
-        std::vector<std::size_t> row;
-        for (const std::size_t buffer : scratch[i]) row.push_back(offset(buffer));
-        result.scratch.push_back(std::move(row));
-        if (times.again[i] > 0 && segment[i + 1] != segment[i])
-            result.again_from[i] = static_cast<std::size_t>(
-                std::lower_bound(segment.begin() + 1, segment.end(), segment[i]) - segment.begin());
-    }
-    return result;
+    const std::vector<GraphSpec::Node>& nodes_;
+    const std::vector<DType>& types_;
+    const std::int64_t max_batch_;
+    const Segments& segment_;
+    const std::size_t last_ = nodes_.size() - 1, loss_ = last_ + 1;
+    const Times times_{segment_};
+    const std::vector<bool> trained_ = depends_on_parameters(nodes_);
+    std::vector<Uses> uses_ = std::vector<Uses>(nodes_.size());
+
+    // By node the numbers of buffers.
+    using Numbers = std::vector<std::size_t>;
+    Buffers buffers_;
+    const Numbers nothing_ = Numbers(nodes_.size(), ActivationPlan::none);
+    std::array<Numbers, 2> values_{nothing_, nothing_}, states_{nothing_, nothing_};
+    Numbers gradient_ = nothing_, batch_state_ = nothing_;
+    std::vector<Numbers> scratch_ = std::vector<Numbers>(nodes_.size());  // by input of the node
+    // Gradients that another value's sum begins with: they must outlive backward of their own node.
+    std::vector<bool> locked_ = std::vector<bool>(nodes_.size(), false);
+};
+
+ActivationPlan plan(const std::vector<GraphSpec::Node>& nodes, const std::vector<DType>& types,
+                    std::int64_t max_batch, const Segments& segment, std::span<const SampleRun> runs = {}) {
+    return Planning(nodes, types, max_batch, segment, runs).result();
 }
 
 // Whether all that later layers read of the values up to `node` is `node` itself, or the graph's input.
