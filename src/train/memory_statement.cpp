@@ -46,6 +46,45 @@ std::size_t device_exchange_bytes(const Config& config, std::size_t gradients) {
     return received + (through_host ? pieces * std::bit_ceil(received) : 0);
 }
 
+/// What the gradients of an update's several micro-batches take beside the arena of gradients, and the lanes
+/// that compute them at once.
+void add_micro_batches(std::vector<MemoryItem>& items, const Config& config, const GraphMemory& memory,
+                       const Device& device, int world) {
+    const bool deterministic = config.run.deterministic;
+    const std::int64_t shards = micro_batches_per_update(config, world);
+    const int threads = deterministic ? shard_lanes(shards, device.threads()) : 1;
+    if (deterministic && shards > 1)
+        items.push_back(
+            {"shards",
+             memory.gradients * static_cast<std::size_t>(GradientTree::more_arenas(shards, threads)),
+             "arenas: gradients of this rank's virtual shards that are computed or wait for their neighbours",
+             true});
+    else if (!deterministic && config.train.accumulate > 1)
+        items.push_back({"accumulated", memory.gradients, "arena: gradients of the micro-batches", true});
+    if (threads > 1)
+        items.push_back(
+            {"lanes",
+             lane_bytes(memory, largest_micro_batch(config, world)) * static_cast<std::size_t>(threads - 1),
+             fmt::format("activations and statistics of {} more thread{} with a shard of {} own, "
+                         "without workspaces",
+                         threads - 1, threads == 2 ? "" : "s", threads == 2 ? "its" : "their")});
+}
+
+void add_communication(std::vector<MemoryItem>& items, const Config& config, std::size_t gradients,
+                       const Device& device, int world) {
+    if (world == 1) return;
+    // The gradients are rounded where they lie.
+    const bool compressed = config.distributed.compress == Compress::bf16;
+    if (config.run.deterministic)
+        items.push_back({"communication",
+                         device.kind() == "cpu" ? butterfly_bytes : device_exchange_bytes(config, gradients),
+                         "pieces of gradients on their way"});
+    else
+        items.push_back(
+            {"communication", compressed ? gradients / 2 : gradients,
+             compressed ? "MPI's copy of buckets under way, in bf16" : "MPI's copy of buckets under way"});
+}
+
 }  // namespace
 
 std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, const Optimizer& optimizer,
@@ -76,35 +115,10 @@ std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, c
         items.push_back({"buffers", graph.buffer_arena().bytes(), "running statistics, tables", true});
     if (memory.rounded > 0)
         items.push_back({"rounded", memory.rounded, "arena: the parameters as products read them", true});
-    const bool deterministic = config.run.deterministic;
-    const std::int64_t shards = micro_batches_per_update(config, world);
-    const int threads = deterministic ? shard_lanes(shards, device.threads()) : 1;
-    if (deterministic && shards > 1)
-        items.push_back(
-            {"shards",
-             memory.gradients * static_cast<std::size_t>(GradientTree::more_arenas(shards, threads)),
-             "arenas: gradients of this rank's virtual shards that are computed or wait for their neighbours",
-             true});
-    else if (!deterministic && config.train.accumulate > 1)
-        items.push_back({"accumulated", memory.gradients, "arena: gradients of the micro-batches", true});
-    if (threads > 1)
-        items.push_back({"lanes", lane_bytes(memory, batch) * static_cast<std::size_t>(threads - 1),
-                         fmt::format("activations and statistics of {} more thread{} with a shard of {} own, "
-                                     "without workspaces",
-                                     threads - 1, threads == 2 ? "" : "s", threads == 2 ? "its" : "their")});
+    add_micro_batches(items, config, memory, device, world);
     const std::size_t average = config.train.ema ? memory.parameters : 0;
     if (average > 0) items.push_back({"average", average, "arena: moving average of the weights", true});
-    // The gradients are rounded where they lie.
-    const bool compressed = config.distributed.compress == Compress::bf16;
-    if (world > 1 && deterministic)
-        items.push_back(
-            {"communication",
-             device.kind() == "cpu" ? butterfly_bytes : device_exchange_bytes(config, memory.gradients),
-             "pieces of gradients on their way"});
-    else if (world > 1)
-        items.push_back(
-            {"communication", compressed ? memory.gradients / 2 : memory.gradients,
-             compressed ? "MPI's copy of buckets under way, in bf16" : "MPI's copy of buckets under way"});
+    add_communication(items, config, memory.gradients, device, world);
     const std::size_t whole_state =
         state * static_cast<std::size_t>(shards_optimizer(config, world) ? world : 1);
     items.push_back({"checkpoint", memory.parameters + whole_state + average, "rank 0 while it saves"});
