@@ -38,6 +38,9 @@ struct Trainer::Impl {
 
     // trainer_loop.cpp: epochs, and what happens between updates
     TrainingResult run();
+    void warn_of_rates();
+    /// Until the run is finished or a signal or a limit stops it.
+    void run_epochs();
     bool finished() const;
     bool stopped_early() const;
     bool is_evaluated() const;

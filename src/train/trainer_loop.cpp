@@ -55,29 +55,16 @@ std::string Trainer::Impl::to_go_on() const {
     return progress.epoch >= config.train.epochs ? steps + " " + epochs : steps;
 }
 
-TrainingResult Trainer::Impl::run() {
-    TrainingResult result;
-    set_place(RunPlace::Work::before_step);
-    if (has_nothing_left()) {
-        result.progress = progress;
-        result.last_eval = last_eval;
-        result.had_finished = true;
-        if (stopped_early()) job.log.info("early stopping had ended it");
-        result.to_go_on = to_go_on();
-        return result;
-    }
+void Trainer::Impl::warn_of_rates() {
     const DoneBefore done{
         progress.step, static_cast<double>(progress.epoch) + static_cast<double>(progress.position) /
                                                                  static_cast<double>(training.epoch_limit())};
-    if (const std::string doubt = doubt_about_rates(config, world); !doubt.empty()) job.log.warning(doubt);
-    if (const std::string doubt = doubt_about_warmup(config, world, training.steps_per_epoch(), done);
-        !doubt.empty())
-        job.log.warning(doubt);
-    choose_buckets();
-    measure_order();
-    start_trace();
-    report.start(progress.samples);
-    watch.restart();
+    for (const std::string& doubt : {doubt_about_rates(config, world),
+                                     doubt_about_warmup(config, world, training.steps_per_epoch(), done)})
+        if (!doubt.empty()) job.log.warning(doubt);
+}
+
+void Trainer::Impl::run_epochs() {
     while (!finished() && !stopping) {
         training.start_epoch();
         epoch_began = std::chrono::steady_clock::now();
@@ -90,6 +77,26 @@ TrainingResult Trainer::Impl::run() {
         }
         while (training.epoch_has_more() && !finished() && !stopping) step();
     }
+}
+
+TrainingResult Trainer::Impl::run() {
+    TrainingResult result;
+    set_place(RunPlace::Work::before_step);
+    if (has_nothing_left()) {
+        result.progress = progress;
+        result.last_eval = last_eval;
+        result.had_finished = true;
+        if (stopped_early()) job.log.info("early stopping had ended it");
+        result.to_go_on = to_go_on();
+        return result;
+    }
+    warn_of_rates();
+    choose_buckets();
+    measure_order();
+    start_trace();
+    report.start(progress.samples);
+    watch.restart();
+    run_epochs();
     set_place(RunPlace::Work::after_step);
     training.complete();
     if (trace) write_trace();
