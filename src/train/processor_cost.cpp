@@ -1,13 +1,13 @@
 #include "tutti/train/processor_cost.hpp"
-#include "tutti/comm/stop_vote.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <fstream>
 #include <limits>
-#include <tuple>
 #include <vector>
+
+#include "tutti/comm/stop_vote.hpp"
 
 namespace tutti {
 namespace {
@@ -118,67 +118,96 @@ std::size_t processor_rounds(double seconds, double budget) {
     return static_cast<std::size_t>(std::clamp((budget / seconds - 1) / 2, 0.0, most));
 }
 
-ProcessorCost measure_processor_cost(Communicator& gradients, Communicator& control, Ops& ops,
-                                     const TensorView& arena, const CostModel& cost) {
-    constexpr std::size_t at_once = 8, small = 4096;
-    constexpr double longest = 3e-3;
-    if (gradients.size() < 2 || arena.bytes() < at_once * small) return {};
-    const std::size_t element = size_of(arena.dtype);
-    std::size_t large = arena.bytes();
-    while (large > small && cost.occupied(static_cast<double>(large)) > longest) large /= 2;
+namespace {
 
-    Computation computation;
-    const auto slice = [&](std::size_t number, std::size_t bytes) {
-        return TensorView{
-            arena.data + number * bytes, arena.dtype, {static_cast<std::int64_t>(bytes / element)}};
-    };
-    const auto timed = [&](std::size_t transfers, std::size_t bytes, std::size_t pieces) {
+/// Transfers beside a computation, all ranks together.
+class TimedTransfers {
+  public:
+    TimedTransfers(Communicator& gradients, Communicator& control, Ops& ops, const TensorView& arena,
+                   const CostModel& cost)
+        : gradients_(gradients), control_(control), ops_(ops), arena_(arena), cost_(cost) {}
+
+    /// Adds what so many transfers of so many bytes take, if there is time for a round. False: a signal has
+    /// stopped the measurement on a rank.
+    bool measure(std::size_t transfers, std::size_t bytes, double budget,
+                 std::vector<ProcessorSample>& samples) {
+        const std::size_t element = size_of(arena_.dtype), size = bytes / element * element;
+        // Long enough for the transfers to end beside it, on every rank.
+        const double expected =
+            2 * (static_cast<double>(transfers) * cost_.occupied(static_cast<double>(size)) +
+                 cost_.latency()) +
+            1e-3;
+        std::int64_t agreed[] = {
+            std::llround(std::min(std::ceil(expected / computation_.piece_seconds()), 1e4)),
+            static_cast<std::int64_t>(processor_rounds(expected, std::min(budget, left_)))};
+        control_.all_reduce(view_of(std::span(agreed)), ReduceOp::max).wait();
+        const auto pieces = static_cast<std::size_t>(agreed[0]);
+        const std::int64_t rounds = agreed[1];
+        if (rounds == 0) return true;
+        left_ -= static_cast<double>(1 + 2 * rounds) * expected;
+        // Sums of what was left there could grow beyond all bounds.
+        ops_.fill(slice(0, transfers * size), 0.0);
+        timed(transfers, size, pieces);  // connections and buffers are made by the first
+        double alone = std::numeric_limits<double>::infinity(), beside = alone;
+        for (std::int64_t i = 0; i < rounds; ++i) {
+            if (stop_signal_of_any(control_) != 0) return false;
+            alone = std::min(alone, timed(0, 0, pieces));
+            beside = std::min(beside, timed(transfers, size, pieces));
+        }
+        double taken = std::max(beside - alone, 0.0);
+        control_.all_reduce(view_of(std::span(&taken, 1)), ReduceOp::max).wait();
+        samples.push_back({static_cast<double>(transfers), static_cast<double>(transfers * size), taken});
+        return true;
+    }
+
+  private:
+    TensorView slice(std::size_t number, std::size_t bytes) const {
+        return {arena_.data + number * bytes,
+                arena_.dtype,
+                {static_cast<std::int64_t>(bytes / size_of(arena_.dtype))}};
+    }
+
+    /// Seconds of this rank's computation.
+    double timed(std::size_t transfers, std::size_t bytes, std::size_t pieces) {
         std::vector<Work> works(transfers);
         std::size_t done = 0;
-        control.barrier();
+        control_.barrier();
         const double given_before = seconds_given_away();
         const auto begin = Clock::now();
         for (std::size_t i = 0; i < transfers; ++i)
-            works[i] = gradients.all_reduce(slice(i, bytes), ReduceOp::sum);
+            works[i] = gradients_.all_reduce(slice(i, bytes), ReduceOp::sum);
         for (std::size_t i = 0; i < pieces; ++i) {
-            computation.piece();
+            computation_.piece();
             while (done < transfers && works[done].test()) ++done;
         }
         const double seconds = seconds_since(begin) - (seconds_given_away() - given_before);
         for (; done < transfers; ++done) works[done].wait();
         return seconds;
-    };
-
-    std::vector<ProcessorSample> samples;
-    double left = processor_budget;
-    for (const auto& [transfers, bytes, budget] :
-         {std::tuple{at_once, small, 0.4 * processor_budget}, std::tuple{std::size_t{1}, large, left}}) {
-        const std::size_t size = bytes / element * element;
-        // Long enough for the transfers to end beside it, on every rank.
-        const double expected =
-            2 * (static_cast<double>(transfers) * cost.occupied(static_cast<double>(size)) + cost.latency()) +
-            1e-3;
-        std::int64_t agreed[] = {
-            std::llround(std::min(std::ceil(expected / computation.piece_seconds()), 1e4)),
-            static_cast<std::int64_t>(processor_rounds(expected, std::min(budget, left)))};
-        control.all_reduce(view_of(std::span(agreed)), ReduceOp::max).wait();
-        const auto pieces = static_cast<std::size_t>(agreed[0]);
-        const std::int64_t rounds = agreed[1];
-        if (rounds == 0) continue;
-        left -= static_cast<double>(1 + 2 * rounds) * expected;
-        // Sums of what was left there could grow beyond all bounds.
-        ops.fill(slice(0, transfers * size), 0.0);
-        timed(transfers, size, pieces);  // connections and buffers are made by the first
-        double alone = std::numeric_limits<double>::infinity(), beside = alone;
-        for (std::int64_t i = 0; i < rounds; ++i) {
-            if (stop_signal_of_any(control) != 0) return {};
-            alone = std::min(alone, timed(0, 0, pieces));
-            beside = std::min(beside, timed(transfers, size, pieces));
-        }
-        double taken = std::max(beside - alone, 0.0);
-        control.all_reduce(view_of(std::span(&taken, 1)), ReduceOp::max).wait();
-        samples.push_back({static_cast<double>(transfers), static_cast<double>(transfers * size), taken});
     }
+
+    Communicator &gradients_, &control_;
+    Ops& ops_;
+    const TensorView arena_;
+    const CostModel& cost_;
+    Computation computation_;
+    double left_ = processor_budget;
+};
+
+}  // namespace
+
+ProcessorCost measure_processor_cost(Communicator& gradients, Communicator& control, Ops& ops,
+                                     const TensorView& arena, const CostModel& cost) {
+    constexpr std::size_t at_once = 8, small = 4096;
+    constexpr double longest = 3e-3;
+    if (gradients.size() < 2 || arena.bytes() < at_once * small) return {};
+    std::size_t large = arena.bytes();
+    while (large > small && cost.occupied(static_cast<double>(large)) > longest) large /= 2;
+
+    TimedTransfers transfers(gradients, control, ops, arena, cost);
+    std::vector<ProcessorSample> samples;
+    if (!transfers.measure(at_once, small, 0.4 * processor_budget, samples) ||
+        !transfers.measure(1, large, processor_budget, samples))
+        return {};
     return fit_processor_cost(samples);
 }
 
