@@ -313,7 +313,7 @@ class BucketBenchRun {
 
     BucketTiming timing() const { return {report_.measurement.ready, report_.cost, report_.element_bytes}; }
 
-    void measure_plans() {
+    PlanRequest request_with_first_bucket() {
         PlanRequest request = options_.plans;
         request.first_bucket_mb = report_.first_bucket_mb;
         if (std::ranges::any_of(request.bucket_mb, [&](double mb) { return mb < request.first_bucket_mb; }))
@@ -322,6 +322,11 @@ class BucketBenchRun {
                             "at most the size "
                             "of the others here: to train with such a size, set both keys.",
                             request.first_bucket_mb));
+        return request;
+    }
+
+    void measure_plans() {
+        const PlanRequest request = request_with_first_bucket();
         const auto slices = parameter_slices(bench_.graph());
         const auto ends = layer_ends(bench_.graph());
         std::vector<BenchPlan> plans =
@@ -337,27 +342,11 @@ class BucketBenchRun {
         const bool any_across = std::ranges::any_of(plans, &BenchPlan::across);
         if (any_across) report_.rounds.in_turn = 4;
 
-        const PlanSteps measured(
-            plans, report_.rounds, bench_.make_timeline(),
-            [this](const BenchPlan& plan, std::span<StepTimeline> steps) { run_steps(plan, steps); },
-            [this](std::size_t round, std::size_t rounds) {
-                check_stop(fmt::format("measuring round {} of {}", round + 1, rounds));
-                start_.log.progress(fmt::format("round {} of {}", round + 1, rounds));
-            });
+        const PlanSteps measured = measured_in_turn(plans);
         report_.measurement = agree_on_measurement(measured.steps(reference), *control_)
                                   .scaled_to(agree_on_compute(measured.steps(reference), *control_));
         std::vector<ProcessorSample> beside;
-        for (std::size_t p = 0; p < shown; ++p) {
-            const auto steps = measured.steps(p);
-            std::vector<StepFigures> figures;
-            for (const StepTimeline& step : steps) figures.push_back(figures_of(step));
-            take_slowest(figures, *control_);
-            // The calls of one rank have ended when they return, although the reducer asks later.
-            if (control_->size() == 1)
-                for (StepFigures& step : figures) step.communication = step.exposed = step.transfer_cpu = 0;
-            report_.plans.push_back({plans[p], figures, steps[median_step(figures)]});
-            beside.push_back(stretch_of(report_.plans.back(), agree_on_compute(steps, *control_)));
-        }
+        for (std::size_t p = 0; p < shown; ++p) beside.push_back(add_result(plans[p], measured.steps(p)));
         // Measured before the rounds it was good enough to plan with.
         // Only now: plans that were searched with it were slower (jobs/buckets.md).
         report_.cost = report_.cost.with_processor(scaled_to(processor_, beside));
@@ -368,6 +357,27 @@ class BucketBenchRun {
         if (control_->size() > 1)
             report_.yardstick.attainable = any_across ? attainable_across(slices, timing(), of_steps)
                                                       : report_.measurement.attainable(slices, timing());
+    }
+
+    PlanSteps measured_in_turn(std::span<const BenchPlan> plans) {
+        return {plans, report_.rounds, bench_.make_timeline(),
+                [this](const BenchPlan& plan, std::span<StepTimeline> steps) { run_steps(plan, steps); },
+                [this](std::size_t round, std::size_t rounds) {
+                    check_stop(fmt::format("measuring round {} of {}", round + 1, rounds));
+                    start_.log.progress(fmt::format("round {} of {}", round + 1, rounds));
+                }};
+    }
+
+    /// A row of the report; what its transfers took from the processor.
+    ProcessorSample add_result(const BenchPlan& plan, std::span<const StepTimeline> steps) {
+        std::vector<StepFigures> figures;
+        for (const StepTimeline& step : steps) figures.push_back(figures_of(step));
+        take_slowest(figures, *control_);
+        // The calls of one rank have ended when they return, although the reducer asks later.
+        if (control_->size() == 1)
+            for (StepFigures& step : figures) step.communication = step.exposed = step.transfer_cpu = 0;
+        report_.plans.push_back({plan, figures, steps[median_step(figures)]});
+        return stretch_of(report_.plans.back(), agree_on_compute(steps, *control_));
     }
 
     /// By how much longer than the steps in one bucket those of a plan compute, and what was sent meanwhile.
