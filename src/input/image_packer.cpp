@@ -86,16 +86,9 @@ void refuse_other_pixels(const ImageSourceOptions& options) {
             "name the columns with them, too: --target-pixels X,Y");
 }
 
-}  // namespace
-
-DatasetInfo pack_image_samples(const ImageSourceOptions& options, const ImageSampleKind& kind,
-                               const std::function<void(const std::string&)>& skipped, RowCounts* rows) {
-    if (const std::string reason = no_image_files(); !reason.empty())
-        throw UsageError("trainer pack " + kind.thing + "s: image files cannot be read", reason);
-    refuse_other_pixels(options);
-    const PackNormalisation normalisation(options.mean, options.std);
-    const PixelTargets pixel_targets(options.targets, options.target_pixels);
-    DatasetInfo info = info_of(options);
+/// Of the folder or the list; the output is none of their files.
+std::vector<ListedSample> list_samples(const ImageSourceOptions& options, const ImageSampleKind& kind,
+                                       DatasetInfo& info, RowCounts* rows) {
     RowCounts counts;
     std::vector<ListedSample> sources;
     if (options.csv.empty()) {
@@ -111,6 +104,20 @@ DatasetInfo pack_image_samples(const ImageSourceOptions& options, const ImageSam
         end_if_stopped(options.output);
         refuse_overwriting(options.output, source.path);
     }
+    return sources;
+}
+
+}  // namespace
+
+DatasetInfo pack_image_samples(const ImageSourceOptions& options, const ImageSampleKind& kind,
+                               const std::function<void(const std::string&)>& skipped, RowCounts* rows) {
+    if (const std::string reason = no_image_files(); !reason.empty())
+        throw UsageError("trainer pack " + kind.thing + "s: image files cannot be read", reason);
+    refuse_other_pixels(options);
+    const PackNormalisation normalisation(options.mean, options.std);
+    const PixelTargets pixel_targets(options.targets, options.target_pixels);
+    DatasetInfo info = info_of(options);
+    std::vector<ListedSample> sources = list_samples(options, kind, info, rows);
 
     ImageSampleReader reader({options.height, options.width, options.channels, options.fit}, options.output);
     const auto read = [&](std::size_t i) { return kind.read(reader, sources[i]); };

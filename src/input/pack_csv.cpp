@@ -197,53 +197,38 @@ float feature(const CsvReader& reader, const CsvHeader& header, std::size_t colu
     return single;
 }
 
-}  // namespace
-
-DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(const std::string&)>& warning,
-                     RowCounts* rows) {
-    const Warn warn = warning ? warning : [](const std::string&) {};
-    refuse_overwriting(options.output, options.csv);
-    const PackNormalisation normalisation(options.mean, options.std);
-    DatasetInfo info;
-    info.dtype = DType::f32;
-    info.labelled = has_labels(options);
-    info.targets = static_cast<std::int64_t>(options.targets.size());
-    info.target_names = options.targets;
+/// The first pass: how many rows and which labels there are.
+Columns scan_rows(const PackCsvOptions& options, const PackNormalisation& normalisation, DatasetInfo& info,
+                  LabelColumn& labels, RowCounts* rows) {
+    CsvReader reader(options.csv, options.delimiter);
+    const Columns columns = read_columns(reader, options);
+    info.sample_shape = {static_cast<std::int64_t>(columns.features.size())};
+    normalisation.put_into(info);
+    const CsvHeader header = columns.header(options);
+    RowChoice choice(header, options.keep, options.targets);
     std::vector<std::string> fields;
-    LabelColumn labels(options);
-    Columns columns;
-    {
-        // First how many rows and which labels there are.
-        CsvReader reader(options.csv, options.delimiter);
-        columns = read_columns(reader, options);
-        info.sample_shape = {static_cast<std::int64_t>(columns.features.size())};
-        normalisation.put_into(info);
-        const CsvHeader header = columns.header(options);
-        RowChoice choice(header, options.keep, options.targets);
-        while (next_row(reader, header, fields)) {
-            end_if_stopped(options.output);
-            if (!choice.take(reader, fields)) continue;
-            ++info.samples;
-            if (!columns.label) continue;
-            if (trimmed(fields[*columns.label]).empty())
-                reader.fail("column " + options.label + ": there is no label",
-                            "give the row one, leave it out, or pack without labels: --no-labels");
-            labels.add(fields[*columns.label], reader.line());
-        }
-        choice.require_some(options.csv, info.samples);
-        if (rows != nullptr) *rows = choice.counts();
+    while (next_row(reader, header, fields)) {
+        end_if_stopped(options.output);
+        if (!choice.take(reader, fields)) continue;
+        ++info.samples;
+        if (!columns.label) continue;
+        if (trimmed(fields[*columns.label]).empty())
+            reader.fail("column " + options.label + ": there is no label",
+                        "give the row one, leave it out, or pack without labels: --no-labels");
+        labels.add(fields[*columns.label], reader.line());
     }
-    if (info.samples == 0) throw DataError(options.csv + ": there are no rows", "give data that have some");
-    if (info.labelled) {
-        labels.number_classes(info, warn);
-    } else {
-        info.class_names = options.class_names;
-        info.classes = static_cast<std::int64_t>(info.class_names.size());
-    }
+    choice.require_some(options.csv, info.samples);
+    if (rows != nullptr) *rows = choice.counts();
+    return columns;
+}
 
+/// The second pass.
+void write_rows(const PackCsvOptions& options, const Columns& columns, const LabelColumn& labels,
+                const DatasetInfo& info) {
     DatasetWriter writer(options.output, info,
                          "CSV: " + std::filesystem::path(options.csv).filename().string());
     CsvReader reader(options.csv, options.delimiter);
+    std::vector<std::string> fields;
     reader.next(fields);
     const CsvHeader header = columns.header(options);
     RowChoice choice(header, options.keep, options.targets);
@@ -271,6 +256,30 @@ DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(con
     }
     flush();
     writer.commit();
+}
+
+}  // namespace
+
+DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(const std::string&)>& warning,
+                     RowCounts* rows) {
+    const Warn warn = warning ? warning : [](const std::string&) {};
+    refuse_overwriting(options.output, options.csv);
+    const PackNormalisation normalisation(options.mean, options.std);
+    DatasetInfo info;
+    info.dtype = DType::f32;
+    info.labelled = has_labels(options);
+    info.targets = static_cast<std::int64_t>(options.targets.size());
+    info.target_names = options.targets;
+    LabelColumn labels(options);
+    const Columns columns = scan_rows(options, normalisation, info, labels, rows);
+    if (info.samples == 0) throw DataError(options.csv + ": there are no rows", "give data that have some");
+    if (info.labelled) {
+        labels.number_classes(info, warn);
+    } else {
+        info.class_names = options.class_names;
+        info.classes = static_cast<std::int64_t>(info.class_names.size());
+    }
+    write_rows(options, columns, labels, info);
     return info;
 }
 
