@@ -12,15 +12,11 @@
 #include "version.h"
 
 namespace tutti {
-namespace {
-
 std::string hdf5_version() {
     unsigned major = 0, minor = 0, release = 0;
     H5get_libversion(&major, &minor, &release);
     return fmt::format("{}.{}.{}", major, minor, release);
 }
-
-}  // namespace
 
 std::string provenance(const Device& device, const std::vector<RankPlace>& places,
                        const Environment& environment, const std::vector<std::string>& overrides) {

@@ -14,4 +14,7 @@ namespace tutti {
 std::string provenance(const Device& device, const std::vector<RankPlace>& places,
                        const Environment& environment, const std::vector<std::string>& overrides);
 
+/// Of the library in use: "1.10.8".
+std::string hdf5_version();
+
 }  // namespace tutti

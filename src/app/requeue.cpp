@@ -8,11 +8,8 @@
 namespace tutti {
 
 bool has_saved_before_requeue(const Environment& environment, const std::string& run_directory) {
-    const auto value = [&](const char* name) {
-        const auto found = environment.find(name);
-        return found == environment.end() ? std::string() : found->second;
-    };
-    const std::string restarts = value("SLURM_RESTART_COUNT"), job = value("SLURM_JOB_ID");
+    const std::string restarts = text_of(environment, "SLURM_RESTART_COUNT"),
+                      job = text_of(environment, "SLURM_JOB_ID");
     if (restarts.empty() || restarts == "0" || job.empty()) return false;
     std::ifstream file(run_directory + "/provenance.json");
     const auto provenance = nlohmann::json::parse(file, nullptr, false);

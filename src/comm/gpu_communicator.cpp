@@ -1,19 +1,15 @@
 #include "tutti/comm/gpu_communicator.hpp"
 
-#include <chrono>
 #include <utility>
 
 #include "cuda_comm.hpp"
 #include "gpu_transport.hpp"
 #include "nccl_communicator.hpp"
+#include "tutti/base/steady_seconds.hpp"
 #include "tutti/comm/compression.hpp"
 
 namespace tutti {
 namespace {
-
-double steady_seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// What an entry point of the module makes.
 template <class Made>

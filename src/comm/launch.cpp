@@ -72,12 +72,6 @@ std::optional<Place> place_by_hand(const Environment& environment) {
     return where;
 }
 
-/// A variable's text; the empty string when it is absent.
-std::string text_of(const Environment& environment, const std::string& name) {
-    const auto found = environment.find(name);
-    return found == environment.end() ? "" : found->second;
-}
-
 /// Jobs that run at the same time on one host get different ports, mostly.
 std::optional<int> port_of_slurm_job(const Environment& environment) {
     const auto job = number(environment, "SLURM_JOB_ID");
@@ -136,6 +130,11 @@ Environment current_environment() {
         if (equals != std::string::npos) environment.emplace(text.substr(0, equals), text.substr(equals + 1));
     }
     return environment;
+}
+
+std::string text_of(const Environment& environment, const std::string& name) {
+    const auto found = environment.find(name);
+    return found == environment.end() ? "" : found->second;
 }
 
 LaunchFacts read_launch(const Environment& environment) {

@@ -21,11 +21,6 @@
 namespace tutti {
 namespace {
 
-std::string text_of(const Environment& environment, const std::string& name) {
-    const auto found = environment.find(name);
-    return found == environment.end() ? "" : found->second;
-}
-
 /// What /proc tells of one process; `parent` 0: it has ended, or hides.
 struct Process {
     std::string name;

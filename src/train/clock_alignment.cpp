@@ -1,9 +1,10 @@
 #include "clock_alignment.hpp"
 
 #include <array>
-#include <chrono>
 #include <limits>
 #include <vector>
+
+#include "tutti/base/steady_seconds.hpp"
 
 namespace tutti {
 namespace {
@@ -26,10 +27,6 @@ ClockEstimate ask(Communicator& communicator, int peer) {
 }
 
 }  // namespace
-
-double steady_seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 ClockEstimate estimate_clock(Communicator& communicator) {
     std::vector<double> all{steady_seconds(), 0, 0};

@@ -5,8 +5,8 @@
 
 namespace tutti {
 
-/// What a rank knew at one moment: at `local` on its steady clock, rank 0's showed local + offset, give or
-/// take half the round trip. Seconds.
+/// What a rank knew at one moment: at `local` on its steady clock (steady_seconds), rank 0's showed local +
+/// offset, give or take half the round trip. Seconds.
 struct ClockEstimate {
     double local = 0, offset = 0, round_trip = 0;
 };
@@ -15,9 +15,6 @@ struct ClockEstimate {
 /// time is taken to lie in the middle (as in NTP, RFC 5905, section 8). The messages are broadcasts, in which
 /// all ranks take part: that may lengthen the round trip, but the answer still lies inside. Collective.
 ClockEstimate estimate_clock(Communicator& communicator);
-
-/// Seconds on this process's steady clock.
-double steady_seconds();
 
 /// Rank 0's time for local times, by a straight line through two estimates: clocks drift evenly for minutes.
 class AlignedClock {

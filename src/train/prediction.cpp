@@ -7,8 +7,8 @@
 #include <limits>
 #include <numeric>
 
+#include "tutti/base/bf16.hpp"
 #include "tutti/base/stop_signal.hpp"
-#include "weights_formats.hpp"
 
 namespace tutti {
 namespace {
@@ -107,7 +107,7 @@ class Pass {
         assert(values.dtype == DType::bf16 && job_.format.dtype == DType::f32);
         narrow_.resize(static_cast<std::size_t>(values.count()));
         job_.device.copy_to_host(narrow_.data(), values);
-        std::ranges::transform(narrow_, reinterpret_cast<float*>(host.data()), weights::from_bf16);
+        std::ranges::transform(narrow_, reinterpret_cast<float*>(host.data()), float_of_bf16);
     }
 
     void write_row(std::size_t i, const HostBatch& batch) {

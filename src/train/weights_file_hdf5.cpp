@@ -5,6 +5,7 @@
 
 #include "checkpoint_model.hpp"
 #include "checkpoint_tensors.hpp"
+#include "tutti/base/bf16.hpp"
 #include "tutti/base/error.hpp"
 #include "weights_formats.hpp"
 
@@ -79,7 +80,7 @@ std::optional<NamedTensor> read_dataset(hid_t dataset) {
 /// bf16 becomes f32, as in safetensors.
 void widen(NamedTensor& tensor) {
     if (tensor.dtype != DType::bf16) return;
-    tensor.bytes = converted<std::uint16_t>(tensor.bytes, from_bf16);
+    tensor.bytes = converted<std::uint16_t>(tensor.bytes, float_of_bf16);
     tensor.dtype = DType::f32;
 }
 

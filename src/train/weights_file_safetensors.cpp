@@ -10,6 +10,7 @@
 #include <set>
 #include <string_view>
 
+#include "tutti/base/bf16.hpp"
 #include "tutti/base/error.hpp"
 #include "weights_formats.hpp"
 
@@ -170,7 +171,8 @@ class Reader {
         tensor.dtype = element.dtype;
         tensor.bytes.resize(expected);
         if (expected > 0) read_bytes(data_ + begin, tensor.bytes.data(), expected);
-        if (element.rule == Rule::from_bf16) tensor.bytes = converted<std::uint16_t>(tensor.bytes, from_bf16);
+        if (element.rule == Rule::from_bf16)
+            tensor.bytes = converted<std::uint16_t>(tensor.bytes, float_of_bf16);
         if (element.rule == Rule::from_f16) tensor.bytes = converted<std::uint16_t>(tensor.bytes, from_f16);
         if (element.rule == Rule::from_i32)
             tensor.bytes =

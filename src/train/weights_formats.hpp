@@ -26,11 +26,6 @@ std::vector<NamedTensor> read_hdf5(const std::string& path);
 /// else.
 std::vector<NamedTensor> read_safetensors(const std::string& path);
 
-/// bf16 is the upper half of a binary32.
-constexpr float from_bf16(std::uint16_t bits) {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-}
-
 /// IEEE binary16: 1 sign, 5 exponent, 10 fraction bits; every value is a binary32 value.
 constexpr float from_f16(std::uint16_t bits) {
     const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;

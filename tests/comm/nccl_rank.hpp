@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <string>
 #include <vector>
 
@@ -11,12 +10,10 @@
 #include "fake_nccl/fake_streams.hpp"
 #include "nccl_communicator.hpp"
 #include "thread_communicator.hpp"
+#include "tutti/base/steady_seconds.hpp"
 
 namespace tutti::test {
 
-inline double steady_seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 inline NcclSettings settings_of(int rank) {
     return {.timeout = 60, .host = "node" + std::to_string(rank), .now = steady_seconds};
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "support/thread_communicator.hpp"
+#include "tutti/base/steady_seconds.hpp"
 
 namespace tutti {
 namespace {

@@ -16,6 +16,8 @@ using Environment = std::map<std::string, std::string>;
 /// The process's environment. Call before MPI_Init: Open MPI's singleton start adds OMPI_* and PMIX_* of its
 /// own.
 Environment current_environment();
+/// A variable's text; the empty string when it is absent.
+std::string text_of(const Environment& environment, const std::string& name);
 
 /// by_hand: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set by a script.
 enum class Launcher { plain, mpirun, srun, torchrun, mpiexec_hydra, by_hand };

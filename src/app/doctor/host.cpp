@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <hdf5.h>
 #include <sys/file.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -16,22 +15,12 @@
 #include <filesystem>
 #include <set>
 
+#include "../provenance.hpp"
 #include "tutti/comm/mpi_session.hpp"
 #include "tutti/comm/network.hpp"
 
 namespace tutti::doctor {
 namespace {
-
-std::string text_of(const Environment& environment, const std::string& name) {
-    const auto found = environment.find(name);
-    return found == environment.end() ? "" : found->second;
-}
-
-std::string hdf5_version() {
-    unsigned major = 0, minor = 0, release = 0;
-    H5get_libversion(&major, &minor, &release);
-    return fmt::format("{}.{}.{}", major, minor, release);
-}
 
 /// HDF5 locks with flock; asked of the current folder, where most runs write.
 std::string hdf5_locking(const Environment& environment) {
