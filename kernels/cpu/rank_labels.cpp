@@ -1,10 +1,12 @@
+#include <cmath>
+
 #include "eigen_ops.hpp"
 #include "parallel.hpp"
 
 namespace tutti {
 namespace {
 
-/// True when `value` comes before `best`; NaN is the greatest, as in PyTorch's argmax.
+/// True when `value` comes before `best`; NaN is the greatest, so that the maximum tells of it.
 template <class T>
 bool exceeds(T value, T best) {
     return value > best || (value != value && best == best);
@@ -33,8 +35,9 @@ void EigenOps<T>::rank_labels(const TensorView& logits, const TensorView& labels
                     if (exceeds(x[k], x[maximum])) maximum = k;
                     greater += exceeds(x[k], own) || (k < label[row] && !exceeds(own, x[k]));
                 }
-                first[row] = maximum;
-                before[row] = greater;
+                const bool says_nothing = !std::isfinite(x[maximum]);
+                first[row] = says_nothing ? -1 : maximum;
+                before[row] = says_nothing ? classes : greater;
             }
         },
         classes);

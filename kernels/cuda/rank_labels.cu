@@ -29,8 +29,9 @@ __global__ void __launch_bounds__(row_threads)
         best = Group::reduce(best, no_candidate, FirstMaximum{});
         before = Group::sum(before);
         if (Group::member() == 0) {
-            predicted[row] = best.place;
-            place[row] = before;
+            const bool says_nothing = !isfinite(best.logit);  // a NaN is the greatest
+            predicted[row] = says_nothing ? -1 : best.place;
+            place[row] = says_nothing ? classes : before;
         }
     }
 }

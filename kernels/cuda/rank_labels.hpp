@@ -1,6 +1,6 @@
 #pragma once
 // Ops::rank_labels: of each row of logits[N, K] the place of the first maximum, and how many classes come
-// before the label. f32 or bf16; one launch.
+// before the label; −1 and K of a row whose maximum is not finite. f32 or bf16; one launch.
 //
 // Moves: the logits once (the second pass finds them in a cache), N·K·(4 or 2) bytes. Floor at 4.3 TB/s for
 // 1024 x 1000 in fp32: 1 µs, less than a launch takes.

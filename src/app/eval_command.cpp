@@ -161,6 +161,9 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json, 
                   .geography = model.geography ? &*model.geography : nullptr,
                   .skipped = &unreadable,
                   .log = &start.log});
+    const auto samples = static_cast<std::int64_t>(sums.weight);
+    if (const std::string doubt = doubt_about_outputs(sums.not_finite, samples); !doubt.empty())
+        start.log.warning(model.data->name() + ": " + doubt);
     if (start.world.rank() == 0) {
         print_result(model, sums, json, start.world.size());
         std::fflush(stdout);

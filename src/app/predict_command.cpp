@@ -104,6 +104,8 @@ int predict_job(const JobStart& start, const PredictArguments& arguments) {
                  .batch_size = model.config.train.batch_size,
                  .seed = model.config.run.seed});
     together_on_first_rank(control, "writing " + arguments.output, [&] { writer->commit(); });
+    if (const std::string doubt = doubt_about_outputs(counts.not_finite, counts.samples); !doubt.empty())
+        start.log.warning(model.data->name() + ": " + doubt);
     if (control.rank() != 0) return 0;
     const LossSums sums{0, static_cast<double>(counts.samples), counts.correct};
     std::string score = "the data have no labels";

@@ -41,22 +41,25 @@ class EvaluationSums {
     }
     void add(std::int64_t label, std::int64_t predicted, std::int64_t place, std::int64_t topk) {
         const auto row = static_cast<std::size_t>(label), column = static_cast<std::size_t>(predicted);
-        values_[4] += place < topk ? 1 : 0;
         values_[header + row] += 1;
+        if (predicted == no_class) return;
+        values_[4] += place < topk ? 1 : 0;
         values_[header + classes_ + row] += label == predicted ? 1 : 0;
         const std::size_t matrix = header + 2 * classes_;
         if (values_.size() > matrix) values_[matrix + row * classes_ + column] += 1;
     }
 
-    /// [label][predicted] of one sample's.
-    void add_seconds(const std::array<std::array<std::int64_t, 2>, 2>& seconds) {
-        for (std::size_t label = 0; label < 2; ++label)
+    /// Of one sample, by label.
+    void add_seconds(const std::array<SegmentMetrics::Seconds, 2>& seconds) {
+        for (std::size_t label = 0; label < 2; ++label) {
+            values_[header + label] += static_cast<double>(seconds[label].not_finite);
             for (std::size_t predicted = 0; predicted < 2; ++predicted) {
-                const auto count = static_cast<double>(seconds[label][predicted]);
+                const auto count = static_cast<double>(seconds[label].predicted[predicted]);
                 values_[header + label] += count;
                 values_[header + classes_ + label] += label == predicted ? count : 0;
                 values_[header + 2 * classes_ + label * classes_ + predicted] += count;
             }
+        }
     }
 
     /// Of a place that is off by `distance` pixels.
@@ -77,6 +80,8 @@ class EvaluationSums {
     }
 
     void add_skipped(std::int64_t samples) { values_[5] += static_cast<double>(samples); }
+    /// Of a sample whose outputs are not finite.
+    void add_not_finite() { ++values_[not_finite_place]; }
 
     /// loss, metrics, failed, stopped: of this rank. True when a rank failed.
     bool all_reduce(Communicator& communicator, double loss, const MetricSums& metrics, bool failed,
@@ -98,6 +103,7 @@ class EvaluationSums {
         result.weight = values_[1];
         result.correct = static_cast<std::int64_t>(values_[2]);
         result.unreadable = static_cast<std::int64_t>(values_[5]);
+        result.not_finite = static_cast<std::int64_t>(values_[not_finite_place]);
         if (job.segments) {
             SegmentSums& sums = result.segments.emplace();
             std::copy_n(values_.begin() + first_metric, sums.precision.size(), sums.precision.begin());
@@ -128,16 +134,18 @@ class EvaluationSums {
         result.hit_of_label = counts(header + classes_, classes_);
         const std::size_t matrix = header + 2 * classes_;
         result.confusion = counts(matrix, values_.size() - matrix);
-        // Not by the loss, which knows the logit alone.
-        if (job.location) result.correct = result.hit_of_label[0] + result.hit_of_label[1];
+        // Not by the loss, which of a locator knows the logit alone, and takes a NaN for the greatest logit.
+        if (classes_ > 0 && !job.segments)
+            result.correct =
+                std::accumulate(result.hit_of_label.begin(), result.hit_of_label.end(), std::int64_t{0});
         return result;
     }
 
   private:
-    // loss, weight, correct, failed, in top-k, skipped, MetricSums, stopped, places by radius or segments,
-    // those on the earth and of them those by radius
+    // loss, weight, correct, failed, in top-k, skipped, MetricSums, stopped, not finite, places by radius or
+    // segments, those on the earth and of them those by radius
     static constexpr std::size_t first_metric = 6, stopped_place = first_metric + MetricSums().size();
-    static constexpr std::size_t first_count = stopped_place + 1;
+    static constexpr std::size_t not_finite_place = stopped_place + 1, first_count = not_finite_place + 1;
     static constexpr std::size_t first_km_count = first_count + location_radii.size();
     static constexpr std::size_t header = first_km_count + 1 + earth_radii.size();
 
@@ -260,7 +268,8 @@ class Pass {
         kilometres_.push_back(*kilometres);
     }
     void add(const LocationMetrics& sample, MetricSums& metrics) {
-        sums_.add(sample.present ? 1 : 0, sample.predicted ? 1 : 0, 0, 0);
+        sums_.add(sample.present ? 1 : 0, sample.predicted, 0, 0);
+        if (!sample.is_finite()) sums_.add_not_finite();
         add_score(sample.present, sample.score);
         metrics[location_sums::presence_loss] += sample.presence_loss;
         metrics[location_sums::heat_map_loss] += sample.heat_map_loss;
@@ -270,12 +279,14 @@ class Pass {
         add_place(sample.distance, sample.km, metrics[location_sums::km]);
     }
     void add(const NumberMetrics& sample, MetricSums& metrics) {
+        if (!sample.is_finite()) sums_.add_not_finite();
         metrics[number_sums::absolute] += sample.errors.absolute;
         metrics[number_sums::squared] += sample.errors.squared;
         metrics[number_sums::distance] += sample.errors.distance;
         if (has_places()) add_place(sample.errors.distance, sample.km, metrics[number_sums::km]);
     }
     void add(const SegmentMetrics& sample, MetricSums& metrics) {
+        if (!sample.is_finite) sums_.add_not_finite();
         sums_.add_seconds(sample.seconds);
         sums_.add_segments(sample.has_any, sample.predicted);
         for (std::size_t i = 0; sample.has_any && i < metrics.size(); ++i) metrics[i] += sample.precisions[i];
@@ -353,8 +364,10 @@ class Pass {
         if (is_ranked() && !job_.location) logits = on_host(lane.stage.device(), outputs);
         const LossSums loss = lane.loss.forward(outputs, lane.stage.wanted(), lane.graph.output_gradient(n));
         const std::lock_guard lock(turn_);
-        for (std::size_t i = 0; i < ranks.predicted.size(); ++i)
+        for (std::size_t i = 0; i < ranks.predicted.size(); ++i) {
             sums_.add(taken.labels[i], ranks.predicted[i], ranks.place[i], job_.topk);
+            if (ranks.predicted[i] == no_class) sums_.add_not_finite();
+        }
         for (std::size_t i = 0; i < logits.size() / 2; ++i)
             add_score(taken.labels[i] != 0, logits[2 * i + 1] - logits[2 * i]);
         MetricSums metrics{};

@@ -70,6 +70,7 @@ void add_recalls(Row& row, const EvaluationResult& result) {
 }  // namespace
 
 void add_metrics(nlohmann::ordered_json& row, const EvaluationResult& result) {
+    if (result.not_finite > 0) row["not_finite"] = result.not_finite;
     if (result.loss_only) return;
     if (result.targets > 0) return add_numbers(row, result);
     if (result.segments) {

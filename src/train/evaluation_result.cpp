@@ -128,6 +128,14 @@ bool improves(const std::string& name, double value, double best, double min_del
     return lower_is_better ? best - value > min_delta : value - best > min_delta;
 }
 
+std::string doubt_about_outputs(std::int64_t not_finite, std::int64_t samples) {
+    if (not_finite == 0) return {};
+    return fmt::format(
+        "the outputs of {} of {} samples are not finite, which is never right: the weights have diverged, or "
+        "the data are at fault; train with a lower optim.lr or with optim.clip_norm, or check the data",
+        not_finite, samples);
+}
+
 std::string accuracy_text(const LossSums& sums) {
     return fmt::format("{:.4f} ({} of {:.0f})", part(sums.correct, sums.weight), sums.correct, sums.weight);
 }

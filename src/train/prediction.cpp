@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 
+#include "sample_metrics.hpp"
 #include "tutti/base/bf16.hpp"
 #include "tutti/base/stop_signal.hpp"
 
@@ -30,13 +31,12 @@ struct RowLayout {
     std::size_t bytes() const { return (numbers + targets + earth + given + embedding + 7) / 8 * 8; }
 };
 
-/// The first maximum; NaN counts as the greatest, as in the accuracy (softmax_cross_entropy_forward).
+/// The first maximum; no_class where that is not finite, as in the accuracy (Ops::rank_labels).
 template <class T>
 std::int64_t first_maximum(const T* row, std::int64_t count) {
-    std::int64_t best = 0;
-    for (std::int64_t k = 1; k < count; ++k)
-        if (row[k] > row[best] || (row[k] != row[k] && row[best] == row[best])) best = k;
-    return best;
+    if (std::any_of(row, row + count, [](T logit) { return std::isnan(logit); })) return no_class;
+    const T* const best = std::max_element(row, row + count);
+    return std::isfinite(*best) ? best - row : no_class;
 }
 
 class Pass {
@@ -71,9 +71,9 @@ class Pass {
         }
         // What the last rows met on rank 0 has not travelled yet.
         agree(job_.communicator, failure_, "writing the predictions");
-        std::int64_t correct = correct_;
-        job_.communicator.all_reduce(view_of(std::span(&correct, 1)), ReduceOp::sum).wait();
-        return {samples, correct};
+        std::array<std::int64_t, 2> counts{correct_, not_finite_};
+        job_.communicator.all_reduce(view_of(std::span(counts)), ReduceOp::sum).wait();
+        return {samples, counts[0], counts[1]};
     }
 
   private:
@@ -245,7 +245,8 @@ class Pass {
                 std::memcpy(numbers.data(), row, layout_.numbers);
                 labels_.push_back(numbers[0]);
                 predictions_.push_back(numbers[1]);
-                correct_ += numbers[0] == numbers[1] ? 1 : 0;
+                correct_ += numbers[0] == numbers[1] && numbers[1] != no_class ? 1 : 0;
+                not_finite_ += numbers[1] == no_class ? 1 : 0;
             }
             row += layout_.numbers;
             if (layout_.targets > 0)
@@ -295,7 +296,7 @@ class Pass {
         file_embeddings_;
     std::vector<std::uint16_t> narrow_;
     std::vector<std::int64_t> labels_, predictions_;
-    std::int64_t correct_ = 0;
+    std::int64_t correct_ = 0, not_finite_ = 0;
     std::size_t written_ = 0;
     Failure failure_;
 };

@@ -335,7 +335,7 @@ PredictionSummary read_prediction_summary(const std::string& path) {
         summary.samples = first.rank() > 0 ? first[0] : 0;
         summary.labelled = std::ranges::any_of(labels, [](std::int64_t label) { return label >= 0; });
         for (std::size_t i = 0; i < std::min(labels.size(), predictions.size()); ++i)
-            summary.correct += labels[i] == predictions[i] ? 1 : 0;
+            summary.correct += labels[i] == predictions[i] && labels[i] >= 0 ? 1 : 0;
         Sha256 all;
         for (const PredictionColumn& column : summary.columns) {
             if (column.shape.rank() == 0 || column.shape[0] != summary.samples)

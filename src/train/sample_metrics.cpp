@@ -1,5 +1,6 @@
 #include "sample_metrics.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <vector>
@@ -41,9 +42,10 @@ LocationMetrics metrics_of(std::span<const double> outputs, const Shape& shape, 
     const bool present = is_present(target);
     const SamplePlace predicted = location.place();
     const SamplePlace truth{static_cast<double>(target[1]), static_cast<double>(target[2])};
+    const double score = task.decoding.ranking_score(location);
     return {present,
-            task.decoding.predicts_presence(location),
-            task.decoding.ranking_score(location),
+            std::isfinite(score) ? std::int64_t{task.decoding.predicts_presence(location)} : no_class,
+            score,
             presence_loss(location.logit, present),
             heat_map_loss(outputs, shape, task.loss, target),
             std::hypot(predicted.x - truth.x, predicted.y - truth.y),
@@ -54,10 +56,15 @@ SegmentMetrics metrics_of(std::span<const double> outputs, const SegmentTask& ta
                           std::span<const float> targets) {
     const std::vector<ScoredSegment> predicted = decode_segments(outputs, task.selection);
     const std::vector<SegmentTimes> truth = segments_in(targets);
-    SegmentMetrics metrics{{}, !truth.empty(), predicted.size(), segment_precisions(predicted, truth)};
+    SegmentMetrics metrics{{}, !truth.empty(), true, predicted.size(), segment_precisions(predicted, truth)};
     const auto seconds = static_cast<std::size_t>(seconds_of(outputs));
-    for (std::size_t t = 0; t < seconds; ++t)
-        ++metrics.seconds[targets[2 * t] < 0 ? 0 : 1][outputs[4 * t] > 0 ? 1 : 0];
+    for (std::size_t t = 0; t < seconds; ++t) {
+        const std::span<const double> second = outputs.subspan(4 * t, 3);
+        SegmentMetrics::Seconds& counts = metrics.seconds[targets[2 * t] < 0 ? 0 : 1];
+        ++(std::isfinite(second[0]) ? counts.predicted[second[0] > 0 ? 1 : 0] : counts.not_finite);
+        metrics.is_finite = metrics.is_finite &&
+                            std::ranges::all_of(second, [](double value) { return std::isfinite(value); });
+    }
     return metrics;
 }
 

@@ -2,6 +2,7 @@
 // How what a model says of one sample differs from what is.
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -31,9 +32,13 @@ struct OnEarth {
     std::int64_t sample;
 };
 
+/// What is predicted where the outputs are not finite, which say nothing: never right.
+inline constexpr std::int64_t no_class = -1;
+
 /// Of numbers one by one; where they are a place, x and y.
 struct NumberMetrics {
     TargetErrors errors;
+    bool is_finite() const { return std::isfinite(errors.absolute); }
     std::optional<double> km;  ///< none: not known, or no earth is there
 };
 /// outputs, targets: [K], of one sample, as all spans here; K = 2 where geography is known. Pure, as all.
@@ -42,9 +47,11 @@ NumberMetrics metrics_of(std::span<const double> outputs, std::span<const float>
 
 /// Of a locator.
 struct LocationMetrics {
-    bool present, predicted;
-    double score;  ///< LocationDecoding::ranking_score()
+    bool present;
+    std::int64_t predicted;  ///< 1: present, 0: absent, or no_class
+    double score;            ///< LocationDecoding::ranking_score()
     double presence_loss, heat_map_loss;
+    bool is_finite() const { return std::isfinite(score) && std::isfinite(heat_map_loss); }
     double distance;           ///< pixels
     std::optional<double> km;  ///< of one that is present; none as above
 };
@@ -53,8 +60,12 @@ LocationMetrics metrics_of(std::span<const double> outputs, const Shape& shape, 
 
 /// Of a model that tells segments.
 struct SegmentMetrics {
-    std::array<std::array<std::int64_t, 2>, 2> seconds{};  ///< [inside][predicted to be]
-    bool has_any = false;
+    struct Seconds {
+        std::array<std::int64_t, 2> predicted{};  ///< to be outside, inside
+        std::int64_t not_finite = 0;              ///< that say nothing
+    };
+    std::array<Seconds, 2> seconds{};  ///< of those that are outside, inside
+    bool has_any = false, is_finite = true;
     std::size_t predicted = 0;
     std::array<double, segment_ious.size()> precisions{};
 };

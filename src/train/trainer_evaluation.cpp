@@ -69,6 +69,9 @@ bool Trainer::Impl::report_eval() {
     if (result.unreadable > 0)
         job.log.warning(fmt::format("epoch {}: {} validation samples could not be read and do not count",
                                     epoch, result.unreadable));
+    const auto samples = static_cast<std::int64_t>(result.weight);
+    if (const std::string doubt = doubt_about_outputs(result.not_finite, samples); !doubt.empty())
+        job.log.warning(fmt::format("epoch {}: validation: {}", epoch, doubt));
     // Where a run was cut off must not decide when it ends.
     if (progress.position == 0 && schedule.evaluates_after(progress.epoch)) note_for_early_stopping(result);
     watch.lap(account.evaluation);

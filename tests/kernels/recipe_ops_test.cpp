@@ -1,6 +1,7 @@
 // The update rules and arena operations of training recipes. Expected numbers of PyTorch come from
 // tests/parity/make_recipe_numbers.py.
 #include <cmath>
+#include <limits>
 
 #include "backend.hpp"
 
@@ -207,11 +208,13 @@ TEST_P(RankLabelsTest, puts_the_first_of_equals_first) {
     EXPECT_EQ(ranks.place, (std::vector<std::int64_t>{0, 1, 2}));
 }
 
-TEST_P(RankLabelsTest, takes_nan_for_the_greatest) {
-    const double nan = std::nan("");
-    const Ranks ranks = rank(tensor({2, 3}, {1, nan, 3, nan, 5, nan}), {2, 2});
-    EXPECT_EQ(ranks.predicted, (std::vector<std::int64_t>{1, 0}));
-    EXPECT_EQ(ranks.place, (std::vector<std::int64_t>{1, 1}));
+TEST_P(RankLabelsTest, predicts_no_class_of_a_row_whose_maximum_is_not_finite) {
+    const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
+    const Ranks ranks =
+        rank(tensor({5, 3}, {1, nan, 3, nan, nan, nan, inf, 2, inf, -inf, -inf, -inf, 1, -inf, 3}),
+             {1, 0, 0, 0, 2});
+    EXPECT_EQ(ranks.predicted, (std::vector<std::int64_t>{-1, -1, -1, -1, 2}));
+    EXPECT_EQ(ranks.place, (std::vector<std::int64_t>{3, 3, 3, 3, 0}));
 }
 
 TEST_P(RankLabelsTest, of_no_rows_does_nothing) {

@@ -332,9 +332,10 @@ class Ops : public TransformerOps, public MaskingOps, public SequenceOps {
     virtual void swap(const TensorView& x, const TensorView& y) = 0;
 
     /// Of each row of logits[N, K]: predicted (i64[N]), the place of the first maximum; place (i64[N]), how
-    /// many classes come before the label: those with a greater logit, and equal ones with a lower index (a
-    /// NaN is the greatest). So place == 0 where predicted == label, and the label is among the best k where
-    /// place < k. labels: i64[N].
+    /// many classes come before the label: those with a greater logit, and equal ones with a lower index. So
+    /// place == 0 where predicted == label, and the label is among the best k where place < k. A row whose
+    /// maximum is not finite (a NaN is the greatest), and which thus has no softmax, says nothing: predicted
+    /// is −1, and place is K. labels: i64[N].
     virtual void rank_labels(const TensorView& logits, const TensorView& labels, const TensorView& predicted,
                              const TensorView& place) = 0;
 };

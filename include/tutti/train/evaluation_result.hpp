@@ -54,11 +54,12 @@ struct SegmentSums {
 /// Sums over the whole data set, the same on every rank. Counts are exact below 2⁵³.
 struct EvaluationResult : LossSums {
     std::int64_t unreadable = 0;             ///< samples that were skipped, and count nowhere else
+    std::int64_t not_finite = 0;             ///< samples with outputs that are not, which are never right
     std::int64_t topk = 0;                   ///< the k that was asked for
     std::int64_t in_topk = 0;                ///< samples whose label is among the k greatest logits
     std::vector<std::int64_t> of_label;      ///< [K]: samples of each class
     std::vector<std::int64_t> hit_of_label;  ///< [K]: those of them that were predicted right
-    std::vector<std::int64_t> confusion;     ///< [K, K]: [label][prediction], or empty
+    std::vector<std::int64_t> confusion;     ///< [K, K]: [label][prediction], of finite ones, or empty
     std::optional<RankedScores> scores;      ///< of all samples, on every rank, where they were asked for
     bool loss_only = false;                  ///< as it was asked for: all counts here are 0
     std::int64_t targets = 0;                ///< K of data with targets, of which all counts above are 0
@@ -122,6 +123,8 @@ std::vector<std::vector<std::int64_t>> confusion_rows(const EvaluationResult& re
 /// Whether `value` of the metric `name` is better than `best` by more than `min_delta`. NaN never is. Pure.
 bool improves(const std::string& name, double value, double best, double min_delta = 0);
 
+/// What to warn of where outputs of so many samples are not finite; nothing where there are none.
+std::string doubt_about_outputs(std::int64_t not_finite, std::int64_t samples);
 /// "0.8990 (8990 of 10000)"
 std::string accuracy_text(const LossSums& sums);
 /// "accuracy 0.8990 (8990 of 10000)", or of data with targets "rmse 1.2345, mae 0.9876 (10000 samples)", with

@@ -17,6 +17,7 @@ TEST_P(CudaRankLabelsTest, agrees_with_the_cpu_on_rows_shorter_and_longer_than_a
             // bf16 makes many of a long row's logits equal.
             auto logits = TestTensor::random(dtype, {rows, classes}, 1);
             if (classes > 1) logits.set(static_cast<std::size_t>(classes + classes / 2), NAN);
+            logits.set(static_cast<std::size_t>(3 * classes + classes / 2), INFINITY);
             auto exact = converted(logits, DType::f32);
             TestTensor labels(DType::i64, {rows});
             for (std::size_t r = 0; r < rows; ++r)

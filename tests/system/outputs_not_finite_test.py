@@ -1,0 +1,94 @@
+"""Outputs that are not finite predict no class, are told, and never count as right."""
+
+import csv
+import json
+import math
+import struct
+
+import system_test
+from recipes import MLP, TrainingTest
+from sequences import packing, write_videos
+
+
+class OutputsNotFinite(TrainingTest):
+    """The biases of the weights are NaN, and so are outputs of every sample."""
+
+    def diverged(self, data, settings=MLP):
+        """Arguments that name such weights."""
+        run = self.dir / f"run_{data.stem}"
+        self.assert_exit(self.run_trainer([f"data.train={data}", f"run.dir={run}", *settings, "train.epochs=0"]), 0)
+        path = run.with_suffix(".safetensors")
+        self.assert_exit(self.run_trainer(["export", run, "-o", path]), 0)
+        raw = bytearray(path.read_bytes())
+        (length,) = struct.unpack_from("<Q", raw)
+        header = json.loads(raw[8:8 + length])
+        for name in [name for name in header if name.endswith("bias")]:
+            begin, end = (8 + length + offset for offset in header[name]["data_offsets"])
+            raw[begin:end] = struct.pack("<f", math.nan) * ((end - begin) // 4)
+        path.write_bytes(raw)
+        return ["-c", run / "config.yaml", "--checkpoint", path, "--data", data]
+
+    def evaluated(self, ranks, arguments):
+        result = self.mpirun(ranks, ["eval", *arguments])
+        self.assert_exit(result, 0)
+        return result
+
+    def test_no_sample_is_right_on_any_number_of_ranks(self):
+        data = self.small_data(41)
+        weights = self.diverged(data)
+        warning = ("the outputs of 41 of 41 samples are not finite, which is never right: the weights have diverged, or the data "
+                   "are at fault; train with a lower optim.lr or with optim.clip_norm, or check the data")
+        for ranks in 1, 2, 3:
+            with self.subTest(ranks=ranks):
+                result = self.evaluated(ranks, [*weights, "--json", "train.confusion=true", "train.topk=4"])
+                row = json.loads(result.stdout)
+                self.assertEqual([row[key] for key in ("not_finite", "correct", "accuracy", "top4", "balanced_accuracy", "samples")],
+                                 [41, 0, 0, 0, 0, 41])
+                self.assertEqual(row["confusion"], [[0] * 4] * 4)
+                self.assertEqual(result.stderr.count(f"warning: {data}: {warning}"), 1, result.stderr)
+        self.assertIn("test accuracy 0.0000 (0 of 41)", self.evaluated(1, weights).stdout)
+
+    def test_predictions_name_no_class(self):
+        data = self.small_data(41)
+        weights = self.diverged(data)
+        for ranks, file in (1, "one.csv"), (2, "two.csv"), (1, "out.h5"):
+            result = self.mpirun(ranks, ["predict", *weights, "-o", self.dir / file])
+            self.assert_exit(result, 0)
+            self.assertIn("accuracy 0.0000 (0 of 41)", result.stdout)
+            self.assertIn("the outputs of 41 of 41 samples are not finite", result.stderr)
+        with (self.dir / "one.csv").open(encoding="utf-8") as file:
+            self.assertEqual({row["prediction"] for row in csv.DictReader(file)}, {"-1"})
+        self.assertEqual((self.dir / "one.csv").read_text(), (self.dir / "two.csv").read_text())
+        self.assertRegex(self.run_trainer(["inspect", self.dir / "out.h5"]).stdout, r"correct +0\n")
+
+    def test_a_training_that_diverges_in_its_last_update_says_so(self):
+        data = self.small_data(64)
+        result = self.run_trainer(self.settings(data, data__val=data, train__max_steps=1, optim__lr=1e30))
+        self.assert_exit(result, 0)
+        (row,) = self.metrics("run", "eval")
+        self.assertGreater(row["not_finite"], 0)
+        self.assertIn(f"warning: epoch 1: validation: the outputs of {row['not_finite']} of 64 samples are not finite", result.stderr)
+        fine = self.run_trainer(self.settings(data, "fine", data__val=data, train__max_steps=1))
+        self.assertNotIn("finite,", fine.stderr)
+        self.assertNotIn("not_finite", self.metrics("fine", "eval")[0])
+
+    def test_of_numbers_and_places_the_samples_are_counted_too(self):
+        row = json.loads(self.evaluated(2, [*self.diverged(self.numbers_with_targets(40)), "--json"]).stdout)
+        self.assertEqual((row["not_finite"], row["rmse"], row["samples"]), (40, None, 40))
+        row = json.loads(self.evaluated(2, [*self.diverged(self.images_with_places(30), ["model.name=locator", "train.batch_size=8"]), "--json"]).stdout)
+        # Neither present nor absent: an absence that was guessed would be right for ten of them.
+        self.assertEqual((row["not_finite"], row["correct"], row["confusion"], row["distance"]), (30, 0, [[0, 0], [0, 0]], None))
+
+    def test_so_are_sequences_whose_seconds_say_nothing(self):
+        write_videos(self.dir, 7)
+        data = self.dir / "sequences.h5"
+        self.assert_exit(self.run_trainer(packing(self.dir, data)), 0)
+        weights = self.diverged(data, ["model.name=temporal_transformer", "model.dim=16", "model.depth=1", "model.heads=2",
+                                       "train.batch_size=4"])
+        row = json.loads(self.evaluated(2, [*weights, "--json"]).stdout)
+        self.assertEqual((row["not_finite"], row["predicted"], row["balanced_accuracy"]), (7, 0, 0))
+        self.assertEqual(row["confusion"], [[0, 0], [0, 0]])
+
+
+if __name__ == "__main__":
+    system_test.main()
