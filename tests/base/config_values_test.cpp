@@ -136,7 +136,7 @@ TEST(ConfigInterval, counts_epochs_steps_and_minutes) {
 }
 
 TEST(ConfigInterval, of_zero_means_never) {
-    for (const char* text : {"0", "never", "0 steps"})
+    for (const char* text : {"0", "never", "0 epochs", "0 steps", "0 min"})
         EXPECT_EQ(parse("", {std::string("train.checkpoint.every=") + text}).train.checkpoint.every.count, 0);
 }
 
