@@ -14,6 +14,7 @@
 #include "tutti/base/error.hpp"
 #include "tutti/base/familiar_options.hpp"
 #include "tutti/base/idle_settings.hpp"
+#include "tutti/base/path_type.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/input/dataset.hpp"
 #include "tutti/train/objective.hpp"
@@ -66,6 +67,43 @@ void go_on_after_requeue(const JobStart& start, Config& config) {
     config.run.resume = "auto";
 }
 
+/// The checkpoint that the last run in this directory was to go on from; empty where it named none, or what
+/// there is is no config that can be read.
+std::string origin_of_run(const std::string& directory) {
+    try {
+        const std::string file = directory + "/config.yaml";
+        const Config config = parse_config(read_config_text(file), file, {});
+        return names_checkpoint(config) ? config.run.resume : "";
+    } catch (const Error&) {
+        return {};
+    }
+}
+
+/// A run that was begun with a checkpoint from elsewhere, and died before it saved one of its own, begins
+/// with that again: not with other weights. run.resume says so again, for the case that it dies once more.
+void go_on_from_origin(const JobStart& start, Config& config) {
+    if (config.run.resume != "auto") return;
+    std::string origin;
+    together_on_first_rank(start.world, "looking at the run directory", [&] {
+        if (latest_checkpoint(config.run.dir)) return;
+        origin = origin_of_run(config.run.dir);
+        if (!origin.empty() && type_of_path(origin) == std::filesystem::file_type::not_found)
+            throw DataError(
+                fmt::format(
+                    "{} has no checkpoint, and its run was begun with run.resume={}, which is not there",
+                    config.run.dir, origin),
+                "start it in the folder where it was started, or give run.resume=FILE; run.resume=never "
+                "starts anew");
+    });
+    origin = broadcast_text(start.world, origin, 0);
+    if (origin.empty()) return;
+    start.log.warning(
+        fmt::format("{} has no checkpoint, and its run was begun with run.resume={}: it begins with that "
+                    "again (run.resume=never starts anew)",
+                    config.run.dir, origin));
+    config.run.resume = origin;
+}
+
 /// checkpoint: the directory's latest, where the run is to go on from that.
 std::unique_ptr<RunDirectory> open_run_directory(Communicator& world, const Config& config,
                                                  std::optional<std::string>& checkpoint) {
@@ -89,6 +127,7 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
     std::signal(SIGPIPE, SIG_IGN);
     Config config = read_training_config(start, arguments);
     go_on_after_requeue(start, config);
+    go_on_from_origin(start, config);
     const auto timed = start.timed_world(config.distributed);
     const TrainingInputs inputs = open_training(start.over(*timed), config, true);
     const auto& [places, device, gpu, train_data, val_data, geography] = inputs;

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 
 import system_test
 from recipes import TrainingTest
@@ -30,6 +31,44 @@ class ResumeElsewhere(TrainingTest):
                                                         run__resume=self.latest("other"))), 0)
         self.assertEqual((self.dir / "run/old-1/metrics.jsonl").read_text(), earlier)
         self.assertEqual([row["step"] for row in self.metrics("run", "step")], [3, 4])
+
+    def test_a_run_that_was_killed_before_it_saved_begins_with_the_file_again(self):
+        data = self.small_data(64)
+        self.assert_exit(self.run_trainer(self.settings(data, run="other", train__max_steps=3)), 0)
+        file = self.latest("other")
+        endless = self.settings(data, train__epochs=1000000, train__log_every=1, train__checkpoint__every="never")
+        said = f"{self.dir / 'run'} has no checkpoint, and its run was begun with run.resume={file}"
+        # The second, whose command does not name the file, dies, too.
+        for command in [*endless, f"run.resume={file}"], endless:
+            (self.dir / "run/metrics.jsonl").unlink(missing_ok=True)
+            with self.start(command) as job:
+                job.wait_until(lambda: self.has_steps("run"))
+                job.signal(signal.SIGKILL)
+                job.wait()
+            self.assertEqual(said in job.stderr(), command is endless)
+        for ranks in 2, 1:
+            shutil.rmtree(self.dir / "run/checkpoints")
+            result = self.mpirun(ranks, self.settings(data, train__log_every=1, train__max_steps=5, train__batch_size=8 // ranks))
+            self.assert_exit(result, 0)
+            self.assertEqual(result.stderr.count(f"warning: {said}: it begins with that again (run.resume=never starts anew)"), 1,
+                             result.stderr)
+            self.assertIn(f"resuming {file} at step 3", result.stderr)
+            self.assertEqual([row["step"] for row in self.metrics("run", "step")], [4, 5])
+        file.rename(self.dir / "moved.h5")
+        (self.dir / "run/checkpoints").rename(self.dir / "kept")
+        gone = self.mpirun(2, self.settings(data, train__max_steps=6))
+        self.assert_exit(gone, 4)
+        self.assertIn(f"{said}, which is not there; start it in the folder where it was started, or give run.resume=FILE; "
+                      "run.resume=never starts anew", gone.stderr)
+        (self.dir / "kept").rename(self.dir / "run/checkpoints")
+        self.assertNotIn("was begun with", self.run_trainer(self.settings(data, train__max_steps=6)).stderr)
+        anew = self.run_trainer(self.settings(data, train__max_steps=6, run__resume="never"))
+        self.assert_exit(anew, 0)
+        self.assertNotIn("resuming", anew.stderr)
+
+    def has_steps(self, run):
+        file = self.dir / run / "metrics.jsonl"
+        return file.exists() and '"type": "step"' in file.read_text()
 
     def test_the_best_is_one_that_the_directory_has(self):
         data, val = self.small_data(64), self.small_data(40, "val.h5")
