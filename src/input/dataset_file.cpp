@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 #include <system_error>
@@ -17,6 +18,18 @@ namespace tutti {
 namespace {
 
 using hdf5::Handle;
+
+std::string remedy_where_none_is(const std::string& path) {
+    // Several names that were joined, as other programs take them.
+    if (path.find(',') != std::string::npos) {
+        std::string words = path;
+        std::ranges::replace(words, ',', ' ');
+        return "name several files as a list, " + shell_word("data.train=[" + path + "]") +
+               ", and behind --data as words, --data " + words + "; of one check the path";
+    }
+    return "check the path, or make the file: trainer pack idx --images IMAGES --labels LABELS -o " +
+           shell_word(path);
+}
 
 /// The library's own message for a file that is not there is a page long; the system's is two words.
 void require_readable(const std::string& path) {
@@ -37,10 +50,7 @@ void require_readable(const std::string& path) {
     if (!readable) {
         const std::string reason = std::generic_category().message(error);
         throw DataError(path + ": " + reason,
-                        error == ENOENT
-                            ? "check the path, or make the file: trainer pack idx --images IMAGES "
-                              "--labels LABELS -o " +
-                                  shell_word(path)
+                        error == ENOENT   ? remedy_where_none_is(path)
                         : error == EISDIR ? "name the HDF5 files in it: data.train=FILE.h5, or a list of them"
                                           : "check the path and its permissions");
     }

@@ -163,6 +163,15 @@ TEST_F(Hdf5Dataset, MissingFileIsNamed) {
     EXPECT_NE(message.find("trainer pack idx"), std::string::npos) << message;
 }
 
+TEST_F(Hdf5Dataset, NamesThatWereJoinedAreSaidToBeAList) {
+    const std::string message = data_error([] { open_hdf5_dataset("none/a.h5,none/b.h5"); });
+    EXPECT_EQ(
+        message,
+        "none/a.h5,none/b.h5: No such file or directory; name several files as a list, "
+        "'data.train=[none/a.h5,none/b.h5]', and behind --data as words, --data none/a.h5 none/b.h5; of "
+        "one check the path");
+}
+
 TEST_F(Hdf5Dataset, DirectoryIsRefused) {
     const test::TempDir directory;
     EXPECT_NE(data_error([&] { open_hdf5_dataset(directory.path()); }).find("Is a directory"),
