@@ -13,6 +13,7 @@
 #include "files_in_memory.hpp"
 #include "option_parser.hpp"
 #include "rank_placement.hpp"
+#include "run_folder.hpp"
 #include "same_job.hpp"
 #include "select.hpp"
 #include "transformed_data.hpp"
@@ -249,6 +250,24 @@ std::optional<double> timeout_before_start(const InferenceArguments& arguments) 
                                 arguments.overrides);
 }
 
+namespace {
+
+void find_data(Communicator& world, const InferenceArguments& arguments, const std::string& source,
+               DataConfig& data) {
+    std::string folder;
+    together_on_first_rank(world, "looking for the data", [&] { folder = start_folder_of_run(source); });
+    folder = broadcast_text(world, folder, 0);
+    together(world, "looking for the data", [&] {
+        find_data_of_run(data, folder, arguments.overrides);
+        if (arguments.data.empty())
+            require_data_of_run(data.val, folder,
+                                "name the data: --data FILE.h5, or start it in the folder that they are "
+                                "relative to");
+    });
+}
+
+}  // namespace
+
 Inference open_inference(const JobStart& start, const InferenceArguments& arguments, InferenceUse use,
                          EmbeddingUse embedding) {
     Inference inference;
@@ -265,6 +284,7 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
         if (arguments.data.empty() && config.data.val.empty())
             throw UsageError("no data are named", "give --data FILE.h5, or set data.val");
     });
+    if (arguments.config.empty()) find_data(world, arguments, recipe.source, config.data);
     require_same_settings(world, config);
     inference.control = start.timed_world(config.distributed);
     Communicator& control = *inference.control;

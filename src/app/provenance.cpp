@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "tutti/base/json_text.hpp"
 #include "tutti/comm/mpi_session.hpp"
@@ -41,6 +43,8 @@ std::string provenance(const Device& device, const std::vector<RankPlace>& place
                                      {"cores", places[rank].cores},
                                      {"threads", places[rank].threads},
                                      {"visible_gpus", places[rank].visible_gpus}});
+    std::error_code none;
+    document["folder"] = std::filesystem::current_path(none).string();
     document["overrides"] = overrides;
     // File names are bytes: what is no UTF-8 in them is shown, not refused.
     return json_text(document, 2) + "\n";

@@ -10,7 +10,8 @@
 
 namespace tutti {
 
-/// JSON: version, commit, time, libraries, launcher, device, ranks (host, cores, threads), overrides.
+/// JSON: version, commit, time, libraries, launcher, device, ranks (host, cores, threads), the current
+/// directory, overrides.
 std::string provenance(const Device& device, const std::vector<RankPlace>& places,
                        const Environment& environment, const std::vector<std::string>& overrides);
 

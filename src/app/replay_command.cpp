@@ -6,6 +6,7 @@
 #include "command_line.hpp"
 #include "files_in_memory.hpp"
 #include "replay_report.hpp"
+#include "run_folder.hpp"
 #include "select.hpp"
 #include "transformed_data.hpp"
 #include "tutti/base/device_choice.hpp"
@@ -31,6 +32,9 @@ ReplayReport replay(const std::string& file, const std::vector<std::string>& ove
     const Checkpoint checkpoint = read_failed_step_file(file);
     Config config = parse_config(checkpoint.config, file, overrides);
     config.device = choice_of(config);
+    const std::string folder = start_folder_of_run(file);
+    find_data_of_run(config.data, folder, overrides);
+    require_data_of_run(config.data.train, folder, "name the data: data.train=FILE.h5");
     if (config.data.train.empty())
         throw UsageError(file + ": the run made its data itself", "give data: data.train=FILE.h5");
     ReplayReport report{.file = file, .data = {}, .device = {}, .recorded = {}, .now = {}};
