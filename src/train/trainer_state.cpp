@@ -127,10 +127,13 @@ void Trainer::Impl::go_on_in_directory() {
     });
     note_what_is_there();
     if (rank == 0 && !resumed_changes.empty())
-        job.log.warning((has_nothing_left()
-                             ? "the run is finished: settings other than it was trained with are not used ("
-                             : "going on with other settings than before (") +
-                        resumed_changes + ")");
+        job.log.warning(
+            (has_nothing_left()
+                 ? "the run is finished: settings other than it was trained with are not used ("
+             : finished() ? "the run is trained to its end: other settings "
+                            "than it was trained with are in config.yaml from now on, but did not train it ("
+                          : "going on with other settings than before (") +
+            resumed_changes + ")");
     job.log.info("resuming " + resumed_from + " at step " + std::to_string(progress.step) + ", epoch " +
                  std::to_string(progress.epoch + 1));
 }

@@ -31,6 +31,17 @@ class FinishedRun(TrainingTest):
         self.assertIn("test accuracy", result.stdout)
         self.assertEqual(len(self.metrics("run", "eval")), 1)
 
+    def test_where_an_evaluation_is_left_settings_that_trained_nothing_are_named(self):
+        data, val = self.small_data(64), self.small_data(40, "val.h5")
+        self.assert_exit(self.run_trainer(self.settings(data)), 0)
+        result = self.run_trainer(self.settings(data, data__val=val, train__label_smoothing=0.1))
+        self.assert_exit(result, 0)
+        self.assertRegex(result.stderr, "the run is trained to its end: other settings than it was "
+                                        r"trained with are in config.yaml from now on, but did not train it \(.*"
+                                        r"train.label_smoothing: 0 -> 0.1\)")
+        self.assertNotIn("going on with other settings", result.stderr)
+        self.assertEqual(len(self.metrics("run", "eval")), 1)
+
     def test_a_finished_run_does_not_take_other_data_for_its_own(self):
         data, copy, other = self.small_data(64), self.dir / "copy.h5", self.small_data(80, "other.h5")
         shutil.copy(data, copy)
