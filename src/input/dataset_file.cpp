@@ -24,8 +24,8 @@ std::string remedy_where_none_is(const std::string& path) {
     if (path.find(',') != std::string::npos) {
         std::string words = path;
         std::ranges::replace(words, ',', ' ');
-        return "name several files as a list, " + shell_word("data.train=[" + path + "]") +
-               ", and behind --data as words, --data " + words + "; of one check the path";
+        return "if it is several files, give a list, " + shell_word("data.train=[" + path + "]") +
+               ", or where --data is an option, --data " + words + "; if it is one, check the path";
     }
     return "check the path, or make the file: trainer pack idx --images IMAGES --labels LABELS -o " +
            shell_word(path);

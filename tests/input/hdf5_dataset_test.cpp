@@ -167,9 +167,9 @@ TEST_F(Hdf5Dataset, NamesThatWereJoinedAreSaidToBeAList) {
     const std::string message = data_error([] { open_hdf5_dataset("none/a.h5,none/b.h5"); });
     EXPECT_EQ(
         message,
-        "none/a.h5,none/b.h5: No such file or directory; name several files as a list, "
-        "'data.train=[none/a.h5,none/b.h5]', and behind --data as words, --data none/a.h5 none/b.h5; of "
-        "one check the path");
+        "none/a.h5,none/b.h5: No such file or directory; if it is several files, give a list, "
+        "'data.train=[none/a.h5,none/b.h5]', or where --data is an option, --data none/a.h5 none/b.h5; if it "
+        "is one, check the path");
 }
 
 TEST_F(Hdf5Dataset, DirectoryIsRefused) {
