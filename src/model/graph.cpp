@@ -79,12 +79,11 @@ TensorView Graph::Impl::parameter_view(const TensorView& arena, const Parameter&
             parameter.spec.arena_shape()};
 }
 
-void Graph::Impl::lay_out_activations(bool recompute) {
+void Graph::Impl::lay_out_activations(const std::vector<DType>& types, bool recompute) {
     auto& nodes = spec.nodes();
     // What is computed again must get the same bits, and runs save nothing there that would be worth a second
     // plan.
     if (!recompute) runs = find_sample_runs(nodes, size_of(compute), max_batch, ops->cache_bytes());
-    const std::vector<DType> types = value_types(nodes, {compute, ops->activations(), ops->images()});
     fuse_gradient_sums(nodes, types, *ops);
     const ActivationPlan plan = recompute ? plan_recomputation(nodes, types, max_batch)
                                           : plan_activations(nodes, types, max_batch, runs);
@@ -162,8 +161,8 @@ void Graph::Impl::lay_out(const std::function<Buffer(std::size_t)>& give_gradien
     fuse_poolings(nodes, *ops);
     // With recompute a GPU's GELU by tanh has a kernel of its own, whose bits are others.
     fuse_gelus(nodes, *ops, recomputes);
-    for (auto& node : nodes)
-        if (node.layer) node.layer->choose_what_is_kept(*ops);
+    const std::vector<DType> types = value_types(nodes, {compute, ops->activations(), ops->images()});
+    for (std::size_t i = 1; i < nodes.size(); ++i) nodes[i].layer->choose_what_is_kept(*ops, types[i]);
     lay_out_parameters();
     if (first) {
         parameter_memory = borrowed(first->parameter_memory);
@@ -171,7 +170,7 @@ void Graph::Impl::lay_out(const std::function<Buffer(std::size_t)>& give_gradien
     } else {
         allocate_parameters(give_gradient_memory);
     }
-    lay_out_activations(recomputes);
+    lay_out_activations(types, recomputes);
     lay_out_buffers(first);
     for (auto& node : nodes)
         if (node.layer) node.layer->prepare(*ops);

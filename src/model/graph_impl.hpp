@@ -40,7 +40,7 @@ struct Graph::Impl {
     void allocate_parameters(const std::function<Buffer(std::size_t)>& give_gradient_memory);
     void lay_out_parameters();
     void lay_out_buffers(const Impl* first);
-    void lay_out_activations(bool recompute);  // and finds the runs
+    void lay_out_activations(const std::vector<DType>& types, bool recompute);  // and finds the runs
     /// parameters_final: see LayerCall.
     void backward_layer(std::size_t node, std::int64_t n, const StepContext& step,
                         const std::function<void()>& parameters_final);

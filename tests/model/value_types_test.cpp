@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "relu_fusion.hpp"
 #include "tutti/model/layers.hpp"
 #include "tutti/model/layers_transformer.hpp"
 #include "tutti/model/zoo.hpp"
@@ -41,6 +42,16 @@ TEST(ValueTypes, WhatIsOfTheOutputsTypeByItsLayersFollowsIt) {
     spec.add("sum", make_add({10}), {1, 3});
     spec.add("relu", make_relu({10}), {4});
     EXPECT_EQ(types_of(spec), (std::vector<DType>{bf16, f32, f32, f32, f32, f32}));
+}
+
+TEST(ValueTypes, AResidualIsOfTheTypeOfTheLayerThatAddsIt) {
+    GraphSpec spec({16});
+    spec.add("a", make_linear({16}, 10, true), {0});
+    spec.add("branch", make_linear({10}, 10, true), {1});
+    spec.add("sum", make_add({10}), {2, 1});
+    fuse_sums(spec.nodes());
+    ASSERT_EQ(spec.nodes()[2].inputs, (std::vector<NodeId>{1, 1}));
+    EXPECT_EQ(types_of(spec), (std::vector<DType>{bf16, f32, f32, f32}));
 }
 
 TEST(ValueTypes, OutputsSideBySideAreComputedInFullWhatTheyCopyIsNot) {

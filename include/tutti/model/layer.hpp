@@ -147,8 +147,9 @@ class Layer {
     virtual bool passes_gradient_on(std::size_t /*input*/) const { return false; }
     /// True when backward may leave something else in output_gradient, which then must be nobody else's.
     virtual bool overwrites_output_gradient() const { return false; }
-    /// Asked before the memory is planned: what is kept for backward may depend on the device.
-    virtual void choose_what_is_kept(const Ops&) {}
+    /// Asked when all fusing is done, before the memory is planned: what is kept for backward may depend on
+    /// the device and on the output's type.
+    virtual void choose_what_is_kept(const Ops&, DType /*output*/) {}
     /// True when forward may be called for some samples after others: it computes each alone, at no great
     /// cost per call.
     virtual bool treats_samples_apart() const { return false; }

@@ -1,3 +1,4 @@
+#include <cassert>
 #include <cmath>
 #include <optional>
 
@@ -62,9 +63,9 @@ class Linear final : public Layer {
         gelu_before_ = form;
         return true;
     }
-    void choose_what_is_kept(const Ops& ops) override { activation_size_ = size_of(ops.activations()); }
+    void choose_what_is_kept(const Ops&, DType output) override { output_size_ = size_of(output); }
     std::int64_t state_bytes_per_sample() const override {
-        return gelu_behind_ ? output_shape().count() * static_cast<std::int64_t>(activation_size_) : 0;
+        return gelu_behind_ ? output_shape().count() * static_cast<std::int64_t>(output_size_) : 0;
     }
     double forward_flops() const override {
         return product_flops() + (adds_ ? static_cast<double>(output_shape().count()) : 0.0);
@@ -111,8 +112,8 @@ class Linear final : public Layer {
             relu_op_->backward(x, weight, rows(call.output, shape_.out), dy, dx, dweight, dbias,
                                call.parameter_gradients_final);
         else if (all_of_gelu_)
-            gelu_op_->backward_through_gelu(x, TensorView{call.state.data, dy.dtype, dy.shape}, weight, dy,
-                                            dx, dweight, dbias, call.parameter_gradients_final);
+            gelu_op_->backward_through_gelu(x, before_gelu(call, dy), weight, dy, dx, dweight, dbias,
+                                            call.parameter_gradients_final);
         else
             op_->backward(x, weight, dy, dx, dweight, dbias, call.parameter_gradients_final);
     }
@@ -122,13 +123,19 @@ class Linear final : public Layer {
         const TensorView y = rows(call.output, shape_.out);
         const bool kept = !call.step || call.step->phase == Phase::train;
         gelu_op_->forward_gelu(rows(call.inputs[0], shape_.in), call.product_parameters[0], bias_of(call),
-                               kept ? TensorView{call.state.data, y.dtype, y.shape} : TensorView{}, y);
+                               kept ? before_gelu(call, y) : TensorView{}, y);
     }
     void backward_gelu(const LayerCall& call) {
         gelu_op_->backward_gelu(rows(call.inputs[0], shape_.in), rows(call.gelu_input, shape_.in),
                                 call.product_parameters[0], rows(call.output_gradient, shape_.out),
                                 rows(call.input_gradients[0], shape_.in), call.parameter_gradients[0],
                                 bias_gradient_of(call), call.parameter_gradients_final);
+    }
+    /// What is kept in the layer's state, like the output.
+    static TensorView before_gelu(const LayerCall& call, const TensorView& output) {
+        const TensorView h{call.state.data, output.dtype, output.shape};
+        assert(h.bytes() <= call.state.bytes());
+        return h;
     }
     double product_flops() const {
         return 2.0 * static_cast<double>(shape_.in) * static_cast<double>(output_shape().count());
@@ -149,9 +156,9 @@ class Linear final : public Layer {
     std::unique_ptr<ReluLinearOp> relu_op_;  // in its place
     GeluLinearOp* gelu_op_ = nullptr;        // op_, where a GELU is fused
     std::optional<GeluForm> gelu_behind_, gelu_before_;
-    bool all_of_gelu_ = false;  // of gelu_behind_, backward as well
-    bool adds_ = false;         // the second input, a residual
-    std::size_t activation_size_ = 0;
+    bool all_of_gelu_ = false;     // of gelu_behind_, backward as well
+    bool adds_ = false;            // the second input, a residual
+    std::size_t output_size_ = 0;  // of an element
 };
 
 }  // namespace
