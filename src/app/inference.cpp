@@ -252,14 +252,19 @@ std::optional<double> timeout_before_start(const InferenceArguments& arguments) 
 
 namespace {
 
+/// Of ranks that name the weights in several ways, those with a config of their own have its paths.
 void find_data(Communicator& world, const InferenceArguments& arguments, const std::string& source,
                DataConfig& data) {
+    const bool of_run = arguments.config.empty();
     std::string folder;
-    together_on_first_rank(world, "looking for the data", [&] { folder = start_folder_of_run(source); });
+    together_on_first_rank(world, "looking for the data", [&] {
+        if (of_run) folder = start_folder_of_run(source);
+    });
     folder = broadcast_text(world, folder, 0);
     together(world, "looking for the data", [&] {
+        if (!of_run) return;
         find_data_of_run(data, folder, arguments.overrides);
-        if (arguments.data.empty())
+        if (arguments.data.empty() && !is_overridden(arguments.overrides, "val"))
             require_data_of_run(data.val, folder,
                                 "name the data: --data FILE.h5, or start it in the folder that they are "
                                 "relative to");
@@ -284,7 +289,7 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
         if (arguments.data.empty() && config.data.val.empty())
             throw UsageError("no data are named", "give --data FILE.h5, or set data.val");
     });
-    if (arguments.config.empty()) find_data(world, arguments, recipe.source, config.data);
+    find_data(world, arguments, recipe.source, config.data);
     require_same_settings(world, config);
     inference.control = start.timed_world(config.distributed);
     Communicator& control = *inference.control;

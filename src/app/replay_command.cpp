@@ -34,7 +34,8 @@ ReplayReport replay(const std::string& file, const std::vector<std::string>& ove
     config.device = choice_of(config);
     const std::string folder = start_folder_of_run(file);
     find_data_of_run(config.data, folder, overrides);
-    require_data_of_run(config.data.train, folder, "name the data: data.train=FILE.h5");
+    if (!is_overridden(overrides, "train"))
+        require_data_of_run(config.data.train, folder, "name the data: data.train=FILE.h5");
     if (config.data.train.empty())
         throw UsageError(file + ": the run made its data itself", "give data: data.train=FILE.h5");
     ReplayReport report{.file = file, .data = {}, .device = {}, .recorded = {}, .now = {}};

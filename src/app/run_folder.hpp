@@ -12,6 +12,12 @@ namespace tutti {
 /// one of its files, config.yaml or a checkpoint. Empty where nothing says it.
 std::string start_folder_of_run(const std::string& path);
 
+/// `path` from `folder`, where it is there; else as it is, from the current directory.
+std::string path_from(const std::string& folder, const std::string& path);
+
+/// Whether one of the settings of a command line is data.`key`.
+bool is_overridden(const std::vector<std::string>& overrides, const std::string& key);
+
 /// Relative paths of data that the run's config names, and not one of `overrides`, lead from `folder`, where
 /// they are there; else they stay, from the current directory.
 void find_data_of_run(DataConfig& data, const std::string& folder, const std::vector<std::string>& overrides);

@@ -5,11 +5,13 @@
 #include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "command_line.hpp"
 #include "job_start.hpp"
 #include "provenance.hpp"
 #include "requeue.hpp"
+#include "run_folder.hpp"
 #include "training_recipe.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/familiar_options.hpp"
@@ -85,14 +87,16 @@ void go_on_from_origin(const JobStart& start, Config& config) {
     if (config.run.resume != "auto") return;
     std::string origin;
     together_on_first_rank(start.world, "looking at the run directory", [&] {
-        if (latest_checkpoint(config.run.dir)) return;
+        std::error_code none;  // what is no directory is said when it is opened
+        if (!std::filesystem::is_directory(config.run.dir, none) || latest_checkpoint(config.run.dir)) return;
         origin = origin_of_run(config.run.dir);
+        if (!origin.empty()) origin = path_from(start_folder_of_run(config.run.dir), origin);
         if (!origin.empty() && type_of_path(origin) == std::filesystem::file_type::not_found)
             throw DataError(
                 fmt::format(
                     "{} has no checkpoint, and its run was begun with run.resume={}, which is not there",
                     config.run.dir, origin),
-                "start it in the folder where it was started, or give run.resume=FILE; run.resume=never "
+                "bring it back, or give run.resume=FILE; run.resume=never "
                 "starts anew");
     });
     origin = broadcast_text(start.world, origin, 0);

@@ -43,11 +43,10 @@ double EvaluationResult::balanced_accuracy() const {
 std::optional<EvaluationResult::Detection> EvaluationResult::detection() const {
     const std::size_t classes = of_label.size();
     if (classes < 2 || confusion.empty()) return {};
-    std::int64_t predicted = 0, actual = 0;
-    for (std::size_t other = 0; other < classes; ++other) {
-        predicted += confusion[other * classes + 1];
-        actual += confusion[classes + other];
-    }
+    std::int64_t predicted = 0;
+    for (std::size_t other = 0; other < classes; ++other) predicted += confusion[other * classes + 1];
+    // Those whose outputs are not finite are in no column, and missed.
+    const std::int64_t actual = of_label[1];
     const std::int64_t hits = confusion[classes + 1];
     return Detection{part(hits, static_cast<double>(actual)),
                      part(predicted - hits, static_cast<double>(predicted)),

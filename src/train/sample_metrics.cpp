@@ -43,11 +43,13 @@ LocationMetrics metrics_of(std::span<const double> outputs, const Shape& shape, 
     const SamplePlace predicted = location.place();
     const SamplePlace truth{static_cast<double>(target[1]), static_cast<double>(target[2])};
     const double score = task.decoding.ranking_score(location);
+    const double of_heat_map = heat_map_loss(outputs, shape, task.loss, target);
+    const bool finite = std::isfinite(score) && std::isfinite(of_heat_map);
     return {present,
-            std::isfinite(score) ? std::int64_t{task.decoding.predicts_presence(location)} : no_class,
+            finite ? std::int64_t{task.decoding.predicts_presence(location)} : no_class,
             score,
             presence_loss(location.logit, present),
-            heat_map_loss(outputs, shape, task.loss, target),
+            of_heat_map,
             std::hypot(predicted.x - truth.x, predicted.y - truth.y),
             present ? km_between(where, predicted, truth) : std::nullopt};
 }

@@ -58,7 +58,7 @@ class ResumeElsewhere(TrainingTest):
         (self.dir / "run/checkpoints").rename(self.dir / "kept")
         gone = self.mpirun(2, self.settings(data, train__max_steps=6))
         self.assert_exit(gone, 4)
-        self.assertIn(f"{said}, which is not there; start it in the folder where it was started, or give run.resume=FILE; "
+        self.assertIn(f"{said}, which is not there; bring it back, or give run.resume=FILE; "
                       "run.resume=never starts anew", gone.stderr)
         (self.dir / "kept").rename(self.dir / "run/checkpoints")
         self.assertNotIn("was begun with", self.run_trainer(self.settings(data, train__max_steps=6)).stderr)

@@ -65,6 +65,36 @@ class RunFolder(TrainingTest):
         self.assert_exit(lost, 4)
         self.assertIn(f"val.h5: No such file or directory in {self.dir / 'elsewhere'}; {remedy}", lost.stderr)
 
+    def test_a_missing_one_that_the_command_line_names_was_looked_for_there_alone(self):
+        self.assert_exit(self.trained(), 0)
+        for words, said in ("data.val=val.h5", "val.h5: No such file or directory; check the path"), ("data.val=a.h5,b.h5", "give a list"):
+            lost = self.in_folder("elsewhere", ["eval", "--run", self.dir / "run", words])
+            self.assert_exit(lost, 4)
+            self.assertIn(said, lost.stderr)
+            self.assertNotIn("where the run was started", lost.stderr)
+
+    def test_a_folder_that_cannot_be_looked_at_is_as_none(self):
+        self.assert_exit(self.trained(), 0)
+        mine = self.dir / "mine.h5"
+        (self.dir / "home/val.h5").rename(mine)
+        shutil.rmtree(self.dir / "home")
+        (self.dir / "home").symlink_to("home")
+        self.assert_exit(self.in_folder("elsewhere", ["eval", "--run", self.dir / "run", "--data", mine]), 0)
+        mine.rename(self.dir / "elsewhere/val.h5")
+        self.assert_exit(self.in_folder("elsewhere", ["eval", "--run", self.dir / "run"]), 0)
+
+    def test_weights_may_be_named_from_their_own_folder_and_by_each_rank_in_its_way(self):
+        self.assert_exit(self.trained(), 0)
+        result = self.run_trainer(["eval", "--checkpoint", self.latest("run").name], env={"PWD": str(self.dir / "run/checkpoints")})
+        self.assert_exit(result, 0)
+        self.assertIn("of 40)", result.stdout)
+        by_config = ["-c", self.dir / "run/config.yaml", "--checkpoint", self.latest("run")]
+        for first, second in (["--run", self.dir / "run"], by_config), (by_config, ["--run", self.dir / "run"]):
+            result = self.mpirun(1, ["eval", *first, ":", "-n", "1", self.trainer, "eval", *second], per_rank_exit_codes=False,
+                                 env={"PWD": str(self.dir / "home")})
+            self.assert_exit(result, 0)
+            self.assertIn("of 40)", result.stdout)
+
     def test_a_failed_step_is_made_again_from_any_folder(self):
         self.assert_exit(self.trained(optim__lr=1e30), 1)
         file = self.dir / "run/failed-step-00000002.h5"

@@ -72,6 +72,10 @@ TEST(EvaluationResult, DetectionIsOfClassOne) {
     result.confusion = {7, 2, 1, 3};
     EXPECT_EQ(result.detection()->probability, 0.75);
     EXPECT_EQ(result.detection()->false_alarm_ratio, 0.4);
+    result.of_label = {9, 6};
+    EXPECT_EQ(result.detection()->probability, 0.5) << "the outputs of two are not finite";
+    EXPECT_EQ(result.detection()->false_alarm_ratio, 0.4);
+    EXPECT_NEAR(result.detection()->f1, 6.0 / 11, 1e-15);
     result.of_label = {9, 0};
     result.confusion = {9, 0, 0, 0};
     EXPECT_EQ(result.detection()->probability, 0.0);
